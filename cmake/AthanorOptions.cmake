@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# What is built. AUTO builds a world when its dependencies are found and says so; ON insists; OFF leaves it out.
+set(ATHANOR_ENGINE AUTO CACHE STRING "Simulation engine and tuner (SimGrid): AUTO, ON or OFF")
+set(ATHANOR_EXECUTOR AUTO CACHE STRING "Executor (LibTorch, MPI): AUTO, ON or OFF")
+set(ATHANOR_CALIBRATE AUTO CACHE STRING "Calibrator and profiler (needs the executor): AUTO, ON or OFF")
+set(ATHANOR_CUDA AUTO CACHE STRING "CUDA sources: AUTO, ON or OFF")
+foreach(option ENGINE EXECUTOR CALIBRATE CUDA)
+  set_property(CACHE ATHANOR_${option} PROPERTY STRINGS AUTO ON OFF)
+endforeach()
+set(ATHANOR_TORCH_PYTHON "" CACHE FILEPATH "Python whose torch wheel is LibTorch; empty: .venv, then python3")
+option(ATHANOR_BUILD_TESTS "Tests (Catch2 v3)" ${PROJECT_IS_TOP_LEVEL})
+option(ATHANOR_BUILD_BENCHMARKS "Benchmarks (Google Benchmark)" ${PROJECT_IS_TOP_LEVEL})
+option(ATHANOR_BUILD_FUZZERS "libFuzzer targets (Clang only)" OFF)
+option(ATHANOR_WERROR "Warnings are errors" OFF)
+option(ATHANOR_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
+option(ATHANOR_COVERAGE "gcov line coverage" OFF)

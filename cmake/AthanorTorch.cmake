@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# LibTorch from a PyTorch wheel, as target athanor_torch. The wheel's own CMake config insists on a full CUDA
+# toolkit when torch was built for CUDA; the CPU backend needs only libtorch_cpu and libc10.
+if(NOT ATHANOR_EXECUTOR STREQUAL "OFF")
+  set(candidates ${ATHANOR_TORCH_PYTHON})
+  if(NOT candidates)
+    set(candidates ${PROJECT_SOURCE_DIR}/.venv/bin/python $ENV{VIRTUAL_ENV}/bin/python python3)
+  endif()
+  foreach(python IN LISTS candidates)
+    # find_spec does not import torch, which would take seconds.
+    execute_process(
+      COMMAND ${python} -c
+        "import importlib.util as u, importlib.metadata as m; print(u.find_spec('torch').submodule_search_locations[0], m.version('torch'), sep=';')"
+      OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+    if(status EQUAL 0)
+      list(GET found 0 torch_root)
+      list(GET found 1 ATHANOR_TORCH_VERSION)
+      set(ATHANOR_TORCH_INTERPRETER ${python})
+      break()
+    endif()
+  endforeach()
+endif()
+
+if(torch_root AND EXISTS ${torch_root}/lib/libtorch_cpu.so)
+  foreach(library c10 torch_cpu)
+    add_library(athanor_torch_${library} SHARED IMPORTED)
+    set_target_properties(athanor_torch_${library} PROPERTIES
+      IMPORTED_LOCATION ${torch_root}/lib/lib${library}.so)
+  endforeach()
+  add_library(athanor_torch INTERFACE)
+  target_include_directories(athanor_torch SYSTEM INTERFACE
+    ${torch_root}/include ${torch_root}/include/torch/csrc/api/include)
+  target_link_libraries(athanor_torch INTERFACE athanor_torch_torch_cpu athanor_torch_c10 Threads::Threads)
+endif()

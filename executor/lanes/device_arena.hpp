@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU backend's "device memory": every byte that a GPU would hold is taken from one bounded
+// arena.
+#pragma once
+
+#include "sim/model/errors.hpp"
+#include "sim/model/quantities.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+
+namespace athanor {
+
+/// The arena's limit would be exceeded. The message gives request, live bytes and limit.
+class OutOfDeviceMemory : public Error {
+ public:
+  OutOfDeviceMemory(Bytes requested, Bytes live, Bytes limit);
+};
+
+/// Counts live and peak bytes as requested (not rounded) and refuses what exceeds the limit.
+/// Blocks are 64-byte aligned. Thread-safe; outlives every block.
+class DeviceArena {
+ public:
+  explicit DeviceArena(Bytes limit = 0);  ///< 0 = no limit
+  ~DeviceArena();
+  DeviceArena(const DeviceArena&) = delete;
+  DeviceArena& operator=(const DeviceArena&) = delete;
+
+  [[nodiscard]] void* allocate(Bytes bytes);  ///< nullptr for 0; throws OutOfDeviceMemory
+  void release(void* block) noexcept;
+
+  [[nodiscard]] Bytes live() const noexcept;
+  [[nodiscard]] Bytes peak() const noexcept;
+  [[nodiscard]] Bytes limit() const noexcept { return limit_; }
+  void reset_peak() noexcept;  ///< peak = live
+
+ private:
+  Bytes limit_;
+  mutable std::mutex mutex_;
+  Bytes live_ = 0;
+  Bytes peak_ = 0;
+};
+
+/// Owner of one block.
+class DeviceBlock {
+ public:
+  DeviceBlock() = default;
+  DeviceBlock(DeviceArena& arena, Bytes bytes);
+  ~DeviceBlock();
+  DeviceBlock(DeviceBlock&& other) noexcept;
+  DeviceBlock& operator=(DeviceBlock&& other) noexcept;
+  [[nodiscard]] void* data() const noexcept { return data_; }
+  [[nodiscard]] Bytes size() const noexcept { return bytes_; }
+
+ private:
+  DeviceArena* arena_ = nullptr;
+  void* data_ = nullptr;
+  Bytes bytes_ = 0;
+};
+
+}  // namespace athanor

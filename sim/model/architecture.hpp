@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Architecture: a model as a list of units in execution order, without weights and without
+// LibTorch.
+#pragma once
+
+#include "sim/model/quantities.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// Hyperparameters of a causal language model, under the names of the design and not of one file
+/// format. Read from a Hugging Face config.json (see hf_config.hpp).
+struct LanguageModelConfig {
+  std::string model_type;  ///< gpt2, opt, llama, mistral, qwen2 or qwen3
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t num_layers = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;  ///< equals num_heads without grouped-query attention
+  std::int64_t head_dim = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t max_positions = 0;
+  double norm_epsilon = 1e-5;
+  double rope_theta = 10000.0;      ///< llama family only
+  std::int64_t sliding_window = 0;  ///< tokens; 0 = full attention
+  std::string activation;           ///< gelu_new, gelu, relu or silu
+  bool tie_word_embeddings = false;
+  bool attention_bias = false;         ///< on q, k and v (qwen2: true)
+  bool attention_output_bias = false;  ///< on the output projection
+  bool mlp_bias = false;
+};
+
+/// One named parameter tensor. Names are those of the Hugging Face checkpoint.
+struct Parameter {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  [[nodiscard]] std::int64_t num_elements() const noexcept;
+};
+
+/// A parameter of another unit that this unit reads too (tied embeddings). Its gradient is added
+/// into the owner's.
+struct Borrow {
+  int unit = 0;           ///< index of the owner in Architecture::units
+  std::string parameter;  ///< name in the owner
+};
+
+/// What is fetched, computed and released together.
+struct Unit {
+  std::string name;        ///< "embedding", "block.0", .., "head"
+  std::string unit_class;  ///< units of one class have equal shapes and are profiled once
+  std::vector<Parameter> parameters;  ///< owned, in flat order; may be empty
+  std::vector<Borrow> borrows;
+  double forward_flops_per_token = 0;  ///< matrix products; excludes attention scores
+  double forward_flops_per_token_per_context =
+      0;  ///< attention: x context length, causal halving included
+  [[nodiscard]] std::int64_t num_elements() const noexcept;
+};
+
+/// A model. The last unit ends in the loss.
+struct Architecture {
+  std::string name;
+  std::optional<LanguageModelConfig> language_model;  ///< absent for a user's own modules
+  std::vector<Unit> units;
+  [[nodiscard]] std::int64_t num_parameters() const noexcept;  ///< each tied tensor once
+  /// Forward + backward FLOPs of one token at context length `sequence` (3 x forward; recompute not
+  /// counted).
+  [[nodiscard]] double model_flops_per_token(std::int64_t sequence) const noexcept;
+  /// Throws InputError when a borrow, a name or a shape is impossible. `where` names the file.
+  void validate(const std::string& where) const;
+};
+
+/// The units of a language model. Parameter names and shapes are those of the Hugging Face
+/// checkpoint of `config.model_type`.
+[[nodiscard]] Architecture make_architecture(const std::string& name,
+                                             const LanguageModelConfig& config);
+
+/// `name_or_path`: a built-in name ("gpt2-4b"), a config.json, or a folder that holds one.
+[[nodiscard]] Architecture load_architecture(const std::string& name_or_path);
+
+/// Names that load_architecture knows without a file, sorted.
+[[nodiscard]] std::vector<std::string> builtin_architectures();
+
+/// Reads a Hugging Face config.json. Throws InputError (file:key, value, way out).
+[[nodiscard]] LanguageModelConfig read_hf_config(const std::string& path);
+
+/// The config.json text that `transformers` needs to load weights of this shape.
+[[nodiscard]] std::string write_hf_config(const LanguageModelConfig& config, DataType dtype);
+
+}  // namespace athanor

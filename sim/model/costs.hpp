@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one operation costs when it runs alone on a platform. Engine, bounds and list schedule share
+// it.
+#pragma once
+
+#include "sim/model/platform.hpp"
+#include "sim/model/program.hpp"
+
+#include <vector>
+
+namespace athanor {
+
+/// Seconds of every operation of `program` alone on `platform`, by operation index. Throws
+/// InputError when the platform lacks a curve that the program needs (say which, and the ways out).
+[[nodiscard]] std::vector<Seconds> solo_seconds(const Program& program, const Platform& platform);
+
+}  // namespace athanor

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one function that turns a plan into what runs and what is simulated.
+#pragma once
+
+#include "sim/model/plan.hpp"
+#include "sim/model/profile.hpp"
+#include "sim/model/program.hpp"
+
+namespace athanor {
+
+/// Lowers one training step. Decides order, waits, cache slots (Belady's rule on the known order of
+/// use) and memory; neither the engine nor the executor decides anything.
+/// Throws InputError when the plan does not fit the profile's architecture, dtype, sequence length
+/// or micro-batch sizes.
+[[nodiscard]] Program lower(const Profile& profile, const Plan& plan);
+
+}  // namespace athanor

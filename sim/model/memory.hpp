@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory accounting: the peak of a program in every tier, known before anything starts.
+#pragma once
+
+#include "sim/model/plan.hpp"
+#include "sim/model/program.hpp"
+
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// Peak bytes per rank. Exact: dynamic device memory is taken and given back on the compute lane
+/// alone, in program order, so the peak does not depend on timing.
+[[nodiscard]] TierBytes peak_bytes(const Program& program);
+
+/// Device memory after each operation of the compute lane, for timelines: (operation, bytes live
+/// while it runs at its peak, bytes live after it).
+struct MemoryPoint {
+  std::int32_t operation = 0;
+  Bytes peak = 0;
+  Bytes after = 0;
+};
+[[nodiscard]] std::vector<MemoryPoint> device_memory_profile(const Program& program);
+
+/// Limits of one rank (gpu) and of one node (host: pinned and pageable memory of all its ranks).
+struct MemoryLimits {
+  Bytes gpu = 0;   ///< 0 = no limit
+  Bytes host = 0;  ///< 0 = no limit
+};
+
+/// Empty when the program fits; else one sentence per tier that overflows: tier, need, limit,
+/// excess.
+[[nodiscard]] std::vector<std::string> memory_overflows(const TierBytes& peak, int ranks_per_node,
+                                                        const MemoryLimits& limits);
+
+}  // namespace athanor

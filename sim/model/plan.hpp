@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan: every choice about how one training step is run. A plan changes speed and memory, never the
+// loss.
+#pragma once
+
+#include "sim/model/architecture.hpp"
+#include "sim/model/quantities.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// How a unit's parameters and optimizer state lie over the ranks.
+enum class Sharding {
+  Replicated,        ///< whole on every rank; gradients are all-reduced (DDP)
+  OptimizerSharded,  ///< parameters whole on every rank, gradients and optimizer state sharded
+                     ///< (ZeRO-1/2)
+  Sharded,           ///< everything sharded; gathered into a cache slot for use (ZeRO-3)
+};
+
+enum class Home { Gpu, Host };
+
+/// What a unit leaves behind between forward and backward.
+enum class Activation { Keep, Recompute };
+
+enum class Clipping {
+  None,
+  Wait,  ///< the global L2 norm first, then every update (exact)
+};
+
+/// Placement of `count` consecutive chunks of a unit.
+struct ChunkRun {
+  std::int64_t count = 0;
+  Home parameters =
+      Home::Gpu;  ///< Host only where the unit is Sharded and the optimizer is on the host
+  Home optimizer = Home::Gpu;  ///< where fp32 state lives; Adam runs on the processor beside it
+};
+
+struct UnitPlan {
+  Sharding sharding = Sharding::Sharded;
+  Activation activation =
+      Activation::Keep;          ///< the last unit always keeps: its backward follows at once
+  std::vector<ChunkRun> chunks;  ///< counts add up to the unit's number of chunks
+};
+
+/// Peak bytes in each memory tier of one rank.
+struct TierBytes {
+  Bytes gpu = 0;     ///< device arena
+  Bytes pinned = 0;  ///< page-locked host memory that copies read and write
+  Bytes host = 0;    ///< pageable host memory: optimizer state
+  Bytes nvme = 0;
+};
+
+/// What the simulator said when the plan was made.
+struct Prediction {
+  Seconds step_seconds = 0;
+  TierBytes peak_bytes;
+};
+
+struct Plan {
+  std::string name;  ///< the policy that made it
+  int world_size = 1;
+  std::int64_t micro_batch = 1;   ///< sequences per rank and micro-batch
+  std::int64_t accumulation = 1;  ///< micro-batches per rank and step
+  DataType dtype = DataType::Float32;
+  std::int64_t sequence_length = 0;
+  std::int64_t chunk_elements = 0;  ///< before rounding to whole shards (see chunk_layout.hpp)
+  int cache_slots = 2;              ///< gathered units of one class that the cache holds
+  int gradient_buffers = 2;         ///< full gradients of one class that may be in flight
+  int prefetch_depth = 1;           ///< units fetched ahead of the one that computes; < cache_slots
+  Clipping clipping = Clipping::None;
+  double max_gradient_norm = 1.0;  ///< used with Clipping::Wait
+  int cpu_adam_threads = 1;
+  int compute_threads = 1;      ///< CPU backend: threads of the compute lane
+  std::vector<UnitPlan> units;  ///< one per Architecture::units entry
+
+  std::string profile_path, platform_path;  ///< what the plan was made from; may be empty
+  std::optional<Prediction> prediction;
+
+  [[nodiscard]] std::int64_t global_batch() const noexcept {
+    return micro_batch * accumulation * world_size;
+  }
+  /// Throws InputError where a value is out of range or the plan does not fit `architecture`.
+  void validate(const Architecture& architecture, const std::string& where) const;
+};
+
+}  // namespace athanor

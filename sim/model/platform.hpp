@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Platform: a machine as measured or as its data sheets state it.
+#pragma once
+
+#include "sim/model/provenance.hpp"
+#include "sim/model/quantities.hpp"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+
+/// Does one thing at a time, per rank, in program order.
+enum class Lane { Compute, Collective, H2D, D2H, CpuAdam };
+inline constexpr int kNumLanes = 5;
+inline constexpr std::array<Lane, kNumLanes> kLanes{Lane::Compute, Lane::Collective, Lane::H2D,
+                                                    Lane::D2H, Lane::CpuAdam};
+[[nodiscard]] const char* lane_name(
+    Lane lane) noexcept;  ///< "compute", "collective", "h2d", "d2h", "cpu-adam"
+
+/// Seconds as a function of size: linear between measured points (ascending sizes), constant below
+/// the first, continued with the last slope above the last.
+struct Curve {
+  struct Point {
+    double size = 0;  ///< bytes or elements
+    Seconds seconds = 0;
+    Seconds spread = 0;
+  };
+  std::vector<Point> points;
+  [[nodiscard]] Seconds at(double size) const noexcept;  ///< 0 for an empty curve
+};
+
+/// Time of one collective for one number of ranks, by the bytes of the whole (gathered) buffer.
+struct CollectiveCurve {
+  int world_size = 1;  ///< 1 = the local copy or accumulation that replaces the collective
+  Curve curve;
+};
+
+/// What several lanes use at once. `use` gives what one lane's activity takes at full speed when
+/// it is alone, in the resource's own unit per second (bytes/s for memory or a bridge, cores for
+/// cores). Activities that together ask for more than `capacity` share it max-min fairly.
+struct SharedResource {
+  enum class Scope { Node, Device };  ///< one for all ranks of the node, or one per rank
+  std::string name;
+  Scope scope = Scope::Node;
+  double capacity = 0;
+  std::map<Lane, double> use;
+};
+
+/// One measured pair: how many times longer each takes beside the other than alone.
+struct Disturbance {
+  std::string first, second;  ///< lane names; "compute" beside "compute" is another rank's
+  double first_slowdown = 1, second_slowdown = 1;
+};
+
+struct Platform {
+  std::string name;
+  std::string device;       ///< "NVIDIA H200" or the processor's name for the CPU backend
+  std::string backend;      ///< "cpu" or "cuda"
+  int num_devices = 1;      ///< ranks that the node can hold
+  Bytes device_memory = 0;  ///< of one device
+  Bytes host_memory = 0;    ///< of the node
+  int host_cores = 1;
+  double matmul_flops_per_second =
+      0;           ///< sustained, one device: the peak that utilization refers to
+  Curve h2d, d2h;  ///< one copy alone, pinned memory, by bytes
+  std::vector<CollectiveCurve> all_gather, reduce_scatter, all_reduce;
+  std::map<int, Curve> cpu_adam;             ///< threads -> seconds by elements (fp32 state)
+  Curve device_adam;                         ///< seconds by elements
+  Curve device_square_sum, host_square_sum;  ///< partial gradient norm, by elements
+  Curve file_read, file_write;               ///< by bytes
+  std::vector<SharedResource> shared;
+  std::vector<Disturbance> disturbances;  ///< as measured; `shared` must give them back
+  Provenance provenance;
+
+  void validate(const std::string& where) const;
+};
+
+}  // namespace athanor

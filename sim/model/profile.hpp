@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Profile: one model's step on one kind of device, per unit class and micro-batch size.
+#pragma once
+
+#include "sim/model/architecture.hpp"
+#include "sim/model/provenance.hpp"
+#include "sim/model/quantities.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// One phase of a unit. `peak_bytes` is the highest device memory above the level at the phase's
+/// start, as requested from the allocator; inputs that were live before are not counted.
+struct PhaseCost {
+  Seconds seconds = 0;  ///< median device time, alone on the machine, under sustained load
+  Seconds spread = 0;   ///< interquartile range of the repetitions
+  Bytes peak_bytes = 0;
+};
+
+/// Costs of one unit class at one micro-batch size.
+struct UnitCost {
+  std::string unit_class;
+  std::int64_t micro_batch = 0;
+  PhaseCost forward_keep;     ///< forward that saves what backward needs
+  PhaseCost forward_discard;  ///< forward without autograd; the output alone stays
+  PhaseCost recompute;        ///< forward again from the saved input, before backward
+  PhaseCost backward;      ///< starts with the output's gradient live; frees it and what was saved
+  Bytes output_bytes = 0;  ///< stays after forward_discard (0 for the unit with the loss)
+  Bytes saved_bytes = 0;   ///< stays after forward_keep or recompute, the output included
+  Bytes grad_input_bytes =
+      0;  ///< the gradient that backward leaves for the unit before (0 for the first)
+};
+
+/// Device memory and time of one model.
+struct Profile {
+  Architecture architecture;  ///< embedded, so that a profile is enough to simulate
+  std::string device;         ///< as Platform::device names it
+  DataType dtype = DataType::Float32;
+  std::int64_t sequence_length = 0;
+  int compute_threads = 1;  ///< host threads of one rank's compute lane (CPU backend)
+  std::vector<UnitCost> costs;
+  Bytes batch_bytes_per_sample = 0;  ///< inputs and targets of one sequence on the device
+  Provenance provenance;
+
+  /// Throws InputError when the pair was not profiled; the message lists what was.
+  [[nodiscard]] const UnitCost& cost(const std::string& unit_class, std::int64_t micro_batch) const;
+  /// Micro-batch sizes for which every unit class has a cost, ascending.
+  [[nodiscard]] std::vector<std::int64_t> micro_batches() const;
+  void validate(const std::string& where) const;
+};
+
+/// A profile without costs, for lowering where only structure matters.
+[[nodiscard]] Profile unmeasured_profile(const Architecture& architecture, DataType dtype,
+                                         std::int64_t sequence_length, std::int64_t micro_batch);
+
+}  // namespace athanor

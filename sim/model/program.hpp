@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Program: one training step of one rank as operations on lanes. Every rank runs the same program.
+#pragma once
+
+#include "sim/model/architecture.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/plan.hpp"
+#include "sim/model/platform.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// The closed set of operations.
+enum class OpKind {
+  Fetch,      ///< h2d: this rank's shard of a host chunk -> its place in the slot
+  Gather,     ///< collective: shards -> the whole chunk, in the slot or in the replicated storage
+  Forward,    ///< compute: one unit, one micro-batch
+  Recompute,  ///< compute: forward again, from the saved input
+  Backward,   ///< compute: adds parameter gradients into the unit's gradient buffer
+  Reduce,     ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
+  GradD2H,    ///< d2h: the reduced shard -> host gradient (written or added)
+  SquareSum,  ///< compute or cpu-adam: sum of squares of a shard's gradient
+  Norm,       ///< collective: the global norm from all square sums
+  Adam,       ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
+  ParamH2D,   ///< h2d: updated shard -> its home on the device
+  Loss,       ///< collective: every rank's micro-batch losses, for the metrics
+};
+[[nodiscard]] const char* op_kind_name(OpKind kind) noexcept;  ///< "fetch", "gather", ..
+
+enum class Tier { Gpu, Pinned, Host };
+
+/// Memory that operations take and give back.
+struct Buffer {
+  std::string name;
+  Tier tier = Tier::Gpu;
+  Bytes bytes = 0;
+};
+
+/// One operation. Indices point into Program::operations; -1 = does not apply.
+struct Operation {
+  OpKind kind = OpKind::Forward;
+  Lane lane = Lane::Compute;
+  bool keep = false;        ///< Forward: save for backward
+  bool accumulate = false;  ///< GradD2H, Reduce: add to the gradient shard instead of writing it
+  bool all_reduce = false;  ///< Reduce of a replicated unit
+  std::int32_t unit = -1;
+  std::int32_t chunk = -1;
+  std::int32_t micro_batch = -1;
+  std::int32_t slot = -1;  ///< slot of the unit's class pool (Fetch, Gather into the cache)
+  std::int32_t gradient_buffer =
+      -1;                       ///< buffer of the unit's class pool (Backward, Reduce, GradD2H)
+  Bytes bytes = 0;              ///< what moves: a shard for copies, the whole chunk for collectives
+  std::int64_t elements = 0;    ///< Adam, SquareSum: elements of the shard
+  Seconds compute_seconds = 0;  ///< Forward, Recompute, Backward: from the profile
+  Bytes peak_bytes = 0;         ///< device memory above the level at the start, `takes` included
+  std::vector<std::int32_t> waits;           ///< operations of the same step, lower indices
+  std::vector<std::int32_t> previous_waits;  ///< operations of the step before
+  std::vector<std::int32_t> takes, gives;    ///< indices into Program::buffers
+};
+
+/// A pool of equal device buffers that the units of one class share.
+struct UnitPool {
+  std::string unit_class;
+  std::int64_t elements = 0;  ///< of one buffer
+  int slots = 0;              ///< cache slots; 0 when no unit of the class is Sharded
+  int gradient_buffers = 0;
+};
+
+/// Operations are in a topological order; the order within a lane is the order of execution.
+struct Program {
+  int world_size = 1;
+  DataType dtype = DataType::Float32;
+  DataType gradient_dtype = DataType::Float32;  ///< of gradient shards; fp32 when accumulating
+  int cpu_adam_threads = 1;
+  std::vector<std::string> unit_names;
+  std::vector<UnitLayout> layouts;    ///< per unit
+  std::vector<UnitPool> pools;        ///< per unit class
+  std::vector<std::int32_t> pool_of;  ///< per unit
+  std::vector<Operation> operations;
+  std::vector<Buffer> buffers;         ///< taken and given back within a step
+  std::vector<Buffer> static_buffers;  ///< taken once, before the first step
+
+  /// Stable and unique within the step: "gather block.3 chunk 1 micro-batch 0 #17".
+  [[nodiscard]] std::string name(std::int32_t operation) const;
+};
+
+}  // namespace athanor

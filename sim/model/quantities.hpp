@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The units of measure that every layer shares. A bare number in this project is a count.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace athanor {
+
+using Bytes = std::int64_t;
+using Seconds = double;
+
+inline constexpr Bytes kKiB = Bytes{1} << 10;
+inline constexpr Bytes kMiB = Bytes{1} << 20;
+inline constexpr Bytes kGiB = Bytes{1} << 30;
+
+/// Element type of parameters, activations and gradients. Optimizer state is always fp32.
+enum class DataType { Float32, BFloat16 };
+
+[[nodiscard]] constexpr Bytes size_of(DataType dtype) noexcept {
+  return dtype == DataType::Float32 ? 4 : 2;
+}
+
+[[nodiscard]] constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) noexcept {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// "40GiB", "512MiB", "1.5GB", "4096" (bytes) -> bytes. Throws InputError that names `where`.
+[[nodiscard]] Bytes parse_bytes(std::string_view text, const std::string& where);
+
+/// 1.50 GiB, 312 KiB, 17 B: three significant digits in binary units.
+[[nodiscard]] std::string format_bytes(Bytes bytes);
+
+/// 1.23 s, 45.6 ms, 7.8 us.
+[[nodiscard]] std::string format_seconds(Seconds seconds);
+
+}  // namespace athanor

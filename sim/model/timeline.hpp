@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timeline: start and end of every operation, predicted or measured, with the same operation names.
+#pragma once
+
+#include "sim/model/program.hpp"
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// One operation's execution, in seconds since the timeline's origin.
+struct Interval {
+  std::int32_t operation = 0;  ///< index into Program::operations
+  std::int32_t rank = 0;
+  std::int32_t step = 0;
+  Seconds start = 0;
+  Seconds end = 0;
+};
+
+struct Timeline {
+  bool predicted = false;
+  std::vector<Interval> intervals;
+  Seconds step_seconds = 0;  ///< period of the repeated program in steady state
+  TierBytes peak_bytes;
+};
+
+/// Writes a Chrome/Kineto-shaped trace (opens in Perfetto): a process per rank, a track per lane,
+/// device memory as a counter; read_trace gives the same timeline back.
+void write_trace(std::ostream& out, const Program& program, const Timeline& timeline);
+[[nodiscard]] Timeline read_trace(const std::string& path, const Program& program);
+
+}  // namespace athanor
