@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # How every athanor target is compiled.
 add_library(athanor_options INTERFACE)
+set_target_properties(athanor_options PROPERTIES EXPORT_NAME options)
 target_compile_features(athanor_options INTERFACE cxx_std_20)
 target_include_directories(athanor_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/athanor>)
+install(TARGETS athanor_options EXPORT athanorTargets)
 
 add_library(athanor_warnings INTERFACE)
 target_compile_options(athanor_warnings INTERFACE
@@ -12,44 +14,82 @@ target_compile_options(athanor_warnings INTERFACE
 
 add_library(athanor_instrumentation INTERFACE)
 if(ATHANOR_SANITIZE)
+  # LibTorch is built without RTTI checks of ours: vptr would report its types.
   target_compile_options(athanor_instrumentation INTERFACE
-    -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+    -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(athanor_instrumentation INTERFACE -fsanitize=address,undefined)
 endif()
 if(ATHANOR_COVERAGE)
-  target_compile_options(athanor_instrumentation INTERFACE --coverage)
+  # Atomic counters: lanes are threads. Absolute paths: gcovr runs from anywhere.
+  target_compile_options(athanor_instrumentation INTERFACE
+    --coverage -fprofile-update=atomic -fprofile-abs-path)
   target_link_options(athanor_instrumentation INTERFACE --coverage)
+endif()
+if(ATHANOR_BUILD_FUZZERS)
+  target_compile_options(athanor_instrumentation INTERFACE -fsanitize=fuzzer-no-link)
+  add_custom_target(athanor_fuzzers)
 endif()
 
 # athanor_add_library(NAME SOURCES .. PUBLIC .. PRIVATE ..): one static library per layer.
+# Installed as athanor::NAME without the prefix: athanor_model is athanor::model.
 function(athanor_add_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  string(REPLACE "athanor_" "" short_name ${name})
   add_library(${name} STATIC ${ARG_SOURCES})
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+  add_library(athanor::${short_name} ALIAS ${name})
+  set_target_properties(${name} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF EXPORT_NAME ${short_name})
   target_link_libraries(${name} PUBLIC athanor_options ${ARG_PUBLIC}
     PRIVATE $<BUILD_INTERFACE:athanor_warnings> $<BUILD_INTERFACE:athanor_instrumentation> ${ARG_PRIVATE})
+  install(TARGETS ${name} EXPORT athanorTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
+# A program that is built but not installed by itself: tests, benchmarks, fuzzers.
+function(athanor_add_executable name folder sources libraries)
+  add_executable(${name} ${sources})
+  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
+  target_link_libraries(${name} PRIVATE
+    athanor_options athanor_warnings athanor_instrumentation ${libraries})
 endfunction()
 
 # athanor_add_program(NAME SOURCES .. LIBRARIES ..): one of the programs that `athanor` starts.
 function(athanor_add_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF
-    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
-  target_link_libraries(${name} PRIVATE athanor_options athanor_warnings athanor_instrumentation ${ARG_LIBRARIES})
+  athanor_add_executable(${name} bin "${ARG_SOURCES}" "${ARG_LIBRARIES}")
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
 # athanor_add_test(NAME SOURCES .. LIBRARIES .. LABELS ..): a Catch2 program; each TEST_CASE is its own ctest test.
+# PROCESSORS: what one of its tests occupies (default 1). ATHANOR_PYTHON: the interpreter that has torch, or "".
 function(athanor_add_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF
-    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(${name} PRIVATE athanor_options athanor_warnings athanor_instrumentation
-    ${ARG_LIBRARIES} Catch2::Catch2WithMain)
+  cmake_parse_arguments(ARG "" "PROCESSORS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
+  endif()
+  athanor_add_executable(${name} tests "${ARG_SOURCES}" "${ARG_LIBRARIES};Catch2::Catch2WithMain")
   target_compile_definitions(${name} PRIVATE
-    ATHANOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATHANOR_BIN_DIR="${PROJECT_BINARY_DIR}/bin")
+    ATHANOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATHANOR_BIN_DIR="${PROJECT_BINARY_DIR}/bin"
+    ATHANOR_PYTHON="${ATHANOR_TORCH_INTERPRETER}")
   catch_discover_tests(${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${ARG_LABELS}" SKIP_RETURN_CODE 4)
+    PROPERTIES LABELS "${ARG_LABELS}" PROCESSORS ${ARG_PROCESSORS} SKIP_RETURN_CODE 4)
+endfunction()
+
+# athanor_add_benchmark(NAME SOURCES .. LIBRARIES ..): a Google Benchmark program for `./dev bench`.
+function(athanor_add_benchmark name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  if(ATHANOR_BUILD_BENCHMARKS AND benchmark_FOUND)
+    athanor_add_executable(${name} bench "${ARG_SOURCES}" "${ARG_LIBRARIES};benchmark::benchmark_main")
+  endif()
+endfunction()
+
+# athanor_add_fuzzer(NAME SOURCES .. LIBRARIES ..): a libFuzzer target for `./dev test --fuzz`.
+# tests/fuzz/corpus/NAME, where it exists, seeds it.
+function(athanor_add_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  if(ATHANOR_BUILD_FUZZERS)
+    athanor_add_executable(${name} fuzz "${ARG_SOURCES}" "${ARG_LIBRARIES}")
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(athanor_fuzzers ${name})
+  endif()
 endfunction()

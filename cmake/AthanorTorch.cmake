@@ -27,8 +27,10 @@ if(torch_root AND EXISTS ${torch_root}/lib/libtorch_cpu.so)
     set_target_properties(athanor_torch_${library} PROPERTIES
       IMPORTED_LOCATION ${torch_root}/lib/lib${library}.so)
   endforeach()
-  add_library(athanor_torch INTERFACE)
+  add_library(athanor_torch INTERFACE IMPORTED)
   target_include_directories(athanor_torch SYSTEM INTERFACE
     ${torch_root}/include ${torch_root}/include/torch/csrc/api/include)
+  # ccache keeps objects that use a precompiled <torch/torch.h> only with this flag.
+  target_compile_options(athanor_torch INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_link_libraries(athanor_torch INTERFACE athanor_torch_torch_cpu athanor_torch_c10 Threads::Threads)
 endif()
