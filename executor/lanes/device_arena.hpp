@@ -6,7 +6,6 @@
 #include "sim/model/errors.hpp"
 #include "sim/model/quantities.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <mutex>
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI calls with checked results, and waiting that leaves the processor to others.
+#pragma once
+
+#include "executor/lanes/collectives.hpp"
+
+#include <mpi.h>
+
+#include <atomic>
+
+namespace athanor {
+
+/// Throws Error with MPI's own text unless `status` is MPI_SUCCESS.
+void check_mpi(int status);
+
+/// How to wait for a request.
+enum class Patience {
+  Short,  ///< every rank is there and data moves: poll, giving way to other threads
+  Long,   ///< ranks may still compute: poll a little, then sleep between polls
+};
+
+/// Waits until `request` is complete. Throws Error("cancelled") soon after `*cancelled` (may be
+/// null) becomes true; the request is then abandoned, and MPI must not be used any more.
+void wait_for(MPI_Request& request, Patience patience, const std::atomic<bool>* cancelled);
+
+}  // namespace athanor

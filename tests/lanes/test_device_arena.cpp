@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/lanes/device_arena.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+TEST_CASE("an arena counts bytes as requested") {
+  DeviceArena arena;
+  void* const first = arena.allocate(1);
+  void* const second = arena.allocate(1000);
+  CHECK(arena.live() == 1001);
+  arena.release(first);
+  CHECK(arena.live() == 1000);
+  CHECK(arena.peak() == 1001);
+  arena.reset_peak();
+  CHECK(arena.peak() == 1000);
+  arena.release(second);
+  CHECK(arena.live() == 0);
+}
+
+TEST_CASE("blocks are aligned to a cache line and writable to their end") {
+  DeviceArena arena;
+  for (const Bytes bytes : {1, 63, 64, 65, 100'000}) {
+    const DeviceBlock block(arena, bytes);
+    REQUIRE(reinterpret_cast<std::uintptr_t>(block.data()) % 64 == 0);
+    std::memset(block.data(), 0xAB, static_cast<std::size_t>(bytes));
+  }
+  CHECK(arena.live() == 0);
+}
+
+TEST_CASE("nothing is taken for zero bytes") {
+  DeviceArena arena;
+  CHECK(arena.allocate(0) == nullptr);
+  arena.release(nullptr);
+  CHECK(arena.peak() == 0);
+}
+
+TEST_CASE("an arena refuses what exceeds its limit and stays usable") {
+  DeviceArena arena(1000);
+  const DeviceBlock block(arena, 600);
+  REQUIRE_THROWS_AS(arena.allocate(401), OutOfDeviceMemory);
+  CHECK(arena.live() == 600);
+  CHECK(arena.peak() == 600);
+  const DeviceBlock rest(arena, 400);
+  CHECK(arena.live() == 1000);
+  REQUIRE_THROWS_WITH(arena.allocate(1), Catch::Matchers::ContainsSubstring("limit 1000 B"));
+}
+
+TEST_CASE("a moved block has one owner") {
+  DeviceArena arena;
+  DeviceBlock first(arena, 10);
+  DeviceBlock second(std::move(first));
+  CHECK(arena.live() == 10);
+  DeviceBlock third(arena, 20);
+  third = std::move(second);
+  CHECK(arena.live() == 10);
+  CHECK(third.size() == 10);
+  third = DeviceBlock();
+  CHECK(arena.live() == 0);
+}
+
+TEST_CASE("threads may share an arena") {
+  DeviceArena arena;
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&arena] {
+        for (int i = 0; i < 1000; ++i) {
+          const DeviceBlock block(arena, 1 + i % 100);
+        }
+      });
+    }
+  }
+  CHECK(arena.live() == 0);
+  CHECK(arena.peak() <= 400);
+}
+
+}  // namespace
+}  // namespace athanor
