@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which one step uses units: known in advance, so eviction can be Belady's.
+#pragma once
+
+#include "sim/model/architecture.hpp"
+#include "sim/model/plan.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace athanor {
+
+/// One use of a unit: forward, or (recompute and) backward.
+struct Access {
+  std::int32_t unit = 0;
+  std::int32_t micro_batch = 0;
+  bool backward = false;
+};
+
+/// Forward through all units and back, for every micro-batch.
+[[nodiscard]] std::vector<Access> access_order(const Architecture& architecture, const Plan& plan);
+
+/// Units whose parameters have to be in a cache slot while unit i computes: itself and those it
+/// borrows from, as far as they are sharded and have parameters.
+[[nodiscard]] std::vector<std::vector<std::int32_t>> cached_units(const Architecture& architecture,
+                                                                  const Plan& plan);
+
+}  // namespace athanor

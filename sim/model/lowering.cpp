@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/lowering.hpp"
+
+#include "sim/model/errors.hpp"
+#include "sim/model/static_memory.hpp"
+#include "sim/model/step_builder.hpp"
+
+#include <fmt/format.h>
+
+namespace athanor {
+namespace {
+
+void require_same(const std::string& key, const std::string& plan, const std::string& profile) {
+  if (plan == profile) return;
+  throw InputError("plan:" + key, fmt::format("{}, but the profile has {}", plan, profile),
+                   "Profile the model with the plan's value, or tune a plan for this profile.");
+}
+
+std::string dtype_name(DataType dtype) { return dtype == DataType::Float32 ? "fp32" : "bf16"; }
+
+void require_matching(const Profile& profile, const Plan& plan) {
+  plan.validate(profile.architecture, "plan");
+  require_same("dtype", dtype_name(plan.dtype), dtype_name(profile.dtype));
+  require_same("sequence_length", std::to_string(plan.sequence_length),
+               std::to_string(profile.sequence_length));
+}
+
+Program make_header(const Profile& profile, const Plan& plan) {
+  Program program;
+  program.world_size = plan.world_size;
+  program.dtype = plan.dtype;
+  program.gradient_dtype = plan.accumulation > 1 ? DataType::Float32 : plan.dtype;
+  program.cpu_adam_threads = plan.cpu_adam_threads;
+  for (const Unit& unit : profile.architecture.units) program.unit_names.push_back(unit.name);
+  program.layouts = layout_units(profile.architecture, plan);
+  make_pools(program, profile.architecture, plan);
+  make_static_buffers(program, plan);
+  return program;
+}
+
+}  // namespace
+
+Program lower(const Profile& profile, const Plan& plan) {
+  require_matching(profile, plan);
+  StepBuilder builder(profile, plan, make_header(profile, plan));
+  return builder.build();
+}
+
+}  // namespace athanor

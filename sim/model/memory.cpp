@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace athanor {
+namespace {
+
+Bytes& tier_of(TierBytes& bytes, Tier tier) {
+  switch (tier) {
+    case Tier::Gpu:
+      return bytes.gpu;
+    case Tier::Pinned:
+      return bytes.pinned;
+    case Tier::Host:
+      break;
+  }
+  return bytes.host;
+}
+
+TierBytes static_bytes(const Program& program) {
+  TierBytes total;
+  for (const Buffer& buffer : program.static_buffers) tier_of(total, buffer.tier) += buffer.bytes;
+  return total;
+}
+
+Bytes sum_of(const Program& program, const std::vector<std::int32_t>& buffers) {
+  Bytes total = 0;
+  for (const std::int32_t index : buffers) {
+    const Buffer& buffer = program.buffers[static_cast<std::size_t>(index)];
+    assert(buffer.tier == Tier::Gpu && "only device memory is taken within a step");
+    total += buffer.bytes;
+  }
+  return total;
+}
+
+std::string overflow(const char* tier, Bytes need, Bytes limit) {
+  return fmt::format("{} needs {} of {} ({} too much)", tier, format_bytes(need),
+                     format_bytes(limit), format_bytes(need - limit));
+}
+
+}  // namespace
+
+std::vector<MemoryPoint> device_memory_profile(const Program& program) {
+  std::vector<MemoryPoint> points;
+  Bytes level = static_bytes(program).gpu;
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation& op = program.operations[i];
+    if (op.lane != Lane::Compute) continue;
+    const Bytes peak = level + op.peak_bytes;
+    level += sum_of(program, op.takes) - sum_of(program, op.gives);
+    points.push_back({static_cast<std::int32_t>(i), std::max(peak, level), level});
+  }
+  return points;
+}
+
+TierBytes peak_bytes(const Program& program) {
+  TierBytes peak = static_bytes(program);
+  for (const MemoryPoint& point : device_memory_profile(program)) {
+    peak.gpu = std::max(peak.gpu, point.peak);
+  }
+  return peak;
+}
+
+std::vector<std::string> memory_overflows(const TierBytes& peak, int ranks_per_node,
+                                          const MemoryLimits& limits) {
+  std::vector<std::string> overflows;
+  if (limits.gpu > 0 && peak.gpu > limits.gpu) {
+    overflows.push_back(overflow("gpu memory", peak.gpu, limits.gpu));
+  }
+  const Bytes host = (peak.pinned + peak.host) * ranks_per_node;
+  if (limits.host > 0 && host > limits.host) {
+    overflows.push_back(overflow("host memory", host, limits.host));
+  }
+  return overflows;
+}
+
+}  // namespace athanor

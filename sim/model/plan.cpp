@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/plan.hpp"
+
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+namespace athanor {
+namespace {
+
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxChunksPerUnit = 1 << 16;
+
+void require_between(const std::string& where, const char* key, std::int64_t value,
+                     std::int64_t lowest, std::int64_t highest) {
+  if (value >= lowest && value <= highest) return;
+  throw InputError(where + ":" + key, fmt::format("{} is out of range", value),
+                   fmt::format("Give a value from {} to {}.", lowest, highest));
+}
+
+void validate_counts(const Plan& plan, const std::string& where) {
+  constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+  require_between(where, "world_size", plan.world_size, 1, 1 << 16);
+  require_between(where, "micro_batch", plan.micro_batch, 1, 1 << 20);
+  require_between(where, "accumulation", plan.accumulation, 1, 1 << 20);
+  require_between(where, "sequence_length", plan.sequence_length, 1, kMaxCount);
+  require_between(where, "chunk_elements", plan.chunk_elements, 1, kMaxCount);
+  require_between(where, "cache_slots", plan.cache_slots, 1, kMaxInt);
+  require_between(where, "gradient_buffers", plan.gradient_buffers, 1, kMaxInt);
+  require_between(where, "prefetch_depth", plan.prefetch_depth, 0, plan.cache_slots - 1);
+  require_between(where, "cpu_adam_threads", plan.cpu_adam_threads, 1, 4096);
+  require_between(where, "compute_threads", plan.compute_threads, 1, 4096);
+  if (!std::isfinite(plan.max_gradient_norm) || plan.max_gradient_norm <= 0) {
+    throw InputError(where + ":max_gradient_norm",
+                     fmt::format("{} is no positive number", plan.max_gradient_norm),
+                     "Give a norm above 0, or clipping \"none\".");
+  }
+}
+
+void validate_run(const ChunkRun& run, Sharding sharding, const std::string& where) {
+  require_between(where, "count", run.count, 1, kMaxCount);
+  if (run.parameters == Home::Gpu) return;
+  if (sharding != Sharding::Sharded) {
+    throw InputError(where + ":parameters", "\"host\" needs a sharded unit",
+                     "Set the unit's sharding to \"sharded\", or parameters to \"gpu\".");
+  }
+  if (run.optimizer != Home::Host) {
+    throw InputError(where + ":parameters", "\"host\" needs the optimizer on the host too",
+                     "Set optimizer to \"host\", or parameters to \"gpu\".");
+  }
+}
+
+void validate_unit(const Plan& plan, const Unit& unit, const UnitPlan& unit_plan,
+                   const std::string& where) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < unit_plan.chunks.size(); ++i) {
+    validate_run(unit_plan.chunks[i], unit_plan.sharding, fmt::format("{}.chunks[{}]", where, i));
+    count += unit_plan.chunks[i].count;
+  }
+  const std::int64_t expected = num_chunks(unit, plan.chunk_elements, plan.world_size);
+  if (expected > kMaxChunksPerUnit) {
+    throw InputError(
+        where + ".chunks", fmt::format("unit {} has {} chunks", unit.name, expected),
+        fmt::format("Raise chunk_elements; a unit has at most {} chunks.", kMaxChunksPerUnit));
+  }
+  if (count != expected) {
+    throw InputError(where + ".chunks",
+                     fmt::format("{} chunks, but unit {} has {} at chunk_elements {}", count,
+                                 unit.name, expected, plan.chunk_elements),
+                     "Make the counts add up, or tune a plan for this model.");
+  }
+}
+
+}  // namespace
+
+void Plan::validate(const Architecture& architecture, const std::string& where) const {
+  validate_counts(*this, where);
+  if (units.size() != architecture.units.size()) {
+    throw InputError(where + ":units",
+                     fmt::format("{} units, but model {} has {}", units.size(), architecture.name,
+                                 architecture.units.size()),
+                     "Use the model that the plan was tuned for.");
+  }
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    validate_unit(*this, architecture.units[i], units[i], fmt::format("{}:units[{}]", where, i));
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/program.hpp"
+
+#include <fmt/format.h>
+
+namespace athanor {
+
+const char* op_kind_name(OpKind kind) noexcept {
+  switch (kind) {
+    case OpKind::Fetch:
+      return "fetch";
+    case OpKind::Gather:
+      return "gather";
+    case OpKind::Forward:
+      return "forward";
+    case OpKind::Recompute:
+      return "recompute";
+    case OpKind::Backward:
+      return "backward";
+    case OpKind::Reduce:
+      return "reduce";
+    case OpKind::GradD2H:
+      return "grad-d2h";
+    case OpKind::SquareSum:
+      return "square-sum";
+    case OpKind::Norm:
+      return "norm";
+    case OpKind::Adam:
+      return "adam";
+    case OpKind::ParamH2D:
+      return "param-h2d";
+    case OpKind::Loss:
+      return "loss";
+  }
+  return "unknown";
+}
+
+std::string Program::name(std::int32_t operation) const {
+  const Operation& op = operations[static_cast<std::size_t>(operation)];
+  std::string text = op_kind_name(op.kind);
+  if (op.unit >= 0) text += " " + unit_names[static_cast<std::size_t>(op.unit)];
+  if (op.chunk >= 0) text += fmt::format(" chunk {}", op.chunk);
+  if (op.micro_batch >= 0) text += fmt::format(" micro-batch {}", op.micro_batch);
+  return text + fmt::format(" #{}", operation);
+}
+
+}  // namespace athanor

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/static_memory.hpp"
+
+#include <algorithm>
+
+namespace athanor {
+namespace {
+
+/// Elements that one rank holds for one unit, by what they are for.
+struct UnitElements {
+  std::int64_t replicated = 0;        ///< whole parameters on the device
+  std::int64_t device_shards = 0;     ///< parameter shards on the device
+  std::int64_t device_optimizer = 0;  ///< gradient shard and optimizer state on the device
+  std::int64_t host_optimizer = 0;    ///< the same on the host, and the parameters beside them
+};
+
+UnitElements count_elements(const UnitLayout& layout, Sharding sharding, int world_size) {
+  UnitElements count;
+  if (sharding != Sharding::Sharded) count.replicated = layout.elements;
+  for (const Chunk& chunk : layout.chunks) {
+    const std::int64_t owned = owned_elements(chunk, sharding, world_size);
+    if (sharding == Sharding::Sharded && chunk.parameters == Home::Gpu) {
+      count.device_shards += owned;
+    }
+    (chunk.optimizer == Home::Gpu ? count.device_optimizer : count.host_optimizer) += owned;
+  }
+  return count;
+}
+
+void add_buffer(Program& program, const std::string& name, Tier tier, Bytes bytes) {
+  if (bytes > 0) program.static_buffers.push_back({name, tier, bytes});
+}
+
+void add_unit(Program& program, const std::string& unit, const UnitElements& count) {
+  const Bytes parameter = size_of(program.dtype);
+  const Bytes gradient = size_of(program.gradient_dtype);
+  const Bytes state = program.dtype == DataType::Float32 ? 8 : 12;
+  add_buffer(program, "parameters " + unit, Tier::Gpu, count.replicated * parameter);
+  add_buffer(program, "parameter shards " + unit, Tier::Gpu, count.device_shards * parameter);
+  add_buffer(program, "gradient shards " + unit, Tier::Gpu, count.device_optimizer * gradient);
+  add_buffer(program, "optimizer " + unit, Tier::Gpu, count.device_optimizer * state);
+  add_buffer(program, "host parameters " + unit, Tier::Pinned, count.host_optimizer * parameter);
+  add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_optimizer * gradient);
+  add_buffer(program, "host optimizer " + unit, Tier::Host, count.host_optimizer * state);
+}
+
+}  // namespace
+
+std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size) {
+  return sharding == Sharding::Replicated ? chunk.elements : chunk.shard_elements(world_size);
+}
+
+void make_pools(Program& program, const Architecture& architecture, const Plan& plan) {
+  for (std::size_t u = 0; u < architecture.units.size(); ++u) {
+    const std::string& unit_class = architecture.units[u].unit_class;
+    auto pool = std::ranges::find(program.pools, unit_class, &UnitPool::unit_class);
+    if (pool == program.pools.end()) {
+      program.pools.push_back({unit_class, program.layouts[u].elements, 0, 0});
+      pool = std::prev(program.pools.end());
+    }
+    program.pool_of.push_back(static_cast<std::int32_t>(pool - program.pools.begin()));
+    if (program.layouts[u].chunks.empty()) continue;
+    pool->gradient_buffers = std::min(pool->gradient_buffers + 1, plan.gradient_buffers);
+    if (plan.units[u].sharding == Sharding::Sharded) {
+      pool->slots = std::min(pool->slots + 1, plan.cache_slots);
+    }
+  }
+}
+
+void make_static_buffers(Program& program, const Plan& plan) {
+  for (const UnitPool& pool : program.pools) {
+    const Bytes buffer = pool.elements * size_of(program.dtype);
+    add_buffer(program, "cache " + pool.unit_class, Tier::Gpu, pool.slots * buffer);
+    add_buffer(program, "gradients " + pool.unit_class, Tier::Gpu, pool.gradient_buffers * buffer);
+  }
+  for (std::size_t u = 0; u < program.layouts.size(); ++u) {
+    add_unit(program, program.unit_names[u],
+             count_elements(program.layouts[u], plan.units[u].sharding, program.world_size));
+  }
+}
+
+}  // namespace athanor

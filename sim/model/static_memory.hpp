@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program takes once, before its first step.
+#pragma once
+
+#include "sim/model/plan.hpp"
+#include "sim/model/program.hpp"
+
+namespace athanor {
+
+/// Elements of a chunk whose gradient and optimizer state one rank holds.
+[[nodiscard]] std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size);
+
+/// Fills Program::pools and pool_of from the layouts: one pool per unit class.
+void make_pools(Program& program, const Architecture& architecture, const Plan& plan);
+
+/// Fills Program::static_buffers: cache slots, gradient buffers, parameters, gradient shards and
+/// optimizer state. In fp32 the parameter shard beside the optimizer is the master copy, so the
+/// state is two moments (8 bytes an element); in bf16 it is master and moments (12 bytes).
+void make_static_buffers(Program& program, const Plan& plan);
+
+}  // namespace athanor

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/step_builder.hpp"
+
+#include <utility>
+
+namespace athanor {
+namespace {
+
+std::vector<std::vector<std::int32_t>> uses_of(
+    const std::vector<Access>& order, const std::vector<std::vector<std::int32_t>>& cached) {
+  std::vector<std::vector<std::int32_t>> uses(cached.size());
+  for (std::size_t a = 0; a < order.size(); ++a) {
+    for (const std::int32_t unit : cached[static_cast<std::size_t>(order[a].unit)]) {
+      uses[static_cast<std::size_t>(unit)].push_back(static_cast<std::int32_t>(a));
+    }
+  }
+  return uses;
+}
+
+std::vector<int> slots_of(const Program& program) {
+  std::vector<int> slots;
+  for (const UnitPool& pool : program.pools) slots.push_back(pool.slots);
+  return slots;
+}
+
+}  // namespace
+
+StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program program)
+    : profile_(profile),
+      plan_(plan),
+      program_(std::move(program)),
+      order_(access_order(profile.architecture, plan)),
+      cached_(cached_units(profile.architecture, plan)),
+      cache_(program_.pool_of, slots_of(program_), uses_of(order_, cached_)),
+      units_(profile.architecture.units.size()),
+      access_operation_(order_.size(), -1),
+      saved_(units_.size(), -1),
+      outputs_(units_.size(), -1),
+      grad_inputs_(units_.size(), -1) {
+  for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    units_[u].chunks.resize(program_.layouts[u].chunks.size());
+  }
+}
+
+Program StepBuilder::build() {
+  for (std::int32_t position = 0; position < static_cast<std::int32_t>(order_.size()); ++position) {
+    fetch_ahead(position);
+    compute(position);
+  }
+  finish_step();
+  resolve_previous_waits();
+  return std::move(program_);
+}
+
+std::int32_t StepBuilder::emit(Operation operation) {
+  program_.operations.push_back(std::move(operation));
+  return static_cast<std::int32_t>(program_.operations.size()) - 1;
+}
+
+Operation& StepBuilder::at(std::int32_t operation) {
+  return program_.operations[static_cast<std::size_t>(operation)];
+}
+
+const UnitPlan& StepBuilder::unit_plan(std::int32_t unit) const {
+  return plan_.units[static_cast<std::size_t>(unit)];
+}
+
+StepBuilder::UnitState& StepBuilder::state(std::int32_t unit) {
+  return units_[static_cast<std::size_t>(unit)];
+}
+
+std::vector<Chunk>& StepBuilder::chunks(std::int32_t unit) {
+  return program_.layouts[static_cast<std::size_t>(unit)].chunks;
+}
+
+const UnitCost& StepBuilder::cost(std::int32_t unit) const {
+  return profile_.cost(profile_.architecture.units[static_cast<std::size_t>(unit)].unit_class,
+                       plan_.micro_batch);
+}
+
+bool StepBuilder::keeps(std::int32_t unit) const {
+  const bool last = unit + 1 == static_cast<std::int32_t>(units_.size());
+  return last || unit_plan(unit).activation == Activation::Keep;
+}
+
+void StepBuilder::resolve_previous_waits() {
+  const auto wait = [this](std::int32_t operation, std::int32_t previous) {
+    // Lanes are in order, across steps too.
+    if (previous < 0 || at(operation).lane == at(previous).lane) return;
+    at(operation).previous_waits.push_back(previous);
+  };
+  for (const FirstFill& fill : first_fills_) {
+    const auto& slot = cache_.pool(fill.pool)[static_cast<std::size_t>(fill.slot)];
+    for (const std::int32_t operation : fill.operations) {
+      wait(operation, access_operation_[static_cast<std::size_t>(slot.last_access)]);
+    }
+  }
+  for (const GradientPool& pool : gradients_) {
+    for (const GradientPool::Buffer& buffer : pool.buffers()) {
+      if (buffer.first_user < 0) continue;
+      for (const std::int32_t drained : buffer.drained_by) wait(buffer.first_user, drained);
+    }
+  }
+  for (const UpdateWait& update : update_waits_) {
+    const ChunkState& chunk = state(update.unit).chunks[static_cast<std::size_t>(update.chunk)];
+    wait(update.operation, update.adam_only ? chunk.adam : chunk.updated);
+  }
+}
+
+}  // namespace athanor

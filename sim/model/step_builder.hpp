@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body of lower(): emits the operations of one step in a topological order.
+#pragma once
+
+#include "sim/model/access_order.hpp"
+#include "sim/model/gradient_pool.hpp"
+#include "sim/model/profile.hpp"
+#include "sim/model/program.hpp"
+#include "sim/model/slot_cache.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace athanor {
+
+/// Used once. The order of emission is the order within each lane: a unit's fetch comes before the
+/// reduces of the units computed while it is prefetched, so that it is never queued behind them.
+class StepBuilder {
+ public:
+  StepBuilder(const Profile& profile, const Plan& plan, Program program);
+  [[nodiscard]] Program build();
+
+ private:
+  /// Operations of one chunk that others wait for.
+  struct ChunkState {
+    std::int32_t gradient_ready = -1;  ///< the last write of the gradient shard in this step
+    std::int32_t updated = -1;         ///< the new parameters are at their home
+    std::int32_t adam = -1;
+  };
+  struct UnitState {
+    std::vector<ChunkState> chunks;
+    std::vector<std::int32_t> fetched_by;  ///< last operation per lane that fills its slot
+    bool fetched_this_step = false;
+    bool used_this_step = false;     ///< replicated units: some operation waits for the last update
+    std::int32_t last_compute = -1;  ///< its latest forward or backward
+  };
+  /// The operations that first fill a slot in this step: they wait for the step before.
+  struct FirstFill {
+    std::int32_t pool = 0, slot = 0;
+    std::vector<std::int32_t> operations;
+  };
+  /// Operations that wait for a chunk's update in the step before.
+  struct UpdateWait {
+    std::int32_t operation = 0, unit = 0, chunk = 0;
+    bool adam_only = false;  ///< the gradient shard was read, rather than the parameters written
+  };
+
+  std::int32_t emit(Operation operation);
+  [[nodiscard]] Operation& at(std::int32_t operation);
+  [[nodiscard]] const UnitPlan& unit_plan(std::int32_t unit) const;
+  [[nodiscard]] UnitState& state(std::int32_t unit);
+  [[nodiscard]] std::vector<Chunk>& chunks(std::int32_t unit);
+  [[nodiscard]] const UnitCost& cost(std::int32_t unit) const;
+  [[nodiscard]] bool keeps(std::int32_t unit) const;
+
+  // Fetching (step_builder_fetch.cpp)
+  void fetch_ahead(std::int32_t position);
+  [[nodiscard]] bool try_fetch(std::int32_t access, std::int32_t position);
+  [[nodiscard]] std::vector<std::int32_t> pinned_units(std::int32_t access,
+                                                       std::int32_t position) const;
+  void fetch_unit(std::int32_t unit, std::int32_t access, const SlotCache::Placement& placement);
+  [[nodiscard]] std::int32_t emit_fetch(std::int32_t unit, std::int32_t chunk, std::int32_t slot);
+  [[nodiscard]] std::int32_t emit_gather(std::int32_t unit, std::int32_t chunk, std::int32_t slot);
+  void wait_for_update(std::int32_t operation, std::int32_t unit, std::int32_t chunk);
+
+  // Computing (step_builder_compute.cpp)
+  void compute(std::int32_t position);
+  void emit_forward(const Access& access);
+  void emit_recompute(const Access& access);
+  void emit_backward(const Access& access);
+  [[nodiscard]] Operation compute_operation(OpKind kind, const Access& access,
+                                            const PhaseCost& phase) const;
+  void wait_for_parameters(std::int32_t operation, std::int32_t unit);
+  void take_gradient_buffers(std::int32_t operation, std::int32_t unit);
+  void take_gradient_buffer(std::int32_t operation, std::int32_t unit);
+  [[nodiscard]] std::int32_t buffer(std::vector<std::int32_t>& of, std::int32_t unit,
+                                    const char* name, Bytes bytes);
+
+  // Reducing and updating (step_builder_update.cpp)
+  void drain_gradients(std::int32_t unit, std::int32_t micro_batch, std::int32_t backward);
+  [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,
+                                         std::int32_t micro_batch, std::int32_t gradient_buffer,
+                                         std::int32_t backward);
+  [[nodiscard]] std::int32_t emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
+                                           std::int32_t micro_batch, std::int32_t gradient_buffer,
+                                           std::int32_t source);
+  void finish_step();
+  void emit_square_sums();
+  [[nodiscard]] std::int32_t emit_square_sum(std::int32_t unit, std::int32_t chunk);
+  void emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t after);
+  void emit_updates(Home optimizer);
+  void emit_publish();
+  void publish_chunk(std::int32_t unit, std::int32_t chunk);
+  void resolve_previous_waits();
+
+  const Profile& profile_;
+  const Plan& plan_;
+  Program program_;
+  std::vector<Access> order_;
+  std::vector<std::vector<std::int32_t>> cached_;  ///< per unit, what has to be in slots
+  SlotCache cache_;
+  std::vector<GradientPool> gradients_;  ///< per unit class
+  std::vector<UnitState> units_;
+  std::vector<std::int32_t> access_operation_;  ///< last compute operation of each access
+  std::int32_t next_fetch_ = 0;                 ///< first access that is not wholly fetched
+  std::vector<FirstFill> first_fills_;
+  std::vector<UpdateWait> update_waits_;
+  std::vector<std::int32_t> saved_, outputs_, grad_inputs_;  ///< buffers per unit, -1 = none
+  std::int32_t batch_ = -1;
+  std::int32_t last_forward_ = -1, norm_ = -1;
+  std::vector<std::int32_t> square_sums_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a unit's gradients to its new parameters: reduce, copy to the host, norm, Adam, publish.
+#include "sim/model/static_memory.hpp"
+#include "sim/model/step_builder.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+Lane adam_lane(Home optimizer) { return optimizer == Home::Gpu ? Lane::Compute : Lane::CpuAdam; }
+
+}  // namespace
+
+/// Backward of `unit` was the last to write its gradient buffer: borrowers come after it in the
+/// model and so before it in backward.
+void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
+                                  std::int32_t backward) {
+  if (chunks(unit).empty()) return;
+  const std::int32_t held = at(backward).gradient_buffer;
+  const bool last = micro_batch + 1 == plan_.accumulation;
+  std::int32_t last_reduce = -1;
+  std::int32_t last_copy = -1;
+  for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
+    const bool on_host = chunks(unit)[static_cast<std::size_t>(c)].optimizer == Home::Host;
+    std::int32_t ready = backward;
+    if (!on_host || plan_.world_size > 1)
+      ready = last_reduce = emit_reduce(unit, c, micro_batch, held, backward);
+    if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
+    state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
+    if (last && on_host && plan_.clipping == Clipping::None) emit_adam(unit, c, ready);
+  }
+  std::vector<std::int32_t> drained;
+  if (last_reduce >= 0) drained.push_back(last_reduce);
+  if (last_copy >= 0) drained.push_back(last_copy);
+  gradients_[static_cast<std::size_t>(program_.pool_of[static_cast<std::size_t>(unit)])].release(
+      unit, drained);
+}
+
+std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
+                                      std::int32_t micro_batch, std::int32_t gradient_buffer,
+                                      std::int32_t backward) {
+  Operation op;
+  op.kind = OpKind::Reduce;
+  op.lane = Lane::Collective;
+  op.unit = unit;
+  op.chunk = chunk;
+  op.micro_batch = micro_batch;
+  op.gradient_buffer = gradient_buffer;
+  op.accumulate = micro_batch > 0;
+  op.all_reduce = unit_plan(unit).sharding == Sharding::Replicated;
+  op.bytes = chunks(unit)[static_cast<std::size_t>(chunk)].elements * size_of(plan_.dtype);
+  op.waits.push_back(backward);
+  return emit(std::move(op));
+}
+
+std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
+                                        std::int32_t micro_batch, std::int32_t gradient_buffer,
+                                        std::int32_t source) {
+  Operation op;
+  op.kind = OpKind::GradD2H;
+  op.lane = Lane::D2H;
+  op.unit = unit;
+  op.chunk = chunk;
+  op.micro_batch = micro_batch;
+  op.gradient_buffer = gradient_buffer;
+  op.accumulate = micro_batch > 0;
+  op.bytes = owned_elements(chunks(unit)[static_cast<std::size_t>(chunk)], unit_plan(unit).sharding,
+                            plan_.world_size) *
+             size_of(plan_.dtype);
+  op.waits.push_back(source);
+  const std::int32_t index = emit(std::move(op));
+  if (micro_batch == 0) update_waits_.push_back({index, unit, chunk, true});
+  return index;
+}
+
+void StepBuilder::finish_step() {
+  if (plan_.clipping == Clipping::Wait) emit_square_sums();
+  Operation loss;
+  loss.kind = OpKind::Loss;
+  loss.lane = Lane::Collective;
+  loss.bytes = plan_.world_size * plan_.accumulation * static_cast<Bytes>(sizeof(double));
+  loss.waits.push_back(last_forward_);
+  emit(std::move(loss));
+  if (plan_.clipping == Clipping::Wait) {
+    Operation norm;
+    norm.kind = OpKind::Norm;
+    norm.lane = Lane::Collective;
+    norm.bytes = plan_.world_size * 2 * static_cast<Bytes>(sizeof(double));
+    norm.waits = square_sums_;
+    norm_ = emit(std::move(norm));
+    emit_updates(Home::Host);
+  }
+  emit_updates(Home::Gpu);
+  emit_publish();
+}
+
+/// In the order in which gradients became ready; the last on each lane stands for all of it.
+void StepBuilder::emit_square_sums() {
+  std::int32_t on_device = -1;
+  std::int32_t on_host = -1;
+  for (auto unit = static_cast<std::int32_t>(units_.size()); unit-- > 0;) {
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
+      const std::int32_t op = emit_square_sum(unit, c);
+      (at(op).lane == Lane::Compute ? on_device : on_host) = op;
+    }
+  }
+  if (on_device >= 0) square_sums_.push_back(on_device);
+  if (on_host >= 0) square_sums_.push_back(on_host);
+}
+
+std::int32_t StepBuilder::emit_square_sum(std::int32_t unit, std::int32_t chunk) {
+  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  Operation op;
+  op.kind = OpKind::SquareSum;
+  op.lane = adam_lane(layout.optimizer);
+  op.unit = unit;
+  op.chunk = chunk;
+  op.elements = owned_elements(layout, unit_plan(unit).sharding, plan_.world_size);
+  op.waits.push_back(state(unit).chunks[static_cast<std::size_t>(chunk)].gradient_ready);
+  return emit(std::move(op));
+}
+
+void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t after) {
+  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  Operation op;
+  op.kind = OpKind::Adam;
+  op.lane = adam_lane(layout.optimizer);
+  op.unit = unit;
+  op.chunk = chunk;
+  op.elements = owned_elements(layout, unit_plan(unit).sharding, plan_.world_size);
+  op.waits.push_back(after);
+  ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  chunk_state.adam = chunk_state.updated = emit(std::move(op));
+}
+
+/// In the order in which the next forward needs the parameters.
+void StepBuilder::emit_updates(Home optimizer) {
+  for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
+      if (chunks(unit)[static_cast<std::size_t>(c)].optimizer != optimizer) continue;
+      const std::int32_t ready = state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready;
+      emit_adam(unit, c, norm_ >= 0 ? norm_ : ready);
+    }
+  }
+}
+
+/// New parameters go to their home on the device and, where the unit is replicated but its
+/// optimizer is not, to every rank. Chunks that the device updated come first: they are ready
+/// first.
+void StepBuilder::emit_publish() {
+  std::vector<std::pair<std::int32_t, std::int32_t>> order;
+  for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c)
+      order.emplace_back(unit, c);
+  }
+  const auto adam_of = [this](const auto& item) {
+    return state(item.first).chunks[static_cast<std::size_t>(item.second)].adam;
+  };
+  std::ranges::stable_sort(order, [&](const auto& a, const auto& b) {
+    const bool a_host = at(adam_of(a)).lane == Lane::CpuAdam;
+    const bool b_host = at(adam_of(b)).lane == Lane::CpuAdam;
+    return a_host != b_host ? b_host : adam_of(a) < adam_of(b);
+  });
+  for (const auto& [unit, chunk] : order) publish_chunk(unit, chunk);
+}
+
+void StepBuilder::publish_chunk(std::int32_t unit, std::int32_t chunk) {
+  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  const Sharding sharding = unit_plan(unit).sharding;
+  if (layout.optimizer == Home::Host && layout.parameters == Home::Gpu) {
+    Operation op;
+    op.kind = OpKind::ParamH2D;
+    op.lane = Lane::H2D;
+    op.unit = unit;
+    op.chunk = chunk;
+    op.bytes = owned_elements(layout, sharding, plan_.world_size) * size_of(plan_.dtype);
+    op.waits.push_back(chunk_state.updated);
+    chunk_state.updated = emit(std::move(op));
+  }
+  if (sharding == Sharding::OptimizerSharded && plan_.world_size > 1) {
+    const std::int32_t gather = emit_gather(unit, chunk, -1);
+    at(gather).waits.push_back(chunk_state.updated);
+    chunk_state.updated = gather;
+  }
+}
+
+}  // namespace athanor
