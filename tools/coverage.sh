@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: tools/coverage.sh
+#
+# Prints line coverage of sim/ and executor/ from the last run of the preset coverage, and fails below the floors.
+set -euo pipefail
+source tools/common.sh
+
+# report FOLDER FLOOR
+report() {
+  say "Line coverage of $1/ (at least $2 %)"
+  gcovr --root . --object-directory build/coverage --filter "$1/" --exclude-throw-branches \
+    --exclude-unreachable-branches -j "$jobs" --fail-under-line "$2" build/coverage
+}
+
+report sim 90
+if [[ -d build/coverage/executor ]]; then
+  report executor 80
+fi

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: tools/fuzz.sh SECONDS
+#
+# Runs every libFuzzer target for SECONDS. Seeds are in tests/fuzz/corpus/TARGET; what is found stays in
+# build/fuzz/corpus/TARGET, and an input that fails in build/fuzz/TARGET-crash-*.
+set -euo pipefail
+source tools/common.sh
+
+seconds=${1:?seconds per target}
+build_preset fuzz
+
+fuzz() {
+  local target=$1 name corpus seeds
+  name=$(basename "$target")
+  corpus=build/fuzz/corpus/$name seeds=tests/fuzz/corpus/$name
+  mkdir -p "$corpus"
+  [[ -d $seeds ]] || seeds=
+  "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/$name-" "$corpus" ${seeds:+"$seeds"} >"build/fuzz/$name.log" 2>&1 ||
+    { tail -n 40 "build/fuzz/$name.log" >&2 && die 1 "$name failed; log in build/fuzz/$name.log"; }
+  grep -E 'number_of_executed_units' "build/fuzz/$name.log" | sed "s/^stat::/    $name: /" >&2
+}
+export -f fuzz die
+export seconds
+
+shopt -s nullglob
+targets=(build/fuzz/fuzz/*)
+[[ ${#targets[@]} -gt 0 ]] || die 1 "no fuzz targets were built"
+say "Fuzzing ${#targets[@]} targets, $seconds s each"
+printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "$jobs" bash -euo pipefail -c 'fuzz "$1"' fuzz

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: ./dev lint [--torch]
+#
+# Spelling, shell scripts, the layers' include rule and clang-tidy. What was clean and has not changed is not
+# checked again. --torch includes the sources that use LibTorch (a minute each).
+set -euo pipefail
+source tools/common.sh
+
+tidy_options=()
+case ${1:-} in
+  '') ;;
+  --torch) tidy_options+=(--torch) ;;
+  -h | --help) help_of tools/lint.sh && exit ;;
+  *) die 2 "lint: unknown option '$1' (see ./dev lint --help)" ;;
+esac
+for program in codespell shellcheck clang-tidy-19; do
+  command -v "$program" >/dev/null || die 2 "$program is missing. Run ./dev setup first."
+done
+
+say "codespell, shellcheck, layers"
+source_files | xargs -0 codespell
+shellcheck -x dev .ci/run tools/*.sh
+source_files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -0 python3 tools/layers.py
+
+configure tidy
+say "clang-tidy"
+python3 tools/tidy.py --build build/tidy --jobs "$jobs" "${tidy_options[@]}"

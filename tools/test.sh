@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: ./dev test [--sanitize] [--fuzz[=SECONDS]] [--coverage] [--all] [--again]
+#
+# Sets up what is missing, checks format and lint, builds the preset dev and runs every test. A stage that passed
+# before on the same files is not run again.
+#
+# --sanitize  also builds with address and undefined-behaviour sanitizers and runs every test
+# --fuzz      also runs each libFuzzer target (60 seconds each)
+# --coverage  also measures line coverage and fails below 90 % of sim/ or 80 % of executor/
+# --all       the three above: what CI runs
+# --again     runs every stage, passed before or not
+set -euo pipefail
+source tools/common.sh
+
+sanitize=false coverage=false again=false fuzz_seconds=0
+for argument in "$@"; do
+  case $argument in
+    --sanitize) sanitize=true ;;
+    --fuzz) fuzz_seconds=60 ;;
+    --fuzz=*) fuzz_seconds=${argument#*=} ;;
+    --coverage) coverage=true ;;
+    --all) sanitize=true coverage=true fuzz_seconds=60 ;;
+    --again) again=true ;;
+    -h | --help) help_of tools/test.sh && exit ;;
+    *) die 2 "test: unknown option '$argument' (see ./dev test --help)" ;;
+  esac
+done
+[[ $fuzz_seconds =~ ^[0-9]+$ ]] || die 2 "test: --fuzz=$fuzz_seconds is not a number of seconds"
+
+run_tests() {
+  build_preset "$1"
+  say "Testing $1"
+  ctest --preset "$1" --parallel "$jobs"
+}
+
+check_style() {
+  bash tools/format.sh --check
+  bash tools/lint.sh
+}
+
+bash tools/setup.sh
+$again && rm -rf .cache/passed
+once style check_style
+once dev run_tests dev
+if $sanitize; then
+  once asan run_tests asan
+fi
+if [[ $fuzz_seconds -gt 0 ]]; then
+  once "fuzz-$fuzz_seconds" bash tools/fuzz.sh "$fuzz_seconds"
+fi
+if $coverage; then
+  once coverage run_tests coverage
+  bash tools/coverage.sh
+fi
+say "All tests passed"
