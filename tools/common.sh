@@ -69,7 +69,7 @@ build_preset() {
   cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} >&2
 }
 
-# Every file of the checkout, tracked or not yet, NUL-separated; arguments are git pathspecs.
+# source_files PATHSPEC..: files of the checkout, tracked or not yet, NUL-separated.
 source_files() { git ls-files -z --cached --others --exclude-standard --deduplicate -- "$@"; }
 
 # once NAME COMMAND..: runs the command unless it passed before on the very same files.
@@ -92,6 +92,6 @@ tree_state() {
   git rev-parse --git-dir >/dev/null 2>&1 || return 0
   {
     torch_python || true
-    source_files | xargs -0 sha256sum 2>/dev/null || true
+    source_files . | xargs -0 sha256sum 2>/dev/null || true
   } | sha256sum
 }

@@ -28,4 +28,5 @@ shopt -s nullglob
 targets=(build/fuzz/fuzz/*)
 [[ ${#targets[@]} -gt 0 ]] || die 1 "no fuzz targets were built"
 say "Fuzzing ${#targets[@]} targets, $seconds s each"
+# shellcheck disable=SC2016 # expanded by the inner bash
 printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "$jobs" bash -euo pipefail -c 'fuzz "$1"' fuzz

@@ -19,7 +19,7 @@ for program in codespell shellcheck clang-tidy-19; do
 done
 
 say "codespell, shellcheck, layers"
-source_files | xargs -0 codespell
+source_files . | xargs -0 codespell
 shellcheck -x dev .ci/run tools/*.sh
 source_files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -0 python3 tools/layers.py
 

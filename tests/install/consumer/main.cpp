@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user of the installed library writes first: load a shape and count its parameters.
+#include "sim/model/architecture.hpp"
+#ifdef HAS_ENGINE
+#include "sim/engine/engine.hpp"
+#endif
+
+int main() {
+  const athanor::Architecture model = athanor::load_architecture("gpt2-4b");
+#ifdef HAS_ENGINE
+  const athanor::SimulationOptions options;
+  if (options.max_steps < 1) return 1;
+#endif
+  return model.num_parameters() > 3'000'000'000 ? 0 : 1;
+}

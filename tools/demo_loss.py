@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Says how far the loss of a run fell, and fails where that is less than a fifth."""
+
+import json
+import statistics
+import sys
+
+FLOOR = 0.20
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    losses = [record["loss"] for record in records if "loss" in record]
+    if len(losses) < 10:
+        print(f"{sys.argv[1]}: only {len(losses)} steps with a loss", file=sys.stderr)
+        return 1
+    # The first step's loss is the untrained model's; the last ones are averaged over their batches.
+    first, last = losses[0], statistics.mean(losses[-5:])
+    fall = 1 - last / first
+    print(f"loss {first:.3f} -> {last:.3f}: fell by {fall:.0%} in {len(losses)} steps")
+    if fall < FLOOR:
+        print(f"the loss should have fallen by at least {FLOOR:.0%}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
