@@ -29,6 +29,8 @@ class UnitModule : public torch::nn::Module {
   virtual torch::Tensor forward(torch::Tensor activation, const Batch& batch) = 0;
   /// Parameters of other units that forward reads (tied weights): (owner's unit index, tensor).
   [[nodiscard]] virtual std::vector<std::pair<int, torch::Tensor>> borrowed() const { return {}; }
+  /// Values that training starts from, one per registered parameter; empty: the family's rule.
+  [[nodiscard]] virtual std::vector<torch::Tensor> initial_values() const { return {}; }
 };
 
 /// A named list of units in execution order, with the architecture that lowering needs.
@@ -42,22 +44,30 @@ struct Model {
   std::function<Batch(std::int64_t num_samples)> random_batch;
 };
 
-/// The built-in language models. Parameters are allocated but not initialized.
+/// The built-in language models. Parameters are allocated but not initialized. Throws InputError
+/// when the model has no room for `sequence_length` positions, Error when `architecture` is not
+/// what its family needs.
 [[nodiscard]] Model make_language_model(const Architecture& architecture, DataType dtype,
                                         std::int64_t sequence_length);
 
-/// Wraps a user's own modules. Each `forward` maps the activation (the first: batch.inputs) to the
-/// next; `loss` turns the last one's output and the batch into a scalar. Unit classes are found by
-/// comparing parameter names and shapes and the module's printed form.
+/// One of a user's own units. `forward` maps the activation (the first unit's: batch.inputs) to the
+/// next. It must be a function of its input and the module's parameters alone: recomputation runs
+/// it again. Modules that draw random numbers (dropout) or keep batch statistics are refused.
 struct UserUnit {
   std::string name;
   std::shared_ptr<torch::nn::Module> module;
   std::function<torch::Tensor(torch::Tensor)> forward;
 };
-[[nodiscard]] Model make_user_model(const std::string& name, const std::vector<UserUnit>& units,
-                                    std::function<torch::Tensor(torch::Tensor, const Batch&)> loss,
-                                    std::function<Batch(std::int64_t)> random_batch,
-                                    DataType dtype);
+
+/// Wraps a user's own modules. `loss` turns the last one's output (in fp32) and the batch into a
+/// scalar. Floating-point parameters, buffers and inputs are converted to `dtype`. A parameter that
+/// several units hold belongs to the first; parameters without requires_grad stay as they are.
+/// Unit classes are found by comparing parameter names and shapes and the modules' printed form;
+/// the first and the last unit have classes of their own.
+[[nodiscard]] Model make_user_model(
+    const std::string& name, const std::vector<UserUnit>& units,
+    const std::function<torch::Tensor(torch::Tensor, const Batch&)>& loss,
+    std::function<Batch(std::int64_t)> random_batch, DataType dtype);
 
 /// Writes unit `unit`'s initial weights into `flat` (fp32, the unit's flat storage, see
 /// chunk_layout.hpp; padding is zero). Depends on (seed, parameter name) alone, never on the plan.

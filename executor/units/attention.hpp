@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causal attention and rotary positions, shared by the model families.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+namespace athanor {
+
+/// [batch, sequence, heads * head_dim] -> [batch, heads, sequence, head_dim], a view.
+[[nodiscard]] torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads);
+
+/// [batch, heads, sequence, head_dim] -> [batch, sequence, heads * head_dim].
+[[nodiscard]] torch::Tensor merge_heads(const torch::Tensor& x);
+
+/// Causal attention of split heads. `key` and `value` may have fewer heads than `query`
+/// (grouped-query attention; the number must divide). `window`: tokens that a query sees, itself
+/// included; 0 = all before it.
+[[nodiscard]] torch::Tensor causal_attention(const torch::Tensor& query, const torch::Tensor& key,
+                                             const torch::Tensor& value, std::int64_t window = 0);
+
+/// Cosines and sines of the rotary angles, each [sequence, head_dim].
+struct RotaryTable {
+  torch::Tensor cosines, sines;
+};
+
+/// Positions 0 .. sequence - 1. Angles are computed in fp32 and rounded to `like`'s type.
+[[nodiscard]] RotaryTable rotary_table(std::int64_t sequence, std::int64_t head_dim, double theta,
+                                       const torch::Tensor& like);
+
+/// Rotates pairs (i, i + head_dim / 2) of [batch, heads, sequence, head_dim].
+[[nodiscard]] torch::Tensor rotate(const torch::Tensor& x, const RotaryTable& table);
+
+}  // namespace athanor

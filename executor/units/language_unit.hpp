@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the units of all language model families share: parameters by checkpoint name, and layers.
+#pragma once
+
+#include "executor/units/model.hpp"
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+
+struct Linear {
+  torch::Tensor weight;  ///< [out, in]
+  torch::Tensor bias;    ///< [out] or undefined
+  [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
+};
+
+struct LayerNorm {
+  torch::Tensor weight, bias;
+  double epsilon = 1e-5;
+  [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
+};
+
+struct RmsNorm {
+  torch::Tensor weight;
+  double epsilon = 1e-5;
+  [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
+};
+
+/// A unit whose registered parameters are those of an architecture's unit, in that order. A family
+/// asks for what it needs by name and shape, so a disagreement is found when the model is built.
+class LanguageUnit : public UnitModule {
+ public:
+  /// `prefix` is put before every name that a family asks for.
+  LanguageUnit(const Unit& unit, std::string prefix, DataType dtype);
+
+  [[nodiscard]] std::vector<std::pair<int, torch::Tensor>> borrowed() const override {
+    return borrowed_;
+  }
+
+  /// The parameter `prefix + name`. Throws Error when the architecture lacks it or gives it another
+  /// shape.
+  [[nodiscard]] torch::Tensor parameter(const std::string& name,
+                                        std::initializer_list<std::int64_t> shape);
+  /// Throws Error when the architecture has a parameter that nothing asked for.
+  void require_all_used() const;
+
+ protected:
+  [[nodiscard]] Linear linear(const std::string& name, std::int64_t out, std::int64_t in,
+                              bool bias);
+  [[nodiscard]] LayerNorm layer_norm(const std::string& name, const LanguageModelConfig& config);
+  [[nodiscard]] RmsNorm rms_norm(const std::string& name, std::int64_t width,
+                                 const LanguageModelConfig& config);
+  /// The projection to the vocabulary: the embedding's `tokens`, borrowed, where the model ties
+  /// them, else this unit's own "lm_head.weight".
+  [[nodiscard]] torch::Tensor head_weight(const LanguageModelConfig& config,
+                                          const torch::Tensor& tokens);
+
+ private:
+  struct Entry {
+    std::string name;
+    torch::Tensor tensor;
+    bool used = false;
+  };
+  std::string unit_name_, prefix_;
+  std::vector<Entry> entries_;
+  std::vector<std::pair<int, torch::Tensor>> borrowed_;
+};
+
+/// gelu_new (tanh form), gelu, relu or silu. Throws Error for another name.
+[[nodiscard]] torch::Tensor activate(const torch::Tensor& x, const std::string& activation);
+
+/// Mean cross-entropy in fp32. `logits` [batch, sequence, vocabulary], `targets` [batch, sequence].
+[[nodiscard]] torch::Tensor next_token_loss(const torch::Tensor& logits,
+                                            const torch::Tensor& targets);
+
+}  // namespace athanor

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The llama family (Touvron et al. 2023): RMSNorm, rotary positions, grouped-query attention, gated
+// MLP. mistral adds a sliding window, qwen2 q/k/v biases, qwen3 norms on each head's q and k.
+#include "executor/units/attention.hpp"
+#include "executor/units/families.hpp"
+
+#include <fmt/format.h>
+
+namespace athanor {
+
+namespace {
+
+class LlamaEmbedding final : public LanguageUnit {
+ public:
+  LlamaEmbedding(const Unit& unit, const LanguageModelConfig& c, DataType dtype)
+      : LanguageUnit(unit, "model.", dtype),
+        tokens_(parameter("embed_tokens.weight", {c.vocab_size, c.hidden_size})) {}
+
+  torch::Tensor forward(torch::Tensor /*activation*/, const Batch& batch) override {
+    return at::embedding(tokens_, batch.inputs);
+  }
+
+ private:
+  torch::Tensor tokens_;
+};
+
+class LlamaBlock final : public LanguageUnit {
+ public:
+  LlamaBlock(const Unit& unit, const LanguageModelConfig& c, std::int64_t layer, DataType dtype)
+      : LanguageUnit(unit, fmt::format("model.layers.{}.", layer), dtype),
+        config_(c),
+        attention_norm_(rms_norm("input_layernorm", c.hidden_size, c)),
+        mlp_norm_(rms_norm("post_attention_layernorm", c.hidden_size, c)),
+        query_(from_hidden("self_attn.q_proj", c.num_heads * c.head_dim, c.attention_bias)),
+        key_(from_hidden("self_attn.k_proj", c.num_kv_heads * c.head_dim, c.attention_bias)),
+        value_(from_hidden("self_attn.v_proj", c.num_kv_heads * c.head_dim, c.attention_bias)),
+        attention_output_(linear("self_attn.o_proj", c.hidden_size, c.num_heads * c.head_dim,
+                                 c.attention_output_bias)),
+        gate_(from_hidden("mlp.gate_proj", c.intermediate_size, c.mlp_bias)),
+        up_(from_hidden("mlp.up_proj", c.intermediate_size, c.mlp_bias)),
+        down_(linear("mlp.down_proj", c.hidden_size, c.intermediate_size, c.mlp_bias)) {
+    if (c.model_type == "qwen3") {
+      query_norm_ = rms_norm("self_attn.q_norm", c.head_dim, c);
+      key_norm_ = rms_norm("self_attn.k_norm", c.head_dim, c);
+    }
+  }
+
+  torch::Tensor forward(torch::Tensor activation, const Batch& /*batch*/) override {
+    const torch::Tensor middle = activation + attention(attention_norm_(activation));
+    return middle + mlp(mlp_norm_(middle));
+  }
+
+ private:
+  Linear from_hidden(const std::string& name, std::int64_t out, bool bias) {
+    return linear(name, out, config_.hidden_size, bias);
+  }
+
+  torch::Tensor attention(const torch::Tensor& x) const {
+    torch::Tensor query = split_heads(query_(x), config_.num_heads);
+    torch::Tensor key = split_heads(key_(x), config_.num_kv_heads);
+    const torch::Tensor value = split_heads(value_(x), config_.num_kv_heads);
+    if (query_norm_.weight.defined()) {
+      query = query_norm_(query);
+      key = key_norm_(key);
+    }
+    // Recomputed in every unit: it is small beside the activations, and a unit then has no state.
+    const RotaryTable table = rotary_table(x.size(1), config_.head_dim, config_.rope_theta, x);
+    return attention_output_(merge_heads(
+        causal_attention(rotate(query, table), rotate(key, table), value, config_.sliding_window)));
+  }
+
+  torch::Tensor mlp(const torch::Tensor& x) const {
+    return down_(activate(gate_(x), config_.activation) * up_(x));
+  }
+
+  LanguageModelConfig config_;
+  RmsNorm attention_norm_, mlp_norm_, query_norm_, key_norm_;
+  Linear query_, key_, value_, attention_output_, gate_, up_, down_;
+};
+
+class LlamaHead final : public LanguageUnit {
+ public:
+  LlamaHead(const Unit& unit, const LanguageModelConfig& c, const torch::Tensor& tokens,
+            DataType dtype)
+      : LanguageUnit(unit, "", dtype),
+        norm_(rms_norm("model.norm", c.hidden_size, c)),
+        weight_(head_weight(c, tokens)) {}
+
+  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
+    return next_token_loss(at::linear(norm_(activation), weight_), batch.targets);
+  }
+
+ private:
+  RmsNorm norm_;
+  torch::Tensor weight_;
+};
+
+}  // namespace
+
+LanguageUnits make_llama_units(const Architecture& architecture, DataType dtype) {
+  const LanguageModelConfig& c = *architecture.language_model;
+  const auto embedding = std::make_shared<LlamaEmbedding>(architecture.units.front(), c, dtype);
+  LanguageUnits units{embedding};
+  for (std::int64_t i = 0; i < c.num_layers; ++i) {
+    units.push_back(std::make_shared<LlamaBlock>(architecture.units.at(i + 1), c, i, dtype));
+  }
+  const torch::Tensor tokens =
+      embedding->parameter("embed_tokens.weight", {c.vocab_size, c.hidden_size});
+  units.push_back(std::make_shared<LlamaHead>(architecture.units.back(), c, tokens, dtype));
+  return units;
+}
+
+}  // namespace athanor

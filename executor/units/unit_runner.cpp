@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/units/unit_runner.hpp"
+
+#include "executor/units/torch_types.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
+namespace athanor {
+
+namespace {
+
+/// A flat tensor over memory that is set later and owned by somebody else.
+torch::Tensor unbound_tensor(std::int64_t elements, torch::ScalarType dtype) {
+  const auto bytes = static_cast<std::size_t>(elements) * c10::elementSize(dtype);
+  const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
+                             c10::DataPtr(nullptr, c10::Device(c10::kCPU)), /*allocator=*/nullptr,
+                             /*resizable=*/false);
+  return torch::empty({0}, dtype).set_(storage, 0, {elements}, {1});
+}
+
+void point_at(const torch::Tensor& tensor, void* memory) {
+  tensor.storage().set_data_ptr_noswap(c10::DataPtr(memory, c10::Device(c10::kCPU)));
+}
+
+torch::Tensor view_at(const torch::Tensor& flat, std::int64_t offset, at::IntArrayRef shape) {
+  const std::int64_t elements = c10::multiply_integers(shape);
+  return flat.slice(0, offset, offset + elements).view(shape);
+}
+
+/// The module's parameters, checked against `unit`.
+std::vector<torch::Tensor> checked_parameters(const UnitModule& module, const Unit& unit,
+                                              DataType dtype) {
+  std::vector<torch::Tensor> parameters = module.parameters();
+  if (parameters.size() != unit.parameters.size()) {
+    throw Error(fmt::format("{}: the module has {} parameters, the architecture {}", unit.name,
+                            parameters.size(), unit.parameters.size()));
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].sizes() != at::IntArrayRef(unit.parameters[i].shape) ||
+        parameters[i].scalar_type() != torch_dtype(dtype)) {
+      throw Error(fmt::format("{}: parameter '{}' has another shape or type in the module",
+                              unit.name, unit.parameters[i].name));
+    }
+  }
+  return parameters;
+}
+
+void require_gradient(const torch::Tensor& parameter) {
+  const torch::Tensor& gradient = parameter.grad();
+  if (!gradient.defined() || gradient.storage().data() == nullptr) {
+    throw Error("backward: a parameter has no gradient buffer bound");
+  }
+}
+
+}  // namespace
+
+UnitRunner::UnitRunner(std::shared_ptr<UnitModule> module, const Unit& unit, std::int64_t elements,
+                       DataType dtype)
+    : module_(std::move(module)),
+      parameter_storage_(unbound_tensor(elements, torch_dtype(dtype))),
+      gradient_storage_(unbound_tensor(elements, torch_dtype(dtype))),
+      parameters_(checked_parameters(*module_, unit, dtype)) {
+  std::int64_t used = 0;
+  const std::vector<std::int64_t> offsets = parameter_offsets(unit, used);
+  if (used > elements) {
+    throw Error(fmt::format("{}: {} elements of storage for {}", unit.name, elements, used));
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    torch::Tensor& parameter = parameters_[i];
+    parameter.set_data(view_at(parameter_storage_, offsets[i], parameter.sizes()));
+    parameter.mutable_grad() = view_at(gradient_storage_, offsets[i], parameter.sizes());
+  }
+}
+
+void UnitRunner::bind_parameters(void* slot) { point_at(parameter_storage_, slot); }
+
+void UnitRunner::bind_gradients(void* buffer) { point_at(gradient_storage_, buffer); }
+
+torch::Tensor UnitRunner::forward(UnitActivations& activations, const Batch& batch, bool keep) {
+  const at::AutoGradMode grad_mode(keep);
+  const torch::Tensor& input = activations.input;
+  const std::int64_t version = input.defined() ? input._version() : 0;
+  torch::Tensor output = module_->forward(input, batch);
+  if (input.defined() && input._version() != version) {
+    // A recompute would start from a changed input, and the loss would depend on the plan.
+    throw Error("a unit changed its input in place; units must leave their input as it is");
+  }
+  if (!keep) return output;
+  activations.output = output;
+  return output.detach();
+}
+
+torch::Tensor UnitRunner::backward(UnitActivations& activations, torch::Tensor grad_output) {
+  // Naming the leaves keeps gradients out of everything else that the graph may reach.
+  std::vector<torch::Tensor> leaves = parameters_;
+  for (const auto& [owner, tensor] : module_->borrowed()) leaves.push_back(tensor);
+  for (const torch::Tensor& parameter : leaves) require_gradient(parameter);
+  if (activations.input.defined()) leaves.push_back(activations.input);
+
+  torch::Tensor output = std::exchange(activations.output, {});
+  torch::autograd::backward({output}, {grad_output}, /*retain_graph=*/false,
+                            /*create_graph=*/false, leaves);
+  output.reset();
+  grad_output.reset();
+  if (!activations.input.defined()) return {};
+  return std::exchange(activations.input.mutable_grad(), {});
+}
+
+}  // namespace athanor
