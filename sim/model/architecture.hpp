@@ -34,6 +34,9 @@ struct LanguageModelConfig {
   bool mlp_bias = false;
 };
 
+/// Throws InputError when no model can have this shape. `where` names the file.
+void validate(const LanguageModelConfig& config, const std::string& where);
+
 /// One named parameter tensor. Names are those of the Hugging Face checkpoint.
 struct Parameter {
   std::string name;

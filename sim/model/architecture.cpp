@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/architecture.hpp"
+
+#include "sim/model/architecture_checks.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;  // of a model: 4 PiB in fp32
+
+/// Checks a shape and returns its number of elements.
+std::int64_t checked_elements(const Place& place, const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    check_integer(place.item(i), shape[i], 1, kMaxElements);
+    if (elements > kMaxElements / shape[i]) {
+      place.reject("the tensor is too large", "A model holds at most 2^50 elements.");
+    }
+    elements *= shape[i];
+  }
+  return elements;
+}
+
+void check_unit(const Unit& unit, const Place& place, std::int64_t& total) {
+  check_name(place.key("name"), unit.name);
+  check_name(place.key("class"), unit.unit_class);
+  check_number(place.key("forward_flops_per_token"), unit.forward_flops_per_token, 0);
+  check_number(place.key("forward_flops_per_token_per_context"),
+               unit.forward_flops_per_token_per_context, 0);
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    const Place parameter = place.key("parameters").item(i);
+    check_name(parameter.key("name"), unit.parameters[i].name);
+    total += checked_elements(parameter.key("shape"), unit.parameters[i].shape);
+    if (total > kMaxElements) {
+      parameter.reject("the model is too large", "A model holds at most 2^50 elements.");
+    }
+  }
+}
+
+void check_unique_names(const std::vector<Unit>& units, const Place& place) {
+  std::set<std::string> unit_names;
+  std::set<std::string> parameter_names;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const Place unit = place.item(u);
+    if (!unit_names.insert(units[u].name).second) {
+      unit.key("name").reject("a second unit is called '" + units[u].name + "'",
+                              "Give every unit its own name.");
+    }
+    for (std::size_t p = 0; p < units[u].parameters.size(); ++p) {
+      const std::string& name = units[u].parameters[p].name;
+      if (!parameter_names.insert(name).second) {
+        unit.key("parameters")
+            .item(p)
+            .key("name")
+            .reject("a second parameter is called '" + name + "'",
+                    "Give every parameter its own name.");
+      }
+    }
+  }
+}
+
+void check_borrows(const std::vector<Unit>& units, std::size_t borrower, const Place& place) {
+  const std::vector<Borrow>& borrows = units[borrower].borrows;
+  for (std::size_t i = 0; i < borrows.size(); ++i) {
+    const Place borrow = place.key("borrows").item(i);
+    check_integer(borrow.key("unit"), borrows[i].unit, 0,
+                  static_cast<std::int64_t>(units.size()) - 1);
+    const auto owner = static_cast<std::size_t>(borrows[i].unit);
+    if (owner == borrower) {
+      borrow.key("unit").reject("a unit cannot borrow from itself", "Name another unit.");
+    }
+    const bool owned = std::any_of(
+        units[owner].parameters.begin(), units[owner].parameters.end(),
+        [&](const Parameter& parameter) { return parameter.name == borrows[i].parameter; });
+    if (!owned) {
+      borrow.key("parameter")
+          .reject(fmt::format("unit '{}' has no parameter '{}'", units[owner].name,
+                              borrows[i].parameter),
+                  "Name one of its parameters.");
+    }
+  }
+}
+
+std::vector<std::vector<std::int64_t>> shapes_of(const Unit& unit) {
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const Parameter& parameter : unit.parameters) {
+    shapes.push_back(parameter.shape);
+  }
+  return shapes;
+}
+
+void check_classes(const std::vector<Unit>& units, const Place& place) {
+  std::map<std::string, std::size_t> first_of_class;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const std::size_t first = first_of_class.try_emplace(units[u].unit_class, u).first->second;
+    if (shapes_of(units[u]) != shapes_of(units[first])) {
+      place.item(u).key("class").reject(
+          fmt::format("'{}' has other shapes than '{}', which is of class '{}' too", units[u].name,
+                      units[first].name, units[u].unit_class),
+          "Units of one class have equal shapes.");
+    }
+  }
+}
+
+bool same_structure(const Unit& left, const Unit& right) {
+  const auto same_parameter = [](const Parameter& a, const Parameter& b) {
+    return a.name == b.name && a.shape == b.shape;
+  };
+  const auto same_borrow = [](const Borrow& a, const Borrow& b) {
+    return a.unit == b.unit && a.parameter == b.parameter;
+  };
+  return left.name == right.name && left.unit_class == right.unit_class &&
+         std::equal(left.parameters.begin(), left.parameters.end(), right.parameters.begin(),
+                    right.parameters.end(), same_parameter) &&
+         std::equal(left.borrows.begin(), left.borrows.end(), right.borrows.begin(),
+                    right.borrows.end(), same_borrow);
+}
+
+/// The embedded units must be those that the embedded hyperparameters describe.
+void check_language_model(const Architecture& architecture, const Place& place) {
+  const LanguageModelConfig& config = *architecture.language_model;
+  check_config(config, place.key("language_model"));
+  const Architecture expected = make_architecture(architecture.name, config);
+  const bool same =
+      std::equal(expected.units.begin(), expected.units.end(), architecture.units.begin(),
+                 architecture.units.end(), same_structure);
+  if (!same) {
+    place.key("units").reject("the units are not those of the language_model beside them",
+                              "Make the file again from the model's config.json.");
+  }
+}
+
+/// Mean number of positions that a token attends to, times two (a token at the end of a full
+/// context sees all of it, the first one itself alone).
+double effective_context(double sequence, double window) {
+  if (window <= 0 || sequence <= window) {
+    return sequence;
+  }
+  return 2 * window - window * window / sequence;
+}
+
+}  // namespace
+
+std::int64_t Parameter::num_elements() const noexcept {
+  std::int64_t elements = 1;
+  for (const std::int64_t dim : shape) {
+    elements *= dim;
+  }
+  return elements;
+}
+
+std::int64_t Unit::num_elements() const noexcept {
+  std::int64_t elements = 0;
+  for (const Parameter& parameter : parameters) {
+    elements += parameter.num_elements();
+  }
+  return elements;
+}
+
+std::int64_t Architecture::num_parameters() const noexcept {
+  std::int64_t elements = 0;
+  for (const Unit& unit : units) {
+    elements += unit.num_elements();
+  }
+  return elements;
+}
+
+double Architecture::model_flops_per_token(std::int64_t sequence) const noexcept {
+  constexpr double kForwardAndBackward = 3;
+  const double window = language_model ? static_cast<double>(language_model->sliding_window) : 0;
+  const double context = effective_context(static_cast<double>(sequence), window);
+  double flops = 0;
+  for (const Unit& unit : units) {
+    flops += unit.forward_flops_per_token + unit.forward_flops_per_token_per_context * context;
+  }
+  return kForwardAndBackward * flops;
+}
+
+void check_architecture(const Architecture& architecture, const Place& place) {
+  constexpr std::size_t kMaxUnits = 100'000;
+  check_name(place.key("name"), architecture.name);
+  const Place units = place.key("units");
+  if (architecture.units.empty() || architecture.units.size() > kMaxUnits) {
+    units.reject(fmt::format("{} units cannot be used", architecture.units.size()),
+                 fmt::format("A model has 1 to {} units.", kMaxUnits));
+  }
+  std::int64_t total = 0;
+  for (std::size_t u = 0; u < architecture.units.size(); ++u) {
+    check_unit(architecture.units[u], units.item(u), total);
+    check_borrows(architecture.units, u, units.item(u));
+  }
+  check_unique_names(architecture.units, units);
+  check_classes(architecture.units, units);
+  if (architecture.language_model) {
+    check_language_model(architecture, place);
+  }
+}
+
+void Architecture::validate(const std::string& where) const {
+  check_architecture(*this, Place(where));
+}
+
+}  // namespace athanor

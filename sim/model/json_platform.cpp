@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor.platform/1 (see platforms/README.md).
+#include "sim/model/files.hpp"
+#include "sim/model/json_writer.hpp"
+
+#include <utility>
+
+namespace athanor {
+namespace {
+
+OrderedJson json_of(const Curve& curve) {
+  OrderedJson points = OrderedJson::array();
+  for (const Curve::Point& point : curve.points) {
+    points.push_back({{"size", point.size}, {"seconds", point.seconds}, {"spread", point.spread}});
+  }
+  return points;
+}
+
+Curve read_curve(const JsonReader& json) {
+  Curve curve;
+  for (JsonReader& point : json.items()) {
+    curve.points.push_back(
+        {point.key("size").number(), point.key("seconds").number(), point.key("spread").number()});
+    point.reject_other_keys();
+  }
+  return curve;
+}
+
+OrderedJson json_of(const std::vector<CollectiveCurve>& curves) {
+  OrderedJson list = OrderedJson::array();
+  for (const CollectiveCurve& entry : curves) {
+    list.push_back({{"world_size", entry.world_size}, {"curve", json_of(entry.curve)}});
+  }
+  return list;
+}
+
+std::vector<CollectiveCurve> read_collective(const JsonReader& json) {
+  std::vector<CollectiveCurve> curves;
+  for (JsonReader& entry : json.items()) {
+    curves.push_back({entry.key("world_size").small_integer(1), read_curve(entry.key("curve"))});
+    entry.reject_other_keys();
+  }
+  return curves;
+}
+
+OrderedJson json_of(const std::map<int, Curve>& by_threads) {
+  OrderedJson list = OrderedJson::array();
+  for (const auto& [threads, curve] : by_threads) {
+    list.push_back({{"threads", threads}, {"curve", json_of(curve)}});
+  }
+  return list;
+}
+
+std::map<int, Curve> read_by_threads(const JsonReader& json) {
+  std::map<int, Curve> by_threads;
+  for (JsonReader& entry : json.items()) {
+    const JsonReader threads = entry.key("threads");
+    if (!by_threads.emplace(threads.small_integer(1), read_curve(entry.key("curve"))).second) {
+      threads.reject("this number of threads is there twice", "Remove one of the two.");
+    }
+    entry.reject_other_keys();
+  }
+  return by_threads;
+}
+
+OrderedJson json_of(const SharedResource& resource) {
+  OrderedJson use = OrderedJson::object();
+  for (const auto& [lane, amount] : resource.use) {
+    use[std::string(name_of(kLaneNames, lane))] = amount;
+  }
+  return {{"name", resource.name},
+          {"scope", name_of(kScopeNames, resource.scope)},
+          {"capacity", resource.capacity},
+          {"use", std::move(use)}};
+}
+
+SharedResource read_shared(JsonReader json) {
+  SharedResource resource;
+  resource.name = json.key("name").name();
+  resource.scope = json.key("scope").choice(kScopeNames);
+  resource.capacity = json.key("capacity").number();
+  JsonReader use = json.key("use");
+  for (const Lane lane : kLanes) {
+    if (const auto amount = use.optional_key(lane_name(lane))) {
+      resource.use[lane] = amount->number();
+    }
+  }
+  use.reject_other_keys();
+  json.reject_other_keys();
+  return resource;
+}
+
+OrderedJson json_of(const Disturbance& disturbance) {
+  return {{"first", disturbance.first},
+          {"second", disturbance.second},
+          {"first_slowdown", disturbance.first_slowdown},
+          {"second_slowdown", disturbance.second_slowdown}};
+}
+
+Disturbance read_disturbance(JsonReader json) {
+  Disturbance disturbance;
+  disturbance.first = json.key("first").name();
+  disturbance.second = json.key("second").name();
+  disturbance.first_slowdown = json.key("first_slowdown").number();
+  disturbance.second_slowdown = json.key("second_slowdown").number();
+  json.reject_other_keys();
+  return disturbance;
+}
+
+void add_curves(OrderedJson& json, const Platform& platform) {
+  json["h2d"] = json_of(platform.h2d);
+  json["d2h"] = json_of(platform.d2h);
+  json["all_gather"] = json_of(platform.all_gather);
+  json["reduce_scatter"] = json_of(platform.reduce_scatter);
+  json["all_reduce"] = json_of(platform.all_reduce);
+  json["cpu_adam"] = json_of(platform.cpu_adam);
+  json["device_adam"] = json_of(platform.device_adam);
+  json["device_square_sum"] = json_of(platform.device_square_sum);
+  json["host_square_sum"] = json_of(platform.host_square_sum);
+  json["file_read"] = json_of(platform.file_read);
+  json["file_write"] = json_of(platform.file_write);
+}
+
+void read_curves(JsonReader& json, Platform& platform) {
+  platform.h2d = read_curve(json.key("h2d"));
+  platform.d2h = read_curve(json.key("d2h"));
+  platform.all_gather = read_collective(json.key("all_gather"));
+  platform.reduce_scatter = read_collective(json.key("reduce_scatter"));
+  platform.all_reduce = read_collective(json.key("all_reduce"));
+  platform.cpu_adam = read_by_threads(json.key("cpu_adam"));
+  platform.device_adam = read_curve(json.key("device_adam"));
+  platform.device_square_sum = read_curve(json.key("device_square_sum"));
+  platform.host_square_sum = read_curve(json.key("host_square_sum"));
+  platform.file_read = read_curve(json.key("file_read"));
+  platform.file_write = read_curve(json.key("file_write"));
+}
+
+void read_device(JsonReader& json, Platform& platform) {
+  platform.name = json.key("name").name();
+  platform.device = json.key("device").name();
+  platform.backend = json.key("backend").name();
+  platform.num_devices = json.key("num_devices").small_integer(1);
+  platform.device_memory = json.key("device_memory").integer(1);
+  platform.host_memory = json.key("host_memory").integer(1);
+  platform.host_cores = json.key("host_cores").small_integer(1);
+  platform.matmul_flops_per_second = json.key("matmul_flops_per_second").number();
+}
+
+}  // namespace
+
+std::string to_json(const Platform& platform) {
+  OrderedJson json{{"schema", "athanor.platform/1"},
+                   {"name", platform.name},
+                   {"device", platform.device},
+                   {"backend", platform.backend},
+                   {"num_devices", platform.num_devices},
+                   {"device_memory", platform.device_memory},
+                   {"host_memory", platform.host_memory},
+                   {"host_cores", platform.host_cores},
+                   {"matmul_flops_per_second", platform.matmul_flops_per_second}};
+  add_curves(json, platform);
+  json["shared"] = OrderedJson::array();
+  for (const SharedResource& resource : platform.shared) {
+    json["shared"].push_back(json_of(resource));
+  }
+  json["disturbances"] = OrderedJson::array();
+  for (const Disturbance& disturbance : platform.disturbances) {
+    json["disturbances"].push_back(json_of(disturbance));
+  }
+  json["provenance"] = json_of(platform.provenance);
+  return dump_json(json);
+}
+
+Platform parse_platform(std::string_view text, const std::string& where) {
+  const nlohmann::json document = parse_json(text, where);
+  JsonReader json(document, Place(where));
+  check_schema(json, "platform", "calibrate");
+  Platform platform;
+  read_device(json, platform);
+  read_curves(json, platform);
+  for (const JsonReader& resource : json.key("shared").items()) {
+    platform.shared.push_back(read_shared(resource));
+  }
+  for (const JsonReader& disturbance : json.key("disturbances").items()) {
+    platform.disturbances.push_back(read_disturbance(disturbance));
+  }
+  platform.provenance = read_provenance(json.key("provenance"));
+  json.reject_other_keys();
+  platform.validate(where);
+  return platform;
+}
+
+}  // namespace athanor

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor.profile/1 (see traces/README.md).
+#include "sim/model/files.hpp"
+#include "sim/model/json_writer.hpp"
+
+namespace athanor {
+namespace {
+
+OrderedJson json_of(const PhaseCost& phase) {
+  return {{"seconds", phase.seconds}, {"spread", phase.spread}, {"peak_bytes", phase.peak_bytes}};
+}
+
+PhaseCost read_phase(JsonReader json) {
+  PhaseCost phase;
+  phase.seconds = json.key("seconds").number();
+  phase.spread = json.key("spread").number();
+  phase.peak_bytes = json.key("peak_bytes").integer(0);
+  json.reject_other_keys();
+  return phase;
+}
+
+OrderedJson json_of(const UnitCost& cost) {
+  return {{"unit_class", cost.unit_class},
+          {"micro_batch", cost.micro_batch},
+          {"forward_keep", json_of(cost.forward_keep)},
+          {"forward_discard", json_of(cost.forward_discard)},
+          {"recompute", json_of(cost.recompute)},
+          {"backward", json_of(cost.backward)},
+          {"output_bytes", cost.output_bytes},
+          {"saved_bytes", cost.saved_bytes},
+          {"grad_input_bytes", cost.grad_input_bytes}};
+}
+
+UnitCost read_cost(JsonReader json) {
+  UnitCost cost;
+  cost.unit_class = json.key("unit_class").name();
+  cost.micro_batch = json.key("micro_batch").integer(1);
+  cost.forward_keep = read_phase(json.key("forward_keep"));
+  cost.forward_discard = read_phase(json.key("forward_discard"));
+  cost.recompute = read_phase(json.key("recompute"));
+  cost.backward = read_phase(json.key("backward"));
+  cost.output_bytes = json.key("output_bytes").integer(0);
+  cost.saved_bytes = json.key("saved_bytes").integer(0);
+  cost.grad_input_bytes = json.key("grad_input_bytes").integer(0);
+  json.reject_other_keys();
+  return cost;
+}
+
+}  // namespace
+
+std::string to_json(const Profile& profile) {
+  OrderedJson costs = OrderedJson::array();
+  for (const UnitCost& cost : profile.costs) {
+    costs.push_back(json_of(cost));
+  }
+  return dump_json({{"schema", "athanor.profile/1"},
+                    {"architecture", json_of(profile.architecture)},
+                    {"device", profile.device},
+                    {"dtype", name_of(kDataTypeNames, profile.dtype)},
+                    {"sequence_length", profile.sequence_length},
+                    {"compute_threads", profile.compute_threads},
+                    {"costs", std::move(costs)},
+                    {"batch_bytes_per_sample", profile.batch_bytes_per_sample},
+                    {"provenance", json_of(profile.provenance)}});
+}
+
+Profile parse_profile(std::string_view text, const std::string& where) {
+  const nlohmann::json document = parse_json(text, where);
+  JsonReader json(document, Place(where));
+  check_schema(json, "profile", "profile");
+  Profile profile;
+  profile.architecture = read_architecture(json.key("architecture"));
+  profile.device = json.key("device").name();
+  profile.dtype = json.key("dtype").choice(kDataTypeNames);
+  profile.sequence_length = json.key("sequence_length").integer(1);
+  profile.compute_threads = json.key("compute_threads").small_integer(1);
+  for (const JsonReader& cost : json.key("costs").items()) {
+    profile.costs.push_back(read_cost(cost));
+  }
+  profile.batch_bytes_per_sample = json.key("batch_bytes_per_sample").integer(0);
+  profile.provenance = read_provenance(json.key("provenance"));
+  json.reject_other_keys();
+  profile.validate(where);
+  return profile;
+}
+
+}  // namespace athanor

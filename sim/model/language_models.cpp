@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// The units of every language model family, under the names of its Hugging Face checkpoint.
+#include "sim/model/language_models.hpp"
+
+#include "sim/model/architecture.hpp"
+#include "sim/model/architecture_checks.hpp"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+constexpr std::int64_t kOptPositionOffset = 2;  // OPT's learned positions start at row 2
+
+using Parameters = std::vector<Parameter>;
+
+void add(Parameters& parameters, std::string name, std::vector<std::int64_t> shape) {
+  parameters.push_back({std::move(name), std::move(shape)});
+}
+
+/// weight [out, in] and, where the layer has one, bias [out].
+void add_linear(Parameters& parameters, const std::string& name, std::int64_t in, std::int64_t out,
+                bool bias) {
+  add(parameters, name + ".weight", {out, in});
+  if (bias) {
+    add(parameters, name + ".bias", {out});
+  }
+}
+
+/// GPT-2's Conv1D keeps weight [in, out].
+void add_conv1d(Parameters& parameters, const std::string& name, std::int64_t in,
+                std::int64_t out) {
+  add(parameters, name + ".weight", {in, out});
+  add(parameters, name + ".bias", {out});
+}
+
+void add_layer_norm(Parameters& parameters, const std::string& name, std::int64_t size) {
+  add(parameters, name + ".weight", {size});
+  add(parameters, name + ".bias", {size});
+}
+
+void add_rms_norm(Parameters& parameters, const std::string& name, std::int64_t size) {
+  add(parameters, name + ".weight", {size});
+}
+
+Parameters gpt2_embedding(const LanguageModelConfig& c) {
+  Parameters parameters;
+  add(parameters, "transformer.wte.weight", {c.vocab_size, c.hidden_size});
+  add(parameters, "transformer.wpe.weight", {c.max_positions, c.hidden_size});
+  return parameters;
+}
+
+Parameters gpt2_block(const LanguageModelConfig& c, const std::string& prefix) {
+  Parameters parameters;
+  add_layer_norm(parameters, prefix + "ln_1", c.hidden_size);
+  add_conv1d(parameters, prefix + "attn.c_attn", c.hidden_size, 3 * c.hidden_size);
+  add_conv1d(parameters, prefix + "attn.c_proj", c.hidden_size, c.hidden_size);
+  add_layer_norm(parameters, prefix + "ln_2", c.hidden_size);
+  add_conv1d(parameters, prefix + "mlp.c_fc", c.hidden_size, c.intermediate_size);
+  add_conv1d(parameters, prefix + "mlp.c_proj", c.intermediate_size, c.hidden_size);
+  return parameters;
+}
+
+Parameters opt_embedding(const LanguageModelConfig& c) {
+  Parameters parameters;
+  add(parameters, "model.decoder.embed_tokens.weight", {c.vocab_size, c.hidden_size});
+  add(parameters, "model.decoder.embed_positions.weight",
+      {c.max_positions + kOptPositionOffset, c.hidden_size});
+  return parameters;
+}
+
+Parameters opt_block(const LanguageModelConfig& c, const std::string& prefix) {
+  Parameters parameters;
+  for (const char* name : {"k_proj", "v_proj", "q_proj", "out_proj"}) {
+    add_linear(parameters, prefix + "self_attn." + name, c.hidden_size, c.hidden_size, true);
+  }
+  add_layer_norm(parameters, prefix + "self_attn_layer_norm", c.hidden_size);
+  add_linear(parameters, prefix + "fc1", c.hidden_size, c.intermediate_size, true);
+  add_linear(parameters, prefix + "fc2", c.intermediate_size, c.hidden_size, true);
+  add_layer_norm(parameters, prefix + "final_layer_norm", c.hidden_size);
+  return parameters;
+}
+
+Parameters llama_embedding(const LanguageModelConfig& c) {
+  Parameters parameters;
+  add(parameters, "model.embed_tokens.weight", {c.vocab_size, c.hidden_size});
+  return parameters;
+}
+
+/// llama, mistral, qwen2 and qwen3 differ in biases and in qwen3's norms of q and k.
+Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix) {
+  Parameters parameters;
+  const std::int64_t q_size = c.num_heads * c.head_dim;
+  const std::int64_t kv_size = c.num_kv_heads * c.head_dim;
+  const std::string attention = prefix + "self_attn.";
+  add_linear(parameters, attention + "q_proj", c.hidden_size, q_size, c.attention_bias);
+  add_linear(parameters, attention + "k_proj", c.hidden_size, kv_size, c.attention_bias);
+  add_linear(parameters, attention + "v_proj", c.hidden_size, kv_size, c.attention_bias);
+  add_linear(parameters, attention + "o_proj", q_size, c.hidden_size, c.attention_output_bias);
+  if (c.model_type == "qwen3") {
+    add_rms_norm(parameters, attention + "q_norm", c.head_dim);
+    add_rms_norm(parameters, attention + "k_norm", c.head_dim);
+  }
+  add_linear(parameters, prefix + "mlp.gate_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
+  add_linear(parameters, prefix + "mlp.up_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
+  add_linear(parameters, prefix + "mlp.down_proj", c.intermediate_size, c.hidden_size, c.mlp_bias);
+  add_rms_norm(parameters, prefix + "input_layernorm", c.hidden_size);
+  add_rms_norm(parameters, prefix + "post_attention_layernorm", c.hidden_size);
+  return parameters;
+}
+
+/// What a family is made of. `block_prefix` is followed by the block's number and a dot.
+struct Recipe {
+  Parameters (*embedding)(const LanguageModelConfig&);
+  Parameters (*block)(const LanguageModelConfig&, const std::string& prefix);
+  void (*add_norm)(Parameters&, const std::string& name, std::int64_t size);
+  const char* block_prefix;
+  const char* final_norm;
+};
+
+const Recipe& recipe_of(const LanguageModelConfig& config) {
+  static constexpr Recipe kGpt2{gpt2_embedding, gpt2_block, add_layer_norm, "transformer.h.",
+                                "transformer.ln_f"};
+  static constexpr Recipe kOpt{opt_embedding, opt_block, add_layer_norm, "model.decoder.layers.",
+                               "model.decoder.final_layer_norm"};
+  static constexpr Recipe kLlama{llama_embedding, llama_block, add_rms_norm, "model.layers.",
+                                 "model.norm"};
+  if (config.model_type == "gpt2") {
+    return kGpt2;
+  }
+  return config.model_type == "opt" ? kOpt : kLlama;
+}
+
+/// One multiplication and one addition per element of every matrix.
+double matrix_flops_per_token(const Parameters& parameters) {
+  double flops = 0;
+  for (const Parameter& parameter : parameters) {
+    if (parameter.shape.size() == 2) {
+      flops += 2.0 * static_cast<double>(parameter.num_elements());
+    }
+  }
+  return flops;
+}
+
+Unit make_block(const LanguageModelConfig& config, const Recipe& recipe, std::int64_t index) {
+  Unit unit{fmt::format("block.{}", index), "block", {}, {}, 0, 0};
+  unit.parameters = recipe.block(config, fmt::format("{}{}.", recipe.block_prefix, index));
+  unit.forward_flops_per_token = matrix_flops_per_token(unit.parameters);
+  // Scores and their product with the values: 4 x heads x head_dim x context, half of it masked.
+  unit.forward_flops_per_token_per_context =
+      2.0 * static_cast<double>(config.num_heads * config.head_dim);
+  return unit;
+}
+
+Unit make_head(const LanguageModelConfig& config, const Recipe& recipe, const Unit& embedding) {
+  Unit unit{"head", "head", {}, {}, 0, 0};
+  recipe.add_norm(unit.parameters, recipe.final_norm, config.hidden_size);
+  if (config.tie_word_embeddings) {
+    unit.borrows.push_back({0, embedding.parameters.front().name});
+  } else {
+    add(unit.parameters, "lm_head.weight", {config.vocab_size, config.hidden_size});
+  }
+  unit.forward_flops_per_token =
+      2.0 * static_cast<double>(config.vocab_size) * static_cast<double>(config.hidden_size);
+  return unit;
+}
+
+void check_model_type(const LanguageModelConfig& config, const Place& place) {
+  if (std::find(kModelTypes.begin(), kModelTypes.end(), config.model_type) == kModelTypes.end()) {
+    place.key("model_type")
+        .reject(fmt::format("unknown model type '{}'", config.model_type),
+                fmt::format("Known: {}.", fmt::join(kModelTypes, ", ")));
+  }
+}
+
+void check_sizes(const LanguageModelConfig& c, const Place& place) {
+  // Far above any model, and low enough that no product of sizes overflows.
+  constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
+  constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
+  constexpr std::int64_t kMaxDim = std::int64_t{1} << 20;
+  constexpr std::int64_t kMaxLayers = 10'000;
+  check_integer(place.key("vocab_size"), c.vocab_size, 1, kMaxVocabulary);
+  check_integer(place.key("hidden_size"), c.hidden_size, 1, kMaxDim);
+  check_integer(place.key("num_layers"), c.num_layers, 1, kMaxLayers);
+  check_integer(place.key("num_heads"), c.num_heads, 1, kMaxDim);
+  check_integer(place.key("num_kv_heads"), c.num_kv_heads, 1, c.num_heads);
+  check_integer(place.key("head_dim"), c.head_dim, 1, kMaxDim / c.num_heads);
+  check_integer(place.key("intermediate_size"), c.intermediate_size, 1, kMaxDim);
+  check_integer(place.key("max_positions"), c.max_positions, 1, kMaxPositions);
+  check_integer(place.key("sliding_window"), c.sliding_window, 0, kMaxPositions);
+  check_number(place.key("norm_epsilon"), c.norm_epsilon, 0, 1);
+  check_positive(place.key("rope_theta"), c.rope_theta);
+}
+
+void check_attention(const LanguageModelConfig& c, const Place& place) {
+  if (c.num_heads % c.num_kv_heads != 0) {
+    place.key("num_kv_heads")
+        .reject(fmt::format("{} does not divide num_heads = {}", c.num_kv_heads, c.num_heads),
+                "Every key-value head serves the same number of heads.");
+  }
+  if (has_rotary_positions(c)) {
+    if (c.head_dim % 2 != 0) {
+      place.key("head_dim")
+          .reject(fmt::format("{} is odd", c.head_dim), "Rotary positions turn pairs of elements.");
+    }
+  } else if (c.num_heads * c.head_dim != c.hidden_size || c.num_kv_heads != c.num_heads) {
+    place.key("head_dim")
+        .reject(fmt::format("{} heads of {} do not make hidden_size = {}", c.num_heads, c.head_dim,
+                            c.hidden_size),
+                fmt::format("In {}, heads divide hidden_size and all have their own keys.",
+                            c.model_type));
+  }
+}
+
+/// Families without a choice of biases.
+void check_biases(const LanguageModelConfig& c, const Place& place) {
+  const bool all = c.attention_bias && c.attention_output_bias && c.mlp_bias;
+  if (!has_rotary_positions(c) && !all) {
+    place.key("attention_bias")
+        .reject(fmt::format("{} without biases is not supported", c.model_type),
+                "Every linear layer of gpt2 and opt has one.");
+  }
+}
+
+void check_activation(const LanguageModelConfig& c, const Place& place) {
+  const std::vector<std::string> known = has_rotary_positions(c)
+                                             ? std::vector<std::string>{"silu"}
+                                             : std::vector<std::string>{"gelu_new", "gelu", "relu"};
+  if (std::find(known.begin(), known.end(), c.activation) == known.end()) {
+    place.key("activation")
+        .reject(fmt::format("'{}' is not supported in {}", c.activation, c.model_type),
+                fmt::format("Supported: {}.", fmt::join(known, ", ")));
+  }
+}
+
+}  // namespace
+
+bool has_rotary_positions(const LanguageModelConfig& config) noexcept {
+  return config.model_type != "gpt2" && config.model_type != "opt";
+}
+
+void check_config(const LanguageModelConfig& config, const Place& place) {
+  check_model_type(config, place);
+  check_sizes(config, place);
+  check_attention(config, place);
+  check_biases(config, place);
+  check_activation(config, place);
+}
+
+void validate(const LanguageModelConfig& config, const std::string& where) {
+  check_config(config, Place(where));
+}
+
+Architecture make_architecture(const std::string& name, const LanguageModelConfig& config) {
+  validate(config, name);
+  const Recipe& recipe = recipe_of(config);
+  Architecture architecture{name, config, {}};
+  architecture.units.push_back({"embedding", "embedding", recipe.embedding(config), {}, 0, 0});
+  for (std::int64_t i = 0; i < config.num_layers; ++i) {
+    architecture.units.push_back(make_block(config, recipe, i));
+  }
+  architecture.units.push_back(make_head(config, recipe, architecture.units.front()));
+  return architecture;
+}
+
+}  // namespace athanor

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/platform.hpp"
+
+#include "sim/model/names.hpp"
+#include "sim/model/place.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+namespace athanor {
+namespace {
+
+constexpr int kMaxRanks = 1'000'000;
+
+void check_curve(const Curve& curve, const Place& place) {
+  double previous = -1;
+  for (std::size_t i = 0; i < curve.points.size(); ++i) {
+    const Curve::Point& point = curve.points[i];
+    check_number(place.item(i).key("size"), point.size, 0);
+    check_number(place.item(i).key("seconds"), point.seconds, 0, kMaxSeconds);
+    check_number(place.item(i).key("spread"), point.spread, 0, kMaxSeconds);
+    if (point.size <= previous) {
+      place.item(i).key("size").reject(fmt::format("{} does not follow {}", point.size, previous),
+                                       "Sizes ascend, and each is there once.");
+    }
+    previous = point.size;
+  }
+}
+
+void check_collective(const std::vector<CollectiveCurve>& curves, const Place& place) {
+  int previous = 0;
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    const Place world_size = place.item(i).key("world_size");
+    check_integer(world_size, curves[i].world_size, 1, kMaxRanks);
+    if (curves[i].world_size <= previous) {
+      world_size.reject(fmt::format("{} does not follow {}", curves[i].world_size, previous),
+                        "Numbers of ranks ascend, and each is there once.");
+    }
+    previous = curves[i].world_size;
+    check_curve(curves[i].curve, place.item(i).key("curve"));
+  }
+}
+
+void check_shared(const std::vector<SharedResource>& shared, const Place& place) {
+  std::set<std::string> names;
+  std::map<Lane, double> use_of_lane;
+  for (std::size_t i = 0; i < shared.size(); ++i) {
+    const SharedResource& resource = shared[i];
+    check_name(place.item(i).key("name"), resource.name);
+    if (!names.insert(resource.name).second) {
+      place.item(i).key("name").reject("a second resource is called '" + resource.name + "'",
+                                       "Give every resource its own name.");
+    }
+    check_positive(place.item(i).key("capacity"), resource.capacity);
+    for (const auto& [lane, use] : resource.use) {
+      const Place entry = place.item(i).key("use").key(lane_name(lane));
+      check_positive(entry, use);
+      const double other = use_of_lane.try_emplace(lane, use).first->second;
+      if (other != use) {
+        entry.reject(
+            fmt::format("{} differs from the lane's use of another resource, {}", use, other),
+            "A lane uses all its resources at one rate; scale the capacity instead.");
+      }
+    }
+  }
+}
+
+void check_disturbances(const std::vector<Disturbance>& disturbances, const Place& place) {
+  constexpr double kMaxSlowdown = 1e6;
+  const auto check_lane = [](const Place& entry, const std::string& name) {
+    if (!value_of(kLaneNames, name)) {
+      entry.reject("unknown lane '" + name + "'", "Use one of " + listed(kLaneNames) + ".");
+    }
+  };
+  for (std::size_t i = 0; i < disturbances.size(); ++i) {
+    const Place entry = place.item(i);
+    check_lane(entry.key("first"), disturbances[i].first);
+    check_lane(entry.key("second"), disturbances[i].second);
+    check_positive(entry.key("first_slowdown"), disturbances[i].first_slowdown, kMaxSlowdown);
+    check_positive(entry.key("second_slowdown"), disturbances[i].second_slowdown, kMaxSlowdown);
+  }
+}
+
+void check_device(const Platform& platform, const Place& place) {
+  check_name(place.key("name"), platform.name);
+  check_name(place.key("device"), platform.device);
+  if (platform.backend != "cpu" && platform.backend != "cuda") {
+    place.key("backend").reject("unknown backend '" + platform.backend + "'",
+                                "Use one of cpu, cuda.");
+  }
+  check_integer(place.key("num_devices"), platform.num_devices, 1, kMaxRanks);
+  check_integer(place.key("device_memory"), platform.device_memory, 1);
+  check_integer(place.key("host_memory"), platform.host_memory, 1);
+  check_integer(place.key("host_cores"), platform.host_cores, 1, kMaxRanks);
+  check_positive(place.key("matmul_flops_per_second"), platform.matmul_flops_per_second);
+}
+
+}  // namespace
+
+const char* lane_name(Lane lane) noexcept { return name_of(kLaneNames, lane).data(); }
+
+Seconds Curve::at(double size) const noexcept {
+  if (points.empty()) {
+    return 0;
+  }
+  if (size <= points.front().size || points.size() == 1) {
+    return points.front().seconds;
+  }
+  const auto above =
+      std::lower_bound(points.begin(), points.end(), size,
+                       [](const Point& point, double wanted) { return point.size < wanted; });
+  const bool beyond = above == points.end();
+  const Point& right = beyond ? points.back() : *above;
+  const Point& left = beyond ? points[points.size() - 2] : *(above - 1);
+  const double slope = (right.seconds - left.seconds) / (right.size - left.size);
+  // Beyond the last point, a slope below 0 is noise: more never takes less.
+  return beyond ? right.seconds + std::max(slope, 0.0) * (size - right.size)
+                : left.seconds + slope * (size - left.size);
+}
+
+void Platform::validate(const std::string& where) const {
+  const Place place(where);
+  check_device(*this, place);
+  check_curve(h2d, place.key("h2d"));
+  check_curve(d2h, place.key("d2h"));
+  check_collective(all_gather, place.key("all_gather"));
+  check_collective(reduce_scatter, place.key("reduce_scatter"));
+  check_collective(all_reduce, place.key("all_reduce"));
+  for (const auto& [threads, curve] : cpu_adam) {
+    const Place entry = place.key("cpu_adam").key(fmt::format("{}", threads));
+    check_integer(entry, threads, 1, kMaxRanks);
+    check_curve(curve, entry);
+  }
+  check_curve(device_adam, place.key("device_adam"));
+  check_curve(device_square_sum, place.key("device_square_sum"));
+  check_curve(host_square_sum, place.key("host_square_sum"));
+  check_curve(file_read, place.key("file_read"));
+  check_curve(file_write, place.key("file_write"));
+  check_shared(shared, place.key("shared"));
+  check_disturbances(disturbances, place.key("disturbances"));
+}
+
+}  // namespace athanor

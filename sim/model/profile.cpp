@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/profile.hpp"
+
+#include "sim/model/architecture_checks.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/language_models.hpp"
+#include "sim/model/place.hpp"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+std::set<std::string> classes_of(const Architecture& architecture) {
+  std::set<std::string> classes;
+  for (const Unit& unit : architecture.units) {
+    classes.insert(unit.unit_class);
+  }
+  return classes;
+}
+
+void check_phase(const PhaseCost& phase, Bytes stays, const Place& place) {
+  check_number(place.key("seconds"), phase.seconds, 0, kMaxSeconds);
+  check_number(place.key("spread"), phase.spread, 0, kMaxSeconds);
+  check_integer(place.key("peak_bytes"), phase.peak_bytes, 0);
+  if (phase.peak_bytes < stays) {
+    place.key("peak_bytes")
+        .reject(fmt::format("{} is less than the {} that stay after the phase", phase.peak_bytes,
+                            stays),
+                "A peak is never below what is left.");
+  }
+}
+
+void check_cost(const UnitCost& cost, const Place& place) {
+  constexpr std::int64_t kMaxMicroBatch = 1'000'000;
+  check_name(place.key("unit_class"), cost.unit_class);
+  check_integer(place.key("micro_batch"), cost.micro_batch, 1, kMaxMicroBatch);
+  check_integer(place.key("output_bytes"), cost.output_bytes, 0);
+  check_integer(place.key("saved_bytes"), cost.saved_bytes, cost.output_bytes);
+  check_integer(place.key("grad_input_bytes"), cost.grad_input_bytes, 0);
+  check_phase(cost.forward_keep, cost.saved_bytes, place.key("forward_keep"));
+  check_phase(cost.forward_discard, cost.output_bytes, place.key("forward_discard"));
+  check_phase(cost.recompute, cost.saved_bytes, place.key("recompute"));
+  check_phase(cost.backward, 0, place.key("backward"));
+}
+
+void check_costs(const Profile& profile, const Place& place) {
+  const std::set<std::string> classes = classes_of(profile.architecture);
+  std::set<std::pair<std::string, std::int64_t>> seen;
+  for (std::size_t i = 0; i < profile.costs.size(); ++i) {
+    const UnitCost& cost = profile.costs[i];
+    check_cost(cost, place.item(i));
+    if (!classes.contains(cost.unit_class)) {
+      place.item(i)
+          .key("unit_class")
+          .reject(fmt::format("the architecture has no class '{}'", cost.unit_class),
+                  fmt::format("It has {}.", fmt::join(classes, ", ")));
+    }
+    if (!seen.emplace(cost.unit_class, cost.micro_batch).second) {
+      place.item(i).reject(
+          fmt::format("a second cost of '{}' at micro-batch {}", cost.unit_class, cost.micro_batch),
+          "Remove one of the two.");
+    }
+  }
+  if (profile.micro_batches().empty()) {
+    place.reject("no micro-batch size has a cost for every unit class",
+                 "Profile the model again with `athanor profile`.");
+  }
+}
+
+void check_sequence_length(const Profile& profile, const Place& place) {
+  constexpr std::int64_t kMaxSequence = std::int64_t{1} << 30;
+  check_integer(place, profile.sequence_length, 1, kMaxSequence);
+  const auto& model = profile.architecture.language_model;
+  if (model && !has_rotary_positions(*model) && profile.sequence_length > model->max_positions) {
+    place.reject(fmt::format("{} is more than the model's {} learned positions",
+                             profile.sequence_length, model->max_positions),
+                 "Use a shorter sequence.");
+  }
+}
+
+}  // namespace
+
+const UnitCost& Profile::cost(const std::string& unit_class, std::int64_t micro_batch) const {
+  for (const UnitCost& cost : costs) {
+    if (cost.unit_class == unit_class && cost.micro_batch == micro_batch) {
+      return cost;
+    }
+  }
+  throw InputError(
+      "profile of " + architecture.name,
+      fmt::format("unit class '{}' was not profiled at micro-batch {}", unit_class, micro_batch),
+      fmt::format("Profiled micro-batch sizes: {}. Use one of them or profile again.",
+                  fmt::join(micro_batches(), ", ")));
+}
+
+std::vector<std::int64_t> Profile::micro_batches() const {
+  const std::set<std::string> classes = classes_of(architecture);
+  std::set<std::pair<std::string, std::int64_t>> known;
+  std::set<std::int64_t> sizes;
+  for (const UnitCost& cost : costs) {
+    known.emplace(cost.unit_class, cost.micro_batch);
+    sizes.insert(cost.micro_batch);
+  }
+  std::vector<std::int64_t> complete;
+  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(complete), [&](std::int64_t size) {
+    return std::all_of(classes.begin(), classes.end(), [&](const std::string& unit_class) {
+      return known.contains({unit_class, size});
+    });
+  });
+  return complete;
+}
+
+void Profile::validate(const std::string& where) const {
+  const Place place(where);
+  check_architecture(architecture, place.key("architecture"));
+  check_name(place.key("device"), device);
+  check_sequence_length(*this, place.key("sequence_length"));
+  check_integer(place.key("compute_threads"), compute_threads, 1);
+  check_integer(place.key("batch_bytes_per_sample"), batch_bytes_per_sample, 0);
+  check_costs(*this, place.key("costs"));
+}
+
+Profile unmeasured_profile(const Architecture& architecture, DataType dtype,
+                           std::int64_t sequence_length, std::int64_t micro_batch) {
+  Profile profile;
+  profile.architecture = architecture;
+  profile.device = "unmeasured";
+  profile.dtype = dtype;
+  profile.sequence_length = sequence_length;
+  for (const std::string& unit_class : classes_of(architecture)) {
+    UnitCost cost;
+    cost.unit_class = unit_class;
+    cost.micro_batch = micro_batch;
+    profile.costs.push_back(cost);
+  }
+  return profile;
+}
+
+}  // namespace athanor
