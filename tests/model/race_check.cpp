@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/model/race_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+namespace athanor::test {
+namespace {
+
+constexpr int kSteps = 3;
+using Clock = std::array<std::int64_t, kNumLanes>;
+
+enum class Place { Slot, GradientBuffer, GradientShard, DeviceShard, HostShard, Whole, Norm };
+/// (place, pool or unit, slot or buffer, chunk)
+using Location = std::tuple<Place, int, int, int>;
+
+struct Use {
+  Location location;
+  bool writes = false;
+};
+
+struct Touch {
+  std::int64_t index = 0;  ///< position in its lane over all steps
+  Lane lane = Lane::Compute;
+  std::string name;
+};
+
+struct History {
+  bool written = false;
+  Touch writer;
+  std::vector<Touch> readers;
+};
+
+class RaceCheck {
+ public:
+  RaceCheck(const Program& program, const Architecture& architecture, const Plan& plan)
+      : program_(program), architecture_(architecture), plan_(plan) {}
+
+  std::vector<std::string> run() {
+    for (int step = 0; step < kSteps; ++step) {
+      content_.clear();
+      clocks_.emplace_back(program_.operations.size());
+      for (std::size_t i = 0; i < program_.operations.size(); ++i) visit(step, i);
+    }
+    return found_;
+  }
+
+ private:
+  void visit(int step, std::size_t i) {
+    const Operation& op = program_.operations[i];
+    const auto lane = static_cast<std::size_t>(op.lane);
+    Clock clock = lanes_[lane];
+    const auto join = [&](const Clock& other) {
+      for (std::size_t l = 0; l < clock.size(); ++l) clock[l] = std::max(clock[l], other[l]);
+    };
+    for (const auto wait : op.waits) {
+      if (wait < 0 || wait >= static_cast<std::int32_t>(i))
+        report(fmt::format("{} waits for a later operation", name(i)));
+      join(clocks_[static_cast<std::size_t>(step)][static_cast<std::size_t>(wait)]);
+    }
+    for (const auto wait : op.previous_waits) {
+      if (step > 0)
+        join(clocks_[static_cast<std::size_t>(step) - 1][static_cast<std::size_t>(wait)]);
+    }
+    const Touch touch{clock[lane], op.lane, fmt::format("{} of step {}", name(i), step)};
+    for (const Use& use : uses(op)) check(use, touch, clock);
+    clock[lane] += 1;
+    lanes_[lane] = clocks_[static_cast<std::size_t>(step)][i] = clock;
+  }
+
+  void check(const Use& use, const Touch& touch, const Clock& clock) {
+    History& history = histories_[use.location];
+    const auto ordered = [&](const Touch& earlier) {
+      if (clock[static_cast<std::size_t>(earlier.lane)] > earlier.index) return;
+      report(fmt::format("{} and {} are not ordered (place {})", earlier.name, touch.name,
+                         static_cast<int>(std::get<0>(use.location))));
+    };
+    if (history.written) ordered(history.writer);
+    if (!use.writes) {
+      history.readers.push_back(touch);
+      return;
+    }
+    for (const Touch& reader : history.readers) ordered(reader);
+    history = {true, touch, {}};
+  }
+
+  std::vector<Use> uses(const Operation& op) {
+    std::vector<Use> list;
+    const int pool = op.unit < 0 ? -1 : program_.pool_of[static_cast<std::size_t>(op.unit)];
+    const auto add = [&](Place place, int owner, int index, int chunk, bool writes) {
+      list.push_back({{place, owner, index, chunk}, writes});
+    };
+    switch (op.kind) {
+      case OpKind::Fetch:
+        add(Place::HostShard, op.unit, 0, op.chunk, false);
+        fill_slot(op, pool, list);
+        break;
+      case OpKind::Gather:
+        if (op.slot < 0) {
+          add(Place::Whole, op.unit, 0, op.chunk, true);
+        } else {
+          if (chunk_of(op).parameters == Home::Gpu)
+            add(Place::DeviceShard, op.unit, 0, op.chunk, false);
+          fill_slot(op, pool, list);
+        }
+        break;
+      case OpKind::Forward:
+      case OpKind::Recompute:
+      case OpKind::Backward:
+        compute_uses(op, list);
+        break;
+      case OpKind::Reduce:
+        add(Place::GradientBuffer, pool, op.gradient_buffer, op.chunk, true);
+        if (chunk_of(op).optimizer == Home::Gpu)
+          add(Place::GradientShard, op.unit, 0, op.chunk, true);
+        break;
+      case OpKind::GradD2H:
+        add(Place::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+        add(Place::GradientShard, op.unit, 0, op.chunk, true);
+        break;
+      case OpKind::SquareSum:
+        add(Place::GradientShard, op.unit, 0, op.chunk, false);
+        add(Place::Norm, op.unit, 1, op.chunk, true);
+        break;
+      case OpKind::Norm:
+        for (int u = 0; u < static_cast<int>(program_.layouts.size()); ++u) {
+          for (int c = 0;
+               c < static_cast<int>(program_.layouts[static_cast<std::size_t>(u)].chunks.size());
+               ++c) {
+            add(Place::Norm, u, 1, c, false);
+          }
+        }
+        add(Place::Norm, -1, 0, 0, true);
+        break;
+      case OpKind::Adam:
+        add(Place::GradientShard, op.unit, 0, op.chunk, false);
+        if (plan_.clipping == Clipping::Wait) add(Place::Norm, -1, 0, 0, false);
+        add(adam_target(op), op.unit, 0, op.chunk, true);
+        break;
+      case OpKind::ParamH2D:
+        add(Place::HostShard, op.unit, 0, op.chunk, false);
+        add(device_place(op.unit), op.unit, 0, op.chunk, true);
+        break;
+      case OpKind::Loss:
+        break;
+    }
+    return list;
+  }
+
+  void fill_slot(const Operation& op, int pool, std::vector<Use>& list) {
+    list.push_back({{Place::Slot, pool, op.slot, op.chunk}, true});
+    content_[{pool, op.slot, op.chunk}] = op.unit;
+    slot_of_[op.unit] = op.slot;
+  }
+
+  void compute_uses(const Operation& op, std::vector<Use>& list) {
+    std::vector<int> needed{op.unit};
+    for (const Borrow& borrow : architecture_.units[static_cast<std::size_t>(op.unit)].borrows) {
+      needed.push_back(borrow.unit);
+    }
+    for (const int unit : needed) {
+      const auto& chunks = program_.layouts[static_cast<std::size_t>(unit)].chunks;
+      for (int c = 0; c < static_cast<int>(chunks.size()); ++c) {
+        read_parameters(op, unit, c, list);
+        if (op.kind == OpKind::Backward) {
+          list.push_back({{Place::GradientBuffer, program_.pool_of[static_cast<std::size_t>(unit)],
+                           gradient_buffer_of(unit, op.micro_batch), c},
+                          true});
+        }
+      }
+    }
+  }
+
+  void read_parameters(const Operation& op, int unit, int chunk, std::vector<Use>& list) {
+    if (device_place(unit) == Place::Whole) {
+      list.push_back({{Place::Whole, unit, 0, chunk}, false});
+      return;
+    }
+    const int pool = program_.pool_of[static_cast<std::size_t>(unit)];
+    const auto held = content_.find({pool, slot_of_[unit], chunk});
+    if (held == content_.end() || held->second != unit) {
+      report(fmt::format("{} of unit {} uses unit {} that is in no slot", op_kind_name(op.kind),
+                         op.unit, unit));
+    }
+    list.push_back({{Place::Slot, pool, slot_of_[unit], chunk}, false});
+  }
+
+  int gradient_buffer_of(int unit, int micro_batch) const {
+    for (const Operation& op : program_.operations) {
+      if (op.kind == OpKind::Backward && op.unit == unit && op.micro_batch == micro_batch)
+        return op.gradient_buffer;
+    }
+    return -1;
+  }
+
+  [[nodiscard]] const Chunk& chunk_of(const Operation& op) const {
+    return program_.layouts[static_cast<std::size_t>(op.unit)]
+        .chunks[static_cast<std::size_t>(op.chunk)];
+  }
+  [[nodiscard]] Place device_place(int unit) const {
+    return plan_.units[static_cast<std::size_t>(unit)].sharding == Sharding::Sharded
+               ? Place::DeviceShard
+               : Place::Whole;
+  }
+  [[nodiscard]] Place adam_target(const Operation& op) const {
+    return chunk_of(op).optimizer == Home::Host ? Place::HostShard : device_place(op.unit);
+  }
+  [[nodiscard]] std::string name(std::size_t i) const {
+    return program_.name(static_cast<std::int32_t>(i));
+  }
+  void report(const std::string& text) {
+    if (found_.size() < 10) found_.push_back(text);
+  }
+
+  const Program& program_;
+  const Architecture& architecture_;
+  const Plan& plan_;
+  std::array<Clock, kNumLanes> lanes_{};
+  std::vector<std::vector<Clock>> clocks_;
+  std::map<Location, History> histories_;
+  std::map<std::tuple<int, int, int>, int> content_;
+  std::map<int, int> slot_of_;
+  std::vector<std::string> found_;
+};
+
+}  // namespace
+
+std::vector<std::string> find_races(const Program& program, const Architecture& architecture,
+                                    const Plan& plan) {
+  return RaceCheck(program, architecture, plan).run();
+}
+
+}  // namespace athanor::test

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/errors.hpp"
+#include "sim/model/lowering.hpp"
+#include "tests/model/race_check.hpp"
+#include "tests/support/random_plans.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace athanor {
+namespace {
+
+using test::find_races;
+using test::random_plan;
+using test::small_architecture;
+using test::small_profile;
+using test::uniform_plan;
+
+/// A random plan may ask for what no cache can hold (a unit that borrows within its own class);
+/// in these architectures it cannot.
+Program lower_random(const Architecture& architecture, const Plan& plan) {
+  return lower(small_profile(architecture, plan.micro_batch), plan);
+}
+
+std::string lane_text(const Program& program, Lane lane) {
+  std::string text;
+  for (const Operation& op : program.operations) {
+    if (op.lane != lane) continue;
+    text += std::string(text.empty() ? "" : " ") + op_kind_name(op.kind) + std::to_string(op.unit);
+  }
+  return text;
+}
+
+TEST_CASE("the design page's figure: three units, sharded, all on the host, recompute") {
+  Architecture architecture;
+  architecture.name = "three";
+  for (int i = 0; i < 3; ++i) {
+    architecture.units.push_back({"unit." + std::to_string(i), "unit", {{"w", {64}}}, {}});
+  }
+  Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
+  for (UnitPlan& unit : plan.units) unit.activation = Activation::Recompute;
+  Profile profile = unmeasured_profile(architecture, DataType::Float32, 16, 1);
+  const Program program = lower(profile, plan);
+  CHECK(lane_text(program, Lane::H2D) == "fetch0 fetch1 fetch2 fetch0");
+  CHECK(lane_text(program, Lane::Collective) ==
+        "gather0 gather1 gather2 reduce2 gather0 reduce1 reduce0 loss-1");
+  CHECK(lane_text(program, Lane::Compute) ==
+        "forward0 forward1 forward2 backward2 recompute1 backward1 recompute0 backward0");
+  CHECK(lane_text(program, Lane::D2H) == "grad-d2h2 grad-d2h1 grad-d2h0");
+  CHECK(lane_text(program, Lane::CpuAdam) == "adam2 adam1 adam0");
+}
+
+TEST_CASE("no program of a random plan has a data race") {
+  std::mt19937 random(20261120);
+  for (int i = 0; i < 600; ++i) {
+    const Architecture architecture = small_architecture(1 + i % 5, i % 2 == 0);
+    const Plan plan = random_plan(architecture, random);
+    const Program program = lower_random(architecture, plan);
+    const auto races = find_races(program, architecture, plan);
+    INFO("plan " << i);
+    for (const std::string& race : races) UNSCOPED_INFO(race);
+    REQUIRE(races.empty());
+  }
+}
+
+TEST_CASE("the race check sees a wait that is missing") {
+  const Architecture architecture = small_architecture(4, true);
+  const Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
+  Program program = lower_random(architecture, plan);
+  REQUIRE(find_races(program, architecture, plan).empty());
+  SECTION("within the step") {
+    for (Operation& op : program.operations) {
+      if (op.kind == OpKind::Gather) op.waits.clear();
+    }
+  }
+  SECTION("between steps") {
+    for (Operation& op : program.operations) op.previous_waits.clear();
+  }
+  CHECK_FALSE(find_races(program, architecture, plan).empty());
+}
+
+TEST_CASE("every chunk is reduced once per micro-batch and updated once per step") {
+  std::mt19937 random(7);
+  for (int i = 0; i < 100; ++i) {
+    const Architecture architecture = small_architecture(3, i % 2 == 0);
+    const Plan plan = random_plan(architecture, random);
+    const Program program = lower_random(architecture, plan);
+    std::map<OpKind, std::int64_t> count;
+    for (const Operation& op : program.operations) ++count[op.kind];
+    std::int64_t chunks = 0;
+    std::int64_t on_host = 0;
+    for (const UnitLayout& layout : program.layouts) {
+      chunks += static_cast<std::int64_t>(layout.chunks.size());
+      on_host += std::ranges::count(layout.chunks, Home::Host, &Chunk::optimizer);
+    }
+    const std::int64_t reduced = plan.world_size > 1 ? chunks : chunks - on_host;
+    CHECK(count[OpKind::Adam] == chunks);
+    CHECK(count[OpKind::Reduce] == reduced * plan.accumulation);
+    CHECK(count[OpKind::GradD2H] == on_host * plan.accumulation);
+    CHECK(count[OpKind::Norm] == (plan.clipping == Clipping::Wait ? 1 : 0));
+    CHECK(count[OpKind::Backward] ==
+          static_cast<std::int64_t>(architecture.units.size()) * plan.accumulation);
+  }
+}
+
+TEST_CASE("a cache that holds every unit fetches each once, a smaller one never fetches less") {
+  const Architecture architecture = small_architecture(6, false);
+  Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Gpu, Home::Gpu);
+  plan.accumulation = 2;
+  std::int64_t gathers_before = 1 << 20;
+  for (int slots = 1; slots <= 6; ++slots) {
+    plan.cache_slots = slots;
+    plan.prefetch_depth = 0;
+    const Program program = lower_random(architecture, plan);
+    const auto gathers = std::ranges::count(program.operations, OpKind::Gather, &Operation::kind);
+    CHECK(gathers <= gathers_before);
+    gathers_before = gathers;
+  }
+  CHECK(gathers_before == 8);  // embedding, six blocks, head
+}
+
+TEST_CASE("shards cover each unit once and start aligned") {
+  std::mt19937 random(11);
+  for (int i = 0; i < 100; ++i) {
+    const Architecture architecture = small_architecture(2, false);
+    const Plan plan = random_plan(architecture, random);
+    for (const UnitLayout& layout : layout_units(architecture, plan)) {
+      std::int64_t next = 0;
+      for (const Chunk& chunk : layout.chunks) {
+        CHECK(chunk.offset == next);
+        CHECK(chunk.elements % (plan.world_size * kParameterAlignment) == 0);
+        CHECK(chunk.elements > 0);
+        next += chunk.elements;
+      }
+      CHECK(next == layout.elements);
+    }
+  }
+}
+
+TEST_CASE("a plan for another model, dtype or sequence is refused") {
+  const Architecture architecture = small_architecture(2, false);
+  const Profile profile = small_profile(architecture, 1);
+  Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
+  SECTION("units") { plan.units.pop_back(); }
+  SECTION("chunks") { plan.units[0].chunks[0].count = 5; }
+  SECTION("dtype") { plan.dtype = DataType::BFloat16; }
+  SECTION("sequence") { plan.sequence_length = 17; }
+  SECTION("micro-batch") { plan.micro_batch = 3; }
+  SECTION("host parameters of a replicated unit") {
+    plan.units[0].chunks[0].parameters = Home::Host;
+    plan.units[0].chunks[0].optimizer = Home::Host;
+  }
+  SECTION("prefetch deeper than the cache") { plan.prefetch_depth = plan.cache_slots; }
+  CHECK_THROWS_AS(lower(profile, plan), InputError);
+}
+
+}  // namespace
+}  // namespace athanor

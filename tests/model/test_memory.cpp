@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/lowering.hpp"
+#include "sim/model/memory.hpp"
+#include "tests/support/random_plans.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+
+namespace athanor {
+namespace {
+
+using test::random_plan;
+using test::small_architecture;
+using test::small_profile;
+using test::uniform_plan;
+
+// Elements of the small architecture: embedding 800 + 64 (56 rounded), a block 32 + 288 + 288
+// (264 rounded), the head 32 + 800.
+constexpr Bytes kEmbedding = 864;
+constexpr Bytes kBlock = 608;
+constexpr Bytes kHead = 832;
+
+TEST_CASE("replicated on one device: parameters, gradients, shards and two moments, in fp32") {
+  const Architecture architecture = small_architecture(2, false);
+  const Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
+  const Program program = lower(small_profile(architecture, 1), plan);
+  const Bytes elements = kEmbedding + 2 * kBlock + kHead;
+  const Bytes statics = elements * (4 + 4 + 8) + (kEmbedding + 2 * kBlock + kHead) * 4;
+  // All saved activations are live when the last backward starts: 256 batch + embedding (1064) +
+  // blocks (1564 each) + head (2064), and the head's backward needs 64 + 29 more.
+  const Bytes dynamic = 256 + 1064 + 2 * 1564 + 2064 + 64 + 29;
+  const TierBytes peak = peak_bytes(program);
+  CHECK(peak.gpu == statics + dynamic);
+  CHECK(peak.pinned == 0);
+  CHECK(peak.host == 0);
+}
+
+TEST_CASE("everything sharded over two and on the host: slots and gradients stay on the device") {
+  const Architecture architecture = small_architecture(4, false);
+  Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
+  plan.cache_slots = 3;
+  plan.gradient_buffers = 1;
+  for (UnitPlan& unit : plan.units) unit.activation = Activation::Recompute;
+  const TierBytes peak = peak_bytes(lower(small_profile(architecture, 1), plan));
+  // Shards of two ranks are cut at multiples of 64: embedding 896, block 640, head 832.
+  const Bytes slots = (896 + 3 * 640 + 832) * 4;
+  const Bytes gradients = (896 + 640 + 832) * 4;
+  // Head: batch, five outputs of 64 and its own saved 2064, then 64 + 29 in backward.
+  CHECK(peak.gpu == slots + gradients + 256 + 5 * 64 + 2064 + 64 + 29);
+  const Bytes owned = (896 + 4 * 640 + 832) / 2;
+  CHECK(peak.pinned == owned * (4 + 4));
+  CHECK(peak.host == owned * 8);
+}
+
+TEST_CASE("a step gives back all that it takes") {
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    const Architecture architecture = small_architecture(1 + i % 4, i % 2 == 0);
+    const Plan plan = random_plan(architecture, random);
+    const Program program = lower(small_profile(architecture, 1), plan);
+    Bytes statics = 0;
+    for (const Buffer& buffer : program.static_buffers) {
+      if (buffer.tier == Tier::Gpu) statics += buffer.bytes;
+    }
+    const auto points = device_memory_profile(program);
+    CHECK(points.back().after == statics);
+    CHECK(std::ranges::all_of(points, [&](const MemoryPoint& point) {
+      return point.after >= statics && point.peak >= point.after;
+    }));
+  }
+}
+
+TEST_CASE("recomputing never needs more than keeping, sharding never more than replicating") {
+  const Architecture architecture = small_architecture(5, false);
+  const Profile profile = small_profile(architecture, 1);
+  Plan keep = uniform_plan(architecture, 4, Sharding::Replicated, Home::Gpu, Home::Gpu);
+  Plan recompute = keep;
+  for (UnitPlan& unit : recompute.units) unit.activation = Activation::Recompute;
+  CHECK(peak_bytes(lower(profile, recompute)).gpu < peak_bytes(lower(profile, keep)).gpu);
+  const Plan sharded = uniform_plan(architecture, 4, Sharding::Sharded, Home::Gpu, Home::Gpu);
+  CHECK(peak_bytes(lower(profile, sharded)).gpu < peak_bytes(lower(profile, keep)).gpu);
+}
+
+TEST_CASE("overflows name the tier, the need and the limit") {
+  const TierBytes peak{.gpu = 3 * kGiB, .pinned = kGiB, .host = 2 * kGiB};
+  CHECK(memory_overflows(peak, 2, {}).empty());
+  CHECK(memory_overflows(peak, 2, {.gpu = 3 * kGiB, .host = 6 * kGiB}).empty());
+  const auto overflows = memory_overflows(peak, 2, {.gpu = 2 * kGiB, .host = 5 * kGiB});
+  REQUIRE(overflows.size() == 2);
+  CHECK(overflows[0] == "gpu memory needs 3.00 GiB of 2.00 GiB (1.00 GiB too much)");
+  CHECK(overflows[1] == "host memory needs 6.00 GiB of 5.00 GiB (1.00 GiB too much)");
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/random_plans.hpp"
+
+#include "sim/model/chunk_layout.hpp"
+
+namespace athanor::test {
+namespace {
+
+int pick(std::mt19937& random, int lowest, int highest) {
+  return std::uniform_int_distribution<int>(lowest, highest)(random);
+}
+
+std::vector<ChunkRun> random_runs(std::int64_t count, Sharding sharding, std::mt19937& random) {
+  std::vector<ChunkRun> runs;
+  while (count > 0) {
+    ChunkRun run;
+    run.count = pick(random, 1, static_cast<int>(count));
+    run.optimizer = pick(random, 0, 1) == 0 ? Home::Gpu : Home::Host;
+    const bool may_move = run.optimizer == Home::Host && sharding == Sharding::Sharded;
+    run.parameters = may_move && pick(random, 0, 1) == 0 ? Home::Host : Home::Gpu;
+    count -= run.count;
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+}  // namespace
+
+Architecture small_architecture(int num_blocks, bool tied) {
+  Architecture architecture;
+  architecture.name = "small";
+  architecture.units.push_back(
+      {"embedding", "embedding", {{"wte", {100, 8}}, {"wpe", {7, 8}}}, {}});
+  for (int i = 0; i < num_blocks; ++i) {
+    architecture.units.push_back({"block." + std::to_string(i),
+                                  "block",
+                                  {{"norm", {8}}, {"up", {8, 33}}, {"down", {33, 8}}},
+                                  {}});
+  }
+  Unit head{"head", "head", {{"norm", {8}}}, {}};
+  if (tied) {
+    head.borrows.push_back({0, "wte"});
+  } else {
+    head.parameters.push_back({"lm_head", {100, 8}});
+  }
+  architecture.units.push_back(head);
+  return architecture;
+}
+
+Profile small_profile(const Architecture& architecture, std::int64_t micro_batch) {
+  Profile profile =
+      unmeasured_profile(architecture, DataType::Float32, /*sequence_length=*/16, micro_batch);
+  for (UnitCost& cost : profile.costs) {
+    const bool first = cost.unit_class == "embedding";
+    const bool last = cost.unit_class == "head";
+    cost.output_bytes = last ? 0 : 64;
+    cost.saved_bytes = (first ? 1000 : last ? 2000 : 1500) + 64;
+    cost.grad_input_bytes = first ? 0 : 64;
+    cost.forward_keep = {1e-3, 0, cost.saved_bytes + 17};
+    cost.forward_discard = {0.9e-3, 0, cost.output_bytes + 19};
+    cost.recompute = {1.1e-3, 0, cost.saved_bytes + 23};
+    cost.backward = {2e-3, 0, cost.grad_input_bytes + 29};
+  }
+  profile.batch_bytes_per_sample = 256;
+  return profile;
+}
+
+Plan uniform_plan(const Architecture& architecture, int world_size, Sharding sharding,
+                  Home parameters, Home optimizer) {
+  Plan plan;
+  plan.name = "test";
+  plan.world_size = world_size;
+  plan.sequence_length = 16;
+  plan.chunk_elements = 1 << 20;
+  for (const Unit& unit : architecture.units) {
+    UnitPlan unit_plan;
+    unit_plan.sharding = sharding;
+    const std::int64_t count = num_chunks(unit, plan.chunk_elements, world_size);
+    if (count > 0) unit_plan.chunks.push_back({count, parameters, optimizer});
+    plan.units.push_back(unit_plan);
+  }
+  return plan;
+}
+
+Plan random_plan(const Architecture& architecture, std::mt19937& random) {
+  Plan plan;
+  plan.name = "random";
+  plan.world_size = pick(random, 1, 3);
+  plan.accumulation = pick(random, 1, 3);
+  plan.sequence_length = 16;
+  plan.chunk_elements = pick(random, 1, 600);
+  plan.cache_slots = pick(random, 1, 4);
+  plan.gradient_buffers = pick(random, 1, 3);
+  plan.prefetch_depth = pick(random, 0, plan.cache_slots - 1);
+  plan.clipping = pick(random, 0, 1) == 0 ? Clipping::None : Clipping::Wait;
+  for (const Unit& unit : architecture.units) {
+    UnitPlan unit_plan;
+    unit_plan.sharding = static_cast<Sharding>(pick(random, 0, 2));
+    unit_plan.activation = pick(random, 0, 1) == 0 ? Activation::Keep : Activation::Recompute;
+    unit_plan.chunks = random_runs(num_chunks(unit, plan.chunk_elements, plan.world_size),
+                                   unit_plan.sharding, random);
+    plan.units.push_back(unit_plan);
+  }
+  return plan;
+}
+
+}  // namespace athanor::test

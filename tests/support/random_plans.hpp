@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small architectures, profiles and random valid plans for property tests.
+#pragma once
+
+#include "sim/model/plan.hpp"
+#include "sim/model/profile.hpp"
+
+#include <random>
+
+namespace athanor::test {
+
+/// embedding, `num_blocks` equal blocks and a head, which borrows the embedding's matrix when
+/// `tied`.
+[[nodiscard]] Architecture small_architecture(int num_blocks, bool tied);
+
+/// Costs that differ between phases and unit classes, so that a mix-up shows.
+[[nodiscard]] Profile small_profile(const Architecture& architecture, std::int64_t micro_batch);
+
+/// Whole units on one placement: a plan without surprises to start from.
+[[nodiscard]] Plan uniform_plan(const Architecture& architecture, int world_size, Sharding sharding,
+                                Home parameters, Home optimizer);
+
+/// Any valid plan.
+[[nodiscard]] Plan random_plan(const Architecture& architecture, std::mt19937& random);
+
+}  // namespace athanor::test
