@@ -5,8 +5,16 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
+#include <iterator>
 #include <new>
 #include <utility>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) static_cast<void>(0)
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) static_cast<void>(0)
+#endif
 
 namespace athanor {
 namespace {
@@ -20,6 +28,16 @@ static_assert(sizeof(BlockHeader) == kAlignment);
 
 BlockHeader* header_of(void* block) noexcept { return static_cast<BlockHeader*>(block) - 1; }
 
+void* new_block(Bytes bytes) {
+  const std::size_t size =
+      static_cast<std::size_t>(round_up(bytes, kAlignment)) + sizeof(BlockHeader);
+  void* const raw = std::aligned_alloc(kAlignment, size);
+  if (raw == nullptr) {
+    throw std::bad_alloc();
+  }
+  return new (raw) BlockHeader{bytes} + 1;
+}
+
 std::string out_of_memory_text(Bytes requested, Bytes live, Bytes limit) {
   return "out of device memory: " + format_bytes(requested) + " requested, " + format_bytes(live) +
          " live, limit " + format_bytes(limit);
@@ -32,41 +50,68 @@ OutOfDeviceMemory::OutOfDeviceMemory(Bytes requested, Bytes live, Bytes limit)
 
 DeviceArena::DeviceArena(Bytes limit) : limit_(limit) {}
 
-DeviceArena::~DeviceArena() { assert(live_ == 0 && "a block outlives its arena"); }
+DeviceArena::~DeviceArena() {
+  assert(live_ == 0 && "a block outlives its arena");
+  drop_kept(0);
+}
 
 void* DeviceArena::allocate(Bytes bytes) {
   if (bytes == 0) {
     return nullptr;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    if (limit_ > 0 && bytes > limit_ - live_) {
-      throw OutOfDeviceMemory(bytes, live_, limit_);
-    }
-    live_ += bytes;
-    peak_ = std::max(peak_, live_);
+  const std::lock_guard lock(mutex_);
+  if (limit_ > 0 && bytes > limit_ - live_) {
+    throw OutOfDeviceMemory(bytes, live_, limit_);
   }
-  const std::size_t size =
-      static_cast<std::size_t>(round_up(bytes, kAlignment)) + sizeof(BlockHeader);
-  void* const raw = std::aligned_alloc(kAlignment, size);
-  if (raw == nullptr) {
-    const std::lock_guard lock(mutex_);
-    live_ -= bytes;
-    throw std::bad_alloc();
+  void* block = take_kept(bytes);
+  if (block == nullptr) {
+    drop_kept(std::max(highest_, live_ + bytes) - live_ - bytes);
+    block = new_block(bytes);
   }
-  return new (raw) BlockHeader{bytes} + 1;
+  live_ += bytes;
+  peak_ = std::max(peak_, live_);
+  highest_ = std::max(highest_, live_);
+  return block;
 }
 
 void DeviceArena::release(void* block) noexcept {
   if (block == nullptr) {
     return;
   }
-  BlockHeader* const header = header_of(block);
-  {
-    const std::lock_guard lock(mutex_);
-    live_ -= header->bytes;
+  const std::lock_guard lock(mutex_);
+  const Bytes bytes = header_of(block)->bytes;
+  live_ -= bytes;
+  try {
+    kept_[bytes].push_back(block);
+    kept_bytes_ += bytes;
+    ASAN_POISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));
+  } catch (const std::bad_alloc&) {
+    std::free(header_of(block));
   }
-  std::free(header);
+}
+
+void* DeviceArena::take_kept(Bytes bytes) noexcept {
+  const auto found = kept_.find(bytes);
+  if (found == kept_.end() || found->second.empty()) {
+    return nullptr;
+  }
+  void* const block = found->second.back();
+  found->second.pop_back();
+  kept_bytes_ -= bytes;
+  ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));
+  return block;
+}
+
+/// Gives kept blocks back to the system, the largest first, until at most `room` bytes are kept.
+void DeviceArena::drop_kept(Bytes room) noexcept {
+  while (kept_bytes_ > room) {
+    const auto largest = std::prev(kept_.end());
+    if (void* const block = take_kept(largest->first)) {
+      std::free(header_of(block));
+    } else {
+      kept_.erase(largest);
+    }
+  }
 }
 
 Bytes DeviceArena::live() const noexcept {

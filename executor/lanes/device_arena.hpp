@@ -7,7 +7,9 @@
 #include "sim/model/quantities.hpp"
 
 #include <cstddef>
+#include <map>
 #include <mutex>
+#include <vector>
 
 namespace athanor {
 
@@ -18,7 +20,10 @@ class OutOfDeviceMemory : public Error {
 };
 
 /// Counts live and peak bytes as requested (not rounded) and refuses what exceeds the limit.
-/// Blocks are 64-byte aligned. Thread-safe; outlives every block.
+/// Blocks are 64-byte aligned. Thread-safe; outlives every block. Released blocks are kept for the
+/// next request of the same size, since the system takes and clears large blocks page by page: a
+/// training step asks for the same sizes again and again. Kept and live blocks together never
+/// exceed the highest number of live bytes so far.
 class DeviceArena {
  public:
   explicit DeviceArena(Bytes limit = 0);  ///< 0 = no limit
@@ -35,10 +40,16 @@ class DeviceArena {
   void reset_peak() noexcept;  ///< peak = live
 
  private:
+  [[nodiscard]] void* take_kept(Bytes bytes) noexcept;
+  void drop_kept(Bytes room) noexcept;
+
   Bytes limit_;
   mutable std::mutex mutex_;
   Bytes live_ = 0;
   Bytes peak_ = 0;
+  Bytes highest_ = 0;  ///< as peak_, never reset
+  Bytes kept_bytes_ = 0;
+  std::map<Bytes, std::vector<void*>> kept_;  ///< released blocks by size; lists may be empty
 };
 
 /// Owner of one block.

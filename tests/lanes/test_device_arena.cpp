@@ -4,8 +4,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -66,6 +68,45 @@ TEST_CASE("a moved block has one owner") {
   CHECK(third.size() == 10);
   third = DeviceBlock();
   CHECK(arena.live() == 0);
+}
+
+TEST_CASE("a released block serves the next request of its size") {
+  DeviceArena arena;
+  void* const first = arena.allocate(5000);
+  arena.release(first);
+  CHECK(arena.live() == 0);
+  void* const second = arena.allocate(5000);
+  CHECK(second == first);
+  arena.release(second);
+  // A larger request than was ever live leaves no room for kept blocks; counting stays exact.
+  const DeviceBlock large(arena, 6000);
+  CHECK(arena.live() == 6000);
+  CHECK(arena.peak() == 6000);
+}
+
+TEST_CASE("random traffic is counted exactly and blocks do not overlap") {
+  DeviceArena arena;
+  std::mt19937 random(7);
+  std::vector<std::pair<std::uint8_t, DeviceBlock>> blocks;
+  Bytes live = 0;
+  for (int i = 0; i < 5000; ++i) {
+    if (blocks.size() > 20 || (!blocks.empty() && random() % 2 == 0)) {
+      const std::size_t victim = random() % blocks.size();
+      const auto* const bytes = static_cast<const std::uint8_t*>(blocks[victim].second.data());
+      const Bytes size = blocks[victim].second.size();
+      REQUIRE(std::all_of(bytes, bytes + size,
+                          [&](std::uint8_t byte) { return byte == blocks[victim].first; }));
+      live -= size;
+      std::swap(blocks[victim], blocks.back());
+      blocks.pop_back();
+    } else {
+      const Bytes size = 1 + random() % 7 * 1000;
+      blocks.emplace_back(std::uint8_t(i), DeviceBlock(arena, size));
+      std::memset(blocks.back().second.data(), i, static_cast<std::size_t>(size));
+      live += size;
+    }
+    REQUIRE(arena.live() == live);
+  }
 }
 
 TEST_CASE("threads may share an arena") {
