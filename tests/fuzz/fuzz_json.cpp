@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// One reader of JSON text per target (ATHANOR_FUZZ_*). Whatever the text, the reader either throws
+// an InputError or gives a value that is written and read back the same.
+#include "sim/model/architecture.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+#include "sim/model/hf_config.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace {
+
+/// The canonical text of what was read.
+std::string rewrite(std::string_view text) {
+#if defined(ATHANOR_FUZZ_PROFILE)
+  return to_json(athanor::parse_profile(text, "input.json"));
+#elif defined(ATHANOR_FUZZ_PLATFORM)
+  return to_json(athanor::parse_platform(text, "input.json"));
+#elif defined(ATHANOR_FUZZ_PLAN)
+  return to_json(athanor::parse_plan(text, "input.json"));
+#else
+  const auto config = athanor::parse_hf_config(text, "input.json");
+  (void)athanor::make_architecture("fuzzed", config).num_parameters();
+  return write_hf_config(config, athanor::DataType::Float32);
+#endif
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string once;
+  try {
+    once = rewrite({reinterpret_cast<const char*>(data), size});
+  } catch (const athanor::InputError&) {
+    return 0;
+  }
+  if (rewrite(once) != once) {  // a throw here is a finding too
+    std::abort();
+  }
+  return 0;
+}

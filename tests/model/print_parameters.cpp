@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints what athanor makes of a config.json, as JSON, for check_parameter_names.py: the name and
+// shape of every parameter, and the config.json that an export would carry.
+#include "sim/model/architecture.hpp"
+#include "sim/model/errors.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <string>
+
+int main(int argc, char** argv) {
+  return athanor::run_main("print_parameters", [&] {
+    if (argc != 2) {
+      throw athanor::InputError("print_parameters", "wrong arguments", "Give one config.json.");
+    }
+    const athanor::Architecture architecture = athanor::load_architecture(argv[1]);
+    nlohmann::json shapes = nlohmann::json::object();
+    for (const athanor::Unit& unit : architecture.units) {
+      for (const athanor::Parameter& parameter : unit.parameters) {
+        shapes[parameter.name] = parameter.shape;
+      }
+    }
+    const std::string exported =
+        write_hf_config(*architecture.language_model, athanor::DataType::Float32);
+    std::cout << nlohmann::json{{"shapes", shapes}, {"config", nlohmann::json::parse(exported)}};
+    return 0;
+  });
+}

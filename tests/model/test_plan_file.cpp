@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/model/artefact_samples.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace athanor {
+namespace {
+
+using test::sample_plan;
+
+void read(const std::string& text) { (void)parse_plan(text, "input.json"); }
+
+TEST_CASE("a plan is read back as it was written") {
+  const std::string text = to_json(sample_plan());
+  const Plan plan = parse_plan(text, "input.json");
+  CHECK(to_json(plan) == text);
+  CHECK(plan.global_batch() == 24);
+  CHECK(plan.clipping == Clipping::Wait);
+  CHECK(plan.max_gradient_norm == test::kAwkward);
+  CHECK(plan.units[0].chunks[0].parameters == Home::Host);
+  CHECK(plan.units[1].sharding == Sharding::OptimizerSharded);
+  CHECK(plan.prediction->peak_bytes.nvme == 4);
+  CHECK(plan.prediction->step_seconds == 1.0 / 3);
+}
+
+TEST_CASE("a plan without a prediction is read back") {
+  Plan plan = sample_plan();
+  plan.prediction.reset();
+  CHECK_FALSE(parse_plan(to_json(plan), "input.json").prediction);
+}
+
+TEST_CASE("a broken plan is refused by key") {
+  test::check_rejects(to_json(sample_plan()),
+                      {{"/schema", "\"athanor.plan/9\"", "schema"},
+                       {"/schema", "null", "schema"},
+                       {"/world_size", "0", "world_size"},
+                       {"/world_size", "-2", "world_size"},
+                       {"/world_size", "2.0", "world_size"},
+                       {"/world_size", "99999999999", "world_size"},
+                       {"/micro_batch", "", "micro_batch"},
+                       {"/accumulation", "0", "accumulation"},
+                       {"/dtype", "\"fp8\"", "dtype"},
+                       {"/chunk_elements", "0", "chunk_elements"},
+                       {"/cache_slots", "[3]", "cache_slots"},
+                       {"/prefetch_depth", "-1", "prefetch_depth"},
+                       {"/clipping", "true", "clipping"},
+                       {"/clipping", "\"speculate\"", "clipping"},
+                       {"/max_gradient_norm", "0", "max_gradient_norm"},
+                       {"/max_gradient_norm", "NaN", "max_gradient_norm"},
+                       {"/units", "7", "units"},
+                       {"/units/0", "[]", "units[0]"},
+                       {"/units/0/sharding", "\"Sharded\"", "units[0].sharding"},
+                       {"/units/1/activation", "\"drop\"", "units[1].activation"},
+                       {"/units/0/chunks/1/count", "0", "units[0].chunks[1].count"},
+                       {"/units/0/chunks/1/optimizer", "\"nvme\"", "units[0].chunks[1].optimizer"},
+                       {"/units/0/chunks/1/gradient", "1", "units[0].chunks[1].gradient"},
+                       {"/profile_path", "5", "profile_path"},
+                       {"/prediction/step_seconds", "-1", "prediction.step_seconds"},
+                       {"/prediction/peak_bytes/gpu", "-1", "prediction.peak_bytes.gpu"},
+                       {"/comment", "\"mine\"", "comment"}},
+                      read);
+}
+
+TEST_CASE("the message about a plan names file, key, value and way out") {
+  const std::string text =
+      test::broken(to_json(sample_plan()), {"/units/1/activation", "\"drop\"", ""});
+  const auto error = test::input_error([&] { (void)parse_plan(text, "plan.json"); });
+  CHECK(std::string(error.what()) ==
+        "plan.json:units[1].activation: unknown value 'drop'. Use one of keep, recompute.");
+}
+
+TEST_CASE("a truncated plan is refused") {
+  test::check_rejects_truncated(to_json(sample_plan()), read);
+}
+
+TEST_CASE("what is not an object is refused") {
+  for (const char* text : {"", "[]", "null", "3", "\"plan\"", "{", "\xff\xfe", "{} {}"}) {
+    INFO(text);
+    CHECK(test::input_error([&] { read(text); }).where() == "input.json");
+  }
+}
+
+TEST_CASE("deep nesting does not exhaust the stack") {
+  const std::string deep(1'000'000, '[');
+  CHECK_THROWS_AS(read(deep), InputError);
+  CHECK_THROWS_AS(read(deep + std::string(1'000'000, ']')), InputError);
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/model/artefact_samples.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace athanor {
+namespace {
+
+using test::sample_platform;
+
+void read(const std::string& text) { (void)parse_platform(text, "input.json"); }
+
+TEST_CASE("a platform is read back as it was written") {
+  const std::string text = to_json(sample_platform());
+  const Platform platform = parse_platform(text, "input.json");
+  CHECK(to_json(platform) == text);
+  CHECK(platform.device_memory == 40 * kGiB);
+  CHECK(platform.cpu_adam.at(8).points[1].seconds == test::kAwkward * 8);
+  CHECK(platform.shared[0].use.at(Lane::CpuAdam) == 28 * test::kAwkward);
+  CHECK(platform.shared[1].scope == SharedResource::Scope::Device);
+}
+
+TEST_CASE("a broken platform is refused by key") {
+  test::check_rejects(to_json(sample_platform()),
+                      {{"/schema", "\"athanor.platform/0\"", "schema"},
+                       {"/schema", "1", "schema"},
+                       {"/name", "", "name"},
+                       {"/typo", "{}", "typo"},
+                       {"/backend", "\"rocm\"", "backend"},
+                       {"/num_devices", "0", "num_devices"},
+                       {"/num_devices", "4294967297", "num_devices"},
+                       {"/device_memory", "\"40GiB\"", "device_memory"},
+                       {"/device_memory", "-1", "device_memory"},
+                       {"/device_memory", "1e30", "device_memory"},
+                       {"/matmul_flops_per_second", "0", "matmul_flops_per_second"},
+                       {"/matmul_flops_per_second", "Infinity", "matmul_flops_per_second"},
+                       {"/matmul_flops_per_second", "1e25", "matmul_flops_per_second"},
+                       {"/h2d", "3", "h2d"},
+                       {"/h2d/1/size", "1024", "h2d[1].size"},
+                       {"/h2d/0/size", "-1", "h2d[0].size"},
+                       {"/h2d/0/seconds", "-1e-6", "h2d[0].seconds"},
+                       {"/h2d/0/spread", "", "h2d[0].spread"},
+                       {"/h2d/0/bytes", "3", "h2d[0].bytes"},
+                       {"/all_gather/1/world_size", "1", "all_gather[1].world_size"},
+                       {"/all_gather/1/curve/0/size", "true", "all_gather[1].curve[0].size"},
+                       {"/cpu_adam/1/threads", "1", "cpu_adam[1].threads"},
+                       {"/shared/0/capacity", "0", "shared[0].capacity"},
+                       {"/shared/0/use/h2d", "40e9", "shared[1].use.h2d"},
+                       {"/shared/0/use/h2d", "-40e9", "shared[0].use.h2d"},
+                       {"/shared/0/use/nvme", "1", "shared[0].use.nvme"},
+                       {"/shared/0/scope", "\"rack\"", "shared[0].scope"},
+                       {"/shared/1/name", "\"host memory\"", "shared[1].name"},
+                       {"/disturbances/0/first", "\"pcie\"", "disturbances[0].first"},
+                       {"/disturbances/0/second_slowdown", "0", "disturbances[0].second_slowdown"},
+                       {"/provenance", "null", "provenance"}},
+                      read);
+}
+
+TEST_CASE("a truncated platform is refused") {
+  test::check_rejects_truncated(to_json(sample_platform()), read);
+}
+
+TEST_CASE("a curve is linear between its points and goes on beyond the last") {
+  const Curve curve{{{10, 1, 0}, {20, 3, 0}, {40, 4, 0}}};
+  CHECK(curve.at(0) == 1);
+  CHECK(curve.at(10) == 1);
+  CHECK(curve.at(15) == 2);
+  CHECK(curve.at(20) == 3);
+  CHECK(curve.at(30) == 3.5);
+  CHECK(curve.at(40) == 4);
+  CHECK(curve.at(80) == 6);
+  CHECK(Curve{}.at(5) == 0);
+  CHECK((Curve{{{10, 2, 0}}}.at(100)) == 2);
+  CHECK((Curve{{{10, 2, 0}, {20, 1, 0}}}.at(100)) == 1);
+}
+
+TEST_CASE("lanes have names") {
+  CHECK(std::string(lane_name(Lane::Compute)) == "compute");
+  CHECK(std::string(lane_name(Lane::CpuAdam)) == "cpu-adam");
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/model/artefact_samples.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <limits>
+
+namespace athanor {
+namespace {
+
+using test::sample_profile;
+
+void read(const std::string& text) { (void)parse_profile(text, "input.json"); }
+
+TEST_CASE("a profile is read back as it was written") {
+  const std::string text = to_json(sample_profile());
+  const Profile profile = parse_profile(text, "input.json");
+  CHECK(to_json(profile) == text);
+  CHECK(profile.dtype == DataType::BFloat16);
+  CHECK(profile.compute_threads == 3);
+  CHECK(profile.architecture.units[3].borrows[0].parameter == "wte");
+  CHECK(profile.architecture.units[0].parameters[1].shape.empty());
+  CHECK(profile.provenance.versions.at("compiler") == "g++ 12.2");
+}
+
+TEST_CASE("doubles survive a profile file bit for bit") {
+  const Profile written = sample_profile();
+  const UnitCost cost = parse_profile(to_json(written), "input.json").cost("block", 2);
+  CHECK(cost.forward_keep.seconds == test::kAwkward);
+  CHECK(cost.forward_keep.spread == 1e-300);
+  CHECK(cost.forward_discard.seconds == 1.0 / 3);
+  CHECK(cost.backward.spread == 5e-324);
+}
+
+TEST_CASE("a profile of a built-in model is read back") {
+  const Profile written =
+      unmeasured_profile(load_architecture("qwen3-0.6b"), DataType::Float32, 64, 2);
+  const Profile profile = parse_profile(to_json(written), "input.json");
+  CHECK(profile.architecture.num_parameters() == 596049920);
+  CHECK(profile.architecture.language_model->tie_word_embeddings);
+}
+
+TEST_CASE("a broken profile is refused by key") {
+  test::check_rejects(
+      to_json(sample_profile()),
+      {{"/schema", "\"athanor.profile/2\"", "schema"},
+       {"/schema", "\"athanor.plan/1\"", "schema"},
+       {"/schema", "", "schema"},
+       {"/extra", "1", "extra"},
+       {"/dtype", "\"float16\"", "dtype"},
+       {"/device", "7", "device"},
+       {"/device", "\"\"", "device"},
+       {"/sequence_length", "0", "sequence_length"},
+       {"/sequence_length", "1e18", "sequence_length"},
+       {"/sequence_length", "18446744073709551615", "sequence_length"},
+       {"/sequence_length", "12.5", "sequence_length"},
+       {"/costs", "{}", "costs"},
+       {"/costs", "[]", "costs"},
+       {"/costs/0/forward_keep/seconds", "NaN", "costs.forward_keep.seconds"},
+       {"/costs/0/forward_keep/seconds", "1e999", "costs.forward_keep.seconds"},
+       {"/costs/0/forward_keep/seconds", "null", "costs[0].forward_keep.seconds"},
+       {"/costs/1/backward/seconds", "-1e-9", "costs[1].backward.seconds"},
+       {"/costs/1/backward/seconds", "1e300", "costs[1].backward.seconds"},
+       {"/costs/1/backward/seconds", "\"fast\"", "costs[1].backward.seconds"},
+       {"/costs/1/forward_keep/peak_bytes", "5", "costs[1].forward_keep.peak_bytes"},
+       {"/costs/1/saved_bytes", "9223372036854775807", "costs[1].saved_bytes"},
+       {"/costs/1/micro_batch", "1", "costs[1]"},
+       {"/costs/1/unit_class", "\"other\"", "costs[1].unit_class"},
+       {"/costs/1/grad_input_bytes", "", "costs[1].grad_input_bytes"},
+       {"/architecture/units", "[]", "architecture.units"},
+       {"/architecture/units/2/name", "\"block.0\"", "architecture.units[2].name"},
+       {"/architecture/units/2/parameters/0/name", "\"b0.w\"",
+        "architecture.units[2].parameters[0].name"},
+       {"/architecture/units/2/parameters/0/shape/0", "5", "architecture.units[2].class"},
+       {"/architecture/units/2/parameters/0/shape/0", "-4",
+        "architecture.units[2].parameters[0].shape[0]"},
+       {"/architecture/units/2/parameters/0/shape", "[1000000000, 1000000000]",
+        "architecture.units[2].parameters[0].shape"},
+       {"/architecture/units/3/borrows/0/unit", "9", "architecture.units[3].borrows[0].unit"},
+       {"/architecture/units/3/borrows/0/unit", "3", "architecture.units[3].borrows[0].unit"},
+       {"/architecture/units/3/borrows/0/parameter", "\"wpe\"",
+        "architecture.units[3].borrows[0].parameter"},
+       {"/provenance/source", "\"guessed\"", "provenance.source"},
+       {"/provenance/versions", "[]", "provenance.versions"},
+       {"/provenance/versions/compiler", "12", "provenance.versions.compiler"}},
+      read);
+}
+
+TEST_CASE("a truncated profile is refused") {
+  test::check_rejects_truncated(to_json(sample_profile()), read);
+}
+
+TEST_CASE("a key given twice is refused") {
+  const auto error = test::input_error([] { read(R"({"schema": 1, "a": {"b": 1, "b": 2}})"); });
+  CHECK(error.where() == "input.json:a.b");
+}
+
+TEST_CASE("the units of an embedded language model must be its own") {
+  Profile profile = unmeasured_profile(load_architecture("gpt2-tiny"), DataType::Float32, 64, 1);
+  profile.architecture.language_model->num_layers = 5;
+  const auto error = test::input_error([&] { profile.validate("p.json"); });
+  CHECK(error.where() == "p.json:architecture.units");
+}
+
+TEST_CASE("a sequence longer than the learned positions is refused") {
+  const Architecture architecture = load_architecture("gpt2-tiny");
+  const Profile profile = unmeasured_profile(architecture, DataType::Float32, 257, 1);
+  const auto error = test::input_error([&] { profile.validate("p.json"); });
+  CHECK(error.where() == "p.json:sequence_length");
+}
+
+TEST_CASE("micro-batch sizes are those that every class has") {
+  Profile profile = sample_profile();
+  CHECK(profile.micro_batches() == std::vector<std::int64_t>{1, 2});
+  profile.costs.erase(profile.costs.begin() + 1);
+  CHECK(profile.micro_batches() == std::vector<std::int64_t>{1});
+  const auto error = test::input_error([&] { (void)profile.cost("embedding", 2); });
+  CHECK(std::string(error.what()).find("Profiled micro-batch sizes: 1.") != std::string::npos);
+}
+
+TEST_CASE("a number that is not finite is not written") {
+  Profile profile = sample_profile();
+  profile.costs[0].backward.seconds = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THROWS_AS(to_json(profile), Error);
+}
+
+}  // namespace
+}  // namespace athanor

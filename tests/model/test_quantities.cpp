@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/errors.hpp"
+#include "sim/model/quantities.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <new>
+
+namespace athanor {
+namespace {
+
+TEST_CASE("sizes are read with their units") {
+  CHECK(parse_bytes("4096", "--x") == 4096);
+  CHECK(parse_bytes("0", "--x") == 0);
+  CHECK(parse_bytes("17 B", "--x") == 17);
+  CHECK(parse_bytes("40GiB", "--x") == 40 * kGiB);
+  CHECK(parse_bytes(" 512 MiB ", "--x") == 512 * kMiB);
+  CHECK(parse_bytes("1.5GB", "--x") == 1'500'000'000);
+  CHECK(parse_bytes("0.5TiB", "--x") == 512 * kGiB);
+  CHECK(parse_bytes("3kB", "--x") == 3000);
+}
+
+TEST_CASE("what is not a size is refused") {
+  for (const char* text : {"", " ", "GiB", "40 gigs", "40G", "-1", "-0.0GiB", "nan", "inf", "1e3",
+                           "1.5.5GB", "99999999TiB", "0x10", "1 2"}) {
+    INFO(text);
+    CHECK_THROWS_AS(parse_bytes(text, "--gpu-memory"), InputError);
+  }
+  try {
+    (void)parse_bytes("40G", "--gpu-memory");
+  } catch (const InputError& error) {
+    CHECK(error.where() == "--gpu-memory");
+    CHECK(std::string(error.what()) ==
+          "--gpu-memory: '40G' has an unknown unit. Write a size like 40GiB, 512MiB, 1.5GB or 4096 "
+          "(bytes).");
+  }
+}
+
+TEST_CASE("sizes are shown with three digits") {
+  CHECK(format_bytes(0) == "0 B");
+  CHECK(format_bytes(17) == "17 B");
+  CHECK(format_bytes(1023) == "1023 B");
+  CHECK(format_bytes(1024) == "1.00 KiB");
+  CHECK(format_bytes(312 * kKiB) == "312 KiB");
+  CHECK(format_bytes(kMiB - 1) == "1.00 MiB");
+  CHECK(format_bytes(kGiB + kGiB / 2) == "1.50 GiB");
+  CHECK(format_bytes(99'999'999'999) == "93.1 GiB");
+  CHECK(format_bytes(-312 * kKiB) == "-312 KiB");
+}
+
+TEST_CASE("times are shown with three digits") {
+  CHECK(format_seconds(0) == "0.00 s");
+  CHECK(format_seconds(1.234) == "1.23 s");
+  CHECK(format_seconds(0.0456) == "45.6 ms");
+  CHECK(format_seconds(7.8e-6) == "7.80 us");
+  CHECK(format_seconds(0.9999) == "1.00 s");
+  CHECK(format_seconds(123.4) == "123 s");
+  CHECK(format_seconds(-0.002) == "-2.00 ms");
+}
+
+TEST_CASE("an input error reads where, problem, hint") {
+  CHECK(std::string(InputError("a.json:b", "is 3", "Use 4.").what()) == "a.json:b: is 3. Use 4.");
+  CHECK(std::string(InputError("", "is 3", "").what()) == "is 3.");
+}
+
+TEST_CASE("what is thrown becomes the exit code") {
+  const auto code_of = [](const std::function<int()>& body) { return run_main("test", body); };
+  CHECK(code_of([] { return 0; }) == kExitDone);
+  CHECK(code_of([] { return 4; }) == kExitOutsideTolerance);
+  CHECK(code_of([]() -> int { throw Error("e"); }) == kExitFailed);
+  CHECK(code_of([]() -> int { throw std::bad_alloc(); }) == kExitFailed);
+  CHECK(code_of([]() -> int { throw std::logic_error("e"); }) == kExitFailed);
+  CHECK(code_of([]() -> int { throw InputError("w", "p", "h"); }) == kExitBadInput);
+  CHECK(code_of([]() -> int { throw InfeasibleError("e"); }) == kExitInfeasible);
+}
+
+}  // namespace
+}  // namespace athanor
