@@ -6,13 +6,14 @@ import json
 import statistics
 import sys
 
+LOSS = "loss_metrics/global_avg_loss"
 FLOOR = 0.20
 
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
-    losses = [record["loss"] for record in records if "loss" in record]
+    losses = [record[LOSS] for record in records if LOSS in record]
     if len(losses) < 10:
         print(f"{sys.argv[1]}: only {len(losses)} steps with a loss", file=sys.stderr)
         return 1
