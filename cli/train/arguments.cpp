@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/train/arguments.hpp"
+
+#include "cli/common/command_line.hpp"
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <vector>
+
+namespace athanor::cli {
+namespace {
+
+void add_inputs(CLI::App& app, TrainArguments& a) {
+  app.add_option("--plan", a.plan, "plan.json (athanor tune)")->required();
+  app.add_option("--model", a.model, "built-in name, config.json, or Hugging Face folder")
+      ->required();
+  app.add_option("--data", a.data, "tokens (llm.c, nanoGPT, Megatron) or text, read as bytes")
+      ->required();
+  app.add_option("--tokens-dtype", a.tokens_dtype,
+                 "of a file without header: auto, bytes, uint16 or uint32");
+  app.add_option("--profile", a.profile, "profile.json (default: the plan's)");
+  app.add_option("--platform", a.platform, "platform.json (default: the plan's)");
+}
+
+void add_run(CLI::App& app, TrainArguments& a) {
+  add_count(app, "--steps", a.steps, "steps of the whole run")->required();
+  app.add_option("--out", a.out, "run folder");
+  add_count(app, "--nproc", a.num_processes, "start that many processes on this machine");
+  app.add_option("--seed", a.seed, "of fresh weights");
+  app.add_option("--checkpoint-every", a.checkpoint_every, "steps between checkpoints; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  add_count(app, "--keep-last", a.keep_last, "checkpoints to keep");
+  app.add_option("--resume", a.resume_from,
+                 "go on from the newest checkpoint of RUN (default: --out)")
+      ->expected(0, 1)
+      ->type_name("RUN");
+  app.add_option("--export", a.export_folder, "write the weights as a Hugging Face folder");
+  add_size(app, "--device-memory", a.device_memory, "limit per process (default: the platform's)");
+  app.add_option("--deadline", a.deadline,
+                 "seconds without progress before a process is taken to hang");
+  app.add_flag("--dry-run", a.dry_run, "check everything, start nothing");
+  app.add_flag("--quiet", a.quiet, "no progress lines");
+}
+
+void add_optimizer(CLI::App& app, TrainArguments& a) {
+  app.add_option("--lr", a.learning_rate, "peak learning rate")->capture_default_str();
+  app.add_option("--min-lr", a.minimum_learning_rate, "at the end")->capture_default_str();
+  app.add_option("--warmup-steps", a.warmup_steps, "linear warm-up")->capture_default_str();
+  app.add_option("--schedule", a.schedule, "cosine, linear or constant")->capture_default_str();
+  app.add_option("--weight-decay", a.weight_decay, "on matrices alone")->capture_default_str();
+  app.add_option("--beta1", a.beta1, "AdamW")->capture_default_str();
+  app.add_option("--beta2", a.beta2, "AdamW")->capture_default_str();
+  app.add_option("--epsilon", a.epsilon, "AdamW")->capture_default_str();
+}
+
+void check_range(const char* option, double value, double minimum, double maximum) {
+  if (std::isfinite(value) && value >= minimum && value <= maximum) return;
+  throw InputError(option, fmt::format("{} is out of range", value),
+                   fmt::format("Use a number from {} to {}.", minimum, maximum));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+}  // namespace
+
+void add_train_options(CLI::App& app, TrainArguments& arguments) {
+  app.set_config("--config", "", "TOML file: every key is one of these options");
+  add_inputs(app, arguments);
+  add_run(app, arguments);
+  add_optimizer(app, arguments);
+  app.callback([&app, &arguments] { arguments.resume = app.count("--resume") > 0; });
+}
+
+void settle(TrainArguments& a) {
+  if (a.resume && a.resume_from.empty()) a.resume_from = a.out;
+  if (a.out.empty()) a.out = a.resume_from;
+  if (a.out.empty()) throw InputError("--out", "is missing", "Name the run folder.");
+  check_range("--weight-decay", a.weight_decay, 0, 1e3);
+  check_range("--beta1", a.beta1, 0, 0.999999);
+  check_range("--beta2", a.beta2, 0, 0.999999);
+  check_range("--epsilon", a.epsilon, 0, 1);
+  check_range("--deadline", a.deadline, 0, 1e6);
+}
+
+std::string run_json(const TrainArguments& a, int argc, const char* const* argv) {
+  const nlohmann::ordered_json json{
+      {"schema", "athanor.run/1"},
+      {"argv", std::vector<std::string>(argv, argv + argc)},
+      {"started", utc_now()},
+      {"host", host_name()},
+      {"versions", {{"athanor", version_text()}, {"compiler", __VERSION__}}},
+      {"config",
+       {{"plan", a.plan},
+        {"model", a.model},
+        {"data", a.data},
+        {"tokens_dtype", a.tokens_dtype},
+        {"steps", a.steps},
+        {"lr", a.learning_rate},
+        {"min_lr", a.minimum_learning_rate},
+        {"warmup_steps", a.warmup_steps},
+        {"schedule", a.schedule},
+        {"weight_decay", a.weight_decay},
+        {"beta1", a.beta1},
+        {"beta2", a.beta2},
+        {"epsilon", a.epsilon},
+        {"seed", a.seed},
+        {"checkpoint_every", a.checkpoint_every},
+        {"keep_last", a.keep_last},
+        {"resume_from", a.resume_from},
+        {"export", a.export_folder},
+        {"device_memory", a.device_memory}}},
+  };
+  return json.dump(2) + "\n";
+}
+
+}  // namespace athanor::cli

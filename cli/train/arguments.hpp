@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `athanor train` was asked to do.
+#pragma once
+
+#include "sim/model/quantities.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace athanor::cli {
+
+struct TrainArguments {
+  std::string plan, model, data, out;
+  std::string profile, platform;  ///< override the plan's own paths
+  std::int64_t steps = 0;
+  int num_processes = 0;  ///< --nproc; 0 = as launched
+  double learning_rate = 3e-4, minimum_learning_rate = 0;
+  std::int64_t warmup_steps = 0;
+  std::string schedule = "cosine";
+  double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  std::uint64_t seed = 0;
+  std::int64_t checkpoint_every = 0;  ///< 0 = none
+  int keep_last = 2;
+  bool resume = false;
+  std::string resume_from;  ///< run folder; empty: --out
+  std::string export_folder;
+  std::string tokens_dtype = "auto";
+  Bytes device_memory = 0;
+  double deadline = 0;  ///< 0 = from the predicted step
+  bool dry_run = false, quiet = false;
+};
+
+/// Adds every option to `app`. `arguments` must outlive the parse.
+void add_train_options(CLI::App& app, TrainArguments& arguments);
+
+/// Checks what CLI11 does not and fills in what follows from other options. Throws InputError.
+void settle(TrainArguments& arguments);
+
+/// run.json: how the run was started.
+[[nodiscard]] std::string run_json(const TrainArguments& arguments, int argc,
+                                   const char* const* argv);
+
+}  // namespace athanor::cli

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that a run reads, validated before anything starts.
+#pragma once
+
+#include "cli/train/arguments.hpp"
+#include "executor/io/hf_folder.hpp"
+#include "executor/io/tokens.hpp"
+#include "executor/run/run_folder.hpp"
+#include "sim/model/memory.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace athanor::cli {
+
+struct TrainInputs {
+  Plan plan;
+  Profile profile;
+  std::optional<Platform> platform;
+  Architecture architecture;
+  std::shared_ptr<const HfFolder> weights;  ///< null: fresh weights
+  std::shared_ptr<const TokenDataset> tokens;
+  RunFolder folder;
+  std::string checkpoint;  ///< folder to resume from; empty: a fresh start
+  MemoryLimits limits;
+};
+
+/// Reads and checks it all, and that the plan fits. Throws InputError and InfeasibleError.
+[[nodiscard]] TrainInputs read_inputs(const TrainArguments& arguments);
+
+/// What a dry run prints.
+[[nodiscard]] std::string describe(const TrainInputs& inputs);
+
+}  // namespace athanor::cli

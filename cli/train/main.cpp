@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor-train: trains a language model under a plan.
+#include "cli/common/command_line.hpp"
+#include "cli/train/arguments.hpp"
+#include "cli/train/inputs.hpp"
+#include "cli/train/session.hpp"
+#include "executor/run/launcher.hpp"
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using athanor::Collectives;
+
+/// Checks everything, then trains: here, or in the processes that --nproc asks for.
+int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv,
+        std::unique_ptr<Collectives>& collectives) {
+  athanor::cli::settle(arguments);
+  const athanor::RankInfo rank = athanor::rank_from_environment();
+  const athanor::cli::TrainInputs inputs = athanor::cli::read_inputs(arguments);
+  athanor::check_world_size(inputs.plan.world_size, rank, arguments.num_processes);
+  if (rank.rank == 0) inputs.tokens->check_all();
+  if (arguments.dry_run) {
+    fmt::print("{}", describe(inputs));
+    return athanor::kExitDone;
+  }
+  if (arguments.num_processes > 1 && rank.world_size == 1) {
+    athanor::relaunch_under_mpirun(arguments.num_processes, argv);
+  }
+  collectives = athanor::connect(rank);
+  const std::string run_json =
+      athanor::cli::run_json(arguments, static_cast<int>(argv.size()), argv.data());
+  athanor::cli::train(arguments, inputs, run_json, *collectives);
+  return athanor::kExitDone;
+}
+
+int parse_and_run(std::span<char*> argv, std::unique_ptr<Collectives>& collectives) {
+  CLI::App app("Trains a language model under a plan.", "athanor-train");
+  app.set_version_flag("--version", athanor::cli::version_text());
+  athanor::cli::TrainArguments arguments;
+  athanor::cli::add_train_options(app, arguments);
+  // `athanor train ..` hands its verb on; a flat command line keeps --config files flat, too.
+  std::vector<char*> words(argv.begin(), argv.end());
+  if (words.size() > 1 && std::string_view(words[1]) == "train") words.erase(words.begin() + 1);
+  athanor::cli::Action action = [&] { return run(arguments, argv, collectives); };
+  return athanor::cli::parse_and_run(app, action, static_cast<int>(words.size()), words.data());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Outlives the failure: leaving MPI in good order would wait for ranks that never come.
+  std::unique_ptr<Collectives> collectives;
+  const int code = athanor::run_main("athanor-train", [&] {
+    return parse_and_run({argv, static_cast<std::size_t>(argc)}, collectives);
+  });
+  if (code != athanor::kExitDone && collectives && collectives->world_size() > 1) {
+    athanor::abort_job(code);
+  }
+  return code;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/run/compute_bindings.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+using UnitMicroBatch = std::pair<std::int32_t, std::int32_t>;
+
+bool is_compute(const Operation& op) {
+  return op.kind == OpKind::Forward || op.kind == OpKind::Recompute || op.kind == OpKind::Backward;
+}
+
+std::map<UnitMicroBatch, std::int32_t> gradient_buffers(const Program& program) {
+  std::map<UnitMicroBatch, std::int32_t> buffers;
+  for (const Operation& op : program.operations) {
+    if (op.kind == OpKind::Backward) buffers[{op.unit, op.micro_batch}] = op.gradient_buffer;
+  }
+  return buffers;
+}
+
+void mark_micro_batches(const Program& program, std::vector<ComputeBinding>& bindings) {
+  std::map<std::int32_t, std::size_t> last;
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation& op = program.operations[i];
+    if (!is_compute(op)) continue;
+    const bool first = last.insert_or_assign(op.micro_batch, i).second;
+    bindings[i].begins_micro_batch = first;
+  }
+  for (const auto& [micro_batch, operation] : last) bindings[operation].ends_micro_batch = true;
+}
+
+std::vector<std::int32_t> units_read(const Architecture& architecture, const Program& program,
+                                     std::int32_t unit) {
+  std::vector<std::int32_t> units;
+  if (program.layouts[static_cast<std::size_t>(unit)].elements > 0) units.push_back(unit);
+  for (const Borrow& borrow : architecture.units[static_cast<std::size_t>(unit)].borrows) {
+    if (std::find(units.begin(), units.end(), borrow.unit) == units.end()) {
+      units.push_back(borrow.unit);
+    }
+  }
+  return units;
+}
+
+}  // namespace
+
+std::vector<ComputeBinding> bind_compute_operations(const Architecture& architecture,
+                                                    const Program& program) {
+  std::vector<ComputeBinding> bindings(program.operations.size());
+  mark_micro_batches(program, bindings);
+  const auto buffers = gradient_buffers(program);
+  // A unit is gathered again only after its last use in the old slot, so the slot gathered last in
+  // program order is the one that an operation finds its parameters in.
+  std::vector<std::int32_t> slots(program.layouts.size(), -1);
+  std::set<UnitMicroBatch> cleared;
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation& op = program.operations[i];
+    if ((op.kind == OpKind::Gather || op.kind == OpKind::Fetch) && op.slot >= 0) {
+      slots[static_cast<std::size_t>(op.unit)] = op.slot;
+    }
+    if (!is_compute(op)) continue;
+    for (const std::int32_t unit : units_read(architecture, program, op.unit)) {
+      UnitBinding binding{.unit = unit, .slot = slots[static_cast<std::size_t>(unit)]};
+      if (op.kind == OpKind::Backward) {
+        binding.gradient_buffer = buffers.at({unit, op.micro_batch});
+        binding.clear_gradients = cleared.insert({unit, op.micro_batch}).second;
+      }
+      bindings[i].units.push_back(binding);
+    }
+  }
+  return bindings;
+}
+
+}  // namespace athanor

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which cache slots and gradient buffers every compute operation uses. Known before the first step,
+// because the program is the same in every step.
+#pragma once
+
+#include "sim/model/architecture.hpp"
+#include "sim/model/program.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace athanor {
+
+/// One unit whose parameters an operation reads.
+struct UnitBinding {
+  std::int32_t unit = 0;
+  std::int32_t slot = -1;             ///< -1: the unit is whole on this rank
+  std::int32_t gradient_buffer = -1;  ///< Backward only
+  bool clear_gradients = false;       ///< first to add into the buffer in this micro-batch
+};
+
+struct ComputeBinding {
+  std::vector<UnitBinding> units;  ///< those with parameters: the operation's own, then borrowed
+  bool begins_micro_batch = false;
+  bool ends_micro_batch = false;
+};
+
+/// By operation index; empty for everything but Forward, Recompute and Backward.
+[[nodiscard]] std::vector<ComputeBinding> bind_compute_operations(const Architecture& architecture,
+                                                                  const Program& program);
+
+}  // namespace athanor

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the processes of a job come about.
+#pragma once
+
+#include "executor/lanes/collectives.hpp"
+
+#include <memory>
+#include <span>
+
+namespace athanor {
+
+/// Replaces this process by mpirun, which starts `num_processes` of it with the same arguments
+/// less --nproc. Throws Error when there is no mpirun.
+[[noreturn]] void relaunch_under_mpirun(int num_processes, std::span<char* const> arguments);
+
+/// Collectives for this process's place in the job: local for one process, else MPI. Throws
+/// InputError when a launcher started several processes but no MPI connects them (torchrun).
+[[nodiscard]] std::unique_ptr<Collectives> connect(const RankInfo& rank);
+
+/// Throws InputError unless `plan_world_size` processes are about to run: as started by a launcher
+/// (`rank`), else as asked for by --nproc (0 = not given).
+void check_world_size(int plan_world_size, const RankInfo& rank, int num_processes);
+
+}  // namespace athanor

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refuses a plan that does not fit, before anything starts.
+#pragma once
+
+#include "sim/model/memory.hpp"
+#include "sim/model/plan.hpp"
+#include "sim/model/profile.hpp"
+
+namespace athanor {
+
+/// Throws InfeasibleError when `plan` needs more than `limits`: which tier, how much, and the
+/// nearest change of the plan that would fit.
+void check_memory(const Profile& profile, const Plan& plan, int ranks_per_node,
+                  const MemoryLimits& limits);
+
+/// Memory of this machine that the processes of a job may use: its own, or what its control group
+/// allows.
+[[nodiscard]] Bytes host_memory_of_this_machine();
+
+}  // namespace athanor

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/run/memory_pools.hpp"
+
+#include <fmt/format.h>
+
+#include <cassert>
+#include <cstring>
+
+namespace athanor {
+namespace {
+
+constexpr Bytes kStateBytes = 4;  // optimizer state is fp32
+
+std::size_t index(std::int32_t value) {
+  assert(value >= 0);
+  return static_cast<std::size_t>(value);
+}
+
+TierBytes accounted_bytes(const Program& program) {
+  TierBytes total;
+  for (const Buffer& buffer : program.static_buffers) {
+    Bytes& tier = buffer.tier == Tier::Gpu      ? total.gpu
+                  : buffer.tier == Tier::Pinned ? total.pinned
+                                                : total.host;
+    tier += buffer.bytes;
+  }
+  return total;
+}
+
+void check_accounted(const char* tier, Bytes taken, Bytes accounted) {
+  if (taken != accounted) {
+    throw Error(fmt::format("{} memory of this plan is {} bytes, but the program accounts for {}",
+                            tier, taken, accounted));
+  }
+}
+
+}  // namespace
+
+// Lays the pools out twice: once on null blocks to learn the sizes, once on the real ones.
+class MemoryPools::Builder {
+ public:
+  Builder(const Program& program, const Plan& plan, int rank, MemoryPools& pools)
+      : program_(program), plan_(plan), rank_(rank), pools_(pools) {}
+
+  void lay_out(std::byte* device, std::byte* pinned, std::byte* host) {
+    device_ = device;
+    pinned_ = pinned;
+    host_ = host;
+    pools_.bytes_ = {};
+    lay_out_pools();
+    lay_out_units();
+  }
+
+ private:
+  std::byte* take(std::byte* base, Bytes& used, Bytes bytes) const {
+    std::byte* const place = base == nullptr ? nullptr : base + used;
+    used += bytes;
+    return place;
+  }
+  std::byte* device(Bytes bytes) { return take(device_, pools_.bytes_.gpu, bytes); }
+  std::byte* pinned(Bytes bytes) { return take(pinned_, pools_.bytes_.pinned, bytes); }
+  std::byte* host(Bytes bytes) { return take(host_, pools_.bytes_.host, bytes); }
+
+  void lay_out_pools() {
+    pools_.slots_.assign(program_.pools.size(), {});
+    pools_.gradient_buffers_.assign(program_.pools.size(), {});
+    for (std::size_t i = 0; i < program_.pools.size(); ++i) {
+      const UnitPool& pool = program_.pools[i];
+      const Bytes bytes = pool.elements * pools_.element_bytes_;
+      for (int k = 0; k < pool.slots; ++k) pools_.slots_[i].push_back(device(bytes));
+      for (int k = 0; k < pool.gradient_buffers; ++k) {
+        pools_.gradient_buffers_[i].push_back(device(bytes));
+      }
+    }
+  }
+
+  void lay_out_units() {
+    pools_.storages_.assign(program_.layouts.size(), nullptr);
+    pools_.chunks_.assign(program_.layouts.size(), {});
+    for (std::size_t unit = 0; unit < program_.layouts.size(); ++unit) {
+      const UnitLayout& layout = program_.layouts[unit];
+      const Sharding sharding = plan_.units[unit].sharding;
+      if (sharding != Sharding::Sharded) {
+        pools_.storages_[unit] = device(layout.elements * pools_.element_bytes_);
+      }
+      for (const Chunk& chunk : layout.chunks) {
+        pools_.chunks_[unit].push_back(lay_out_chunk(chunk, sharding, pools_.storages_[unit]));
+      }
+    }
+  }
+
+  ChunkMemory lay_out_chunk(const Chunk& chunk, Sharding sharding, std::byte* storage) {
+    ChunkMemory memory;
+    const bool whole = sharding == Sharding::Replicated;
+    memory.elements = whole ? chunk.elements : chunk.shard_elements(program_.world_size);
+    memory.offset = chunk.offset + (whole ? 0 : rank_ * memory.elements);
+    const Bytes bytes = memory.elements * pools_.element_bytes_;
+    if (sharding != Sharding::Sharded) {
+      memory.device_parameters =
+          storage == nullptr ? nullptr : storage + memory.offset * pools_.element_bytes_;
+    } else if (chunk.parameters == Home::Gpu) {
+      memory.device_parameters = device(bytes);
+    }
+    if (chunk.optimizer == Home::Host) memory.host_parameters = pinned(bytes);
+    lay_out_state(chunk, memory);
+    return memory;
+  }
+
+  void lay_out_state(const Chunk& chunk, ChunkMemory& memory) {
+    const bool on_host = chunk.optimizer == Home::Host;
+    const Bytes gradient = memory.elements * size_of(program_.gradient_dtype);
+    memory.gradient = on_host ? pinned(gradient) : device(gradient);
+    const auto take_state = [&] {
+      const Bytes bytes = memory.elements * kStateBytes;
+      return reinterpret_cast<float*>(on_host ? host(bytes) : device(bytes));
+    };
+    if (program_.dtype == DataType::Float32) {
+      memory.master =
+          reinterpret_cast<float*>(on_host ? memory.host_parameters : memory.device_parameters);
+    } else {
+      memory.master = take_state();
+    }
+    memory.first_moment = take_state();
+    memory.second_moment = take_state();
+  }
+
+  const Program& program_;
+  const Plan& plan_;
+  int rank_;
+  MemoryPools& pools_;
+  std::byte *device_ = nullptr, *pinned_ = nullptr, *host_ = nullptr;
+};
+
+MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, DeviceArena& arena)
+    : element_bytes_(size_of(program.dtype)), pool_of_(program.pool_of) {
+  for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.elements);
+  Builder builder(program, plan, rank, *this);
+  builder.lay_out(nullptr, nullptr, nullptr);
+  const TierBytes accounted = accounted_bytes(program);
+  check_accounted("device", bytes_.gpu, accounted.gpu);
+  check_accounted("pinned", bytes_.pinned, accounted.pinned);
+  check_accounted("host", bytes_.host, accounted.host);
+  device_ = DeviceBlock(arena, bytes_.gpu);
+  pinned_ = HostBlock(bytes_.pinned);
+  host_ = HostBlock(bytes_.host);
+  if (bytes_.gpu > 0) std::memset(device_.data(), 0, static_cast<std::size_t>(bytes_.gpu));
+  builder.lay_out(static_cast<std::byte*>(device_.data()), pinned_.data(), host_.data());
+}
+
+std::byte* MemoryPools::parameters(std::int32_t unit, std::int32_t slot) const {
+  if (slot < 0) return storages_[index(unit)];
+  return slots_[index(pool_of_[index(unit)])][index(slot)];
+}
+
+std::byte* MemoryPools::gradients(std::int32_t unit, std::int32_t buffer) const {
+  return gradient_buffers_[index(pool_of_[index(unit)])][index(buffer)];
+}
+
+Bytes MemoryPools::gradient_bytes(std::int32_t unit) const {
+  return unit_elements_[index(unit)] * element_bytes_;
+}
+
+const ChunkMemory& MemoryPools::chunk(std::int32_t unit, std::int32_t chunk) const {
+  return chunks_[index(unit)][index(chunk)];
+}
+
+const std::vector<ChunkMemory>& MemoryPools::chunks(std::int32_t unit) const {
+  return chunks_[index(unit)];
+}
+
+}  // namespace athanor

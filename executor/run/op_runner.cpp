@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/run/op_runner.hpp"
+
+#include "executor/run/collective_ops.hpp"
+#include "executor/run/transfer_ops.hpp"
+
+#include <utility>
+
+namespace athanor {
+
+OpRunner::OpRunner(const RankContext& context, const Model& model, DeviceArena& arena,
+                   BatchSource batches, const OptimizerOptions& optimizer)
+    : context_(context),
+      compute_(context, model, arena, std::move(batches)),
+      optimizer_(context, model.architecture, optimizer) {}
+
+void OpRunner::run(std::int32_t operation, StepState& state) {
+  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  switch (op.kind) {
+    case OpKind::Fetch:
+      return fetch_shard(context_, op);
+    case OpKind::Gather:
+      return gather_chunk(context_, op);
+    case OpKind::Forward:
+      return compute_.forward(operation, state);
+    case OpKind::Recompute:
+      return compute_.recompute(operation);
+    case OpKind::Backward:
+      return compute_.backward(operation);
+    case OpKind::Reduce:
+      return reduce_chunk(context_, op);
+    case OpKind::GradD2H:
+      return copy_gradient_to_host(context_, op);
+    case OpKind::SquareSum:
+      return optimizer_.square_sum(operation, state);
+    case OpKind::Norm:
+      return compute_norm(context_, state);
+    case OpKind::Adam:
+      return optimizer_.adam(op, state);
+    case OpKind::ParamH2D:
+      return copy_parameters_to_device(context_, op);
+    case OpKind::Loss:
+      return compute_mean_loss(context_, state);
+  }
+  throw Error("unknown operation kind");
+}
+
+}  // namespace athanor

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// One operation of the program -> the code that does it.
+#pragma once
+
+#include "executor/run/compute_ops.hpp"
+#include "executor/run/optimizer_ops.hpp"
+#include "executor/run/rank_context.hpp"
+#include "executor/run/step_state.hpp"
+
+namespace athanor {
+
+class OpRunner {
+ public:
+  OpRunner(const RankContext& context, const Model& model, DeviceArena& arena, BatchSource batches,
+           const OptimizerOptions& optimizer);
+
+  /// Operations of different lanes may run at the same time.
+  void run(std::int32_t operation, StepState& state);
+
+ private:
+  const RankContext& context_;
+  ComputeOps compute_;
+  OptimizerOps optimizer_;
+};
+
+}  // namespace athanor

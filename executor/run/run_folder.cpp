@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/run/run_folder.hpp"
+
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+namespace athanor {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The folder itself, or the first one above it that exists.
+fs::path nearest_existing(fs::path path) {
+  std::error_code error;
+  path = fs::absolute(path, error);
+  while (!fs::exists(path, error) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
+
+}  // namespace
+
+void check_run_folder(const RunFolder& folder, bool resuming) {
+  const fs::path existing = nearest_existing(folder.path);
+  std::error_code error;
+  if (!fs::is_directory(existing, error)) {
+    throw InputError("--out:" + folder.path, existing.string() + " is no folder",
+                     "Name another folder.");
+  }
+  if (::access(existing.c_str(), W_OK | X_OK) != 0) {
+    throw InputError("--out:" + folder.path,
+                     existing.string() + " cannot be written: " + std::strerror(errno),
+                     "Name another folder.");
+  }
+  if (!resuming && fs::exists(folder.metrics(), error)) {
+    throw InputError("--out:" + folder.path, "already holds a run",
+                     "Add --resume to go on with it, or name another folder.");
+  }
+}
+
+void start_run_folder(const RunFolder& folder, const std::string& run_json, const Plan& plan,
+                      const Profile& profile, const std::optional<Platform>& platform) {
+  std::error_code error;
+  fs::create_directories(folder.checkpoints(), error);
+  if (error) throw Error(folder.checkpoints() + ": cannot create: " + error.message());
+  const auto write = [&](const char* name, const std::string& text) {
+    write_file_atomically(folder.path + "/" + name, text);
+  };
+  write("run.json", run_json);
+  write("plan.json", to_json(plan));
+  write("profile.json", to_json(profile));
+  if (platform) write("platform.json", to_json(*platform));
+}
+
+void write_measured_trace(const RunFolder& folder, const Program& program,
+                          const Timeline& timeline) {
+  std::ostringstream trace;
+  write_trace(trace, program, timeline);
+  write_file_atomically(folder.path + "/measured.trace.json", trace.str());
+}
+
+}  // namespace athanor

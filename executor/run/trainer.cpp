@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/run/trainer.hpp"
+
+#include "executor/run/lane_scheduler.hpp"
+#include "executor/run/op_runner.hpp"
+#include "executor/run/timeline_recorder.hpp"
+#include "executor/run/watchdog.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/lowering.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+/// Steps that may be released before the oldest of them is complete, so that lanes never wait for
+/// the main thread.
+constexpr std::int64_t kStepsAhead = 2;
+
+const Plan& checked(const Plan& plan, const Collectives& collectives) {
+  if (plan.world_size != collectives.world_size()) {
+    throw InputError("plan:world_size",
+                     fmt::format("the plan is for {} processes, but {} were started",
+                                 plan.world_size, collectives.world_size()),
+                     fmt::format("Start {} (--nproc {}), or make a plan for {} (athanor tune "
+                                 "--gpus {}).",
+                                 plan.world_size, plan.world_size, collectives.world_size(),
+                                 collectives.world_size()));
+  }
+  return plan;
+}
+
+}  // namespace
+
+class Trainer::Rank {
+ public:
+  Rank(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
+       const TrainOptions& options, Collectives& collectives)
+      : options_(options),
+        model_(std::move(model)),
+        plan_(checked(plan, collectives)),
+        program_(lower(profile, plan_)),
+        logical_(logical_elements(model_.architecture)),
+        arena_(options.device_memory),
+        memory_(program_, plan_, collectives.rank(), arena_),
+        context_{program_, plan_, memory_, collectives},
+        runner_(context_, model_, arena_, std::move(batches), options.optimizer),
+        recorder_(program_) {
+    torch::set_num_threads(plan_.compute_threads);
+    collectives.set_cancel_flag(&cancelled_);
+    if (!options.progress_board.empty() && collectives.world_size() > 1) {
+      board_.emplace(options.progress_board, collectives.rank(), collectives.world_size());
+    }
+    collectives.barrier();
+    recorder_ = TimelineRecorder(program_);
+  }
+
+  ~Rank() { context_.collectives.set_cancel_flag(nullptr); }
+
+  void start(const StateReader& state, std::int64_t step);
+  void together(const std::function<void()>& collective_call);
+  void train_until(std::int64_t end, const OnStep& on_step);
+
+  Model& model() { return model_; }
+  const TrainOptions& options() const { return options_; }
+  const Program& program() const { return program_; }
+  const RankContext& context() const { return context_; }
+  const std::vector<std::int64_t>& logical() const { return logical_; }
+  const TimelineRecorder& recorder() const { return recorder_; }
+  std::int64_t steps_done() const { return steps_done_; }
+
+  TierBytes peak_bytes() const {
+    TierBytes peak = memory_.bytes();
+    peak.gpu = arena_.peak();
+    return peak;
+  }
+
+ private:
+  StepState& state_of(std::int64_t step) {
+    return states_[static_cast<std::size_t>(step) % states_.size()];
+  }
+  void prepare(std::int64_t step);
+  void run_operation(std::int32_t operation, std::int64_t step);
+  StepReport report(std::int64_t step, bool continuous);
+
+  const TrainOptions options_;
+  Model model_;
+  const Plan plan_;
+  const Program program_;
+  const std::vector<std::int64_t> logical_;
+  DeviceArena arena_;
+  MemoryPools memory_;
+  RankContext context_;
+  OpRunner runner_;
+  TimelineRecorder recorder_;
+  std::optional<ProgressBoard> board_;
+  std::atomic<bool> cancelled_ = false;
+  std::array<StepState, kStepsAhead + 1> states_;
+  std::int64_t steps_done_ = 0;
+  std::optional<LaneScheduler> lanes_;
+  std::optional<Watchdog> watchdog_;  // last: destroyed before what it watches
+};
+
+void Trainer::Rank::prepare(std::int64_t step) {
+  StepState& state = state_of(step);
+  state = {.step = step, .learning_rate = static_cast<float>(options_.schedule.at(step))};
+  state.losses.resize(static_cast<std::size_t>(plan_.accumulation));
+  state.square_sums.resize(program_.operations.size());
+}
+
+void Trainer::Rank::run_operation(std::int32_t operation, std::int64_t step) {
+  const Lane lane = program_.operations[static_cast<std::size_t>(operation)].lane;
+  if (board_ && (lane == Lane::Compute || lane == Lane::Collective)) {
+    board_->own().operation = operation;
+    board_->own().step = step;
+    if (lane == Lane::Collective) ++board_->own().collectives;
+  }
+  const Seconds start = recorder_.now();
+  try {
+    runner_.run(operation, state_of(step));
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("rank {} failed in '{}' of step {}: {}", context_.collectives.rank(),
+                            program_.name(operation), step + 1, error.what()));
+  }
+  recorder_.record(operation, step, start, recorder_.now());
+  if (board_) ++board_->own().operations;
+}
+
+StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
+  const Seconds previous_end = continuous ? recorder_.step_end(step - 1) : 0;
+  recorder_.finish_step(step, continuous);
+  const StepState& state = state_of(step);
+  StepReport report{.step = step + 1,
+                    .loss = state.mean_loss,
+                    .learning_rate = options_.schedule.at(step),
+                    .seconds = recorder_.step_end(step) -
+                               (continuous ? previous_end : recorder_.step_start(step)),
+                    .device_peak_bytes = arena_.peak()};
+  if (plan_.clipping == Clipping::Wait) report.gradient_norm = state.gradient_norm;
+  return report;
+}
+
+void Trainer::Rank::start(const StateReader& state, std::int64_t step) {
+  watchdog_.reset();
+  lanes_.reset();
+  load_state(context_, logical_, state);
+  arena_.reset_peak();
+  steps_done_ = step;
+  lanes_.emplace(
+      program_, step,
+      [this](std::int32_t operation, std::int64_t of_step) { run_operation(operation, of_step); },
+      cancelled_);
+  if (board_) {
+    watchdog_.emplace(*board_, program_, options_.deadline,
+                      [this](const std::string& message) { lanes_->fail(message); });
+  }
+}
+
+void Trainer::Rank::train_until(std::int64_t end, const OnStep& on_step) {
+  const std::int64_t first = steps_done_;
+  if (watchdog_) watchdog_->expect_progress(true);
+  std::int64_t prepared = first;
+  for (std::int64_t step = first; step < end; ++step) {
+    for (; prepared < std::min(end, step + kStepsAhead); ++prepared) prepare(prepared);
+    lanes_->release_until(prepared);
+    lanes_->wait_for_step(step);
+    steps_done_ = step + 1;
+    on_step(report(step, step > first));
+  }
+  if (watchdog_) watchdog_->expect_progress(false);
+}
+
+void Trainer::Rank::together(const std::function<void()>& collective_call) {
+  try {
+    collective_call();
+  } catch (const std::exception&) {
+    // When the watchdog cancelled the call, its message says why.
+    if (lanes_) lanes_->throw_failure();
+    throw;
+  }
+}
+
+Trainer::Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
+                 const TrainOptions& options, Collectives& collectives)
+    : rank_(std::make_unique<Rank>(std::move(model), profile, plan, std::move(batches), options,
+                                   collectives)) {}
+
+Trainer::~Trainer() = default;
+
+void Trainer::start_fresh() {
+  const Model& model = rank_->model();
+  const std::uint64_t seed = rank_->options().seed;
+  const auto weights = [&](std::int32_t unit, std::span<float> flat) {
+    initial_weights(model, unit, seed, flat);
+  };
+  start_from(fresh_state(model.architecture, weights), 0);
+}
+
+void Trainer::start_from(const StateReader& state, std::int64_t step) { rank_->start(state, step); }
+
+void Trainer::train_until(std::int64_t end, const OnStep& on_step) {
+  rank_->train_until(end, on_step);
+}
+
+std::int64_t Trainer::steps_done() const noexcept { return rank_->steps_done(); }
+
+const Program& Trainer::program() const noexcept { return rank_->program(); }
+
+TierBytes Trainer::peak_bytes() const { return rank_->peak_bytes(); }
+
+std::vector<StateRange> Trainer::ranges_to_save() const {
+  return athanor::ranges_to_save(rank_->context(), rank_->logical());
+}
+
+std::vector<std::uint64_t> Trainer::exchange(std::uint64_t value) {
+  Collectives& collectives = rank_->context().collectives;
+  std::vector<std::uint64_t> values(static_cast<std::size_t>(collectives.world_size()));
+  values[static_cast<std::size_t>(collectives.rank())] = value;
+  rank_->together([&] { collectives.all_gather(values.data(), sizeof(std::uint64_t)); });
+  return values;
+}
+
+std::vector<float> Trainer::unit_weights(int unit) {
+  std::vector<float> weights;
+  rank_->together([&] {
+    weights =
+        gather_weights(rank_->context(), unit, rank_->logical()[static_cast<std::size_t>(unit)]);
+  });
+  return weights;
+}
+
+Timeline Trainer::timeline() {
+  Timeline timeline;
+  rank_->together([&] { timeline = rank_->recorder().collect(rank_->context().collectives); });
+  timeline.peak_bytes = rank_->peak_bytes();
+  return timeline;
+}
+
+}  // namespace athanor

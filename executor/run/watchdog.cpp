@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/run/watchdog.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod{500};
+constexpr Seconds kSilence = 10;  // a heartbeat this old means that the process does not run
+
+Seconds seconds_since(std::int64_t ns) { return static_cast<double>(monotonic_ns() - ns) * 1e-9; }
+
+bool process_is_gone(std::int64_t process) {
+  return ::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+Watchdog::Watchdog(ProgressBoard& board, const Program& program, Seconds deadline,
+                   OnFailure on_failure)
+    : board_(board),
+      program_(program),
+      deadline_(deadline),
+      on_failure_(std::move(on_failure)),
+      last_progress_ns_(monotonic_ns()),
+      thread_([this] { run(); }) {
+  expect_progress(false);
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stop_changed_.notify_all();
+  thread_.join();
+  board_.own().phase = RankPhase::Away;
+}
+
+void Watchdog::expect_progress(bool expected) {
+  board_.own().phase = expected ? RankPhase::Stepping : RankPhase::BetweenSteps;
+}
+
+void Watchdog::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_changed_.wait_for(lock, kPeriod, [this] { return stop_; })) {
+    board_.own().heartbeat_ns = monotonic_ns();
+    std::optional<std::string> failure = find_silent_rank();
+    if (!failure) failure = find_hanging_rank();
+    if (!failure) continue;
+    if (std::exchange(reported_, true)) continue;
+    lock.unlock();
+    on_failure_(*failure);
+    lock.lock();
+  }
+}
+
+std::string Watchdog::describe(int rank, const std::string& what) const {
+  const RankRecord& record = board_.record(rank);
+  const std::int64_t operation = record.operation;
+  const std::string where = operation < 0
+                                ? "it had not started an operation"
+                                : fmt::format("its last operation was '{}' of step {}",
+                                              program_.name(static_cast<std::int32_t>(operation)),
+                                              record.step.load() + 1);
+  return fmt::format("rank {} (process {}) {}; {}", rank, record.process.load(), what, where);
+}
+
+std::optional<std::string> Watchdog::find_silent_rank() const {
+  for (int rank = 0; rank < board_.world_size(); ++rank) {
+    const RankRecord& record = board_.record(rank);
+    if (rank == board_.rank() || record.phase == RankPhase::Away) continue;
+    if (process_is_gone(record.process)) {
+      return describe(rank, "has died");
+    }
+    if (seconds_since(record.heartbeat_ns) > kSilence) {
+      return describe(rank, fmt::format("has not been heard from for {} s", kSilence));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Watchdog::find_hanging_rank() {
+  bool progress = false;
+  int latest = 0;
+  for (int rank = 0; rank < board_.world_size(); ++rank) {
+    const RankRecord& record = board_.record(rank);
+    const std::int64_t operations = record.operations;
+    progress |= record.phase != RankPhase::Stepping ||
+                std::exchange(seen_operations_[rank], operations) != operations;
+    if (record.collectives < board_.record(latest).collectives) latest = rank;
+  }
+  if (progress) last_progress_ns_ = monotonic_ns();
+  const Seconds idle = seconds_since(last_progress_ns_);
+  if (idle < deadline_) return std::nullopt;
+  return describe(latest, fmt::format("keeps the others waiting for {:.0f} s", idle));
+}
+
+}  // namespace athanor
