@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/common/command_line.hpp"
+
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+
+namespace athanor::cli {
+namespace {
+
+double now() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+double parse_share(const std::string& text, const std::string& where) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, status] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  const double share = unit == "%" ? number / 100 : number;
+  if (status != std::errc{} || !(unit.empty() || unit == "%") || !(share >= 0 && share <= 10)) {
+    throw InputError(where, fmt::format("\"{}\" is not a share", text), "Write 5% or 0.05.");
+  }
+  return share;
+}
+
+}  // namespace
+
+std::string version_text() { return "athanor " ATHANOR_VERSION; }
+
+int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitDone : kExitBadInput;
+  }
+  return action();
+}
+
+CLI::Option* add_size(CLI::App& app, const std::string& name, Bytes& bytes,
+                      const std::string& help) {
+  const auto assign = [name, &bytes](const std::string& text) {
+    bytes = parse_bytes(text, name);
+    if (bytes < 1) throw InputError(name, "no memory at all", "Write a size like 40GiB.");
+  };
+  return app.add_option_function<std::string>(name, assign, help)->type_name("SIZE");
+}
+
+CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
+                       const std::string& help) {
+  const auto assign = [name, &share](const std::string& text) { share = parse_share(text, name); };
+  return app.add_option_function<std::string>(name, assign, help)->type_name("SHARE");
+}
+
+ProgressLine::ProgressLine() : is_terminal_(isatty(STDERR_FILENO) == 1) {}
+
+ProgressLine::~ProgressLine() {
+  if (is_shown_) std::fputs("\r\033[K", stderr);
+}
+
+void ProgressLine::update(std::string_view stage, std::int64_t done, std::int64_t total) {
+  constexpr double kInterval = 0.1;
+  if (!is_terminal_) return;
+  const double time = now();
+  if (is_shown_ && time - last_update_ < kInterval) return;
+  last_update_ = time;
+  is_shown_ = true;
+  fmt::print(stderr, "\r\033[K{} {}/{}", stage, done, total);
+  std::fflush(stderr);
+}
+
+}  // namespace athanor::cli

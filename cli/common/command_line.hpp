@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Command lines: one way to parse, to print results and to show progress for every program.
+#pragma once
+
+#include "sim/model/quantities.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace athanor::cli {
+
+/// "athanor 0.1.0".
+[[nodiscard]] std::string version_text();
+
+/// A verb of a program with several: runs after the whole command line was parsed.
+using Action = std::function<int()>;
+
+/// Parses and runs what the chosen verb left in `action`. Prints help and version to stdout; folds
+/// CLI11's own exit codes into 2, with the message on stderr.
+[[nodiscard]] int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv);
+
+/// Adds an option that takes a size such as 40GiB. Sizes that are no positive number of bytes are
+/// InputErrors that name the option.
+CLI::Option* add_size(CLI::App& app, const std::string& name, Bytes& bytes,
+                      const std::string& help);
+
+/// Adds an option that takes a positive count.
+template <typename Integer>
+CLI::Option* add_count(CLI::App& app, const std::string& name, Integer& value,
+                       const std::string& help) {
+  return app.add_option(name, value, help)->check(CLI::PositiveNumber)->type_name("N");
+}
+
+/// Adds an option that takes a share such as 5% or 0.05.
+CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
+                       const std::string& help);
+
+/// A line that rewrites itself on stderr, where stderr is a terminal; nothing elsewhere.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// "stage done/total"; at most some ten times per second.
+  void update(std::string_view stage, std::int64_t done, std::int64_t total);
+
+ private:
+  bool is_terminal_;
+  bool is_shown_ = false;
+  double last_update_ = 0;
+};
+
+}  // namespace athanor::cli

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicted against measured, for one run folder.
+#pragma once
+
+#include "sim/model/timeline.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace athanor::cli {
+
+/// One kind of operation over one step of rank 0.
+struct KindComparison {
+  OpKind kind = OpKind::Forward;
+  std::int64_t count = 0;
+  Seconds predicted = 0;
+  Seconds measured = 0;  ///< mean over the measured steps
+};
+
+struct Comparison {
+  std::vector<KindComparison> kinds;
+  Seconds predicted_step = 0, measured_step = 0;
+  Bytes predicted_peak = 0, measured_peak = 0;  ///< device memory
+  std::int64_t num_steps = 0;                   ///< steps behind measured_step
+  /// Relative error of the predicted step time.
+  [[nodiscard]] double step_error() const noexcept;
+};
+
+/// What metrics.jsonl says: the median step after the first two (warm-up), and the highest peak.
+struct Metrics {
+  Seconds step_seconds = 0;
+  Bytes peak_bytes = 0;
+  std::int64_t num_steps = 0;
+};
+
+/// Throws InputError (file:line) for a line that is no JSON object with the keys
+/// "time_metrics/end_to_end(s)" and "memory/device_peak_bytes", or when there is no line.
+[[nodiscard]] Metrics read_metrics(const std::string& path);
+
+/// Lowers and simulates RUN/plan.json with RUN/profile.json and RUN/platform.json, writes
+/// RUN/predicted.trace.json, and lays RUN/measured.trace.json and RUN/metrics.jsonl beside it.
+[[nodiscard]] Comparison compare_run(const std::string& run);
+
+[[nodiscard]] nlohmann::ordered_json comparison_json(const Comparison& comparison);
+[[nodiscard]] std::string comparison_text(const Comparison& comparison);
+
+}  // namespace athanor::cli

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim/inputs.hpp"
+
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace athanor::cli {
+
+PlanRequest Inputs::request() const {
+  PlanRequest request;
+  request.num_gpus = num_gpus;
+  request.global_batch = global_batch;
+  request.limits = limits;
+  if (clip > 0) {
+    request.clipping = Clipping::Wait;
+    request.max_gradient_norm = clip;
+  }
+  if (micro_batch > 0) request.micro_batch = micro_batch;
+  if (adam_threads > 0) request.adam_threads = adam_threads;
+  return request;
+}
+
+void add_inputs(CLI::App& verb, Inputs& inputs) {
+  verb.add_option("--profile", inputs.profile_path, "Profile of the model")->type_name("FILE");
+  verb.add_option("--platform", inputs.platform_path, "Platform: the machine")->type_name("FILE");
+  add_count(verb, "--gpus", inputs.num_gpus, "GPUs of the node to use, one rank each");
+  add_count(verb, "--global-batch", inputs.global_batch, "Sequences per step over all GPUs");
+  add_size(verb, "--gpu-memory", inputs.limits.gpu, "Limit per GPU (default: the platform's)");
+  add_size(verb, "--host-memory", inputs.limits.host, "Limit per node (default: the platform's)");
+  verb.add_option("--clip", inputs.clip, "Clip gradients to this global L2 norm (default: none)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("NORM");
+  add_count(verb, "--micro-batch", inputs.micro_batch, "Sequences per rank at once");
+  add_count(verb, "--adam-threads", inputs.adam_threads, "CPU threads of Adam per rank");
+}
+
+void require_option(bool given, const std::string& option, const std::string& why) {
+  if (!given) throw InputError(option, "is missing", why);
+}
+
+std::string stored_path(const std::string& target, const std::string& plan_path) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::absolute(plan_path).parent_path();
+  return fs::absolute(target).lexically_normal().lexically_proximate(folder.lexically_normal());
+}
+
+std::string resolved_path(const std::string& stored, const std::string& plan_path) {
+  return (std::filesystem::path(plan_path).parent_path() / stored).lexically_normal();
+}
+
+void warn_about(const Profile& profile, const Platform& platform, const MemoryLimits& limits) {
+  const auto warn = [](const std::string& text) {
+    fmt::print(stderr, "athanor-sim: note: {}\n", text);
+  };
+  if (profile.device != platform.device) {
+    warn(fmt::format("the profile was made on {}, the platform is {}", profile.device,
+                     platform.device));
+  }
+  if (limits.gpu > platform.device_memory) {
+    warn(fmt::format("--gpu-memory is above the {} of {}", format_bytes(platform.device_memory),
+                     platform.name));
+  }
+  if (limits.host > platform.host_memory) {
+    warn(fmt::format("--host-memory is above the {} of {}", format_bytes(platform.host_memory),
+                     platform.name));
+  }
+}
+
+}  // namespace athanor::cli

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that simulate and tune share, and what they name.
+#pragma once
+
+#include "cli/common/command_line.hpp"
+#include "sim/model/plan.hpp"
+#include "sim/model/platform.hpp"
+#include "sim/model/profile.hpp"
+#include "sim/tune/request.hpp"
+
+#include <string>
+
+namespace athanor::cli {
+
+struct Inputs {
+  std::string profile_path, platform_path;
+  int num_gpus = 0;               ///< 0 = not given
+  std::int64_t global_batch = 0;  ///< 0 = not given
+  MemoryLimits limits;
+  double clip = 0;               ///< 0 = no clipping
+  std::int64_t micro_batch = 0;  ///< 0 = chosen
+  int adam_threads = 0;          ///< 0 = chosen
+
+  [[nodiscard]] PlanRequest request() const;
+};
+
+/// Adds --profile, --platform, --gpus, --global-batch, --gpu-memory, --host-memory, --clip,
+/// --micro-batch and --adam-threads.
+void add_inputs(CLI::App& verb, Inputs& inputs);
+
+/// Throws InputError that names the option when `value` was not given.
+void require_option(bool given, const std::string& option, const std::string& why);
+
+/// Path that a plan file stores for `target`: relative to the plan's folder, so that the folder can
+/// be moved as a whole.
+[[nodiscard]] std::string stored_path(const std::string& target, const std::string& plan_path);
+
+/// The way back: a path that a plan file stores, as this process can open it.
+[[nodiscard]] std::string resolved_path(const std::string& stored, const std::string& plan_path);
+
+/// Says on stderr what about the inputs is likely to surprise: a profile of another device, or a
+/// memory limit above what the platform has.
+void warn_about(const Profile& profile, const Platform& platform, const MemoryLimits& limits);
+
+}  // namespace athanor::cli

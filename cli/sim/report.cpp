@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim/report.hpp"
+
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+#include "sim/model/lowering.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <sstream>
+
+namespace athanor::cli {
+namespace {
+
+std::string of_limit(Bytes bytes, Bytes limit) {
+  if (limit <= 0) return format_bytes(bytes);
+  return fmt::format("{} of {} ({:.0f} %)", format_bytes(bytes), format_bytes(limit),
+                     100.0 * static_cast<double>(bytes) / static_cast<double>(limit));
+}
+
+std::string sharding_text(const Plan& plan) {
+  bool sharded = false;
+  bool optimizer_sharded = false;
+  for (const UnitPlan& unit : plan.units) {
+    sharded |= unit.sharding == Sharding::Sharded;
+    optimizer_sharded |= unit.sharding == Sharding::OptimizerSharded;
+  }
+  return sharded ? "sharded" : optimizer_sharded ? "optimizer sharded" : "replicated";
+}
+
+struct HostShare {
+  std::int64_t chunks = 0, parameters = 0, optimizer = 0;
+};
+
+HostShare count_host_chunks(const Plan& plan) {
+  HostShare count;
+  for (const UnitPlan& unit : plan.units) {
+    for (const ChunkRun& run : unit.chunks) {
+      count.chunks += run.count;
+      if (run.parameters == Home::Host) count.parameters += run.count;
+      if (run.optimizer == Home::Host) count.optimizer += run.count;
+    }
+  }
+  return count;
+}
+
+std::int64_t count_recompute(const Plan& plan) {
+  return std::count_if(plan.units.begin(), plan.units.end(), [](const UnitPlan& unit) {
+    return unit.activation == Activation::Recompute;
+  });
+}
+
+}  // namespace
+
+Report make_report(const Plan& plan, const Profile& profile, const Platform& platform,
+                   Engine& engine, const MemoryLimits& limits, const std::string& trace_path) {
+  const Program program = lower(profile, plan);
+  Report report;
+  report.plan = plan;
+  report.peak_bytes = peak_bytes(program);
+  report.limits = limits;
+  report.feasible = fits(report.peak_bytes, plan.world_size, limits);
+  const Timeline timeline = engine.simulate(program, {.record_intervals = !trace_path.empty()});
+  report.step_seconds = timeline.step_seconds;
+  report.explanation = explain(program, plan, profile, platform, report.step_seconds);
+  report.plan.prediction = Prediction{report.step_seconds, report.peak_bytes};
+  if (!trace_path.empty()) {
+    std::ostringstream trace;
+    write_trace(trace, program, timeline);
+    write_file_atomically(trace_path, trace.str());
+  }
+  return report;
+}
+
+nlohmann::ordered_json peak_json(const TierBytes& peak) {
+  return {{"gpu", peak.gpu}, {"pinned", peak.pinned}, {"host", peak.host}, {"nvme", peak.nvme}};
+}
+
+nlohmann::ordered_json report_json(const Report& report) {
+  nlohmann::ordered_json loads = nlohmann::ordered_json::object();
+  for (const Load& load : report.explanation.loads) loads[load.name] = load.share;
+  nlohmann::ordered_json json;
+  json["step_seconds"] = report.step_seconds;
+  json["tokens_per_second"] = report.explanation.tokens_per_second;
+  json["model_flops_utilization"] = report.explanation.model_flops_utilization;
+  json["peak_bytes"] = peak_json(report.peak_bytes);
+  json["feasible"] = report.feasible;
+  json["bottleneck"] = report.explanation.bottleneck().name;
+  json["loads"] = std::move(loads);
+  json["plan"] = nlohmann::ordered_json::parse(to_json(report.plan));
+  return json;
+}
+
+std::string report_text(const Report& report) {
+  const TierBytes& peak = report.peak_bytes;
+  const Explanation& explanation = report.explanation;
+  const Bytes node_host = (peak.pinned + peak.host) * report.plan.world_size;
+  std::string text;
+  const auto line = [&text](std::string_view key, const std::string& value) {
+    text += fmt::format("{:<12} {}\n", key, value);
+  };
+  line("plan", fmt::format("{}: {}", report.plan.name, plan_summary(report.plan)));
+  line("step", format_seconds(report.step_seconds));
+  line("tokens/s", fmt::format("{:.0f}", explanation.tokens_per_second));
+  if (explanation.model_flops_utilization > 0) {
+    line("utilization",
+         fmt::format("{:.1f} % of sustained", 100 * explanation.model_flops_utilization));
+  }
+  line("bottleneck", fmt::format("{} ({:.0f} % busy)", explanation.bottleneck().name,
+                                 100 * explanation.bottleneck().share));
+  line("gpu memory", of_limit(peak.gpu, report.limits.gpu));
+  line("host memory",
+       of_limit(node_host, report.limits.host) + (report.plan.world_size > 1 ? ", all ranks" : ""));
+  line("fits", report.feasible ? "yes" : "no");
+  return text;
+}
+
+std::string plan_summary(const Plan& plan) {
+  std::string text = fmt::format("{}, micro-batch {} x {}", sharding_text(plan), plan.micro_batch,
+                                 plan.accumulation);
+  if (sharding_text(plan) == "sharded") {
+    text += fmt::format(", {} slots, prefetch {}", plan.cache_slots, plan.prefetch_depth);
+  }
+  text += fmt::format(", chunk {:.3g} Mi", static_cast<double>(plan.chunk_elements) / (1 << 20));
+  const std::int64_t recompute = count_recompute(plan);
+  if (recompute > 0) text += fmt::format(", {} of {} recompute", recompute, plan.units.size());
+  const HostShare host = count_host_chunks(plan);
+  const auto percent = [&](std::int64_t count) {
+    return 100.0 * static_cast<double>(count) / static_cast<double>(host.chunks);
+  };
+  if (host.optimizer > 0)
+    text += fmt::format(", {:.0f} % optimizer on host", percent(host.optimizer));
+  if (host.parameters > 0) {
+    text += fmt::format(", {:.0f} % parameters on host", percent(host.parameters));
+  }
+  return text;
+}
+
+void print_json(const nlohmann::ordered_json& json) { fmt::print("{}\n", json.dump(2)); }
+
+}  // namespace athanor::cli

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shows what plans are made from: models, platforms, profiles.
+#include "cli/sim/report.hpp"
+#include "cli/sim/show.hpp"
+#include "sim/model/files.hpp"
+#include "sim/model/names.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace athanor::cli {
+namespace {
+
+/// Consecutive units of one class, counted together.
+struct UnitGroup {
+  std::string name, unit_class;
+  std::int64_t count = 0, parameters = 0;
+  double flops_per_token = 0;
+};
+
+std::vector<UnitGroup> unit_groups(const Architecture& architecture) {
+  std::vector<UnitGroup> groups;
+  for (const Unit& unit : architecture.units) {
+    if (groups.empty() || groups.back().unit_class != unit.unit_class) {
+      groups.push_back(
+          {unit.name, unit.unit_class, 0, unit.num_elements(), unit.forward_flops_per_token});
+    }
+    ++groups.back().count;
+  }
+  return groups;
+}
+
+nlohmann::ordered_json model_json(const Architecture& architecture) {
+  nlohmann::ordered_json json;
+  json["name"] = architecture.name;
+  json["num_parameters"] = architecture.num_parameters();
+  json["units"] = nlohmann::ordered_json::array();
+  for (const Unit& unit : architecture.units) {
+    json["units"].push_back({{"name", unit.name},
+                             {"unit_class", unit.unit_class},
+                             {"num_parameters", unit.num_elements()},
+                             {"forward_flops_per_token", unit.forward_flops_per_token}});
+  }
+  return json;
+}
+
+void print_curve(std::string_view name, const Curve& curve) {
+  if (curve.points.empty()) return;
+  const Curve::Point& last = curve.points.back();
+  fmt::print("{:<24} {:>3} points, up to {:.4g} in {}: {:.4g} per second\n", name,
+             curve.points.size(), last.size, format_seconds(last.seconds),
+             last.seconds > 0 ? last.size / last.seconds : 0);
+}
+
+void print_collectives(std::string_view name, const std::vector<CollectiveCurve>& curves) {
+  for (const CollectiveCurve& curve : curves) {
+    print_curve(fmt::format("{} x {}", name, curve.world_size), curve.curve);
+  }
+}
+
+void print_provenance(const Provenance& provenance) {
+  fmt::print("{:<24} {} {}\n", "source", name_of(kSourceNames, provenance.source), provenance.date);
+  if (!provenance.notes.empty()) fmt::print("{:<24} {}\n", "notes", provenance.notes);
+}
+
+void print_platform(const Platform& p) {
+  fmt::print("{:<24} {}\n{:<24} {} x {} ({})\n", "platform", p.name, "devices", p.num_devices,
+             p.device, p.backend);
+  fmt::print("{:<24} {}\n{:<24} {}\n{:<24} {}\n", "device memory", format_bytes(p.device_memory),
+             "host memory", format_bytes(p.host_memory), "host cores", p.host_cores);
+  fmt::print("{:<24} {:.4g} per second\n", "matrix FLOPs", p.matmul_flops_per_second);
+  print_curve("h2d bytes", p.h2d);
+  print_curve("d2h bytes", p.d2h);
+  print_collectives("all-gather bytes", p.all_gather);
+  print_collectives("reduce-scatter bytes", p.reduce_scatter);
+  print_collectives("all-reduce bytes", p.all_reduce);
+  for (const auto& [threads, curve] : p.cpu_adam) {
+    print_curve(fmt::format("cpu adam x {} elements", threads), curve);
+  }
+  print_curve("device adam elements", p.device_adam);
+  for (const SharedResource& resource : p.shared) {
+    fmt::print("{:<24} {}: {:.4g} per second, one per {}\n", "shared", resource.name,
+               resource.capacity, name_of(kScopeNames, resource.scope));
+  }
+  print_provenance(p.provenance);
+}
+
+void print_profile(const Profile& p) {
+  fmt::print("{:<24} {} ({} parameters)\n{:<24} {}\n", "model", p.architecture.name,
+             p.architecture.num_parameters(), "device", p.device);
+  fmt::print("{:<24} {}\n{:<24} {}\n", "element type", name_of(kDataTypeNames, p.dtype),
+             "sequence length", p.sequence_length);
+  fmt::print("\n{:<14} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "unit class", "batch",
+             "forward", "recompute", "backward", "saved", "output");
+  for (const UnitCost& cost : p.costs) {
+    fmt::print("{:<14} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10}\n", cost.unit_class,
+               cost.micro_batch, format_seconds(cost.forward_keep.seconds),
+               format_seconds(cost.recompute.seconds), format_seconds(cost.backward.seconds),
+               format_bytes(cost.saved_bytes), format_bytes(cost.output_bytes));
+  }
+  fmt::print("\n");
+  print_provenance(p.provenance);
+}
+
+}  // namespace
+
+void show_model(const ShowRequest& request) {
+  const Architecture architecture = load_architecture(request.file);
+  if (request.json) return print_json(model_json(architecture));
+  fmt::print("{}: {} parameters in {} units\n\n", architecture.name, architecture.num_parameters(),
+             architecture.units.size());
+  fmt::print("{:<16} {:<16} {:>6} {:>14} {:>16}\n", "from unit", "class", "units", "parameters",
+             "FLOPs per token");
+  for (const UnitGroup& group : unit_groups(architecture)) {
+    fmt::print("{:<16} {:<16} {:>6} {:>14} {:>16.4g}\n", group.name, group.unit_class, group.count,
+               group.parameters, group.flops_per_token);
+  }
+}
+
+void show_platform(const ShowRequest& request) {
+  const Platform platform = read_platform(request.file);
+  if (request.json) return print_json(nlohmann::ordered_json::parse(to_json(platform)));
+  print_platform(platform);
+}
+
+void show_profile(const ShowRequest& request) {
+  const Profile profile = read_profile(request.file);
+  if (request.json) return print_json(nlohmann::ordered_json::parse(to_json(profile)));
+  print_profile(profile);
+}
+
+}  // namespace athanor::cli

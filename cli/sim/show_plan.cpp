@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shows a plan, the program that it is lowered to, and where its memory goes.
+#include "cli/sim/inputs.hpp"
+#include "cli/sim/program_json.hpp"
+#include "cli/sim/report.hpp"
+#include "cli/sim/show.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+#include "sim/model/lowering.hpp"
+#include "sim/model/names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace athanor::cli {
+namespace {
+
+Program lowered(const ShowRequest& request) {
+  const Plan plan = read_plan(request.file);
+  std::string profile = request.profile_path;
+  if (profile.empty() && !plan.profile_path.empty()) {
+    profile = resolved_path(plan.profile_path, request.file);
+  }
+  require_option(!profile.empty(), "--profile", "The plan does not say what it was made from.");
+  return lower(read_profile(profile), plan);
+}
+
+std::string runs_text(const UnitPlan& unit) {
+  std::string text;
+  for (const ChunkRun& run : unit.chunks) {
+    text += fmt::format("{}{} x (parameters {}, optimizer {})", text.empty() ? "" : ", ", run.count,
+                        name_of(kHomeNames, run.parameters), name_of(kHomeNames, run.optimizer));
+  }
+  return text.empty() ? "no parameters" : text;
+}
+
+std::string unit_text(const UnitPlan& unit) {
+  return fmt::format("{:<18} {:<10} {}", name_of(kShardingNames, unit.sharding),
+                     name_of(kActivationNames, unit.activation), runs_text(unit));
+}
+
+/// Equal neighbours share a line.
+void print_units(const Plan& plan) {
+  for (std::size_t first = 0; first < plan.units.size();) {
+    const std::string text = unit_text(plan.units[first]);
+    std::size_t last = first;
+    while (last + 1 < plan.units.size() && unit_text(plan.units[last + 1]) == text) ++last;
+    fmt::print(
+        "{:<12} {}\n",
+        first == last ? fmt::format("unit {}", first) : fmt::format("units {}-{}", first, last),
+        text);
+    first = last + 1;
+  }
+}
+
+/// "parameters block.7" belongs to the group "parameters".
+std::string group_of(const Buffer& buffer) { return buffer.name.substr(0, buffer.name.rfind(' ')); }
+
+std::map<std::pair<Tier, std::string>, Bytes> grouped_static_bytes(const Program& program) {
+  std::map<std::pair<Tier, std::string>, Bytes> groups;
+  for (const Buffer& buffer : program.static_buffers) {
+    groups[{buffer.tier, group_of(buffer)}] += buffer.bytes;
+  }
+  return groups;
+}
+
+/// The operation of the compute lane during which device memory peaks.
+MemoryPoint highest_point(const Program& program) {
+  const std::vector<MemoryPoint> points = device_memory_profile(program);
+  if (points.empty()) return {};
+  return *std::max_element(
+      points.begin(), points.end(),
+      [](const MemoryPoint& a, const MemoryPoint& b) { return a.peak < b.peak; });
+}
+
+nlohmann::ordered_json memory_json(const Program& program) {
+  const MemoryPoint highest = highest_point(program);
+  nlohmann::ordered_json json;
+  json["peak_bytes"] = peak_json(peak_bytes(program));
+  json["peak_operation"] = program.operations.empty() ? "" : program.name(highest.operation);
+  json["static_bytes"] = {{"gpu", nlohmann::ordered_json::object()},
+                          {"pinned", nlohmann::ordered_json::object()},
+                          {"host", nlohmann::ordered_json::object()}};
+  for (const auto& [key, bytes] : grouped_static_bytes(program)) {
+    json["static_bytes"][std::string(tier_name(key.first))][key.second] = bytes;
+  }
+  return json;
+}
+
+void print_memory(const Program& program) {
+  const TierBytes peak = peak_bytes(program);
+  const MemoryPoint highest = highest_point(program);
+  Bytes static_gpu = 0;
+  fmt::print("{:<8} {:<24} {:>12}\n", "tier", "held for", "per rank");
+  for (const auto& [key, bytes] : grouped_static_bytes(program)) {
+    fmt::print("{:<8} {:<24} {:>12}\n", tier_name(key.first), key.second, format_bytes(bytes));
+    if (key.first == Tier::Gpu) static_gpu += bytes;
+  }
+  fmt::print("{:<8} {:<24} {:>12}   at {}\n\n", "gpu", "activations, at the peak",
+             format_bytes(peak.gpu - static_gpu),
+             program.operations.empty() ? "-" : program.name(highest.operation));
+  fmt::print("peak per rank: gpu {}, pinned {}, host {}\n", format_bytes(peak.gpu),
+             format_bytes(peak.pinned), format_bytes(peak.host));
+}
+
+}  // namespace
+
+void show_plan(const ShowRequest& request) {
+  const Plan plan = read_plan(request.file);
+  if (request.json) return print_json(nlohmann::ordered_json::parse(to_json(plan)));
+  fmt::print("{:<12} {}: {}\n", "plan", plan.name, plan_summary(plan));
+  fmt::print("{:<12} {} ranks, {} sequences of {} per step, {}\n", "step", plan.world_size,
+             plan.global_batch(), plan.sequence_length, name_of(kDataTypeNames, plan.dtype));
+  fmt::print("{:<12} {}\n", "clipping", name_of(kClippingNames, plan.clipping));
+  if (plan.prediction) {
+    fmt::print("{:<12} {}, gpu {}\n", "predicted", format_seconds(plan.prediction->step_seconds),
+               format_bytes(plan.prediction->peak_bytes.gpu));
+  }
+  print_units(plan);
+}
+
+void show_memory(const ShowRequest& request) {
+  const Program program = lowered(request);
+  if (request.json) return print_json(memory_json(program));
+  print_memory(program);
+}
+
+void show_program(const ShowRequest& request) {
+  const Program program = lowered(request);
+  if (request.json) return print_json(program_json(program));
+  fmt::print("{}", program_text(program));
+}
+
+}  // namespace athanor::cli

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor compare: lays a run's measurements over its prediction.
+#include "cli/sim/compare_run.hpp"
+#include "cli/sim/report.hpp"
+#include "cli/sim/verbs.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+namespace athanor::cli {
+namespace {
+
+struct CompareOptions {
+  std::string run;
+  double tolerance = -1;  ///< negative: not given
+  bool json = false;
+};
+
+int compare(const CompareOptions& options) {
+  const Comparison comparison = compare_run(options.run);
+  nlohmann::ordered_json json = comparison_json(comparison);
+  const bool within = options.tolerance < 0 || comparison.step_error() <= options.tolerance;
+  if (options.tolerance >= 0) {
+    json["tolerance"] = options.tolerance;
+    json["within_tolerance"] = within;
+  }
+  const auto path = (std::filesystem::path(options.run) / "comparison.json").string();
+  write_file_atomically(path, json.dump(2) + "\n");
+  if (options.json) {
+    print_json(json);
+  } else {
+    fmt::print("{}", comparison_text(comparison));
+  }
+  if (within) return kExitDone;
+  fmt::print(stderr, "athanor-sim: step time is {:.1f} % off, more than {:.3g} %\n",
+             100 * comparison.step_error(), 100 * options.tolerance);
+  return kExitOutsideTolerance;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Action& action) {
+  auto options = std::make_shared<CompareOptions>();
+  CLI::App* verb = app.add_subcommand("compare", "Lays a run's measurements over its prediction");
+  verb->add_option("run", options->run, "Run folder that athanor train wrote")->required();
+  add_share(*verb, "--tolerance", options->tolerance,
+            "Exit with 4 when the step time is further off (5% or 0.05)");
+  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->callback([&action, options] { action = [options] { return compare(*options); }; });
+}
+
+}  // namespace athanor::cli

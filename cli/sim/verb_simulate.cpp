@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor simulate: predicts one plan's step time and memory.
+#include "cli/sim/inputs.hpp"
+#include "cli/sim/report.hpp"
+#include "cli/sim/verbs.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+#include "sim/tune/nearest.hpp"
+#include "sim/tune/policies.hpp"
+#include "sim/tune/search.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+namespace athanor::cli {
+namespace {
+
+struct SimulateOptions {
+  Inputs inputs;
+  std::string plan_path, policy, trace_path;
+  bool json = false;
+};
+
+/// A plan names its profile and platform; options override them.
+void complete_from(const Plan& plan, SimulateOptions& options) {
+  Inputs& inputs = options.inputs;
+  const auto complete = [&](std::string& path, const std::string& stored) {
+    if (path.empty() && !stored.empty()) path = resolved_path(stored, options.plan_path);
+  };
+  complete(inputs.profile_path, plan.profile_path);
+  complete(inputs.platform_path, plan.platform_path);
+  const auto agree = [](const char* option, std::int64_t given, std::int64_t planned) {
+    if (given == 0 || given == planned) return;
+    throw InputError(option, fmt::format("{}, but the plan is for {}", given, planned),
+                     "Leave the option out, or tune a plan for it.");
+  };
+  agree("--gpus", inputs.num_gpus, plan.world_size);
+  agree("--global-batch", inputs.global_batch, plan.global_batch());
+  inputs.num_gpus = plan.world_size;
+  inputs.global_batch = plan.global_batch();
+}
+
+Plan plan_of(const SimulateOptions& options, const Profile& profile, const Platform& platform,
+             Engine& engine) {
+  const PlanRequest request = options.inputs.request();
+  if (options.policy != "auto") {
+    return make_policy_plan(options.policy, profile, platform, request);
+  }
+  const SearchSpace space = default_search_space(profile, platform, request);
+  return search(profile, platform, engine, space, request, {.keep = 1}).best;
+}
+
+void require_inputs(const Inputs& inputs) {
+  require_option(!inputs.profile_path.empty(), "--profile",
+                 "Give the file that athanor profile wrote.");
+  require_option(!inputs.platform_path.empty(), "--platform",
+                 "Give the file that athanor calibrate wrote.");
+  require_option(inputs.num_gpus > 0, "--gpus", "Say how many GPUs to use.");
+  require_option(inputs.global_batch > 0, "--global-batch", "Say how many sequences make a step.");
+}
+
+int simulate(SimulateOptions& options) {
+  require_option(!options.plan_path.empty() || !options.policy.empty(), "--plan, --policy",
+                 "Give a plan file, or the name of a policy.");
+  Plan plan;
+  if (!options.plan_path.empty()) {
+    plan = read_plan(options.plan_path);
+    complete_from(plan, options);
+  }
+  require_inputs(options.inputs);
+  const Profile profile = read_profile(options.inputs.profile_path);
+  const Platform platform = read_platform(options.inputs.platform_path);
+  const PlanRequest request = options.inputs.request();
+  validate_request(request, profile, platform);
+  warn_about(profile, platform, request.limits);
+  Engine engine(platform, request.num_gpus);
+  if (options.plan_path.empty()) plan = plan_of(options, profile, platform, engine);
+
+  const MemoryLimits limits = effective_limits(request, platform);
+  const Report report = make_report(plan, profile, platform, engine, limits, options.trace_path);
+  if (options.json) {
+    print_json(report_json(report));
+  } else {
+    fmt::print("{}", report_text(report));
+  }
+  if (!report.feasible) {
+    throw InfeasibleError(plan_does_not_fit(plan, report.peak_bytes, profile, platform, request));
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Action& action) {
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App* verb = app.add_subcommand("simulate", "Predicts one plan's step time and memory");
+  add_inputs(*verb, options->inputs);
+  CLI::Option* plan =
+      verb->add_option("--plan", options->plan_path, "Plan file")->type_name("FILE");
+  verb->add_option(
+          "--policy", options->policy,
+          fmt::format("A named rule instead of a plan: auto, {}", fmt::join(policy_names(), ", ")))
+      ->excludes(plan)
+      ->type_name("NAME");
+  for (const char* pinned : {"--clip", "--micro-batch", "--adam-threads"}) {
+    verb->get_option(pinned)->excludes(plan);
+  }
+  verb->add_option("--trace", options->trace_path, "Write the timeline here (opens in Perfetto)")
+      ->type_name("FILE");
+  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->callback([&action, options] { action = [options] { return simulate(*options); }; });
+}
+
+}  // namespace athanor::cli

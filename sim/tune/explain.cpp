@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/tune/explain.hpp"
+
+#include "sim/model/costs.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace athanor {
+
+std::vector<Load> step_loads(const Program& program, const Platform& platform,
+                             Seconds step_seconds) {
+  const std::vector<Seconds> seconds = solo_seconds(program, platform);
+  std::array<Seconds, kNumLanes> busy{};
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    busy[static_cast<std::size_t>(program.operations[i].lane)] += seconds[i];
+  }
+  const auto share = [&](Seconds used) {
+    return step_seconds > 0 ? std::min(1.0, used / step_seconds) : 0.0;
+  };
+  std::vector<Load> loads;
+  for (const Lane lane : kLanes) {
+    loads.push_back({lane_name(lane), share(busy[static_cast<std::size_t>(lane)])});
+  }
+  for (const SharedResource& resource : platform.shared) {
+    double demand = 0;
+    for (const auto& [lane, use] : resource.use)
+      demand += use * busy[static_cast<std::size_t>(lane)];
+    if (resource.scope == SharedResource::Scope::Node) demand *= program.world_size;
+    if (resource.capacity > 0) loads.push_back({resource.name, share(demand / resource.capacity)});
+  }
+  std::stable_sort(loads.begin(), loads.end(),
+                   [](const Load& a, const Load& b) { return a.share > b.share; });
+  return loads;
+}
+
+Explanation explain(const Program& program, const Plan& plan, const Profile& profile,
+                    const Platform& platform, Seconds step_seconds) {
+  Explanation result;
+  result.loads = step_loads(program, platform, step_seconds);
+  if (step_seconds <= 0) return result;
+  const auto tokens = static_cast<double>(plan.global_batch() * plan.sequence_length);
+  result.tokens_per_second = tokens / step_seconds;
+  if (platform.matmul_flops_per_second > 0) {
+    result.model_flops_utilization =
+        result.tokens_per_second *
+        profile.architecture.model_flops_per_token(plan.sequence_length) /
+        (plan.world_size * platform.matmul_flops_per_second);
+  }
+  return result;
+}
+
+}  // namespace athanor

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/tune/nearest.hpp"
+
+#include "sim/tune/search_space.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace athanor {
+namespace {
+
+Bytes node_host_bytes(const TierBytes& peak, int num_gpus) {
+  return (peak.pinned + peak.host) * num_gpus;
+}
+
+Bytes excess(const TierBytes& peak, int num_gpus, const MemoryLimits& limits) {
+  const auto over = [](Bytes need, Bytes limit) {
+    return limit > 0 ? std::max<Bytes>(0, need - limit) : 0;
+  };
+  return over(peak.gpu, limits.gpu) + over(node_host_bytes(peak, num_gpus), limits.host);
+}
+
+/// Smallest GPU limit, or smallest host limit, with which one of `peaks` fits the other limit.
+struct NeededLimits {
+  std::optional<Bytes> gpu, host;
+};
+
+NeededLimits needed_limits(std::span<const TierBytes> peaks, int num_gpus,
+                           const MemoryLimits& limits) {
+  NeededLimits needed;
+  const auto lower_to = [](std::optional<Bytes>& smallest, Bytes value) {
+    smallest = std::min(smallest.value_or(value), value);
+  };
+  for (const TierBytes& peak : peaks) {
+    if (fits(peak, num_gpus, {.gpu = 0, .host = limits.host})) lower_to(needed.gpu, peak.gpu);
+    if (fits(peak, num_gpus, {.gpu = limits.gpu, .host = 0})) {
+      lower_to(needed.host, node_host_bytes(peak, num_gpus));
+    }
+  }
+  return needed;
+}
+
+/// Options that raise the limits just enough for one of `peaks`.
+std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const TierBytes& closest,
+                                        int num_gpus, const MemoryLimits& limits) {
+  const NeededLimits needed = needed_limits(peaks, num_gpus, limits);
+  std::vector<std::string> changes;
+  if (needed.gpu) changes.push_back("--gpu-memory " + option_size(*needed.gpu));
+  if (needed.host) changes.push_back("--host-memory " + option_size(*needed.host));
+  if (changes.empty()) {
+    changes.push_back(fmt::format("--gpu-memory {} with --host-memory {}", option_size(closest.gpu),
+                                  option_size(node_host_bytes(closest, num_gpus))));
+  }
+  return changes;
+}
+
+/// Whether some plan of the default space fits. Lowers plans until one does.
+bool some_plan_fits(const Profile& profile, const Platform& platform, const PlanRequest& request) {
+  const MemoryLimits limits = effective_limits(request, platform);
+  std::vector<Candidate> candidates;
+  enumerate(default_search_space(profile, platform, request), profile.architecture,
+            request.num_gpus, [&](const Candidate& candidate) { candidates.push_back(candidate); });
+  return std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
+    const Plan plan = make_plan(candidate, profile, request);
+    return fits(plan_peak_bytes(profile, plan), request.num_gpus, limits);
+  });
+}
+
+/// Whether the request's batch splits over its GPUs at all.
+bool can_split(const PlanRequest& request, const Profile& profile) {
+  if (request.global_batch % request.num_gpus != 0) return false;
+  const std::int64_t per_rank = request.global_batch / request.num_gpus;
+  const auto divides = [&](std::int64_t size) {
+    return per_rank % size == 0 && size == request.micro_batch.value_or(size);
+  };
+  const std::vector<std::int64_t> sizes = profile.micro_batches();
+  return std::any_of(sizes.begin(), sizes.end(), divides);
+}
+
+std::vector<std::string> smaller_micro_batch(const Profile& profile, const Platform& platform,
+                                             const PlanRequest& request) {
+  if (!request.micro_batch) return {};
+  PlanRequest other = request;
+  other.micro_batch.reset();
+  for (const BatchSplit& split : batch_splits(other, profile)) {
+    if (split.micro_batch >= *request.micro_batch) continue;
+    other.micro_batch = split.micro_batch;
+    if (some_plan_fits(profile, platform, other)) {
+      return {fmt::format("--micro-batch {}", split.micro_batch)};
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> more_gpus(const Profile& profile, const Platform& platform,
+                                   const PlanRequest& request) {
+  PlanRequest other = request;
+  for (other.num_gpus *= 2; other.num_gpus <= platform.num_devices; other.num_gpus *= 2) {
+    if (can_split(other, profile) && some_plan_fits(profile, platform, other)) {
+      return {fmt::format("--gpus {}", other.num_gpus)};
+    }
+  }
+  return {};
+}
+
+std::string compose(const std::string& subject, const TierBytes& peak, int num_gpus,
+                    const MemoryLimits& limits, const std::vector<std::string>& changes) {
+  return fmt::format("{}: {}. What would fit: {}.", subject,
+                     fmt::join(memory_overflows(peak, num_gpus, limits), "; "),
+                     fmt::join(changes, ", or "));
+}
+
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+/// Changes to the plan itself, each tried by lowering.
+std::vector<std::string> plan_changes(const Plan& plan, const Profile& profile,
+                                      const MemoryLimits& limits) {
+  std::vector<std::string> changes;
+  const auto tried = [&](const Plan& changed, std::string text) {
+    const bool works = fits(plan_peak_bytes(profile, changed), plan.world_size, limits);
+    if (works) changes.push_back(std::move(text));
+    return works;
+  };
+  Plan recompute = plan;
+  recompute_leading(recompute, static_cast<int>(plan.units.size()));
+  tried(recompute, "recompute in every unit");
+  const std::vector<std::int64_t> sizes = profile.micro_batches();
+  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
+    if (*size >= plan.micro_batch || (plan.micro_batch * plan.accumulation) % *size != 0) continue;
+    Plan smaller = plan;
+    smaller.accumulation = plan.micro_batch * plan.accumulation / *size;
+    smaller.micro_batch = *size;
+    if (tried(smaller,
+              fmt::format("micro-batch {} with accumulation {}", *size, smaller.accumulation))) {
+      break;
+    }
+  }
+  return changes;
+}
+
+}  // namespace
+
+std::string option_size(Bytes bytes) { return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB); }
+
+std::string no_plan_fits(std::span<const TierBytes> peaks, const Profile& profile,
+                         const Platform& platform, const PlanRequest& request) {
+  const MemoryLimits limits = effective_limits(request, platform);
+  const TierBytes& closest =
+      *std::min_element(peaks.begin(), peaks.end(), [&](const TierBytes& a, const TierBytes& b) {
+        return excess(a, request.num_gpus, limits) < excess(b, request.num_gpus, limits);
+      });
+  std::vector<std::string> changes = memory_changes(peaks, closest, request.num_gpus, limits);
+  append(changes, smaller_micro_batch(profile, platform, request));
+  append(changes, more_gpus(profile, platform, request));
+  return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest,
+                 request.num_gpus, limits, changes);
+}
+
+std::string plan_does_not_fit(const Plan& plan, const TierBytes& peak, const Profile& profile,
+                              const Platform& platform, const PlanRequest& request) {
+  const MemoryLimits limits = effective_limits(request, platform);
+  std::vector<std::string> changes =
+      memory_changes(std::span(&peak, 1), peak, plan.world_size, limits);
+  append(changes, plan_changes(plan, profile, limits));
+  if (some_plan_fits(profile, platform, request)) changes.emplace_back("a plan from athanor tune");
+  return compose(fmt::format("plan {} does not fit", plan.name), peak, plan.world_size, limits,
+                 changes);
+}
+
+}  // namespace athanor

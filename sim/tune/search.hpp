@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tuner: finds the fastest plans of a declared space, exactly, without simulating all of it.
+#pragma once
+
+#include "sim/engine/engine.hpp"
+#include "sim/tune/search_space.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+enum class Outcome {
+  Simulated,   ///< step_seconds is what the engine said
+  Bounded,     ///< its lower bound is above the slowest plan kept: cannot be among the best
+  DoesNotFit,  ///< needs more memory than there is
+};
+
+struct Evaluated {
+  Candidate candidate;
+  std::int64_t index = 0;  ///< in the order of enumeration
+  Outcome outcome = Outcome::DoesNotFit;
+  TierBytes peak_bytes;
+  Seconds bound_seconds = 0;  ///< 0 where it does not fit
+  Seconds step_seconds = 0;   ///< 0 unless simulated
+  std::string bottleneck;     ///< of a simulated candidate
+  std::string reason;         ///< why it lost; empty for the best
+};
+
+struct SearchOptions {
+  int keep = 10;  ///< that many best plans are certain to be simulated and in order
+  /// Called now and then with what is done of which stage, for progress display.
+  std::function<void(const std::string& stage, std::int64_t done, std::int64_t total)> progress =
+      {};
+};
+
+struct SearchResult {
+  Plan best;  ///< with its prediction
+  /// All of the space: simulated ones by (step time, bytes, index), then bounded ones by bound,
+  /// then those that do not fit by index.
+  std::vector<Evaluated> ranked;
+  std::int64_t num_simulated = 0, num_bounded = 0, num_not_fitting = 0;
+};
+
+/// Searches `space` for the smallest simulated step time that fits memory; ties go to fewer bytes,
+/// then to the earlier candidate. Equal to simulating everything, because a bound never exceeds
+/// what it bounds.
+/// `engine` simulates `platform` with the request's number of GPUs; a process has one.
+/// Throws InfeasibleError when nothing fits, with changes that would (see nearest.hpp).
+[[nodiscard]] SearchResult search(const Profile& profile, const Platform& platform, Engine& engine,
+                                  const SearchSpace& space, const PlanRequest& request,
+                                  const SearchOptions& options = {});
+
+}  // namespace athanor

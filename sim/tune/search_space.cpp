@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/tune/search_space.hpp"
+
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace athanor {
+namespace {
+
+template <typename T>
+void require_values(const char* name, const std::vector<T>& values, T lowest) {
+  const std::string where = fmt::format("search space:{}", name);
+  if (values.empty()) throw InputError(where, "the list is empty", "Give at least one value.");
+  const T smallest = *std::min_element(values.begin(), values.end());
+  if (smallest < lowest) {
+    throw InputError(where, fmt::format("{} is out of range", smallest),
+                     fmt::format("Use {} or more.", lowest));
+  }
+}
+
+/// Leading and trailing counts that cover all `num_units` are the same as all leading.
+void normalise_cover(int& leading, int& trailing, int num_units) {
+  leading = std::min(leading, num_units);
+  trailing = std::min(trailing, num_units);
+  if (leading + trailing < num_units) return;
+  leading = num_units;
+  trailing = 0;
+}
+
+void normalise_placement(Candidate& c, int num_units) {
+  c.leading_gpu_parameters = std::max(c.leading_gpu_parameters, c.leading_gpu_optimizer);
+  c.trailing_gpu_parameters = std::max(c.trailing_gpu_parameters, c.trailing_gpu_optimizer);
+  if (c.sharding != Sharding::Sharded) c.leading_gpu_parameters = num_units;
+  normalise_cover(c.leading_gpu_optimizer, c.trailing_gpu_optimizer, num_units);
+  normalise_cover(c.leading_gpu_parameters, c.trailing_gpu_parameters, num_units);
+}
+
+bool is_covered(int unit, int leading, int trailing, int num_units) {
+  return unit < leading || unit >= num_units - trailing;
+}
+
+/// Calls `visit` for each value of one list, assigned to `member`.
+template <typename T, typename Visit>
+void for_each_value(Candidate& candidate, T Candidate::* member, const std::vector<T>& values,
+                    const Visit& visit) {
+  for (const T& value : values) {
+    candidate.*member = value;
+    visit();
+  }
+}
+
+/// The product of all lists; the first varies slowest.
+template <typename Visit>
+void for_each_combination(const SearchSpace& s, const Visit& visit) {
+  using C = Candidate;
+  Candidate c;
+  const auto placements = [&](const auto& inner) {
+    for_each_value(c, &C::leading_gpu_optimizer, s.leading_gpu_optimizer, [&] {
+      for_each_value(c, &C::trailing_gpu_optimizer, s.trailing_gpu_optimizer, [&] {
+        for_each_value(c, &C::leading_gpu_parameters, s.leading_gpu_parameters, [&] {
+          for_each_value(c, &C::trailing_gpu_parameters, s.trailing_gpu_parameters, inner);
+        });
+      });
+    });
+  };
+  const auto pools = [&] {
+    for_each_value(c, &C::cache_slots, s.cache_slots, [&] {
+      for_each_value(c, &C::prefetch_depth, s.prefetch_depths, [&] {
+        for_each_value(c, &C::gradient_buffers, s.gradient_buffers, [&] {
+          for_each_value(c, &C::adam_threads, s.adam_threads, [&] { visit(c); });
+        });
+      });
+    });
+  };
+  for_each_value(c, &C::batch, s.batches, [&] {
+    for_each_value(c, &C::sharding, s.shardings, [&] {
+      for_each_value(c, &C::chunk_elements, s.chunk_elements, [&] {
+        for_each_value(c, &C::recompute_units, s.recompute_units, [&] { placements(pools); });
+      });
+    });
+  });
+}
+
+/// 0, 1/parts .. parts/parts of `whole`, each once.
+std::vector<int> fractions(int whole, int parts) {
+  std::set<int> values;
+  for (int i = 0; i <= parts; ++i) values.insert(whole * i / parts);
+  return {values.begin(), values.end()};
+}
+
+std::vector<int> up_to(std::set<int> values, int highest) {
+  values.erase(values.upper_bound(highest), values.end());
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+std::int64_t SearchSpace::num_combinations() const noexcept {
+  std::int64_t product = 1;
+  for (const std::size_t size :
+       {batches.size(), shardings.size(), chunk_elements.size(), recompute_units.size(),
+        leading_gpu_optimizer.size(), trailing_gpu_optimizer.size(), leading_gpu_parameters.size(),
+        trailing_gpu_parameters.size(), cache_slots.size(), prefetch_depths.size(),
+        gradient_buffers.size(), adam_threads.size()}) {
+    product *= static_cast<std::int64_t>(size);
+  }
+  return product;
+}
+
+void SearchSpace::validate() const {
+  require_values<std::int64_t>("chunk_elements", chunk_elements, 1);
+  require_values("recompute_units", recompute_units, 0);
+  require_values("leading_gpu_optimizer", leading_gpu_optimizer, 0);
+  require_values("trailing_gpu_optimizer", trailing_gpu_optimizer, 0);
+  require_values("leading_gpu_parameters", leading_gpu_parameters, 0);
+  require_values("trailing_gpu_parameters", trailing_gpu_parameters, 0);
+  require_values("cache_slots", cache_slots, 1);
+  require_values("prefetch_depths", prefetch_depths, 0);
+  require_values("gradient_buffers", gradient_buffers, 1);
+  require_values("adam_threads", adam_threads, 1);
+  if (batches.empty() || shardings.empty()) {
+    throw InputError("search space:batches, shardings", "the list is empty",
+                     "Give at least one value.");
+  }
+}
+
+SearchSpace default_search_space(const Profile& profile, const Platform& platform,
+                                 const PlanRequest& request) {
+  const Architecture& architecture = profile.architecture;
+  const int num_units = static_cast<int>(architecture.units.size());
+  const std::int64_t whole = largest_unit_elements(architecture);
+  const bool several = request.num_gpus > 1;
+  const bool can_offload = !platform.cpu_adam.empty();
+  SearchSpace space;
+  space.batches = batch_splits(request, profile);
+  space.shardings = {Sharding::Replicated, Sharding::Sharded};
+  if (several) space.shardings.push_back(Sharding::OptimizerSharded);
+  space.chunk_elements = {whole, std::max<std::int64_t>(1, whole / 4),
+                          std::max<std::int64_t>(1, whole / 16)};
+  space.recompute_units = fractions(num_units, 4);
+  space.leading_gpu_optimizer = can_offload ? fractions(num_units, 4) : std::vector{num_units};
+  space.trailing_gpu_optimizer = {0};
+  space.leading_gpu_parameters = fractions(num_units, 2);
+  space.trailing_gpu_parameters = {0};
+  space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
+  space.prefetch_depths = {1, 2};
+  space.gradient_buffers = up_to({1, 2, 3}, largest_class_size(architecture));
+  space.adam_threads = {adam_thread_choices(request, platform).back()};
+  return space;
+}
+
+bool is_sensible(const Candidate& c, int num_gpus, int num_units) {
+  const bool all_parameters_on_gpu =
+      std::max(c.leading_gpu_parameters, c.leading_gpu_optimizer) +
+          std::max(c.trailing_gpu_parameters, c.trailing_gpu_optimizer) >=
+      num_units;
+  const bool all_optimizer_on_gpu = c.leading_gpu_optimizer + c.trailing_gpu_optimizer >= num_units;
+  switch (c.sharding) {
+    case Sharding::Sharded:
+      return c.prefetch_depth < c.cache_slots && (num_gpus > 1 || !all_parameters_on_gpu);
+    case Sharding::OptimizerSharded:
+      return num_gpus > 1;
+    case Sharding::Replicated:
+      return num_gpus == 1 || all_optimizer_on_gpu;
+  }
+  return false;
+}
+
+Candidate normal_form(const Candidate& candidate, const Architecture& architecture, int num_gpus) {
+  const int num_units = static_cast<int>(architecture.units.size());
+  const int class_size = largest_class_size(architecture);
+  const std::int64_t cut = num_gpus * kParameterAlignment;
+  Candidate c = candidate;
+  c.chunk_elements =
+      std::min(round_up(c.chunk_elements, cut), round_up(largest_unit_elements(architecture), cut));
+  c.recompute_units = std::min(c.recompute_units, num_units - 1);
+  c.gradient_buffers = std::min(c.gradient_buffers, class_size);
+  normalise_placement(c, num_units);
+  if (c.leading_gpu_optimizer == num_units) c.adam_threads = 1;
+  if (c.sharding == Sharding::Sharded) {
+    c.cache_slots = std::max(std::min(c.cache_slots, class_size), c.prefetch_depth + 1);
+  } else {
+    c.cache_slots = 1;
+    c.prefetch_depth = 0;
+  }
+  return c;
+}
+
+void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
+               const std::function<void(const Candidate&)>& visit) {
+  space.validate();
+  const int num_units = static_cast<int>(architecture.units.size());
+  std::set<Candidate> seen;
+  for_each_combination(space, [&](const Candidate& candidate) {
+    if (!is_sensible(candidate, num_gpus, num_units)) return;
+    const Candidate normal = normal_form(candidate, architecture, num_gpus);
+    if (seen.insert(normal).second) visit(normal);
+  });
+}
+
+Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& request) {
+  Plan plan =
+      uniform_plan("auto", profile, request, c.batch, c.chunk_elements, c.sharding, kAllOnHost);
+  plan.cache_slots = c.cache_slots;
+  plan.prefetch_depth = c.prefetch_depth;
+  plan.gradient_buffers = c.gradient_buffers;
+  plan.cpu_adam_threads = c.adam_threads;
+  recompute_leading(plan, c.recompute_units);
+  const int num_units = static_cast<int>(plan.units.size());
+  for (int i = 0; i < num_units; ++i) {
+    for (ChunkRun& run : plan.units[static_cast<std::size_t>(i)].chunks) {
+      const bool optimizer =
+          is_covered(i, c.leading_gpu_optimizer, c.trailing_gpu_optimizer, num_units);
+      const bool parameters =
+          optimizer || c.sharding != Sharding::Sharded ||
+          is_covered(i, c.leading_gpu_parameters, c.trailing_gpu_parameters, num_units);
+      run.optimizer = optimizer ? Home::Gpu : Home::Host;
+      run.parameters = parameters ? Home::Gpu : Home::Host;
+    }
+  }
+  return plan;
+}
+
+}  // namespace athanor

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The space that the tuner searches, as explicit lists, and its enumeration.
+#pragma once
+
+#include "sim/tune/plan_builder.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace athanor {
+
+/// One value per choice. Units are counted in execution order over all units of the architecture.
+struct Candidate {
+  BatchSplit batch;
+  Sharding sharding = Sharding::Replicated;
+  std::int64_t chunk_elements = 1;
+  int recompute_units = 0;          ///< leading units that recompute
+  int leading_gpu_optimizer = 0;    ///< leading units whose optimizer state stays on the GPU
+  int trailing_gpu_optimizer = 0;   ///< and trailing ones
+  int leading_gpu_parameters = 0;   ///< the same for parameters; wherever the optimizer state is on
+  int trailing_gpu_parameters = 0;  ///< the GPU, the parameters are too
+  int cache_slots = 2;
+  int prefetch_depth = 1;
+  int gradient_buffers = 2;
+  int adam_threads = 1;
+  auto operator<=>(const Candidate&) const = default;
+};
+
+/// Values to try for each choice; the space is their product, less what is_sensible rejects and
+/// what normal_form shows to be the same. Every list needs at least one value.
+struct SearchSpace {
+  std::vector<BatchSplit> batches;
+  std::vector<Sharding> shardings;
+  std::vector<std::int64_t> chunk_elements;
+  std::vector<int> recompute_units;
+  std::vector<int> leading_gpu_optimizer, trailing_gpu_optimizer;
+  std::vector<int> leading_gpu_parameters, trailing_gpu_parameters;
+  std::vector<int> cache_slots;
+  std::vector<int> prefetch_depths;
+  std::vector<int> gradient_buffers;
+  std::vector<int> adam_threads;
+
+  /// Size of the product, before anything is left out.
+  [[nodiscard]] std::int64_t num_combinations() const noexcept;
+  /// Throws InputError where a list is empty or holds a value out of range.
+  void validate() const;
+};
+
+/// A few thousand plans that cover every choice: what `auto` searches.
+[[nodiscard]] SearchSpace default_search_space(const Profile& profile, const Platform& platform,
+                                               const PlanRequest& request);
+
+/// Whether the candidate is a plan, and not one that another beats in every respect: the prefetch
+/// depth is below the number of slots, one GPU does not shard what stays on it, and several do not
+/// repeat the same update on the CPU.
+[[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus, int num_units);
+
+/// The same plan with every choice that has no effect set to one fixed value: no cache where
+/// nothing is sharded, no thread count where nothing is updated on the CPU, no pool larger than its
+/// class, no placement counted twice.
+[[nodiscard]] Candidate normal_form(const Candidate& candidate, const Architecture& architecture,
+                                    int num_gpus);
+
+/// Calls `visit` with each distinct sensible candidate, in normal form, once, in a fixed order:
+/// the first list varies slowest.
+void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
+               const std::function<void(const Candidate&)>& visit);
+
+/// The plan that a candidate stands for, named "auto".
+[[nodiscard]] Plan make_plan(const Candidate& candidate, const Profile& profile,
+                             const PlanRequest& request);
+
+}  // namespace athanor

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/engine.hpp"
+#include "sim/model/lowering.hpp"
+#include "sim/tune/policies.hpp"
+#include "tests/cli/sim_fixture.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <sstream>
+
+namespace athanor::test {
+namespace {
+
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+
+/// A run folder whose measurement is the prediction, slowed by a known factor.
+struct RunFixture : SimFixture {
+  static constexpr double kSlowdown = 1.25;
+  Plan plan =
+      make_policy_plan("fsdp2-offload", profile, platform, {.num_gpus = 2, .global_batch = 8});
+  Timeline timeline;
+
+  RunFixture() {
+    const Program program = lower(profile, plan);
+    Engine engine(platform, 2);
+    timeline = engine.simulate(program);
+    Timeline measured = timeline;
+    measured.predicted = false;
+    for (Interval& interval : measured.intervals) {
+      interval.start *= kSlowdown;
+      interval.end *= kSlowdown;
+    }
+    std::ostringstream trace;
+    write_trace(trace, program, measured);
+    write_file_atomically(folder.file("measured.trace.json"), trace.str());
+    write_file_atomically(folder.file("plan.json"), to_json(plan));
+    write_metrics({9, 9, 1, 1, 1});
+  }
+
+  /// One step per factor on the slowed step time.
+  void write_metrics(const std::vector<double>& factors) const {
+    std::string lines;
+    for (const double factor : factors) {
+      const nlohmann::json line{
+          {"time_metrics/end_to_end(s)", factor * kSlowdown * timeline.step_seconds},
+          {"memory/device_peak_bytes", timeline.peak_bytes.gpu}};
+      lines += line.dump() + "\n";
+    }
+    write_file_atomically(folder.file("metrics.jsonl"), lines);
+  }
+
+  [[nodiscard]] ProgramResult compare(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments{"compare", folder.path()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program("athanor-sim", arguments);
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(RunFixture, "compare finds the factor between prediction and measurement") {
+  const ProgramResult result = compare({"--json"});
+  REQUIRE(result.exit_code == 0);
+  const auto json = nlohmann::json::parse(result.out);
+  const auto& step = json.at("step_seconds");
+  CHECK(step.at("predicted").get<double>() == Approx(timeline.step_seconds));
+  CHECK(step.at("measured").get<double>() == Approx(kSlowdown * timeline.step_seconds));
+  CHECK(step.at("measured_steps") == 3);
+  CHECK(step.at("relative_error").get<double>() == Approx(1 - 1 / kSlowdown));
+  CHECK(json.at("device_peak_bytes").at("predicted") ==
+        json.at("device_peak_bytes").at("measured"));
+  REQUIRE_FALSE(json.at("operations").empty());
+  for (const auto& operation : json.at("operations")) {
+    CAPTURE(operation.dump());
+    CHECK(operation.at("count").get<int>() > 0);
+    if (operation.contains("ratio")) {
+      CHECK(operation.at("ratio").get<double>() == Approx(kSlowdown).epsilon(1e-3));
+    }
+  }
+  CHECK(nlohmann::json::parse(read_text_file(folder.file("comparison.json"))) == json);
+  CHECK(nlohmann::json::parse(read_text_file(folder.file("predicted.trace.json")))
+            .contains("traceEvents"));
+}
+
+TEST_CASE_METHOD(RunFixture, "compare as text says how far off it was") {
+  const ProgramResult result = compare({});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, ContainsSubstring("20.0 % off") && ContainsSubstring("equal") &&
+                             ContainsSubstring("backward"));
+}
+
+TEST_CASE_METHOD(RunFixture, "compare exits with 4 outside the tolerance, and only there") {
+  CHECK(compare({"--tolerance", "21%"}).exit_code == 0);
+  CHECK(compare({"--tolerance", "0.21"}).exit_code == 0);
+  const ProgramResult outside = compare({"--tolerance", "19%"});
+  CHECK(outside.exit_code == 4);
+  CHECK_THAT(outside.err, ContainsSubstring("20.0 % off"));
+}
+
+TEST_CASE_METHOD(RunFixture, "compare takes the median, and warm-up only where there is no more") {
+  write_metrics({9, 9, 1, 3, 2, 4});
+  CHECK(nlohmann::json::parse(compare({"--json"}).out)
+            .at("step_seconds")
+            .at("measured")
+            .get<double>() == Approx(2.5 * kSlowdown * timeline.step_seconds));
+  write_metrics({9, 7});
+  CHECK(nlohmann::json::parse(compare({"--json"}).out)
+            .at("step_seconds")
+            .at("measured")
+            .get<double>() == Approx(8 * kSlowdown * timeline.step_seconds));
+}
+
+TEST_CASE_METHOD(RunFixture, "Broken metrics are named by file and line") {
+  const auto refused = [&](const std::string& lines, const std::string& says) {
+    write_file_atomically(folder.file("metrics.jsonl"), lines);
+    const ProgramResult result = compare({});
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err, ContainsSubstring(says));
+  };
+  refused("", "holds no step");
+  refused("{}\n", "metrics.jsonl:1");
+  refused("{\"time_metrics/end_to_end(s)\": 1, \"memory/device_peak_bytes\": 1}\n{\"time",
+          "metrics.jsonl:2");
+  refused("{\"time_metrics/end_to_end(s)\": \"fast\", \"memory/device_peak_bytes\": 1}\n",
+          "time_metrics");
+}
+
+TEST_CASE_METHOD(RunFixture, "A run folder without its trace is refused") {
+  std::filesystem::remove(folder.file("measured.trace.json"));
+  const ProgramResult result = compare({});
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, ContainsSubstring("measured.trace.json"));
+}
+
+}  // namespace athanor::test

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cli/sim_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+namespace athanor::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+struct ShowFixture : SimFixture {
+  ShowFixture() {
+    REQUIRE(run("tune", {"--gpu-memory", "16MiB", "-o", folder.file("plan.json")}).exit_code == 0);
+  }
+  [[nodiscard]] ProgramResult show(const std::string& kind, const std::string& file,
+                                   const std::string& form) const {
+    return run_program("athanor-sim", {"show", kind, file, "--as", form});
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(ShowFixture, "show prints every kind as a table and as JSON") {
+  const std::vector<std::pair<std::string, std::string>> kinds{
+      {"model", "gpt2-tiny"},
+      {"plan", folder.file("plan.json")},
+      {"memory", folder.file("plan.json")},
+      {"program", folder.file("plan.json")},
+      {"platform", folder.file("platform.json")},
+      {"profile", folder.file("profile.json")}};
+  for (const auto& [kind, file] : kinds) {
+    CAPTURE(kind);
+    const ProgramResult table = show(kind, file, "table");
+    CHECK(table.exit_code == 0);
+    CHECK(table.err.empty());
+    CHECK(table.out.size() > 100);
+    const ProgramResult json = show(kind, file, "json");
+    CHECK(json.exit_code == 0);
+    CHECK(nlohmann::json::parse(json.out).is_object());
+  }
+}
+
+TEST_CASE_METHOD(ShowFixture, "show memory adds up to the peak") {
+  const auto json = nlohmann::json::parse(show("memory", folder.file("plan.json"), "json").out);
+  const Plan plan = read_plan(folder.file("plan.json"));
+  CHECK(json.at("peak_bytes").at("gpu") == plan.prediction->peak_bytes.gpu);
+  Bytes pinned = 0;
+  for (const auto& [name, bytes] : json.at("static_bytes").at("pinned").items()) {
+    pinned += bytes.get<Bytes>();
+  }
+  CHECK(pinned == plan.prediction->peak_bytes.pinned);
+}
+
+TEST_CASE_METHOD(ShowFixture, "show platform as JSON is the file itself, read back") {
+  const ProgramResult result = show("platform", folder.file("platform.json"), "json");
+  CHECK(nlohmann::json::parse(result.out) == nlohmann::json::parse(to_json(platform)));
+}
+
+TEST_CASE_METHOD(ShowFixture, "show program needs the profile that the plan names") {
+  std::filesystem::remove(folder.file("profile.json"));
+  const ProgramResult result = show("program", folder.file("plan.json"), "table");
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, ContainsSubstring("profile.json"));
+}
+
+}  // namespace athanor::test

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/tune/policies.hpp"
+#include "tests/cli/sim_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+namespace athanor::test {
+
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE_METHOD(SimFixture, "simulate prints the documented keys for every policy") {
+  std::vector<std::string> policies = policy_names();
+  policies.emplace_back("auto");
+  for (const std::string& policy : policies) {
+    CAPTURE(policy);
+    const ProgramResult result = run("simulate", {"--policy", policy, "--json"});
+    REQUIRE(result.exit_code == 0);
+    CHECK(result.err.empty());
+    const auto json = nlohmann::json::parse(result.out);
+    CHECK(json.at("step_seconds").get<double>() > 0);
+    CHECK(json.at("tokens_per_second").get<double>() > 0);
+    CHECK(json.at("model_flops_utilization").get<double>() > 0);
+    CHECK(json.at("model_flops_utilization").get<double>() < 1);
+    for (const char* tier : {"gpu", "pinned", "host", "nvme"}) {
+      CHECK(json.at("peak_bytes").at(tier).is_number_integer());
+    }
+    CHECK(json.at("feasible") == true);
+    CHECK(json.at("bottleneck").is_string());
+    CHECK(json.at("plan").at("name") == policy);
+  }
+}
+
+TEST_CASE_METHOD(SimFixture, "simulate as text has a line per figure") {
+  const ProgramResult result = run("simulate", {"--policy", "fsdp2-offload"});
+  CHECK(result.exit_code == 0);
+  for (const char* line : {"step ", "tokens/s", "bottleneck", "gpu memory", "host memory"}) {
+    CHECK_THAT(result.out, ContainsSubstring(line));
+  }
+}
+
+TEST_CASE_METHOD(SimFixture, "A plan that does not fit is still printed, with exit code 3") {
+  const ProgramResult result =
+      run("simulate", {"--policy", "ddp", "--gpu-memory", "1MiB", "--json"});
+  CHECK(result.exit_code == 3);
+  CHECK(nlohmann::json::parse(result.out).at("feasible") == false);
+  CHECK_THAT(result.err, ContainsSubstring("gpu memory needs") &&
+                             ContainsSubstring("of 1.00 MiB") && ContainsSubstring("--gpu-memory"));
+}
+
+TEST_CASE_METHOD(SimFixture, "Options change what they say") {
+  const auto plain = json("simulate", {"--policy", "fsdp2-offload"});
+  CHECK(plain.at("plan").at("clipping") == "none");
+  CHECK(plain.at("plan").at("micro_batch") == 4);
+  const auto clipped = json("simulate", {"--policy", "fsdp2-offload", "--clip", "0.5",
+                                         "--micro-batch", "1", "--adam-threads", "1"});
+  CHECK(clipped.at("plan").at("clipping") == "wait");
+  CHECK(clipped.at("plan").at("max_gradient_norm") == 0.5);
+  CHECK(clipped.at("plan").at("micro_batch") == 1);
+  CHECK(clipped.at("plan").at("accumulation") == 4);
+  CHECK(clipped.at("plan").at("cpu_adam_threads") == 1);
+  CHECK(clipped.at("step_seconds") > plain.at("step_seconds"));
+}
+
+TEST_CASE_METHOD(SimFixture, "simulate --trace writes a trace that is JSON") {
+  const ProgramResult result =
+      run("simulate", {"--policy", "elixir", "--trace", folder.file("trace.json")});
+  REQUIRE(result.exit_code == 0);
+  const auto trace = nlohmann::json::parse(read_text_file(folder.file("trace.json")));
+  CHECK_FALSE(trace.at("traceEvents").empty());
+}
+
+TEST_CASE_METHOD(SimFixture, "A tuned plan simulates to the step time that it carries") {
+  REQUIRE(run("tune", {"-o", folder.file("plan.json")}).exit_code == 0);
+  const ProgramResult result =
+      run_program("athanor-sim", {"simulate", "--plan", folder.file("plan.json"), "--json"});
+  REQUIRE(result.exit_code == 0);
+  const Plan plan = read_plan(folder.file("plan.json"));
+  REQUIRE(plan.prediction);
+  CHECK(nlohmann::json::parse(result.out).at("step_seconds") == plan.prediction->step_seconds);
+}
+
+}  // namespace athanor::test

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cli/sim_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <sstream>
+
+namespace athanor::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+/// Three fifths of what replicated training needs: offloading has to start.
+std::string tight_limit(const SimFixture& fixture) {
+  const auto ddp = fixture.json("simulate", {"--policy", "ddp"});
+  return std::to_string(ddp.at("peak_bytes").at("gpu").get<Bytes>() * 3 / 5);
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(SimFixture, "tune beats or equals every policy under the same limit") {
+  const std::string limit = tight_limit(*this);
+  const auto best = json("tune", {"--gpu-memory", limit});
+  CHECK(best.at("feasible") == true);
+  CHECK(best.at("plan").at("name") == "auto");
+  CHECK(best.at("peak_bytes").at("gpu").get<Bytes>() <= std::stoll(limit));
+  for (const char* policy : {"zero2", "zero3-offload", "fsdp2-offload"}) {
+    CAPTURE(policy);
+    const auto peer = json("simulate", {"--policy", policy, "--gpu-memory", limit});
+    if (peer.at("feasible") == true) {
+      CHECK(best.at("step_seconds").get<double>() <=
+            peer.at("step_seconds").get<double>() * (1 + 1e-9));
+    }
+  }
+}
+
+TEST_CASE_METHOD(SimFixture, "tune writes a plan that names its inputs relative to itself") {
+  std::filesystem::create_directory(folder.path() / "plans");
+  const ProgramResult result = run("tune", {"-o", folder.file("plans/plan.json")});
+  REQUIRE(result.exit_code == 0);
+  const Plan plan = read_plan(folder.file("plans/plan.json"));
+  CHECK(plan.profile_path == "../profile.json");
+  CHECK(plan.platform_path == "../platform.json");
+  CHECK(plan.prediction->step_seconds > 0);
+  plan.validate(profile.architecture, "plan");
+}
+
+TEST_CASE_METHOD(SimFixture, "tune ranks plans with the reason each lost") {
+  const std::string limit = tight_limit(*this);
+  const ProgramResult text = run("tune", {"--gpu-memory", limit, "--top", "4"});
+  CHECK(text.exit_code == 0);
+  CHECK(text.err.empty());
+  CHECK_THAT(text.out, ContainsSubstring("the best") && ContainsSubstring("bottleneck") &&
+                           ContainsSubstring("searched"));
+  const auto json = this->json("tune", {"--gpu-memory", limit, "--top", "4"});
+  REQUIRE(json.at("top").size() == 4);
+  CHECK(json.at("top")[0].at("reason") == "");
+  CHECK(json.at("top")[0].at("step_seconds") == json.at("step_seconds"));
+  for (std::size_t i = 1; i < 4; ++i) CHECK(json.at("top")[i].at("reason") != "");
+}
+
+TEST_CASE_METHOD(SimFixture, "tune --all writes every plan tried, one object per line") {
+  const auto json = this->json("tune", {"--all", folder.file("all.jsonl")});
+  std::istringstream lines(read_text_file(folder.file("all.jsonl")));
+  std::int64_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    CHECK(nlohmann::json::parse(line).at("rank") == count + 1);
+  }
+  CHECK(json.at("searched").at("plans") == count);
+}
+
+TEST_CASE_METHOD(SimFixture, "Where nothing fits, exit code 3 and a limit that fits") {
+  const ProgramResult result =
+      run("tune", {"--gpu-memory", "64KiB", "-o", folder.file("plan.json")});
+  CHECK(result.exit_code == 3);
+  CHECK(result.out.empty());
+  CHECK_FALSE(std::filesystem::exists(folder.file("plan.json")));
+  const std::string option = "--gpu-memory ";
+  const auto start = result.err.find(option);
+  REQUIRE(start != std::string::npos);
+  std::istringstream rest(result.err.substr(start + option.size()));
+  std::string size;
+  rest >> size;
+  size = size.substr(0, size.find_first_of(".,"));
+  CHECK(run("tune", {"--gpu-memory", size}).exit_code == 0);
+}
+
+TEST_CASE_METHOD(SimFixture, "tune is deterministic") {
+  CHECK(run("tune", {"--json", "--top", "5"}).out == run("tune", {"--json", "--top", "5"}).out);
+}
+
+}  // namespace athanor::test

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/synthetic.hpp"
+
+#include <algorithm>
+
+namespace athanor::test {
+namespace {
+
+constexpr double kFlopsPerSecond = 40e9;
+
+Provenance made_up() {
+  Provenance provenance;
+  provenance.source = Source::Synthetic;
+  provenance.date = "2026-01-01";
+  provenance.command = "tests/support/synthetic.cpp";
+  provenance.notes = "Formulae of a plausible size, for examples and tests; nothing was measured.";
+  return provenance;
+}
+
+/// A start-up time and a rate, as two points.
+Curve line(Seconds latency, double rate) {
+  constexpr double kLarge = 1e9;
+  return {{{0, latency, 0}, {kLarge, latency + kLarge / rate, 0}}};
+}
+
+std::int64_t width_of(const Unit& unit) {
+  return unit.parameters.empty() ? 1 : unit.parameters.front().shape.back();
+}
+
+/// Elements that a token is multiplied with, borrowed matrices included.
+double elements_used(const Architecture& architecture, const Unit& unit) {
+  auto elements = static_cast<double>(unit.num_elements());
+  for (const Borrow& borrow : unit.borrows) {
+    for (const Parameter& parameter :
+         architecture.units[static_cast<std::size_t>(borrow.unit)].parameters) {
+      if (parameter.name == borrow.parameter) {
+        elements += static_cast<double>(parameter.num_elements());
+      }
+    }
+  }
+  return elements;
+}
+
+UnitCost cost_of(const Architecture& architecture, const Unit& unit, std::int64_t tokens,
+                 std::int64_t micro_batch) {
+  constexpr Seconds kOverhead = 20e-6;
+  constexpr std::int64_t kSavedPerWidth = 16;
+  const bool first = unit.unit_class == architecture.units.front().unit_class;
+  const bool last = unit.unit_class == architecture.units.back().unit_class;
+  // An embedding only looks its rows up.
+  const double elements =
+      first ? static_cast<double>(width_of(unit)) : elements_used(architecture, unit);
+  const Seconds forward = kOverhead + 2 * elements * static_cast<double>(tokens) / kFlopsPerSecond;
+  const Bytes row = tokens * width_of(unit) * 4;
+  UnitCost cost;
+  cost.unit_class = unit.unit_class;
+  cost.micro_batch = micro_batch;
+  cost.output_bytes = last ? 0 : row;
+  cost.saved_bytes = first ? row : kSavedPerWidth * row;
+  cost.grad_input_bytes = first ? 0 : row;
+  cost.forward_keep = {forward, 0, cost.saved_bytes + row};
+  cost.forward_discard = {0.95 * forward, 0, cost.output_bytes + 2 * row};
+  cost.recompute = cost.forward_keep;
+  cost.backward = {2 * forward, 0, cost.grad_input_bytes + 2 * row};
+  return cost;
+}
+
+}  // namespace
+
+Platform synthetic_platform(int num_devices) {
+  constexpr double kGB = 1e9;
+  Platform platform;
+  platform.name = "example-cpu";
+  platform.device = "made-up CPU";
+  platform.backend = "cpu";
+  platform.num_devices = num_devices;
+  platform.device_memory = 256 * kMiB;
+  platform.host_memory = 4 * kGiB;
+  platform.host_cores = 8;
+  platform.matmul_flops_per_second = kFlopsPerSecond;
+  platform.h2d = line(10e-6, 6 * kGB);
+  platform.d2h = line(10e-6, 5 * kGB);
+  for (int ranks = 1; ranks <= num_devices; ranks *= 2) {
+    platform.all_gather.push_back({ranks, line(20e-6, 3 * kGB)});
+    platform.reduce_scatter.push_back({ranks, line(20e-6, 2 * kGB)});
+    platform.all_reduce.push_back({ranks, line(30e-6, 1.2 * kGB)});
+  }
+  platform.cpu_adam = {{1, line(5e-6, 0.3e9)}, {2, line(6e-6, 0.5e9)}, {4, line(8e-6, 0.8e9)}};
+  platform.device_adam = line(5e-6, 0.6e9);
+  platform.device_square_sum = line(5e-6, 2e9);
+  platform.host_square_sum = line(5e-6, 1.5e9);
+  platform.file_read = line(50e-6, 1 * kGB);
+  platform.file_write = line(50e-6, 0.6 * kGB);
+  platform.shared = {{"host memory",
+                      SharedResource::Scope::Node,
+                      12 * kGB,
+                      {{Lane::H2D, 6 * kGB}, {Lane::D2H, 5 * kGB}, {Lane::CpuAdam, 8 * kGB}}}};
+  platform.provenance = made_up();
+  return platform;
+}
+
+Profile synthetic_profile(const Architecture& architecture, std::int64_t sequence_length,
+                          const std::vector<std::int64_t>& micro_batches) {
+  Profile profile;
+  profile.architecture = architecture;
+  profile.device = "made-up CPU";
+  profile.sequence_length = sequence_length;
+  profile.batch_bytes_per_sample = 2 * 8 * sequence_length;
+  profile.provenance = made_up();
+  for (const std::int64_t micro_batch : micro_batches) {
+    std::vector<std::string> seen;
+    for (const Unit& unit : architecture.units) {
+      if (std::find(seen.begin(), seen.end(), unit.unit_class) != seen.end()) continue;
+      seen.push_back(unit.unit_class);
+      profile.costs.push_back(
+          cost_of(architecture, unit, micro_batch * sequence_length, micro_batch));
+    }
+  }
+  return profile;
+}
+
+}  // namespace athanor::test

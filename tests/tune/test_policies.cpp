@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/errors.hpp"
+#include "sim/tune/elixir_constants.hpp"
+#include "sim/tune/plan_builder.hpp"
+#include "sim/tune/policies.hpp"
+#include "tests/support/random_plans.hpp"
+#include "tests/support/synthetic.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+
+namespace athanor {
+namespace {
+
+struct Fixture {
+  Architecture architecture = test::small_architecture(6, true);
+  Platform platform = test::synthetic_platform(4);
+  Profile profile = test::synthetic_profile(architecture, 16, {1, 2, 4});
+  PlanRequest request{.num_gpus = 2, .global_batch = 8};
+
+  [[nodiscard]] Plan plan(std::string_view policy) const {
+    return make_policy_plan(policy, profile, platform, request);
+  }
+  [[nodiscard]] Bytes gpu_bytes(const Plan& plan) const {
+    return plan_peak_bytes(profile, plan).gpu;
+  }
+};
+
+bool all_runs(const Plan& plan, Placement placement) {
+  return std::ranges::all_of(plan.units, [&](const UnitPlan& unit) {
+    return std::ranges::all_of(unit.chunks, [&](const ChunkRun& run) {
+      return run.parameters == placement.parameters && run.optimizer == placement.optimizer;
+    });
+  });
+}
+
+bool all_units(const Plan& plan, Sharding sharding) {
+  return std::ranges::all_of(plan.units,
+                             [&](const UnitPlan& unit) { return unit.sharding == sharding; });
+}
+
+std::ptrdiff_t num_recompute(const Plan& plan) {
+  return std::ranges::count(plan.units, Activation::Recompute, &UnitPlan::activation);
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "Every policy makes a valid plan that fits and keeps the batch") {
+  const auto names = policy_names();
+  REQUIRE(names.size() == 10);
+  request.num_gpus = GENERATE(1, 2, 4);
+  for (const std::string& name : names) {
+    CAPTURE(name, request.num_gpus);
+    const Plan plan = this->plan(name);
+    plan.validate(architecture, name);
+    CHECK(plan.name == name);
+    CHECK(plan.global_batch() == request.global_batch);
+    CHECK(plan.world_size == request.num_gpus);
+    CHECK(fits(plan_peak_bytes(profile, plan), request.num_gpus,
+               effective_limits(request, platform)));
+    CHECK_FALSE(policy_summary(name).empty());
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "The peers place what they are known to place") {
+  CHECK(all_units(plan("ddp"), Sharding::Replicated));
+  for (const char* name : {"zero1", "zero2", "zero2-offload"}) {
+    CHECK(all_units(plan(name), Sharding::OptimizerSharded));
+  }
+  for (const char* name :
+       {"zero3", "zero3-offload", "fsdp2", "fsdp2-offload", "gemini", "elixir"}) {
+    CHECK(all_units(plan(name), Sharding::Sharded));
+  }
+  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "fsdp2"}) {
+    CHECK(all_runs(plan(name), kAllOnGpu));
+  }
+  CHECK(all_runs(plan("zero2-offload"), kOptimizerOnHost));
+  CHECK(all_runs(plan("zero3-offload"), kAllOnHost));
+  CHECK(all_runs(plan("fsdp2-offload"), kAllOnHost));
+  CHECK(plan("fsdp2-offload").prefetch_depth == 1);
+  CHECK(plan("gemini").prefetch_depth == 0);
+  CHECK(plan("elixir").prefetch_depth == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "Each stage of ZeRO takes less device memory than the one before") {
+  request.num_gpus = 4;
+  request.micro_batch = 1;
+  const std::vector<std::string> stages{"ddp", "zero1", "zero2", "zero2-offload", "fsdp2-offload"};
+  for (std::size_t i = 1; i < stages.size(); ++i) {
+    CAPTURE(stages[i]);
+    CHECK(gpu_bytes(plan(stages[i])) < gpu_bytes(plan(stages[i - 1])));
+  }
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "The largest micro-batch that fits is taken, recompute before a smaller one") {
+  const Plan roomy = plan("fsdp2");
+  CHECK(roomy.micro_batch == 4);
+  CHECK(num_recompute(roomy) == 0);
+  request.limits.gpu = gpu_bytes(roomy) - 1;
+  const Plan tight = plan("fsdp2");
+  CHECK(tight.micro_batch == 4);
+  CHECK(num_recompute(tight) == std::ssize(architecture.units) - 1);
+  request.limits.gpu = gpu_bytes(tight) - 1;
+  const Plan tighter = plan("fsdp2");
+  CHECK(tighter.micro_batch == 2);
+  CHECK(gpu_bytes(tighter) <= request.limits.gpu);
+}
+
+TEST_CASE_METHOD(Fixture, "Where nothing fits a policy still answers, with its leanest plan") {
+  request.limits.gpu = 1;
+  const Plan leanest = plan("ddp");
+  CHECK(leanest.micro_batch == 1);
+  CHECK(num_recompute(leanest) == std::ssize(architecture.units) - 1);
+}
+
+TEST_CASE_METHOD(Fixture, "Gemini and Elixir use the device memory there is") {
+  for (const char* name : {"gemini", "elixir"}) {
+    CAPTURE(name);
+    request.limits.gpu = 0;
+    const Plan roomy = plan(name);
+    CHECK(all_runs(roomy, std::string_view(name) == "elixir" ? kAllOnGpu : kOptimizerOnHost));
+    PlanRequest lean_request = request;
+    const Bytes offloaded = gpu_bytes(plan("fsdp2-offload"));
+    const Bytes whole = gpu_bytes(roomy);
+    REQUIRE(offloaded < whole);
+    request.limits.gpu = offloaded + (whole - offloaded) / 2;
+    const Plan half = plan(name);
+    CHECK_FALSE(all_runs(half, kAllOnHost));
+    CHECK_FALSE(all_runs(half, kAllOnGpu));
+    CHECK(gpu_bytes(half) <= request.limits.gpu);
+  }
+}
+
+TEST_CASE("Elixir's constants decide by the number of GPUs alone") {
+  using Catch::Approx;
+  const auto dtype = GENERATE(DataType::BFloat16, DataType::Float32);
+  CHECK(elixir::cache_first(dtype, 1));
+  for (const int n : {2, 4, 8}) CHECK_FALSE(elixir::cache_first(dtype, n));
+  CHECK(elixir::cache_gain(DataType::BFloat16, 1) == Approx(0.1905).epsilon(1e-3));
+  CHECK(elixir::optimizer_gain(DataType::BFloat16, 1) == Approx(0.0907).epsilon(1e-3));
+  CHECK(elixir::cache_gain(DataType::BFloat16, 8) == Approx(0.0299).epsilon(1e-2));
+  CHECK(elixir::optimizer_gain(DataType::BFloat16, 8) == Approx(0.2148).epsilon(1e-3));
+}
+
+TEST_CASE_METHOD(Fixture, "An unknown policy is refused with the known ones") {
+  CHECK_THROWS_MATCHES(
+      plan("zero4"), InputError,
+      Catch::Matchers::MessageMatches(Catch::Matchers::ContainsSubstring("fsdp2-offload")));
+}
+
+}  // namespace athanor

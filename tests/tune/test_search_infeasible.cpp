@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where nothing fits, every change that the message proposes must fit.
+#include "sim/engine/engine.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/tune/nearest.hpp"
+#include "sim/tune/policies.hpp"
+#include "sim/tune/search.hpp"
+#include "tests/support/random_plans.hpp"
+#include "tests/support/synthetic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <regex>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+struct Fixture {
+  Platform platform = test::synthetic_platform(2);
+  // Wide enough for sizes of several MiB, which options can say.
+  Architecture architecture = wide(test::small_architecture(4, true));
+  Profile profile = test::synthetic_profile(architecture, 64, {1, 2, 4});
+  PlanRequest request{.num_gpus = 1, .global_batch = 4};
+
+  static Architecture wide(Architecture architecture) {
+    for (Unit& unit : architecture.units) {
+      for (Parameter& parameter : unit.parameters) {
+        for (std::int64_t& extent : parameter.shape) extent *= 16;
+      }
+    }
+    return architecture;
+  }
+
+  [[nodiscard]] std::string message(Engine& engine) const {
+    try {
+      (void)search(profile, platform, engine, default_search_space(profile, platform, request),
+                   request);
+    } catch (const InfeasibleError& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+std::string proposal(const std::string& message, const std::string& option) {
+  std::smatch match;
+  const std::regex pattern(option + " ([0-9]+(MiB)?)");
+  return std::regex_search(message, match, pattern) ? match[1].str() : "";
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "A GPU limit that is too small names the one that fits") {
+  Engine engine(platform, 1);
+  request.limits.gpu = kMiB / 4;
+  const std::string text = message(engine);
+  CHECK_THAT(text, ContainsSubstring("gpu memory needs"));
+  CHECK_THAT(text, ContainsSubstring("of 256 KiB"));
+  const std::string size = proposal(text, "--gpu-memory");
+  REQUIRE_FALSE(size.empty());
+  request.limits.gpu = parse_bytes(size, "");
+  CHECK(message(engine).empty());
+  request.limits.gpu -= kMiB;  // rounded up to a whole MiB: one less must not fit
+  CHECK_FALSE(message(engine).empty());
+}
+
+TEST_CASE_METHOD(Fixture, "A host limit that is too small names the one that fits") {
+  Engine engine(platform, 1);
+  const Bytes whole =
+      plan_peak_bytes(profile, make_policy_plan("ddp", profile, platform, request)).gpu;
+  request.limits = {.gpu = whole / 2, .host = kMiB};
+  const std::string text = message(engine);
+  CHECK_THAT(text, ContainsSubstring("host memory needs") || ContainsSubstring("gpu memory needs"));
+  for (const auto& [option, limit] : {std::pair{"--gpu-memory", &MemoryLimits::gpu},
+                                      std::pair{"--host-memory", &MemoryLimits::host}}) {
+    const std::string size = proposal(text, option);
+    REQUIRE_FALSE(size.empty());
+    Fixture changed = *this;
+    changed.request.limits.*limit = parse_bytes(size, "");
+    CHECK(changed.message(engine).empty());
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "A pinned micro-batch that is too large names a smaller one that fits") {
+  Engine engine(platform, 1);
+  request.micro_batch = 1;
+  request.limits.gpu = kMiB / 4;
+  const Bytes fits_one = parse_bytes(proposal(message(engine), "--gpu-memory"), "");
+  request.micro_batch = 4;
+  request.limits.gpu = fits_one;
+  const std::string text = message(engine);
+  const std::string size = proposal(text, "--micro-batch");
+  REQUIRE_FALSE(size.empty());
+  request.micro_batch = std::stoll(size);
+  CHECK(message(engine).empty());
+}
+
+TEST_CASE_METHOD(Fixture, "More GPUs are proposed exactly where they fit") {
+  request.limits = {.gpu = kMiB / 4, .host = 0};
+  platform.cpu_adam.clear();  // everything stays on the GPUs
+  const auto needed = [&](int num_gpus) {
+    Fixture other = *this;
+    other.request.num_gpus = num_gpus;
+    std::vector<TierBytes> peaks;
+    enumerate(
+        default_search_space(profile, platform, other.request), architecture, num_gpus,
+        [&](const Candidate& candidate) {
+          peaks.push_back(plan_peak_bytes(profile, make_plan(candidate, profile, other.request)));
+        });
+    return parse_bytes(
+        proposal(no_plan_fits(peaks, profile, platform, other.request), "--gpu-memory"), "");
+  };
+  const Bytes two = needed(2);
+  REQUIRE(two < needed(1));
+  Engine engine(platform, 1);
+  request.limits.gpu = two;
+  CHECK(proposal(message(engine), "--gpus") == "2");
+  request.limits.gpu = two - kMiB;
+  CHECK(proposal(message(engine), "--gpus").empty());
+}
+
+TEST_CASE_METHOD(Fixture, "A plan that does not fit names changes to itself that do") {
+  request.micro_batch = 4;
+  const Plan plan = make_policy_plan("ddp", profile, platform, request);
+  const TierBytes peak = plan_peak_bytes(profile, plan);
+  Plan recompute = plan;
+  recompute_leading(recompute, static_cast<int>(plan.units.size()));
+  request.limits.gpu = plan_peak_bytes(profile, recompute).gpu;
+  const std::string text = plan_does_not_fit(plan, peak, profile, platform, request);
+  CHECK_THAT(text, ContainsSubstring("plan ddp does not fit: gpu memory needs"));
+  CHECK_THAT(text, ContainsSubstring("recompute in every unit"));
+  CHECK_THAT(text, ContainsSubstring("athanor tune"));
+  request.limits.gpu = kMiB / 4;
+  CHECK_THAT(plan_does_not_fit(plan, peak, profile, platform, request),
+             !ContainsSubstring("recompute") && !ContainsSubstring("athanor tune"));
+}
+
+}  // namespace athanor
