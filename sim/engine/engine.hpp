@@ -11,22 +11,35 @@
 namespace athanor {
 
 struct SimulationOptions {
-  int max_steps = 12;  ///< gives up settling after this many
-  double settle_tolerance =
-      1e-9;  ///< relative difference of successive periods that counts as steady
-  bool record_intervals = true;  ///< off for search: only step_seconds and peak_bytes
+  int max_steps = 12;              ///< gives up settling after this many
+  double settle_tolerance = 1e-9;  ///< of the period: how far operations may be from repeating
+  bool record_intervals = true;    ///< off for search: only step_seconds and peak_bytes
+};
+
+/// How the ranks of a node are simulated.
+enum class RankModel {
+  /// One rank, with its share of what the node's ranks share. Every rank runs the same program, and
+  /// max-min shares do not depend on how flows are numbered, so all ranks keep in step.
+  Folded,
+  Each,  ///< every rank for itself; the same times for `world_size` times the work
 };
 
 /// Owns SimGrid's engine and the platform's resources for `world_size` ranks on one node.
+///
+/// Two steps may be under way at once: operations of step s + 2 wait until step s has ended. The
+/// period is the time from one step's end (that of its last operation) to the next one's, once all
+/// operations repeat with it.
 class Engine {
  public:
-  Engine(const Platform& platform, int world_size);
+  /// Throws InputError when the platform's shared resources contradict each other, and Error when
+  /// the process has an engine already.
+  Engine(const Platform& platform, int world_size, RankModel rank_model = RankModel::Folded);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   /// Replays `program` until the step's period has settled. Deterministic: equal inputs, equal
-  /// bits.
+  /// bits, however many replays came before. Throws InputError when the platform lacks a curve.
   [[nodiscard]] Timeline simulate(const Program& program, const SimulationOptions& options = {});
 
  private:

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/engine.hpp"
+
+#include "sim/engine/fabric.hpp"
+#include "sim/engine/replay.hpp"
+#include "sim/engine/shared_rates.hpp"
+#include "sim/model/costs.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+/// Upper limit of the time that one step adds to a replay: one operation after the other, each
+/// slowed as much as sharing can slow it.
+Seconds longest_step(const Program& program, std::span<const Seconds> seconds,
+                     const SharedRates& rates) {
+  std::array<double, kNumLanes> slowdown{};
+  for (const Lane lane : kLanes)
+    slowdown[static_cast<std::size_t>(lane)] = rates.worst_slowdown(lane);
+  Seconds total = 0;
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    total += seconds[i] * slowdown[static_cast<std::size_t>(program.operations[i].lane)];
+  }
+  return total;
+}
+
+void require_durations(const Program& program, std::span<const Seconds> seconds) {
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    if (std::isfinite(seconds[i]) && seconds[i] >= 0) continue;
+    throw Error(fmt::format("operation {} would take {} s",
+                            program.name(static_cast<std::int32_t>(i)), seconds[i]));
+  }
+}
+
+/// Equal ranks do the same at the same time: rank 0's intervals are every rank's.
+std::vector<Interval> unfold(const std::vector<Interval>& folded, std::size_t per_step,
+                             int world_size) {
+  if (world_size == 1 || per_step == 0) return folded;
+  std::vector<Interval> all;
+  all.reserve(folded.size() * static_cast<std::size_t>(world_size));
+  for (std::size_t step = 0; step < folded.size(); step += per_step) {
+    for (int rank = 0; rank < world_size; ++rank) {
+      for (std::size_t i = step; i < step + per_step; ++i) {
+        all.push_back(folded[i]);
+        all.back().rank = rank;
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+class Engine::Impl {
+ public:
+  Impl(const Platform& platform, int world_size, RankModel rank_model)
+      : platform_(platform),
+        world_size_(world_size),
+        simulated_ranks_(rank_model == RankModel::Folded ? 1 : world_size),
+        rates_(shared_rates(platform, world_size)),
+        fabric_(rates_, simulated_ranks_) {}
+
+  [[nodiscard]] Timeline simulate(const Program& program, const SimulationOptions& options) {
+    if (program.world_size != world_size_) {
+      throw Error(fmt::format("a program for {} ranks cannot run on an engine for {}",
+                              program.world_size, world_size_));
+    }
+    if (options.max_steps < 1) throw Error("max_steps must be at least 1");
+    const std::vector<Seconds> seconds = solo_seconds(program, platform_);
+    require_durations(program, seconds);
+    Replay replay(program, seconds, simulated_ranks_, options, fabric_);
+    replay.run(longest_step(program, seconds, rates_) * options.max_steps);
+    Timeline timeline;
+    timeline.predicted = true;
+    timeline.step_seconds = replay.period();
+    timeline.peak_bytes = peak_bytes(program);
+    timeline.intervals = replay.take_intervals();
+    if (simulated_ranks_ < world_size_) {
+      timeline.intervals = unfold(timeline.intervals, program.operations.size(), world_size_);
+    }
+    return timeline;
+  }
+
+ private:
+  Platform platform_;
+  int world_size_;
+  int simulated_ranks_;
+  SharedRates rates_;
+  Fabric fabric_;
+};
+
+Engine::Engine(const Platform& platform, int world_size, RankModel rank_model) {
+  if (world_size < 1) throw Error(fmt::format("{} ranks cannot be simulated", world_size));
+  impl_ = std::make_unique<Impl>(platform, world_size, rank_model);
+}
+
+Engine::~Engine() = default;
+
+Timeline Engine::simulate(const Program& program, const SimulationOptions& options) {
+  return impl_->simulate(program, options);
+}
+
+}  // namespace athanor

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/fabric.hpp"
+
+#include "sim/engine/clock_frame.hpp"
+#include "sim/model/errors.hpp"
+
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
+
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+namespace sg = simgrid::s4u;
+
+/// An activity of rate 1 that fills a whole frame amounts to this many units. SimGrid takes amounts
+/// as whole numbers: 2^60 resolves the clock's own steps and leaves room below 2^64.
+constexpr int kFrameAmountBits = 60;
+constexpr int kFrameRoomBits = 8;
+
+/// SimGrid installs a SIGINT handler that prints and exits; the program's own must stay.
+class KeepInterruptHandler {
+ public:
+  KeepInterruptHandler() { sigaction(SIGINT, nullptr, &saved_); }
+  ~KeepInterruptHandler() { sigaction(SIGINT, &saved_, nullptr); }
+  KeepInterruptHandler(const KeepInterruptHandler&) = delete;
+  KeepInterruptHandler& operator=(const KeepInterruptHandler&) = delete;
+
+ private:
+  struct sigaction saved_{};
+};
+
+/// Fluid sharing alone: no protocol overheads, no latency bias. SimGrid keeps its configuration for
+/// the life of the process and refuses to set a model twice.
+void configure_once() {
+  static const bool configured = [] {
+    sg::Engine::set_config("network/model:CM02");
+    sg::Engine::set_config("network/crosstraffic:0");
+    sg::Engine::set_config("network/TCP-gamma:0");
+    sg::Engine::set_config("network/weight-S:0");
+    return true;
+  }();
+  static_cast<void>(configured);
+}
+
+std::unique_ptr<sg::Engine> make_engine() {
+  if (sg::Engine::is_initialized()) throw Error("the simulation engine exists already");
+  const KeepInterruptHandler keep;
+  xbt_log_control_set("root.thres:critical");
+  std::string name = "athanor";
+  std::array<char*, 2> arguments{name.data(), nullptr};
+  int count = 1;
+  auto engine = std::make_unique<sg::Engine>(&count, arguments.data());
+  configure_once();
+  return engine;
+}
+
+}  // namespace
+
+class Fabric::Impl {
+ public:
+  Impl(const SharedRates& rates, int num_ranks)
+      : engine_(make_engine()), ports_(static_cast<std::size_t>(num_ranks) * kNumLanes) {
+    build(rates, num_ranks);
+    // SimGrid has no way to take a callback back, so it holds the hook and not this object.
+    hook_->impl = this;
+    const auto completed = [hook = hook_](const sg::Activity& activity) {
+      if (hook->impl != nullptr) hook->impl->end(*activity.get_data<Port>());
+    };
+#if SIMGRID_VERSION >= 33400
+    sg::Comm::on_completion_cb(completed);
+#else
+    sg::Activity::on_completion_cb(completed);
+#endif
+  }
+  ~Impl() { hook_->impl = nullptr; }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void run(Seconds horizon, const std::function<void()>& begin,
+           const std::function<void(int)>& on_end) {
+    enter_frame(next_clock_frame(sg::Engine::get_clock(), horizon));
+    on_end_ = &on_end;
+    simgrid::kernel::timer::Timer::set(frame_.origin, begin);
+    engine_->run();
+    on_end_ = nullptr;
+  }
+
+  void start(int port_index, Seconds duration) {
+    Port& port = ports_[static_cast<std::size_t>(port_index)];
+    const double clock = frame_.to_clock(duration);
+    const auto amount = port.rate > 0 ? static_cast<std::uint64_t>(clock * port.rate * speed_) : 0;
+    if (amount > 0) {
+      start_flow(port, amount);
+    } else {
+      simgrid::kernel::timer::Timer::set(sg::Engine::get_clock() + clock,
+                                         [this, &port] { end(port); });
+    }
+  }
+
+  [[nodiscard]] Seconds now() const { return frame_.to_seconds(sg::Engine::get_clock()); }
+
+ private:
+  struct Port {
+    int index = 0;
+    double rate = 0;  ///< 0: a plain delay
+    sg::Host* host = nullptr;
+    sg::CommPtr current, previous;  ///< SimGrid still touches a flow after it has told of its end
+  };
+  struct ScaledLink {
+    sg::Link* link = nullptr;
+    double rate = 0;
+  };
+  struct Hook {
+    Impl* impl = nullptr;
+  };
+
+  sg::Link* add_link(double rate) {
+    sg::Link* link = zone_->create_link(std::to_string(links_.size()), rate);
+    link->set_latency(0);
+    link->seal();
+    links_.push_back({link, rate});
+    return link;
+  }
+
+  void build(const SharedRates& rates, int num_ranks) {
+    zone_ = sg::create_full_zone("node");
+    source_ = zone_->create_host("source", 1.0);
+    std::vector<sg::Link*> node_links;
+    for (const SharedRate& resource : rates.resources) {
+      const bool node = resource.scope == SharedResource::Scope::Node;
+      node_links.push_back(node ? add_link(resource.capacity * num_ranks) : nullptr);
+    }
+    for (int rank = 0; rank < num_ranks; ++rank) add_rank(rates, rank, node_links);
+    zone_->seal();
+  }
+
+  void add_rank(const SharedRates& rates, int rank, const std::vector<sg::Link*>& node_links) {
+    std::array<std::vector<sg::LinkInRoute>, kNumLanes> routes;
+    for (std::size_t i = 0; i < rates.resources.size(); ++i) {
+      sg::Link* link =
+          node_links[i] != nullptr ? node_links[i] : add_link(rates.resources[i].capacity);
+      for (const Lane lane : rates.resources[i].lanes) {
+        routes[static_cast<std::size_t>(lane)].emplace_back(link);
+      }
+    }
+    for (std::size_t lane = 0; lane < routes.size(); ++lane) {
+      const std::size_t index = static_cast<std::size_t>(rank) * kNumLanes + lane;
+      Port& port = ports_[index];
+      port.index = static_cast<int>(index);
+      port.rate = rates.rate[lane];
+      if (port.rate <= 0) continue;
+      port.host = zone_->create_host("port" + std::to_string(index), 1.0);
+      routes[lane].emplace_back(add_link(port.rate));
+      zone_->add_route(source_->get_netpoint(), port.host->get_netpoint(), nullptr, nullptr,
+                       routes[lane], false);
+    }
+  }
+
+  /// Amounts stay the same from frame to frame and the clock's scale grows, so rates shrink.
+  void enter_frame(const ClockFrame& frame) {
+    if (frame.exponent != frame_.exponent) {
+      speed_ = std::ldexp(1.0, kFrameAmountBits + kFrameRoomBits - frame.exponent);
+      for (const ScaledLink& scaled : links_) scaled.link->set_bandwidth(scaled.rate * speed_);
+    }
+    frame_ = frame;
+  }
+
+  void start_flow(Port& port, std::uint64_t amount) {
+    port.previous = std::move(port.current);
+    port.current = sg::Comm::sendto_init(source_, port.host);
+    port.current->set_data(&port);
+    port.current->set_payload_size(amount);
+    port.current->start();
+  }
+
+  void end(const Port& port) { (*on_end_)(port.index); }
+
+  std::unique_ptr<sg::Engine> engine_;
+  std::vector<Port> ports_;
+  std::vector<ScaledLink> links_;
+  std::shared_ptr<Hook> hook_ = std::make_shared<Hook>();
+  sg::NetZone* zone_ = nullptr;
+  sg::Host* source_ = nullptr;
+  ClockFrame frame_;
+  double speed_ = 1;
+  const std::function<void(int)>* on_end_ = nullptr;
+};
+
+Fabric::Fabric(const SharedRates& rates, int num_ranks)
+    : impl_(std::make_unique<Impl>(rates, num_ranks)) {}
+
+Fabric::~Fabric() = default;
+
+void Fabric::run(Seconds horizon, const std::function<void()>& begin,
+                 const std::function<void(int port)>& on_end) {
+  impl_->run(horizon, begin, on_end);
+}
+
+void Fabric::start(int port, Seconds duration) { impl_->start(port, duration); }
+
+Seconds Fabric::now() const { return impl_->now(); }
+
+}  // namespace athanor

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine as SimGrid sees it: lanes as ports that run one activity at a time, some of them over
+// shared links. Nothing outside fabric.cpp includes SimGrid.
+#pragma once
+
+#include "sim/engine/shared_rates.hpp"
+#include "sim/model/quantities.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace athanor {
+
+class Fabric {
+ public:
+  /// `num_ranks` copies of every lane. A port is rank * kNumLanes + lane. Throws Error when the
+  /// process has a fabric already: SimGrid allows one.
+  Fabric(const SharedRates& rates, int num_ranks);
+  ~Fabric();
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+
+  /// Calls `begin`, then lets simulated time pass until no activity is left. `on_end` is called at
+  /// the end of each activity and may start others. `horizon`: about how long this takes at most.
+  void run(Seconds horizon, const std::function<void()>& begin,
+           const std::function<void(int port)>& on_end);
+
+  /// Starts the activity that takes `duration` when it is alone. Only within run, on an idle port.
+  void start(int port, Seconds duration);
+
+  /// Simulated time since this run began. Only within run.
+  [[nodiscard]] Seconds now() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/replay.hpp"
+
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace athanor {
+
+Replay::Replay(const Program& program, std::span<const Seconds> seconds, int num_ranks,
+               const SimulationOptions& options, Fabric& fabric)
+    : program_(program),
+      seconds_(seconds),
+      num_ranks_(num_ranks),
+      options_(options),
+      fabric_(fabric),
+      dependencies_(program),
+      steady_(program.operations.size() * static_cast<std::size_t>(num_ranks),
+              options.settle_tolerance),
+      num_operations_(program.operations.size()),
+      ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
+      pending_(kPendingSteps * num_operations_ * static_cast<std::size_t>(num_ranks)) {}
+
+void Replay::run(Seconds horizon) {
+  if (num_operations_ == 0) return;
+  const auto begin = [this] {
+    prepare_step(0);
+    for (int step = 0; step < std::min(kStepsUnderWay, options_.max_steps); ++step) open_step(step);
+    for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
+  };
+  fabric_.run(horizon, begin, [this](int port) { on_end(port); });
+  require_complete();
+}
+
+std::int32_t* Replay::pending(int step, int rank) noexcept {
+  const auto slot = static_cast<std::size_t>(step % kPendingSteps);
+  const auto row = slot * static_cast<std::size_t>(num_ranks_) + static_cast<std::size_t>(rank);
+  return pending_.data() + row * num_operations_;
+}
+
+Replay::Port& Replay::port(int rank, std::size_t lane) noexcept {
+  return ports_[static_cast<std::size_t>(rank) * kNumLanes + lane];
+}
+
+bool Replay::meets_ranks(std::size_t lane) const noexcept {
+  return num_ranks_ > 1 && lane == static_cast<std::size_t>(Lane::Collective);
+}
+
+void Replay::prepare_step(int step) {
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    std::int32_t* counters = pending(step, rank);
+    for (std::size_t i = 0; i < num_operations_; ++i) {
+      counters[i] =
+          dependencies_.num_waits[i] + (step > 0 ? dependencies_.num_previous_waits[i] : 0);
+    }
+  }
+}
+
+/// The step after must be ready to be counted down by this one.
+void Replay::open_step(int step) {
+  prepare_step(step + 1);
+  unfinished_[static_cast<std::size_t>(step % kPendingSteps)] =
+      num_operations_ * static_cast<std::size_t>(num_ranks_);
+  if (options_.record_intervals) {
+    intervals_.resize(intervals_.size() + num_operations_ * static_cast<std::size_t>(num_ranks_));
+  }
+  ++opened_;
+}
+
+void Replay::start_ready(int rank) {
+  for (std::size_t lane = 0; lane < kNumLanes; ++lane) start_port(rank, lane);
+}
+
+void Replay::start_port(int rank, std::size_t lane) {
+  Port& here = port(rank, lane);
+  const std::vector<std::int32_t>& operations = dependencies_.lanes[lane];
+  if (done_ || here.busy || operations.empty() || here.step >= opened_) return;
+  const std::int32_t operation = operations[here.position];
+  if (pending(here.step, rank)[operation] > 0) return;
+  here.busy = true;
+  if (!meets_ranks(lane)) return launch(rank, lane, operation);
+  if (++met_ < num_ranks_) return;
+  for (int other = 0; other < num_ranks_; ++other) launch(other, lane, operation);
+}
+
+void Replay::launch(int rank, std::size_t lane, std::int32_t operation) {
+  port(rank, lane).start = fabric_.now();
+  fabric_.start(rank * kNumLanes + static_cast<int>(lane),
+                seconds_[static_cast<std::size_t>(operation)]);
+}
+
+void Replay::on_end(int port) {
+  const auto lane = static_cast<std::size_t>(port % kNumLanes);
+  if (!meets_ranks(lane)) {
+    finish(port / kNumLanes, lane);
+    start_ready(port / kNumLanes);
+  } else if (--met_ == 0) {
+    for (int rank = 0; rank < num_ranks_; ++rank) finish(rank, lane);
+    for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
+  }
+}
+
+void Replay::finish(int rank, std::size_t lane) {
+  Port& here = port(rank, lane);
+  const std::vector<std::int32_t>& operations = dependencies_.lanes[lane];
+  const std::int32_t operation = operations[here.position];
+  const std::int32_t step = here.step;
+  record(rank, operation, here);
+  release(rank, step, operation);
+  here.busy = false;
+  if (++here.position == operations.size()) {
+    here.position = 0;
+    ++here.step;
+  }
+  if (--unfinished_[static_cast<std::size_t>(step % kPendingSteps)] == 0) close_step(step);
+}
+
+void Replay::release(int rank, int step, std::int32_t operation) {
+  const auto index = static_cast<std::size_t>(operation);
+  std::int32_t* same = pending(step, rank);
+  for (const std::int32_t next : dependencies_.same_step[index]) --same[next];
+  std::int32_t* later = pending(step + 1, rank);
+  for (const std::int32_t next : dependencies_.next_step[index]) --later[next];
+}
+
+void Replay::record(int rank, std::int32_t operation, const Port& here) {
+  const std::size_t within =
+      static_cast<std::size_t>(rank) * num_operations_ + static_cast<std::size_t>(operation);
+  const Seconds end = fabric_.now();
+  steady_.ends(here.step)[within] = end;
+  if (!options_.record_intervals) return;
+  const std::size_t row = num_operations_ * static_cast<std::size_t>(num_ranks_);
+  intervals_[static_cast<std::size_t>(here.step) * row + within] = {operation, rank, here.step,
+                                                                    here.start, end};
+}
+
+void Replay::close_step(int step) {
+  finished_ = step + 1;
+  if (steady_.add(step) || finished_ >= options_.max_steps) {
+    done_ = true;  // what runs already ends by itself; nothing starts any more
+    return;
+  }
+  if (opened_ == options_.max_steps) return;
+  open_step(opened_);
+  for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
+}
+
+void Replay::require_complete() const {
+  if (done_) return;
+  throw Error(fmt::format("the program stops in step {}: {} operations wait for one another",
+                          finished_,
+                          unfinished_[static_cast<std::size_t>(finished_ % kPendingSteps)]));
+}
+
+std::vector<Interval> Replay::take_intervals() {
+  const std::size_t row = num_operations_ * static_cast<std::size_t>(num_ranks_);
+  if (options_.record_intervals) intervals_.resize(static_cast<std::size_t>(finished_) * row);
+  return std::move(intervals_);
+}
+
+}  // namespace athanor

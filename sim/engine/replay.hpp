@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays a program step after step on a fabric: what may start when, until the period has settled.
+#pragma once
+
+#include "sim/engine/dependencies.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/engine/fabric.hpp"
+#include "sim/engine/steady_state.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace athanor {
+
+/// One replay. An operation starts when its lane is free, everything that it waits for has ended,
+/// and the step two before its own has ended as a whole: at most two steps are under way at once.
+class Replay {
+ public:
+  /// `seconds`: every operation's time alone. `num_ranks`: ranks that `fabric` simulates.
+  Replay(const Program& program, std::span<const Seconds> seconds, int num_ranks,
+         const SimulationOptions& options, Fabric& fabric);
+
+  /// Runs until the period has settled or options.max_steps have passed. `horizon` as in Fabric.
+  void run(Seconds horizon);
+
+  [[nodiscard]] Seconds period() const noexcept { return steady_.period(); }
+  /// Intervals of the finished steps, ordered by step, rank and operation.
+  [[nodiscard]] std::vector<Interval> take_intervals();
+
+ private:
+  struct Port {
+    std::int32_t step = 0;
+    std::uint32_t position = 0;  ///< of the next operation in the lane's list
+    bool busy = false;           ///< runs an operation, or waits in a collective for other ranks
+    Seconds start = 0;
+  };
+
+  /// Waits that are left are kept for the steps under way and the one after them.
+  static constexpr int kStepsUnderWay = 2;
+  static constexpr int kPendingSteps = kStepsUnderWay + 1;
+
+  void open_step(int step);
+  void prepare_step(int step);
+  void start_ready(int rank);
+  void start_port(int rank, std::size_t lane);
+  void launch(int rank, std::size_t lane, std::int32_t operation);
+  void on_end(int port);
+  void finish(int rank, std::size_t lane);
+  void release(int rank, int step, std::int32_t operation);
+  void record(int rank, std::int32_t operation, const Port& port);
+  void close_step(int step);
+  void require_complete() const;
+  [[nodiscard]] std::int32_t* pending(int step, int rank) noexcept;
+  [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
+  [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;
+
+  const Program& program_;
+  std::span<const Seconds> seconds_;
+  int num_ranks_;
+  SimulationOptions options_;
+  Fabric& fabric_;
+  Dependencies dependencies_;
+  SteadyState steady_;
+  std::size_t num_operations_;
+  std::vector<Port> ports_;
+  std::vector<std::int32_t> pending_;
+  std::array<std::size_t, kPendingSteps> unfinished_{};
+  std::vector<Interval> intervals_;
+  int opened_ = 0;    ///< steps that may start
+  int finished_ = 0;  ///< steps that have ended
+  int met_ = 0;       ///< ranks that have arrived at, or not yet left, the collective under way
+  bool done_ = false;
+};
+
+}  // namespace athanor

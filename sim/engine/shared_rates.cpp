@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/shared_rates.hpp"
+
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+/// Relative difference up to which two measured figures count as one.
+constexpr double kUnitTolerance = 1e-6;
+
+struct Contended {
+  const SharedResource* resource = nullptr;
+  double capacity = 0;  ///< per rank
+  double unit = 0;      ///< scale of this resource's figures; 0 = not known yet
+};
+
+double capacity_per_rank(const SharedResource& resource, int world_size) {
+  return resource.scope == SharedResource::Scope::Node ? resource.capacity / world_size
+                                                       : resource.capacity;
+}
+
+/// A resource whose lanes cannot saturate it together never slows anything down.
+std::vector<Contended> contended_resources(const Platform& platform, int world_size) {
+  std::vector<Contended> contended;
+  for (const SharedResource& resource : platform.shared) {
+    double demand = 0;
+    for (const auto& [lane, use] : resource.use) demand += use;
+    const double capacity = capacity_per_rank(resource, world_size);
+    if (demand > capacity) contended.push_back({&resource, capacity, 0});
+  }
+  return contended;
+}
+
+void require_same_unit(const Platform& platform, const SharedResource& resource, Lane lane,
+                       double rate, double expected) {
+  if (std::abs(rate - expected) <= kUnitTolerance * expected) return;
+  throw InputError(
+      fmt::format("platform {}:shared.{}.use.{}", platform.name, resource.name, lane_name(lane)),
+      fmt::format("the lane takes {:.6g} of this resource for each {:.6g} that the "
+                  "resources it shares with the same lanes would give",
+                  rate, expected),
+      "Lanes that share two resources must use both in one proportion: merge the two "
+      "resources, or scale one resource's figures");
+}
+
+/// Gives `start` the unit 1 and everything that it is connected to the unit that follows.
+/// Returns the members of the group.
+std::vector<std::size_t> connect(const Platform& platform, std::vector<Contended>& contended,
+                                 std::size_t start, SharedRates& rates) {
+  std::vector<std::size_t> group{start};
+  contended[start].unit = 1;
+  for (std::size_t next = 0; next < group.size(); ++next) {
+    const Contended current = contended[group[next]];
+    for (const auto& [lane, use] : current.resource->use) {
+      if (use <= 0) continue;
+      double& rate = rates.rate[static_cast<std::size_t>(lane)];
+      if (rate > 0) {
+        require_same_unit(platform, *current.resource, lane, use * current.unit, rate);
+        continue;
+      }
+      rate = use * current.unit;
+      for (std::size_t other = 0; other < contended.size(); ++other) {
+        const auto found = contended[other].resource->use.find(lane);
+        if (contended[other].unit > 0 || found == contended[other].resource->use.end()) continue;
+        if (found->second <= 0) continue;
+        contended[other].unit = rate / found->second;
+        group.push_back(other);
+      }
+    }
+  }
+  return group;
+}
+
+/// Moves one connected group into `rates`, scaled so that its fastest lane has rate 1.
+void add_group(const std::vector<Contended>& contended, const std::vector<std::size_t>& group,
+               SharedRates& rates) {
+  std::array<bool, kNumLanes> member{};
+  double fastest = 0;
+  for (const std::size_t index : group) {
+    for (const auto& [lane, use] : contended[index].resource->use) {
+      if (use <= 0) continue;
+      member[static_cast<std::size_t>(lane)] = true;
+      fastest = std::max(fastest, rates.rate[static_cast<std::size_t>(lane)]);
+    }
+  }
+  for (std::size_t lane = 0; lane < member.size(); ++lane) {
+    if (member[lane]) rates.rate[lane] /= fastest;
+  }
+  for (const std::size_t index : group) {
+    const Contended& from = contended[index];
+    SharedRate to{from.resource->scope, from.capacity * from.unit / fastest, {}};
+    for (const auto& [lane, use] : from.resource->use) {
+      if (use > 0) to.lanes.push_back(lane);
+    }
+    rates.resources.push_back(std::move(to));
+  }
+}
+
+}  // namespace
+
+double SharedRates::worst_slowdown(Lane lane) const {
+  double slowdown = 1;
+  for (const SharedRate& resource : resources) {
+    if (std::find(resource.lanes.begin(), resource.lanes.end(), lane) == resource.lanes.end()) {
+      continue;
+    }
+    const double fair_share = resource.capacity / static_cast<double>(resource.lanes.size());
+    slowdown = std::max(slowdown, rate[static_cast<std::size_t>(lane)] / fair_share);
+  }
+  return slowdown;
+}
+
+SharedRates shared_rates(const Platform& platform, int world_size) {
+  SharedRates rates;
+  std::vector<Contended> contended = contended_resources(platform, world_size);
+  for (std::size_t start = 0; start < contended.size(); ++start) {
+    if (contended[start].unit > 0) continue;
+    add_group(contended, connect(platform, contended, start, rates), rates);
+  }
+  return rates;
+}
+
+}  // namespace athanor

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Platform::shared as flow rates: what each lane asks of the resources that it shares with others.
+#pragma once
+
+#include "sim/model/platform.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// A resource that its lanes can saturate, with its capacity per rank: n equal ranks of a node get
+/// 1/n of what they share.
+struct SharedRate {
+  SharedResource::Scope scope = SharedResource::Scope::Node;
+  double capacity = 0;
+  std::vector<Lane> lanes;
+};
+
+/// Rates are relative: within one group of connected resources, the fastest lane has rate 1.
+struct SharedRates {
+  std::array<double, kNumLanes> rate{};  ///< at full speed; 0 = the lane shares nothing
+  std::vector<SharedRate> resources;
+  /// How many times longer an activity of `lane` takes at most: every other lane runs all the time.
+  [[nodiscard]] double worst_slowdown(Lane lane) const;
+};
+
+/// Brings every resource to a unit of measure in which a lane asks the same of each, as max-min
+/// sharing with equal weights needs. Throws InputError when no such units exist.
+[[nodiscard]] SharedRates shared_rates(const Platform& platform, int world_size);
+
+}  // namespace athanor

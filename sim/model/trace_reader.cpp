@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/files.hpp"
+#include "sim/model/json_reader.hpp"
+#include "sim/model/timeline.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+TierBytes read_tiers(JsonReader json) {
+  TierBytes bytes;
+  bytes.gpu = json.key("gpu").integer(0);
+  bytes.pinned = json.key("pinned").integer(0);
+  bytes.host = json.key("host").integer(0);
+  bytes.nvme = json.key("nvme").integer(0);
+  return bytes;
+}
+
+Seconds read_seconds(const JsonReader& json, double unit) {
+  const double value = json.number();
+  check_number(json.place(), value, 0, kMaxSeconds / unit);
+  return value * unit;
+}
+
+/// What is ours in the file: everything but the events.
+Timeline read_header(JsonReader json, const Program& program) {
+  check_schema(json, "timeline", "simulate --trace");
+  Timeline timeline;
+  timeline.predicted = json.key("predicted").boolean();
+  timeline.step_seconds = read_seconds(json.key("step_seconds"), 1);
+  timeline.peak_bytes = read_tiers(json.key("peak_bytes"));
+  const JsonReader operations = json.key("operations");
+  const std::int64_t count = operations.integer(0);
+  if (static_cast<std::size_t>(count) != program.operations.size()) {
+    operations.reject(
+        fmt::format("{} operations, and the program has {}", count, program.operations.size()),
+        "Read the trace with the plan and the profile that it was made from.");
+  }
+  return timeline;
+}
+
+class EventReader {
+ public:
+  explicit EventReader(const Program& program) : program_(program) {
+    names_.reserve(program.operations.size());
+    for (std::size_t i = 0; i < program.operations.size(); ++i) {
+      names_.push_back(program.name(static_cast<std::int32_t>(i)));
+    }
+  }
+
+  /// Nothing for events that do not stand for an operation: metadata and counters.
+  [[nodiscard]] std::optional<Interval> read(JsonReader event) const {
+    if (event.key("ph").string() != "X") return std::nullopt;
+    constexpr double kMicrosecond = 1e-6;
+    JsonReader args = event.key("args");
+    Interval interval;
+    interval.operation = index(args.key("operation"), program_.operations.size());
+    interval.step = args.key("step").small_integer(0);
+    interval.rank = index(event.key("pid"), static_cast<std::size_t>(program_.world_size));
+    interval.start = read_seconds(event.key("ts"), kMicrosecond);
+    interval.end = interval.start + read_seconds(event.key("dur"), kMicrosecond);
+    check_name(event.key("name"), interval.operation);
+    return interval;
+  }
+
+ private:
+  static std::int32_t index(const JsonReader& json, std::size_t size) {
+    return static_cast<std::int32_t>(json.integer(0, static_cast<std::int64_t>(size) - 1));
+  }
+
+  void check_name(const JsonReader& json, std::int32_t operation) const {
+    const std::string& expected = names_[static_cast<std::size_t>(operation)];
+    if (json.string() == expected) return;
+    json.reject(fmt::format("operation {} is '{}' in the program", operation, expected),
+                "Read the trace with the plan and the profile that it was made from.");
+  }
+
+  const Program& program_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+Timeline read_trace(const std::string& path, const Program& program) {
+  const nlohmann::json document = parse_json(read_text_file(path), path);
+  JsonReader reader(document, Place(path));
+  Timeline timeline = read_header(reader.key("athanor"), program);
+  const EventReader events(program);
+  for (JsonReader& event : reader.key("traceEvents").items()) {
+    if (const auto interval = events.read(std::move(event)))
+      timeline.intervals.push_back(*interval);
+  }
+  return timeline;
+}
+
+}  // namespace athanor

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/tune/bounds.hpp"
+
+#include "sim/model/costs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+constexpr std::size_t index(Lane lane) noexcept { return static_cast<std::size_t>(lane); }
+
+/// Capacity that one of `world_size` equal ranks gets.
+double capacity_per_rank(const SharedResource& resource, int world_size) {
+  return resource.scope == SharedResource::Scope::Node ? resource.capacity / world_size
+                                                       : resource.capacity;
+}
+
+/// Factors on each lane's solo times: while the other lanes of the rank are idle, and while all
+/// lanes that share a resource run and get an equal part of it.
+struct Slowdowns {
+  std::array<double, kNumLanes> least{}, most{};
+};
+
+Slowdowns slowdowns(const Platform& platform, int world_size) {
+  Slowdowns result;
+  result.least.fill(1);
+  result.most.fill(1);
+  for (const SharedResource& resource : platform.shared) {
+    const double capacity = capacity_per_rank(resource, world_size);
+    double demand = 0, users = 0;
+    for (const auto& [lane, use] : resource.use) {
+      demand += use;
+      users += use > 0 ? 1 : 0;
+    }
+    if (demand <= capacity) continue;  // cannot slow anything down
+    for (const auto& [lane, use] : resource.use) {
+      double& least = result.least[index(lane)];
+      double& most = result.most[index(lane)];
+      least = std::max(least, use / capacity);
+      most = std::max(most, use / (capacity / users));
+    }
+  }
+  return result;
+}
+
+using LaneSeconds = std::array<Seconds, kNumLanes>;
+
+LaneSeconds busy_seconds(const Program& program, const std::vector<Seconds>& seconds) {
+  LaneSeconds busy{};
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    busy[index(program.operations[i].lane)] += seconds[i];
+  }
+  return busy;
+}
+
+/// The busiest lane or shared resource.
+Seconds busiest(const LaneSeconds& busy, const Platform& platform, int world_size,
+                const Slowdowns& slowdown) {
+  Seconds most = 0;
+  for (std::size_t lane = 0; lane < busy.size(); ++lane) {
+    most = std::max(most, busy[lane] * slowdown.least[lane]);
+  }
+  for (const SharedResource& resource : platform.shared) {
+    double amount = 0;
+    for (const auto& [lane, use] : resource.use) amount += busy[index(lane)] * use;
+    const double capacity = capacity_per_rank(resource, world_size);
+    if (capacity > 0) most = std::max(most, amount / capacity);
+  }
+  return most;
+}
+
+/// Ends of the next step's operations after those of `before`, when nothing but lanes and waits
+/// delays them.
+void advance(const Program& program, const std::vector<Seconds>& seconds,
+             const std::vector<Seconds>& before, std::vector<Seconds>& after) {
+  std::array<Seconds, kNumLanes> lane_end{};
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    lane_end[index(program.operations[i].lane)] = before[i];
+  }
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const Operation& op = program.operations[i];
+    Seconds& end = lane_end[index(op.lane)];
+    for (const std::int32_t wait : op.waits) end = std::max(end, after[wait]);
+    for (const std::int32_t wait : op.previous_waits) end = std::max(end, before[wait]);
+    end += seconds[i];
+    after[i] = end;
+  }
+}
+
+/// A limit from below on the longest cycle. When every operation ends at least d later than in the
+/// step before, so it does in every later step; a few steps bring d close to the longest cycle.
+Seconds longest_cycle(const Program& program, const std::vector<Seconds>& seconds) {
+  constexpr int kMaxSteps = 8;
+  constexpr double kTolerance = 1e-9;
+  Seconds best = 0;
+  std::vector<Seconds> before(seconds.size()), after(seconds.size());
+  for (int step = 0; step < kMaxSteps; ++step) {
+    advance(program, seconds, before, after);
+    Seconds least = std::numeric_limits<Seconds>::infinity();
+    Seconds most = 0;
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      least = std::min(least, after[i] - before[i]);
+      most = std::max(most, after[i] - before[i]);
+    }
+    best = std::max(best, least);
+    if (most - least <= kTolerance * most) break;
+    before.swap(after);
+  }
+  return best;
+}
+
+}  // namespace
+
+Seconds lower_bound_seconds(const Program& program, const Platform& platform) {
+  if (program.operations.empty()) return 0;
+  const Slowdowns slowdown = slowdowns(platform, program.world_size);
+  std::vector<Seconds> seconds = solo_seconds(program, platform);
+  const Seconds busy =
+      busiest(busy_seconds(program, seconds), platform, program.world_size, slowdown);
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    seconds[i] *= slowdown.least[index(program.operations[i].lane)];
+  }
+  return std::max(busy, longest_cycle(program, seconds));
+}
+
+Seconds serial_seconds(const Program& program, const Platform& platform) {
+  const Slowdowns slowdown = slowdowns(platform, program.world_size);
+  const LaneSeconds busy = busy_seconds(program, solo_seconds(program, platform));
+  Seconds total = 0;
+  for (std::size_t lane = 0; lane < busy.size(); ++lane) total += busy[lane] * slowdown.most[lane];
+  return total;
+}
+
+}  // namespace athanor

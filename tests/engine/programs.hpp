@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small programs and platforms by hand, for tests of the engine.
+#pragma once
+
+#include "sim/model/platform.hpp"
+#include "sim/model/program.hpp"
+#include "sim/model/timeline.hpp"
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace athanor::test {
+
+/// Copies at 1 GB/s and 1 element of Adam per ns, collectives at 1 GB/s, without latency.
+[[nodiscard]] Platform plain_platform();
+
+/// Adds a resource that `lanes` ask `use` of each.
+void share(Platform& platform, SharedResource::Scope scope, double capacity,
+           const std::vector<Lane>& lanes, double use);
+
+/// Builds a program operation by operation; every function returns the operation's index.
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(int world_size = 1) { program_.world_size = world_size; }
+  std::int32_t compute(Seconds seconds, std::vector<std::int32_t> waits = {});
+  std::int32_t copy_in(Bytes bytes, std::vector<std::int32_t> waits = {});
+  std::int32_t copy_out(Bytes bytes, std::vector<std::int32_t> waits = {});
+  std::int32_t gather(Bytes bytes, std::vector<std::int32_t> waits = {});
+  std::int32_t adam(std::int64_t elements, std::vector<std::int32_t> waits = {});
+  ProgramBuilder& after_previous(std::int32_t operation, std::int32_t previous);
+  [[nodiscard]] const Program& program() const noexcept { return program_; }
+
+ private:
+  std::int32_t add(Operation op, std::vector<std::int32_t> waits);
+  Program program_;
+};
+
+/// Interval of one operation.
+[[nodiscard]] Interval find(const Timeline& timeline, std::int32_t operation, int step = 0,
+                            int rank = 0);
+
+/// Two timelines agree bit for bit.
+[[nodiscard]] bool identical(const Timeline& a, const Timeline& b);
+
+[[nodiscard]] Program random_program(std::mt19937& random, int world_size, int num_operations);
+/// plain_platform with up to four shared resources that some lanes can saturate.
+[[nodiscard]] Platform random_platform(std::mt19937& random);
+
+}  // namespace athanor::test

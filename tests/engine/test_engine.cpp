@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine against closed forms.
+#include "sim/engine/engine.hpp"
+#include "sim/model/errors.hpp"
+#include "tests/engine/programs.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::WithinRel;
+using test::find;
+using test::plain_platform;
+using test::ProgramBuilder;
+using test::share;
+using Scope = SharedResource::Scope;
+
+/// One second of a copy, a gather or CPU Adam on plain_platform.
+constexpr Bytes kSecond = 1'000'000'000;
+
+auto is(Seconds expected) { return WithinRel(expected, 1e-9); }
+
+TEST_CASE("a chain takes the sum of its operations") {
+  ProgramBuilder chain;
+  const auto fetch = chain.copy_in(kSecond);
+  const auto gather = chain.gather(kSecond / 2, {fetch});
+  const auto compute = chain.compute(2, {gather});
+  const auto out = chain.copy_out(kSecond / 4, {compute});
+  const auto adam = chain.adam(kSecond, {out});
+  chain.after_previous(fetch, adam);
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(chain.program());
+  CHECK(timeline.predicted);
+  CHECK_THAT(timeline.step_seconds, is(4.75));
+  CHECK(find(timeline, fetch).start == 0);
+  CHECK_THAT(find(timeline, compute).start, is(1.5));
+  CHECK_THAT(find(timeline, adam).end, is(4.75));
+  CHECK_THAT(find(timeline, adam, 1).end, is(9.5));
+}
+
+TEST_CASE("a copy and a computation overlap: the longer one counts") {
+  ProgramBuilder builder;
+  const auto fetch = builder.copy_in(kSecond);
+  builder.compute(2, {fetch});
+  Engine engine(plain_platform(), 1);
+  CHECK_THAT(engine.simulate(builder.program()).step_seconds, is(2));
+}
+
+TEST_CASE("two ranks that share a link get half of it each") {
+  Platform platform = plain_platform();
+  share(platform, Scope::Node, 1, {Lane::H2D}, 1);
+  ProgramBuilder builder(2);
+  const auto fetch = builder.copy_in(kSecond);
+  for (const RankModel model : {RankModel::Folded, RankModel::Each}) {
+    Engine engine(platform, 2, model);
+    const Timeline timeline = engine.simulate(builder.program());
+    CHECK_THAT(timeline.step_seconds, is(2));
+    for (const int rank : {0, 1}) CHECK_THAT(find(timeline, fetch, 0, rank).end, is(2));
+  }
+}
+
+TEST_CASE("a device's own resource is not shared between ranks") {
+  Platform platform = plain_platform();
+  share(platform, Scope::Device, 1.5, {Lane::H2D, Lane::D2H}, 1);
+  ProgramBuilder builder(2);
+  builder.copy_in(kSecond);
+  builder.copy_out(kSecond);
+  Engine engine(platform, 2, RankModel::Each);
+  CHECK_THAT(engine.simulate(builder.program()).step_seconds, is(1 / 0.75));
+}
+
+TEST_CASE("capacity for one and a half of two activities") {
+  Platform platform = plain_platform();
+  share(platform, Scope::Node, 1.5e11, {Lane::H2D, Lane::CpuAdam}, 1e11);
+  ProgramBuilder builder;
+  builder.copy_in(kSecond);
+  builder.adam(kSecond);
+  Engine engine(platform, 1);
+  CHECK_THAT(engine.simulate(builder.program()).step_seconds, is(1 / 0.75));
+}
+
+TEST_CASE("an activity speeds up when the one beside it ends") {
+  Platform platform = plain_platform();
+  share(platform, Scope::Node, 1, {Lane::H2D, Lane::D2H}, 1);
+  ProgramBuilder builder;
+  const auto in = builder.copy_in(kSecond);
+  const auto out = builder.copy_out(kSecond / 2);
+  Engine engine(platform, 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, out).end, is(1));
+  CHECK_THAT(find(timeline, in).end, is(1.5));
+}
+
+TEST_CASE("unequal demands share max-min fairly") {
+  // Of 6, compute asks 1 and gets it; the copies ask 4 each and get 2.5.
+  Platform platform = plain_platform();
+  share(platform, Scope::Device, 6, {Lane::H2D, Lane::D2H}, 4);
+  platform.shared[0].use[Lane::Compute] = 1;
+  ProgramBuilder builder;
+  const auto in = builder.copy_in(kSecond);
+  const auto out = builder.copy_out(kSecond);
+  const auto compute = builder.compute(5);
+  Engine engine(platform, 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, in).end, is(4 / 2.5));
+  CHECK_THAT(find(timeline, out).end, is(4 / 2.5));
+  CHECK_THAT(find(timeline, compute).end, is(5));
+}
+
+TEST_CASE("full duplex directions do not disturb each other; a capped bridge makes them") {
+  ProgramBuilder builder;
+  const auto in = builder.copy_in(kSecond);
+  const auto out = builder.copy_out(kSecond);
+  Platform platform = plain_platform();
+  share(platform, Scope::Node, 1, {Lane::H2D}, 1);
+  share(platform, Scope::Node, 1, {Lane::D2H}, 1);
+  {
+    Engine engine(platform, 1);
+    const Timeline timeline = engine.simulate(builder.program());
+    CHECK_THAT(find(timeline, in).end, is(1));
+    CHECK_THAT(find(timeline, out).end, is(1));
+  }
+  share(platform, Scope::Node, 1.2, {Lane::H2D, Lane::D2H}, 1);
+  Engine engine(platform, 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, in).end, is(1 / 0.6));
+  CHECK_THAT(find(timeline, out).end, is(1 / 0.6));
+}
+
+TEST_CASE("an activity that asks for more than there is runs at what there is") {
+  Platform platform = plain_platform();
+  share(platform, Scope::Node, 1, {Lane::H2D}, 2);
+  ProgramBuilder builder;
+  builder.copy_in(kSecond);
+  Engine engine(platform, 1);
+  CHECK_THAT(engine.simulate(builder.program()).step_seconds, is(2));
+}
+
+TEST_CASE("a copy engine serves copies in order, the first one's wait included") {
+  ProgramBuilder builder;
+  const auto compute = builder.compute(3);
+  const auto first = builder.copy_in(kSecond, {compute});
+  const auto second = builder.copy_in(kSecond);
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, first).start, is(3));
+  CHECK_THAT(find(timeline, second).start, is(4));
+  CHECK_THAT(find(timeline, second).end, is(5));
+}
+
+TEST_CASE(
+    "a ring all-gather takes (n-1) latencies and (n-1)/n of the bytes, on all ranks at once") {
+  constexpr int kRanks = 4;
+  constexpr double kLatency = 5e-6, kBandwidth = 2e10, kBytes = 64 << 20;
+  const auto ring = [&](double bytes) {
+    return (kRanks - 1) * kLatency + bytes * (kRanks - 1) / kRanks / kBandwidth;
+  };
+  Platform platform = plain_platform();
+  platform.all_gather = {{kRanks, {{{1, ring(1), 0}, {1e9, ring(1e9), 0}}}}};
+  ProgramBuilder builder(kRanks);
+  const auto compute = builder.compute(1e-3);
+  const auto gather = builder.gather(static_cast<Bytes>(kBytes), {compute});
+  builder.after_previous(compute, gather);
+  Engine engine(platform, kRanks, RankModel::Each);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(timeline.step_seconds, is(1e-3 + ring(kBytes)));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CHECK_THAT(find(timeline, gather, 1, rank).end - find(timeline, gather, 1, rank).start,
+               is(ring(kBytes)));
+  }
+}
+
+TEST_CASE("the next step's fetches run under this one: the period is shorter than a step") {
+  ProgramBuilder builder;
+  const auto fetch_a = builder.copy_in(kSecond);
+  const auto fetch_b = builder.copy_in(kSecond);
+  const auto compute_a = builder.compute(2, {fetch_a});
+  const auto compute_b = builder.compute(2, {fetch_b});
+  const auto adam_a = builder.adam(3 * kSecond / 2, {compute_a});
+  const auto adam_b = builder.adam(3 * kSecond / 2, {compute_b});
+  builder.after_previous(fetch_a, adam_a).after_previous(fetch_b, adam_b);
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, adam_b).end, is(6.5));
+  CHECK_THAT(timeline.step_seconds, is(4.5));  // fetch, compute and Adam of one unit, in a circle
+}
+
+TEST_CASE("at most two steps are under way") {
+  ProgramBuilder builder;
+  const auto fetch = builder.copy_in(kSecond);
+  const auto slow = builder.adam(5 * kSecond, {fetch});
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, fetch, 1).start, is(1));
+  CHECK_THAT(find(timeline, fetch, 2).start, is(6));
+  CHECK(find(timeline, fetch, 2).start == find(timeline, slow, 0).end);
+  CHECK_THAT(timeline.step_seconds, is(5));
+}
+
+TEST_CASE("nothing to do takes no time") {
+  Engine engine(plain_platform(), 1);
+  CHECK(engine.simulate(Program{}).step_seconds == 0);
+  ProgramBuilder builder;
+  const auto compute = builder.compute(0);
+  builder.copy_in(0, {compute});
+  CHECK(engine.simulate(builder.program()).step_seconds == 0);
+}
+
+TEST_CASE("intervals can be left out, and the period stays") {
+  ProgramBuilder builder;
+  builder.compute(3);
+  SimulationOptions options;
+  options.record_intervals = false;
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(builder.program(), options);
+  CHECK(timeline.intervals.empty());
+  CHECK_THAT(timeline.step_seconds, is(3));
+}
+
+TEST_CASE("peak memory is the program's own") {
+  ProgramBuilder builder;
+  builder.compute(1);
+  Program program = builder.program();
+  program.operations[0].peak_bytes = 1000;
+  program.static_buffers = {{"parameters", Tier::Gpu, 24}, {"moments", Tier::Host, 48}};
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(program);
+  CHECK(timeline.peak_bytes.gpu == 1024);
+  CHECK(timeline.peak_bytes.host == 48);
+}
+
+TEST_CASE("what cannot be simulated is refused") {
+  Engine engine(plain_platform(), 1);
+  CHECK_THROWS_AS(Engine(plain_platform(), 1), Error);
+  CHECK_THROWS_AS(engine.simulate(ProgramBuilder(2).program()), Error);
+  ProgramBuilder forward;
+  forward.compute(1, {0});
+  CHECK_THROWS_AS(engine.simulate(forward.program()), Error);
+  ProgramBuilder negative;
+  negative.compute(-1);
+  CHECK_THROWS_AS(engine.simulate(negative.program()), Error);
+  ProgramBuilder no_curve;
+  no_curve.copy_in(1);
+  Program reduce = no_curve.program();
+  reduce.operations[0].kind = OpKind::Reduce;
+  CHECK_THROWS_AS(engine.simulate(reduce), InputError);
+  ProgramBuilder works;
+  works.compute(1);
+  CHECK_THAT(engine.simulate(works.program()).step_seconds, is(1));
+}
+
+}  // namespace
+}  // namespace athanor

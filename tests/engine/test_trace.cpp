@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trace files: what is written is read back, and what is broken is refused.
+#include "sim/engine/engine.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+#include "tests/engine/programs.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <random>
+#include <sstream>
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+
+class TemporaryFile {
+ public:
+  TemporaryFile()
+      : path_(std::filesystem::temp_directory_path() /
+              ("athanor-trace-" + std::to_string(getpid()) + ".json")) {}
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string write(const std::string& text) const {
+    write_file_atomically(path_, text);
+    return path_;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Example {
+  Program program;
+  Timeline timeline;
+  std::string text;
+};
+
+Example make_example() {
+  std::mt19937 random(1);
+  Example example;
+  example.program = test::random_program(random, 2, 25);
+  example.program.operations[0].peak_bytes = 1 << 20;
+  example.timeline = Engine(test::random_platform(random), 2).simulate(example.program);
+  std::ostringstream out;
+  write_trace(out, example.program, example.timeline);
+  example.text = out.str();
+  return example;
+}
+
+TEST_CASE("a trace is read back to the nanosecond") {
+  const Example example = make_example();
+  const TemporaryFile file;
+  const Timeline read = read_trace(file.write(example.text), example.program);
+  CHECK(read.predicted == example.timeline.predicted);
+  CHECK(read.step_seconds == example.timeline.step_seconds);
+  CHECK(read.peak_bytes.gpu == example.timeline.peak_bytes.gpu);
+  REQUIRE(read.intervals.size() == example.timeline.intervals.size());
+  bool equal = true;
+  for (std::size_t i = 0; i < read.intervals.size(); ++i) {
+    const Interval& a = read.intervals[i];
+    const Interval& b = example.timeline.intervals[i];
+    equal = equal && a.operation == b.operation && a.rank == b.rank && a.step == b.step &&
+            std::abs(a.start - b.start) < 1e-9 && std::abs(a.end - b.end) < 1e-9;
+  }
+  CHECK(equal);
+}
+
+TEST_CASE("a trace has what trace viewers look for") {
+  const Example example = make_example();
+  CHECK_THAT(example.text, Catch::Matchers::Matches(R"([\s\S]*"rank":\s+0[\s\S]*)"));
+  const json trace = json::parse(example.text);
+  for (const char* key : {"schemaVersion", "displayTimeUnit", "baseTimeNanoseconds", "traceName"}) {
+    CHECK(trace.contains(key));
+  }
+  CHECK(trace["athanor"]["schema"] == "athanor.timeline/1");
+  std::size_t durations = 0, counters = 0, tracks = 0;
+  for (const json& event : trace["traceEvents"]) {
+    durations += event["ph"] == "X";
+    counters += event["ph"] == "C";
+    tracks += event["name"] == "thread_name";
+    if (event["ph"] == "X" && event["tid"] == static_cast<int>(Lane::Collective)) {
+      CHECK(event["args"]["Collective name"] == "all_gather");
+    }
+  }
+  CHECK(durations == example.timeline.intervals.size());
+  CHECK(counters > 0);
+  CHECK(tracks == 2 * kNumLanes);
+}
+
+TEST_CASE("broken traces are refused with the place") {
+  const Example example = make_example();
+  const TemporaryFile file;
+  const auto refused = [&](const std::string& text) {
+    try {
+      static_cast<void>(read_trace(file.write(text), example.program));
+      return std::string("accepted");
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  const auto changed = [&](const std::function<void(json&)>& change) {
+    json trace = json::parse(example.text);
+    const auto is_duration = [](const json& event) { return event["ph"] == "X"; };
+    auto& events = trace["traceEvents"];
+    change(*std::find_if(events.begin(), events.end(), is_duration));
+    return refused(trace.dump());
+  };
+  using Catch::Matchers::ContainsSubstring;
+  CHECK_THAT(refused(example.text.substr(0, example.text.size() / 2)), ContainsSubstring("JSON"));
+  CHECK_THAT(refused("[]"), ContainsSubstring("object"));
+  CHECK_THAT(refused("{}"), ContainsSubstring("athanor"));
+  CHECK_THAT(changed([](json& e) { e["ts"] = -1; }), ContainsSubstring(".ts"));
+  CHECK_THAT(changed([](json& e) { e["dur"] = "1"; }), ContainsSubstring(".dur"));
+  CHECK_THAT(changed([](json& e) { e["pid"] = 2; }), ContainsSubstring(".pid"));
+  CHECK_THAT(changed([](json& e) { e["name"] = "adam #7"; }), ContainsSubstring(".name"));
+  CHECK_THAT(changed([](json& e) { e["args"]["operation"] = 25; }), ContainsSubstring("operation"));
+  CHECK_THAT(changed([](json& e) { e["args"].erase("step"); }), ContainsSubstring("args.step"));
+  json other = json::parse(example.text);
+  other["athanor"]["schema"] = "athanor.timeline/2";
+  CHECK_THAT(refused(other.dump()), ContainsSubstring("athanor.schema"));
+  other = json::parse(example.text);
+  other["athanor"]["operations"] = 3;
+  CHECK_THAT(refused(other.dump()), ContainsSubstring("athanor.operations"));
+  CHECK_THROWS_AS(read_trace("/nonexistent/trace.json", example.program), InputError);
+}
+
+}  // namespace
+}  // namespace athanor
