@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/io/hf_folder.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+#include "sim/model/json_reader.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace athanor {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+
+/// File names of an index. Throws where one leads out of the folder.
+std::set<std::string> shard_names(const fs::path& index) {
+  const std::string text = read_text_file(index.string(), 256 * kMiB);
+  const nlohmann::json document = parse_json(text, index.string());
+  JsonReader json(document, Place(index.string()));
+  JsonReader weight_map = json.key("weight_map");
+  std::set<std::string> names;
+  for (const std::string& tensor : weight_map.keys()) {
+    const JsonReader entry = weight_map.key(tensor);
+    const std::string name = entry.string();
+    if (name.empty() || fs::path(name).filename() != fs::path(name)) {
+      entry.reject("'" + name + "' is no file name", "Shards lie in the index's own folder.");
+    }
+    names.insert(name);
+  }
+  return names;
+}
+
+bool exists(const fs::path& path) {
+  std::error_code unreadable;  // opening the file will say what is wrong
+  return fs::exists(path, unreadable);
+}
+
+std::vector<std::string> weight_files(const fs::path& folder) {
+  if (exists(folder / kSingleFile)) return {(folder / kSingleFile).string()};
+  if (!exists(folder / kIndexFile)) {
+    throw InputError(folder.string(), fmt::format("has neither {} nor {}", kSingleFile, kIndexFile),
+                     "Save the model with save_pretrained(folder, safe_serialization=True).");
+  }
+  std::vector<std::string> files;
+  for (const std::string& name : shard_names(folder / kIndexFile)) {
+    files.push_back((folder / name).string());
+  }
+  return files;
+}
+
+/// The prefix that a checkpoint of the bare model, without its head, leaves out.
+std::string_view base_prefix(const LanguageModelConfig& config) {
+  return config.model_type == "gpt2" ? "transformer." : "model.";
+}
+
+/// Tensors that checkpoints carry and the model does not need: masks and tables that are computed,
+/// and the head where it is the embedding.
+bool is_harmless(std::string_view name, const LanguageModelConfig& config) {
+  if (name == "lm_head.weight") return config.tie_word_embeddings;
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".rotary_emb.inv_freq");
+}
+
+struct Found {
+  const SafetensorsReader* file = nullptr;
+  const TensorEntry* tensor = nullptr;
+};
+using Checkpoint = std::map<std::string, Found, std::less<>>;
+
+Checkpoint all_tensors(const std::vector<std::unique_ptr<SafetensorsReader>>& files) {
+  Checkpoint checkpoint;
+  for (const auto& file : files) {
+    for (const TensorEntry& tensor : file->header().tensors) {
+      const auto [entry, is_new] = checkpoint.try_emplace(tensor.name, Found{file.get(), &tensor});
+      if (!is_new) {
+        throw InputError(file->path() + ":" + tensor.name,
+                         "is also in " + entry->second.file->path(),
+                         "Keep the tensor in one file.");
+      }
+    }
+  }
+  return checkpoint;
+}
+
+void check(const Found& found, const Parameter& parameter) {
+  const std::string where = found.file->path() + ":" + found.tensor->name;
+  if (found.tensor->shape != parameter.shape) {
+    throw InputError(
+        where,
+        fmt::format("has shape [{}], config.json asks for [{}]",
+                    fmt::join(found.tensor->shape, ", "), fmt::join(parameter.shape, ", ")),
+        "Use the config.json that belongs to the weights.");
+  }
+  if (!widens_to_float(found.tensor->type)) {
+    throw InputError(where, fmt::format("has type {}", name_of(found.tensor->type)),
+                     "Save the model in F32, F16 or BF16.");
+  }
+}
+
+/// Takes `parameter` out of the checkpoint.
+Found take(Checkpoint& checkpoint, const Parameter& parameter, std::string_view prefix,
+           const std::string& folder) {
+  auto entry = checkpoint.find(parameter.name);
+  if (entry == checkpoint.end() && parameter.name.starts_with(prefix)) {
+    entry = checkpoint.find(std::string_view(parameter.name).substr(prefix.size()));
+  }
+  if (entry == checkpoint.end()) {
+    throw InputError(folder + ":" + parameter.name, "this tensor is missing from the weights",
+                     "Use the config.json that belongs to the weights.");
+  }
+  const Found found = entry->second;
+  check(found, parameter);
+  checkpoint.erase(entry);
+  return found;
+}
+
+void require_harmless(const Checkpoint& rest, const LanguageModelConfig& config) {
+  for (const auto& [name, found] : rest) {
+    if (!is_harmless(name, config)) {
+      throw InputError(found.file->path() + ":" + name, "this tensor is unknown to the model",
+                       "Use the config.json that belongs to the weights.");
+    }
+  }
+}
+
+}  // namespace
+
+HfFolder::HfFolder(const std::string& folder) : architecture_(load_architecture(folder)) {
+  for (const std::string& path : weight_files(folder)) {
+    files_.push_back(std::make_unique<SafetensorsReader>(path));
+  }
+  const LanguageModelConfig& config = architecture_.language_model.value();
+  Checkpoint checkpoint = all_tensors(files_);
+  for (const Unit& unit : architecture_.units) {
+    std::vector<Source>& sources = sources_.emplace_back();
+    for (const Parameter& parameter : unit.parameters) {
+      const Found found = take(checkpoint, parameter, base_prefix(config), folder);
+      sources.push_back({found.file, found.tensor});
+    }
+  }
+  require_harmless(checkpoint, config);
+}
+
+void HfFolder::read_unit(int unit, std::span<float> flat) const {
+  const Unit& description = architecture_.units.at(static_cast<std::size_t>(unit));
+  std::int64_t used = 0;
+  const std::vector<std::int64_t> offsets = parameter_offsets(description, used);
+  if (static_cast<std::int64_t>(flat.size()) < used) {
+    throw Error(
+        fmt::format("{}: {} elements of storage for {}", description.name, flat.size(), used));
+  }
+  std::fill(flat.begin(), flat.end(), 0.0F);
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const Source& source = sources_[static_cast<std::size_t>(unit)][i];
+    const auto count = static_cast<std::size_t>(source.tensor->num_elements());
+    source.file->read(*source.tensor, flat.subspan(static_cast<std::size_t>(offsets[i]), count));
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/io/hf_folder.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+namespace athanor {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path without_trailing_slash(const std::string& folder) {
+  const fs::path path(folder);
+  return path.has_filename() ? path : path.parent_path();
+}
+
+[[noreturn]] void fail(const fs::path& folder, const std::error_code& reason) {
+  throw Error(fmt::format("{}: cannot be written: {}", folder.string(), reason.message()));
+}
+
+/// A new folder beside `target`, hence on the same file system.
+fs::path make_temporary(const fs::path& target) {
+  std::error_code status;
+  const bool is_free = !fs::exists(target, status) || fs::is_empty(target, status);
+  if (status) fail(target, status);
+  if (!is_free) {
+    throw InputError(target.string(), "exists already", "Name a folder that does not exist yet.");
+  }
+  if (target.has_parent_path()) fs::create_directories(target.parent_path(), status);
+  if (status) fail(target, status);
+  std::string name = target.string() + ".partial-XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) fail(target, {errno, std::generic_category()});
+  fs::permissions(name, fs::perms(0755), status);  // mkdtemp gives 0700
+  return name;
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder(fs::path target)
+    : target_(std::move(target)), path_(make_temporary(target_)) {}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;  // a destructor has nobody to tell
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+void TemporaryFolder::publish() {
+  std::error_code status;
+  fs::rename(path_, target_, status);
+  if (status) fail(target_, status);
+  path_.clear();
+}
+
+HfFolderWriter::HfFolderWriter(const std::string& folder, const Architecture& architecture,
+                               DataType dtype, Bytes max_shard_bytes)
+    : folder_(without_trailing_slash(folder)),
+      architecture_(architecture),
+      shards_(make_shards(architecture, dtype, max_shard_bytes)) {
+  write_file_atomically((folder_.path() / "config.json").string(),
+                        write_hf_config(architecture.language_model.value(), dtype));
+}
+
+std::vector<HfFolderWriter::Shard> HfFolderWriter::make_shards(const Architecture& architecture,
+                                                               DataType dtype,
+                                                               Bytes max_shard_bytes) {
+  std::vector<Shard> shards(1);
+  Bytes bytes = 0;
+  for (const Unit& unit : architecture.units) {
+    for (const Parameter& parameter : unit.parameters) {
+      const TensorEntry tensor{parameter.name, tensor_type(dtype), parameter.shape, 0};
+      if (bytes > 0 && bytes + tensor.bytes() > max_shard_bytes) {
+        shards.emplace_back();
+        bytes = 0;
+      }
+      shards.back().tensors.push_back(tensor);
+      bytes += tensor.bytes();
+    }
+  }
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    shards[i].file_name =
+        shards.size() == 1 ? "model.safetensors"
+                           : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+  }
+  return shards;
+}
+
+void HfFolderWriter::write_unit(int unit, std::span<const float> flat) {
+  if (unit != next_unit_) {
+    throw Error(
+        fmt::format("{}: unit {} written, expected {}", folder_.target(), unit, next_unit_));
+  }
+  const Unit& description = architecture_.units.at(static_cast<std::size_t>(unit));
+  std::int64_t used = 0;
+  const std::vector<std::int64_t> offsets = parameter_offsets(description, used);
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const Parameter& parameter = description.parameters[i];
+    if (left_in_shard_ == 0) advance_shard();
+    writer_->write(parameter.name,
+                   flat.subspan(static_cast<std::size_t>(offsets[i]),
+                                static_cast<std::size_t>(parameter.num_elements())));
+    --left_in_shard_;
+  }
+  ++next_unit_;
+}
+
+void HfFolderWriter::advance_shard() {
+  if (writer_) writer_->finish();
+  const Shard& shard = shards_.at(next_shard_++);
+  // `transformers` refuses a file that does not say which framework it is for.
+  writer_ = std::make_unique<SafetensorsWriter>(
+      (folder_.path() / shard.file_name).string(), shard.tensors,
+      std::map<std::string, std::string>{{"format", "pt"}});
+  left_in_shard_ = shard.tensors.size();
+}
+
+void HfFolderWriter::write_index() const {
+  nlohmann::ordered_json json;
+  Bytes total = 0;
+  nlohmann::json weight_map = nlohmann::json::object();
+  for (const Shard& shard : shards_) {
+    for (const TensorEntry& tensor : shard.tensors) {
+      total += tensor.bytes();
+      weight_map[tensor.name] = shard.file_name;
+    }
+  }
+  json["metadata"] = {{"total_size", total}};
+  json["weight_map"] = weight_map;
+  write_file_atomically((folder_.path() / "model.safetensors.index.json").string(),
+                        json.dump(2) + "\n");
+}
+
+void HfFolderWriter::finish() {
+  if (next_unit_ != static_cast<int>(architecture_.units.size())) {
+    throw Error(fmt::format("{}: {} of {} units were written", folder_.target(), next_unit_,
+                            architecture_.units.size()));
+  }
+  if (writer_) writer_->finish();
+  writer_.reset();
+  if (shards_.size() > 1) write_index();
+  folder_.publish();
+}
+
+}  // namespace athanor

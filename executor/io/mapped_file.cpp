@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/io/mapped_file.hpp"
+
+#include "sim/model/errors.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace athanor {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& path, int error) {
+  throw InputError(path, "cannot be read: " + std::generic_category().message(error),
+                   "Check the path and its permissions.");
+}
+
+/// Memory of an open regular file; empty for an empty one.
+std::span<const std::byte> map(int descriptor, const std::string& path) {
+  struct stat status{};
+  if (::fstat(descriptor, &status) != 0) fail(path, errno);
+  if (!S_ISREG(status.st_mode)) {
+    throw InputError(path, "is not a regular file", "Give the path of a file.");
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return {};
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (memory == MAP_FAILED) fail(path, errno);
+  return {static_cast<const std::byte*>(memory), size};
+}
+
+}  // namespace
+
+MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
+  // Without O_NONBLOCK a named pipe would wait for a writer that never comes.
+  const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail(path_, errno);
+  try {
+    bytes_ = map(descriptor, path_);
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  ::close(descriptor);
+}
+
+MappedFile::~MappedFile() {
+  // munmap takes a mutable pointer, though the mapping is read-only.
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace athanor

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole file as read-only memory.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace athanor {
+
+/// Throws InputError when the file cannot be opened or is no regular file.
+class MappedFile {
+ public:
+  explicit MappedFile(std::string path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  std::string path_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types of a safetensors file.
+#pragma once
+
+#include "sim/model/quantities.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace athanor {
+
+enum class TensorType {
+  Bool,
+  U8,
+  I8,
+  F8E5M2,
+  F8E4M3,
+  U16,
+  I16,
+  F16,
+  BF16,
+  U32,
+  I32,
+  F32,
+  U64,
+  I64,
+  F64,
+};
+
+/// "F32", "BF16", .. as the file names them.
+[[nodiscard]] std::string_view name_of(TensorType type) noexcept;
+[[nodiscard]] std::optional<TensorType> tensor_type(std::string_view name) noexcept;
+[[nodiscard]] Bytes size_of(TensorType type) noexcept;
+[[nodiscard]] constexpr TensorType tensor_type(DataType dtype) noexcept {
+  return dtype == DataType::Float32 ? TensorType::F32 : TensorType::BF16;
+}
+
+/// F32, F16 and BF16 can be read as fp32 without loss.
+[[nodiscard]] bool widens_to_float(TensorType type) noexcept;
+
+/// Widens `from` (elements of `type`, any alignment) into `to`, of as many elements.
+void widen(std::span<const std::byte> from, TensorType type, std::span<float> to);
+
+/// Rounds `from` to `type`, F32 or BF16 (to nearest even), into as many elements at `to`.
+void narrow(std::span<const float> from, TensorType type, std::span<std::byte> to);
+
+}  // namespace athanor

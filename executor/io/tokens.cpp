@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/io/tokens.hpp"
+
+#include "executor/io/token_types.hpp"
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool exists(const fs::path& path) {
+  std::error_code unreadable;  // opening the file will say what is wrong
+  return fs::exists(path, unreadable);
+}
+
+/// The Megatron index that `path` names or has beside it.
+std::optional<fs::path> megatron_index(const fs::path& path) {
+  if (path.extension() == ".idx") return path;
+  fs::path index = path;
+  if (!exists(path)) {
+    index += ".idx";
+  } else if (path.extension() == ".bin") {
+    index.replace_extension(".idx");
+  } else {
+    return std::nullopt;
+  }
+  if (!exists(index)) return std::nullopt;
+  return index;
+}
+
+template <class Token>
+void load_tokens(const std::byte* from, std::span<std::int64_t> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Token token{};
+    std::memcpy(&token, from + i * sizeof(Token), sizeof(Token));
+    out[i] = token;
+  }
+}
+
+}  // namespace
+
+TokenDataset::Source TokenDataset::open(const std::string& path, TokenFormat format) {
+  const std::optional<fs::path> index =
+      format == TokenFormat::Auto ? megatron_index(path) : std::nullopt;
+  if (!index) {
+    MappedFile file(path);
+    const TokenLayout layout = parse_token_file(file.bytes(), format, path);
+    return {std::move(file), layout};
+  }
+  const MappedFile index_file(index->string());
+  MappedFile file(fs::path(*index).replace_extension(".bin").string());
+  const TokenLayout layout =
+      parse_megatron_index(index_file.bytes(), file.bytes().size(), index_file.path());
+  return {std::move(file), layout};
+}
+
+TokenDataset::TokenDataset(const std::string& path, TokenFormat format, std::int64_t vocab_size)
+    : TokenDataset(open(path, format), vocab_size) {}
+
+TokenDataset::TokenDataset(Source source, std::int64_t vocab_size)
+    : file_(std::move(source.file)), layout_(source.layout), vocab_size_(vocab_size) {}
+
+void TokenDataset::read(std::int64_t first, std::span<std::int64_t> out) const {
+  const auto count = static_cast<std::int64_t>(out.size());
+  if (first < 0 || first > num_tokens() - count) {
+    throw Error(
+        fmt::format("{}: tokens {} to {} of {}", path(), first, first + count, num_tokens()));
+  }
+  with_token_type(layout_.type, [&](auto token) {
+    load_tokens<decltype(token)>(
+        file_.bytes().data() + layout_.begin + static_cast<std::size_t>(first) * sizeof(token),
+        out);
+  });
+  const auto bad = std::find_if(out.begin(), out.end(),
+                                [&](std::int64_t id) { return id < 0 || id >= vocab_size_; });
+  if (bad != out.end()) {
+    throw InputError(path(),
+                     fmt::format("token {} at position {} is outside the vocabulary of {}", *bad,
+                                 first + (bad - out.begin()), vocab_size_),
+                     "Use tokens of the model's own tokenizer, or name the stored type with "
+                     "--tokens-dtype.");
+  }
+}
+
+void TokenDataset::check_all() const {
+  constexpr std::int64_t kBlock = 1 << 16;
+  std::vector<std::int64_t> block(static_cast<std::size_t>(std::min(kBlock, num_tokens())));
+  for (std::int64_t first = 0; first < num_tokens(); first += kBlock) {
+    const std::int64_t count = std::min(kBlock, num_tokens() - first);
+    read(first, std::span(block).first(static_cast<std::size_t>(count)));
+  }
+}
+
+std::int64_t TokenDataset::num_windows(std::int64_t sequence) const {
+  assert(sequence > 0);
+  const std::int64_t windows = (num_tokens() - 1) / sequence;
+  if (windows < 1) {
+    throw InputError(
+        path(),
+        fmt::format("{} tokens are too few for one sequence of {} and its targets", num_tokens(),
+                    sequence),
+        fmt::format("Give at least {} tokens, or shorten the sequence.", sequence + 1));
+  }
+  return windows;
+}
+
+std::int64_t TokenDataset::sample_start(std::int64_t index, std::int64_t sequence) const {
+  return index % num_windows(sequence) * sequence;
+}
+
+void TokenDataset::read_sample(std::int64_t index, std::span<std::int64_t> inputs,
+                               std::span<std::int64_t> targets) const {
+  assert(inputs.size() == targets.size());
+  const std::int64_t start = sample_start(index, static_cast<std::int64_t>(inputs.size()));
+  read(start, inputs);
+  read(start + 1, targets);
+}
+
+}  // namespace athanor
