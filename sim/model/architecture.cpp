@@ -126,7 +126,8 @@ bool same_structure(const Unit& left, const Unit& right) {
 /// The embedded units must be those that the embedded hyperparameters describe.
 void check_language_model(const Architecture& architecture, const Place& place) {
   const LanguageModelConfig& config = *architecture.language_model;
-  check_config(config, place.key("language_model"));
+  check_config(config,
+               [&place](std::string_view field) { return place.key("language_model").key(field); });
   const Architecture expected = make_architecture(architecture.name, config);
   const bool same =
       std::equal(expected.units.begin(), expected.units.end(), architecture.units.begin(),

@@ -5,9 +5,14 @@
 #include "sim/model/architecture.hpp"
 #include "sim/model/place.hpp"
 
+#include <functional>
+#include <string_view>
+
 namespace athanor {
 
 void check_architecture(const Architecture& architecture, const Place& place);
-void check_config(const LanguageModelConfig& config, const Place& place);
+/// `place_of` gives the place of a field by its name in LanguageModelConfig.
+void check_config(const LanguageModelConfig& config,
+                  const std::function<Place(std::string_view field)>& place_of);
 
 }  // namespace athanor

@@ -6,6 +6,7 @@
 #include "sim/model/architecture_checks.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
+#include "sim/model/hf_keys.hpp"
 #include "sim/model/json_reader.hpp"
 #include "sim/model/language_models.hpp"
 
@@ -49,18 +50,31 @@ std::string canonical_activation(const std::string& name) {
   return name == "swish" ? "silu" : name;
 }
 
-void read_activation(JsonReader& config, const std::string& key, const std::string& fallback,
-                     LanguageModelConfig& c) {
-  const auto value = config.optional_key(key);
+/// What every family has, under its own keys.
+void read_shape(JsonReader& config, LanguageModelConfig& c) {
+  const auto required = [&](const char* field) {
+    return config.key(hf_key(c.model_type, field)).integer(1);
+  };
+  c.vocab_size = required("vocab_size");
+  c.hidden_size = required("hidden_size");
+  c.num_layers = required("num_layers");
+  c.num_heads = required("num_heads");
+  c.max_positions = required("max_positions");
+}
+
+void read_activation(JsonReader& config, const std::string& fallback, LanguageModelConfig& c) {
+  const auto value = config.optional_key(hf_key(c.model_type, "activation"));
   c.activation = canonical_activation(value ? value->string() : fallback);
 }
 
 /// Width of one head where the file does not say.
-std::int64_t even_share(JsonReader& config, const std::string& key, const LanguageModelConfig& c) {
+std::int64_t even_share(JsonReader& config, const LanguageModelConfig& c) {
   if (c.hidden_size % c.num_heads != 0) {
-    config.place().key(key).reject(
-        fmt::format("{} heads do not divide the hidden size {}", c.num_heads, c.hidden_size),
-        "Choose a number of heads that divides it.");
+    config.place()
+        .key(hf_key(c.model_type, "num_heads"))
+        .reject(
+            fmt::format("{} heads do not divide the hidden size {}", c.num_heads, c.hidden_size),
+            "Choose a number of heads that divides it.");
   }
   return c.hidden_size / c.num_heads;
 }
@@ -70,15 +84,12 @@ void use_biases_everywhere(LanguageModelConfig& c) {
 }
 
 void read_gpt2(JsonReader& config, LanguageModelConfig& c) {
-  c.hidden_size = config.key("n_embd").integer(1);
-  c.num_layers = config.key("n_layer").integer(1);
-  c.num_heads = c.num_kv_heads = config.key("n_head").integer(1);
-  c.head_dim = even_share(config, "n_head", c);
-  c.max_positions = config.key("n_positions").integer(1);
+  c.num_kv_heads = c.num_heads;
+  c.head_dim = even_share(config, c);
   c.intermediate_size = integer_or(config, "n_inner", 4 * c.hidden_size);
   c.norm_epsilon = number_or(config, "layer_norm_epsilon", 1e-5);
   c.tie_word_embeddings = boolean_or(config, "tie_word_embeddings", true);
-  read_activation(config, "activation_function", "gelu_new", c);
+  read_activation(config, "gelu_new", c);
   use_biases_everywhere(c);
   require_setting(config, "scale_attn_weights", true);
   require_setting(config, "scale_attn_by_inverse_layer_idx", false);
@@ -87,14 +98,11 @@ void read_gpt2(JsonReader& config, LanguageModelConfig& c) {
 }
 
 void read_opt(JsonReader& config, LanguageModelConfig& c) {
-  c.hidden_size = config.key("hidden_size").integer(1);
-  c.num_layers = config.key("num_hidden_layers").integer(1);
-  c.num_heads = c.num_kv_heads = config.key("num_attention_heads").integer(1);
-  c.head_dim = even_share(config, "num_attention_heads", c);
+  c.num_kv_heads = c.num_heads;
+  c.head_dim = even_share(config, c);
   c.intermediate_size = config.key("ffn_dim").integer(1);
-  c.max_positions = config.key("max_position_embeddings").integer(1);
   c.tie_word_embeddings = boolean_or(config, "tie_word_embeddings", true);
-  read_activation(config, "activation_function", "relu", c);
+  read_activation(config, "relu", c);
   use_biases_everywhere(c);
   const std::int64_t projection = integer_or(config, "word_embed_proj_dim", c.hidden_size);
   if (projection != c.hidden_size) {
@@ -187,17 +195,13 @@ void read_llama_biases(JsonReader& config, LanguageModelConfig& c) {
 }
 
 void read_llama_family(JsonReader& config, LanguageModelConfig& c) {
-  c.hidden_size = config.key("hidden_size").integer(1);
-  c.num_layers = config.key("num_hidden_layers").integer(1);
-  c.num_heads = config.key("num_attention_heads").integer(1);
   c.num_kv_heads = integer_or(config, "num_key_value_heads", c.num_heads);
   const auto head_dim = config.optional_key("head_dim");
-  c.head_dim = head_dim ? head_dim->integer(1) : even_share(config, "num_attention_heads", c);
+  c.head_dim = head_dim ? head_dim->integer(1) : even_share(config, c);
   c.intermediate_size = config.key("intermediate_size").integer(1);
-  c.max_positions = config.key("max_position_embeddings").integer(1);
   c.norm_epsilon = number_or(config, "rms_norm_eps", 1e-6);
   c.tie_word_embeddings = boolean_or(config, "tie_word_embeddings", false);
-  read_activation(config, "hidden_act", "silu", c);
+  read_activation(config, "silu", c);
   read_rope(config, c);
   read_llama_biases(config, c);
   if (c.model_type == "mistral") {
@@ -224,7 +228,7 @@ LanguageModelConfig parse_hf_config(std::string_view text, const std::string& wh
   JsonReader config(document, Place(where));
   LanguageModelConfig c;
   c.model_type = read_model_type(config);
-  c.vocab_size = config.key("vocab_size").integer(1);
+  read_shape(config, c);
   if (const auto quantization = config.optional_key("quantization_config")) {
     quantization->reject("quantized weights cannot be trained", "Use the unquantized model.");
   }
@@ -235,7 +239,8 @@ LanguageModelConfig parse_hf_config(std::string_view text, const std::string& wh
   } else {
     read_llama_family(config, c);
   }
-  validate(c, where);
+  check_config(
+      c, [&](std::string_view field) { return config.place().key(hf_key(c.model_type, field)); });
   return c;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the config.json with which `transformers` loads a model that athanor trained.
 #include "sim/model/architecture.hpp"
+#include "sim/model/hf_keys.hpp"
 #include "sim/model/json_writer.hpp"
 #include "sim/model/language_models.hpp"
 
@@ -19,13 +20,18 @@ std::string class_name(const std::string& model_type) {
   return name + "ForCausalLM";
 }
 
+/// What every family has, under its own keys.
+void add_shape(OrderedJson& json, const LanguageModelConfig& c) {
+  json["vocab_size"] = c.vocab_size;
+  json[hf_key(c.model_type, "hidden_size")] = c.hidden_size;
+  json[hf_key(c.model_type, "num_layers")] = c.num_layers;
+  json[hf_key(c.model_type, "num_heads")] = c.num_heads;
+  json[hf_key(c.model_type, "max_positions")] = c.max_positions;
+  json[hf_key(c.model_type, "activation")] = c.activation;
+}
+
 void add_gpt2(OrderedJson& json, const LanguageModelConfig& c) {
-  json["n_embd"] = c.hidden_size;
-  json["n_layer"] = c.num_layers;
-  json["n_head"] = c.num_heads;
-  json["n_positions"] = c.max_positions;
   json["n_inner"] = c.intermediate_size;
-  json["activation_function"] = c.activation;
   json["layer_norm_epsilon"] = c.norm_epsilon;
   for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) {
     json[key] = 0.0;
@@ -33,13 +39,8 @@ void add_gpt2(OrderedJson& json, const LanguageModelConfig& c) {
 }
 
 void add_opt(OrderedJson& json, const LanguageModelConfig& c) {
-  json["hidden_size"] = c.hidden_size;
   json["word_embed_proj_dim"] = c.hidden_size;
-  json["num_hidden_layers"] = c.num_layers;
-  json["num_attention_heads"] = c.num_heads;
   json["ffn_dim"] = c.intermediate_size;
-  json["max_position_embeddings"] = c.max_positions;
-  json["activation_function"] = c.activation;
   json["do_layer_norm_before"] = true;
   json["dropout"] = 0.0;
   json["pad_token_id"] = nullptr;  // transformers' default would freeze the row of token 1
@@ -55,14 +56,9 @@ void add_windows(OrderedJson& json, const LanguageModelConfig& c) {
 }
 
 void add_llama_family(OrderedJson& json, const LanguageModelConfig& c) {
-  json["hidden_size"] = c.hidden_size;
-  json["num_hidden_layers"] = c.num_layers;
-  json["num_attention_heads"] = c.num_heads;
   json["num_key_value_heads"] = c.num_kv_heads;
   json["head_dim"] = c.head_dim;
   json["intermediate_size"] = c.intermediate_size;
-  json["max_position_embeddings"] = c.max_positions;
-  json["hidden_act"] = c.activation;
   json["rms_norm_eps"] = c.norm_epsilon;
   json["rope_theta"] = c.rope_theta;
   json["attention_dropout"] = 0.0;
@@ -83,7 +79,7 @@ std::string write_hf_config(const LanguageModelConfig& config, DataType dtype) {
   json["architectures"] = {class_name(config.model_type)};
   json["model_type"] = config.model_type;
   json["torch_dtype"] = name_of(kDataTypeNames, dtype);
-  json["vocab_size"] = config.vocab_size;
+  add_shape(json, config);
   if (config.model_type == "gpt2") {
     add_gpt2(json, config);
   } else if (config.model_type == "opt") {

@@ -52,7 +52,8 @@ class JsonReader {
     if (const auto value = value_of(table, given)) {
       return *value;
     }
-    reject("unknown value '" + given + "'", "Use one of " + listed(table) + ".");
+    constexpr std::size_t kShown = 60;
+    reject("unknown value '" + given.substr(0, kShown) + "'", "Use one of " + listed(table) + ".");
   }
 
  private:

@@ -3,12 +3,9 @@
 #include "sim/model/language_models.hpp"
 
 #include "sim/model/architecture.hpp"
-#include "sim/model/architecture_checks.hpp"
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace athanor {
@@ -169,91 +166,7 @@ Unit make_head(const LanguageModelConfig& config, const Recipe& recipe, const Un
   return unit;
 }
 
-void check_model_type(const LanguageModelConfig& config, const Place& place) {
-  if (std::find(kModelTypes.begin(), kModelTypes.end(), config.model_type) == kModelTypes.end()) {
-    place.key("model_type")
-        .reject(fmt::format("unknown model type '{}'", config.model_type),
-                fmt::format("Known: {}.", fmt::join(kModelTypes, ", ")));
-  }
-}
-
-void check_sizes(const LanguageModelConfig& c, const Place& place) {
-  // Far above any model, and low enough that no product of sizes overflows.
-  constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
-  constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
-  constexpr std::int64_t kMaxDim = std::int64_t{1} << 20;
-  constexpr std::int64_t kMaxLayers = 10'000;
-  check_integer(place.key("vocab_size"), c.vocab_size, 1, kMaxVocabulary);
-  check_integer(place.key("hidden_size"), c.hidden_size, 1, kMaxDim);
-  check_integer(place.key("num_layers"), c.num_layers, 1, kMaxLayers);
-  check_integer(place.key("num_heads"), c.num_heads, 1, kMaxDim);
-  check_integer(place.key("num_kv_heads"), c.num_kv_heads, 1, c.num_heads);
-  check_integer(place.key("head_dim"), c.head_dim, 1, kMaxDim / c.num_heads);
-  check_integer(place.key("intermediate_size"), c.intermediate_size, 1, kMaxDim);
-  check_integer(place.key("max_positions"), c.max_positions, 1, kMaxPositions);
-  check_integer(place.key("sliding_window"), c.sliding_window, 0, kMaxPositions);
-  check_number(place.key("norm_epsilon"), c.norm_epsilon, 0, 1);
-  check_positive(place.key("rope_theta"), c.rope_theta);
-}
-
-void check_attention(const LanguageModelConfig& c, const Place& place) {
-  if (c.num_heads % c.num_kv_heads != 0) {
-    place.key("num_kv_heads")
-        .reject(fmt::format("{} does not divide num_heads = {}", c.num_kv_heads, c.num_heads),
-                "Every key-value head serves the same number of heads.");
-  }
-  if (has_rotary_positions(c)) {
-    if (c.head_dim % 2 != 0) {
-      place.key("head_dim")
-          .reject(fmt::format("{} is odd", c.head_dim), "Rotary positions turn pairs of elements.");
-    }
-  } else if (c.num_heads * c.head_dim != c.hidden_size || c.num_kv_heads != c.num_heads) {
-    place.key("head_dim")
-        .reject(fmt::format("{} heads of {} do not make hidden_size = {}", c.num_heads, c.head_dim,
-                            c.hidden_size),
-                fmt::format("In {}, heads divide hidden_size and all have their own keys.",
-                            c.model_type));
-  }
-}
-
-/// Families without a choice of biases.
-void check_biases(const LanguageModelConfig& c, const Place& place) {
-  const bool all = c.attention_bias && c.attention_output_bias && c.mlp_bias;
-  if (!has_rotary_positions(c) && !all) {
-    place.key("attention_bias")
-        .reject(fmt::format("{} without biases is not supported", c.model_type),
-                "Every linear layer of gpt2 and opt has one.");
-  }
-}
-
-void check_activation(const LanguageModelConfig& c, const Place& place) {
-  const std::vector<std::string> known = has_rotary_positions(c)
-                                             ? std::vector<std::string>{"silu"}
-                                             : std::vector<std::string>{"gelu_new", "gelu", "relu"};
-  if (std::find(known.begin(), known.end(), c.activation) == known.end()) {
-    place.key("activation")
-        .reject(fmt::format("'{}' is not supported in {}", c.activation, c.model_type),
-                fmt::format("Supported: {}.", fmt::join(known, ", ")));
-  }
-}
-
 }  // namespace
-
-bool has_rotary_positions(const LanguageModelConfig& config) noexcept {
-  return config.model_type != "gpt2" && config.model_type != "opt";
-}
-
-void check_config(const LanguageModelConfig& config, const Place& place) {
-  check_model_type(config, place);
-  check_sizes(config, place);
-  check_attention(config, place);
-  check_biases(config, place);
-  check_activation(config, place);
-}
-
-void validate(const LanguageModelConfig& config, const std::string& where) {
-  check_config(config, Place(where));
-}
 
 Architecture make_architecture(const std::string& name, const LanguageModelConfig& config) {
   validate(config, name);
