@@ -41,14 +41,14 @@ std::set<std::string> shard_names(const fs::path& index) {
   return names;
 }
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code unreadable;  // opening the file will say what is wrong
   return fs::exists(path, unreadable);
 }
 
 std::vector<std::string> weight_files(const fs::path& folder) {
-  if (exists(folder / kSingleFile)) return {(folder / kSingleFile).string()};
-  if (!exists(folder / kIndexFile)) {
+  if (is_there(folder / kSingleFile)) return {(folder / kSingleFile).string()};
+  if (!is_there(folder / kIndexFile)) {
     throw InputError(folder.string(), fmt::format("has neither {} nor {}", kSingleFile, kIndexFile),
                      "Save the model with save_pretrained(folder, safe_serialization=True).");
   }

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code unreadable;  // opening the file will say what is wrong
   return fs::exists(path, unreadable);
 }
@@ -30,14 +30,14 @@ bool exists(const fs::path& path) {
 std::optional<fs::path> megatron_index(const fs::path& path) {
   if (path.extension() == ".idx") return path;
   fs::path index = path;
-  if (!exists(path)) {
+  if (!is_there(path)) {
     index += ".idx";
   } else if (path.extension() == ".bin") {
     index.replace_extension(".idx");
   } else {
     return std::nullopt;
   }
-  if (!exists(index)) return std::nullopt;
+  if (!is_there(index)) return std::nullopt;
   return index;
 }
 
