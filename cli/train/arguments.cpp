@@ -93,11 +93,20 @@ void settle(TrainArguments& a) {
   if (a.resume && a.resume_from.empty()) a.resume_from = a.out;
   if (a.out.empty()) a.out = a.resume_from;
   if (a.out.empty()) throw InputError("--out", "is missing", "Name the run folder.");
+  schedule_of(a).validate();
   check_range("--weight-decay", a.weight_decay, 0, 1e3);
   check_range("--beta1", a.beta1, 0, 0.999999);
   check_range("--beta2", a.beta2, 0, 0.999999);
   check_range("--epsilon", a.epsilon, 0, 1);
   check_range("--deadline", a.deadline, 0, 1e6);
+}
+
+LearningRateSchedule schedule_of(const TrainArguments& a) {
+  return {.peak = a.learning_rate,
+          .minimum = a.minimum_learning_rate,
+          .warmup_steps = a.warmup_steps,
+          .total_steps = a.steps,
+          .decay = parse_decay(a.schedule)};
 }
 
 std::string run_json(const TrainArguments& a, int argc, const char* const* argv) {

@@ -2,6 +2,7 @@
 // What `athanor train` was asked to do.
 #pragma once
 
+#include "executor/run/lr_schedule.hpp"
 #include "sim/model/quantities.hpp"
 
 #include <CLI/CLI.hpp>
@@ -37,6 +38,8 @@ void add_train_options(CLI::App& app, TrainArguments& arguments);
 
 /// Checks what CLI11 does not and fills in what follows from other options. Throws InputError.
 void settle(TrainArguments& arguments);
+
+[[nodiscard]] LearningRateSchedule schedule_of(const TrainArguments& arguments);
 
 /// run.json: how the run was started.
 [[nodiscard]] std::string run_json(const TrainArguments& arguments, int argc,

@@ -24,11 +24,7 @@ constexpr Seconds kShortestDeadline = 20;
 
 TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& inputs) {
   TrainOptions options;
-  options.schedule = {.peak = arguments.learning_rate,
-                      .minimum = arguments.minimum_learning_rate,
-                      .warmup_steps = arguments.warmup_steps,
-                      .total_steps = arguments.steps,
-                      .decay = parse_decay(arguments.schedule)};
+  options.schedule = schedule_of(arguments);
   options.optimizer = {.beta1 = arguments.beta1,
                        .beta2 = arguments.beta2,
                        .epsilon = arguments.epsilon,

@@ -32,10 +32,10 @@ void ComputeOps::forward(std::int32_t operation, StepState& state) {
   bind(binding);
   const ArenaScope scope(arena_);
   UnitActivations& activations = activations_[unit];
-  if (unit > 0) activations.input = std::exchange(flow_, {}).detach().requires_grad_();
+  if (unit > 0) activations.input = std::exchange(flow_, torch::Tensor()).detach().requires_grad_();
   flow_ = runners_[unit].forward(activations, batch_, op.keep);
   if (unit + 1 < runners_.size()) return;
-  const auto loss = std::exchange(flow_, {}).item<double>();
+  const auto loss = std::exchange(flow_, torch::Tensor()).item<double>();
   if (!std::isfinite(loss)) {
     throw Error(fmt::format("the loss is {}. Lower --lr, or check the data.", loss));
   }
@@ -59,10 +59,10 @@ void ComputeOps::backward(std::int32_t operation) {
   bind_gradients(binding);
   const ArenaScope scope(arena_);
   if (unit + 1 == runners_.size()) flow_ = loss_scale();
-  flow_ = runners_[unit].backward(activations_[unit], std::exchange(flow_, {}));
+  flow_ = runners_[unit].backward(activations_[unit], std::move(flow_));
   activations_[unit] = {};
   if (binding.ends_micro_batch) {
-    flow_ = {};
+    flow_.reset();
     batch_ = {};
   }
 }

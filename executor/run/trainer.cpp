@@ -108,7 +108,9 @@ class Trainer::Rank {
 
 void Trainer::Rank::prepare(std::int64_t step) {
   StepState& state = state_of(step);
-  state = {.step = step, .learning_rate = static_cast<float>(options_.schedule.at(step))};
+  state = {};
+  state.step = step;
+  state.learning_rate = static_cast<float>(options_.schedule.at(step));
   state.losses.resize(static_cast<std::size_t>(plan_.accumulation));
   state.square_sums.resize(program_.operations.size());
 }
@@ -137,6 +139,7 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
   const StepState& state = state_of(step);
   StepReport report{.step = step + 1,
                     .loss = state.mean_loss,
+                    .gradient_norm = std::nullopt,
                     .learning_rate = options_.schedule.at(step),
                     .seconds = recorder_.step_end(step) -
                                (continuous ? previous_end : recorder_.step_start(step)),

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts programs from tests.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace athanor::test {
+
+struct Finished {
+  int exit_code = 0;   ///< 128 + signal where a signal ended it
+  std::string output;  ///< stdout and stderr
+  double seconds = 0;
+};
+
+/// A folder of its own for each test process, removed in the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A program that runs beside the test; killed, with its process group, on destruction.
+class RunningProgram {
+ public:
+  explicit RunningProgram(const std::vector<std::string>& command);
+  ~RunningProgram();
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+
+  [[nodiscard]] pid_t process() const noexcept { return process_; }
+  /// Sends a signal to the whole group: the program and what it started.
+  void signal_all(int signal) const;
+  /// Waits for the end; after `limit` seconds kills it and says so in the output.
+  [[nodiscard]] Finished wait(double limit);
+
+ private:
+  pid_t process_ = -1;
+  std::string output_path_;
+  double started_ = 0;
+  bool finished_ = false;
+};
+
+/// Runs a program to its end.
+[[nodiscard]] Finished run(const std::vector<std::string>& command, double limit = 300);
+
+/// `mpirun` words for that many processes on this machine, followed by `command`; the command alone
+/// for one process.
+[[nodiscard]] std::vector<std::string> with_processes(int count, std::vector<std::string> command);
+
+/// Process ids of the job's ranks, from its heartbeat file; empty until all have joined.
+[[nodiscard]] std::vector<pid_t> ranks_of(const std::string& progress_board, int world_size);
+
+}  // namespace athanor::test

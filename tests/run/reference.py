@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains small transformers models with PyTorch alone, for comparison: every loss, gradient norm, weight and moment.
+
+usage: reference.py FOLDER FAMILY STEPS
+
+Writes FOLDER/model (the untrained model as a Hugging Face folder), FOLDER/tokens.bin (16-bit ids) and
+FOLDER/reference.safetensors: "losses", "norms", and for every step k and parameter p "k/master/p",
+"k/first_moment/p" and "k/second_moment/p".
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+SEQUENCE, ACCUMULATION, MAX_NORM, VOCABULARY = 16, 2, 0.5, 64
+COMMON = dict(vocab_size=VOCABULARY, max_position_embeddings=32, torch_dtype="float32")
+LLAMA = dict(COMMON, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2)
+CONFIGS = {
+    "gpt2": lambda: transformers.GPT2Config(
+        vocab_size=VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0,
+        attn_pdrop=0),
+    "opt": lambda: transformers.OPTConfig(
+        **COMMON, hidden_size=32, ffn_dim=64, num_hidden_layers=2, num_attention_heads=2, word_embed_proj_dim=32,
+        dropout=0, attention_dropout=0),
+    "llama": lambda: transformers.LlamaConfig(**LLAMA),
+    "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=8, tie_word_embeddings=True),
+}
+
+
+def make_tokens(count):
+    generator = torch.Generator().manual_seed(5)
+    noise = torch.randint(0, 4, (count,), generator=generator)
+    return (torch.arange(count) * 7 + noise) % 61
+
+
+def make_optimizer(model):
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
+
+
+def train_step(model, optimizer, tokens, step):
+    """Returns the mean loss of the step's micro-batches and the gradient norm before clipping."""
+    optimizer.zero_grad()
+    total = 0.0
+    for micro_batch in range(ACCUMULATION):
+        first = (step * ACCUMULATION + micro_batch) * SEQUENCE
+        window = tokens[first : first + SEQUENCE + 1]
+        logits = model(window[None, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits[0].float(), window[1:])
+        (loss / ACCUMULATION).backward()
+        total += loss.item()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
+    optimizer.step()
+    return total / ACCUMULATION, norm.item()
+
+
+def record(tensors, model, optimizer, step):
+    for name, parameter in model.named_parameters():
+        state = optimizer.state[parameter]
+        tensors[f"{step}/master/{name}"] = parameter.detach().clone()
+        tensors[f"{step}/first_moment/{name}"] = state["exp_avg"].clone()
+        tensors[f"{step}/second_moment/{name}"] = state["exp_avg_sq"].clone()
+
+
+def main(folder, family, steps):
+    torch.manual_seed(3)
+    torch.set_num_threads(1)
+    model = transformers.AutoModelForCausalLM.from_config(CONFIGS[family](), attn_implementation="eager")
+    model.save_pretrained(folder / "model")
+    tokens = make_tokens(4000)
+    tokens.numpy().astype("<u2").tofile(folder / "tokens.bin")
+    optimizer = make_optimizer(model)
+    tensors, losses, norms = {}, [], []
+    for step in range(steps):
+        loss, norm = train_step(model, optimizer, tokens, step)
+        losses.append(loss)
+        norms.append(norm)
+        record(tensors, model, optimizer, step + 1)
+    tensors["losses"] = torch.tensor(losses, dtype=torch.float32)
+    tensors["norms"] = torch.tensor(norms, dtype=torch.float32)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "reference.safetensors")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
