@@ -29,7 +29,7 @@ void Replay::run(Seconds horizon) {
   if (num_operations_ == 0) return;
   const auto begin = [this] {
     prepare_step(0);
-    for (int step = 0; step < std::min(kStepsUnderWay, options_.max_steps); ++step) open_step(step);
+    for (int step = 0; step < kStepsUnderWay; ++step) open_step(step);
     for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
   };
   fabric_.run(horizon, begin, [this](int port) { on_end(port); });
@@ -144,7 +144,6 @@ void Replay::close_step(int step) {
     done_ = true;  // what runs already ends by itself; nothing starts any more
     return;
   }
-  if (opened_ == options_.max_steps) return;
   open_step(opened_);
   for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
 }

@@ -25,7 +25,7 @@ class Replay {
   /// Runs until the period has settled or options.max_steps have passed. `horizon` as in Fabric.
   void run(Seconds horizon);
 
-  [[nodiscard]] Seconds period() const noexcept { return steady_.period(); }
+  [[nodiscard]] Seconds period() { return steady_.period(); }
   /// Intervals of the finished steps, ordered by step, rank and operation.
   [[nodiscard]] std::vector<Interval> take_intervals();
 

@@ -13,8 +13,7 @@ std::span<Seconds> SteadyState::ends(int step) noexcept {
 }
 
 bool SteadyState::add(int step) {
-  const std::span<const Seconds> now = ends(step);
-  step_ends_.push_back(now.empty() ? 0 : *std::max_element(now.begin(), now.end()));
+  steps_ = step + 1;
   // The first two steps run without the limit on steps under way and cannot tell.
   for (int cycle = 1; cycle <= kLongestCycle && step >= 2 * cycle && !steady_; ++cycle) {
     steady_ = repeats(step, cycle);
@@ -25,8 +24,7 @@ bool SteadyState::add(int step) {
 bool SteadyState::repeats(int step, int cycle) {
   const std::span<const Seconds> now = ends(step);
   const std::span<const Seconds> before = ends(step - cycle);
-  const Seconds shift = step_ends_[static_cast<std::size_t>(step)] -
-                        step_ends_[static_cast<std::size_t>(step - cycle)];
+  const Seconds shift = now.back() - before.back();
   const Seconds allowed = tolerance_ * shift;
   for (std::size_t i = 0; i < now.size(); ++i) {
     const Seconds deviation = now[i] - before[i] - shift;
@@ -36,13 +34,15 @@ bool SteadyState::repeats(int step, int cycle) {
   return true;
 }
 
-Seconds SteadyState::period() const noexcept {
-  if (steady_) return period_;
-  if (step_ends_.empty()) return 0;
-  const std::size_t last = step_ends_.size() - 1;
-  if (last == 0) return step_ends_.front();
-  const std::size_t from = last / 2;
-  return (step_ends_[last] - step_ends_[from]) / static_cast<double>(last - from);
+Seconds SteadyState::period() {
+  if (steady_ || steps_ == 0 || width_ == 0) return period_;
+  const std::span<const Seconds> last = ends(steps_ - 1);
+  if (steps_ == 1) return *std::max_element(last.begin(), last.end());
+  const int window = std::min(kLongestCycle, steps_ - 1);
+  const std::span<const Seconds> first = ends(steps_ - 1 - window);
+  Seconds longest = 0;
+  for (std::size_t i = 0; i < width_; ++i) longest = std::max(longest, last[i] - first[i]);
+  return longest / window;
 }
 
 }  // namespace athanor

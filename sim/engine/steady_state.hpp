@@ -23,8 +23,9 @@ class SteadyState {
   /// Returns whether the program is steady.
   [[nodiscard]] bool add(int step);
 
-  /// The period, or, when the program has not become steady, the mean over the later half.
-  [[nodiscard]] Seconds period() const noexcept;
+  /// The period, or, when the program has not become steady, the mean over the last kLongestCycle
+  /// steps of the operation that falls behind most: in the end it holds up all the others.
+  [[nodiscard]] Seconds period();
 
  private:
   [[nodiscard]] bool repeats(int step, int cycle);
@@ -35,7 +36,7 @@ class SteadyState {
   std::size_t width_;
   double tolerance_;
   std::vector<Seconds> ends_;
-  std::vector<Seconds> step_ends_;  ///< by step: end of the step's last operation
+  int steps_ = 0;
   Seconds period_ = 0;
   bool steady_ = false;
 };

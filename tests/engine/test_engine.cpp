@@ -8,6 +8,9 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
+#include <utility>
+#include <vector>
+
 namespace athanor {
 namespace {
 
@@ -88,6 +91,7 @@ TEST_CASE("an activity speeds up when the one beside it ends") {
   ProgramBuilder builder;
   const auto in = builder.copy_in(kSecond);
   const auto out = builder.copy_out(kSecond / 2);
+  builder.after_previous(out, in);
   Engine engine(platform, 1);
   const Timeline timeline = engine.simulate(builder.program());
   CHECK_THAT(find(timeline, out).end, is(1));
@@ -198,6 +202,47 @@ TEST_CASE("at most two steps are under way") {
   CHECK_THAT(find(timeline, fetch, 2).start, is(6));
   CHECK(find(timeline, fetch, 2).start == find(timeline, slow, 0).end);
   CHECK_THAT(timeline.step_seconds, is(5));
+}
+
+/// The design's picture of one step: three units, sharded, everything on the host, recompute.
+///   h2d         F0 F1    F2       F1       F0
+///   collective     G0 G1    G2       G1    R2 G0    R1       R0
+///   compute           f0 f1    f2 b2 ..... b1 ..... b0 .....
+///   d2h                                       g2       g1       g0
+///   cpu-adam                                     a2 ..    a1 ..    a0 ..
+TEST_CASE("golden timeline of an offloaded step") {
+  ProgramBuilder step;
+  const auto fetch = [&](std::vector<std::int32_t> waits) { return step.copy_in(kSecond, waits); };
+  const auto collective = [&](std::int32_t wait) { return step.gather(kSecond, {wait}); };
+  const auto f0 = fetch({}), g0 = collective(f0), forward0 = step.compute(1, {g0});
+  const auto f1 = fetch({}), g1 = collective(f1), forward1 = step.compute(1, {g1});
+  const auto f2 = fetch({forward0}), g2 = collective(f2), forward2 = step.compute(1, {g2});
+  const auto b2 = step.compute(3, {forward2});
+  const auto again1 = fetch({forward2}), gather1 = collective(again1);
+  const auto r2 = collective(b2);
+  const auto b1 = step.compute(3, {gather1});
+  const auto again0 = fetch({b2}), gather0 = collective(again0);
+  const auto r1 = collective(b1);
+  const auto b0 = step.compute(3, {gather0});
+  const auto r0 = collective(b0);
+  const auto d2 = step.copy_out(kSecond, {r2}), d1 = step.copy_out(kSecond, {r1});
+  const auto d0 = step.copy_out(kSecond, {r0});
+  const auto a2 = step.adam(2 * kSecond, {d2}), a1 = step.adam(2 * kSecond, {d1});
+  const auto a0 = step.adam(2 * kSecond, {d0});
+  step.after_previous(f0, a0).after_previous(f1, a1).after_previous(f2, a2);
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(step.program());
+  const std::vector<std::pair<std::int32_t, Seconds>> golden{
+      {f0, 0},       {f1, 1},       {f2, 3},  {again1, 6},   {again0, 9}, {g0, 1},  {g1, 2},
+      {g2, 4},       {gather1, 7},  {r2, 9},  {gather0, 10}, {r1, 12},    {r0, 15}, {forward0, 2},
+      {forward1, 3}, {forward2, 5}, {b2, 6},  {b1, 9},       {b0, 12},    {d2, 10}, {d1, 13},
+      {d0, 16},      {a2, 11},      {a1, 14}, {a0, 17}};
+  for (const auto& [operation, start] : golden) {
+    CAPTURE(operation);
+    CHECK(find(timeline, operation, 0).start == start);
+    CHECK(find(timeline, operation, 1).start == start + 19);
+  }
+  CHECK(timeline.step_seconds == 19);
 }
 
 TEST_CASE("nothing to do takes no time") {

@@ -35,31 +35,33 @@ TEST_CASE("a program is steady when all operations repeat, not when the last one
   CHECK_FALSE(add(state, 1, {2.5, 11}));
   CHECK_FALSE(add(state, 2, {4.0, 12}));  // the first operation is slower and will catch up
   CHECK_FALSE(add(state, 3, {10.5, 13}));
-  CHECK_FALSE(add(state, 4, {12.0, 14.5}));
-  CHECK(add(state, 5, {13.5, 16}));
+  CHECK_FALSE(add(state, 4, {12.0, 14.625}));
+  CHECK(add(state, 5, {13.5, 16.125}));
   CHECK(state.period() == 1.5);
 }
 
 TEST_CASE("steps that take turns repeat after two") {
-  SteadyState state(1, 1e-9);
-  CHECK_FALSE(add(state, 0, {1}));
-  CHECK_FALSE(add(state, 1, {5}));
-  CHECK_FALSE(add(state, 2, {6}));
-  CHECK_FALSE(add(state, 3, {10}));
-  CHECK(add(state, 4, {11}));
+  SteadyState state(2, 1e-9);
+  CHECK_FALSE(add(state, 0, {1, 1}));
+  CHECK_FALSE(add(state, 1, {3, 5}));
+  CHECK_FALSE(add(state, 2, {6, 6}));
+  CHECK_FALSE(add(state, 3, {8, 10}));
+  CHECK(add(state, 4, {11, 11}));
   CHECK(state.period() == 2.5);
 }
 
-TEST_CASE("without a steady state the mean of the later half counts") {
-  SteadyState state(1, 1e-9);
+TEST_CASE("without a steady state the slowest operation's mean counts") {
+  SteadyState state(2, 1e-9);
   CHECK(state.period() == 0);
-  CHECK_FALSE(add(state, 0, {9}));
+  CHECK_FALSE(add(state, 0, {9, 1}));
   CHECK(state.period() == 9);
-  CHECK_FALSE(add(state, 1, {10}));
-  CHECK_FALSE(add(state, 2, {12}));
-  CHECK_FALSE(add(state, 3, {15}));
-  CHECK_FALSE(add(state, 4, {19}));
-  CHECK(state.period() == (19 - 12) / 2.0);
+  CHECK_FALSE(add(state, 1, {10, 6}));
+  CHECK(state.period() == 5);
+  CHECK_FALSE(add(state, 2, {12, 9}));
+  CHECK_FALSE(add(state, 3, {15, 14}));
+  CHECK_FALSE(add(state, 4, {19, 17.5}));
+  CHECK_FALSE(add(state, 5, {21, 22.5}));
+  CHECK(state.period() == (22.5 - 6) / 4);
 }
 
 TEST_CASE("every clock frame computes with the same bits") {

@@ -78,7 +78,7 @@ TEST_CASE("a trace is read back to the nanosecond") {
 
 TEST_CASE("a trace has what trace viewers look for") {
   const Example example = make_example();
-  CHECK_THAT(example.text, Catch::Matchers::Matches(R"([\s\S]*"rank":\s+0[\s\S]*)"));
+  CHECK_THAT(example.text, Catch::Matchers::ContainsSubstring("\"rank\": 0"));
   const json trace = json::parse(example.text);
   for (const char* key : {"schemaVersion", "displayTimeUnit", "baseTimeNanoseconds", "traceName"}) {
     CHECK(trace.contains(key));
