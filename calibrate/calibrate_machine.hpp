@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures this machine.
+#pragma once
+
+#include "sim/model/platform.hpp"
+
+#include <functional>
+#include <string>
+
+namespace athanor {
+
+struct CalibrationOptions {
+  std::string backend = "auto";  ///< auto, cpu or cuda
+  int ranks = 2;                 ///< collectives are measured for 1 .. ranks processes
+  bool quick = false;            ///< fewer sizes and repetitions
+  std::string folder = ".";      ///< whose file system is measured
+  std::string command;           ///< for the provenance
+  std::function<void(const std::string&)> progress;  ///< called with a line before each part
+};
+
+/// `program` is athanor-calibrate itself: it is run under mpirun to measure collectives. Throws
+/// InputError for a backend that is not there, Error when a measurement fails.
+[[nodiscard]] Platform calibrate_machine(const CalibrationOptions& options,
+                                         const std::string& program);
+
+/// The part of a calibration that runs under mpirun: rank 0 writes its times to `path`.
+void run_collective_worker(bool quick, const std::string& path);
+
+/// A table of the results, for people.
+[[nodiscard]] std::string describe(const Platform& platform);
+
+}  // namespace athanor

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time by size of what one rank does alone.
+#pragma once
+
+#include "calibrate/activities.hpp"
+#include "calibrate/samples.hpp"
+#include "sim/model/platform.hpp"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// Measures `make(size)` at each size. Sizes ascend.
+[[nodiscard]] Curve measure_curve(const std::vector<std::int64_t>& sizes, const StoppingRule& rule,
+                                  const std::function<Activity(std::int64_t)>& make);
+
+/// 1, 2, 4, .. and `host_cores` threads -> AdamW by elements.
+[[nodiscard]] std::map<int, Curve> measure_adam(const std::vector<std::int64_t>& elements,
+                                                int host_cores, const StoppingRule& rule);
+
+/// Sequential reads and writes of a file in `folder`, by bytes.
+struct FileCurves {
+  Curve read, write;
+  std::string method;  ///< "O_DIRECT", or how the page cache was kept out otherwise
+};
+
+/// The file has no name while it is there, so nothing stays behind. Throws Error with the system's
+/// reason.
+[[nodiscard]] FileCurves measure_files(const std::string& folder, const std::vector<Bytes>& sizes,
+                                       const StoppingRule& rule);
+
+}  // namespace athanor

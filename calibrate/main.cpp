@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor-calibrate: measures machines and models.
+#include "calibrate/calibrate_machine.hpp"
+#include "calibrate/machine.hpp"
+#include "calibrate/profile_model.hpp"
+#include "cli/common/command_line.hpp"
+#include "executor/lanes/mpi_launch.hpp"
+#include "sim/model/architecture.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+constexpr int kDefaultRanks = 2;
+
+struct CalibrateArguments {
+  CalibrationOptions options;
+  std::string output;
+};
+
+struct ProfileArguments {
+  ProfileOptions options;
+  std::string model, output, backend = "auto";
+  DataType dtype = DataType::Float32;
+  int ranks = kDefaultRanks;
+  int compute_threads = 0;
+};
+
+void show_progress(const std::string& what) { fmt::print(stderr, "{} ..\n", what); }
+
+std::string folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+/// Minutes of measuring must not end in "no such folder".
+void require_folder_of(const std::string& path) {
+  if (!std::filesystem::is_directory(folder_of(path))) {
+    throw InputError("-o", "there is no folder " + folder_of(path), "Make it, or choose another.");
+  }
+}
+
+int calibrate(CalibrateArguments& arguments) {
+  require_folder_of(arguments.output);
+  arguments.options.folder = folder_of(arguments.output);
+  arguments.options.progress = show_progress;
+  const Platform platform = calibrate_machine(arguments.options, own_program());
+  write_file_atomically(arguments.output, to_json(platform));
+  fmt::print(stderr, "{}written to {}\n", describe(platform), arguments.output);
+  return kExitDone;
+}
+
+void print_costs(const Profile& profile) {
+  fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "unit class", "batch",
+             "forward", "recompute", "backward", "saved", "peak");
+  for (const UnitCost& cost : profile.costs) {
+    fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10}\n", cost.unit_class,
+               cost.micro_batch, format_seconds(cost.forward_keep.seconds),
+               format_seconds(cost.recompute.seconds), format_seconds(cost.backward.seconds),
+               format_bytes(cost.saved_bytes),
+               format_bytes(std::max(cost.forward_keep.peak_bytes, cost.backward.peak_bytes)));
+  }
+}
+
+int profile(ProfileArguments& arguments) {
+  if (arguments.backend == "cuda") {
+    throw InputError("--backend", "this athanor was built without CUDA", "Use --backend cpu.");
+  }
+  require_folder_of(arguments.output);
+  ProfileOptions& options = arguments.options;
+  options.compute_threads = arguments.compute_threads > 0
+                                ? arguments.compute_threads
+                                : std::max(1, usable_cores() / arguments.ranks);
+  options.progress = show_progress;
+  const Profile profile =
+      profile_language_model(load_architecture(arguments.model), arguments.dtype, options);
+  write_file_atomically(arguments.output, to_json(profile));
+  print_costs(profile);
+  fmt::print(stderr, "written to {}\n", arguments.output);
+  return kExitDone;
+}
+
+void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& action) {
+  CLI::App* verb = app.add_subcommand("calibrate", "Measure this machine into a platform file");
+  CalibrationOptions& options = arguments.options;
+  options.ranks = kDefaultRanks;
+  verb->add_option("--backend", options.backend, "auto, cpu or cuda")->capture_default_str();
+  cli::add_count(*verb, "--ranks", options.ranks, "Measure collectives for 1 to N processes")
+      ->capture_default_str();
+  verb->add_flag("--quick", options.quick, "Fewer sizes and repetitions");
+  verb->add_option("-o,--out", arguments.output, "Platform file to write")
+      ->required()
+      ->type_name("PLATFORM.json");
+  verb->callback([&] { action = [&] { return calibrate(arguments); }; });
+}
+
+void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action) {
+  const std::map<std::string, DataType> dtypes{{"fp32", DataType::Float32},
+                                               {"bf16", DataType::BFloat16}};
+  CLI::App* verb = app.add_subcommand("profile", "Measure a model's units into a profile file");
+  ProfileOptions& options = arguments.options;
+  options.sequence_length = 1024;
+  options.micro_batches = {1, 2, 4};
+  verb->add_option("--model", arguments.model,
+                   "Folder with a config.json, such a file, or a built-in name")
+      ->required()
+      ->type_name("MODEL");
+  cli::add_count(*verb, "--seq", options.sequence_length, "Sequence length")->capture_default_str();
+  verb->add_option("--micro-batches", options.micro_batches, "Micro-batch sizes, like 1,2,4")
+      ->delimiter(',')
+      ->type_name("N,..")
+      ->capture_default_str();
+  verb->add_option("--dtype", arguments.dtype, "fp32 or bf16")
+      ->transform(CLI::CheckedTransformer(dtypes))
+      ->type_name("TYPE");
+  cli::add_count(*verb, "--compute-threads", arguments.compute_threads,
+                 "Threads of one rank's compute lane (default: cores / ranks)");
+  cli::add_count(*verb, "--ranks", arguments.ranks, "Ranks that will share this machine")
+      ->capture_default_str();
+  verb->add_option("--backend", arguments.backend, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  verb->add_option("-o,--out", arguments.output, "Profile file to write")
+      ->required()
+      ->type_name("PROFILE.json");
+  verb->callback([&] { action = [&] { return profile(arguments); }; });
+}
+
+/// What `calibrate` runs under mpirun; not for people.
+void add_worker(CLI::App& app, CalibrateArguments& arguments, cli::Action& action) {
+  CLI::App* verb = app.add_subcommand("collective-worker")->group("");
+  verb->add_flag("--quick", arguments.options.quick);
+  verb->add_option("-o", arguments.output)->required();
+  verb->callback([&] {
+    action = [&] {
+      run_collective_worker(arguments.options.quick, arguments.output);
+      return kExitDone;
+    };
+  });
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Measures machines and models for the simulator.", "athanor-calibrate");
+  app.set_version_flag("--version", cli::version_text());
+  app.require_subcommand(1);
+  CalibrateArguments machine;
+  ProfileArguments model;
+  cli::Action action;
+  const std::string command = fmt::format("{}", fmt::join(std::span(argv, argc), " "));
+  machine.options.command = model.options.command = command;
+  add_calibrate(app, machine, action);
+  add_profile(app, model, action);
+  add_worker(app, machine, action);
+  return cli::parse_and_run(app, action, argc, argv);
+}
+
+}  // namespace
+}  // namespace athanor
+
+int main(int argc, char** argv) {
+  return athanor::run_main("athanor-calibrate", [&] { return athanor::run(argc, argv); });
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/measure.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace athanor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A batch lasts at least this long, about a thousand times the clock's own cost.
+constexpr Seconds kShortestBatch = 20e-6;
+constexpr int kLargestBatch = 4096;
+
+Seconds time_batch(const std::function<void()>& body, int calls) {
+  const Clock::time_point start = Clock::now();
+  for (int call = 0; call < calls; ++call) {
+    body();
+  }
+  return std::chrono::duration<Seconds>(Clock::now() - start).count() / calls;
+}
+
+int batch_for(Seconds one_call) {
+  const double calls = std::ceil(kShortestBatch / std::max(one_call, 1e-9));
+  return static_cast<int>(std::min<double>(calls, kLargestBatch));
+}
+
+}  // namespace
+
+Seconds time_once(const std::function<void()>& body) { return time_batch(body, 1); }
+
+Samples measure(const StoppingRule& rule, const std::function<void()>& body) {
+  body();
+  const int calls = batch_for(time_once(body));
+  Samples samples;
+  Seconds spent = 0;
+  while (!rule.satisfied_by(samples) &&
+         (samples.count() < rule.min_repetitions || spent < rule.max_seconds)) {
+    samples.add(time_batch(body, calls));
+    spent += samples.median() * calls;
+  }
+  return samples;
+}
+
+}  // namespace athanor

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times a function until a stopping rule is satisfied.
+#pragma once
+
+#include "calibrate/samples.hpp"
+
+#include <functional>
+
+namespace athanor {
+
+/// Wall-clock time of one call.
+[[nodiscard]] Seconds time_once(const std::function<void()>& body);
+
+/// Warms up, then repeats `body`. Calls shorter than the clock can resolve are timed in batches;
+/// each sample is the mean of its batch.
+[[nodiscard]] Samples measure(const StoppingRule& rule, const std::function<void()>& body);
+
+}  // namespace athanor

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures a model's units on this machine's CPU backend, with the code that training runs.
+#pragma once
+
+#include "calibrate/samples.hpp"
+#include "sim/model/architecture.hpp"
+#include "sim/model/profile.hpp"
+#include "sim/model/quantities.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+struct Model;
+
+struct ProfileOptions {
+  std::int64_t sequence_length = 1;         ///< tokens per sample; 1 where samples are no sequences
+  std::vector<std::int64_t> micro_batches;  ///< samples; none twice
+  int compute_threads = 1;                  ///< of one rank's compute lane
+  StoppingRule rule{.min_repetitions = 5,
+                    .max_repetitions = 100,
+                    .min_seconds = 0.05,
+                    .max_seconds = 0.5,
+                    .relative_error = 0.01};
+  std::string command;                               ///< for the provenance
+  std::function<void(const std::string&)> progress;  ///< called with a line before each part
+};
+
+/// Profiles each unit class of `model` at each micro-batch size: random weights, and activations
+/// that come from the units before. The units' parameters hold their former values afterwards.
+/// Throws InputError when an option is out of range; what a unit throws passes through.
+[[nodiscard]] Profile profile_model(const Model& model, const ProfileOptions& options);
+
+/// The same for a built-in language model of this shape.
+[[nodiscard]] Profile profile_language_model(const Architecture& architecture, DataType dtype,
+                                             const ProfileOptions& options);
+
+}  // namespace athanor

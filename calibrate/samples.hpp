@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Repeated timings of one thing, and when there are enough of them.
+#pragma once
+
+#include "sim/model/quantities.hpp"
+
+#include <vector>
+
+namespace athanor {
+
+/// Durations of repetitions. Median and quartiles, because other work on the machine only ever
+/// makes a repetition longer.
+class Samples {
+ public:
+  void add(Seconds seconds);
+  [[nodiscard]] int count() const noexcept { return static_cast<int>(sorted_.size()); }
+  [[nodiscard]] Seconds total() const noexcept { return total_; }
+  [[nodiscard]] Seconds median() const noexcept { return quantile(0.5); }
+  [[nodiscard]] Seconds interquartile_range() const noexcept;
+  /// Standard error of the median over the median, from the quartiles of a normal distribution;
+  /// infinite below two samples.
+  [[nodiscard]] double relative_error() const noexcept;
+
+ private:
+  [[nodiscard]] Seconds quantile(double fraction) const noexcept;
+
+  std::vector<Seconds> sorted_;
+  Seconds total_ = 0;
+};
+
+/// When to stop repeating: the median is known to `relative_error`, or time or patience is spent.
+struct StoppingRule {
+  int min_repetitions = 5;
+  int max_repetitions = 400;
+  Seconds min_seconds = 0.01;
+  Seconds max_seconds = 0.2;
+  double relative_error = 0.01;
+
+  [[nodiscard]] bool satisfied_by(const Samples& samples) const noexcept;
+};
+
+}  // namespace athanor

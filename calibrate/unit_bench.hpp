@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times one unit's phases and counts their device memory, in the order in which training runs them
+// and frees what they leave.
+#pragma once
+
+#include "calibrate/bound_units.hpp"
+#include "calibrate/samples.hpp"
+#include "executor/lanes/device_arena.hpp"
+#include "executor/units/model.hpp"
+#include "sim/model/profile.hpp"
+
+#include <torch/torch.h>
+
+#include <functional>
+
+namespace athanor {
+
+/// Results of one unit at one micro-batch size.
+struct UnitBenchResult {
+  UnitCost cost;         ///< without class and micro-batch
+  torch::Tensor output;  ///< outside the arena; undefined for the unit with the loss
+};
+
+class UnitBench {
+ public:
+  /// `input` is the activation that the unit before gives; undefined for the first unit.
+  UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
+            const Batch& batch);
+
+  [[nodiscard]] UnitBenchResult run(const StoppingRule& rule);
+
+ private:
+  struct Phase {
+    Samples samples;
+    Bytes peak = 0;
+    [[nodiscard]] PhaseCost cost() const;
+  };
+
+  void time_phase(Phase& phase, const std::function<void()>& body);
+  void one_cycle();
+  void begin_forward();
+  void forward(Phase& phase, bool keep);
+  void recompute();
+  void backward();
+  void make_output_gradient();
+  [[nodiscard]] bool satisfied(const StoppingRule& rule) const;
+
+  bool is_last_;
+  int unit_;
+  BoundUnits& bound_;
+  UnitRunner& runner_;
+  torch::Tensor input_;
+  const Batch& batch_;
+  DeviceArena arena_;  // before every tensor that lives in it
+  UnitActivations activations_;
+  torch::Tensor flow_;  ///< as in the executor: the output; in backward, the gradient
+  torch::Tensor output_;
+  Phase forward_keep_, forward_discard_, recompute_, backward_;
+  Bytes output_bytes_ = 0, saved_bytes_ = 0, grad_input_bytes_ = 0;
+};
+
+}  // namespace athanor

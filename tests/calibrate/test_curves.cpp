@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/curves.hpp"
+#include "sim/model/errors.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+constexpr StoppingRule kQuick{.min_repetitions = 2, .max_repetitions = 3};
+
+TEST_CASE("a curve has a point for each size") {
+  std::vector<std::int64_t> made;
+  const Curve curve = measure_curve({10, 20, 30}, kQuick, [&](std::int64_t size) {
+    made.push_back(size);
+    return Activity([] {});
+  });
+  CHECK(made == std::vector<std::int64_t>{10, 20, 30});
+  REQUIRE(curve.points.size() == 3);
+  CHECK(curve.points[1].size == 20);
+}
+
+TEST_CASE("Adam is measured with powers of two threads and with all cores") {
+  const auto curves = measure_adam({1024}, 6, kQuick);
+  REQUIRE(curves.size() == 4);
+  for (const int threads : {1, 2, 4, 6}) {
+    CHECK(curves.at(threads).points.size() == 1);
+  }
+}
+
+TEST_CASE("files are measured and nothing stays behind") {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / "athanor-test-file-curves";
+  std::filesystem::create_directories(folder);
+  const FileCurves curves = measure_files(folder.string(), {kMiB}, kQuick);
+  CHECK(curves.read.points.size() == 1);
+  CHECK(curves.write.points.at(0).seconds > 0);
+  CHECK_FALSE(curves.method.empty());
+  CHECK(std::filesystem::is_empty(folder));
+  std::filesystem::remove_all(folder);
+  REQUIRE_THROWS_WITH(measure_files(folder.string(), {kMiB}, kQuick),
+                      Catch::Matchers::ContainsSubstring("athanor-test-file-curves"));
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Profiles of tiny models: exact bytes, reproducible, accepted by the reader.
+#include "calibrate/profile_model.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+constexpr std::int64_t kSequence = 16;
+constexpr std::int64_t kHidden = 32;
+constexpr std::int64_t kVocabulary = 97;
+
+Architecture tiny(const std::string& model_type) {
+  LanguageModelConfig config;
+  config.model_type = model_type;
+  config.vocab_size = kVocabulary;
+  config.hidden_size = kHidden;
+  config.num_layers = 3;
+  config.num_heads = config.num_kv_heads = 4;
+  config.head_dim = kHidden / 4;
+  config.intermediate_size = 4 * kHidden;
+  config.max_positions = 64;
+  config.activation = model_type == "gpt2" ? "gelu_new" : "silu";
+  config.tie_word_embeddings = model_type == "gpt2";
+  config.attention_bias = config.attention_output_bias = config.mlp_bias = model_type == "gpt2";
+  return make_architecture("tiny-" + model_type, config);
+}
+
+ProfileOptions quick_options() {
+  ProfileOptions options;
+  options.sequence_length = kSequence;
+  options.micro_batches = {1, 3};
+  options.rule = {.min_repetitions = 2, .max_repetitions = 2};
+  options.command = "test";
+  return options;
+}
+
+TEST_CASE("a profile has every class and micro-batch, and reads back") {
+  const std::string family = GENERATE("gpt2", "llama");
+  const DataType dtype = GENERATE(DataType::Float32, DataType::BFloat16);
+  const Profile profile = profile_language_model(tiny(family), dtype, quick_options());
+  CHECK(profile.costs.size() == 6);
+  CHECK(profile.micro_batches() == std::vector<std::int64_t>{1, 3});
+  CHECK(profile.batch_bytes_per_sample == 2 * 8 * kSequence);
+  const Profile back = parse_profile(to_json(profile), "profile.json");
+  CHECK(back.costs.size() == profile.costs.size());
+  CHECK(back.provenance.source == Source::Measured);
+}
+
+TEST_CASE("bytes follow from the shapes") {
+  const Profile profile = profile_language_model(tiny("gpt2"), DataType::Float32, quick_options());
+  for (const std::int64_t micro_batch : {1, 3}) {
+    const Bytes activation = micro_batch * kSequence * kHidden * 4;
+    const Bytes logits = micro_batch * kSequence * kVocabulary * 4;
+    const UnitCost& embedding = profile.cost("embedding", micro_batch);
+    CHECK(embedding.output_bytes == activation);
+    CHECK(embedding.grad_input_bytes == 0);
+    const UnitCost& block = profile.cost("block", micro_batch);
+    CHECK(block.output_bytes == activation);
+    CHECK(block.grad_input_bytes == activation);
+    CHECK(block.saved_bytes > 4 * activation);
+    CHECK(block.recompute.peak_bytes >= block.saved_bytes);
+    CHECK(block.forward_discard.peak_bytes < block.forward_keep.peak_bytes);
+    const UnitCost& head = profile.cost("head", micro_batch);
+    CHECK(head.output_bytes == 0);
+    CHECK(head.saved_bytes >= logits);
+    CHECK(head.grad_input_bytes == activation);
+    CHECK(head.forward_keep.peak_bytes >= logits);
+  }
+}
+
+TEST_CASE("profiling twice counts the same bytes") {
+  const std::string family = GENERATE("gpt2", "llama");
+  const Architecture architecture = tiny(family);
+  const Profile first = profile_language_model(architecture, DataType::Float32, quick_options());
+  const Profile second = profile_language_model(architecture, DataType::Float32, quick_options());
+  REQUIRE(first.costs.size() == second.costs.size());
+  for (std::size_t i = 0; i < first.costs.size(); ++i) {
+    const UnitCost& a = first.costs[i];
+    const UnitCost& b = second.costs[i];
+    CAPTURE(a.unit_class, a.micro_batch);
+    CHECK(a.saved_bytes == b.saved_bytes);
+    CHECK(a.output_bytes == b.output_bytes);
+    CHECK(a.grad_input_bytes == b.grad_input_bytes);
+    CHECK(a.forward_keep.peak_bytes == b.forward_keep.peak_bytes);
+    CHECK(a.forward_discard.peak_bytes == b.forward_discard.peak_bytes);
+    CHECK(a.recompute.peak_bytes == b.recompute.peak_bytes);
+    CHECK(a.backward.peak_bytes == b.backward.peak_bytes);
+  }
+}
+
+TEST_CASE("options out of range are refused") {
+  ProfileOptions options = quick_options();
+  SECTION("no micro-batch") { options.micro_batches = {}; }
+  SECTION("twice the same") { options.micro_batches = {2, 2}; }
+  SECTION("not positive") { options.micro_batches = {0}; }
+  SECTION("no thread") { options.compute_threads = 0; }
+  REQUIRE_THROWS_AS(profile_language_model(tiny("gpt2"), DataType::Float32, options), InputError);
+}
+
+}  // namespace
+}  // namespace athanor
