@@ -30,10 +30,15 @@ Platform plain_platform() {
   platform.device = "none";
   platform.backend = "cpu";
   platform.h2d = platform.d2h = linear(kPerUnit);
-  for (const int world_size : {1, 2, 4, 8}) {
-    platform.all_gather.push_back({world_size, linear(kPerUnit)});
+  for (const int world_size : {1, 2, 3, 4, 8}) {
+    const CollectiveCurve curve{world_size, linear(kPerUnit)};
+    platform.all_gather.push_back(curve);
+    platform.reduce_scatter.push_back(curve);
+    platform.all_reduce.push_back(curve);
   }
   platform.cpu_adam[1] = linear(kPerUnit);
+  platform.device_adam = platform.device_square_sum = linear(kPerUnit / 10);
+  platform.host_square_sum = linear(kPerUnit / 2);
   return platform;
 }
 

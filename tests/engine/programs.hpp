@@ -12,7 +12,7 @@
 
 namespace athanor::test {
 
-/// Copies at 1 GB/s and 1 element of Adam per ns, collectives at 1 GB/s, without latency.
+/// Copies and collectives at 1 GB/s, 1 element of CPU Adam per ns, without latency.
 [[nodiscard]] Platform plain_platform();
 
 /// Adds a resource that `lanes` ask `use` of each.

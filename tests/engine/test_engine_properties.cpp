@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What holds for every program and platform.
 #include "sim/engine/engine.hpp"
+#include "sim/model/lowering.hpp"
 #include "sim/tune/bounds.hpp"
 #include "tests/engine/programs.hpp"
+#include "tests/support/random_plans.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -36,6 +38,24 @@ TEST_CASE("lower bound <= simulated <= serial sum") {
     CAPTURE(i, world_size, simulated);
     CHECK(lower_bound_seconds(program, platform) <= simulated * (1 + kSlack));
     CHECK(simulated <= serial_seconds(program, platform) * (1 + kSlack));
+  }
+}
+
+TEST_CASE("lowered programs settle between their bounds") {
+  std::mt19937 random(99);
+  for (int i = 0; i < 60; ++i) {
+    const Architecture architecture = test::small_architecture(1 + i % 6, i % 2 == 0);
+    const Plan plan = test::random_plan(architecture, random);
+    Program program = lower(test::small_profile(architecture, plan.micro_batch), plan);
+    // As long as the small units' copies take, so that either may be the bottleneck.
+    for (Operation& op : program.operations) op.compute_seconds *= 1e-3;
+    const Platform platform = random_platform(random);
+    Engine engine(platform, program.world_size);
+    const Timeline timeline = engine.simulate(program);
+    CAPTURE(i, program.world_size, program.operations.size());
+    CHECK(timeline.intervals.back().step + 1 < SimulationOptions().max_steps);
+    CHECK(lower_bound_seconds(program, platform) <= timeline.step_seconds * (1 + kSlack));
+    CHECK(timeline.step_seconds <= serial_seconds(program, platform) * (1 + kSlack));
   }
 }
 
