@@ -159,7 +159,7 @@ void StepBuilder::emit_publish() {
   const auto adam_of = [this](const auto& item) {
     return state(item.first).chunks[static_cast<std::size_t>(item.second)].adam;
   };
-  std::ranges::stable_sort(order, [&](const auto& a, const auto& b) {
+  std::ranges::sort(order, [&](const auto& a, const auto& b) {
     const bool a_host = at(adam_of(a)).lane == Lane::CpuAdam;
     const bool b_host = at(adam_of(b)).lane == Lane::CpuAdam;
     return a_host != b_host ? b_host : adam_of(a) < adam_of(b);
