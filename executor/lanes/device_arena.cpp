@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each block is preceded by a header of one cache line that stores its size.
+// Each block is preceded by a header of one cache line that stores its size and its arena.
 #include "executor/lanes/device_arena.hpp"
 
 #include <algorithm>
@@ -23,19 +23,20 @@ constexpr std::size_t kAlignment = 64;
 
 struct alignas(kAlignment) BlockHeader {
   Bytes bytes = 0;
+  DeviceArena* arena = nullptr;  ///< null: nobody counts the block
 };
 static_assert(sizeof(BlockHeader) == kAlignment);
 
 BlockHeader* header_of(void* block) noexcept { return static_cast<BlockHeader*>(block) - 1; }
 
-void* new_block(Bytes bytes) {
+void* new_block(Bytes bytes, DeviceArena* arena) {
   const std::size_t size =
       static_cast<std::size_t>(round_up(bytes, kAlignment)) + sizeof(BlockHeader);
   void* const raw = std::aligned_alloc(kAlignment, size);
   if (raw == nullptr) {
     throw std::bad_alloc();
   }
-  return new (raw) BlockHeader{bytes} + 1;
+  return new (raw) BlockHeader{bytes, arena} + 1;
 }
 
 std::string out_of_memory_text(Bytes requested, Bytes live, Bytes limit) {
@@ -66,7 +67,7 @@ void* DeviceArena::allocate(Bytes bytes) {
   void* block = take_kept(bytes);
   if (block == nullptr) {
     drop_kept(std::max(highest_, live_ + bytes) - live_ - bytes);
-    block = new_block(bytes);
+    block = new_block(bytes, this);
   }
   live_ += bytes;
   peak_ = std::max(peak_, live_);
@@ -111,6 +112,20 @@ void DeviceArena::drop_kept(Bytes room) noexcept {
     } else {
       kept_.erase(largest);
     }
+  }
+}
+
+void* allocate_uncounted(Bytes bytes) { return bytes == 0 ? nullptr : new_block(bytes, nullptr); }
+
+void release_block(void* block) noexcept {
+  if (block == nullptr) {
+    return;
+  }
+  BlockHeader* const header = header_of(block);
+  if (header->arena != nullptr) {
+    header->arena->release(block);
+  } else {
+    std::free(header);
   }
 }
 

@@ -52,6 +52,11 @@ class DeviceArena {
   std::map<Bytes, std::vector<void*>> kept_;  ///< released blocks by size; lists may be empty
 };
 
+/// A block that no arena counts, nullptr for 0 bytes; for release_block alone.
+[[nodiscard]] void* allocate_uncounted(Bytes bytes);
+/// Gives a block of any arena back to that arena, and an uncounted one to the system.
+void release_block(void* block) noexcept;
+
 /// Owner of one block.
 class DeviceBlock {
  public:

@@ -5,22 +5,9 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include <memory>
-
 namespace athanor {
 
 namespace {
-
-/// One arena block that a tensor owns. Any thread may free it.
-struct ArenaBlock {
-  DeviceArena* arena;
-  void* data;
-};
-
-void release_block(void* context) noexcept {
-  const std::unique_ptr<ArenaBlock> block(static_cast<ArenaBlock*>(context));
-  block->arena->release(block->data);
-}
 
 /// The calling thread's arena; nullptr outside every ArenaScope.
 DeviceArena*& current_arena() noexcept {
@@ -28,23 +15,23 @@ DeviceArena*& current_arena() noexcept {
   return arena;
 }
 
+/// Every block knows its arena, so one deleter serves all of them, on any thread, and a block's
+/// address is its context: LibTorch's kernels take scratch memory by raw_allocate, which needs
+/// both.
 class ArenaAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) override {
+  c10::DataPtr allocate(std::size_t size) override {
     DeviceArena* arena = current_arena();
-    if (arena == nullptr) return fallback_->allocate(bytes);
-    auto block = std::make_unique<ArenaBlock>(ArenaBlock{arena, nullptr});
-    block->data = arena->allocate(static_cast<Bytes>(bytes));
-    void* data = block->data;
-    return {data, block.release(), &release_block, c10::Device(c10::kCPU)};
+    const auto bytes = static_cast<Bytes>(size);
+    void* block = arena != nullptr ? arena->allocate(bytes) : allocate_uncounted(bytes);
+    return {block, block, &release_block, c10::Device(c10::kCPU)};
   }
+
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &release_block; }
 
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
-
- private:
-  c10::Allocator* fallback_ = c10::GetDefaultCPUAllocator();
 };
 
 /// LibTorch keeps one allocator per process; this installs ours in front of its own, once.

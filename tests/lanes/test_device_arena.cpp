@@ -84,6 +84,23 @@ TEST_CASE("a released block serves the next request of its size") {
   CHECK(arena.peak() == 6000);
 }
 
+TEST_CASE("a block finds its arena") {
+  DeviceArena first;
+  DeviceArena second;
+  void* const a = first.allocate(10);
+  void* const b = second.allocate(20);
+  void* const uncounted = allocate_uncounted(30);
+  std::memset(uncounted, 1, 30);
+  release_block(b);
+  CHECK(first.live() == 10);
+  CHECK(second.live() == 0);
+  release_block(a);
+  release_block(uncounted);
+  release_block(nullptr);
+  CHECK(first.live() == 0);
+  CHECK(allocate_uncounted(0) == nullptr);
+}
+
 TEST_CASE("random traffic is counted exactly and blocks do not overlap") {
   DeviceArena arena;
   std::mt19937 random(7);
