@@ -138,7 +138,7 @@ std::int64_t count_megatron_tokens(std::span<const std::byte> index, std::uint64
 
 TokenFormat parse_token_format(std::string_view text, const std::string& where) {
   if (text == "auto") return TokenFormat::Auto;
-  if (text == "bytes") return TokenFormat::Bytes;
+  if (text == "bytes") return TokenFormat::UInt8;
   if (text == "uint16") return TokenFormat::UInt16;
   if (text == "uint32") return TokenFormat::UInt32;
   throw InputError(where, fmt::format("unknown token type '{}'", text),
@@ -148,7 +148,7 @@ TokenFormat parse_token_format(std::string_view text, const std::string& where) 
 TokenLayout parse_token_file(std::span<const std::byte> bytes, TokenFormat format,
                              const std::string& file) {
   switch (format) {
-    case TokenFormat::Bytes:
+    case TokenFormat::UInt8:
       return raw_layout(bytes.size(), TokenType::UInt8, file);
     case TokenFormat::UInt16:
       return raw_layout(bytes.size(), TokenType::UInt16, file);

@@ -12,7 +12,7 @@
 namespace athanor {
 
 /// How a file without a header of its own is read. Auto: `.bin` as uint16 (nanoGPT), else bytes.
-enum class TokenFormat { Auto, Bytes, UInt16, UInt32 };
+enum class TokenFormat { Auto, UInt8, UInt16, UInt32 };
 
 /// "auto", "bytes", "uint16" or "uint32". Throws InputError that names `where`.
 [[nodiscard]] TokenFormat parse_token_format(std::string_view text, const std::string& where);

@@ -52,7 +52,7 @@ TEST_CASE("a .bin without a header is nanoGPT's uint16, and a type can be named"
   CHECK(all(TokenDataset(path, TokenFormat::UInt16, kVocabulary)).size() == 2);
   CHECK(all(TokenDataset(path, TokenFormat::UInt32, kVocabulary)) ==
         std::vector<std::int64_t>{0x20001});
-  CHECK(all(TokenDataset(path, TokenFormat::Bytes, 256)).size() == 4);
+  CHECK(all(TokenDataset(path, TokenFormat::UInt8, 256)).size() == 4);
 }
 
 TEST_CASE("a Megatron pair is found from either file and from the name without extension") {
