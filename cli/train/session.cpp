@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 namespace athanor::cli {
@@ -157,7 +158,10 @@ void Session::finish() {
 
 void train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
            Collectives& collectives) {
+  std::optional<RunFolderLock> lock;
   if (collectives.rank() == 0) {
+    std::filesystem::create_directories(inputs.folder.path);
+    lock.emplace(inputs.folder);
     start_run_folder(inputs.folder, run_json, inputs.plan, inputs.profile, inputs.platform);
   }
   collectives.barrier();

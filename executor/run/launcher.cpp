@@ -4,9 +4,11 @@
 #include "sim/model/errors.hpp"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -56,6 +58,8 @@ std::unique_ptr<Collectives> connect(const RankInfo& rank) {
                      "The CPU backend needs MPI: start them with mpirun or srun, or start one with "
                      "--nproc.");
   }
+  // Without its launcher a rank must not go on writing where a resumed run may already write.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   return make_mpi_collectives();
 }
 

@@ -13,7 +13,8 @@ namespace athanor {
 /// less --nproc. Throws Error when there is no mpirun.
 [[noreturn]] void relaunch_under_mpirun(int num_processes, std::span<char* const> arguments);
 
-/// Collectives for this process's place in the job: local for one process, else MPI. Throws
+/// Collectives for this process's place in the job: local for one process, else MPI (this process
+/// then ends when its launcher is killed). Throws
 /// InputError when a launcher started several processes but no MPI connects them (torchrun).
 [[nodiscard]] std::unique_ptr<Collectives> connect(const RankInfo& rank);
 

@@ -4,6 +4,8 @@
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,6 +46,18 @@ void check_run_folder(const RunFolder& folder, bool resuming) {
                      "Add --resume to go on with it, or name another folder.");
   }
 }
+
+// The kernel drops the lock when the process ends, however it ends.
+RunFolderLock::RunFolderLock(const RunFolder& folder)
+    : descriptor_(::open((folder.path + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  if (descriptor_ < 0) throw Error(folder.path + "/.lock: cannot open: " + std::strerror(errno));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(descriptor_);
+  throw InputError("--out:" + folder.path, "another process trains in this folder",
+                   "Wait for it to end, or name another folder.");
+}
+
+RunFolderLock::~RunFolderLock() { ::close(descriptor_); }
 
 void start_run_folder(const RunFolder& folder, const std::string& run_json, const Plan& plan,
                       const Profile& profile, const std::optional<Platform>& platform) {

@@ -23,6 +23,19 @@ struct RunFolder {
 /// it cannot be created or written.
 void check_run_folder(const RunFolder& folder, bool resuming);
 
+/// Held by rank 0 while it runs, so that no second run writes into the folder.
+class RunFolderLock {
+ public:
+  /// Throws InputError when another process holds it.
+  explicit RunFolderLock(const RunFolder& folder);
+  ~RunFolderLock();
+  RunFolderLock(const RunFolderLock&) = delete;
+  RunFolderLock& operator=(const RunFolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 /// Creates the folder and copies what the run was started with. `run_json`: the text of run.json.
 void start_run_folder(const RunFolder& folder, const std::string& run_json, const Plan& plan,
                       const Profile& profile, const std::optional<Platform>& platform);

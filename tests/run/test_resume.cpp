@@ -67,6 +67,7 @@ TEST_CASE("killed at random moments and resumed, the loss curve is the same to t
     while (true) {
       const bool resume = has_checkpoint(broken);
       if (!resume) fs::remove_all(broken);
+      fs::remove(broken + "/.heartbeat");  // it names processes of the life before
       RunningProgram job(command(broken) + (resume ? std::vector<std::string>{"--resume"}
                                                    : std::vector<std::string>{}));
       const auto moment = std::uniform_real_distribution<>(0.1, reference.seconds)(random);
