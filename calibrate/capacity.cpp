@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-double capacity_of(const Crowd& crowd) { return crowd.count / crowd.slowdown; }
+double capacity_of(const Crowd& crowd) { return std::max(1.0, crowd.count / crowd.slowdown); }
 
 double common_capacity(const std::vector<Crowd>& crowds) {
   double sum_of_logs = 0;

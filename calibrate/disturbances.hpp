@@ -25,8 +25,9 @@ struct Crowd {
 [[nodiscard]] Crowd measure_crowd(Lane lane, int count, int compute_threads,
                                   const StoppingRule& rule);
 
-/// Activities at full speed that the resource behind `crowd` carries: count / slowdown. Sharing
-/// max-min fairly, a resource of that capacity slows each of `count` activities by `slowdown`.
+/// Activities at full speed that the resource behind `crowd` carries: count / slowdown, and one at
+/// least, since one alone is not slowed down. Sharing max-min fairly, a resource of that capacity
+/// slows each of `count` activities by `slowdown`.
 [[nodiscard]] double capacity_of(const Crowd& crowd);
 
 /// One capacity for crowds of several lanes: the geometric mean of theirs, which halves the

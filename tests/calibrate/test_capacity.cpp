@@ -23,6 +23,7 @@ TEST_CASE("a crowd's slowdown comes back from its capacity") {
   CHECK(capacity_of({Lane::Compute, 4, 1.0}) == 4.0);
   CHECK(capacity_of({Lane::Compute, 4, 4.0}) == 1.0);
   CHECK(capacity_of({Lane::H2D, 2, 1.6}) == 1.25);
+  CHECK(capacity_of({Lane::H2D, 2, 2.5}) == 1.0);  // one alone is never slowed down
 }
 
 TEST_CASE("several lanes share one capacity, between theirs") {
