@@ -54,7 +54,7 @@ say "Device memory is capped at $cap bytes: three fifths of what replicated trai
 athanor tune "${workload[@]}" --gpu-memory "$cap" --top 8 -o demo/plan.json
 rm -rf demo/run
 athanor train --plan demo/plan.json --model "$model" --data demo/corpus.txt --steps "$steps" --out demo/run \
-  --nproc "$ranks"
+  --nproc "$ranks" --device-memory "$cap" --checkpoint-every 20
 athanor compare demo/run
 python3 tools/demo_loss.py demo/run/metrics.jsonl
 say "Everything is in demo/run"
