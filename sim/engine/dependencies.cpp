@@ -8,9 +8,7 @@
 #include <numeric>
 
 namespace athanor {
-namespace {
-
-const Program& checked(const Program& program) {
+void check_waits(const Program& program) {
   const auto size = static_cast<std::int32_t>(program.operations.size());
   for (std::int32_t i = 0; i < size; ++i) {
     const Operation& op = program.operations[static_cast<std::size_t>(i)];
@@ -29,10 +27,7 @@ const Program& checked(const Program& program) {
       }
     }
   }
-  return program;
 }
-
-}  // namespace
 
 Adjacency::Adjacency(const Program& program, std::vector<std::int32_t> Operation::* member)
     : offsets_(program.operations.size() + 1) {
@@ -50,8 +45,7 @@ Adjacency::Adjacency(const Program& program, std::vector<std::int32_t> Operation
 }
 
 Dependencies::Dependencies(const Program& program)
-    : same_step(checked(program), &Operation::waits),
-      next_step(program, &Operation::previous_waits) {
+    : same_step(program, &Operation::waits), next_step(program, &Operation::previous_waits) {
   num_waits.reserve(program.operations.size());
   num_previous_waits.reserve(program.operations.size());
   for (std::size_t i = 0; i < program.operations.size(); ++i) {

@@ -26,8 +26,11 @@ class Adjacency {
   std::vector<std::int32_t> targets_;
 };
 
+/// Throws Error when a wait points outside the program or, within a step, not backwards.
+void check_waits(const Program& program);
+
 struct Dependencies {
-  /// Throws Error when a wait points outside the program or, within a step, not backwards.
+  /// check_waits must have accepted the program.
   explicit Dependencies(const Program& program);
 
   Adjacency same_step;  ///< operations of the same step that wait for this one

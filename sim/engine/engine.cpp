@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/engine.hpp"
 
+#include "sim/engine/dependencies.hpp"
 #include "sim/engine/fabric.hpp"
 #include "sim/engine/replay.hpp"
 #include "sim/engine/shared_rates.hpp"
@@ -76,6 +77,7 @@ class Engine::Impl {
                               program.world_size, world_size_));
     }
     if (options.max_steps < 1) throw Error("max_steps must be at least 1");
+    check_waits(program);
     const std::vector<Seconds> seconds = solo_seconds(program, platform_);
     require_durations(program, seconds);
     Replay replay(program, seconds, simulated_ranks_, options, fabric_);

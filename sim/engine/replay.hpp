@@ -18,7 +18,8 @@ namespace athanor {
 /// and the step two before its own has ended as a whole: at most two steps are under way at once.
 class Replay {
  public:
-  /// `seconds`: every operation's time alone. `num_ranks`: ranks that `fabric` simulates.
+  /// `program`: accepted by check_waits. `seconds`: every operation's time alone. `num_ranks`:
+  /// ranks that `fabric` simulates.
   Replay(const Program& program, std::span<const Seconds> seconds, int num_ranks,
          const SimulationOptions& options, Fabric& fabric);
 
@@ -49,7 +50,7 @@ class Replay {
   void on_end(int port);
   void finish(int rank, std::size_t lane);
   void release(int rank, int step, std::int32_t operation);
-  void record(int rank, std::int32_t operation, const Port& port);
+  void record(int rank, std::int32_t operation, const Port& here);
   void close_step(int step);
   void require_complete() const;
   [[nodiscard]] std::int32_t* pending(int step, int rank) noexcept;
