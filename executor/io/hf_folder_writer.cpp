@@ -30,7 +30,8 @@ fs::path without_trailing_slash(const std::string& folder) {
 /// A new folder beside `target`, hence on the same file system.
 fs::path make_temporary(const fs::path& target) {
   std::error_code status;
-  const bool is_free = !fs::exists(target, status) || fs::is_empty(target, status);
+  const bool is_free = !fs::exists(target, status) ||
+                       (fs::is_directory(target, status) && fs::is_empty(target, status));
   if (status) fail(target, status);
   if (!is_free) {
     throw InputError(target.string(), "exists already", "Name a folder that does not exist yet.");

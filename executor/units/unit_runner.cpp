@@ -100,8 +100,11 @@ torch::Tensor UnitRunner::backward(UnitActivations& activations, torch::Tensor g
   if (activations.input.defined()) leaves.push_back(activations.input);
 
   torch::Tensor output = std::exchange(activations.output, {});
-  torch::autograd::backward({output}, {grad_output}, /*retain_graph=*/false,
-                            /*create_graph=*/false, leaves);
+  // A first unit without trainable parameters has nothing to differentiate.
+  if (!leaves.empty()) {
+    torch::autograd::backward({output}, {grad_output}, /*retain_graph=*/false,
+                              /*create_graph=*/false, leaves);
+  }
   output.reset();
   grad_output.reset();
   if (!activations.input.defined()) return {};

@@ -110,6 +110,8 @@ TEST_CASE("an unfinished export leaves nothing, and nothing is overwritten") {
   folder.write("model", "precious");
   CHECK_THROWS_AS(HfFolderWriter(folder / "model", architecture, DataType::Float32), InputError);
   CHECK(read_text_file(folder / "model") == "precious");
+  folder.write("empty", "");
+  CHECK_THROWS_AS(HfFolderWriter(folder / "empty", architecture, DataType::Float32), InputError);
 }
 
 using Tensors = std::vector<TensorEntry>;

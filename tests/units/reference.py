@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the units and the folder reader and writer with PyTorch and transformers.
+
+usage: reference.py UNITS_REFERENCE
+
+For tiny random models of every family: loss and every gradient (1e-5 relative, fp32), folders as
+transformers writes them (whole, sharded, half precision, without the head), and exported folders
+as transformers loads them. Exits 77, which ctest shows as skipped, where transformers is absent.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+try:
+    import safetensors.torch
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+TOLERANCE = 1e-5
+SEQUENCE = 12
+SHAPE = dict(vocab_size=67, max_position_embeddings=16, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+LLAMA = dict(SHAPE, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+             num_key_value_heads=2)
+
+
+def gpt2(**changes):
+    return transformers.GPT2Config(vocab_size=67, n_positions=16, n_embd=32, n_layer=3, n_head=4, resid_pdrop=0,
+                                   embd_pdrop=0, attn_pdrop=0, bos_token_id=None, eos_token_id=None, **changes)
+
+
+def opt(**changes):
+    return transformers.OPTConfig(**dict(SHAPE, hidden_size=32, word_embed_proj_dim=32, ffn_dim=48,
+                                         num_hidden_layers=3, num_attention_heads=4, dropout=0.0) | changes)
+
+
+CONFIGS = {
+    "gpt2": gpt2(),
+    "gpt2 with its own head": gpt2(tie_word_embeddings=False, n_inner=40),
+    "opt": opt(),
+    "opt with its own head": opt(tie_word_embeddings=False, activation_function="gelu"),
+    "llama": transformers.LlamaConfig(**LLAMA, rope_theta=5000.0),
+    "llama with biases": transformers.LlamaConfig(**LLAMA, attention_bias=True, mlp_bias=True,
+                                                  tie_word_embeddings=True, rms_norm_eps=1e-3),
+    "mistral": transformers.MistralConfig(**LLAMA, sliding_window=None),
+    "mistral, window": transformers.MistralConfig(**LLAMA, sliding_window=5),
+    "qwen2": transformers.Qwen2Config(**LLAMA),
+    "qwen2, window": transformers.Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=4,
+                                              max_window_layers=0),
+    "qwen3": transformers.Qwen3Config(**LLAMA, head_dim=16, tie_word_embeddings=True),
+}
+
+
+def make_model(config):
+    """Weights far from their initial values, so that no norm or bias is trivial."""
+    torch.manual_seed(5)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.3).add_(1.0 if parameter.dim() == 1 else 0.0)
+    return model
+
+
+def make_tokens():
+    generator = torch.Generator().manual_seed(9)
+    tokens = torch.randint(0, 67, (3, SEQUENCE + 1), generator=generator)
+    return {"inputs": tokens[:, :-1].contiguous(), "targets": tokens[:, 1:].contiguous()}
+
+
+def loss_and_gradients(model, tokens):
+    model.zero_grad()
+    logits = model(input_ids=tokens["inputs"], use_cache=False).logits
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens["targets"].flatten())
+    loss.backward()
+    return {"loss": loss.detach()} | {name: p.grad for name, p in model.named_parameters()}
+
+
+class Check:
+    def __init__(self, program, folder):
+        self.program, self.folder, self.failures = program, folder, 0
+
+    def expect(self, what, holds):
+        if not holds:
+            self.failures += 1
+            print(f"  FAILED: {what}")
+
+    def run(self, *arguments):
+        return subprocess.run([self.program, *map(str, arguments)], check=True)
+
+    def close(self, name, actual, expected, scale, tolerance=TOLERANCE):
+        error = ((actual - expected).abs().max() / scale).item()
+        self.expect(f"{name}: relative error {error:.2e}", actual.shape == expected.shape and error <= tolerance)
+
+    def gradients(self, what, model_folder, expected, tokens):
+        """Errors relative to the norm of each gradient; those that are zero in exact arithmetic, to the loss."""
+        token_file, out = self.folder / "tokens.safetensors", self.folder / "out.safetensors"
+        safetensors.torch.save_file(tokens, token_file)
+        self.run("gradients", model_folder, token_file, out)
+        actual = safetensors.torch.load_file(out)
+        self.expect(f"{what}: the same parameters", actual.keys() == expected.keys())
+        for name, value in expected.items():
+            scale = value.norm()
+            self.close(f"{what}: {name}", actual[name], value, scale if scale > 1e-5 else expected["loss"])
+
+    def read_folders(self, name, model, tokens):
+        expected = loss_and_gradients(model, tokens)
+        for variant, changes in {"whole": {}, "sharded": {"max_shard_size": "20KB"}}.items():
+            folder = self.folder / variant
+            model.save_pretrained(folder, safe_serialization=True, **changes)
+            self.gradients(f"{name}, {variant}", folder, expected, tokens)
+        self.expect("sharded: several files", len(list((self.folder / "sharded").glob("*.safetensors"))) > 1)
+
+    def read_half(self, name, config, tokens):
+        for dtype in (torch.float16, torch.bfloat16):
+            folder = self.folder / str(dtype)
+            make_model(config).to(dtype).save_pretrained(folder, safe_serialization=True)
+            # Not .to(dtype).float(): that would round the rotary frequencies too.
+            rounded = make_model(config)
+            for parameter in rounded.parameters():
+                parameter.data = parameter.data.to(dtype).float()
+            self.gradients(f"{name}, {dtype}", folder, loss_and_gradients(rounded, tokens), tokens)
+
+    def read_without_head(self, name, model, tokens):
+        folder = self.folder / "base"
+        model.base_model.save_pretrained(folder, safe_serialization=True)
+        self.gradients(f"{name}, base model", folder, loss_and_gradients(model, tokens), tokens)
+
+    def export(self, name, model, tokens, dtype, max_shard_bytes):
+        source, out = self.folder / "source", self.folder / f"export-{dtype}-{max_shard_bytes}"
+        model.save_pretrained(source, safe_serialization=True)
+        self.run("export", source, out, str(dtype).removeprefix("torch."), max_shard_bytes)
+        loaded, info = transformers.AutoModelForCausalLM.from_pretrained(
+            out, torch_dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+        what = f"{name}, exported as {dtype}, shards of {max_shard_bytes}"
+        self.expect(f"{what}: nothing missing or left over {info}", not any(map(len, info.values())))
+        for key, value in model.state_dict().items():
+            same = torch.equal(loaded.state_dict()[key], value.to(dtype).float())
+            self.expect(f"{what}: {key} is the same", same)
+        if dtype == torch.float32:
+            with torch.no_grad():
+                logits = [m.eval()(input_ids=tokens["inputs"]).logits for m in (loaded, model)]
+            self.close(f"{what}: logits", *logits, logits[1].abs().max(), 1e-4)
+
+
+def main():
+    failures, tokens = 0, make_tokens()
+    for name, config in CONFIGS.items():
+        print(name, flush=True)
+        model = make_model(config)
+        with tempfile.TemporaryDirectory() as folder:
+            check = Check(sys.argv[1], Path(folder))
+            check.read_folders(name, model, tokens)
+            if name in ("gpt2", "qwen3"):
+                check.read_half(name, config, tokens)
+                check.read_without_head(name, model, tokens)
+            check.export(name, model, tokens, torch.float32, 1 << 30)
+            check.export(name, model, tokens, torch.float32, 20_000)
+            check.export(name, model, tokens, torch.bfloat16, 20_000)
+            failures += check.failures
+    print(f"{failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

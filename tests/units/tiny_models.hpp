@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Language models of every family, small enough to run in milliseconds.
+#pragma once
+
+#include "sim/model/architecture.hpp"
+
+#include <string>
+
+namespace athanor::test {
+
+inline LanguageModelConfig tiny_config(const std::string& model_type) {
+  const bool learned_positions = model_type == "gpt2" || model_type == "opt";
+  LanguageModelConfig config;
+  config.model_type = model_type;
+  config.vocab_size = 61;
+  config.hidden_size = 32;
+  config.num_layers = 2;
+  config.num_heads = 4;
+  config.num_kv_heads = learned_positions ? 4 : 2;
+  config.head_dim = 8;
+  config.intermediate_size = 64;
+  config.max_positions = 16;
+  config.activation = model_type == "gpt2" ? "gelu_new" : learned_positions ? "relu" : "silu";
+  config.tie_word_embeddings = model_type != "llama";
+  config.attention_bias = learned_positions || model_type == "qwen2";
+  config.attention_output_bias = config.mlp_bias = learned_positions;
+  config.sliding_window = model_type == "mistral" ? 3 : 0;
+  return config;
+}
+
+inline Architecture tiny_architecture(const std::string& model_type) {
+  return make_architecture("tiny-" + model_type, tiny_config(model_type));
+}
+
+}  // namespace athanor::test

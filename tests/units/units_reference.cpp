@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a Hugging Face folder for reference.py:
+//   units_reference gradients FOLDER TOKENS.safetensors OUT.safetensors
+//   units_reference export FOLDER NEW_FOLDER float32|bfloat16 MAX_SHARD_BYTES
+#include "executor/io/hf_folder.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/errors.hpp"
+#include "tests/units/unit_chain.hpp"
+
+#include <fmt/core.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace athanor;
+
+torch::Tensor read_tokens(const SafetensorsReader& file, const std::string& name) {
+  const TensorEntry* tensor = file.find(name);
+  if (tensor == nullptr || tensor->type != TensorType::I64) {
+    throw InputError(file.path() + ":" + name, "no I64 tensor of that name", "See reference.py.");
+  }
+  const torch::Tensor tokens = torch::empty(tensor->shape, torch::kInt64);
+  std::memcpy(tokens.data_ptr(), file.data(*tensor).data(), tokens.nbytes());
+  return tokens;
+}
+
+std::vector<float> read_unit(const HfFolder& folder, int unit, std::int64_t elements) {
+  std::vector<float> flat(static_cast<std::size_t>(elements));
+  folder.read_unit(unit, flat);
+  return flat;
+}
+
+void write_gradients(const test::UnitChain& chain, float loss, const std::string& path) {
+  std::vector<TensorEntry> entries{{"loss", TensorType::F32, {}, 0}};
+  const std::vector<Unit>& units = chain.model().architecture.units;
+  for (const Unit& unit : units) {
+    for (const Parameter& p : unit.parameters) {
+      entries.push_back({p.name, TensorType::F32, p.shape, 0});
+    }
+  }
+  SafetensorsWriter writer(path, entries, {{"format", "pt"}});
+  writer.write("loss", std::span<const float>(&loss, 1));
+  for (int i = 0; i < static_cast<int>(units.size()); ++i) {
+    for (int j = 0; j < static_cast<int>(units[i].parameters.size()); ++j) {
+      const torch::Tensor gradient = chain.view(chain.gradients(i), i, j).contiguous();
+      writer.write(units[i].parameters[j].name,
+                   std::span<const float>(gradient.data_ptr<float>(), gradient.numel()));
+    }
+  }
+  writer.finish();
+}
+
+void run_gradients(const std::string& path, const std::string& tokens, const std::string& out) {
+  const HfFolder folder(path);
+  const SafetensorsReader file(tokens);
+  const Batch batch{read_tokens(file, "inputs"), read_tokens(file, "targets")};
+  test::UnitChain chain(
+      make_language_model(folder.architecture(), DataType::Float32, batch.inputs.size(1)));
+  for (int i = 0; i < static_cast<int>(chain.model().units.size()); ++i) {
+    chain.set_parameters(i, read_unit(folder, i, chain.elements(i)));
+  }
+  const float loss = chain.step(batch);
+  write_gradients(chain, loss, out);
+}
+
+void run_export(const std::string& path, const std::string& out, const std::string& dtype,
+                Bytes max_shard_bytes) {
+  const HfFolder folder(path);
+  HfFolderWriter writer(out, folder.architecture(),
+                        dtype == "float32" ? DataType::Float32 : DataType::BFloat16,
+                        max_shard_bytes);
+  const std::vector<Unit>& units = folder.architecture().units;
+  for (int i = 0; i < static_cast<int>(units.size()); ++i) {
+    std::int64_t elements = 0;
+    (void)parameter_offsets(units[i], elements);
+    writer.write_unit(i, read_unit(folder, i, elements));
+  }
+  writer.finish();
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 4 && arguments[0] == "gradients") {
+    run_gradients(arguments[1], arguments[2], arguments[3]);
+  } else if (arguments.size() == 5 && arguments[0] == "export") {
+    run_export(arguments[1], arguments[2], arguments[3], std::stoll(arguments[4]));
+  } else {
+    fmt::print(stderr, "usage: see the head of units_reference.cpp\n");
+    return kExitBadInput;
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  return run_main("units_reference", [&] { return run({values + 1, values + count}); });
+}
