@@ -2,9 +2,10 @@
 # What is built. AUTO builds a world when its dependencies are found and says so; ON insists; OFF leaves it out.
 set(ATHANOR_ENGINE AUTO CACHE STRING "Simulation engine and tuner (SimGrid): AUTO, ON or OFF")
 set(ATHANOR_EXECUTOR AUTO CACHE STRING "Executor (LibTorch, MPI): AUTO, ON or OFF")
+set(ATHANOR_LIBTORCH AUTO CACHE STRING "LibTorch: AUTO, ON or OFF (OFF leaves of the executor its lanes and file formats)")
 set(ATHANOR_CALIBRATE AUTO CACHE STRING "Calibrator and profiler (needs the executor): AUTO, ON or OFF")
 set(ATHANOR_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF (no CUDA sources yet: ON is refused)")
-foreach(option ENGINE EXECUTOR CALIBRATE CUDA)
+foreach(option ENGINE EXECUTOR LIBTORCH CALIBRATE CUDA)
   set_property(CACHE ATHANOR_${option} PROPERTY STRINGS AUTO ON OFF)
   if(NOT ATHANOR_${option} MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "ATHANOR_${option}=${ATHANOR_${option}} is not one of AUTO, ON, OFF")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # LibTorch from a PyTorch wheel, as target athanor_torch. The wheel's own CMake config insists on a full CUDA
 # toolkit when torch was built for CUDA; the CPU backend needs only libtorch_cpu and libc10.
-if(NOT ATHANOR_EXECUTOR STREQUAL "OFF")
+if(NOT ATHANOR_EXECUTOR STREQUAL "OFF" AND NOT ATHANOR_LIBTORCH STREQUAL "OFF")
   set(candidates ${ATHANOR_TORCH_PYTHON})
   if(NOT candidates)
     set(candidates ${PROJECT_SOURCE_DIR}/.venv/bin/python $ENV{VIRTUAL_ENV}/bin/python python3)

@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: ./dev demo [--fresh]
+# usage: ./dev demo [--fresh] [--preset NAME]
 #
 # athanor's whole job on this machine, in demo/: measures the machine, profiles a small GPT-2-shaped model, ranks
 # plans under a device-memory cap in which replicated training does not fit, trains with the best one in two
 # processes on the repository's own documents, and prints predicted beside measured. The machine and the model are
-# measured once; --fresh measures them again.
+# measured once; --fresh measures them again. --preset takes the programs of another build than release.
 set -euo pipefail
 source tools/common.sh
 
-fresh=false
-case ${1:-} in
-  '') ;;
-  --fresh) fresh=true ;;
-  -h | --help) help_of tools/demo.sh && exit ;;
-  *) die 2 "demo: unknown option '$1' (see ./dev demo --help)" ;;
-esac
+fresh=false preset=release
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --fresh) fresh=true ;;
+    --preset) preset=${2:?--preset needs a name} && shift ;;
+    -h | --help) help_of tools/demo.sh && exit ;;
+    *) die 2 "demo: unknown option '$1' (see ./dev demo --help)" ;;
+  esac
+  shift
+done
 
 model=gpt2-tiny ranks=2 global_batch=8 steps=60
 workload=(--profile demo/profile.json --platform demo/platform.json --gpus "$ranks" --global-batch "$global_batch")
@@ -23,7 +26,7 @@ workload=(--profile demo/profile.json --platform demo/platform.json --gpus "$ran
 # athanor's own words go to the terminal, and the command is shown first.
 athanor() {
   say "athanor $*"
-  build/release/bin/athanor "$@"
+  "build/$preset/bin/athanor" "$@"
 }
 
 # Three fifths of what replicated training takes on one device.
@@ -44,7 +47,7 @@ write_corpus() {
 }
 
 bash tools/setup.sh
-build_preset release
+build_preset "$preset"
 mkdir -p demo
 measure
 write_corpus
