@@ -14,9 +14,9 @@ PlanRequest Inputs::request() const {
   request.num_gpus = num_gpus;
   request.global_batch = global_batch;
   request.limits = limits;
-  if (clip > 0) {
+  if (clip) {
     request.clipping = Clipping::Wait;
-    request.max_gradient_norm = clip;
+    request.max_gradient_norm = *clip;
   }
   if (micro_batch > 0) request.micro_batch = micro_batch;
   if (adam_threads > 0) request.adam_threads = adam_threads;
@@ -31,7 +31,6 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
   add_size(verb, "--gpu-memory", inputs.limits.gpu, "Limit per GPU (default: the platform's)");
   add_size(verb, "--host-memory", inputs.limits.host, "Limit per node (default: the platform's)");
   verb.add_option("--clip", inputs.clip, "Clip gradients to this global L2 norm (default: none)")
-      ->check(CLI::PositiveNumber)
       ->type_name("NORM");
   add_count(verb, "--micro-batch", inputs.micro_batch, "Sequences per rank at once");
   add_count(verb, "--adam-threads", inputs.adam_threads, "CPU threads of Adam per rank");

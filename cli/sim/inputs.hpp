@@ -8,6 +8,7 @@
 #include "sim/model/profile.hpp"
 #include "sim/tune/request.hpp"
 
+#include <optional>
 #include <string>
 
 namespace athanor::cli {
@@ -17,7 +18,7 @@ struct Inputs {
   int num_gpus = 0;               ///< 0 = not given
   std::int64_t global_batch = 0;  ///< 0 = not given
   MemoryLimits limits;
-  double clip = 0;               ///< 0 = no clipping
+  std::optional<double> clip;    ///< global norm; absent: no clipping
   std::int64_t micro_batch = 0;  ///< 0 = chosen
   int adam_threads = 0;          ///< 0 = chosen
 

@@ -123,6 +123,7 @@ std::string plan_summary(const Plan& plan) {
     text += fmt::format(", {} slots, prefetch {}", plan.cache_slots, plan.prefetch_depth);
   }
   text += fmt::format(", chunk {:.3g} Mi", static_cast<double>(plan.chunk_elements) / (1 << 20));
+  text += fmt::format(", {} gradient buffers", plan.gradient_buffers);
   const std::int64_t recompute = count_recompute(plan);
   if (recompute > 0) text += fmt::format(", {} of {} recompute", recompute, plan.units.size());
   const HostShare host = count_host_chunks(plan);

@@ -102,8 +102,11 @@ std::int64_t smallest_chunk(const Problem& problem) {
   return chunk;
 }
 
+/// Elixir packs units into larger chunks; ours end with their unit.
 std::int64_t search_chunk_elements(const Problem& problem) {
+  const std::int64_t whole = largest_unit_elements(problem.architecture);
   const std::int64_t smallest = smallest_chunk(problem);
+  if (smallest >= whole) return whole;
   const std::int64_t step =
       std::max<std::int64_t>(1, smallest * (elixir::kChunkRange - 1) / elixir::kChunkTrials);
   std::int64_t best = smallest;
@@ -125,6 +128,7 @@ int whole_slots(const Problem& problem, double elements) {
 }
 
 int first_cache_slots(const Problem& problem, std::int64_t chunk_elements) {
+  chunk_elements = std::min(chunk_elements, problem.unit_elements);
   std::int64_t blocks = num_blocks(problem, chunk_elements);
   if (!elixir::cache_first(problem.dtype, problem.num_gpus)) {
     const std::int64_t region = (problem.unit_elements + chunk_elements - 1) / chunk_elements + 1;

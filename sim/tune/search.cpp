@@ -25,6 +25,24 @@ Key key_of(const Evaluated& e, Seconds seconds) {
   return {seconds, total_bytes(e.peak_bytes), e.index};
 }
 
+std::string slower_text(Seconds seconds, Seconds best) {
+  const double ratio = best > 0 ? seconds / best : 1;
+  constexpr double kClose = 1.1;
+  return ratio < kClose ? fmt::format("{:.2g} % slower", 100 * (ratio - 1))
+                        : fmt::format("{:.3g} x slower", ratio);
+}
+
+/// Why `e`, which fits, is not the best.
+std::string reason_of(const Evaluated& e, const Evaluated& best) {
+  if (e.outcome == Outcome::Bounded) {
+    const Seconds above = std::max(0.0, e.bound_seconds - best.step_seconds);
+    return fmt::format("bound {} above best", format_seconds(above));
+  }
+  if (e.step_seconds == best.step_seconds) return "equally fast, needs no fewer bytes";
+  return fmt::format("simulated {}: bottleneck {}", slower_text(e.step_seconds, best.step_seconds),
+                     e.bottleneck);
+}
+
 class Search {
  public:
   Search(const Profile& profile, const Platform& platform, Engine& engine,
@@ -117,24 +135,12 @@ class Search {
       result.num_simulated += e.outcome == Outcome::Simulated ? 1 : 0;
       result.num_bounded += e.outcome == Outcome::Bounded ? 1 : 0;
       result.num_not_fitting += e.outcome == Outcome::DoesNotFit ? 1 : 0;
-      if (&e != &best) explain_loss(e, best);
+      if (&e != &best && e.outcome != Outcome::DoesNotFit) e.reason = reason_of(e, best);
     }
     result.best = make_plan(best.candidate, profile_, request_);
     result.best.prediction = Prediction{best.step_seconds, best.peak_bytes};
     result.ranked = std::move(all_);
     return result;
-  }
-
-  static void explain_loss(Evaluated& e, const Evaluated& best) {
-    if (e.outcome == Outcome::Simulated) {
-      const double ratio = best.step_seconds > 0 ? e.step_seconds / best.step_seconds : 1;
-      e.reason = e.step_seconds == best.step_seconds
-                     ? std::string("equally fast, needs no fewer bytes")
-                     : fmt::format("simulated {:.3g} x slower: bottleneck {}", ratio, e.bottleneck);
-    } else if (e.outcome == Outcome::Bounded) {
-      e.reason = fmt::format("bound {} above best",
-                             format_seconds(std::max(0.0, e.bound_seconds - best.step_seconds)));
-    }
   }
 
   [[noreturn]] void throw_infeasible() const {

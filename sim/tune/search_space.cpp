@@ -142,14 +142,14 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   if (several) space.shardings.push_back(Sharding::OptimizerSharded);
   space.chunk_elements = {whole, std::max<std::int64_t>(1, whole / 4),
                           std::max<std::int64_t>(1, whole / 16)};
-  space.recompute_units = fractions(num_units, 4);
+  space.recompute_units = fractions(num_units, 2);
   space.leading_gpu_optimizer = can_offload ? fractions(num_units, 4) : std::vector{num_units};
   space.trailing_gpu_optimizer = {0};
   space.leading_gpu_parameters = fractions(num_units, 2);
   space.trailing_gpu_parameters = {0};
   space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
   space.prefetch_depths = {1, 2};
-  space.gradient_buffers = up_to({1, 2, 3}, largest_class_size(architecture));
+  space.gradient_buffers = up_to({1, 2}, largest_class_size(architecture));
   space.adam_threads = {adam_thread_choices(request, platform).back()};
   return space;
 }

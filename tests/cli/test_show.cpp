@@ -11,7 +11,9 @@ using Catch::Matchers::ContainsSubstring;
 
 struct ShowFixture : SimFixture {
   ShowFixture() {
-    REQUIRE(run("tune", {"--gpu-memory", "16MiB", "-o", folder.file("plan.json")}).exit_code == 0);
+    const auto tuned = run(
+        "tune", {"--gpu-memory", "20MiB", "--micro-batch", "1", "-o", folder.file("plan.json")});
+    REQUIRE(tuned.exit_code == 0);
   }
   [[nodiscard]] ProgramResult show(const std::string& kind, const std::string& file,
                                    const std::string& form) const {

@@ -71,7 +71,7 @@ TEST_CASE_METHOD(SimFixture, "simulate --trace writes a trace that is JSON") {
 }
 
 TEST_CASE_METHOD(SimFixture, "A tuned plan simulates to the step time that it carries") {
-  REQUIRE(run("tune", {"-o", folder.file("plan.json")}).exit_code == 0);
+  REQUIRE(run("tune", {"--micro-batch", "4", "-o", folder.file("plan.json")}).exit_code == 0);
   const ProgramResult result =
       run_program("athanor-sim", {"simulate", "--plan", folder.file("plan.json"), "--json"});
   REQUIRE(result.exit_code == 0);

@@ -38,7 +38,8 @@ TEST_CASE_METHOD(SimFixture, "tune beats or equals every policy under the same l
 
 TEST_CASE_METHOD(SimFixture, "tune writes a plan that names its inputs relative to itself") {
   std::filesystem::create_directory(folder.path() / "plans");
-  const ProgramResult result = run("tune", {"-o", folder.file("plans/plan.json")});
+  const ProgramResult result =
+      run("tune", {"--micro-batch", "4", "-o", folder.file("plans/plan.json")});
   REQUIRE(result.exit_code == 0);
   const Plan plan = read_plan(folder.file("plans/plan.json"));
   CHECK(plan.profile_path == "../profile.json");
@@ -62,7 +63,7 @@ TEST_CASE_METHOD(SimFixture, "tune ranks plans with the reason each lost") {
 }
 
 TEST_CASE_METHOD(SimFixture, "tune --all writes every plan tried, one object per line") {
-  const auto json = this->json("tune", {"--all", folder.file("all.jsonl")});
+  const auto json = this->json("tune", {"--micro-batch", "4", "--all", folder.file("all.jsonl")});
   std::istringstream lines(read_text_file(folder.file("all.jsonl")));
   std::int64_t count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
@@ -88,7 +89,8 @@ TEST_CASE_METHOD(SimFixture, "Where nothing fits, exit code 3 and a limit that f
 }
 
 TEST_CASE_METHOD(SimFixture, "tune is deterministic") {
-  CHECK(run("tune", {"--json", "--top", "5"}).out == run("tune", {"--json", "--top", "5"}).out);
+  const std::vector<std::string> arguments{"--json", "--top", "5", "--micro-batch", "4"};
+  CHECK(run("tune", arguments).out == run("tune", arguments).out);
 }
 
 }  // namespace athanor::test

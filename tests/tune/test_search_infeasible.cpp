@@ -21,7 +21,7 @@ using Catch::Matchers::ContainsSubstring;
 struct Fixture {
   Platform platform = test::synthetic_platform(2);
   // Wide enough for sizes of several MiB, which options can say.
-  Architecture architecture = wide(test::small_architecture(4, true));
+  Architecture architecture = wide(test::small_architecture(2, true));
   Profile profile = test::synthetic_profile(architecture, 64, {1, 2, 4});
   PlanRequest request{.num_gpus = 1, .global_batch = 4};
 
