@@ -1,27 +1,29 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: ./dev test [--sanitize] [--fuzz[=SECONDS]] [--coverage] [--all] [--again]
+# usage: ./dev test [--tidy] [--sanitize] [--fuzz[=SECONDS]] [--coverage] [--all] [--again]
 #
-# Sets up what is missing, checks format and lint, builds the preset dev and runs every test. A stage that passed
+# Sets up what is missing, checks format, spelling and layers, builds the preset dev and runs every test. A stage that passed
 # before on the same files is not run again.
 #
+# --tidy      also runs clang-tidy
 # --sanitize  also builds with address and undefined-behaviour sanitizers and runs every test that is not slow
 # --fuzz      also runs each libFuzzer target (60 seconds each)
 # --coverage  runs every test in the preset coverage instead of dev, prints line coverage, and fails below 90 % of
 #             sim/ or 80 % of executor/
-# --all       the three above: what CI runs
+# --all       the four above
 # --again     runs every stage, passed before or not
 set -euo pipefail
 source tools/common.sh
 
-sanitize=false coverage=false again=false fuzz_seconds=0
+tidy=false sanitize=false coverage=false again=false fuzz_seconds=0
 for argument in "$@"; do
   case $argument in
+    --tidy) tidy=true ;;
     --sanitize) sanitize=true ;;
     --fuzz) fuzz_seconds=60 ;;
     --fuzz=*) fuzz_seconds=${argument#*=} ;;
     --coverage) coverage=true ;;
-    --all) sanitize=true coverage=true fuzz_seconds=60 ;;
+    --all) tidy=true sanitize=true coverage=true fuzz_seconds=60 ;;
     --again) again=true ;;
     -h | --help) help_of tools/test.sh && exit ;;
     *) die 2 "test: unknown option '$argument' (see ./dev test --help)" ;;
@@ -44,12 +46,15 @@ run_with_coverage() {
 
 check_style() {
   bash tools/format.sh --check
-  bash tools/lint.sh
+  bash tools/lint.sh --quick
 }
 
 bash tools/setup.sh
 $again && rm -rf .cache/passed
 once style check_style
+if $tidy; then
+  once tidy bash tools/lint.sh
+fi
 if $coverage; then
   once coverage run_with_coverage
 else
