@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <tuple>
 
 namespace athanor {
 
@@ -81,8 +82,9 @@ TensorEntry read_tensor(const std::string& name, JsonReader json) {
 /// Sorts by position and throws at the first hole, overlap or end beyond the data.
 void check_positions(std::vector<TensorEntry>& tensors, std::size_t data_bytes,
                      const std::string& file) {
-  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.offset, a.bytes()) < std::pair(b.offset, b.bytes());
+  std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
+    return std::tuple(a.offset, a.bytes(), std::string_view(a.name)) <
+           std::tuple(b.offset, b.bytes(), std::string_view(b.name));
   });
   std::int64_t end = 0;
   for (const TensorEntry& tensor : tensors) {
