@@ -77,7 +77,7 @@ void TokenDataset::read(std::int64_t first, std::span<std::int64_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
   if (first < 0 || first > num_tokens() - count) {
     throw Error(
-        fmt::format("{}: tokens {} to {} of {}", path(), first, first + count, num_tokens()));
+        fmt::format("{}: {} tokens from {} on, and it has {}", path(), count, first, num_tokens()));
   }
   with_token_type(layout_.type, [&](auto token) {
     load_tokens<decltype(token)>(
