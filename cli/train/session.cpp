@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 namespace athanor::cli {
@@ -160,7 +159,6 @@ void train(const TrainArguments& arguments, const TrainInputs& inputs, const std
            Collectives& collectives) {
   std::optional<RunFolderLock> lock;
   if (collectives.rank() == 0) {
-    std::filesystem::create_directories(inputs.folder.path);
     lock.emplace(inputs.folder);
     start_run_folder(inputs.folder, run_json, inputs.plan, inputs.profile, inputs.platform);
   }

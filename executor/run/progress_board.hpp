@@ -3,8 +3,9 @@
 // that all of them map.
 #pragma once
 
-#include "sim/model/quantities.hpp"
+#include "sim/model/platform.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -23,8 +24,8 @@ struct RankRecord {
   std::atomic<std::int64_t> heartbeat_ns{0};  ///< monotonic clock of the node
   std::atomic<std::int64_t> operations{0};    ///< ended so far, on all lanes
   std::atomic<std::int64_t> collectives{0};   ///< entered so far
-  std::atomic<std::int64_t> operation{-1};    ///< started last on the compute or collective lane
-  std::atomic<std::int64_t> step{0};          ///< its step
+  std::array<std::atomic<std::int64_t>, kNumLanes> running{-1, -1, -1, -1, -1};  ///< by lane
+  std::atomic<std::int64_t> step{0};  ///< of the operation that started last
   std::atomic<RankPhase> phase{RankPhase::Away};
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free, "shared between processes");

@@ -27,6 +27,12 @@ fs::path nearest_existing(fs::path path) {
   return path;
 }
 
+void create_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw Error(path + ": cannot create: " + error.message());
+}
+
 }  // namespace
 
 void check_run_folder(const RunFolder& folder, bool resuming) {
@@ -48,8 +54,9 @@ void check_run_folder(const RunFolder& folder, bool resuming) {
 }
 
 // The kernel drops the lock when the process ends, however it ends.
-RunFolderLock::RunFolderLock(const RunFolder& folder)
-    : descriptor_(::open((folder.path + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+RunFolderLock::RunFolderLock(const RunFolder& folder) {
+  create_folder(folder.path);
+  descriptor_ = ::open((folder.path + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) throw Error(folder.path + "/.lock: cannot open: " + std::strerror(errno));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(descriptor_);
@@ -61,9 +68,7 @@ RunFolderLock::~RunFolderLock() { ::close(descriptor_); }
 
 void start_run_folder(const RunFolder& folder, const std::string& run_json, const Plan& plan,
                       const Profile& profile, const std::optional<Platform>& platform) {
-  std::error_code error;
-  fs::create_directories(folder.checkpoints(), error);
-  if (error) throw Error(folder.checkpoints() + ": cannot create: " + error.message());
+  create_folder(folder.checkpoints());
   const auto write = [&](const char* name, const std::string& text) {
     write_file_atomically(folder.path + "/" + name, text);
   };

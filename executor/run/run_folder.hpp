@@ -26,17 +26,17 @@ void check_run_folder(const RunFolder& folder, bool resuming);
 /// Held by rank 0 while it runs, so that no second run writes into the folder.
 class RunFolderLock {
  public:
-  /// Throws InputError when another process holds it.
+  /// Creates the folder. Throws InputError when another process holds the lock.
   explicit RunFolderLock(const RunFolder& folder);
   ~RunFolderLock();
   RunFolderLock(const RunFolderLock&) = delete;
   RunFolderLock& operator=(const RunFolderLock&) = delete;
 
  private:
-  int descriptor_;
+  int descriptor_ = -1;
 };
 
-/// Creates the folder and copies what the run was started with. `run_json`: the text of run.json.
+/// Writes what the run was started with. `run_json`: the text of run.json.
 void start_run_folder(const RunFolder& folder, const std::string& run_json, const Plan& plan,
                       const Profile& profile, const std::optional<Platform>& platform);
 

@@ -116,9 +116,9 @@ void Trainer::Rank::prepare(std::int64_t step) {
 }
 
 void Trainer::Rank::run_operation(std::int32_t operation, std::int64_t step) {
-  const Lane lane = program_.operations[static_cast<std::size_t>(operation)].lane;
-  if (board_ && (lane == Lane::Compute || lane == Lane::Collective)) {
-    board_->own().operation = operation;
+  const auto lane = program_.operations[static_cast<std::size_t>(operation)].lane;
+  if (board_) {
+    board_->own().running[static_cast<std::size_t>(lane)] = operation;
     board_->own().step = step;
     if (lane == Lane::Collective) ++board_->own().collectives;
   }
@@ -130,7 +130,10 @@ void Trainer::Rank::run_operation(std::int32_t operation, std::int64_t step) {
                             program_.name(operation), step + 1, error.what()));
   }
   recorder_.record(operation, step, start, recorder_.now());
-  if (board_) ++board_->own().operations;
+  if (board_) {
+    board_->own().running[static_cast<std::size_t>(lane)] = -1;
+    ++board_->own().operations;
+  }
 }
 
 StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {

@@ -2,11 +2,13 @@
 #include "executor/run/watchdog.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <utility>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -61,15 +63,22 @@ void Watchdog::run() {
   }
 }
 
+/// What it runs; a collective only where it runs nothing else, since that is where others wait too.
+std::string Watchdog::running_on(const RankRecord& record) const {
+  std::vector<std::string> names;
+  for (const Lane lane : {Lane::Compute, Lane::H2D, Lane::D2H, Lane::CpuAdam, Lane::Collective}) {
+    const std::int64_t operation = record.running[static_cast<std::size_t>(lane)];
+    if (operation < 0 || (lane == Lane::Collective && !names.empty())) continue;
+    names.push_back("'" + program_.name(static_cast<std::int32_t>(operation)) + "'");
+  }
+  if (names.empty()) return "it is between operations";
+  return fmt::format("it is in {} of step {}", fmt::join(names, ", "), record.step.load() + 1);
+}
+
 std::string Watchdog::describe(int rank, const std::string& what) const {
   const RankRecord& record = board_.record(rank);
-  const std::int64_t operation = record.operation;
-  const std::string where = operation < 0
-                                ? "it had not started an operation"
-                                : fmt::format("its last operation was '{}' of step {}",
-                                              program_.name(static_cast<std::int32_t>(operation)),
-                                              record.step.load() + 1);
-  return fmt::format("rank {} (process {}) {}; {}", rank, record.process.load(), what, where);
+  return fmt::format("rank {} (process {}) {}; {}", rank, record.process.load(), what,
+                     running_on(record));
 }
 
 std::optional<std::string> Watchdog::find_silent_rank() const {

@@ -35,6 +35,7 @@ class Watchdog {
   void run();
   [[nodiscard]] std::optional<std::string> find_silent_rank() const;
   [[nodiscard]] std::optional<std::string> find_hanging_rank();
+  [[nodiscard]] std::string running_on(const RankRecord& record) const;
   [[nodiscard]] std::string describe(int rank, const std::string& what) const;
 
   ProgressBoard& board_;

@@ -23,9 +23,10 @@ CONFIGS = {
     "gpt2": lambda: transformers.GPT2Config(
         vocab_size=VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0,
         attn_pdrop=0),
+    # transformers gives the padding token's input no gradient: one that does not occur here.
     "opt": lambda: transformers.OPTConfig(
-        **COMMON, hidden_size=32, ffn_dim=64, num_hidden_layers=2, num_attention_heads=2, word_embed_proj_dim=32,
-        dropout=0, attention_dropout=0),
+        **COMMON, pad_token_id=VOCABULARY - 1, hidden_size=32, ffn_dim=64, num_hidden_layers=2, num_attention_heads=2,
+        word_embed_proj_dim=32, dropout=0, attention_dropout=0),
     "llama": lambda: transformers.LlamaConfig(**LLAMA),
     "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=8, tie_word_embeddings=True),
 }

@@ -73,4 +73,5 @@ TEST_CASE("a hanging rank is named") {
   const Finished finished = run_worker("hang");
   check_named(finished);
   CHECK(finished.output.find("keeps the others waiting") != std::string::npos);
+  CHECK(finished.output.find("it is in 'forward") != std::string::npos);
 }

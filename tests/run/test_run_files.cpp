@@ -17,7 +17,8 @@ using namespace athanor;
 
 TEST_CASE("range names round-trip, and others are refused") {
   RangeName range;
-  REQUIRE(parse_range_name(range_name("a/b@c", StatePart::SecondMoment, 4096), range));
+  const std::string made = range_name("a/b@c", StatePart::SecondMoment, 4096);
+  REQUIRE(parse_range_name(made, range));
   CHECK(range.unit == "a/b@c");
   CHECK(range.part == StatePart::SecondMoment);
   CHECK(range.offset == 4096);
