@@ -67,7 +67,7 @@ TEST_CASE("what cannot run is refused before anything starts") {
 
   check_refused(fixture.command(pair, 4, out), {}, 2, "Use --nproc 2");
   check_refused(command, {"--nproc", "3"}, 2, "the plan is for 1 processes");
-  check_refused(command, {"--device-memory", "100KiB"}, 3, "would fit with");
+  check_refused(command, {"--device-memory", "400KiB"}, 3, "would fit with");
   check_refused(command, {"--device-memory", "1KiB"}, 3, "No placement");
   check_refused(replaced(command, "--data", fixture.file("config.json")), {}, 2, "config.json");
   check_refused(command, {"--schedule", "step"}, 2, "Use cosine, linear or constant");
