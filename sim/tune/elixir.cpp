@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <ranges>
 
 namespace athanor {
 namespace {
@@ -70,8 +71,8 @@ std::vector<int> chunk_trace(const Problem& problem, std::int64_t chunk_elements
   }
   std::vector<int> trace;
   for (const auto& chunks : of_unit) trace.insert(trace.end(), chunks.begin(), chunks.end());
-  for (auto chunks = of_unit.rbegin(); chunks != of_unit.rend(); ++chunks) {
-    trace.insert(trace.end(), chunks->begin(), chunks->end());
+  for (const auto& chunks : std::views::reverse(of_unit)) {
+    trace.insert(trace.end(), chunks.begin(), chunks.end());
   }
   return trace;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 namespace athanor {
 
@@ -29,8 +30,9 @@ std::vector<Load> step_loads(const Program& program, const Platform& platform,
     if (resource.scope == SharedResource::Scope::Node) demand *= program.world_size;
     if (resource.capacity > 0) loads.push_back({resource.name, share(demand / resource.capacity)});
   }
-  std::stable_sort(loads.begin(), loads.end(),
-                   [](const Load& a, const Load& b) { return a.share > b.share; });
+  std::ranges::sort(loads, [](const Load& a, const Load& b) {
+    return std::tie(b.share, a.name) < std::tie(a.share, b.name);
+  });
   return loads;
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 
 namespace athanor {
 namespace {
@@ -131,13 +132,13 @@ std::vector<std::string> plan_changes(const Plan& plan, const Profile& profile,
   recompute_leading(recompute, static_cast<int>(plan.units.size()));
   tried(recompute, "recompute in every unit");
   const std::vector<std::int64_t> sizes = profile.micro_batches();
-  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
-    if (*size >= plan.micro_batch || (plan.micro_batch * plan.accumulation) % *size != 0) continue;
+  for (const std::int64_t size : std::views::reverse(sizes)) {
+    if (size >= plan.micro_batch || (plan.micro_batch * plan.accumulation) % size != 0) continue;
     Plan smaller = plan;
-    smaller.accumulation = plan.micro_batch * plan.accumulation / *size;
-    smaller.micro_batch = *size;
+    smaller.accumulation = plan.micro_batch * plan.accumulation / size;
+    smaller.micro_batch = size;
     if (tried(smaller,
-              fmt::format("micro-batch {} with accumulation {}", *size, smaller.accumulation))) {
+              fmt::format("micro-batch {} with accumulation {}", size, smaller.accumulation))) {
       break;
     }
   }

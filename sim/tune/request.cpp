@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 namespace athanor {
 namespace {
@@ -81,8 +82,8 @@ std::vector<BatchSplit> batch_splits(const PlanRequest& request, const Profile& 
   }
   const std::int64_t per_rank = request.global_batch / request.num_gpus;
   std::vector<BatchSplit> splits;
-  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
-    if (*size <= per_rank && per_rank % *size == 0) splits.push_back({*size, per_rank / *size});
+  for (const std::int64_t size : std::views::reverse(sizes)) {
+    if (per_rank % size == 0) splits.push_back({size, per_rank / size});
   }
   if (splits.empty()) {
     throw InputError(

@@ -19,9 +19,9 @@ struct PlanRequest {
   std::int64_t global_batch = 0;  ///< sequences per step over all ranks
   MemoryLimits limits = {};       ///< 0 = what the platform has
   Clipping clipping = Clipping::None;
-  double max_gradient_norm = 1.0;                ///< used with Clipping::Wait
-  std::optional<std::int64_t> micro_batch = {};  ///< absent: chosen
-  std::optional<int> adam_threads = {};          ///< per rank; absent: chosen
+  double max_gradient_norm = 1.0;                          ///< used with Clipping::Wait
+  std::optional<std::int64_t> micro_batch = std::nullopt;  ///< absent: chosen
+  std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
 };
 
 /// One way to split a rank's share of the global batch.

@@ -33,7 +33,7 @@ struct SearchOptions {
   int keep = 10;  ///< that many best plans are certain to be simulated and in order
   /// Called now and then with what is done of which stage, for progress display.
   std::function<void(const std::string& stage, std::int64_t done, std::int64_t total)> progress =
-      {};
+      nullptr;
 };
 
 struct SearchResult {
