@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives over MPI. Every collective first meets (a non-blocking barrier, waited for with
-// sleeps, since a rank may come late by a whole backward pass) and then moves its data (polled
-// without sleeps, since nobody else makes the progress). Sums are done here and not by MPI, whose
-// order of summation depends on algorithm and size.
+// Collectives over MPI. Every collective first meets (a non-blocking barrier: a rank may come late
+// by a whole backward pass) and then moves its data, which every rank has to poll for. Sums are
+// done here and not by MPI, whose order of summation depends on algorithm and size.
 #include "executor/lanes/collectives.hpp"
 #include "executor/lanes/mpi_wait.hpp"
 #include "executor/lanes/rank_order_sum.hpp"
@@ -144,7 +143,7 @@ class MpiCollectives final : public Collectives {
   void meet() {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ibarrier(communicator_, &request));
-    wait_for(request, Patience::Long, cancelled_);
+    wait_for(request, cancelled_);
   }
 
   void move_all_gather(void* buffer, Bytes part_bytes) {
@@ -152,7 +151,7 @@ class MpiCollectives final : public Collectives {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer, part.count, part.type,
                              communicator_, &request));
-    wait_for(request, Patience::Short, cancelled_);
+    wait_for(request, cancelled_);
   }
 
   /// Part rank() of `buffer` becomes the sum over ranks; the other parts stay as they are.
@@ -163,7 +162,7 @@ class MpiCollectives final : public Collectives {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ialltoall(buffer, part.count, part.type, received, part.count, part.type,
                             communicator_, &request));
-    wait_for(request, Patience::Short, cancelled_);
+    wait_for(request, cancelled_);
     sum_work(static_cast<std::byte*>(buffer) + rank_ * part_bytes, part_elements, dtype);
   }
 
@@ -177,7 +176,7 @@ class MpiCollectives final : public Collectives {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Iallgather(buffer, part.count, part.type, received, part.count, part.type,
                              communicator_, &request));
-    wait_for(request, Patience::Short, cancelled_);
+    wait_for(request, cancelled_);
     sum_work(buffer, elements, dtype);
   }
 

@@ -12,19 +12,26 @@
 namespace athanor {
 namespace {
 
-constexpr int kPollsBeforeYield = 64;
-constexpr int kPollsBeforeSleep = 256;
-constexpr std::chrono::microseconds kSleep{20};
+using Clock = std::chrono::steady_clock;
 
-void pause(int polls, Patience patience) {
-  if (polls < kPollsBeforeYield) {
-    return;
+/// A wait is made longer by a tenth at most, and short ones are polled through.
+constexpr int kSleepFraction = 10;
+constexpr Clock::duration kShortestSleep = std::chrono::microseconds(2);
+constexpr Clock::duration kLongestSleep = std::chrono::microseconds(500);
+
+/// Sleeps and never yields: who yields waits until the computing threads have used up their time
+/// slices (milliseconds), who sleeps is put in front of them on waking.
+void pause(Clock::time_point since) {
+  const Clock::duration sleep = std::min((Clock::now() - since) / kSleepFraction, kLongestSleep);
+  if (sleep >= kShortestSleep) {
+    std::this_thread::sleep_for(sleep);
   }
-  if (patience == Patience::Short || polls < kPollsBeforeSleep) {
-    std::this_thread::yield();
-  } else {
-    std::this_thread::sleep_for(kSleep);
-  }
+}
+
+bool is_complete(MPI_Request& request) {
+  int done = 0;
+  check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+  return done != 0;
 }
 
 }  // namespace
@@ -39,17 +46,13 @@ void check_mpi(int status) {
   throw Error("MPI: " + std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
-void wait_for(MPI_Request& request, Patience patience, const std::atomic<bool>* cancelled) {
-  for (int polls = 0;; polls = std::min(polls + 1, kPollsBeforeSleep)) {
-    int done = 0;
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-    if (done != 0) {
-      return;
-    }
+void wait_for(MPI_Request& request, const std::atomic<bool>* cancelled) {
+  const Clock::time_point since = Clock::now();
+  while (!is_complete(request)) {
     if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
       throw Error("cancelled");
     }
-    pause(polls, patience);
+    pause(since);
   }
 }
 

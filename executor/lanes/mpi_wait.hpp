@@ -13,14 +13,9 @@ namespace athanor {
 /// Throws Error with MPI's own text unless `status` is MPI_SUCCESS.
 void check_mpi(int status);
 
-/// How to wait for a request.
-enum class Patience {
-  Short,  ///< every rank is there and data moves: poll, giving way to other threads
-  Long,   ///< ranks may still compute: poll a little, then sleep between polls
-};
-
-/// Waits until `request` is complete. Throws Error("cancelled") soon after `*cancelled` (may be
+/// Waits until `request` is complete: polls a little, then sleeps between polls, since ranks share
+/// cores with each other's compute lanes. Throws Error("cancelled") soon after `*cancelled` (may be
 /// null) becomes true; the request is then abandoned, and MPI must not be used any more.
-void wait_for(MPI_Request& request, Patience patience, const std::atomic<bool>* cancelled);
+void wait_for(MPI_Request& request, const std::atomic<bool>* cancelled);
 
 }  // namespace athanor

@@ -10,7 +10,7 @@
 namespace athanor {
 
 LaneScheduler::LaneScheduler(const Program& program, std::int64_t first_step, Body body,
-                             std::atomic<bool>& cancelled)
+                             std::atomic<bool>& cancelled, const ThreadSetup& set_up)
     : program_(program),
       first_step_(first_step),
       body_(std::move(body)),
@@ -18,12 +18,28 @@ LaneScheduler::LaneScheduler(const Program& program, std::int64_t first_step, Bo
       done_until_(program.operations.size(), first_step),
       released_until_(first_step) {
   lane_done_until_.fill(first_step);
+  find_waiting_lanes();
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     lane_operations_[static_cast<std::size_t>(program.operations[i].lane)].push_back(
         static_cast<std::int32_t>(i));
   }
   for (std::size_t lane = 0; lane < kNumLanes; ++lane) {
-    lanes_.emplace_back([this, lane] { run_lane(lane); });
+    lanes_.emplace_back([this, lane, set_up] {
+      set_up(kLanes[lane]);
+      run_lane(lane);
+    });
+  }
+}
+
+void LaneScheduler::find_waiting_lanes() {
+  waiting_lanes_.resize(program_.operations.size());
+  for (const Operation& op : program_.operations) {
+    const auto lane = static_cast<std::size_t>(op.lane);
+    for (const auto* waits : {&op.waits, &op.previous_waits}) {
+      for (const std::int32_t operation : *waits) {
+        waiting_lanes_[static_cast<std::size_t>(operation)][lane] = true;
+      }
+    }
   }
 }
 
@@ -35,7 +51,7 @@ LaneScheduler::~LaneScheduler() {
                                   [&](std::int64_t done) { return done == released_until_; });
     if (!idle) cancelled_ = true;
   }
-  changed_.notify_all();
+  wake_everybody();
   for (std::thread& lane : lanes_) lane.join();
 }
 
@@ -44,12 +60,12 @@ void LaneScheduler::release_until(std::int64_t end) {
     const std::lock_guard lock(mutex_);
     released_until_ = std::max(released_until_, end);
   }
-  changed_.notify_all();
+  wake_everybody();
 }
 
 void LaneScheduler::wait_for_step(std::int64_t step) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
+  step_changed_.wait(lock, [&] {
     return failure_ || std::all_of(lane_done_until_.begin(), lane_done_until_.end(),
                                    [&](std::int64_t done) { return done > step; });
   });
@@ -63,7 +79,7 @@ void LaneScheduler::fail(const std::string& failure) {
     stopping_ = true;
     cancelled_ = true;
   }
-  changed_.notify_all();
+  wake_everybody();
 }
 
 void LaneScheduler::throw_failure() {
@@ -86,7 +102,8 @@ void LaneScheduler::run_operation(std::int32_t operation, std::int64_t step) {
   const Operation& op = program_.operations[static_cast<std::size_t>(operation)];
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || may_start(op, step); });
+    lane_changed_[static_cast<std::size_t>(op.lane)].wait(
+        lock, [&] { return stopping_ || may_start(op, step); });
     if (stopping_) return;
   }
   try {
@@ -95,18 +112,30 @@ void LaneScheduler::run_operation(std::int32_t operation, std::int64_t step) {
     fail(error.what());
     return;
   }
+  mark_done(operation, step);
+}
+
+void LaneScheduler::mark_done(std::int32_t operation, std::int64_t step) {
+  const auto index = static_cast<std::size_t>(operation);
   {
     const std::lock_guard lock(mutex_);
-    done_until_[static_cast<std::size_t>(operation)] = step + 1;
+    done_until_[index] = step + 1;
   }
-  changed_.notify_all();
+  for (std::size_t lane = 0; lane < kNumLanes; ++lane) {
+    if (waiting_lanes_[index][lane]) lane_changed_[lane].notify_one();
+  }
+}
+
+void LaneScheduler::wake_everybody() {
+  for (std::condition_variable& changed : lane_changed_) changed.notify_one();
+  step_changed_.notify_all();
 }
 
 void LaneScheduler::run_lane(std::size_t lane) {
   for (std::int64_t step = first_step_;; ++step) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopping_ || released_until_ > step; });
+      lane_changed_[lane].wait(lock, [&] { return stopping_ || released_until_ > step; });
       if (stopping_) return;
     }
     for (const std::int32_t operation : lane_operations_[lane]) {
@@ -117,7 +146,7 @@ void LaneScheduler::run_lane(std::size_t lane) {
       if (stopping_) return;
       lane_done_until_[lane] = step + 1;
     }
-    changed_.notify_all();
+    step_changed_.notify_all();
   }
 }
 

@@ -24,10 +24,14 @@ class LaneScheduler {
   /// Called on the lane's thread. Throwing stops every lane.
   using Body = std::function<void(std::int32_t operation, std::int64_t step)>;
 
+  /// Called on every lane's thread before its first operation; must not throw.
+  using ThreadSetup = std::function<void(Lane lane)>;
+
   /// Steps count from `first_step`. `cancelled` is set when a lane fails, so that others that
   /// wait inside an operation (for other ranks) give up.
-  LaneScheduler(const Program& program, std::int64_t first_step, Body body,
-                std::atomic<bool>& cancelled);
+  LaneScheduler(
+      const Program& program, std::int64_t first_step, Body body, std::atomic<bool>& cancelled,
+      const ThreadSetup& set_up = [](Lane) {});
   /// Cancels what still runs and joins the lanes.
   ~LaneScheduler();
   LaneScheduler(const LaneScheduler&) = delete;
@@ -44,6 +48,9 @@ class LaneScheduler {
 
  private:
   void run_lane(std::size_t lane);
+  void find_waiting_lanes();
+  void wake_everybody();
+  void mark_done(std::int32_t operation, std::int64_t step);
   void run_operation(std::int32_t operation, std::int64_t step);
   bool may_start(const Operation& op, std::int64_t step) const;
 
@@ -52,9 +59,13 @@ class LaneScheduler {
   const Body body_;
   std::atomic<bool>& cancelled_;
   std::array<std::vector<std::int32_t>, kNumLanes> lane_operations_;
+  /// By operation: the lanes with operations that wait for it. Waking only these matters: a core
+  /// that runs a lane should not be busy waking others in vain.
+  std::vector<std::array<bool, kNumLanes>> waiting_lanes_;
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::array<std::condition_variable, kNumLanes> lane_changed_;
+  std::condition_variable step_changed_;
   std::vector<std::int64_t> done_until_;                 // by operation: steps below are done
   std::array<std::int64_t, kNumLanes> lane_done_until_;  // by lane
   std::int64_t released_until_;

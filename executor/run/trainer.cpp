@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/run/trainer.hpp"
 
+#include "executor/lanes/lane_threads.hpp"
 #include "executor/run/lane_scheduler.hpp"
 #include "executor/run/op_runner.hpp"
 #include "executor/run/timeline_recorder.hpp"
@@ -85,6 +86,7 @@ class Trainer::Rank {
     return states_[static_cast<std::size_t>(step) % states_.size()];
   }
   void prepare(std::int64_t step);
+  void set_up_thread(Lane lane) const;
   void run_operation(std::int32_t operation, std::int64_t step);
   StepReport report(std::int64_t step, bool continuous);
 
@@ -113,6 +115,15 @@ void Trainer::Rank::prepare(std::int64_t step) {
   state.learning_rate = static_cast<float>(options_.schedule.at(step));
   state.losses.resize(static_cast<std::size_t>(plan_.accumulation));
   state.square_sums.resize(program_.operations.size());
+}
+
+void Trainer::Rank::set_up_thread(Lane lane) const {
+  if (lane == Lane::Compute) {
+    const Collectives& collectives = context_.collectives;
+    bind_compute_lane(collectives.rank(), collectives.world_size(), plan_.compute_threads);
+  } else {
+    use_precise_sleeps();
+  }
 }
 
 void Trainer::Rank::run_operation(std::int32_t operation, std::int64_t step) {
@@ -160,7 +171,7 @@ void Trainer::Rank::start(const StateReader& state, std::int64_t step) {
   lanes_.emplace(
       program_, step,
       [this](std::int32_t operation, std::int64_t of_step) { run_operation(operation, of_step); },
-      cancelled_);
+      cancelled_, [this](Lane lane) { set_up_thread(lane); });
   if (board_) {
     watchdog_.emplace(*board_, program_, options_.deadline,
                       [this](const std::string& message) { lanes_->fail(message); });
