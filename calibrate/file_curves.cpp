@@ -56,7 +56,7 @@ class ScratchFile {
 
   [[nodiscard]] bool direct() const noexcept { return direct_; }
 
-  void write(const std::byte* data, Bytes bytes) {
+  void write(const std::byte* data, Bytes bytes) const {
     for_each_transfer(bytes, [&](Bytes offset, std::size_t count) {
       return pwrite(descriptor_, data, count, offset);
     });
@@ -65,7 +65,7 @@ class ScratchFile {
     }
   }
 
-  void read(std::byte* data, Bytes bytes) {
+  void read(std::byte* data, Bytes bytes) const {
     if (!direct_) {
       posix_fadvise(descriptor_, 0, bytes, POSIX_FADV_DONTNEED);
     }

@@ -24,7 +24,9 @@ double parse_share(const std::string& text, const std::string& where) {
   const auto [rest, status] = std::from_chars(text.data(), end, number);
   const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
   const double share = unit == "%" ? number / 100 : number;
-  if (status != std::errc{} || !(unit.empty() || unit == "%") || !(share >= 0 && share <= 10)) {
+  const bool understood = status == std::errc{} && (unit.empty() || unit == "%");
+  const bool in_range = share >= 0 && share <= 10;  // false for NaN
+  if (!understood || !in_range) {
     throw InputError(where, fmt::format("\"{}\" is not a share", text), "Write 5% or 0.05.");
   }
   return share;

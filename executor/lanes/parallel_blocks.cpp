@@ -4,6 +4,7 @@
 #include "sim/model/quantities.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -15,6 +16,8 @@ namespace {
 /// Below this a wake-up costs more than the work: about 10 us of Adam.
 constexpr std::int64_t kMinimumBlock = 16 * 1024;
 constexpr std::int64_t kBlockAlignment = 64;
+/// Blocks per thread: a thread that shares its core with another lane's leaves some to the others.
+constexpr std::int64_t kBlocksPerThread = 8;
 
 /// Helper threads that run the same task with their own index, over and over.
 class ThreadTeam {
@@ -98,13 +101,15 @@ void parallel_blocks(std::int64_t elements, int threads,
     body(0, elements);
     return;
   }
-  const std::int64_t block = round_up((elements + members - 1) / members, kBlockAlignment);
+  const std::int64_t block = round_up(
+      std::max(kMinimumBlock, elements / (members * kBlocksPerThread) + 1), kBlockAlignment);
+  std::atomic<std::int64_t> next = 0;
   thread_local ThreadTeam team;
-  team.run(members, [&](int index) {
-    const std::int64_t begin = std::min(elements, index * block);
-    const std::int64_t end = std::min(elements, begin + block);
-    if (begin < end) {
-      body(begin, end);
+  team.run(members, [&](int) {
+    while (true) {
+      const std::int64_t begin = next.fetch_add(block, std::memory_order_relaxed);
+      if (begin >= elements) return;
+      body(begin, std::min(elements, begin + block));
     }
   });
 }

@@ -13,8 +13,7 @@ namespace athanor {
 
 Replay::Replay(const Program& program, std::span<const Seconds> seconds, int num_ranks,
                const SimulationOptions& options, Fabric& fabric)
-    : program_(program),
-      seconds_(seconds),
+    : seconds_(seconds),
       num_ranks_(num_ranks),
       options_(options),
       fabric_(fabric),

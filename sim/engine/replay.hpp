@@ -57,7 +57,6 @@ class Replay {
   [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
   [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;
 
-  const Program& program_;
   std::span<const Seconds> seconds_;
   int num_ranks_;
   SimulationOptions options_;

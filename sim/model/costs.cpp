@@ -10,8 +10,9 @@
 namespace athanor {
 namespace {
 
+/// `curve` itself, which is part of `platform` or empty.
 const Curve& require(const Curve& curve, const Platform& platform, const std::string& key) {
-  if (!curve.points.empty()) return curve;
+  if (!curve.points.empty()) return curve;  // NOLINT(bugprone-return-const-ref-from-parameter)
   throw InputError(fmt::format("platform {}:{}", platform.name, key), "the curve is empty",
                    "Calibrate the machine again, or give the figure from its data sheet.");
 }
@@ -31,7 +32,8 @@ const Curve& collective(const std::vector<CollectiveCurve>& curves, int world_si
 
 /// The curve of the largest measured thread count that is not above `threads`, else the smallest.
 const Curve& cpu_adam(const Platform& platform, int threads) {
-  if (platform.cpu_adam.empty()) return require(Curve{}, platform, "cpu_adam");
+  static const Curve kNone;
+  if (platform.cpu_adam.empty()) return require(kNone, platform, "cpu_adam");
   auto above = platform.cpu_adam.upper_bound(threads);
   if (above != platform.cpu_adam.begin()) above = std::prev(above);
   return require(above->second, platform, "cpu_adam");

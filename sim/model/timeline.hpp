@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace athanor {
@@ -31,5 +32,9 @@ struct Timeline {
 /// device memory as a counter; read_trace gives the same timeline back.
 void write_trace(std::ostream& out, const Program& program, const Timeline& timeline);
 [[nodiscard]] Timeline read_trace(const std::string& path, const Program& program);
+/// The same from text; `where` names it in errors. Throws InputError unless the trace belongs to
+/// `program` and has each operation of a rank and step at most once.
+[[nodiscard]] Timeline parse_trace(std::string_view text, const std::string& where,
+                                   const Program& program);
 
 }  // namespace athanor

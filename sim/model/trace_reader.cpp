@@ -7,7 +7,8 @@
 
 #include <cstddef>
 #include <optional>
-#include <utility>
+#include <set>
+#include <tuple>
 #include <vector>
 
 namespace athanor {
@@ -55,7 +56,7 @@ class EventReader {
   }
 
   /// Nothing for events that do not stand for an operation: metadata and counters.
-  [[nodiscard]] std::optional<Interval> read(JsonReader event) const {
+  [[nodiscard]] std::optional<Interval> read(JsonReader& event) const {
     if (event.key("ph").string() != "X") return std::nullopt;
     constexpr double kMicrosecond = 1e-6;
     JsonReader args = event.key("args");
@@ -87,16 +88,26 @@ class EventReader {
 
 }  // namespace
 
-Timeline read_trace(const std::string& path, const Program& program) {
-  const nlohmann::json document = parse_json(read_text_file(path), path);
-  JsonReader reader(document, Place(path));
+Timeline parse_trace(std::string_view text, const std::string& where, const Program& program) {
+  const nlohmann::json document = parse_json(text, where);
+  JsonReader reader(document, Place(where));
   Timeline timeline = read_header(reader.key("athanor"), program);
   const EventReader events(program);
+  std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> seen;
   for (JsonReader& event : reader.key("traceEvents").items()) {
-    if (const auto interval = events.read(std::move(event)))
-      timeline.intervals.push_back(*interval);
+    const auto interval = events.read(event);
+    if (!interval) continue;
+    if (!seen.insert({interval->rank, interval->step, interval->operation}).second) {
+      event.reject("this operation of this rank and step is there twice",
+                   "Write the trace again: simulate --trace, or another run.");
+    }
+    timeline.intervals.push_back(*interval);
   }
   return timeline;
+}
+
+Timeline read_trace(const std::string& path, const Program& program) {
+  return parse_trace(read_text_file(path), path, program);
 }
 
 }  // namespace athanor

@@ -212,7 +212,9 @@ TEST_CASE("at most two steps are under way") {
 ///   cpu-adam                                     a2 ..    a1 ..    a0 ..
 TEST_CASE("golden timeline of an offloaded step") {
   ProgramBuilder step;
-  const auto fetch = [&](std::vector<std::int32_t> waits) { return step.copy_in(kSecond, waits); };
+  const auto fetch = [&](const std::vector<std::int32_t>& waits) {
+    return step.copy_in(kSecond, waits);
+  };
   const auto collective = [&](std::int32_t wait) { return step.gather(kSecond, {wait}); };
   const auto f0 = fetch({}), g0 = collective(f0), forward0 = step.compute(1, {g0});
   const auto f1 = fetch({}), g1 = collective(f1), forward1 = step.compute(1, {g1});

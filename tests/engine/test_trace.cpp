@@ -132,6 +132,10 @@ TEST_CASE("broken traces are refused with the place") {
   other = json::parse(example.text);
   other["athanor"]["operations"] = 3;
   CHECK_THAT(refused(other.dump()), ContainsSubstring("athanor.operations"));
+  other = json::parse(example.text);
+  const json events = other["traceEvents"];
+  for (const json& event : events) other["traceEvents"].push_back(event);
+  CHECK_THAT(refused(other.dump()), ContainsSubstring("there twice"));
   CHECK_THROWS_AS(read_trace("/nonexistent/trace.json", example.program), InputError);
 }
 

@@ -43,8 +43,9 @@ TEST_CASE("helpers are kept from call to call, for each calling thread its own")
     }
     return ids.size();
   };
-  CHECK(threads_of_ten_calls() == 3);
-  std::jthread([&] { CHECK(threads_of_ten_calls() == 3); }).join();
+  // Who is first takes the blocks, so not every helper must take part in ten calls.
+  CHECK(threads_of_ten_calls() <= 3);
+  std::jthread([&] { CHECK(threads_of_ten_calls() <= 3); }).join();
 }
 
 }  // namespace
