@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/cuda/handles.hpp"
 
-#include "executor/lanes/parallel_blocks.hpp"
-
-#include <sys/mman.h>
-
-#include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 
 namespace athanor::cuda {
-namespace {
-
-constexpr Bytes kHugePage = 2 * kMiB;
-
-}  // namespace
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -56,6 +45,11 @@ Event::~Event() {
 
 Event::Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
 
+Event& Event::operator=(Event&& other) noexcept {
+  std::swap(event_, other.event_);
+  return *this;
+}
+
 void Event::record(cudaStream_t stream) const {
   check(cudaEventRecord(event_, stream), "record an event");
 }
@@ -88,39 +82,22 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   return *this;
 }
 
-PinnedBlock::PinnedBlock(Bytes bytes, int threads) : bytes_(bytes) {
+PinnedBlock::PinnedBlock(Bytes bytes) : memory_(take_host_memory(bytes)), bytes_(bytes) {
   if (bytes == 0) return;
-  mapped_ = static_cast<std::size_t>(round_up(bytes, kHugePage));
-  const std::string what = format_bytes(bytes) + " of host memory";
-  void* const data = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) throw Error("cannot map " + what + ": " + std::strerror(errno));
-  ::madvise(data, mapped_, MADV_HUGEPAGE);  // a wish: small pages serve as well
-  data_ = static_cast<std::byte*>(data);
-  parallel_blocks(static_cast<std::int64_t>(mapped_), threads,
-                  [this](std::int64_t begin, std::int64_t end) {
-                    std::memset(data_ + begin, 0, static_cast<std::size_t>(end - begin));
-                  });
-  const cudaError_t status =
-      cudaHostRegister(data_, mapped_, cudaHostRegisterPortable | cudaHostRegisterMapped);
-  if (status != cudaSuccess) {
-    ::munmap(std::exchange(data_, nullptr), mapped_);
-    check(status, ("page-lock " + what).c_str());
-  }
+  check(cudaHostRegister(memory_.get(), static_cast<std::size_t>(bytes),
+                         cudaHostRegisterPortable | cudaHostRegisterMapped),
+        ("page-lock " + format_bytes(bytes) + " of host memory").c_str());
 }
 
 PinnedBlock::~PinnedBlock() {
-  if (data_ == nullptr) return;
-  cudaHostUnregister(data_);
-  ::munmap(data_, mapped_);
+  if (memory_) cudaHostUnregister(memory_.get());
 }
 
 PinnedBlock::PinnedBlock(PinnedBlock&& other) noexcept { *this = std::move(other); }
 
 PinnedBlock& PinnedBlock::operator=(PinnedBlock&& other) noexcept {
-  std::swap(data_, other.data_);
+  std::swap(memory_, other.memory_);
   std::swap(bytes_, other.bytes_);
-  std::swap(mapped_, other.mapped_);
   return *this;
 }
 

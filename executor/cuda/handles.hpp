@@ -2,6 +2,7 @@
 // Owners of what the CUDA run-time hands out, and its checked results.
 #pragma once
 
+#include "executor/lanes/device.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/quantities.hpp"
 
@@ -41,7 +42,7 @@ class Event {
   explicit Event(Use use = Use::Time);
   ~Event();
   Event(Event&& other) noexcept;
-  Event& operator=(Event&&) = delete;
+  Event& operator=(Event&& other) noexcept;
   [[nodiscard]] cudaEvent_t get() const noexcept { return event_; }
   void record(cudaStream_t stream) const;
   /// Seconds from `earlier` to this event; both must be complete.
@@ -65,22 +66,21 @@ class DeviceBuffer {
   std::byte* data_ = nullptr;
 };
 
-/// Page-locked host memory that both sides address alike: one mapping in huge pages where the
-/// system has them, touched once by `threads` threads and registered once. Zeroed.
+/// Page-locked host memory that both sides address alike: taken as take_host_memory() does and
+/// registered once.
 class PinnedBlock {
  public:
   PinnedBlock() = default;
-  PinnedBlock(Bytes bytes, int threads);
+  explicit PinnedBlock(Bytes bytes);
   ~PinnedBlock();
   PinnedBlock(PinnedBlock&& other) noexcept;
   PinnedBlock& operator=(PinnedBlock&& other) noexcept;
-  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::byte* data() const noexcept { return memory_.get(); }
   [[nodiscard]] Bytes size() const noexcept { return bytes_; }
 
  private:
-  std::byte* data_ = nullptr;
+  MemoryBlock memory_;
   Bytes bytes_ = 0;
-  std::size_t mapped_ = 0;
 };
 
 }  // namespace athanor::cuda

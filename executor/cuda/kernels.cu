@@ -98,15 +98,11 @@ struct AccumulateBody {
     const auto values = reinterpret_cast<const Vector<Addend>*>(addend)[v];
     Fp32x4 total{};
     if constexpr (kAdds) total = reinterpret_cast<Fp32x4*>(sum)[v];
-    for (int j = 0; j < kWidth; ++j) {
-      const float value = to_float(values.at[j]);
-      total.at[j] = kAdds ? total.at[j] + value : value;
-    }
+    for (int j = 0; j < kWidth; ++j) total.at[j] += to_float(values.at[j]);
     reinterpret_cast<Fp32x4*>(sum)[v] = total;
   }
   __device__ __forceinline__ void scalar(std::int64_t i) const {
-    const float value = to_float(addend[i]);
-    sum[i] = kAdds ? sum[i] + value : value;
+    sum[i] = (kAdds ? sum[i] : 0.0F) + to_float(addend[i]);
   }
 };
 

@@ -29,7 +29,7 @@ struct AdamShard {
 void launch_adam(cudaStream_t stream, const AdamShard& shard, const AdamStep& step,
                  const float* gradient_scale);
 
-/// sum[i] = addend[i], or sum[i] += addend[i]; bf16 addends widen first.
+/// sum[i] += addend[i], or sum[i] = 0 + addend[i]; bf16 addends widen first.
 void launch_accumulate(cudaStream_t stream, float* sum, const void* addend, bool addend_is_bf16,
                        std::int64_t elements, bool add);
 

@@ -70,20 +70,33 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) *result = sum;
 }
 
-/// One thread: a few hundred additions in a given order.
+/// A few hundred additions in a given order by the first thread; the block loads ahead of it.
 __device__ DoubleDouble ordered_sum(const DoubleDouble* values, int count) {
+  __shared__ DoubleDouble loaded[kThreads];
   DoubleDouble sum{0, 0};
-  for (int i = 0; i < count; ++i) add(sum, values[i]);
+  for (int base = 0; base < count; base += kThreads) {
+    const int here = count - base < kThreads ? count - base : kThreads;
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < here) loaded[threadIdx.x] = values[base + threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < here; ++i) add(sum, loaded[i]);
+    }
+  }
   return sum;
 }
 
-__global__ void sum_kernel(const DoubleDouble* values, int count, DoubleDouble* result) {
-  *result = ordered_sum(values, count);
+__global__ void __launch_bounds__(kThreads)
+    sum_kernel(const DoubleDouble* values, int count, DoubleDouble* result) {
+  const DoubleDouble total = ordered_sum(values, count);
+  if (threadIdx.x == 0) *result = total;
 }
 
-__global__ void norm_kernel(const DoubleDouble* square_sums, int count, float limit, float epsilon,
-                            float* norm, float* scale) {
+__global__ void __launch_bounds__(kThreads)
+    norm_kernel(const DoubleDouble* square_sums, int count, float limit, float epsilon, float* norm,
+                float* scale) {
   const DoubleDouble total = ordered_sum(square_sums, count);
+  if (threadIdx.x != 0) return;
   const auto root = static_cast<float>(sqrt(total.high + total.low));
   const float factor = limit / (root + epsilon);
   *norm = root;
@@ -105,12 +118,12 @@ void launch_square_sum(cudaStream_t stream, const void* values, bool values_are_
 }
 
 void launch_sum(cudaStream_t stream, const DoubleDouble* values, int count, DoubleDouble* result) {
-  sum_kernel<<<1, 1, 0, stream>>>(values, count, result);
+  sum_kernel<<<1, kThreads, 0, stream>>>(values, count, result);
 }
 
 void launch_norm(cudaStream_t stream, const DoubleDouble* square_sums, int count, float limit,
                  float epsilon, float* norm, float* scale) {
-  norm_kernel<<<1, 1, 0, stream>>>(square_sums, count, limit, epsilon, norm, scale);
+  norm_kernel<<<1, kThreads, 0, stream>>>(square_sums, count, limit, epsilon, norm, scale);
 }
 
 }  // namespace athanor::cuda

@@ -9,11 +9,11 @@
 
 namespace athanor {
 
-LaneScheduler::LaneScheduler(const Program& program, std::int64_t first_step, Body body,
-                             std::atomic<bool>& cancelled)
+LaneScheduler::LaneScheduler(const Program& program, std::int64_t first_step,
+                             LaneCallbacks callbacks, std::atomic<bool>& cancelled)
     : program_(program),
       first_step_(first_step),
-      body_(std::move(body)),
+      callbacks_(std::move(callbacks)),
       cancelled_(cancelled),
       done_until_(program.operations.size(), first_step),
       released_until_(first_step) {
@@ -90,7 +90,10 @@ void LaneScheduler::run_operation(std::int32_t operation, std::int64_t step) {
     if (stopping_) return;
   }
   try {
-    body_(operation, step);
+    callbacks_.started(operation, step);
+    const Seconds start = steady_seconds();
+    callbacks_.run(operation, step);
+    callbacks_.done(operation, step, start, steady_seconds());
   } catch (const std::exception& error) {
     fail(error.what());
     return;

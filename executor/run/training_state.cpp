@@ -5,7 +5,6 @@
 #include "sim/model/chunk_layout.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -14,24 +13,9 @@ namespace {
 
 std::size_t size(std::int64_t elements) { return static_cast<std::size_t>(elements); }
 
-/// Reads what exists of [offset, offset + out.size()) and zeroes the padding behind it.
-void read_padded(const StateReader& reader, std::int32_t unit, StatePart part, std::int64_t offset,
-                 std::span<float> out, std::int64_t logical) {
-  const std::int64_t present =
-      std::clamp<std::int64_t>(logical - offset, 0, static_cast<std::int64_t>(out.size()));
-  if (present > 0) reader(unit, part, offset, out.first(size(present)));
-  std::fill(out.begin() + present, out.end(), 0.0F);
-}
+constexpr Bytes kStateBytes = 4;  // state is fp32
 
-/// fp32 -> compute dtype.
-void write_parameters(DataType dtype, std::span<const float> from, std::byte* to) {
-  if (dtype == DataType::BFloat16) {
-    convert_to_bf16(from, {reinterpret_cast<BFloat16Bits*>(to), from.size()}, 1);
-  } else if (reinterpret_cast<const std::byte*>(from.data()) != to) {
-    std::memcpy(to, from.data(), from.size_bytes());
-  }
-}
-
+/// Writes state through a buffer, since a pool may be in device memory.
 class StateLoader {
  public:
   StateLoader(const RankContext& context, const StateReader& reader)
@@ -50,29 +34,64 @@ class StateLoader {
     const UnitLayout& layout = context_.program.layouts[static_cast<std::size_t>(unit)];
     std::byte* const storage = context_.memory.parameters(unit, -1);
     for (const Chunk& chunk : layout.chunks) {
-      buffer_.resize(size(chunk.elements));
-      read_padded(reader_, unit, StatePart::Master, chunk.offset, buffer_, logical);
-      write_parameters(context_.program.dtype, buffer_, storage + context_.bytes_of(chunk.offset));
+      read(unit, StatePart::Master, chunk.offset, chunk.elements, logical);
+      write_parameters(storage + context_.bytes_of(chunk.offset));
     }
   }
 
   void load_chunk(std::int32_t unit, const ChunkMemory& memory, std::int64_t logical) {
-    const auto read = [&](StatePart part, float* to) {
-      read_padded(reader_, unit, part, memory.offset, {to, size(memory.elements)}, logical);
-    };
-    read(StatePart::Master, memory.master);
-    read(StatePart::FirstMoment, memory.first_moment);
-    read(StatePart::SecondMoment, memory.second_moment);
-    const std::span<const float> master{memory.master, size(memory.elements)};
-    for (std::byte* const home : {memory.host_parameters, memory.device_parameters}) {
-      if (home != nullptr) write_parameters(context_.program.dtype, master, home);
+    for (const auto& [part, to] : {std::pair(StatePart::FirstMoment, memory.first_moment),
+                                   std::pair(StatePart::SecondMoment, memory.second_moment),
+                                   std::pair(StatePart::Master, memory.master)}) {
+      read(unit, part, memory.offset, memory.elements, logical);
+      write(to);
     }
+    // The buffer now holds the master parameters.
+    for (std::byte* const home : {memory.host_parameters, memory.device_parameters}) {
+      if (home != nullptr) write_parameters(home);
+    }
+  }
+
+  /// Reads what exists of [offset, offset + elements) and zeroes the padding behind it.
+  void read(std::int32_t unit, StatePart part, std::int64_t offset, std::int64_t elements,
+            std::int64_t logical) {
+    buffer_.resize(size(elements));
+    const std::int64_t present = std::clamp<std::int64_t>(logical - offset, 0, elements);
+    const std::span<float> all(buffer_);
+    if (present > 0) reader_(unit, part, offset, all.first(size(present)));
+    std::fill(all.begin() + present, all.end(), 0.0F);
+  }
+
+  void write(float* to) {
+    context_.device.copy_now(to, buffer_.data(), static_cast<Bytes>(buffer_.size()) * kStateBytes);
+  }
+
+  /// In compute dtype.
+  void write_parameters(std::byte* to) {
+    if (context_.program.dtype == DataType::Float32) return write(reinterpret_cast<float*>(to));
+    rounded_.resize(buffer_.size());
+    convert_to_bf16(buffer_, rounded_, context_.plan.cpu_adam_threads);
+    context_.device.copy_now(to, rounded_.data(),
+                             static_cast<Bytes>(rounded_.size() * sizeof(BFloat16Bits)));
   }
 
   const RankContext& context_;
   const StateReader& reader_;
   std::vector<float> buffer_;
+  std::vector<BFloat16Bits> rounded_;
 };
+
+const float* part_of(const ChunkMemory& memory, StatePart part) {
+  switch (part) {
+    case StatePart::Master:
+      return memory.master;
+    case StatePart::FirstMoment:
+      return memory.first_moment;
+    case StatePart::SecondMoment:
+      break;
+  }
+  return memory.second_moment;
+}
 
 }  // namespace
 
@@ -126,11 +145,12 @@ std::vector<StateRange> ranges_to_save(const RankContext& context,
       const std::int64_t offset = memory.offset + skip;
       const std::int64_t elements = std::min(part, logical[u] - offset);
       if (elements <= 0) continue;
-      ranges.push_back({unit,
-                        offset,
-                        {memory.master + skip, size(elements)},
-                        {memory.first_moment + skip, size(elements)},
-                        {memory.second_moment + skip, size(elements)}});
+      ranges.push_back(
+          {unit, offset, elements,
+           [&device = context.device, &memory, skip](StatePart p, std::span<float> to) {
+             device.copy_now(to.data(), part_of(memory, p) + skip,
+                             static_cast<Bytes>(to.size_bytes()));
+           }});
     }
   }
   return ranges;
@@ -143,10 +163,11 @@ std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,
   std::vector<float> flat(size(layout.elements));
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
     const ChunkMemory& memory = context.memory.chunks(unit)[c];
-    std::copy_n(memory.master, memory.elements, flat.begin() + memory.offset);
+    context.device.copy_now(flat.data() + memory.offset, memory.master,
+                            memory.elements * kStateBytes);
     if (context.plan.units[index].sharding == Sharding::Replicated) continue;
-    context.collectives.all_gather(flat.data() + layout.chunks[c].offset,
-                                   memory.elements * static_cast<Bytes>(sizeof(float)));
+    context.host_collectives.all_gather(flat.data() + layout.chunks[c].offset,
+                                        memory.elements * kStateBytes);
   }
   flat.resize(size(logical_elements));
   return flat;
