@@ -5,6 +5,8 @@
 #include "sim/model/chunk_layout.hpp"
 
 #include <algorithm>
+#include <future>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -81,6 +83,45 @@ class StateLoader {
   std::vector<BFloat16Bits> rounded_;
 };
 
+/// Units' weights, each made once for all its chunks, some units ahead of the one that is read.
+class WeightsAhead {
+ public:
+  using Make = std::function<void(std::int32_t unit, std::span<float> flat)>;
+
+  WeightsAhead(std::vector<std::int64_t> logical, Make make)
+      : logical_(std::move(logical)), make_(std::move(make)) {}
+
+  const std::vector<float>& of(std::int32_t unit) {
+    if (current_ == unit) return flat_;
+    const auto last = std::min(unit + kAhead, static_cast<std::int32_t>(logical_.size()) - 1);
+    std::erase_if(coming_, [unit](const auto& item) { return item.first < unit; });
+    for (std::int32_t next = unit; next <= last; ++next) {
+      if (!coming_.contains(next)) {
+        coming_[next] = std::async(std::launch::async, [this, next] { return made(next); });
+      }
+    }
+    flat_ = coming_.extract(unit).mapped().get();
+    current_ = unit;
+    return flat_;
+  }
+
+ private:
+  /// Bounds the memory: a unit of a large model takes gigabytes.
+  static constexpr std::int32_t kAhead = 7;
+
+  std::vector<float> made(std::int32_t unit) const {
+    std::vector<float> flat(size(logical_[static_cast<std::size_t>(unit)]));
+    make_(unit, flat);
+    return flat;
+  }
+
+  std::vector<std::int64_t> logical_;
+  Make make_;
+  std::int32_t current_ = -1;
+  std::vector<float> flat_;
+  std::map<std::int32_t, std::future<std::vector<float>>> coming_;
+};
+
 const float* part_of(const ChunkMemory& memory, StatePart part) {
   switch (part) {
     case StatePart::Master:
@@ -105,21 +146,12 @@ std::vector<std::int64_t> logical_elements(const Architecture& architecture) {
 
 StateReader fresh_state(const Architecture& architecture,
                         std::function<void(std::int32_t, std::span<float>)> weights) {
-  // Chunks of one unit are read one after the other: its weights are made once.
-  struct Cache {
-    std::int32_t unit = -1;
-    std::vector<float> flat;
-  };
-  return [logical = logical_elements(architecture), weights = std::move(weights),
-          cache = std::make_shared<Cache>()](std::int32_t unit, StatePart part, std::int64_t offset,
-                                             std::span<float> out) {
+  const auto ahead =
+      std::make_shared<WeightsAhead>(logical_elements(architecture), std::move(weights));
+  return [ahead](std::int32_t unit, StatePart part, std::int64_t offset, std::span<float> out) {
     if (part != StatePart::Master) return std::fill(out.begin(), out.end(), 0.0F);
-    if (cache->unit != unit) {
-      cache->flat.assign(size(logical[static_cast<std::size_t>(unit)]), 0.0F);
-      weights(unit, cache->flat);
-      cache->unit = unit;
-    }
-    std::copy_n(cache->flat.begin() + offset, out.size(), out.begin());
+    const std::vector<float>& flat = ahead->of(unit);
+    std::copy_n(flat.begin() + offset, out.size(), out.begin());
   };
 }
 

@@ -25,7 +25,8 @@ using StateReader = std::function<void(std::int32_t unit, StatePart part, std::i
 /// Elements of each unit without the padding that depends on the plan.
 [[nodiscard]] std::vector<std::int64_t> logical_elements(const Architecture& architecture);
 
-/// A fresh start: `weights` writes a unit's flat parameters, the moments are zero.
+/// A fresh start: `weights` writes a unit's flat parameters, the moments are zero. `weights` is
+/// called on several threads at once, for different units.
 [[nodiscard]] StateReader fresh_state(
     const Architecture& architecture,
     std::function<void(std::int32_t unit, std::span<float> flat)> weights);

@@ -132,7 +132,7 @@ TEST_CASE("a norm on the device is the host's norm") {
 
 TEST_CASE("pinned memory is zero and read by the device") {
   test::require_device();
-  const cuda::PinnedBlock block(3 * kMiB + 5, 2);
+  const cuda::PinnedBlock block(3 * kMiB + 5);
   CHECK(std::all_of(block.data(), block.data() + block.size(),
                     [](std::byte byte) { return byte == std::byte{0}; }));
   auto* const floats = reinterpret_cast<float*>(block.data());
