@@ -1,27 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/bound_units.hpp"
 
-#include "executor/lanes/adam.hpp"
-#include "executor/lanes/host_copy.hpp"
+#include "executor/units/torch_types.hpp"
 #include "sim/model/chunk_layout.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <span>
+#include <cstdint>
 #include <utility>
 
 namespace athanor {
 namespace {
 
-constexpr std::uint64_t kSeed = 20;
+constexpr double kStandardDeviation = 0.02;  // as training starts; see initial_weights.cpp
 
-void fill_with_weights(const Model& model, int unit, std::int64_t elements, void* slot) {
-  std::vector<float> weights(static_cast<std::size_t>(elements));
-  initial_weights(model, unit, kSeed, weights);
-  if (model.dtype == DataType::Float32) {
-    host_copy(slot, weights.data(), elements * size_of(model.dtype));
+void fill(const Parameter& parameter, const torch::Tensor& values) {
+  if (parameter.name.ends_with(".bias")) {
+    values.zero_();
+  } else if (parameter.shape.size() == 1) {
+    values.fill_(1.0);  // the weight of a norm
   } else {
-    convert_to_bf16(weights, {static_cast<BFloat16Bits*>(slot), weights.size()}, 1);
+    values.normal_(0.0, kStandardDeviation);
+  }
+}
+
+/// Drawn on the device: a profile needs the values' distribution, and drawing billions of them on
+/// the host would take longer than measuring.
+void fill_with_weights(const Model& model, int unit, const torch::Tensor& flat) {
+  const torch::NoGradGuard no_grad;
+  const Unit& description = model.architecture.units[static_cast<std::size_t>(unit)];
+  const std::vector<torch::Tensor> given =
+      model.units[static_cast<std::size_t>(unit)]->initial_values();
+  std::int64_t used = 0;
+  const std::vector<std::int64_t> offsets = parameter_offsets(description, used);
+  flat.zero_();
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const Parameter& parameter = description.parameters[i];
+    const torch::Tensor values =
+        flat.slice(0, offsets[i], offsets[i] + parameter.num_elements()).view(parameter.shape);
+    if (given.empty()) {
+      fill(parameter, values);
+    } else {
+      values.copy_(given[i]);
+    }
   }
 }
 
@@ -43,7 +63,7 @@ UnitRunner& BoundUnits::use(int unit) {
   }
   for (const int other : needed) {
     if (!bound_.contains(other)) {
-      bind(other);
+      meter_.run([&] { bind(other); });
     }
   }
   return bound_.at(unit).runner;
@@ -51,9 +71,8 @@ UnitRunner& BoundUnits::use(int unit) {
 
 void BoundUnits::clear_gradients(int unit) {
   for (const int other : needed_by(unit)) {
-    const DeviceBlock& gradients = bound_.at(other).gradients;
-    if (last_user(other) == unit && gradients.size() > 0) {
-      std::memset(gradients.data(), 0, static_cast<std::size_t>(gradients.size()));
+    if (last_user(other) == unit) {
+      bound_.at(other).gradients.zero_();
     }
   }
 }
@@ -63,19 +82,17 @@ void BoundUnits::bind(int unit) {
   const auto& module = model_.units.at(static_cast<std::size_t>(unit));
   std::int64_t elements = 0;
   static_cast<void>(parameter_offsets(description, elements));
-  const Bytes bytes = elements * size_of(model_.dtype);
+  const auto options = torch::dtype(torch_dtype(model_.dtype)).device(meter_.device());
   std::vector<torch::Tensor> former;
   for (const torch::Tensor& parameter : module->parameters()) {
     former.push_back(parameter.detach());
   }
-  Bound bound{DeviceBlock(memory_, bytes), DeviceBlock(memory_, bytes), std::move(former),
-              UnitRunner(module, description, elements, model_.dtype)};
-  fill_with_weights(model_, unit, elements, bound.parameters.data());
-  bound.runner.bind_parameters(bound.parameters.data());
-  bound.runner.bind_gradients(bound.gradients.data());
-  if (bytes > 0) {
-    std::memset(bound.gradients.data(), 0, static_cast<std::size_t>(bytes));
-  }
+  Bound bound{torch::empty({elements}, options), torch::zeros({elements}, options),
+              std::move(former),
+              UnitRunner(module, description, elements, model_.dtype, meter_.device())};
+  fill_with_weights(model_, unit, bound.parameters);
+  bound.runner.bind_parameters(bound.parameters.mutable_data_ptr());
+  bound.runner.bind_gradients(bound.gradients.mutable_data_ptr());
   bound_.emplace(unit, std::move(bound));
 }
 

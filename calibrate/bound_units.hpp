@@ -2,7 +2,7 @@
 // Units with weights and gradient buffers behind their parameters, a few at a time.
 #pragma once
 
-#include "executor/lanes/device_arena.hpp"
+#include "calibrate/unit_meter.hpp"
 #include "executor/units/model.hpp"
 #include "executor/units/unit_runner.hpp"
 
@@ -13,11 +13,11 @@
 
 namespace athanor {
 
-/// Binds a unit and those that it borrows from to memory of their own, with random weights. The
-/// modules get their former parameters back in the end.
+/// Binds a unit and those that it borrows from to memory of the meter's device, with random
+/// weights. The modules get their former parameters back in the end.
 class BoundUnits {
  public:
-  explicit BoundUnits(const Model& model) : model_(model) {}
+  BoundUnits(const Model& model, UnitMeter& meter) : model_(model), meter_(meter) {}
   ~BoundUnits();
   BoundUnits(const BoundUnits&) = delete;
   BoundUnits& operator=(const BoundUnits&) = delete;
@@ -30,7 +30,7 @@ class BoundUnits {
 
  private:
   struct Bound {
-    DeviceBlock parameters, gradients;
+    torch::Tensor parameters, gradients;  ///< flat
     std::vector<torch::Tensor> former;
     UnitRunner runner;
   };
@@ -40,7 +40,7 @@ class BoundUnits {
   [[nodiscard]] int last_user(int unit) const;
 
   const Model& model_;
-  DeviceArena memory_;  // first: outlives the blocks
+  UnitMeter& meter_;
   std::map<int, Bound> bound_;
 };
 

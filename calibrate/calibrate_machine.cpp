@@ -3,6 +3,8 @@
 
 #include "calibrate/activities.hpp"
 #include "calibrate/collective_curves.hpp"
+#include "calibrate/cuda_calibrator.hpp"
+#include "calibrate/cuda_machine.hpp"
 #include "calibrate/curves.hpp"
 #include "calibrate/disturbances.hpp"
 #include "calibrate/machine.hpp"
@@ -214,27 +216,22 @@ class Calibration {
   Platform platform_;
 };
 
-void require_backend(const std::string& backend) {
-  if (backend == "auto" || backend == "cpu") {
-    return;
-  }
-  if (backend == "cuda") {
-    throw InputError("--backend", "this athanor was built without CUDA",
-                     "Use --backend cpu, or build with -DATHANOR_CUDA=ON.");
-  }
-  throw InputError("--backend", "unknown backend '" + backend + "'", "Use auto, cpu or cuda.");
-}
+constexpr int kDefaultRanks = 2;
+constexpr int kMaxRanks = 1024;
 
 }  // namespace
 
 Platform calibrate_machine(const CalibrationOptions& options, const std::string& program) {
-  require_backend(options.backend);
-  constexpr int kMaxRanks = 1024;
-  if (options.ranks < 1 || options.ranks > kMaxRanks) {
+  if (options.ranks < 0 || options.ranks > kMaxRanks) {
     throw InputError("--ranks", fmt::format("{} ranks cannot be measured", options.ranks),
                      fmt::format("Use 1 to {}.", kMaxRanks));
   }
-  Platform platform = Calibration(options, program).run();
+  if (uses_cuda(options.backend)) {
+    return calibrate_cuda_machine(options, *load_cuda_calibrator());
+  }
+  CalibrationOptions resolved = options;
+  if (resolved.ranks == 0) resolved.ranks = kDefaultRanks;
+  Platform platform = Calibration(resolved, program).run();
   platform.validate("calibration");
   return platform;
 }

@@ -11,15 +11,15 @@ namespace athanor {
 
 struct CalibrationOptions {
   std::string backend = "auto";  ///< auto, cpu or cuda
-  int ranks = 2;                 ///< collectives are measured for 1 .. ranks processes
+  int ranks = 0;                 ///< collectives are measured for 1 .. ranks; 0: 2, or every GPU
   bool quick = false;            ///< fewer sizes and repetitions
   std::string folder = ".";      ///< whose file system is measured
   std::string command;           ///< for the provenance
   std::function<void(const std::string&)> progress;  ///< called with a line before each part
 };
 
-/// `program` is athanor-calibrate itself: it is run under mpirun to measure collectives. Throws
-/// InputError for a backend that is not there, Error when a measurement fails.
+/// `program` is athanor-calibrate itself: the CPU backend runs it under mpirun to measure
+/// collectives. Throws InputError for a backend that is not there, Error when a measurement fails.
 [[nodiscard]] Platform calibrate_machine(const CalibrationOptions& options,
                                          const std::string& program);
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // athanor-calibrate: measures machines and models.
 #include "calibrate/calibrate_machine.hpp"
+#include "calibrate/cuda_calibrator.hpp"
 #include "calibrate/machine.hpp"
 #include "calibrate/profile_model.hpp"
+#include "calibrate/unit_meter.hpp"
 #include "cli/common/command_line.hpp"
 #include "executor/lanes/mpi_launch.hpp"
 #include "sim/model/architecture.hpp"
@@ -16,6 +18,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,7 +37,7 @@ struct CalibrateArguments {
 struct ProfileArguments {
   ProfileOptions options;
   std::string model, output, backend = "auto";
-  DataType dtype = DataType::Float32;
+  std::optional<DataType> dtype;
   int ranks = kDefaultRanks;
   int compute_threads = 0;
 };
@@ -63,29 +67,46 @@ int calibrate(CalibrateArguments& arguments) {
 }
 
 void print_costs(const Profile& profile) {
-  fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "unit class", "batch",
-             "forward", "recompute", "backward", "saved", "peak");
+  fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "unit class",
+             "batch", "forward", "recompute", "backward", "launching", "saved", "peak");
   for (const UnitCost& cost : profile.costs) {
-    fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10}\n", cost.unit_class,
+    fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", cost.unit_class,
                cost.micro_batch, format_seconds(cost.forward_keep.seconds),
                format_seconds(cost.recompute.seconds), format_seconds(cost.backward.seconds),
+               format_seconds(cost.forward_keep.issue_seconds + cost.backward.issue_seconds),
                format_bytes(cost.saved_bytes),
                format_bytes(std::max(cost.forward_keep.peak_bytes, cost.backward.peak_bytes)));
   }
 }
 
-int profile(ProfileArguments& arguments) {
-  if (arguments.backend == "cuda") {
-    throw InputError("--backend", "this athanor was built without CUDA", "Use --backend cpu.");
-  }
-  require_folder_of(arguments.output);
+Profile profile_on_host(ProfileArguments& arguments, const Architecture& architecture) {
   ProfileOptions& options = arguments.options;
   options.compute_threads = arguments.compute_threads > 0
                                 ? arguments.compute_threads
                                 : std::max(1, usable_cores() / arguments.ranks);
-  options.progress = show_progress;
+  return profile_language_model(architecture, arguments.dtype.value_or(DataType::Float32), options);
+}
+
+Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architecture) {
+  const std::unique_ptr<CudaCalibrator> cuda = load_cuda_calibrator();
+  const std::unique_ptr<UnitMeter> meter = cuda->unit_meter(0);
+  arguments.options.rule = {.min_repetitions = 10,
+                            .max_repetitions = 1000,
+                            .min_seconds = 0.1,
+                            .max_seconds = 0.4,
+                            .relative_error = 0.005};
+  return profile_language_model(architecture, arguments.dtype.value_or(DataType::BFloat16),
+                                arguments.options,
+                                {*meter, cuda->device_name(0), cuda->versions()});
+}
+
+int profile(ProfileArguments& arguments) {
+  const bool on_gpu = uses_cuda(arguments.backend);
+  require_folder_of(arguments.output);
+  arguments.options.progress = show_progress;
+  const Architecture architecture = load_architecture(arguments.model);
   const Profile profile =
-      profile_language_model(load_architecture(arguments.model), arguments.dtype, options);
+      on_gpu ? profile_on_gpu(arguments, architecture) : profile_on_host(arguments, architecture);
   write_file_atomically(arguments.output, to_json(profile));
   print_costs(profile);
   fmt::print(stderr, "written to {}\n", arguments.output);
@@ -95,10 +116,9 @@ int profile(ProfileArguments& arguments) {
 void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& action) {
   CLI::App* verb = app.add_subcommand("calibrate", "Measure this machine into a platform file");
   CalibrationOptions& options = arguments.options;
-  options.ranks = kDefaultRanks;
   verb->add_option("--backend", options.backend, "auto, cpu or cuda")->capture_default_str();
-  cli::add_count(*verb, "--ranks", options.ranks, "Measure collectives for 1 to N processes")
-      ->capture_default_str();
+  cli::add_count(*verb, "--ranks", options.ranks,
+                 "Measure collectives for 1 to N processes or GPUs (default: 2, or every GPU)");
   verb->add_flag("--quick", options.quick, "Fewer sizes and repetitions");
   verb->add_option("-o,--out", arguments.output, "Platform file to write")
       ->required()
@@ -122,11 +142,12 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action
       ->delimiter(',')
       ->type_name("N,..")
       ->capture_default_str();
-  verb->add_option("--dtype", arguments.dtype, "fp32 or bf16")
+  verb->add_option("--dtype", arguments.dtype,
+                   "fp32 or bf16 (default: fp32 on processors, bf16 on GPUs)")
       ->transform(CLI::CheckedTransformer(dtypes))
       ->type_name("TYPE");
   cli::add_count(*verb, "--compute-threads", arguments.compute_threads,
-                 "Threads of one rank's compute lane (default: cores / ranks)");
+                 "Threads of one rank's compute lane on processors (default: cores / ranks)");
   cli::add_count(*verb, "--ranks", arguments.ranks, "Ranks that will share this machine")
       ->capture_default_str();
   verb->add_option("--backend", arguments.backend, "auto, cpu or cuda")

@@ -71,15 +71,28 @@ std::vector<int> representatives(const Architecture& architecture) {
   return units;
 }
 
+/// The same unit classes with as few layers as have them all: modules of layers that are not run
+/// would only take memory.
+Architecture shortened(const Architecture& architecture) {
+  LanguageModelConfig config = architecture.language_model.value();
+  const std::int64_t layers = config.num_layers;
+  const std::size_t classes = representatives(architecture).size();
+  for (config.num_layers = 1; config.num_layers < layers; ++config.num_layers) {
+    Architecture candidate = make_architecture(architecture.name, config);
+    if (representatives(candidate).size() == classes) return candidate;
+  }
+  return architecture;
+}
+
 /// Runs the representatives in order. A unit's input is the output of the unit before it, or of
 /// that unit's representative.
 class ClassProfiler {
  public:
-  ClassProfiler(const Model& model, const ProfileOptions& options)
-      : model_(model), options_(options), bound_(model) {}
+  ClassProfiler(const Model& model, const ProfileOptions& options, UnitMeter& meter)
+      : model_(model), options_(options), meter_(meter), bound_(model, meter) {}
 
   void add_costs(std::int64_t micro_batch, std::vector<UnitCost>& costs) {
-    const Batch batch = model_.random_batch(micro_batch);
+    const Batch batch = batch_on_device(micro_batch);
     std::map<std::string, torch::Tensor> outputs;
     for (const int unit : representatives(model_.architecture)) {
       const std::string& unit_class = class_of(unit);
@@ -87,7 +100,8 @@ class ClassProfiler {
         options_.progress(fmt::format("{}, micro-batch {}", unit_class, micro_batch));
       }
       const torch::Tensor input = unit == 0 ? torch::Tensor() : outputs.at(class_of(unit - 1));
-      UnitBenchResult result = UnitBench(model_, bound_, unit, input, batch).run(options_.rule);
+      UnitBenchResult result =
+          UnitBench(model_, bound_, unit, input, batch, meter_).run(options_.rule);
       result.cost.unit_class = unit_class;
       result.cost.micro_batch = micro_batch;
       costs.push_back(result.cost);
@@ -100,19 +114,41 @@ class ClassProfiler {
     return model_.architecture.units[static_cast<std::size_t>(unit)].unit_class;
   }
 
+  [[nodiscard]] Batch batch_on_device(std::int64_t micro_batch) {
+    Batch batch = model_.random_batch(micro_batch);
+    meter_.run([&] {
+      batch.inputs = batch.inputs.to(meter_.device());
+      if (batch.targets.defined()) batch.targets = batch.targets.to(meter_.device());
+    });
+    return batch;
+  }
+
   const Model& model_;
   const ProfileOptions& options_;
+  UnitMeter& meter_;
   BoundUnits bound_;
 };
 
+/// Nothing of the model is on the device any more afterwards.
+std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& options,
+                                  UnitMeter& meter) {
+  std::vector<UnitCost> costs;
+  ClassProfiler profiler(model, options, meter);
+  for (const std::int64_t micro_batch : options.micro_batches) {
+    profiler.add_costs(micro_batch, costs);
+  }
+  return costs;
+}
+
 }  // namespace
 
-Profile profile_model(const Model& model, const ProfileOptions& options) {
+Profile profile_model(const Model& model, const ProfileOptions& options,
+                      const ProfileDevice& device) {
   check_options(options);
   const ComputeThreads threads(options.compute_threads);
   Profile profile;
   profile.architecture = model.architecture;
-  profile.device = processor_name();
+  profile.device = device.name;
   profile.dtype = model.dtype;
   profile.sequence_length = options.sequence_length;
   profile.compute_threads = options.compute_threads;
@@ -121,19 +157,33 @@ Profile profile_model(const Model& model, const ProfileOptions& options) {
   profile.provenance.date = today();
   profile.provenance.command = options.command;
   profile.provenance.versions = software_versions();
-  ClassProfiler profiler(model, options);
-  for (const std::int64_t micro_batch : options.micro_batches) {
-    profiler.add_costs(micro_batch, profile.costs);
-  }
+  profile.provenance.versions.insert(device.versions.begin(), device.versions.end());
+  profile.costs = class_costs(model, options, device.meter);
+  profile.workspace_bytes = device.meter.live();
+  profile.validate("profile");
+  return profile;
+}
+
+Profile profile_model(const Model& model, const ProfileOptions& options) {
+  HostMeter meter;
+  return profile_model(model, options, {meter, processor_name(), {}});
+}
+
+Profile profile_language_model(const Architecture& architecture, DataType dtype,
+                               const ProfileOptions& options, const ProfileDevice& device) {
+  check_options(options);
+  unmeasured_profile(architecture, dtype, options.sequence_length, 1).validate("arguments");
+  const Model model = make_language_model(shortened(architecture), dtype, options.sequence_length);
+  Profile profile = profile_model(model, options, device);
+  profile.architecture = architecture;
   profile.validate("profile");
   return profile;
 }
 
 Profile profile_language_model(const Architecture& architecture, DataType dtype,
                                const ProfileOptions& options) {
-  check_options(options);
-  unmeasured_profile(architecture, dtype, options.sequence_length, 1).validate("arguments");
-  return profile_model(make_language_model(architecture, dtype, options.sequence_length), options);
+  HostMeter meter;
+  return profile_language_model(architecture, dtype, options, {meter, processor_name(), {}});
 }
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures a model's units on this machine's CPU backend, with the code that training runs.
+// Measures a model's units on this machine, with the code that training runs.
 #pragma once
 
 #include "calibrate/samples.hpp"
@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace athanor {
 
 struct Model;
+class UnitMeter;
 
 struct ProfileOptions {
   std::int64_t sequence_length = 1;         ///< tokens per sample; 1 where samples are no sequences
@@ -29,12 +31,26 @@ struct ProfileOptions {
   std::function<void(const std::string&)> progress;  ///< called with a line before each part
 };
 
+/// What units are measured on, and how it is called in files.
+struct ProfileDevice {
+  UnitMeter& meter;
+  std::string name;                             ///< as in the platform file
+  std::map<std::string, std::string> versions;  ///< of its libraries, for the provenance
+};
+
 /// Profiles each unit class of `model` at each micro-batch size: random weights, and activations
 /// that come from the units before. The units' parameters hold their former values afterwards.
 /// Throws InputError when an option is out of range; what a unit throws passes through.
+[[nodiscard]] Profile profile_model(const Model& model, const ProfileOptions& options,
+                                    const ProfileDevice& device);
+/// On the CPU backend.
 [[nodiscard]] Profile profile_model(const Model& model, const ProfileOptions& options);
 
-/// The same for a built-in language model of this shape.
+/// The same for a built-in language model of this shape. One unit of each class is in memory at a
+/// time, so the model may be of any size.
+[[nodiscard]] Profile profile_language_model(const Architecture& architecture, DataType dtype,
+                                             const ProfileOptions& options,
+                                             const ProfileDevice& device);
 [[nodiscard]] Profile profile_language_model(const Architecture& architecture, DataType dtype,
                                              const ProfileOptions& options);
 

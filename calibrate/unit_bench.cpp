@@ -4,38 +4,40 @@
 #include "calibrate/measure.hpp"
 #include "executor/units/unit_runner.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace athanor {
+namespace {
 
-PhaseCost UnitBench::Phase::cost() const {
-  return {samples.median(), samples.interquartile_range(), peak};
+PhaseCost cost_of(const PhaseSamples& phase) {
+  return {phase.device.median(), phase.device.interquartile_range(), phase.peak,
+          phase.issue.median()};
 }
 
+}  // namespace
+
 UnitBench::UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
-                     const Batch& batch)
+                     const Batch& batch, UnitMeter& meter)
     : is_last_(unit + 1 == static_cast<int>(model.units.size())),
       unit_(unit),
       bound_(bound),
       runner_(bound.use(unit)),
       input_(std::move(input)),
-      batch_(batch) {}
+      batch_(batch),
+      meter_(meter) {}
 
 UnitBenchResult UnitBench::run(const StoppingRule& rule) {
-  // Caches, thread pools and the arena's kept blocks are as in the middle of training afterwards.
-  one_cycle();
-  for (Phase* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
-    phase->samples = {};
-  }
+  warm_up();
   while (!satisfied(rule)) {
     one_cycle();
+    meter_.collect();
   }
+  meter_.finish();
   UnitBenchResult result;
-  result.cost.forward_keep = forward_keep_.cost();
-  result.cost.forward_discard = forward_discard_.cost();
-  result.cost.recompute = recompute_.cost();
-  result.cost.backward = backward_.cost();
+  result.cost.forward_keep = cost_of(forward_keep_);
+  result.cost.forward_discard = cost_of(forward_discard_);
+  result.cost.recompute = cost_of(recompute_);
+  result.cost.backward = cost_of(backward_);
   result.cost.output_bytes = output_bytes_;
   result.cost.saved_bytes = saved_bytes_;
   result.cost.grad_input_bytes = grad_input_bytes_;
@@ -43,38 +45,46 @@ UnitBenchResult UnitBench::run(const StoppingRule& rule) {
   return result;
 }
 
+/// Caches, thread pools, clocks and the allocator's kept blocks are as in the middle of training
+/// afterwards.
+void UnitBench::warm_up() {
+  Seconds spent = 0;
+  do {
+    spent += time_once([this] {
+      one_cycle();
+      meter_.collect();
+    });
+  } while (spent < meter_.warm_up());
+  meter_.finish();
+  for (PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
+    *phase = {};
+  }
+}
+
 bool UnitBench::satisfied(const StoppingRule& rule) const {
-  return rule.satisfied_by(forward_keep_.samples) && rule.satisfied_by(forward_discard_.samples) &&
-         rule.satisfied_by(recompute_.samples) && rule.satisfied_by(backward_.samples);
+  return rule.satisfied_by(forward_keep_.device) && rule.satisfied_by(forward_discard_.device) &&
+         rule.satisfied_by(recompute_.device) && rule.satisfied_by(backward_.device);
 }
 
 /// A unit whose activations are kept, then one that is recomputed.
 void UnitBench::one_cycle() {
   begin_forward();
-  Bytes before = arena_.live();
+  Bytes before = meter_.live();
   forward(forward_keep_, /*keep=*/true);
-  saved_bytes_ = arena_.live() - before;
+  saved_bytes_ = meter_.live() - before;
   make_output_gradient();
   backward();
-  grad_input_bytes_ = arena_.live() - before;
+  grad_input_bytes_ = meter_.live() - before;
   flow_.reset();
 
   begin_forward();
-  before = arena_.live();
+  before = meter_.live();
   forward(forward_discard_, /*keep=*/false);
-  output_bytes_ = arena_.live() - before;
+  output_bytes_ = meter_.live() - before;
   make_output_gradient();
   recompute();
   backward();
   flow_.reset();
-}
-
-void UnitBench::time_phase(Phase& phase, const std::function<void()>& body) {
-  const ArenaScope scope(arena_);
-  const Bytes before = arena_.live();
-  arena_.reset_peak();
-  phase.samples.add(time_once(body));
-  phase.peak = arena_.peak() - before;
 }
 
 /// The leaf shares the storage of the activation that the caller holds.
@@ -85,15 +95,15 @@ void UnitBench::begin_forward() {
   }
 }
 
-void UnitBench::forward(Phase& phase, bool keep) {
-  time_phase(phase, [&] {
+void UnitBench::forward(PhaseSamples& phase, bool keep) {
+  meter_.time(phase, [&] {
     flow_ = runner_.forward(activations_, batch_, keep);
     if (is_last_) {
-      static_cast<void>(std::exchange(flow_, {}).item<double>());
+      flow_.reset();  // the loss: read elsewhere
     }
   });
   if (flow_.defined() && !output_.defined()) {
-    output_ = flow_.clone();
+    meter_.run([&] { output_ = flow_.clone(); });
   }
 }
 
@@ -101,21 +111,20 @@ void UnitBench::forward(Phase& phase, bool keep) {
 void UnitBench::make_output_gradient() {
   flow_.reset();
   if (!is_last_) {
-    const ArenaScope scope(arena_);
-    flow_ = torch::randn_like(output_);
+    meter_.run([&] { flow_ = torch::randn_like(output_); });
   }
 }
 
 void UnitBench::recompute() {
-  time_phase(recompute_,
-             [&] { static_cast<void>(runner_.forward(activations_, batch_, /*keep=*/true)); });
+  meter_.time(recompute_,
+              [&] { static_cast<void>(runner_.forward(activations_, batch_, /*keep=*/true)); });
 }
 
 void UnitBench::backward() {
-  time_phase(backward_, [&] {
+  meter_.time(backward_, [&] {
     bound_.clear_gradients(unit_);
     if (is_last_) {
-      flow_ = torch::full({}, 1.0, torch::kFloat32);
+      flow_ = torch::full({}, 1.0, torch::dtype(torch::kFloat32).device(meter_.device()));
     }
     flow_ = runner_.backward(activations_, std::exchange(flow_, {}));
     activations_ = {};

@@ -5,7 +5,7 @@
 
 #include "calibrate/bound_units.hpp"
 #include "calibrate/samples.hpp"
-#include "executor/lanes/device_arena.hpp"
+#include "calibrate/unit_meter.hpp"
 #include "executor/units/model.hpp"
 #include "sim/model/profile.hpp"
 
@@ -18,28 +18,23 @@ namespace athanor {
 /// Results of one unit at one micro-batch size.
 struct UnitBenchResult {
   UnitCost cost;         ///< without class and micro-batch
-  torch::Tensor output;  ///< outside the arena; undefined for the unit with the loss
+  torch::Tensor output;  ///< uncounted; undefined for the unit with the loss
 };
 
 class UnitBench {
  public:
-  /// `input` is the activation that the unit before gives; undefined for the first unit.
+  /// `input` is the activation that the unit before gives; undefined for the first unit. `input`
+  /// and `batch` are on the meter's device.
   UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
-            const Batch& batch);
+            const Batch& batch, UnitMeter& meter);
 
   [[nodiscard]] UnitBenchResult run(const StoppingRule& rule);
 
  private:
-  struct Phase {
-    Samples samples;
-    Bytes peak = 0;
-    [[nodiscard]] PhaseCost cost() const;
-  };
-
-  void time_phase(Phase& phase, const std::function<void()>& body);
+  void warm_up();
   void one_cycle();
   void begin_forward();
-  void forward(Phase& phase, bool keep);
+  void forward(PhaseSamples& phase, bool keep);
   void recompute();
   void backward();
   void make_output_gradient();
@@ -51,11 +46,11 @@ class UnitBench {
   UnitRunner& runner_;
   torch::Tensor input_;
   const Batch& batch_;
-  DeviceArena arena_;  // before every tensor that lives in it
+  UnitMeter& meter_;
   UnitActivations activations_;
   torch::Tensor flow_;  ///< as in the executor: the output; in backward, the gradient
   torch::Tensor output_;
-  Phase forward_keep_, forward_discard_, recompute_, backward_;
+  PhaseSamples forward_keep_, forward_discard_, recompute_, backward_;
   Bytes output_bytes_ = 0, saved_bytes_ = 0, grad_input_bytes_ = 0;
 };
 

@@ -4,7 +4,7 @@ set(ATHANOR_ENGINE AUTO CACHE STRING "Simulation engine and tuner (SimGrid): AUT
 set(ATHANOR_EXECUTOR AUTO CACHE STRING "Executor (LibTorch, MPI): AUTO, ON or OFF")
 set(ATHANOR_LIBTORCH AUTO CACHE STRING "LibTorch: AUTO, ON or OFF (OFF leaves of the executor its lanes and file formats)")
 set(ATHANOR_CALIBRATE AUTO CACHE STRING "Calibrator and profiler (needs the executor): AUTO, ON or OFF")
-set(ATHANOR_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF (no CUDA sources yet: ON is refused)")
+set(ATHANOR_CUDA AUTO CACHE STRING "CUDA backend (nvcc 13, a LibTorch built with CUDA 13): AUTO, ON or OFF")
 foreach(option ENGINE EXECUTOR LIBTORCH CALIBRATE CUDA)
   set_property(CACHE ATHANOR_${option} PROPERTY STRINGS AUTO ON OFF)
   if(NOT ATHANOR_${option} MATCHES "^(AUTO|ON|OFF)$")

@@ -15,13 +15,17 @@ ALLOWED = {
     "executor/io": ["sim/model", "executor/lanes"],
     "executor/units": ["sim/model", "executor/lanes", "executor/io"],
     "executor/run": ["sim/model", "executor"],
+    "executor/cuda": ["sim/model", "executor/lanes"],
     # What is measured must be the code that runs: the one exception to "meet in files".
     "calibrate": ["sim/model", "executor/lanes", "executor/units", "cli/common"],
+    "calibrate/cuda": ["sim/model", "executor/lanes", "executor/units", "executor/cuda", "calibrate"],
 }
 # Third-party include prefix -> the only folders that may use it.
 OWNERS = {
     "simgrid/": ["sim/engine"],
     "torch/": ["executor", "calibrate", "tests", "cli"],
+    "cuda": ["executor/cuda", "calibrate/cuda", "tests/cuda"],
+    "nccl.h": ["executor/cuda", "calibrate/cuda", "tests/cuda"],
     "mpi.h": ["executor/lanes", "calibrate", "tests"],
 }
 MAX_LINES = 500

@@ -31,6 +31,9 @@ void add_inputs(CLI::App& app, TrainArguments& a) {
 void add_run(CLI::App& app, TrainArguments& a) {
   add_count(app, "--steps", a.steps, "steps of the whole run")->required();
   app.add_option("--out", a.out, "run folder");
+  app.add_option("--backend", a.backend,
+                 "auto (the platform's, else a GPU where there is one), cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   add_count(app, "--nproc", a.num_processes, "start that many processes on this machine");
   app.add_option("--seed", a.seed, "of fresh weights");
   app.add_option("--checkpoint-every", a.checkpoint_every, "steps between checkpoints; 0: none")
@@ -121,6 +124,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"model", a.model},
         {"data", a.data},
         {"tokens_dtype", a.tokens_dtype},
+        {"backend", a.backend},
         {"steps", a.steps},
         {"lr", a.learning_rate},
         {"min_lr", a.minimum_learning_rate},

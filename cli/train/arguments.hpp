@@ -15,6 +15,7 @@ namespace athanor::cli {
 struct TrainArguments {
   std::string plan, model, data, out;
   std::string profile, platform;  ///< override the plan's own paths
+  std::string backend = "auto";
   std::int64_t steps = 0;
   int num_processes = 0;  ///< --nproc; 0 = as launched
   double learning_rate = 3e-4, minimum_learning_rate = 0;

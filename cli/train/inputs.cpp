@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/inputs.hpp"
 
+#include "executor/lanes/cuda_plugin.hpp"
 #include "executor/run/checkpoint_reader.hpp"
 #include "executor/run/memory_check.hpp"
 #include "sim/model/errors.hpp"
@@ -77,6 +78,11 @@ TrainInputs read_inputs(const TrainArguments& arguments) {
   check_run_folder(in.folder, arguments.resume);
   if (arguments.resume) in.checkpoint = find_newest_checkpoint(arguments.resume_from);
   return in;
+}
+
+bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs) {
+  if (arguments.backend != "auto") return arguments.backend == "cuda";
+  return inputs.platform ? inputs.platform->backend == "cuda" : why_no_cuda().empty();
 }
 
 std::string describe(const TrainInputs& in) {

@@ -28,6 +28,9 @@ struct TrainInputs {
 /// Reads and checks it all, and that the plan fits. Throws InputError and InfeasibleError.
 [[nodiscard]] TrainInputs read_inputs(const TrainArguments& arguments);
 
+/// Whether to run on GPUs.
+[[nodiscard]] bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs);
+
 /// What a dry run prints.
 [[nodiscard]] std::string describe(const TrainInputs& inputs);
 

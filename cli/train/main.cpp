@@ -4,6 +4,8 @@
 #include "cli/train/arguments.hpp"
 #include "cli/train/inputs.hpp"
 #include "cli/train/session.hpp"
+#include "executor/lanes/backend.hpp"
+#include "executor/run/host_backend.hpp"
 #include "executor/run/launcher.hpp"
 #include "sim/model/errors.hpp"
 
@@ -16,11 +18,24 @@
 
 namespace {
 
-using athanor::Collectives;
+/// What this process runs on.
+struct Machine {
+  std::unique_ptr<athanor::Collectives> collectives;  ///< between ranks on the CPU
+  std::unique_ptr<athanor::Backend> backend;
+};
+
+void connect(const athanor::RankInfo& rank, const athanor::Bytes memory, bool cuda,
+             Machine& machine) {
+  if (cuda) {
+    machine.backend = athanor::make_cuda_backend({.rank = rank, .memory_limit = memory});
+  } else {
+    machine.collectives = athanor::connect(rank);
+    machine.backend = std::make_unique<athanor::HostBackend>(*machine.collectives, memory);
+  }
+}
 
 /// Checks everything, then trains: here, or in the processes that --nproc asks for.
-int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv,
-        std::unique_ptr<Collectives>& collectives) {
+int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine& machine) {
   athanor::cli::settle(arguments);
   const athanor::RankInfo rank = athanor::rank_from_environment();
   const athanor::cli::TrainInputs inputs = athanor::cli::read_inputs(arguments);
@@ -30,17 +45,19 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv,
     fmt::print("{}", describe(inputs));
     return athanor::kExitDone;
   }
+  const bool cuda = uses_cuda(arguments, inputs);
   if (arguments.num_processes > 1 && rank.world_size == 1) {
+    if (cuda) return athanor::run_ranks(arguments.num_processes, argv);
     athanor::relaunch_under_mpirun(arguments.num_processes, argv);
   }
-  collectives = athanor::connect(rank);
+  connect(rank, inputs.limits.gpu, cuda, machine);
   const std::string run_json =
       athanor::cli::run_json(arguments, static_cast<int>(argv.size()), argv.data());
-  athanor::cli::train(arguments, inputs, run_json, *collectives);
+  athanor::cli::train(arguments, inputs, run_json, *machine.backend);
   return athanor::kExitDone;
 }
 
-int parse_and_run(std::span<char*> argv, std::unique_ptr<Collectives>& collectives) {
+int parse_and_run(std::span<char*> argv, Machine& machine) {
   CLI::App app("Trains a language model under a plan.", "athanor-train");
   app.set_version_flag("--version", athanor::cli::version_text());
   athanor::cli::TrainArguments arguments;
@@ -48,19 +65,20 @@ int parse_and_run(std::span<char*> argv, std::unique_ptr<Collectives>& collectiv
   // `athanor train ..` hands its verb on; a flat command line keeps --config files flat, too.
   std::vector<char*> words(argv.begin(), argv.end());
   if (words.size() > 1 && std::string_view(words[1]) == "train") words.erase(words.begin() + 1);
-  athanor::cli::Action action = [&] { return run(arguments, argv, collectives); };
+  athanor::cli::Action action = [&] { return run(arguments, argv, machine); };
   return athanor::cli::parse_and_run(app, action, static_cast<int>(words.size()), words.data());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Outlives the failure: leaving MPI in good order would wait for ranks that never come.
-  std::unique_ptr<Collectives> collectives;
+  // Outlives the failure: leaving MPI or NCCL in good order would wait for ranks that never come.
+  Machine machine;
   const int code = athanor::run_main("athanor-train", [&] {
-    return parse_and_run({argv, static_cast<std::size_t>(argc)}, collectives);
+    return parse_and_run({argv, static_cast<std::size_t>(argc)}, machine);
   });
-  if (code != athanor::kExitDone && collectives && collectives->world_size() > 1) {
+  if (code != athanor::kExitDone && machine.backend &&
+      machine.backend->collectives().world_size() > 1) {
     athanor::abort_job(code);
   }
   return code;

@@ -30,7 +30,6 @@ TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& i
                        .epsilon = arguments.epsilon,
                        .weight_decay = arguments.weight_decay};
   options.seed = arguments.seed;
-  options.device_memory = inputs.limits.gpu;
   options.progress_board = inputs.folder.progress_board();
   const Seconds predicted = inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0;
   options.deadline = arguments.deadline > 0
@@ -41,17 +40,17 @@ TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& i
 
 class Session {
  public:
-  Session(const TrainArguments& arguments, const TrainInputs& inputs, Collectives& collectives)
+  Session(const TrainArguments& arguments, const TrainInputs& inputs, Backend& backend)
       : arguments_(arguments),
         inputs_(inputs),
-        rank_(collectives.rank()),
+        rank_(backend.collectives().rank()),
         tokens_per_step_(inputs.plan.global_batch() * inputs.plan.sequence_length),
         predicted_(inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0),
         trainer_(make_language_model(inputs.architecture, inputs.plan.dtype,
                                      inputs.plan.sequence_length),
                  inputs.profile, inputs.plan,
                  token_batches(inputs.tokens, inputs.plan.sequence_length),
-                 train_options(arguments, inputs), collectives) {}
+                 train_options(arguments, inputs), backend) {}
 
   void load();
   void train();
@@ -156,14 +155,15 @@ void Session::finish() {
 }  // namespace
 
 void train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
-           Collectives& collectives) {
+           Backend& backend) {
   std::optional<RunFolderLock> lock;
-  if (collectives.rank() == 0) {
+  Collectives& ranks = backend.host_collectives();
+  if (ranks.rank() == 0) {
     lock.emplace(inputs.folder);
     start_run_folder(inputs.folder, run_json, inputs.plan, inputs.profile, inputs.platform);
   }
-  collectives.barrier();
-  Session session(arguments, inputs, collectives);
+  ranks.barrier();
+  Session session(arguments, inputs, backend);
   session.load();
   session.train();
   session.finish();

@@ -4,7 +4,7 @@
 
 #include "cli/train/arguments.hpp"
 #include "cli/train/inputs.hpp"
-#include "executor/lanes/collectives.hpp"
+#include "executor/lanes/backend.hpp"
 
 #include <string>
 
@@ -12,6 +12,6 @@ namespace athanor::cli {
 
 /// Trains, checkpoints, measures and exports. `run_json`: text of run.json. Called by every rank.
 void train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
-           Collectives& collectives);
+           Backend& backend);
 
 }  // namespace athanor::cli

@@ -3,6 +3,7 @@
 // contraction, so the bits do not depend on vector width, thread count or how a shard was cut.
 #pragma once
 
+#include "executor/lanes/adam_step.hpp"
 #include "sim/model/quantities.hpp"
 
 #include <cstdint>
@@ -23,9 +24,14 @@ struct AdamCoefficients {
   std::int64_t step = 1;        ///< 1 for the first update (bias correction)
 };
 
+/// The constants of one update, for any processor.
+[[nodiscard]] AdamStep adam_step(const AdamCoefficients& coefficients);
+
 /// One shard's fp32 state. Equal lengths; may alias nothing.
 struct AdamState {
   std::span<float> master, first_moment, second_moment;
+  std::span<BFloat16Bits> rounded =
+      {};  ///< gets the new parameters in bf16; empty: nobody needs them
 };
 
 /// Updates `state` from the gradient, with `threads` host threads.

@@ -31,38 +31,30 @@ void sync_folder(const fs::path& folder) {
   }
 }
 
-std::span<const float> part_of(const StateRange& range, StatePart part) {
-  switch (part) {
-    case StatePart::Master:
-      return range.master;
-    case StatePart::FirstMoment:
-      return range.first_moment;
-    case StatePart::SecondMoment:
-      break;
-  }
-  return range.second_moment;
-}
-
 /// Returns the checksum.
 std::uint64_t write_rank_file(const fs::path& path, const Architecture& architecture,
                               const std::vector<StateRange>& ranges) {
   std::vector<TensorEntry> entries;
-  std::vector<std::span<const float>> values;
   for (const StateRange& range : ranges) {
     const Unit& unit = architecture.units[static_cast<std::size_t>(range.unit)];
     for (const StatePart part : kStateParts) {
-      const std::span<const float> data = part_of(range, part);
       entries.push_back({.name = range_name(unit.name, part, range.offset),
                          .type = TensorType::F32,
-                         .shape = {static_cast<std::int64_t>(data.size())}});
-      values.push_back(data);
+                         .shape = {range.elements}});
     }
   }
   SafetensorsWriter writer(path.string(), entries, {{"format", "athanor.checkpoint/1"}});
   std::uint64_t hash = kEmptyHash;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    writer.write(entries[i].name, std::as_bytes(values[i]));
-    hash = hash_bytes(std::as_bytes(values[i]), hash);
+  std::vector<float> values;
+  std::size_t entry = 0;
+  for (const StateRange& range : ranges) {
+    for (const StatePart part : kStateParts) {
+      values.resize(static_cast<std::size_t>(range.elements));
+      range.read(part, values);
+      const auto bytes = std::as_bytes(std::span<const float>(values));
+      writer.write(entries[entry++].name, bytes);
+      hash = hash_bytes(bytes, hash);
+    }
   }
   writer.finish();
   return hash;

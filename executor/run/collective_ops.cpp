@@ -1,43 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/run/collective_ops.hpp"
 
-#include "executor/lanes/host_copy.hpp"
 #include "executor/run/transfer_ops.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <vector>
+#include <span>
 
 namespace athanor {
-namespace {
-
-constexpr float kNormEpsilon = 1e-6F;  // torch.nn.utils.clip_grad_norm_
-
-bool is_replicated(const RankContext& context, const Operation& op) {
-  return context.sharding(op) == Sharding::Replicated;
-}
-
-ExactSum own_square_sum(const RankContext& context, const StepState& state) {
-  ExactSum sum;
-  for (std::size_t i = 0; i < context.program.operations.size(); ++i) {
-    const Operation& op = context.program.operations[i];
-    if (op.kind != OpKind::SquareSum) continue;
-    // Every rank has the whole gradient of a replicated unit: it counts once.
-    if (is_replicated(context, op) && context.collectives.rank() != 0) continue;
-    sum.add(state.square_sums[i]);
-  }
-  return sum;
-}
-
-}  // namespace
-
 void gather_chunk(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   const Chunk& chunk = context.chunk(op);
   std::byte* const unit = context.memory.parameters(op.unit, op.slot);
   if (context.sharding(op) == Sharding::Sharded && chunk.parameters == Home::Gpu) {
-    host_copy(unit + context.bytes_of(memory.offset), memory.device_parameters,
-              context.bytes_of(memory.elements));
+    context.device.copy(op.lane, unit + context.bytes_of(memory.offset), memory.device_parameters,
+                        context.bytes_of(memory.elements));
   }
   context.collectives.all_gather(unit + context.bytes_of(chunk.offset),
                                  context.bytes_of(memory.elements));
@@ -55,32 +30,27 @@ void reduce_chunk(const RankContext& context, const Operation& op) {
   if (chunk.optimizer == Home::Gpu) store_gradient(context, op);
 }
 
-void compute_norm(const RankContext& context, StepState& state) {
-  Collectives& collectives = context.collectives;
-  std::vector<ExactSum> sums(static_cast<std::size_t>(collectives.world_size()));
-  sums[static_cast<std::size_t>(collectives.rank())] = own_square_sum(context, state);
-  collectives.all_gather(sums.data(), sizeof(ExactSum));
-  ExactSum total;
-  for (const ExactSum& sum : sums) total.add(sum);
-  state.gradient_norm = static_cast<float>(std::sqrt(total.high + total.low));
-  const auto limit = static_cast<float>(context.plan.max_gradient_norm);
-  state.gradient_scale = std::min(1.0F, limit / (state.gradient_norm + kNormEpsilon));
+void compute_norm(const RankContext& context, const Operation& op, const StepScalars& scalars) {
+  Device& device = context.device;
+  const std::span<ExactSum> own = scalars.own_square_sums();
+  const std::span<ExactSum> of_host = scalars.host_square_sums();
+  const std::span<ExactSum> of_ranks = scalars.square_sums_of_ranks();
+  device.copy(op.lane, own.last(of_host.size()).data(), of_host.data(),
+              static_cast<Bytes>(of_host.size_bytes()));
+  device.sum(op.lane, own, &of_ranks[static_cast<std::size_t>(context.collectives.rank())]);
+  context.collectives.all_gather(of_ranks.data(), sizeof(ExactSum));
+  device.clip(op.lane, of_ranks, static_cast<float>(context.plan.max_gradient_norm),
+              scalars.clipping(Home::Gpu));
+  device.copy(op.lane, scalars.clipping(Home::Host), scalars.clipping(Home::Gpu),
+              sizeof(ClippingResult));
 }
 
-void compute_mean_loss(const RankContext& context, StepState& state) {
-  Collectives& collectives = context.collectives;
-  const std::size_t own = state.losses.size();
-  const auto ranks = static_cast<std::size_t>(collectives.world_size());
-  std::vector<double> losses(ranks * own);
-  std::copy(state.losses.begin(), state.losses.end(),
-            losses.begin() +
-                static_cast<std::ptrdiff_t>(own * static_cast<std::size_t>(collectives.rank())));
-  collectives.all_gather(losses.data(), static_cast<Bytes>(own * sizeof(double)));
-  double sum = 0;
-  for (std::size_t micro_batch = 0; micro_batch < own; ++micro_batch) {
-    for (std::size_t rank = 0; rank < ranks; ++rank) sum += losses[rank * own + micro_batch];
-  }
-  state.mean_loss = sum / static_cast<double>(losses.size());
+void gather_losses(const RankContext& context, const Operation& op, const StepScalars& scalars) {
+  const std::span<double> losses = scalars.losses(Home::Gpu);
+  context.collectives.all_gather(losses.data(),
+                                 context.plan.accumulation * static_cast<Bytes>(sizeof(double)));
+  context.device.copy(op.lane, scalars.losses(Home::Host).data(), losses.data(),
+                      static_cast<Bytes>(losses.size_bytes()));
 }
 
 }  // namespace athanor

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "executor/run/rank_context.hpp"
-#include "executor/run/step_state.hpp"
+#include "executor/run/step_scalars.hpp"
 
 namespace athanor {
 
@@ -17,10 +17,9 @@ void reduce_chunk(const RankContext& context, const Operation& op);
 
 /// L2 norm of the whole gradient from every rank's square sums, and the clipping factor, computed
 /// as torch.nn.utils.clip_grad_norm_ does.
-void compute_norm(const RankContext& context, StepState& state);
+void compute_norm(const RankContext& context, const Operation& op, const StepScalars& scalars);
 
-/// Mean loss of the global batch. Summed in the order of the samples, so that a global batch has
-/// one loss however it is split into ranks and micro-batches.
-void compute_mean_loss(const RankContext& context, StepState& state);
+/// Every rank's losses, to where the host reads them.
+void gather_losses(const RankContext& context, const Operation& op, const StepScalars& scalars);
 
 }  // namespace athanor

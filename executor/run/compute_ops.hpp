@@ -16,14 +16,14 @@
 
 namespace athanor {
 
-/// Holds what a micro-batch leaves between operations. Frees in the order that the profile counts:
-/// a unit's input at the end of its backward, the batch at the end of the micro-batch.
+/// Runs on the backend's device: at once on the host, on the calling thread's current stream on a
+/// GPU. Holds what a micro-batch leaves between operations. Frees in the order that the profile
+/// counts: a unit's input at the end of its backward, the batch at the end of the micro-batch.
 class ComputeOps {
  public:
-  ComputeOps(const RankContext& context, const Model& model, DeviceArena& arena,
-             BatchSource batches);
+  ComputeOps(const RankContext& context, const Model& model, BatchSource batches);
 
-  void forward(std::int32_t operation, StepState& state);
+  void forward(std::int32_t operation, const StepState& state);
   void recompute(std::int32_t operation);
   void backward(std::int32_t operation);
 
@@ -31,10 +31,11 @@ class ComputeOps {
   void bind(const ComputeBinding& binding);
   void bind_gradients(const ComputeBinding& binding);
   void load_batch(const Operation& op, const StepState& state);
+  [[nodiscard]] torch::Tensor to_device(const torch::Tensor& tensor) const;
   [[nodiscard]] torch::Tensor loss_scale() const;
 
   const RankContext& context_;
-  DeviceArena& arena_;
+  torch::Device device_;
   BatchSource batches_;
   std::vector<ComputeBinding> bindings_;
   std::vector<UnitRunner> runners_;

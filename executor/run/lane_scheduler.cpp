@@ -9,11 +9,11 @@
 
 namespace athanor {
 
-LaneScheduler::LaneScheduler(const Program& program, std::int64_t first_step, Body body,
-                             std::atomic<bool>& cancelled, const ThreadSetup& set_up)
+LaneScheduler::LaneScheduler(const Program& program, std::int64_t first_step,
+                             LaneCallbacks callbacks, std::atomic<bool>& cancelled)
     : program_(program),
       first_step_(first_step),
-      body_(std::move(body)),
+      callbacks_(std::move(callbacks)),
       cancelled_(cancelled),
       done_until_(program.operations.size(), first_step),
       released_until_(first_step) {
@@ -24,8 +24,8 @@ LaneScheduler::LaneScheduler(const Program& program, std::int64_t first_step, Bo
         static_cast<std::int32_t>(i));
   }
   for (std::size_t lane = 0; lane < kNumLanes; ++lane) {
-    lanes_.emplace_back([this, lane, set_up] {
-      set_up(kLanes[lane]);
+    lanes_.emplace_back([this, lane] {
+      if (callbacks_.entered) callbacks_.entered(kLanes[lane]);
       run_lane(lane);
     });
   }
@@ -107,7 +107,10 @@ void LaneScheduler::run_operation(std::int32_t operation, std::int64_t step) {
     if (stopping_) return;
   }
   try {
-    body_(operation, step);
+    callbacks_.started(operation, step);
+    const Seconds start = steady_seconds();
+    callbacks_.run(operation, step);
+    callbacks_.done(operation, step, start, steady_seconds());
   } catch (const std::exception& error) {
     fail(error.what());
     return;

@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::string_view kOption = "--nproc";
 
+}  // namespace
+
 std::vector<std::string> without_nproc(std::span<char* const> arguments) {
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -32,8 +34,6 @@ std::vector<std::string> without_nproc(std::span<char* const> arguments) {
   }
   return kept;
 }
-
-}  // namespace
 
 void relaunch_under_mpirun(int num_processes, std::span<char* const> arguments) {
   // Ranks share cores with their own lanes: binding them would serialize the lanes.

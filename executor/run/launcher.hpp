@@ -6,6 +6,8 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace athanor {
 
@@ -13,9 +15,18 @@ namespace athanor {
 /// less --nproc. Throws Error when there is no mpirun.
 [[noreturn]] void relaunch_under_mpirun(int num_processes, std::span<char* const> arguments);
 
+/// Starts `num_processes` of this program with the same arguments less --nproc, as torchrun would
+/// on one machine, and waits for their end. Once one has failed the others are ended, too. Returns
+/// the exit code of the first that failed, else 0. Throws Error when they cannot be started.
+[[nodiscard]] int run_ranks(int num_processes, std::span<char* const> arguments);
+
+/// `arguments` without --nproc and its value.
+[[nodiscard]] std::vector<std::string> without_nproc(std::span<char* const> arguments);
+
 /// Collectives for this process's place in the job: local for one process, else MPI (this process
 /// then ends when its launcher is killed). Throws
-/// InputError when a launcher started several processes but no MPI connects them (torchrun).
+/// InputError when a launcher started several processes but no MPI connects them (torchrun). For
+/// the CPU backend.
 [[nodiscard]] std::unique_ptr<Collectives> connect(const RankInfo& rank);
 
 /// Throws InputError unless `plan_world_size` processes are about to run: as started by a launcher

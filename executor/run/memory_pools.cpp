@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cassert>
-#include <cstring>
 
 namespace athanor {
 namespace {
@@ -119,6 +118,8 @@ class MemoryPools::Builder {
           reinterpret_cast<float*>(on_host ? memory.host_parameters : memory.device_parameters);
     } else {
       memory.master = take_state();
+      memory.rounded = reinterpret_cast<BFloat16Bits*>(on_host ? memory.host_parameters
+                                                               : memory.device_parameters);
     }
     memory.first_moment = take_state();
     memory.second_moment = take_state();
@@ -131,7 +132,7 @@ class MemoryPools::Builder {
   std::byte *device_ = nullptr, *pinned_ = nullptr, *host_ = nullptr;
 };
 
-MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, DeviceArena& arena)
+MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device)
     : element_bytes_(size_of(program.dtype)), pool_of_(program.pool_of) {
   for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.elements);
   Builder builder(program, plan, rank, *this);
@@ -140,11 +141,10 @@ MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Dev
   check_accounted("device", bytes_.gpu, accounted.gpu);
   check_accounted("pinned", bytes_.pinned, accounted.pinned);
   check_accounted("host", bytes_.host, accounted.host);
-  device_ = DeviceBlock(arena, bytes_.gpu);
-  pinned_ = HostBlock(bytes_.pinned);
-  host_ = HostBlock(bytes_.host);
-  if (bytes_.gpu > 0) std::memset(device_.data(), 0, static_cast<std::size_t>(bytes_.gpu));
-  builder.lay_out(static_cast<std::byte*>(device_.data()), pinned_.data(), host_.data());
+  device_ = device.take(bytes_.gpu);
+  pinned_ = device.pin(bytes_.pinned);
+  host_ = take_host_memory(bytes_.host);
+  builder.lay_out(device_.get(), pinned_.get(), host_.get());
 }
 
 std::byte* MemoryPools::parameters(std::int32_t unit, std::int32_t slot) const {

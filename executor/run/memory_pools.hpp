@@ -3,8 +3,7 @@
 // buffers, parameters, gradients and optimizer state, taken once and sized from the program.
 #pragma once
 
-#include "executor/lanes/device_arena.hpp"
-#include "executor/run/host_block.hpp"
+#include "executor/lanes/device.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/program.hpp"
 
@@ -23,18 +22,19 @@ struct ChunkMemory {
                                            ///< storage of a unit that is whole on this rank
   std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only
   std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer
-  float* master = nullptr;  ///< fp32 parameters; in fp32 training one of the two above
+  BFloat16Bits* rounded = nullptr;  ///< bf16 training: where Adam writes new parameters, beside it
+  float* master = nullptr;          ///< fp32 parameters; in fp32 training one of the two above
   float* first_moment = nullptr;
   float* second_moment = nullptr;
 };
 
-/// Memory of one rank. Device memory comes from the arena as one block, pinned and pageable host
-/// memory as one block each; all of it is zero at first.
+/// Memory of one rank. Device, pinned and pageable host memory are one block each; all of it is
+/// zero at first.
 class MemoryPools {
  public:
-  /// Throws OutOfDeviceMemory when the arena is too small, and Error when the sizes are not those
-  /// of Program::static_buffers.
-  MemoryPools(const Program& program, const Plan& plan, int rank, DeviceArena& arena);
+  /// Throws OutOfDeviceMemory when the device's limit is too small, and Error when the sizes are
+  /// not those of Program::static_buffers.
+  MemoryPools(const Program& program, const Plan& plan, int rank, Device& device);
 
   /// Start of the unit's flat storage: in the cache slot, or, for slot -1, its own place on the
   /// device. Null for a unit without parameters.
@@ -56,8 +56,7 @@ class MemoryPools {
   std::vector<std::byte*> storages_;                               // [unit]
   std::vector<std::vector<ChunkMemory>> chunks_;                   // [unit][chunk]
   TierBytes bytes_;
-  DeviceBlock device_;
-  HostBlock pinned_, host_;
+  MemoryBlock device_, pinned_, host_;
 };
 
 }  // namespace athanor

@@ -8,13 +8,13 @@
 
 namespace athanor {
 
-OpRunner::OpRunner(const RankContext& context, const Model& model, DeviceArena& arena,
-                   BatchSource batches, const OptimizerOptions& optimizer)
+OpRunner::OpRunner(const RankContext& context, const Model& model, BatchSource batches,
+                   const OptimizerOptions& optimizer)
     : context_(context),
-      compute_(context, model, arena, std::move(batches)),
+      compute_(context, model, std::move(batches)),
       optimizer_(context, model.architecture, optimizer) {}
 
-void OpRunner::run(std::int32_t operation, StepState& state) {
+void OpRunner::run(std::int32_t operation, const StepState& state) {
   const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
   switch (op.kind) {
     case OpKind::Fetch:
@@ -34,13 +34,13 @@ void OpRunner::run(std::int32_t operation, StepState& state) {
     case OpKind::SquareSum:
       return optimizer_.square_sum(operation, state);
     case OpKind::Norm:
-      return compute_norm(context_, state);
+      return compute_norm(context_, op, state.scalars);
     case OpKind::Adam:
       return optimizer_.adam(op, state);
     case OpKind::ParamH2D:
       return copy_parameters_to_device(context_, op);
     case OpKind::Loss:
-      return compute_mean_loss(context_, state);
+      return gather_losses(context_, op, state.scalars);
   }
   throw Error("unknown operation kind");
 }

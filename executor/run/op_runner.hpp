@@ -11,11 +11,12 @@ namespace athanor {
 
 class OpRunner {
  public:
-  OpRunner(const RankContext& context, const Model& model, DeviceArena& arena, BatchSource batches,
+  OpRunner(const RankContext& context, const Model& model, BatchSource batches,
            const OptimizerOptions& optimizer);
 
-  /// Operations of different lanes may run at the same time.
-  void run(std::int32_t operation, StepState& state);
+  /// Does the operation or, on a device with streams, puts it on its lane's stream. Operations of
+  /// different lanes may run at the same time.
+  void run(std::int32_t operation, const StepState& state);
 
  private:
   const RankContext& context_;

@@ -2,26 +2,11 @@
 #include "executor/run/optimizer_ops.hpp"
 
 #include <algorithm>
-#include <span>
 
 namespace athanor {
 namespace {
 
 constexpr std::size_t kMatrixDimensions = 2;
-
-template <typename T>
-std::span<T> part(T* base, std::int64_t begin, std::int64_t count) {
-  return {base + begin, static_cast<std::size_t>(count)};
-}
-
-template <typename Function>
-void with_gradient(const RankContext& context, const ChunkMemory& memory, Function&& function) {
-  if (context.program.gradient_dtype == DataType::Float32) {
-    function(reinterpret_cast<const float*>(memory.gradient));
-  } else {
-    function(reinterpret_cast<const BFloat16Bits*>(memory.gradient));
-  }
-}
 
 }  // namespace
 
@@ -57,39 +42,36 @@ int OptimizerOps::threads_of(const Operation& op) const {
                                   : context_.plan.compute_threads;
 }
 
-void OptimizerOps::square_sum(std::int32_t operation, StepState& state) const {
-  const auto index = static_cast<std::size_t>(operation);
-  const ChunkMemory& memory = context_.chunk_memory(context_.program.operations[index]);
-  with_gradient(context_, memory, [&](const auto* gradient) {
-    state.square_sums[index] = athanor::square_sum(part(gradient, 0, memory.elements));
-  });
+void OptimizerOps::square_sum(std::int32_t operation, const StepState& state) const {
+  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  const ChunkMemory& memory = context_.chunk_memory(op);
+  context_.device.square_sum(op.lane, memory.gradient, context_.program.gradient_dtype,
+                             memory.elements,
+                             state.scalars.square_sum(context_.program, operation));
 }
 
 void OptimizerOps::adam(const Operation& op, const StepState& state) const {
   const ChunkMemory& memory = context_.chunk_memory(op);
-  const int threads = threads_of(op);
-  AdamCoefficients coefficients{.learning_rate = state.learning_rate,
-                                .beta1 = static_cast<float>(options_.beta1),
-                                .beta2 = static_cast<float>(options_.beta2),
-                                .epsilon = static_cast<float>(options_.epsilon),
-                                .gradient_scale = state.gradient_scale,
-                                .step = state.step + 1};
-  const auto& segments =
-      segments_[static_cast<std::size_t>(op.unit)][static_cast<std::size_t>(op.chunk)];
-  for (const Segment& s : segments) {
-    coefficients.weight_decay = s.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
-    const AdamState shard{part(memory.master, s.begin, s.elements),
-                          part(memory.first_moment, s.begin, s.elements),
-                          part(memory.second_moment, s.begin, s.elements)};
-    with_gradient(context_, memory, [&](const auto* gradient) {
-      adamw(shard, part(gradient, s.begin, s.elements), coefficients, threads);
-    });
-  }
-  if (context_.program.dtype == DataType::BFloat16) {
-    std::byte* const to =
-        memory.host_parameters != nullptr ? memory.host_parameters : memory.device_parameters;
-    convert_to_bf16(part<const float>(memory.master, 0, memory.elements),
-                    part(reinterpret_cast<BFloat16Bits*>(to), 0, memory.elements), threads);
+  const Home home = op.lane == Lane::CpuAdam ? Home::Host : Home::Gpu;
+  const Bytes gradient_bytes = size_of(context_.program.gradient_dtype);
+  AdamWork work{.gradient_dtype = context_.program.gradient_dtype,
+                .coefficients = {.learning_rate = state.learning_rate,
+                                 .beta1 = static_cast<float>(options_.beta1),
+                                 .beta2 = static_cast<float>(options_.beta2),
+                                 .epsilon = static_cast<float>(options_.epsilon),
+                                 .step = state.step + 1},
+                .gradient_scale = &state.scalars.clipping(home)->scale,
+                .threads = threads_of(op)};
+  for (const Segment& s :
+       segments_[static_cast<std::size_t>(op.unit)][static_cast<std::size_t>(op.chunk)]) {
+    work.coefficients.weight_decay = s.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
+    work.master = memory.master + s.begin;
+    work.first_moment = memory.first_moment + s.begin;
+    work.second_moment = memory.second_moment + s.begin;
+    work.gradient = memory.gradient + s.begin * gradient_bytes;
+    work.rounded = memory.rounded == nullptr ? nullptr : memory.rounded + s.begin;
+    work.elements = s.elements;
+    context_.device.adam(op.lane, work);
   }
 }
 

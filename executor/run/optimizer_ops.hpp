@@ -25,7 +25,7 @@ class OptimizerOps {
                const OptimizerOptions& options);
 
   /// Sum of squares of the shard's gradient.
-  void square_sum(std::int32_t operation, StepState& state) const;
+  void square_sum(std::int32_t operation, const StepState& state) const;
   /// Updates the shard's master parameters, and in bf16 training rounds them into the shard that
   /// is sent or gathered.
   void adam(const Operation& op, const StepState& state) const;

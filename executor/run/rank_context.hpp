@@ -3,6 +3,7 @@
 #pragma once
 
 #include "executor/lanes/collectives.hpp"
+#include "executor/lanes/device.hpp"
 #include "executor/run/memory_pools.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/program.hpp"
@@ -16,7 +17,9 @@ struct RankContext {
   const Program& program;
   const Plan& plan;
   MemoryPools& memory;
-  Collectives& collectives;
+  Device& device;
+  Collectives& collectives;       ///< on device memory: the collective lane's
+  Collectives& host_collectives;  ///< on host memory, outside steps
 
   [[nodiscard]] const Chunk& chunk(const Operation& op) const {
     return program.layouts[static_cast<std::size_t>(op.unit)]

@@ -15,7 +15,7 @@ struct StepReport {
   std::optional<double> gradient_norm;  ///< before clipping; with Clipping::Wait
   double learning_rate = 0;
   Seconds seconds = 0;          ///< from the end of the step before, else from its own start
-  Bytes device_peak_bytes = 0;  ///< of this rank's device arena, so far
+  Bytes device_peak_bytes = 0;  ///< of this rank, so far
 };
 
 }  // namespace athanor

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/run/timeline_recorder.hpp"
 
+#include "executor/lanes/lanes.hpp"
+
 #include <algorithm>
 
 namespace athanor {
@@ -12,12 +14,8 @@ constexpr std::int64_t kWarmupSteps = 2;
 
 TimelineRecorder::TimelineRecorder(const Program& program)
     : operations_(program.operations.size()),
-      origin_(std::chrono::steady_clock::now()),
+      origin_(steady_seconds()),
       spans_(operations_ * kWindow) {}
-
-Seconds TimelineRecorder::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count();
-}
 
 const TimelineRecorder::Span* TimelineRecorder::spans(std::int64_t step) const {
   return spans_.data() + static_cast<std::size_t>(step % kWindow) * operations_;
@@ -26,7 +24,7 @@ const TimelineRecorder::Span* TimelineRecorder::spans(std::int64_t step) const {
 void TimelineRecorder::record(std::int32_t operation, std::int64_t step, Seconds start,
                               Seconds end) {
   const auto slot = static_cast<std::size_t>(step % kWindow) * operations_;
-  spans_[slot + static_cast<std::size_t>(operation)] = {start, end};
+  spans_[slot + static_cast<std::size_t>(operation)] = {start - origin_, end - origin_};
 }
 
 Seconds TimelineRecorder::step_start(std::int64_t step) const {

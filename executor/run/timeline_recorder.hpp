@@ -5,7 +5,6 @@
 #include "executor/lanes/collectives.hpp"
 #include "sim/model/timeline.hpp"
 
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -20,9 +19,9 @@ class TimelineRecorder {
   /// Ranks should construct it together, right after a barrier: that moment is the origin.
   explicit TimelineRecorder(const Program& program);
 
-  [[nodiscard]] Seconds now() const;  ///< since the origin
+  /// Times are those of steady_seconds().
   void record(std::int32_t operation, std::int64_t step, Seconds start, Seconds end);
-  [[nodiscard]] Seconds step_start(std::int64_t step) const;
+  [[nodiscard]] Seconds step_start(std::int64_t step) const;  ///< since the origin
   [[nodiscard]] Seconds step_end(std::int64_t step) const;
 
   /// Notes that `step`, which follows the one noted before, is complete. `continuous`: nothing but
@@ -41,7 +40,7 @@ class TimelineRecorder {
   [[nodiscard]] Seconds median_period() const;
 
   std::size_t operations_;
-  std::chrono::steady_clock::time_point origin_;
+  Seconds origin_;
   std::vector<Span> spans_;  // [step % kWindow][operation]
   std::vector<Seconds> periods_;
   std::int64_t finished_steps_ = 0;

@@ -2,7 +2,7 @@
 #include "executor/run/trainer.hpp"
 
 #include "executor/lanes/lane_threads.hpp"
-#include "executor/run/lane_scheduler.hpp"
+#include "executor/run/host_backend.hpp"
 #include "executor/run/op_runner.hpp"
 #include "executor/run/timeline_recorder.hpp"
 #include "executor/run/watchdog.hpp"
@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -41,27 +41,38 @@ const Plan& checked(const Plan& plan, const Collectives& collectives) {
 class Trainer::Rank {
  public:
   Rank(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
-       const TrainOptions& options, Collectives& collectives)
+       const TrainOptions& options, Backend& backend)
       : options_(options),
+        backend_(backend),
         model_(std::move(model)),
-        plan_(checked(plan, collectives)),
+        plan_(checked(plan, backend.collectives())),
         program_(lower(profile, plan_)),
         logical_(logical_elements(model_.architecture)),
-        arena_(options.device_memory),
-        memory_(program_, plan_, collectives.rank(), arena_),
-        context_{program_, plan_, memory_, collectives},
-        runner_(context_, model_, arena_, std::move(batches), options.optimizer),
+        memory_(program_, plan_, backend.collectives().rank(), backend.device()),
+        context_{program_,
+                 plan_,
+                 memory_,
+                 backend.device(),
+                 backend.collectives(),
+                 backend.host_collectives()},
+        runner_(context_, model_, std::move(batches), options.optimizer),
         recorder_(program_) {
     torch::set_num_threads(plan_.compute_threads);
-    collectives.set_cancel_flag(&cancelled_);
-    if (!options.progress_board.empty() && collectives.world_size() > 1) {
-      board_.emplace(options.progress_board, collectives.rank(), collectives.world_size());
+    Collectives& ranks = context_.host_collectives;
+    ranks.set_cancel_flag(&cancelled_);
+    for (std::int64_t i = 0; i <= kStepsAhead; ++i) {
+      states_.push_back({StepScalars(program_, plan_, ranks.rank(), backend.device())});
     }
-    collectives.barrier();
+    if (!options.progress_board.empty() && ranks.world_size() > 1) {
+      board_.emplace(options.progress_board, ranks.rank(), ranks.world_size());
+    }
+    ranks.barrier();
     recorder_ = TimelineRecorder(program_);
   }
 
-  ~Rank() { context_.collectives.set_cancel_flag(nullptr); }
+  ~Rank() { context_.host_collectives.set_cancel_flag(nullptr); }
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
 
   void start(const StateReader& state, std::int64_t step);
   void together(const std::function<void()>& collective_call);
@@ -77,7 +88,7 @@ class Trainer::Rank {
 
   TierBytes peak_bytes() const {
     TierBytes peak = memory_.bytes();
-    peak.gpu = arena_.peak();
+    peak.gpu = context_.device.peak();
     return peak;
   }
 
@@ -88,33 +99,32 @@ class Trainer::Rank {
   void prepare(std::int64_t step);
   void set_up_thread(Lane lane) const;
   void run_operation(std::int32_t operation, std::int64_t step);
+  void note_start(std::int32_t operation, std::int64_t step);
+  void note_end(std::int32_t operation, std::int64_t step, Seconds start, Seconds end);
   StepReport report(std::int64_t step, bool continuous);
 
   const TrainOptions options_;
+  Backend& backend_;
   Model model_;
   const Plan plan_;
   const Program program_;
   const std::vector<std::int64_t> logical_;
-  DeviceArena arena_;
   MemoryPools memory_;
   RankContext context_;
   OpRunner runner_;
   TimelineRecorder recorder_;
   std::optional<ProgressBoard> board_;
   std::atomic<bool> cancelled_ = false;
-  std::array<StepState, kStepsAhead + 1> states_;
+  std::vector<StepState> states_;  // in a ring, by step
   std::int64_t steps_done_ = 0;
-  std::optional<LaneScheduler> lanes_;
+  std::unique_ptr<Lanes> lanes_;
   std::optional<Watchdog> watchdog_;  // last: destroyed before what it watches
 };
 
 void Trainer::Rank::prepare(std::int64_t step) {
   StepState& state = state_of(step);
-  state = {};
   state.step = step;
   state.learning_rate = static_cast<float>(options_.schedule.at(step));
-  state.losses.resize(static_cast<std::size_t>(plan_.accumulation));
-  state.square_sums.resize(program_.operations.size());
 }
 
 void Trainer::Rank::set_up_thread(Lane lane) const {
@@ -127,38 +137,50 @@ void Trainer::Rank::set_up_thread(Lane lane) const {
 }
 
 void Trainer::Rank::run_operation(std::int32_t operation, std::int64_t step) {
-  const auto lane = program_.operations[static_cast<std::size_t>(operation)].lane;
-  if (board_) {
-    board_->own().running[static_cast<std::size_t>(lane)] = operation;
-    board_->own().step = step;
-    if (lane == Lane::Collective) ++board_->own().collectives;
-  }
-  const Seconds start = recorder_.now();
   try {
     runner_.run(operation, state_of(step));
   } catch (const std::exception& error) {
     throw Error(fmt::format("rank {} failed in '{}' of step {}: {}", context_.collectives.rank(),
                             program_.name(operation), step + 1, error.what()));
   }
-  recorder_.record(operation, step, start, recorder_.now());
-  if (board_) {
-    board_->own().running[static_cast<std::size_t>(lane)] = -1;
-    ++board_->own().operations;
-  }
+}
+
+void Trainer::Rank::note_start(std::int32_t operation, std::int64_t step) {
+  if (!board_) return;
+  const auto lane = program_.operations[static_cast<std::size_t>(operation)].lane;
+  board_->own().running[static_cast<std::size_t>(lane)] = operation;
+  board_->own().step = step;
+  if (lane == Lane::Collective) ++board_->own().collectives;
+}
+
+void Trainer::Rank::note_end(std::int32_t operation, std::int64_t step, Seconds start,
+                             Seconds end) {
+  recorder_.record(operation, step, start, end);
+  if (!board_) return;
+  const auto lane = program_.operations[static_cast<std::size_t>(operation)].lane;
+  board_->own().running[static_cast<std::size_t>(lane)] = -1;
+  ++board_->own().operations;
 }
 
 StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
   const Seconds previous_end = continuous ? recorder_.step_end(step - 1) : 0;
   recorder_.finish_step(step, continuous);
-  const StepState& state = state_of(step);
+  const StepScalars& scalars = state_of(step).scalars;
+  const double loss = scalars.mean_loss();
+  if (!std::isfinite(loss)) {
+    throw Error(
+        fmt::format("the loss of step {} is {}. Lower --lr, or check the data.", step + 1, loss));
+  }
   StepReport report{.step = step + 1,
-                    .loss = state.mean_loss,
+                    .loss = loss,
                     .gradient_norm = std::nullopt,
                     .learning_rate = options_.schedule.at(step),
                     .seconds = recorder_.step_end(step) -
                                (continuous ? previous_end : recorder_.step_start(step)),
-                    .device_peak_bytes = arena_.peak()};
-  if (plan_.clipping == Clipping::Wait) report.gradient_norm = state.gradient_norm;
+                    .device_peak_bytes = context_.device.peak()};
+  if (plan_.clipping == Clipping::Wait) {
+    report.gradient_norm = scalars.clipping(Home::Host)->norm;
+  }
   return report;
 }
 
@@ -166,12 +188,16 @@ void Trainer::Rank::start(const StateReader& state, std::int64_t step) {
   watchdog_.reset();
   lanes_.reset();
   load_state(context_, logical_, state);
-  arena_.reset_peak();
+  context_.device.reset_peak();
   steps_done_ = step;
-  lanes_.emplace(
+  lanes_ = backend_.start_lanes(
       program_, step,
-      [this](std::int32_t operation, std::int64_t of_step) { run_operation(operation, of_step); },
-      cancelled_, [this](Lane lane) { set_up_thread(lane); });
+      {.entered = [this](Lane lane) { set_up_thread(lane); },
+        .run = [this](std::int32_t op, std::int64_t of_step) { run_operation(op, of_step); },
+       .started = [this](std::int32_t op, std::int64_t of_step) { note_start(op, of_step); },
+       .done = [this](std::int32_t op, std::int64_t of_step, Seconds start,
+                      Seconds end) { note_end(op, of_step, start, end); }},
+      cancelled_);
   if (board_) {
     watchdog_.emplace(*board_, program_, options_.deadline,
                       [this](const std::string& message) { lanes_->fail(message); });
@@ -203,9 +229,15 @@ void Trainer::Rank::together(const std::function<void()>& collective_call) {
 }
 
 Trainer::Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
-                 const TrainOptions& options, Collectives& collectives)
+                 const TrainOptions& options, Backend& backend)
     : rank_(std::make_unique<Rank>(std::move(model), profile, plan, std::move(batches), options,
-                                   collectives)) {}
+                                   backend)) {}
+
+Trainer::Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
+                 const TrainOptions& options, Collectives& collectives)
+    : own_backend_(std::make_unique<HostBackend>(collectives, options.device_memory)),
+      rank_(std::make_unique<Rank>(std::move(model), profile, plan, std::move(batches), options,
+                                   *own_backend_)) {}
 
 Trainer::~Trainer() = default;
 
@@ -235,7 +267,7 @@ std::vector<StateRange> Trainer::ranges_to_save() const {
 }
 
 std::vector<std::uint64_t> Trainer::exchange(std::uint64_t value) {
-  Collectives& collectives = rank_->context().collectives;
+  Collectives& collectives = rank_->context().host_collectives;
   std::vector<std::uint64_t> values(static_cast<std::size_t>(collectives.world_size()));
   values[static_cast<std::size_t>(collectives.rank())] = value;
   rank_->together([&] { collectives.all_gather(values.data(), sizeof(std::uint64_t)); });
@@ -253,7 +285,7 @@ std::vector<float> Trainer::unit_weights(int unit) {
 
 Timeline Trainer::timeline() {
   Timeline timeline;
-  rank_->together([&] { timeline = rank_->recorder().collect(rank_->context().collectives); });
+  rank_->together([&] { timeline = rank_->recorder().collect(rank_->context().host_collectives); });
   timeline.peak_bytes = rank_->peak_bytes();
   return timeline;
 }

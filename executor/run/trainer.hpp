@@ -2,7 +2,7 @@
 // Trains a model under a plan: what athanor-train and a user's own program call.
 #pragma once
 
-#include "executor/lanes/collectives.hpp"
+#include "executor/lanes/backend.hpp"
 #include "executor/run/batch_source.hpp"
 #include "executor/run/lr_schedule.hpp"
 #include "executor/run/optimizer_ops.hpp"
@@ -24,7 +24,7 @@ struct TrainOptions {
   LearningRateSchedule schedule;
   OptimizerOptions optimizer;
   std::uint64_t seed = 0;   ///< of fresh weights
-  Bytes device_memory = 0;  ///< limit of the device arena; 0 = none
+  Bytes device_memory = 0;  ///< host backend: limit of the device arena; 0 = none
   /// File that the ranks of a node share to notice each other's failures; empty: they do not.
   std::string progress_board;
   Seconds deadline = 20;  ///< without any progress, before a rank is taken to hang
@@ -39,6 +39,9 @@ class Trainer {
 
   /// Takes all memory. Throws InputError when plan, profile, model and number of ranks do not
   /// belong together, OutOfDeviceMemory when the limit is too small.
+  Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
+          const TrainOptions& options, Backend& backend);
+  /// On the host backend.
   Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
           const TrainOptions& options, Collectives& collectives);
   ~Trainer();
@@ -56,7 +59,7 @@ class Trainer {
 
   [[nodiscard]] std::int64_t steps_done() const noexcept;
   [[nodiscard]] const Program& program() const noexcept;
-  /// Memory that the pools took; gpu: the device arena's measured peak.
+  /// Memory that the pools took; gpu: the device's measured peak.
   [[nodiscard]] TierBytes peak_bytes() const;
   /// Ranges of the state that this rank is to save.
   [[nodiscard]] std::vector<StateRange> ranges_to_save() const;
@@ -69,6 +72,7 @@ class Trainer {
 
  private:
   class Rank;
+  std::unique_ptr<Backend> own_backend_;
   std::unique_ptr<Rank> rank_;
 };
 

@@ -5,7 +5,8 @@
 #include "sim/model/chunk_layout.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <future>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -14,24 +15,9 @@ namespace {
 
 std::size_t size(std::int64_t elements) { return static_cast<std::size_t>(elements); }
 
-/// Reads what exists of [offset, offset + out.size()) and zeroes the padding behind it.
-void read_padded(const StateReader& reader, std::int32_t unit, StatePart part, std::int64_t offset,
-                 std::span<float> out, std::int64_t logical) {
-  const std::int64_t present =
-      std::clamp<std::int64_t>(logical - offset, 0, static_cast<std::int64_t>(out.size()));
-  if (present > 0) reader(unit, part, offset, out.first(size(present)));
-  std::fill(out.begin() + present, out.end(), 0.0F);
-}
+constexpr Bytes kStateBytes = 4;  // state is fp32
 
-/// fp32 -> compute dtype.
-void write_parameters(DataType dtype, std::span<const float> from, std::byte* to) {
-  if (dtype == DataType::BFloat16) {
-    convert_to_bf16(from, {reinterpret_cast<BFloat16Bits*>(to), from.size()}, 1);
-  } else if (reinterpret_cast<const std::byte*>(from.data()) != to) {
-    std::memcpy(to, from.data(), from.size_bytes());
-  }
-}
-
+/// Writes state through a buffer, since a pool may be in device memory.
 class StateLoader {
  public:
   StateLoader(const RankContext& context, const StateReader& reader)
@@ -50,29 +36,103 @@ class StateLoader {
     const UnitLayout& layout = context_.program.layouts[static_cast<std::size_t>(unit)];
     std::byte* const storage = context_.memory.parameters(unit, -1);
     for (const Chunk& chunk : layout.chunks) {
-      buffer_.resize(size(chunk.elements));
-      read_padded(reader_, unit, StatePart::Master, chunk.offset, buffer_, logical);
-      write_parameters(context_.program.dtype, buffer_, storage + context_.bytes_of(chunk.offset));
+      read(unit, StatePart::Master, chunk.offset, chunk.elements, logical);
+      write_parameters(storage + context_.bytes_of(chunk.offset));
     }
   }
 
   void load_chunk(std::int32_t unit, const ChunkMemory& memory, std::int64_t logical) {
-    const auto read = [&](StatePart part, float* to) {
-      read_padded(reader_, unit, part, memory.offset, {to, size(memory.elements)}, logical);
-    };
-    read(StatePart::Master, memory.master);
-    read(StatePart::FirstMoment, memory.first_moment);
-    read(StatePart::SecondMoment, memory.second_moment);
-    const std::span<const float> master{memory.master, size(memory.elements)};
-    for (std::byte* const home : {memory.host_parameters, memory.device_parameters}) {
-      if (home != nullptr) write_parameters(context_.program.dtype, master, home);
+    for (const auto& [part, to] : {std::pair(StatePart::FirstMoment, memory.first_moment),
+                                   std::pair(StatePart::SecondMoment, memory.second_moment),
+                                   std::pair(StatePart::Master, memory.master)}) {
+      read(unit, part, memory.offset, memory.elements, logical);
+      write(to);
     }
+    // The buffer now holds the master parameters.
+    for (std::byte* const home : {memory.host_parameters, memory.device_parameters}) {
+      if (home != nullptr) write_parameters(home);
+    }
+  }
+
+  /// Reads what exists of [offset, offset + elements) and zeroes the padding behind it.
+  void read(std::int32_t unit, StatePart part, std::int64_t offset, std::int64_t elements,
+            std::int64_t logical) {
+    buffer_.resize(size(elements));
+    const std::int64_t present = std::clamp<std::int64_t>(logical - offset, 0, elements);
+    const std::span<float> all(buffer_);
+    if (present > 0) reader_(unit, part, offset, all.first(size(present)));
+    std::fill(all.begin() + present, all.end(), 0.0F);
+  }
+
+  void write(float* to) {
+    context_.device.copy_now(to, buffer_.data(), static_cast<Bytes>(buffer_.size()) * kStateBytes);
+  }
+
+  /// In compute dtype.
+  void write_parameters(std::byte* to) {
+    if (context_.program.dtype == DataType::Float32) return write(reinterpret_cast<float*>(to));
+    rounded_.resize(buffer_.size());
+    convert_to_bf16(buffer_, rounded_, context_.plan.cpu_adam_threads);
+    context_.device.copy_now(to, rounded_.data(),
+                             static_cast<Bytes>(rounded_.size() * sizeof(BFloat16Bits)));
   }
 
   const RankContext& context_;
   const StateReader& reader_;
   std::vector<float> buffer_;
+  std::vector<BFloat16Bits> rounded_;
 };
+
+/// Units' weights, each made once for all its chunks, some units ahead of the one that is read.
+class WeightsAhead {
+ public:
+  using Make = std::function<void(std::int32_t unit, std::span<float> flat)>;
+
+  WeightsAhead(std::vector<std::int64_t> logical, Make make)
+      : logical_(std::move(logical)), make_(std::move(make)) {}
+
+  const std::vector<float>& of(std::int32_t unit) {
+    if (current_ == unit) return flat_;
+    const auto last = std::min(unit + kAhead, static_cast<std::int32_t>(logical_.size()) - 1);
+    std::erase_if(coming_, [unit](const auto& item) { return item.first < unit; });
+    for (std::int32_t next = unit; next <= last; ++next) {
+      if (!coming_.contains(next)) {
+        coming_[next] = std::async(std::launch::async, [this, next] { return made(next); });
+      }
+    }
+    flat_ = coming_.extract(unit).mapped().get();
+    current_ = unit;
+    return flat_;
+  }
+
+ private:
+  /// Bounds the memory: a unit of a large model takes gigabytes.
+  static constexpr std::int32_t kAhead = 7;
+
+  std::vector<float> made(std::int32_t unit) const {
+    std::vector<float> flat(size(logical_[static_cast<std::size_t>(unit)]));
+    make_(unit, flat);
+    return flat;
+  }
+
+  std::vector<std::int64_t> logical_;
+  Make make_;
+  std::int32_t current_ = -1;
+  std::vector<float> flat_;
+  std::map<std::int32_t, std::future<std::vector<float>>> coming_;
+};
+
+const float* part_of(const ChunkMemory& memory, StatePart part) {
+  switch (part) {
+    case StatePart::Master:
+      return memory.master;
+    case StatePart::FirstMoment:
+      return memory.first_moment;
+    case StatePart::SecondMoment:
+      break;
+  }
+  return memory.second_moment;
+}
 
 }  // namespace
 
@@ -86,21 +146,12 @@ std::vector<std::int64_t> logical_elements(const Architecture& architecture) {
 
 StateReader fresh_state(const Architecture& architecture,
                         std::function<void(std::int32_t, std::span<float>)> weights) {
-  // Chunks of one unit are read one after the other: its weights are made once.
-  struct Cache {
-    std::int32_t unit = -1;
-    std::vector<float> flat;
-  };
-  return [logical = logical_elements(architecture), weights = std::move(weights),
-          cache = std::make_shared<Cache>()](std::int32_t unit, StatePart part, std::int64_t offset,
-                                             std::span<float> out) {
+  const auto ahead =
+      std::make_shared<WeightsAhead>(logical_elements(architecture), std::move(weights));
+  return [ahead](std::int32_t unit, StatePart part, std::int64_t offset, std::span<float> out) {
     if (part != StatePart::Master) return std::fill(out.begin(), out.end(), 0.0F);
-    if (cache->unit != unit) {
-      cache->flat.assign(size(logical[static_cast<std::size_t>(unit)]), 0.0F);
-      weights(unit, cache->flat);
-      cache->unit = unit;
-    }
-    std::copy_n(cache->flat.begin() + offset, out.size(), out.begin());
+    const std::vector<float>& flat = ahead->of(unit);
+    std::copy_n(flat.begin() + offset, out.size(), out.begin());
   };
 }
 
@@ -126,11 +177,12 @@ std::vector<StateRange> ranges_to_save(const RankContext& context,
       const std::int64_t offset = memory.offset + skip;
       const std::int64_t elements = std::min(part, logical[u] - offset);
       if (elements <= 0) continue;
-      ranges.push_back({unit,
-                        offset,
-                        {memory.master + skip, size(elements)},
-                        {memory.first_moment + skip, size(elements)},
-                        {memory.second_moment + skip, size(elements)}});
+      ranges.push_back(
+          {unit, offset, elements,
+           [&device = context.device, &memory, skip](StatePart p, std::span<float> to) {
+             device.copy_now(to.data(), part_of(memory, p) + skip,
+                             static_cast<Bytes>(to.size_bytes()));
+           }});
     }
   }
   return ranges;
@@ -143,10 +195,11 @@ std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,
   std::vector<float> flat(size(layout.elements));
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
     const ChunkMemory& memory = context.memory.chunks(unit)[c];
-    std::copy_n(memory.master, memory.elements, flat.begin() + memory.offset);
+    context.device.copy_now(flat.data() + memory.offset, memory.master,
+                            memory.elements * kStateBytes);
     if (context.plan.units[index].sharding == Sharding::Replicated) continue;
-    context.collectives.all_gather(flat.data() + layout.chunks[c].offset,
-                                   memory.elements * static_cast<Bytes>(sizeof(float)));
+    context.host_collectives.all_gather(flat.data() + layout.chunks[c].offset,
+                                        memory.elements * kStateBytes);
   }
   flat.resize(size(logical_elements));
   return flat;

@@ -25,7 +25,8 @@ using StateReader = std::function<void(std::int32_t unit, StatePart part, std::i
 /// Elements of each unit without the padding that depends on the plan.
 [[nodiscard]] std::vector<std::int64_t> logical_elements(const Architecture& architecture);
 
-/// A fresh start: `weights` writes a unit's flat parameters, the moments are zero.
+/// A fresh start: `weights` writes a unit's flat parameters, the moments are zero. `weights` is
+/// called on several threads at once, for different units.
 [[nodiscard]] StateReader fresh_state(
     const Architecture& architecture,
     std::function<void(std::int32_t unit, std::span<float> flat)> weights);
@@ -37,8 +38,9 @@ void load_state(const RankContext& context, const std::vector<std::int64_t>& log
 /// One range that this rank is to save. Over all ranks every element is saved once.
 struct StateRange {
   std::int32_t unit = 0;
-  std::int64_t offset = 0;
-  std::span<const float> master, first_moment, second_moment;
+  std::int64_t offset = 0, elements = 0;
+  /// Copies one part, from wherever it is, into `to` of `elements` elements.
+  std::function<void(StatePart part, std::span<float> to)> read;
 };
 [[nodiscard]] std::vector<StateRange> ranges_to_save(const RankContext& context,
                                                      const std::vector<std::int64_t>& logical);

@@ -45,9 +45,10 @@ void install_allocator() {
 
 }  // namespace
 
-ArenaScope::ArenaScope(DeviceArena& arena) : outer_(current_arena()) {
+ArenaScope::ArenaScope(DeviceArena* arena) : outer_(current_arena()) {
+  if (arena == nullptr) return;
   install_allocator();
-  current_arena() = &arena;
+  current_arena() = arena;
 }
 
 ArenaScope::~ArenaScope() { current_arena() = outer_; }

@@ -2,6 +2,7 @@
 // GPT-2 (Radford et al. 2019): learned positions, pre-norm, fused qkv, weights stored [in, out].
 #include "executor/units/attention.hpp"
 #include "executor/units/families.hpp"
+#include "executor/units/head_loss.hpp"
 
 #include <fmt/format.h>
 
@@ -76,7 +77,7 @@ class Gpt2Head final : public LanguageUnit {
         weight_(head_weight(c, tokens)) {}
 
   torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    return next_token_loss(at::linear(norm_(activation), weight_), batch.targets);
+    return next_token_loss(norm_(activation), weight_, batch.targets);
   }
 
  private:

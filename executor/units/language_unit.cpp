@@ -103,9 +103,4 @@ torch::Tensor activate(const torch::Tensor& x, const std::string& activation) {
   throw Error("unknown activation '" + activation + "'");
 }
 
-torch::Tensor next_token_loss(const torch::Tensor& logits, const torch::Tensor& targets) {
-  const torch::Tensor rows = logits.view({-1, logits.size(-1)}).to(torch::kFloat32);
-  return at::cross_entropy_loss(rows, targets.reshape({-1}));
-}
-
 }  // namespace athanor

@@ -75,8 +75,4 @@ class LanguageUnit : public UnitModule {
 /// gelu_new (tanh form), gelu, relu or silu. Throws Error for another name.
 [[nodiscard]] torch::Tensor activate(const torch::Tensor& x, const std::string& activation);
 
-/// Mean cross-entropy in fp32. `logits` [batch, sequence, vocabulary], `targets` [batch, sequence].
-[[nodiscard]] torch::Tensor next_token_loss(const torch::Tensor& logits,
-                                            const torch::Tensor& targets);
-
 }  // namespace athanor

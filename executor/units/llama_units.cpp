@@ -3,6 +3,7 @@
 // MLP. mistral adds a sliding window, qwen2 q/k/v biases, qwen3 norms on each head's q and k.
 #include "executor/units/attention.hpp"
 #include "executor/units/families.hpp"
+#include "executor/units/head_loss.hpp"
 
 #include <fmt/format.h>
 
@@ -87,7 +88,7 @@ class LlamaHead final : public LanguageUnit {
         weight_(head_weight(c, tokens)) {}
 
   torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    return next_token_loss(at::linear(norm_(activation), weight_), batch.targets);
+    return next_token_loss(norm_(activation), weight_, batch.targets);
   }
 
  private:

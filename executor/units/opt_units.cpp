@@ -2,6 +2,7 @@
 // OPT (Zhang et al. 2022): learned positions whose table starts at row 2, pre-norm, ReLU.
 #include "executor/units/attention.hpp"
 #include "executor/units/families.hpp"
+#include "executor/units/head_loss.hpp"
 
 #include <fmt/format.h>
 
@@ -74,7 +75,7 @@ class OptHead final : public LanguageUnit {
         weight_(head_weight(c, tokens)) {}
 
   torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    return next_token_loss(at::linear(norm_(activation), weight_), batch.targets);
+    return next_token_loss(norm_(activation), weight_, batch.targets);
   }
 
  private:

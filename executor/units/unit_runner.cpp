@@ -12,16 +12,17 @@ namespace athanor {
 namespace {
 
 /// A flat tensor over memory that is set later and owned by somebody else.
-torch::Tensor unbound_tensor(std::int64_t elements, torch::ScalarType dtype) {
+torch::Tensor unbound_tensor(std::int64_t elements, torch::ScalarType dtype, torch::Device device) {
   const auto bytes = static_cast<std::size_t>(elements) * c10::elementSize(dtype);
-  const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
-                             c10::DataPtr(nullptr, c10::Device(c10::kCPU)), /*allocator=*/nullptr,
+  const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(nullptr, device),
+                             /*allocator=*/nullptr,
                              /*resizable=*/false);
-  return torch::empty({0}, dtype).set_(storage, 0, {elements}, {1});
+  return torch::empty({0}, torch::TensorOptions().dtype(dtype).device(device))
+      .set_(storage, 0, {elements}, {1});
 }
 
 void point_at(const torch::Tensor& tensor, void* memory) {
-  tensor.storage().set_data_ptr_noswap(c10::DataPtr(memory, c10::Device(c10::kCPU)));
+  tensor.storage().set_data_ptr_noswap(c10::DataPtr(memory, tensor.device()));
 }
 
 torch::Tensor view_at(const torch::Tensor& flat, std::int64_t offset, at::IntArrayRef shape) {
@@ -57,10 +58,10 @@ void require_gradient(const torch::Tensor& parameter) {
 }  // namespace
 
 UnitRunner::UnitRunner(std::shared_ptr<UnitModule> module, const Unit& unit, std::int64_t elements,
-                       DataType dtype)
+                       DataType dtype, torch::Device device)
     : module_(std::move(module)),
-      parameter_storage_(unbound_tensor(elements, torch_dtype(dtype))),
-      gradient_storage_(unbound_tensor(elements, torch_dtype(dtype))),
+      parameter_storage_(unbound_tensor(elements, torch_dtype(dtype), device)),
+      gradient_storage_(unbound_tensor(elements, torch_dtype(dtype), device)),
       parameters_(checked_parameters(*module_, unit, dtype)) {
   std::int64_t used = 0;
   const std::vector<std::int64_t> offsets = parameter_offsets(unit, used);

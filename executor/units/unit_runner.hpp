@@ -24,8 +24,9 @@ class UnitRunner {
  public:
   /// Replaces the module's parameters by views of one storage of `elements` elements (laid out by
   /// parameter_offsets), without memory behind it until bind_parameters.
+  /// `device`: where that memory will be.
   UnitRunner(std::shared_ptr<UnitModule> module, const Unit& unit, std::int64_t elements,
-             DataType dtype);
+             DataType dtype, torch::Device device = torch::kCPU);
 
   /// Points the parameters at a slot. Saved tensors follow: the storage object stays.
   void bind_parameters(void* slot);
@@ -50,11 +51,12 @@ class UnitRunner {
 };
 
 /// While alive on a thread, that thread's LibTorch CPU tensors come from `arena` (the CPU
-/// backend's device memory). Installs the process-wide hook on first use.
+/// backend's device memory). Installs the process-wide hook on first use. Null: nothing happens.
 class DeviceArena;
 class ArenaScope {
  public:
-  explicit ArenaScope(DeviceArena& arena);
+  explicit ArenaScope(DeviceArena& arena) : ArenaScope(&arena) {}
+  explicit ArenaScope(DeviceArena* arena);
   ~ArenaScope();
   ArenaScope(const ArenaScope&) = delete;
   ArenaScope& operator=(const ArenaScope&) = delete;

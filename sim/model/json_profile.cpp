@@ -7,7 +7,10 @@ namespace athanor {
 namespace {
 
 OrderedJson json_of(const PhaseCost& phase) {
-  return {{"seconds", phase.seconds}, {"spread", phase.spread}, {"peak_bytes", phase.peak_bytes}};
+  return {{"seconds", phase.seconds},
+          {"spread", phase.spread},
+          {"peak_bytes", phase.peak_bytes},
+          {"issue_seconds", phase.issue_seconds}};
 }
 
 PhaseCost read_phase(JsonReader json) {
@@ -15,6 +18,7 @@ PhaseCost read_phase(JsonReader json) {
   phase.seconds = json.key("seconds").number();
   phase.spread = json.key("spread").number();
   phase.peak_bytes = json.key("peak_bytes").integer(0);
+  phase.issue_seconds = json.key("issue_seconds").number();
   json.reject_other_keys();
   return phase;
 }
@@ -61,6 +65,7 @@ std::string to_json(const Profile& profile) {
                     {"compute_threads", profile.compute_threads},
                     {"costs", std::move(costs)},
                     {"batch_bytes_per_sample", profile.batch_bytes_per_sample},
+                    {"workspace_bytes", profile.workspace_bytes},
                     {"provenance", json_of(profile.provenance)}});
 }
 
@@ -78,6 +83,7 @@ Profile parse_profile(std::string_view text, const std::string& where) {
     profile.costs.push_back(read_cost(cost));
   }
   profile.batch_bytes_per_sample = json.key("batch_bytes_per_sample").integer(0);
+  profile.workspace_bytes = json.key("workspace_bytes").integer(0);
   profile.provenance = read_provenance(json.key("provenance"));
   json.reject_other_keys();
   profile.validate(where);

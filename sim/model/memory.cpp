@@ -23,6 +23,7 @@ Bytes& tier_of(TierBytes& bytes, Tier tier) {
 
 TierBytes static_bytes(const Program& program) {
   TierBytes total;
+  total.gpu = program.workspace_bytes;
   for (const Buffer& buffer : program.static_buffers) tier_of(total, buffer.tier) += buffer.bytes;
   return total;
 }

@@ -28,6 +28,7 @@ void check_phase(const PhaseCost& phase, Bytes stays, const Place& place) {
   check_number(place.key("seconds"), phase.seconds, 0, kMaxSeconds);
   check_number(place.key("spread"), phase.spread, 0, kMaxSeconds);
   check_integer(place.key("peak_bytes"), phase.peak_bytes, 0);
+  check_number(place.key("issue_seconds"), phase.issue_seconds, 0, kMaxSeconds);
   if (phase.peak_bytes < stays) {
     place.key("peak_bytes")
         .reject(fmt::format("{} is less than the {} that stay after the phase", phase.peak_bytes,
@@ -123,6 +124,7 @@ void Profile::validate(const std::string& where) const {
   check_sequence_length(*this, place.key("sequence_length"));
   check_integer(place.key("compute_threads"), compute_threads, 1);
   check_integer(place.key("batch_bytes_per_sample"), batch_bytes_per_sample, 0);
+  check_integer(place.key("workspace_bytes"), workspace_bytes, 0);
   check_costs(*this, place.key("costs"));
 }
 

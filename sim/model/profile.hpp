@@ -13,11 +13,14 @@
 namespace athanor {
 
 /// One phase of a unit. `peak_bytes` is the highest device memory above the level at the phase's
-/// start, as requested from the allocator; inputs that were live before are not counted.
+/// start, as the device's allocator counts it (CPU backend: as requested; CUDA: blocks of
+/// LibTorch's caching allocator, multiples of 512); inputs that were live before are not counted.
 struct PhaseCost {
   Seconds seconds = 0;  ///< median device time, alone on the machine, under sustained load
   Seconds spread = 0;   ///< interquartile range of the repetitions
   Bytes peak_bytes = 0;
+  /// Median host time to launch it; 0 on the CPU backend, where launching is running.
+  Seconds issue_seconds = 0;
 };
 
 /// Costs of one unit class at one micro-batch size.
@@ -43,6 +46,7 @@ struct Profile {
   int compute_threads = 1;  ///< host threads of one rank's compute lane (CPU backend)
   std::vector<UnitCost> costs;
   Bytes batch_bytes_per_sample = 0;  ///< inputs and targets of one sequence on the device
+  Bytes workspace_bytes = 0;         ///< device memory that libraries keep from their first call on
   Provenance provenance;
 
   /// Throws InputError when the pair was not profiled; the message lists what was.

@@ -75,6 +75,7 @@ struct Program {
   DataType dtype = DataType::Float32;
   DataType gradient_dtype = DataType::Float32;  ///< of gradient shards; fp32 when accumulating
   int cpu_adam_threads = 1;
+  Bytes workspace_bytes = 0;  ///< device memory of libraries, beside the buffers below
   std::vector<std::string> unit_names;
   std::vector<UnitLayout> layouts;    ///< per unit
   std::vector<UnitPool> pools;        ///< per unit class

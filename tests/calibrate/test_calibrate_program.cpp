@@ -54,7 +54,7 @@ TEST_CASE("a quick calibration is a valid platform") {
   }
   const Folder folder;
   const std::string path = folder.file("platform.json");
-  const Outcome outcome = run(folder, "calibrate --quick --ranks 2 -o " + path);
+  const Outcome outcome = run(folder, "calibrate --backend cpu --quick --ranks 2 -o " + path);
   CAPTURE(outcome.errors);
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.output.empty());
@@ -72,8 +72,9 @@ TEST_CASE("a quick calibration is a valid platform") {
 TEST_CASE("a built-in model is profiled into a file") {
   const Folder folder;
   const std::string path = folder.file("profile.json");
-  const Outcome outcome =
-      run(folder, "profile --model gpt2-tiny --seq 16 --micro-batches 1,2 --ranks 2 -o " + path);
+  const Outcome outcome = run(
+      folder,
+      "profile --backend cpu --model gpt2-tiny --seq 16 --micro-batches 1,2 --ranks 2 -o " + path);
   CAPTURE(outcome.errors);
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.output.empty());
@@ -98,7 +99,6 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
   check("", "subcommand");
   check("calibrate", "--out");
   check("calibrate --ranks 0" + out, "--ranks");
-  check("calibrate --backend cuda" + out, "without CUDA");
   check("calibrate --backend tpu" + out, "tpu");
   check("calibrate -o " + folder.file("missing/x.json"), "no folder");
   check("profile" + out, "--model");
@@ -107,6 +107,19 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
   check("profile --model gpt2-tiny --micro-batches 2,2" + out, "--micro-batches");
   check("profile --model gpt2-tiny --seq 100000" + out, "100000");
   check("profile --model gpt2-tiny --dtype fp8" + out, "fp8");
+}
+
+TEST_CASE("without a GPU, the CUDA backend says what is missing") {
+  if (std::system("test -e /dev/nvidiactl") == 0) {
+    SKIP("there is a GPU");
+  }
+  const Folder folder;
+  for (const std::string verb : {"calibrate", "profile --model gpt2-tiny"}) {
+    const Outcome outcome = run(folder, verb + " --backend cuda -o " + folder.file("x.json"));
+    CAPTURE(verb, outcome.errors);
+    CHECK(outcome.exit_code == 2);
+    CHECK_THAT(outcome.errors, ContainsSubstring("--backend cpu"));
+  }
 }
 
 TEST_CASE("help and version go to stdout") {

@@ -122,6 +122,22 @@ TEST_CASE("a bf16 gradient gives the bits of the same gradient in fp32") {
   REQUIRE(from_narrow == from_wide);
 }
 
+TEST_CASE("parameters rounded during the update are those rounded after it") {
+  constexpr std::size_t kCount = 50'021;
+  const std::vector<float> gradient = random_values(kCount, 5);
+  State apart(kCount);
+  State fused(kCount);
+  std::vector<BFloat16Bits> rounded_after(kCount);
+  std::vector<BFloat16Bits> rounded_during(kCount);
+  adamw(apart.view(), std::span<const float>(gradient), {.weight_decay = 0.1F}, 2);
+  convert_to_bf16(apart.master, rounded_after, 1);
+  AdamState view = fused.view();
+  view.rounded = rounded_during;
+  adamw(view, std::span<const float>(gradient), {.weight_decay = 0.1F}, 2);
+  CHECK(fused == apart);
+  CHECK(rounded_during == rounded_after);
+}
+
 TEST_CASE("bf16 rounds to nearest even and keeps NaN and infinity") {
   const float infinity = std::numeric_limits<float>::infinity();
   CHECK(round_to_bf16(1.0F) == 0x3F80);

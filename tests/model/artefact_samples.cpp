@@ -60,6 +60,7 @@ Profile sample_profile() {
     profile.costs.push_back(sample_cost(unit_class, 2));
   }
   profile.batch_bytes_per_sample = 2056;
+  profile.workspace_bytes = 4096;
   profile.provenance = sample_provenance();
   return profile;
 }

@@ -67,6 +67,8 @@ TEST_CASE("a broken profile is refused by key") {
        {"/costs/1/micro_batch", "1", "costs[1]"},
        {"/costs/1/unit_class", "\"other\"", "costs[1].unit_class"},
        {"/costs/1/grad_input_bytes", "", "costs[1].grad_input_bytes"},
+       {"/costs/1/backward/issue_seconds", "-1", "costs[1].backward.issue_seconds"},
+       {"/workspace_bytes", "-1", "workspace_bytes"},
        {"/architecture/units", "[]", "architecture.units"},
        {"/architecture/units/2/name", "\"block.0\"", "architecture.units[2].name"},
        {"/architecture/units/2/parameters/0/name", "\"b0.w\"",

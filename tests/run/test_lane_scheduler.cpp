@@ -31,6 +31,12 @@ Program chain() {
   return program;
 }
 
+LaneCallbacks only(std::function<void(std::int32_t, std::int64_t)> run) {
+  return {.run = std::move(run),
+          .started = [](std::int32_t, std::int64_t) {},
+          .done = [](std::int32_t, std::int64_t, Seconds, Seconds) {}};
+}
+
 }  // namespace
 
 TEST_CASE("operations wait for their step and for the step before") {
@@ -39,13 +45,11 @@ TEST_CASE("operations wait for their step and for the step before") {
   std::mutex mutex;
   std::vector<std::pair<std::int64_t, std::int32_t>> order;
   {
-    LaneScheduler lanes(
-        program, 5,
-        [&](std::int32_t operation, std::int64_t step) {
-          const std::lock_guard lock(mutex);
-          order.emplace_back(step, operation);
-        },
-        cancelled);
+    LaneScheduler lanes(program, 5, only([&](std::int32_t operation, std::int64_t step) {
+                          const std::lock_guard lock(mutex);
+                          order.emplace_back(step, operation);
+                        }),
+                        cancelled);
     lanes.release_until(8);
     lanes.wait_for_step(7);
   }
@@ -59,7 +63,8 @@ TEST_CASE("a step that was not released does not run") {
   const Program program = chain();
   std::atomic<bool> cancelled = false;
   std::atomic<std::int64_t> last = -1;
-  LaneScheduler lanes(program, 0, [&](std::int32_t, std::int64_t step) { last = step; }, cancelled);
+  LaneScheduler lanes(program, 0, only([&](std::int32_t, std::int64_t step) { last = step; }),
+                      cancelled);
   lanes.release_until(1);
   lanes.wait_for_step(0);
   CHECK(last == 0);
@@ -69,13 +74,11 @@ TEST_CASE("a failing lane stops the others and is reported") {
   const Program program = chain();
   std::atomic<bool> cancelled = false;
   std::atomic<int> later = 0;
-  LaneScheduler lanes(
-      program, 0,
-      [&](std::int32_t operation, std::int64_t step) {
-        if (operation == 1 && step == 2) throw Error("out of luck");
-        if (step > 2 || (step == 2 && operation == 2)) ++later;
-      },
-      cancelled);
+  LaneScheduler lanes(program, 0, only([&](std::int32_t operation, std::int64_t step) {
+                        if (operation == 1 && step == 2) throw Error("out of luck");
+                        if (step > 2 || (step == 2 && operation == 2)) ++later;
+                      }),
+                      cancelled);
   lanes.release_until(10);
   CHECK_THROWS_WITH(lanes.wait_for_step(9), "out of luck");
   CHECK(cancelled);

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one GPU's lanes do, on random data.
+#pragma once
+
+#include "calibrate/device_activity.hpp"
+#include "sim/model/quantities.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+namespace athanor {
+
+/// Normally distributed bf16 values on `device`: constant data would draw less power.
+[[nodiscard]] at::Tensor random_bf16(int device, Bytes bytes);
+
+[[nodiscard]] ActivityPtr cuda_matmul(int device, std::int64_t size);
+/// Between pinned host memory and the device, in one direction.
+[[nodiscard]] ActivityPtr cuda_copy(int device, Bytes bytes, bool to_device);
+/// Within the device: what is left of a collective with one rank.
+[[nodiscard]] ActivityPtr cuda_local_copy(int device, Bytes bytes);
+[[nodiscard]] ActivityPtr cuda_adam(int device, std::int64_t elements);
+[[nodiscard]] ActivityPtr cuda_square_sum(int device, std::int64_t elements);
+
+}  // namespace athanor

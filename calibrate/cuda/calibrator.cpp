@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the plugin gives athanor-calibrate.
+#include "calibrate/cuda/activities.hpp"
+#include "calibrate/cuda/collective_activity.hpp"
+#include "calibrate/cuda/event_meter.hpp"
+#include "calibrate/cuda/nccl_ring.hpp"
+#include "calibrate/cuda/nvml.hpp"
+#include "calibrate/cuda_calibrator.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDAAllocatorConfig.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <fmt/format.h>
+
+namespace athanor {
+namespace {
+
+std::string cuda_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string nccl_version_text() {
+  int version = 0;
+  check_nccl(ncclGetVersion(&version), "ncclGetVersion");
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+class Calibrator final : public CudaCalibrator {
+ public:
+  Calibrator() {
+    // Blocks are then split exactly, so that bytes do not depend on what was freed before.
+    c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  }
+
+  [[nodiscard]] int num_devices() const override {
+    return static_cast<int>(c10::cuda::device_count());
+  }
+
+  [[nodiscard]] std::string device_name(int device) const override {
+    return properties(device).name;
+  }
+
+  [[nodiscard]] Bytes device_memory(int device) const override {
+    return static_cast<Bytes>(properties(device).totalGlobalMem);
+  }
+
+  [[nodiscard]] std::map<std::string, std::string> versions() const override {
+    int runtime = 0;
+    C10_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+    std::map<std::string, std::string> versions{{"CUDA", cuda_version_text(runtime)},
+                                                {"NCCL", nccl_version_text()}};
+    versions.merge(nvml_facts(0));
+    return versions;
+  }
+
+  [[nodiscard]] ActivityPtr matmul(int device, std::int64_t size) override {
+    return cuda_matmul(device, size);
+  }
+  [[nodiscard]] ActivityPtr copy_h2d(int device, Bytes bytes) override {
+    return cuda_copy(device, bytes, /*to_device=*/true);
+  }
+  [[nodiscard]] ActivityPtr copy_d2h(int device, Bytes bytes) override {
+    return cuda_copy(device, bytes, /*to_device=*/false);
+  }
+  [[nodiscard]] ActivityPtr adam(int device, std::int64_t elements) override {
+    return cuda_adam(device, elements);
+  }
+  [[nodiscard]] ActivityPtr square_sum(int device, std::int64_t elements) override {
+    return cuda_square_sum(device, elements);
+  }
+
+  [[nodiscard]] ActivityPtr collective(CollectiveKind kind, int num_devices, Bytes bytes) override {
+    if (num_devices == 1) return cuda_local_copy(0, bytes);
+    std::shared_ptr<NcclRing>& ring = rings_[num_devices];
+    if (!ring) ring = std::make_shared<NcclRing>(num_devices);
+    return cuda_collective(ring, kind, bytes);
+  }
+
+  [[nodiscard]] std::unique_ptr<UnitMeter> unit_meter(int device) override {
+    return make_event_meter(device);
+  }
+
+ private:
+  [[nodiscard]] static const cudaDeviceProp& properties(int device) {
+    return *at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
+  }
+
+  std::map<int, std::shared_ptr<NcclRing>> rings_;
+};
+
+}  // namespace
+}  // namespace athanor
+
+extern "C" __attribute__((visibility("default"))) athanor::CudaCalibrator*
+athanor_make_cuda_calibrator() {
+  return new athanor::Calibrator();
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "calibrate/cuda/nccl_ring.hpp"
+#include "calibrate/cuda_calibrator.hpp"
+
+#include <memory>
+
+namespace athanor {
+
+/// A collective between all devices of `ring`, back to back, each rank on a thread of its own as
+/// each would be in a process of its own. See CudaCalibrator::collective.
+[[nodiscard]] ActivityPtr cuda_collective(std::shared_ptr<NcclRing> ring, CollectiveKind kind,
+                                          Bytes bytes);
+
+}  // namespace athanor

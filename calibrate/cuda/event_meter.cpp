@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/cuda/event_meter.hpp"
+
+#include "calibrate/cuda/gate.hpp"
+#include "calibrate/cuda/stream_activity.hpp"
+#include "calibrate/measure.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+
+namespace athanor {
+namespace {
+
+/// Phases that the host may be ahead: enough to keep the device busy, and few enough for a stream's
+/// about thousand launches, beyond which launching waits.
+constexpr std::size_t kUnderWay = 4;
+/// Clocks and power settle within this time (see the ramp in the platform's notes).
+constexpr Seconds kWarmUp = 0.3;
+
+/// A flag that a stream waits for and the host raises.
+class Gate {
+ public:
+  Gate()
+      : flag_(at::zeros({1}, at::TensorOptions(at::kInt).pinned_memory(true))),
+        value_(*static_cast<std::uint32_t*>(flag_.mutable_data_ptr())) {}
+
+  void close(cudaStream_t stream) {
+    cuda::launch_gate(stream, static_cast<const std::uint32_t*>(flag_.const_data_ptr()), ++next_);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
+  void open() { value_.store(next_, std::memory_order_release); }
+
+ private:
+  at::Tensor flag_;
+  std::atomic_ref<std::uint32_t> value_;
+  std::uint32_t next_ = 0;
+};
+
+class EventMeter final : public UnitMeter {
+ public:
+  explicit EventMeter(int device)
+      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false,
+                                             static_cast<c10::DeviceIndex>(device))) {}
+
+  [[nodiscard]] torch::Device device() const override { return stream_.device(); }
+
+  void run(const std::function<void()>& body) override {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    body();
+  }
+
+  void time(PhaseSamples& phase, const std::function<void()>& body) override {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    const Bytes before = live();
+    c10::cuda::CUDACachingAllocator::resetPeakStats(stream_.device_index());
+    gate_.close(stream_);
+    Pending& pending = pending_.emplace_back(phase);
+    pending.batch.begin(stream_);
+    phase.issue.add(time_once(body));
+    pending.batch.end(stream_);
+    gate_.open();
+    phase.peak = allocated().peak - before;
+  }
+
+  void collect() override { collect_to(kUnderWay); }
+  void finish() override {
+    collect_to(0);
+    stream_.synchronize();
+  }
+
+  [[nodiscard]] Bytes live() const override { return allocated().current; }
+  [[nodiscard]] Seconds warm_up() const override { return kWarmUp; }
+
+ private:
+  struct Pending {
+    explicit Pending(PhaseSamples& measured) : phase(measured) {}
+    PhaseSamples& phase;
+    TimedBatch batch{1};
+  };
+
+  void collect_to(std::size_t under_way) {
+    while (pending_.size() > under_way) {
+      pending_.front().phase.device.add(pending_.front().batch.wait());
+      pending_.pop_front();
+    }
+  }
+
+  /// Bytes of blocks, the allocator's rounding included: what a limit is compared with.
+  [[nodiscard]] c10::CachingAllocator::Stat allocated() const {
+    const auto stats =
+        c10::cuda::CUDACachingAllocator::getDeviceStats(stream_.device_index()).allocated_bytes;
+    return stats[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+  }
+
+  c10::cuda::CUDAStream stream_;
+  Gate gate_;
+  std::deque<Pending> pending_;
+};
+
+}  // namespace
+
+std::unique_ptr<UnitMeter> make_event_meter(int device) {
+  return std::make_unique<EventMeter>(device);
+}
+
+}  // namespace athanor

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/cuda/nvml.hpp"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+
+namespace athanor {
+namespace {
+
+// From NVML's stable interface; its header is not part of every CUDA installation.
+using Device = void*;
+constexpr int kSuccess = 0;
+constexpr int kClockSm = 1;
+constexpr int kClockMemory = 2;
+
+/// The library while it is needed.
+class Nvml {
+ public:
+  Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+    is_ready_ = library_ != nullptr && call<int()>("nvmlInit_v2");
+  }
+  ~Nvml() {
+    if (is_ready_) static_cast<void>(call<int()>("nvmlShutdown"));
+    if (library_ != nullptr) dlclose(library_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  [[nodiscard]] bool is_ready() const noexcept { return is_ready_; }
+
+  /// Whether the function is there and succeeded.
+  template <typename Function, typename... Arguments>
+  [[nodiscard]] bool call(const char* name, Arguments... arguments) const {
+    auto* const function = reinterpret_cast<Function*>(dlsym(library_, name));
+    return function != nullptr && function(arguments...) == kSuccess;
+  }
+
+ private:
+  void* library_;
+  bool is_ready_ = false;
+};
+
+/// CUDA and NVML number devices differently; the bus address is what they agree on.
+Device device_of(const Nvml& nvml, int device) {
+  std::array<char, 32> address{};
+  Device handle = nullptr;
+  if (cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), device) !=
+      cudaSuccess) {
+    return nullptr;
+  }
+  const bool found = nvml.call<int(const char*, Device*)>(
+      "nvmlDeviceGetHandleByPciBusId_v2", static_cast<const char*>(address.data()), &handle);
+  return found ? handle : nullptr;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> nvml_facts(int device) {
+  std::map<std::string, std::string> facts;
+  const Nvml nvml;
+  if (!nvml.is_ready()) return facts;
+  std::array<char, 96> driver{};
+  if (nvml.call<int(char*, unsigned)>("nvmlSystemGetDriverVersion", driver.data(),
+                                      static_cast<unsigned>(driver.size()))) {
+    facts["NVIDIA driver"] = driver.data();
+  }
+  const Device handle = device_of(nvml, device);
+  if (handle == nullptr) return facts;
+  unsigned value = 0;
+  if (nvml.call<int(Device, unsigned*)>("nvmlDeviceGetEnforcedPowerLimit", handle, &value)) {
+    facts["GPU power limit"] = fmt::format("{} W", value / 1000);
+  }
+  for (const auto& [name, clock] : {std::pair("GPU SM clock limit", kClockSm),
+                                    std::pair("GPU memory clock limit", kClockMemory)}) {
+    if (nvml.call<int(Device, int, unsigned*)>("nvmlDeviceGetMaxClockInfo", handle, clock,
+                                               &value)) {
+      facts[name] = fmt::format("{} MHz", value);
+    }
+  }
+  return facts;
+}
+
+}  // namespace athanor

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activities on one CUDA stream, timed by events and kept back to back.
+#pragma once
+
+#include "calibrate/device_activity.hpp"
+
+#include <c10/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <deque>
+
+namespace athanor {
+
+/// A pair of events around a batch of repetitions.
+class TimedBatch {
+ public:
+  explicit TimedBatch(int repetitions) : repetitions_(repetitions) {}
+  void begin(const c10::cuda::CUDAStream& stream) { start_.record(stream); }
+  void end(const c10::cuda::CUDAStream& stream) { end_.record(stream); }
+  /// Waits for the end, asleep: host activities beside it keep their cores. Seconds of one
+  /// repetition.
+  [[nodiscard]] Seconds wait() const;
+
+ private:
+  int repetitions_;
+  c10::cuda::CUDAEvent start_{kTimed}, end_{kTimed};
+  static constexpr unsigned kTimed = cudaEventBlockingSync;
+};
+
+/// Repetitions of `one` in a batch, so that the host's part of a batch hardly counts.
+[[nodiscard]] int batch_size(Seconds one);
+
+/// Keeps a few batches under way, so that the device never waits for the host.
+class StreamActivity : public DeviceActivity {
+ public:
+  explicit StreamActivity(int device);
+  void run(const SampleSink& sink) final;
+
+ protected:
+  /// Launches one repetition on the current stream of the current device.
+  virtual void enqueue() = 0;
+
+ private:
+  void launch(int repetitions);
+
+  c10::cuda::CUDAStream stream_;
+  std::deque<TimedBatch> under_way_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor's own kernels. Each repetition takes the next window of buffers that are larger than
+// the GPU's caches, as a training step goes from chunk to chunk.
+#include "calibrate/cuda/activities.hpp"
+#include "calibrate/cuda/stream_activity.hpp"
+#include "executor/cuda/kernels.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+
+namespace athanor {
+namespace {
+
+constexpr std::int64_t kBufferElements = std::int64_t{1} << 25;  // 64 MiB in bf16
+constexpr std::int64_t kAlignment = 32;
+
+/// Offsets of windows of `elements`, one after the other.
+class Windows {
+ public:
+  explicit Windows(std::int64_t elements)
+      : elements_(elements), length_(std::max(elements, kBufferElements)) {}
+  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
+  [[nodiscard]] std::int64_t elements() const noexcept { return elements_; }
+  [[nodiscard]] std::int64_t next() {
+    const std::int64_t offset = offset_;
+    offset_ += round_up(elements_, kAlignment);
+    if (offset_ + elements_ > length_) offset_ = 0;
+    return offset;
+  }
+
+ private:
+  std::int64_t elements_, length_, offset_ = 0;
+};
+
+at::TensorOptions fp32_on(int device) {
+  return at::TensorOptions(at::kFloat).device(at::kCUDA, static_cast<c10::DeviceIndex>(device));
+}
+
+at::Tensor gradient_on(int device, std::int64_t elements) {
+  return random_bf16(device, 2 * elements);
+}
+
+class Adam final : public StreamActivity {
+ public:
+  Adam(int device, std::int64_t elements)
+      : StreamActivity(device),
+        windows_(elements),
+        master_(at::randn({windows_.length()}, fp32_on(device))),
+        first_(at::zeros({windows_.length()}, fp32_on(device))),
+        second_(at::zeros({windows_.length()}, fp32_on(device))),
+        gradient_(gradient_on(device, windows_.length())),
+        rounded_(at::empty_like(gradient_)),
+        scale_(at::ones({1}, fp32_on(device))) {}
+
+ private:
+  void enqueue() override {
+    constexpr AdamStep kStep{.decay = 0.9999F,
+                             .beta1 = 0.9F,
+                             .one_minus_beta1 = 0.1F,
+                             .beta2 = 0.95F,
+                             .one_minus_beta2 = 0.05F,
+                             .step_size = 1e-3F,
+                             .root_bias_correction2 = 1.0F,
+                             .epsilon = 1e-8F};
+    const std::int64_t offset = windows_.next();
+    const cuda::AdamShard shard{
+        .master = master_.mutable_data_ptr<float>() + offset,
+        .first_moment = first_.mutable_data_ptr<float>() + offset,
+        .second_moment = second_.mutable_data_ptr<float>() + offset,
+        .gradient = gradient_.const_data_ptr<at::BFloat16>() + offset,
+        .gradient_is_bf16 = true,
+        .rounded = static_cast<std::uint16_t*>(rounded_.mutable_data_ptr()) + offset,
+        .elements = windows_.elements()};
+    cuda::launch_adam(c10::cuda::getCurrentCUDAStream(), shard, kStep,
+                      scale_.const_data_ptr<float>());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
+
+  Windows windows_;
+  at::Tensor master_, first_, second_, gradient_, rounded_, scale_;
+};
+
+class SquareSum final : public StreamActivity {
+ public:
+  SquareSum(int device, std::int64_t elements)
+      : StreamActivity(device),
+        windows_(elements),
+        gradient_(gradient_on(device, windows_.length())),
+        partials_(at::zeros({2 * cuda::kSquareSumPartials}, fp32_on(device).dtype(at::kDouble))),
+        result_(at::zeros({2}, fp32_on(device).dtype(at::kDouble))) {}
+
+ private:
+  void enqueue() override {
+    cuda::launch_square_sum(c10::cuda::getCurrentCUDAStream(),
+                            gradient_.const_data_ptr<at::BFloat16>() + windows_.next(),
+                            /*values_are_bf16=*/true, windows_.elements(),
+                            static_cast<cuda::DoubleDouble*>(partials_.mutable_data_ptr()),
+                            static_cast<cuda::DoubleDouble*>(result_.mutable_data_ptr()));
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
+
+  Windows windows_;
+  at::Tensor gradient_, partials_, result_;
+};
+
+}  // namespace
+
+ActivityPtr cuda_adam(int device, std::int64_t elements) {
+  return std::make_unique<Adam>(device, elements);
+}
+
+ActivityPtr cuda_square_sum(int device, std::int64_t elements) {
+  return std::make_unique<SquareSum>(device, elements);
+}
+
+}  // namespace athanor

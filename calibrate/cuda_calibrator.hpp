@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPUs of this machine as the calibrator sees them. Free of CUDA: the implementation is in the
+// plugin (calibrate/cuda), so one build serves machines with and without a GPU.
+#pragma once
+
+#include "calibrate/device_activity.hpp"
+#include "sim/model/quantities.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace athanor {
+
+class UnitMeter;
+
+enum class CollectiveKind { AllGather, ReduceScatter, AllReduce };
+
+/// Activities run on random data and on streams of their own. Sizes are bytes of one repetition.
+/// What fails in CUDA or NCCL throws; the message names the call.
+class CudaCalibrator {
+ public:
+  virtual ~CudaCalibrator() = default;
+  [[nodiscard]] virtual int num_devices() const = 0;
+  [[nodiscard]] virtual std::string device_name(int device) const = 0;
+  [[nodiscard]] virtual Bytes device_memory(int device) const = 0;
+  /// Driver, CUDA, NCCL; clocks and power limit where NVML has them.
+  [[nodiscard]] virtual std::map<std::string, std::string> versions() const = 0;
+
+  /// A bf16 product of two matrices of size x size.
+  [[nodiscard]] virtual ActivityPtr matmul(int device, std::int64_t size) = 0;
+  /// One copy between pinned host memory and the device.
+  [[nodiscard]] virtual ActivityPtr copy_h2d(int device, Bytes bytes) = 0;
+  [[nodiscard]] virtual ActivityPtr copy_d2h(int device, Bytes bytes) = 0;
+  /// The executor's kernels: bf16 gradient, fp32 state, bf16 parameters.
+  [[nodiscard]] virtual ActivityPtr adam(int device, std::int64_t elements) = 0;
+  [[nodiscard]] virtual ActivityPtr square_sum(int device, std::int64_t elements) = 0;
+  /// In place between the devices 0 .. num_devices - 1, with the copy between the own part and its
+  /// home that the executor makes on the same lane. For one device only that copy is left.
+  /// `bytes` of the whole buffer, a multiple of 256 times the devices.
+  [[nodiscard]] virtual ActivityPtr collective(CollectiveKind kind, int num_devices,
+                                               Bytes bytes) = 0;
+
+  /// Times units and counts their memory on `device`.
+  [[nodiscard]] virtual std::unique_ptr<UnitMeter> unit_meter(int device) = 0;
+};
+
+/// Whether a GPU can be used here. Where not, `reason` says what is missing.
+struct CudaPresence {
+  bool present = false;
+  std::string reason;
+};
+[[nodiscard]] CudaPresence cuda_presence();
+
+/// What `--backend` asks for: auto takes the GPU where there is one. Throws InputError for a
+/// backend that does not exist.
+[[nodiscard]] bool uses_cuda(const std::string& backend);
+
+/// Loads the plugin. Throws InputError that says what is missing and the way out.
+[[nodiscard]] std::unique_ptr<CudaCalibrator> load_cuda_calibrator();
+
+}  // namespace athanor

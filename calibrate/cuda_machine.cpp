@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/cuda_machine.hpp"
+
+#include "calibrate/cuda_sharing.hpp"
+#include "calibrate/curves.hpp"
+#include "calibrate/host_updates.hpp"
+#include "calibrate/machine.hpp"
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+/// What is measured, and how patiently.
+struct Extent {
+  std::vector<Bytes> copies, collectives, files;
+  std::vector<std::int64_t> device_elements, host_elements;
+  Seconds matrix_warm_up = 1.0;  ///< power and clocks fall for this long under sustained load
+  Seconds warm_up = 0.02;
+  StoppingRule matrix_rule, rule, host_rule, file_rule;
+  SharingExtent sharing;
+};
+
+constexpr std::int64_t kMatrix = 8192;
+
+Extent extent_of(bool quick) {
+  Extent extent{
+      .copies = {4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB},
+      .collectives = {kKiB, 64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB, kGiB},
+      .files = {kMiB, 16 * kMiB, 64 * kMiB},
+      .device_elements = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 27},
+      .host_elements = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 26},
+      .matrix_rule = {.min_repetitions = 20,
+                      .max_repetitions = 4000,
+                      .min_seconds = 1,
+                      .max_seconds = 1,
+                      .relative_error = 0.001},
+      .rule = {.min_repetitions = 10,
+               .min_seconds = 0.02,
+               .max_seconds = 0.15,
+               .relative_error = 0.005},
+      .host_rule = {.min_repetitions = 5,
+                    .min_seconds = 0.05,
+                    .max_seconds = 0.25,
+                    .relative_error = 0.01},
+      .file_rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05},
+      .sharing = {}};
+  if (quick) {
+    extent.copies = {4 * kKiB, kMiB, 64 * kMiB};
+    extent.collectives = {kKiB, kMiB, 64 * kMiB};
+    extent.files = {kMiB, 8 * kMiB};
+    extent.device_elements = {1 << 12, 1 << 20, 1 << 24};
+    extent.host_elements = {1 << 12, 1 << 20, 1 << 22};
+    extent.matrix_warm_up = 0.3;
+    extent.matrix_rule.min_seconds = extent.matrix_rule.max_seconds = 0.2;
+    extent.sharing.warm_up = 0.05;
+    extent.sharing.window = 0.1;
+  }
+  return extent;
+}
+
+Curve::Point point(double size, const Samples& samples) {
+  return {size, samples.median(), samples.interquartile_range()};
+}
+
+/// Calibrates one part after the other into a Platform.
+class CudaCalibration {
+ public:
+  CudaCalibration(const CalibrationOptions& options, CudaCalibrator& cuda)
+      : options_(options), cuda_(cuda), extent_(extent_of(options.quick)) {}
+
+  Platform run() {
+    describe_machine();
+    measure_matrix_products();
+    measure_copies();
+    measure_device_updates();
+    measure_host_updates();
+    measure_collectives();
+    measure_storage();
+    measure_lanes_together();
+    return std::move(platform_);
+  }
+
+ private:
+  void say(const std::string& what) const {
+    if (options_.progress) options_.progress(what);
+  }
+
+  void describe_machine() {
+    platform_.device = cuda_.device_name(0);
+    platform_.num_devices = options_.ranks;
+    platform_.name = fmt::format("{} x {}", options_.ranks, platform_.device);
+    platform_.backend = "cuda";
+    platform_.device_memory = cuda_.device_memory(0);
+    platform_.host_memory = usable_memory();
+    platform_.host_cores = usable_cores();
+    platform_.provenance.source = Source::Measured;
+    platform_.provenance.date = today();
+    platform_.provenance.command = options_.command;
+    platform_.provenance.versions = software_versions();
+    platform_.provenance.versions.merge(cuda_.versions());
+    note("host: " + processor_name());
+  }
+
+  void measure_matrix_products() {
+    say("matrix products under sustained load");
+    const Samples samples =
+        measure_sustained(*cuda_.matmul(0, kMatrix), extent_.matrix_warm_up, extent_.matrix_rule);
+    constexpr double kFlops = 2.0 * kMatrix * kMatrix * kMatrix;
+    platform_.matmul_flops_per_second = kFlops / samples.median();
+    note(fmt::format("matrix products: bf16, {0} x {0}, spread {1:.2f} %", kMatrix,
+                     100 * samples.interquartile_range() / samples.median()));
+  }
+
+  [[nodiscard]] Curve measure(const std::vector<std::int64_t>& sizes,
+                              const std::function<ActivityPtr(std::int64_t)>& make) const {
+    Curve curve;
+    for (const std::int64_t size : sizes) {
+      const Samples samples = measure_sustained(*make(size), extent_.warm_up, extent_.rule);
+      curve.points.push_back(point(static_cast<double>(size), samples));
+    }
+    return curve;
+  }
+
+  void measure_copies() {
+    say("copies between host and device");
+    platform_.h2d = measure(extent_.copies, [this](Bytes size) { return cuda_.copy_h2d(0, size); });
+    platform_.d2h = measure(extent_.copies, [this](Bytes size) { return cuda_.copy_d2h(0, size); });
+  }
+
+  void measure_device_updates() {
+    say("AdamW and square sums on the device");
+    platform_.device_adam =
+        measure(extent_.device_elements, [this](std::int64_t size) { return cuda_.adam(0, size); });
+    platform_.device_square_sum = measure(
+        extent_.device_elements, [this](std::int64_t size) { return cuda_.square_sum(0, size); });
+  }
+
+  void measure_host_updates() {
+    say("AdamW and square sums on the host");
+    HostUpdates updates(extent_.host_elements.back());
+    platform_.cpu_adam =
+        measure_host_adam(updates, extent_.host_elements, platform_.host_cores, extent_.host_rule);
+    platform_.host_square_sum =
+        measure_curve(extent_.host_elements, extent_.host_rule,
+                      [&](std::int64_t size) { return updates.square_sum(size); });
+  }
+
+  void measure_collectives() {
+    for (int ranks = 1; ranks <= options_.ranks; ++ranks) {
+      say(fmt::format("collectives between {} GPU(s)", ranks));
+      platform_.all_gather.push_back(collective(CollectiveKind::AllGather, ranks));
+      platform_.reduce_scatter.push_back(collective(CollectiveKind::ReduceScatter, ranks));
+      platform_.all_reduce.push_back(collective(CollectiveKind::AllReduce, ranks));
+    }
+  }
+
+  [[nodiscard]] CollectiveCurve collective(CollectiveKind kind, int ranks) const {
+    constexpr Bytes kPart = 256;
+    std::vector<Bytes> sizes = extent_.collectives;
+    for (Bytes& size : sizes) size = round_up(size, ranks * kPart);
+    return {ranks, measure(sizes, [&](Bytes size) { return cuda_.collective(kind, ranks, size); })};
+  }
+
+  void measure_storage() {
+    say("file reads and writes");
+    FileCurves files = measure_files(options_.folder, extent_.files, extent_.file_rule);
+    platform_.file_read = std::move(files.read);
+    platform_.file_write = std::move(files.write);
+    note("files: " + files.method);
+  }
+
+  void measure_lanes_together() {
+    const int adam_threads = std::max(1, platform_.host_cores / options_.ranks);
+    const Sharing sharing = measure_sharing(cuda_, options_.ranks, adam_threads, extent_.sharing,
+                                            [this](const std::string& what) { say(what); });
+    platform_.disturbances = sharing.disturbances;
+    const double copy_rate =
+        static_cast<double>(extent_.sharing.copy) / sharing.alone.at(Lane::H2D);
+    platform_.shared = fit_loads(sharing.loads, copy_rate);
+    note(fmt::format("lanes at once, cpu-adam with {} thread(s) per rank: {}", adam_threads,
+                     describe(sharing.loads, platform_.shared)));
+  }
+
+  void note(const std::string& text) {
+    std::string& notes = platform_.provenance.notes;
+    notes += (notes.empty() ? "" : "; ") + text;
+  }
+
+  const CalibrationOptions& options_;
+  CudaCalibrator& cuda_;
+  Extent extent_;
+  Platform platform_;
+};
+
+}  // namespace
+
+Platform calibrate_cuda_machine(const CalibrationOptions& options, CudaCalibrator& cuda) {
+  CalibrationOptions resolved = options;
+  if (resolved.ranks == 0) resolved.ranks = cuda.num_devices();
+  if (resolved.ranks > cuda.num_devices()) {
+    throw InputError("--ranks", fmt::format("there are {} GPUs here", cuda.num_devices()),
+                     "Use at most that many.");
+  }
+  Platform platform = CudaCalibration(resolved, cuda).run();
+  platform.validate("calibration");
+  return platform;
+}
+
+}  // namespace athanor

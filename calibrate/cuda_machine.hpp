@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures a machine's GPUs, their links and the host beside them.
+#pragma once
+
+#include "calibrate/calibrate_machine.hpp"
+#include "calibrate/cuda_calibrator.hpp"
+
+namespace athanor {
+
+/// options.ranks GPUs, from the first on; 0 = all. Throws InputError when there are fewer.
+[[nodiscard]] Platform calibrate_cuda_machine(const CalibrationOptions& options,
+                                              CudaCalibrator& cuda);
+
+}  // namespace athanor

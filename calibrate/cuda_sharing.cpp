@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/cuda_sharing.hpp"
+
+#include "calibrate/host_updates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+/// One rank's activities, made when they are first used and kept: making one takes longer than a
+/// repetition.
+class RankActivities {
+ public:
+  RankActivities(CudaCalibrator& cuda, int device, int num_devices, int adam_threads,
+                 const SharingExtent& extent)
+      : cuda_(cuda),
+        device_(device),
+        num_devices_(num_devices),
+        adam_threads_(adam_threads),
+        extent_(extent) {}
+
+  DeviceActivity& of(Lane lane) {
+    ActivityPtr& activity = activities_[lane];
+    if (!activity) {
+      activity = make(lane);
+      // What is loaded at the first use must not wait for collectives, nor they for it.
+      activity->run([](Seconds) { return false; });
+    }
+    return *activity;
+  }
+
+ private:
+  [[nodiscard]] ActivityPtr make(Lane lane) {
+    constexpr std::int64_t kWindows = 6;  // beyond the caches of a socket
+    switch (lane) {
+      case Lane::Compute:
+        return cuda_.matmul(device_, extent_.matrix);
+      case Lane::Collective:
+        return cuda_.collective(CollectiveKind::AllGather, num_devices_, extent_.collective);
+      case Lane::H2D:
+        return cuda_.copy_h2d(device_, extent_.copy);
+      case Lane::D2H:
+        return cuda_.copy_d2h(device_, extent_.copy);
+      case Lane::CpuAdam:
+        break;
+    }
+    return host_device_activity(
+        HostUpdates(kWindows * extent_.adam).adam(extent_.adam, adam_threads_));
+  }
+
+  CudaCalibrator& cuda_;
+  int device_, num_devices_, adam_threads_;
+  const SharingExtent& extent_;
+  std::map<Lane, ActivityPtr> activities_;
+};
+
+class SharingBench {
+ public:
+  SharingBench(CudaCalibrator& cuda, int num_devices, int adam_threads, const SharingExtent& extent)
+      : extent_(extent) {
+    for (int device = 0; device < num_devices; ++device) {
+      ranks_.emplace_back(cuda, device, num_devices, adam_threads, extent);
+    }
+  }
+
+  [[nodiscard]] int num_ranks() const { return static_cast<int>(ranks_.size()); }
+
+  void measure_alone() {
+    for (const Lane lane : kLanes) {
+      alone_[lane] = measure_together({&ranks_.front().of(lane)}, extent_.warm_up, extent_.window)
+                         .front()
+                         .median();
+    }
+  }
+  [[nodiscard]] const std::map<Lane, Seconds>& alone() const { return alone_; }
+
+  /// One activity of each lane on each of the first `ranks` ranks. A collective is one activity of
+  /// all ranks. The slowdown of a lane is that of its slowest rank.
+  [[nodiscard]] Load load(int ranks, const std::set<Lane>& lanes) {
+    std::vector<Lane> lane_of;
+    std::vector<DeviceActivity*> activities;
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const Lane lane : lanes) {
+        if (lane == Lane::Collective && rank > 0) continue;
+        lane_of.push_back(lane);
+        activities.push_back(&ranks_[static_cast<std::size_t>(rank)].of(lane));
+      }
+    }
+    const std::vector<Samples> samples =
+        measure_together(activities, extent_.warm_up, extent_.window);
+    Load load{ranks, {}};
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      double& slowdown = load.slowdown.try_emplace(lane_of[i], 1.0).first->second;
+      slowdown = std::max(slowdown, samples[i].median() / alone_.at(lane_of[i]));
+    }
+    return load;
+  }
+
+ private:
+  const SharingExtent& extent_;
+  std::vector<RankActivities> ranks_;
+  std::map<Lane, Seconds> alone_;
+};
+
+Disturbance disturbance_of(const Load& load) {
+  const auto& [first, first_slowdown] = *load.slowdown.begin();
+  const auto& [second, second_slowdown] = *load.slowdown.rbegin();
+  return {lane_name(first), lane_name(second), first_slowdown, second_slowdown};
+}
+
+/// Pairs of lanes of one rank, and a lane beside another rank's.
+void add_pairs(SharingBench& bench, Sharing& sharing) {
+  for (auto first = kLanes.begin(); first != kLanes.end(); ++first) {
+    for (auto second = first; second != kLanes.end(); ++second) {
+      // All ranks share one collective, and a rank alone has no other beside it.
+      const bool same = first == second;
+      if (same && (bench.num_ranks() == 1 || *first == Lane::Collective)) continue;
+      sharing.loads.push_back(bench.load(same ? 2 : 1, {*first, *second}));
+      sharing.disturbances.push_back(disturbance_of(sharing.loads.back()));
+    }
+  }
+}
+
+/// What a step with offload does at once, on one rank and on all.
+void add_crowds(SharingBench& bench, Sharing& sharing) {
+  const std::vector<std::set<Lane>> crowds{{Lane::H2D},
+                                           {Lane::D2H},
+                                           {Lane::CpuAdam},
+                                           {Lane::H2D, Lane::D2H},
+                                           {Lane::H2D, Lane::CpuAdam},
+                                           {Lane::D2H, Lane::CpuAdam},
+                                           {Lane::H2D, Lane::D2H, Lane::CpuAdam}};
+  for (const std::set<Lane>& lanes : crowds) {
+    // Pairs of one rank, and two ranks with one lane, are among the pairs.
+    const bool measured = bench.num_ranks() <= 2 && lanes.size() + bench.num_ranks() <= 3;
+    if (!measured) sharing.loads.push_back(bench.load(bench.num_ranks(), lanes));
+  }
+  if (bench.num_ranks() > 1) {
+    sharing.loads.push_back(bench.load(1, {Lane::H2D, Lane::D2H, Lane::CpuAdam}));
+    sharing.loads.push_back(bench.load(bench.num_ranks(), {Lane::Compute, Lane::Collective}));
+  }
+}
+
+}  // namespace
+
+Sharing measure_sharing(CudaCalibrator& cuda, int num_devices, int adam_threads,
+                        const SharingExtent& extent,
+                        const std::function<void(const std::string&)>& say) {
+  SharingBench bench(cuda, num_devices, adam_threads, extent);
+  Sharing sharing;
+  say("each lane alone");
+  bench.measure_alone();
+  sharing.alone = bench.alone();
+  say("pairs of lanes");
+  add_pairs(bench, sharing);
+  say("all ranks at once");
+  add_crowds(bench, sharing);
+  return sharing;
+}
+
+std::string describe(const std::vector<Load>& loads, const std::vector<SharedResource>& shared) {
+  std::string text;
+  for (const Load& load : loads) {
+    const std::map<Lane, double> given = shared_slowdowns(shared, load);
+    text += fmt::format("{}{}:", text.empty() ? "" : "; ", load_name(load));
+    for (const auto& [lane, slowdown] : load.slowdown) {
+      text +=
+          fmt::format(" {} x {:.3f} (fitted {:.3f})", lane_name(lane), slowdown, given.at(lane));
+    }
+  }
+  return text;
+}
+
+}  // namespace athanor

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's part of training with a GPU: AdamW and square sums on bf16 gradients, fp32 state and
+// bf16 parameters, in buffers far larger than the caches.
+#pragma once
+
+#include "calibrate/activities.hpp"
+#include "calibrate/samples.hpp"
+#include "executor/lanes/adam.hpp"
+#include "sim/model/platform.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace athanor {
+
+/// Bytes of host memory that the update of one parameter moves: master and two moments read and
+/// written, gradient read, parameter written.
+inline constexpr double kAdamBytesPerElement = 6 * 4 + 2 + 2;
+
+/// Buffers of `length` elements, filled and touched once. Each repetition takes the next window, as
+/// a step goes from chunk to chunk. One activity at a time.
+class HostUpdates {
+ public:
+  explicit HostUpdates(std::int64_t length);
+
+  [[nodiscard]] Activity adam(std::int64_t elements, int threads);
+  [[nodiscard]] Activity square_sum(std::int64_t elements);
+
+ private:
+  struct Buffers {
+    std::vector<float> master, first, second;
+    std::vector<BFloat16Bits> gradient, rounded;
+    std::int64_t offset = 0;
+    [[nodiscard]] std::int64_t next_window(std::int64_t elements);
+  };
+  std::shared_ptr<Buffers> buffers_;
+};
+
+/// 1, 2, 4, .., three quarters of and all `host_cores` threads -> AdamW by elements. Sizes that
+/// would take a number of threads long are left out.
+[[nodiscard]] std::map<int, Curve> measure_host_adam(HostUpdates& updates,
+                                                     const std::vector<std::int64_t>& elements,
+                                                     int host_cores, const StoppingRule& rule);
+
+}  // namespace athanor

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/cuda/cuda_device.hpp"
+
+#include "executor/cuda/kernels.hpp"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cassert>
+#include <memory>
+#include <string>
+
+namespace athanor::cuda {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+static_assert(sizeof(DoubleDouble) == sizeof(ExactSum));
+
+DoubleDouble* sums(ExactSum* sum) { return reinterpret_cast<DoubleDouble*>(sum); }
+const DoubleDouble* sums(const ExactSum* sum) { return reinterpret_cast<const DoubleDouble*>(sum); }
+
+std::size_t size(Bytes bytes) { return static_cast<std::size_t>(bytes); }
+
+c10::DeviceIndex torch_index(int index) { return static_cast<c10::DeviceIndex>(index); }
+
+Bytes total_memory(int index) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "read the GPU's properties");
+  return static_cast<Bytes>(properties.totalGlobalMem);
+}
+
+Bytes allocated_now(int index) {
+  return allocator::getDeviceStats(torch_index(index)).allocated_bytes[0].current;
+}
+
+}  // namespace
+
+CudaDevice::Selected::Selected(int index) {
+  check(cudaSetDevice(index), ("use GPU " + std::to_string(index)).c_str());
+}
+
+CudaDevice::CudaDevice(int index, Bytes memory_limit)
+    : index_(index),
+      selected_(index),
+      // Collectives first: others wait for them, and they need few of the GPU's processors.
+      streams_{Stream(), Stream(Stream::Priority::High), Stream(), Stream()},
+      square_sum_partials_(kSquareSumPartials * static_cast<Bytes>(sizeof(DoubleDouble))) {
+  allocator::init(c10::cuda::device_count());
+  const Bytes total = total_memory(index);
+  if (memory_limit > 0 && memory_limit < total) {
+    allocator::setMemoryFraction(static_cast<double>(memory_limit) / static_cast<double>(total),
+                                 torch_index(index));
+  }
+}
+
+cudaStream_t CudaDevice::stream(Lane lane) const {
+  assert(lane != Lane::CpuAdam);
+  return streams_.at(static_cast<std::size_t>(lane)).get();
+}
+
+void CudaDevice::make_current() const {
+  check(cudaSetDevice(index_), "use the GPU");
+  c10::cuda::setCurrentCUDAStream(
+      c10::cuda::getStreamFromExternal(stream(Lane::Compute), torch_index(index_)));
+}
+
+void CudaDevice::synchronize() const {
+  for (const Stream& stream : streams_) stream.synchronize();
+}
+
+MemoryBlock CudaDevice::take(Bytes bytes) {
+  if (bytes == 0) return nullptr;
+  void* data = nullptr;
+  try {
+    data = allocator::raw_alloc_with_stream(size(bytes), stream(Lane::Compute));
+  } catch (const c10::OutOfMemoryError&) {
+    const Bytes limit = static_cast<Bytes>(allocator::getMemoryFraction(torch_index(index_)) *
+                                           static_cast<double>(total_memory(index_)));
+    throw OutOfDeviceMemory(bytes, allocated_now(index_), limit);
+  }
+  MemoryBlock block(static_cast<std::byte*>(data), [](std::byte* p) { allocator::raw_delete(p); });
+  check(cudaMemsetAsync(data, 0, size(bytes), stream(Lane::Compute)), "clear device memory");
+  streams_[0].synchronize();
+  return block;
+}
+
+MemoryBlock CudaDevice::take_uncounted(Bytes bytes) {
+  auto owner = std::make_shared<DeviceBuffer>(bytes);
+  return {owner->data(), [owner](std::byte*) {}};
+}
+
+MemoryBlock CudaDevice::pin(Bytes bytes) {
+  auto owner = std::make_shared<PinnedBlock>(bytes);
+  return {owner->data(), [owner](std::byte*) {}};
+}
+
+Bytes CudaDevice::peak() const {
+  return allocator::getDeviceStats(torch_index(index_)).allocated_bytes[0].peak;
+}
+
+void CudaDevice::reset_peak() { allocator::resetPeakStats(torch_index(index_)); }
+
+void CudaDevice::copy_now(void* to, const void* from, Bytes bytes) {
+  const cudaStream_t stream = this->stream(Lane::Compute);
+  check(cudaMemcpyAsync(to, from, size(bytes), cudaMemcpyDefault, stream), "copy");
+  check(cudaStreamSynchronize(stream), "copy");
+}
+
+void CudaDevice::copy(Lane lane, void* to, const void* from, Bytes bytes) {
+  if (lane == Lane::CpuAdam) return host_.copy(lane, to, from, bytes);
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, size(bytes), cudaMemcpyDefault, stream(lane)), "start a copy");
+}
+
+void CudaDevice::clear(Lane lane, void* memory, Bytes bytes) {
+  if (lane == Lane::CpuAdam) return host_.clear(lane, memory, bytes);
+  if (bytes == 0) return;
+  check(cudaMemsetAsync(memory, 0, size(bytes), stream(lane)), "clear memory");
+}
+
+void CudaDevice::accumulate(Lane lane, float* sum, const void* addend, DataType dtype,
+                            std::int64_t elements, bool add) {
+  if (lane == Lane::CpuAdam) return host_.accumulate(lane, sum, addend, dtype, elements, add);
+  launch_accumulate(stream(lane), sum, addend, dtype == DataType::BFloat16, elements, add);
+  check_launch("accumulate gradients");
+}
+
+void CudaDevice::adam(Lane lane, const AdamWork& work) {
+  if (lane == Lane::CpuAdam) return host_.adam(lane, work);
+  launch_adam(stream(lane),
+              {.master = work.master,
+               .first_moment = work.first_moment,
+               .second_moment = work.second_moment,
+               .gradient = work.gradient,
+               .gradient_is_bf16 = work.gradient_dtype == DataType::BFloat16,
+               .rounded = work.rounded,
+               .elements = work.elements},
+              adam_step(work.coefficients), work.gradient_scale);
+  check_launch("AdamW");
+}
+
+void CudaDevice::square_sum(Lane lane, const void* values, DataType dtype, std::int64_t elements,
+                            ExactSum* result) {
+  if (lane == Lane::CpuAdam) return host_.square_sum(lane, values, dtype, elements, result);
+  assert(lane == Lane::Compute && "the partial sums are the compute lane's");
+  launch_square_sum(stream(lane), values, dtype == DataType::BFloat16, elements,
+                    reinterpret_cast<DoubleDouble*>(square_sum_partials_.data()), sums(result));
+  check_launch("sum squares");
+}
+
+void CudaDevice::sum(Lane lane, std::span<const ExactSum> values, ExactSum* result) {
+  if (lane == Lane::CpuAdam) return host_.sum(lane, values, result);
+  launch_sum(stream(lane), sums(values.data()), static_cast<int>(values.size()), sums(result));
+  check_launch("add square sums");
+}
+
+void CudaDevice::clip(Lane lane, std::span<const ExactSum> square_sums, float limit,
+                      ClippingResult* result) {
+  if (lane == Lane::CpuAdam) return host_.clip(lane, square_sums, limit, result);
+  launch_norm(stream(lane), sums(square_sums.data()), static_cast<int>(square_sums.size()), limit,
+              kNormEpsilon, &result->norm, &result->scale);
+  check_launch("compute the gradient norm");
+}
+
+}  // namespace athanor::cuda

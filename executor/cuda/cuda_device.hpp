@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// One GPU: a stream per lane, memory from LibTorch's caching allocator.
+#pragma once
+
+#include "executor/cuda/handles.hpp"
+#include "executor/lanes/device.hpp"
+
+#include <array>
+
+namespace athanor::cuda {
+
+/// Device memory is what LibTorch's allocator hands out, to tensors and to take() alike: bytes
+/// rounded up to 512, cuBLAS workspaces included. The CUDA context, NCCL's buffers and memory that
+/// the allocator keeps for later are not counted.
+class CudaDevice final : public Device {
+ public:
+  /// Makes GPU `index` the calling thread's. `memory_limit` 0: all of it. Throws Error.
+  CudaDevice(int index, Bytes memory_limit);
+
+  [[nodiscard]] int index() const noexcept override { return index_; }
+  [[nodiscard]] DeviceArena* arena() noexcept override { return nullptr; }
+  [[nodiscard]] MemoryBlock take(Bytes bytes) override;
+  [[nodiscard]] MemoryBlock take_uncounted(Bytes bytes) override;
+  [[nodiscard]] MemoryBlock pin(Bytes bytes) override;
+  [[nodiscard]] Bytes peak() const override;
+  void reset_peak() override;
+  void copy_now(void* to, const void* from, Bytes bytes) override;
+
+  // The CPU's Adam lane works on host memory and is done when the call returns.
+  void copy(Lane lane, void* to, const void* from, Bytes bytes) override;
+  void clear(Lane lane, void* memory, Bytes bytes) override;
+  void accumulate(Lane lane, float* sum, const void* addend, DataType dtype, std::int64_t elements,
+                  bool add) override;
+  void adam(Lane lane, const AdamWork& work) override;
+  void square_sum(Lane lane, const void* values, DataType dtype, std::int64_t elements,
+                  ExactSum* result) override;
+  void sum(Lane lane, std::span<const ExactSum> values, ExactSum* result) override;
+  void clip(Lane lane, std::span<const ExactSum> square_sums, float limit,
+            ClippingResult* result) override;
+
+  /// Not for Lane::CpuAdam, which has none.
+  [[nodiscard]] cudaStream_t stream(Lane lane) const;
+  /// For the calling thread: this GPU, and the compute lane's stream for LibTorch's operators.
+  void make_current() const;
+  /// Waits until every lane's stream is idle.
+  void synchronize() const;
+
+ private:
+  struct Selected {
+    explicit Selected(int index);
+  };
+
+  int index_;
+  Selected selected_;  // before everything that belongs to the GPU
+  std::array<Stream, 4> streams_;
+  DeviceBuffer square_sum_partials_;
+  HostDevice host_;
+};
+
+}  // namespace athanor::cuda

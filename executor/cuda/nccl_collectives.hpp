@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// NCCL between the ranks of a job, one GPU each.
+#pragma once
+
+#include "executor/cuda/handles.hpp"
+#include "executor/lanes/collectives.hpp"
+
+#include <nccl.h>
+
+#include <atomic>
+#include <memory>
+
+namespace athanor::cuda {
+
+/// One rank's communicator. Aborting it ends what runs on any stream, on any thread.
+class NcclCommunicator {
+ public:
+  /// Meets the other ranks (meet_ranks()). Throws Error with NCCL's reason.
+  NcclCommunicator(const RankInfo& rank, const ncclUniqueId& id);
+  ~NcclCommunicator();
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  [[nodiscard]] ncclComm_t get() const noexcept { return comm_; }
+  [[nodiscard]] const RankInfo& rank() const noexcept { return rank_; }
+  /// Throws Error unless `status` is success.
+  void check(ncclResult_t status, const char* what) const;
+  /// Throws Error when NCCL has noticed a failure of its own, such as a peer that went away.
+  void check_health() const;
+  void abort() noexcept;
+
+ private:
+  RankInfo rank_;
+  ncclComm_t comm_ = nullptr;
+  std::atomic<bool> aborted_ = false;
+};
+
+/// On device memory, on a stream: they enqueue and return. NCCL chooses the order of summation,
+/// which is the same on every run of one job; bf16 is rounded at every addition.
+class StreamCollectives final : public Collectives {
+ public:
+  StreamCollectives(NcclCommunicator& communicator, cudaStream_t stream)
+      : communicator_(communicator), stream_(stream) {}
+  [[nodiscard]] int rank() const noexcept override { return communicator_.rank().rank; }
+  [[nodiscard]] int world_size() const noexcept override { return communicator_.rank().world_size; }
+  void all_gather(void* buffer, Bytes part_bytes) override;
+  void reduce_scatter(void* buffer, std::int64_t elements, DataType dtype) override;
+  void all_reduce(void* buffer, std::int64_t elements, DataType dtype) override;
+  /// Throws Error: a stream has no barrier to wait in.
+  void barrier() override;
+
+ private:
+  NcclCommunicator& communicator_;
+  cudaStream_t stream_;
+};
+
+/// On host memory, through a buffer on the device, on the same stream: they return when they are
+/// done. For small exchanges and for weights outside steps.
+class HostCollectives final : public Collectives {
+ public:
+  HostCollectives(NcclCommunicator& communicator, cudaStream_t stream);
+  [[nodiscard]] int rank() const noexcept override { return on_device_.rank(); }
+  [[nodiscard]] int world_size() const noexcept override { return on_device_.world_size(); }
+  void all_gather(void* buffer, Bytes part_bytes) override;
+  void reduce_scatter(void* buffer, std::int64_t elements, DataType dtype) override;
+  void all_reduce(void* buffer, std::int64_t elements, DataType dtype) override;
+  void barrier() override;
+
+ private:
+  void gather_piece(std::byte* buffer, Bytes part_bytes, Bytes offset, Bytes bytes);
+  void wait() const;
+
+  NcclCommunicator& communicator_;
+  cudaStream_t stream_;
+  StreamCollectives on_device_;
+  DeviceBuffer staging_;
+  Event done_{Event::Use::Order};
+};
+
+/// Exchanges NCCL's unique id over the job's TCP store: MASTER_ADDR and MASTER_PORT, as torchrun
+/// and
+/// --nproc set them. Throws InputError when they are missing, Error when the ranks do not come.
+[[nodiscard]] ncclUniqueId meet_ranks(const RankInfo& rank);
+
+}  // namespace athanor::cuda

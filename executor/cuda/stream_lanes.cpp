@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/cuda/stream_lanes.hpp"
+
+#include "executor/cuda/stream_memory_ops.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+namespace athanor::cuda {
+namespace {
+
+std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
+
+/// Polls `done` until it holds or `stopping`: at first without giving way, since most waits are
+/// short.
+template <typename Condition>
+void poll(const std::atomic<bool>& stopping, Condition done) {
+  constexpr int kPollsBeforeSleep = 20'000;  // some hundred microseconds
+  constexpr std::chrono::microseconds kSleep{20};
+  for (int polls = 0; !stopping && !done(); ++polls) {
+    if (polls > kPollsBeforeSleep) std::this_thread::sleep_for(kSleep);
+  }
+}
+
+}  // namespace
+
+StreamLanes::StreamLanes(CudaDevice& device, const Program& program, std::int64_t first_step,
+                         LaneCallbacks callbacks, std::atomic<bool>& cancelled,
+                         std::function<void()> abort_collectives)
+    : device_(device),
+      program_(program),
+      first_step_(first_step),
+      callbacks_(std::move(callbacks)),
+      cancelled_(cancelled),
+      abort_collectives_(std::move(abort_collectives)),
+      progress_(program, first_step),
+      event_index_(program.operations.size(), -1),
+      released_until_(first_step) {
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    if (program.operations[i].lane == Lane::CpuAdam) continue;
+    event_index_[i] = static_cast<std::int32_t>(events_per_step_++);
+  }
+  events_.resize(events_per_step_ * kEventSteps);
+  tie_clocks();
+  issuer_ = std::thread([this] { issue_steps(); });
+  host_lane_ = std::thread([this] { run_host_lane(); });
+}
+
+StreamLanes::~StreamLanes() {
+  const bool idle = std::all_of(kLanes.begin(), kLanes.end(), [&](Lane lane) {
+    return progress_.has_reached(lane, progress_.last_number(lane, released_until_ - 1));
+  });
+  if (!idle) fail("cancelled");
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  issuer_.join();
+  host_lane_.join();
+  try {
+    device_.synchronize();
+  } catch (const std::exception&) {
+    // The failure that brought the GPU here was reported when it happened.
+  }
+}
+
+void StreamLanes::release_until(std::int64_t end) {
+  {
+    const std::lock_guard lock(mutex_);
+    released_until_ = std::max(released_until_, end);
+  }
+  changed_.notify_all();
+}
+
+void StreamLanes::fail(const std::string& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = failure;
+    stopping_ = true;
+    cancelled_ = true;
+    // Streams that wait for the host's Adam go on, to their end: nobody reads what they compute.
+    constexpr std::int64_t kFarAhead = 1 << 30;
+    progress_.set(Lane::CpuAdam, std::int64_t{*progress_.counter(Lane::CpuAdam)} + kFarAhead);
+  }
+  changed_.notify_all();
+  abort_collectives_();
+}
+
+void StreamLanes::throw_failure() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+}
+
+bool StreamLanes::wait_for_release(std::int64_t step) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return stopping_ || released_until_ > step; });
+  return !stopping_;
+}
+
+const StreamLanes::EventPair& StreamLanes::events(std::int32_t operation, std::int64_t step) const {
+  const auto slot = static_cast<std::size_t>(step % kEventSteps) * events_per_step_;
+  return events_[slot +
+                 static_cast<std::size_t>(event_index_[static_cast<std::size_t>(operation)])];
+}
+
+void StreamLanes::issue_steps() {
+  try {
+    device_.make_current();
+    for (std::int64_t step = first_step_; wait_for_release(step); ++step) {
+      for (std::size_t i = 0; i < program_.operations.size() && !stopping_; ++i) {
+        if (event_index_[i] >= 0) issue(static_cast<std::int32_t>(i), step);
+      }
+    }
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+}
+
+void StreamLanes::issue(std::int32_t operation, std::int64_t step) {
+  const Operation& op = program_.operations[static_cast<std::size_t>(operation)];
+  const cudaStream_t stream = device_.stream(op.lane);
+  for (const std::int32_t earlier : op.waits) let_wait(op.lane, earlier, step);
+  if (step > first_step_) {
+    for (const std::int32_t earlier : op.previous_waits) let_wait(op.lane, earlier, step - 1);
+  }
+  const EventPair& pair = events(operation, step);
+  pair.start.record(stream);
+  callbacks_.run(operation, step);
+  pair.end.record(stream);
+  stream_write(stream, progress_.counter(op.lane),
+               static_cast<std::uint32_t>(progress_.number(program_, operation, step)));
+}
+
+/// Lanes are in order: a stream that waits for an operation has waited for all before it.
+void StreamLanes::let_wait(Lane lane, std::int32_t operation, std::int64_t step) {
+  const Lane other = program_.operations[static_cast<std::size_t>(operation)].lane;
+  const std::int64_t number = progress_.number(program_, operation, step);
+  std::int64_t& awaited = awaited_[index(lane)][index(other)];
+  if (other == lane || awaited >= number) return;
+  awaited = number;
+  const cudaStream_t stream = device_.stream(lane);
+  if (other == Lane::CpuAdam) {
+    stream_wait_at_least(stream, progress_.counter(other), static_cast<std::uint32_t>(number));
+  } else {
+    check(cudaStreamWaitEvent(stream, events(operation, step).end.get(), 0),
+          "let a stream wait for another");
+  }
+}
+
+void StreamLanes::run_host_lane() {
+  try {
+    for (std::int64_t step = first_step_; wait_for_release(step); ++step) {
+      for (const std::int32_t operation : progress_.operations(Lane::CpuAdam)) {
+        run_on_host(operation, step);
+        if (stopping_) return;
+      }
+    }
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+}
+
+void StreamLanes::run_on_host(std::int32_t operation, std::int64_t step) {
+  const Operation& op = program_.operations[static_cast<std::size_t>(operation)];
+  poll(stopping_, [&] { return waits_are_over(op, step); });
+  if (stopping_) return;
+  callbacks_.started(operation, step);
+  const Seconds start = steady_seconds();
+  callbacks_.run(operation, step);
+  callbacks_.done(operation, step, start, steady_seconds());
+  const std::lock_guard lock(mutex_);
+  if (!failure_) progress_.set(Lane::CpuAdam, progress_.number(program_, operation, step));
+}
+
+bool StreamLanes::waits_are_over(const Operation& op, std::int64_t step) const {
+  const auto is_done = [&](std::int32_t earlier, std::int64_t of_step) {
+    const Lane lane = program_.operations[static_cast<std::size_t>(earlier)].lane;
+    return progress_.has_reached(lane, progress_.number(program_, earlier, of_step));
+  };
+  return std::all_of(op.waits.begin(), op.waits.end(),
+                     [&](std::int32_t earlier) { return is_done(earlier, step); }) &&
+         (step == first_step_ ||
+          std::all_of(op.previous_waits.begin(), op.previous_waits.end(),
+                      [&](std::int32_t earlier) { return is_done(earlier, step - 1); }));
+}
+
+}  // namespace athanor::cuda

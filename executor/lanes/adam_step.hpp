@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// One element's AdamW update, for host and device: the same operations in the same order, each
+// rounded on its own, so that both give the same bits.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define ATHANOR_HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#define ATHANOR_HOST_DEVICE inline __attribute__((always_inline))
+#endif
+
+namespace athanor {
+
+/// A step's constants, computed in double and rounded once.
+struct AdamStep {
+  float decay, beta1, one_minus_beta1, beta2, one_minus_beta2;
+  float step_size, root_bias_correction2, epsilon;
+};
+
+/// The order of operations is that of torch.optim.AdamW, so that the two agree to rounding.
+/// `gradient`: scaled. Returns the new parameter.
+ATHANOR_HOST_DEVICE float adam_update(float master, float& first, float& second, float gradient,
+                                      const AdamStep& k) {
+  const float m = k.beta1 * first + k.one_minus_beta1 * gradient;
+  const float v = k.beta2 * second + k.one_minus_beta2 * (gradient * gradient);
+  const float denominator = std::sqrt(v) / k.root_bias_correction2 + k.epsilon;
+  first = m;
+  second = v;
+  return master * k.decay - k.step_size * (m / denominator);
+}
+
+}  // namespace athanor

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/units/head_loss.hpp"
+
+#include <algorithm>
+
+namespace athanor {
+
+namespace {
+
+/// Logits that exist at once: large enough for matrix products at full speed.
+constexpr std::int64_t kMostLogits = std::int64_t{1} << 27;
+/// Blocks of rows are multiples of this, as the products' tiles are.
+constexpr std::int64_t kRowMultiple = 128;
+
+/// Rows of each block but the last: all blocks alike, none larger than kMostLogits allows.
+std::int64_t rows_per_block(std::int64_t rows, std::int64_t vocabulary) {
+  const std::int64_t most = std::max(kRowMultiple, kMostLogits / vocabulary);
+  const std::int64_t blocks = (rows + most - 1) / most;
+  const std::int64_t even = (rows + blocks - 1) / blocks;
+  return (even + kRowMultiple - 1) / kRowMultiple * kRowMultiple;
+}
+
+/// Loss and gradients of [rows, width] hidden states, added up block by block.
+class BlockwiseLoss {
+ public:
+  BlockwiseLoss(const torch::Tensor& hidden, torch::Tensor weight, const torch::Tensor& targets,
+                bool with_gradients)
+      : rows_(hidden.reshape({-1, hidden.size(-1)})),
+        weight_(std::move(weight)),
+        targets_(targets.reshape({-1, 1})),
+        loss_(torch::zeros({}, rows_.options().dtype(torch::kFloat32))) {
+    if (with_gradients) {
+      grad_rows_ = torch::empty_like(rows_);
+      grad_weight_ = torch::empty_like(weight_);
+    }
+    const std::int64_t rows = rows_.size(0);
+    const std::int64_t block = rows_per_block(rows, weight_.size(0));
+    for (std::int64_t first = 0; first < rows; first += block) {
+      add_block(first, std::min(rows, first + block));
+    }
+  }
+
+  [[nodiscard]] torch::Tensor loss() const { return loss_ / static_cast<double>(rows_.size(0)); }
+  [[nodiscard]] torch::Tensor grad_rows() const { return grad_rows_; }
+  [[nodiscard]] torch::Tensor grad_weight() const { return grad_weight_; }
+
+ private:
+  void add_block(std::int64_t first, std::int64_t end) {
+    const torch::Tensor rows = rows_.slice(0, first, end);
+    const torch::Tensor targets = targets_.slice(0, first, end);
+    torch::Tensor log_probabilities =
+        at::log_softmax(at::linear(rows, weight_), /*dim=*/1, torch::kFloat32);
+    loss_.sub_(log_probabilities.gather(1, targets).sum());
+    if (!grad_rows_.defined()) return;
+    // Softmax less one at the target, over the number of rows: computed in place, in fp32.
+    torch::Tensor gradient = log_probabilities.exp_();
+    gradient.scatter_(1, targets, gradient.gather(1, targets).sub_(1.0));
+    gradient.mul_(1.0 / static_cast<double>(rows_.size(0)));
+    gradient = gradient.to(rows_.scalar_type());
+    log_probabilities.reset();
+    torch::Tensor grad_rows = grad_rows_.slice(0, first, end);
+    at::mm_out(grad_rows, gradient, weight_);
+    if (first == 0) {
+      at::mm_out(grad_weight_, gradient.t(), rows);
+    } else {
+      grad_weight_.addmm_(gradient.t(), rows);
+    }
+  }
+
+  torch::Tensor rows_, weight_, targets_, loss_, grad_rows_, grad_weight_;
+};
+
+class NextTokenLoss : public torch::autograd::Function<NextTokenLoss> {
+ public:
+  static torch::Tensor forward(torch::autograd::AutogradContext* context,
+                               const torch::Tensor& hidden, const torch::Tensor& weight,
+                               const torch::Tensor& targets, bool with_gradients) {
+    const BlockwiseLoss result(hidden, weight, targets, with_gradients);
+    if (with_gradients) {
+      context->save_for_backward({result.grad_rows().view(hidden.sizes()), result.grad_weight()});
+    }
+    return result.loss();
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grad_outputs) {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const torch::Tensor& scale = grad_outputs.front();
+    return {saved[0].mul_(scale), saved[1].mul_(scale), torch::Tensor(), torch::Tensor()};
+  }
+};
+
+}  // namespace
+
+torch::Tensor next_token_loss(const torch::Tensor& hidden, const torch::Tensor& weight,
+                              const torch::Tensor& targets) {
+  return NextTokenLoss::apply(hidden, weight, targets, torch::GradMode::is_enabled());
+}
+
+}  // namespace athanor

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The projection to the vocabulary and the loss in one, some rows at a time.
+#pragma once
+
+#include <torch/torch.h>
+
+namespace athanor {
+
+/// Mean cross-entropy, in fp32, of the next token: a scalar. `hidden` [batch, sequence, width],
+/// `weight` [vocabulary, width], `targets` int64 [batch, sequence]. The logits of all rows never
+/// exist at once: with autograd on, forward computes both gradients block by block, and backward
+/// only scales them. In bf16 the weight's gradient is rounded once per block of rows.
+[[nodiscard]] torch::Tensor next_token_loss(const torch::Tensor& hidden,
+                                            const torch::Tensor& weight,
+                                            const torch::Tensor& targets);
+
+}  // namespace athanor

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device's kernels against the host's code, bit for bit.
+#include "executor/cuda/handles.hpp"
+#include "executor/cuda/kernels.hpp"
+#include "executor/lanes/adam.hpp"
+#include "tests/cuda/device_copies.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace {
+
+using namespace athanor;
+using test::DeviceCopy;
+
+constexpr std::int64_t kElements = 100'003;  // the last vector of four is not whole
+
+std::vector<float> random_values(unsigned seed, float scale) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0F, scale);
+  std::vector<float> values(kElements);
+  std::generate(values.begin(), values.end(), [&] { return normal(random); });
+  return values;
+}
+
+std::vector<BFloat16Bits> rounded(const std::vector<float>& values) {
+  std::vector<BFloat16Bits> bits(values.size());
+  convert_to_bf16(values, bits, 1);
+  return bits;
+}
+
+template <typename Gradient>
+void compare_adam(const std::vector<Gradient>& gradient) {
+  std::vector<float> master = random_values(1, 0.02F);
+  std::vector<float> first = random_values(2, 1e-3F);
+  std::vector<float> second = random_values(3, 1e-3F);
+  for (float& value : second) value *= value;
+  std::vector<BFloat16Bits> parameters(kElements);
+  const DeviceCopy device_master(master), device_first(first), device_second(second);
+  const DeviceCopy device_gradient(gradient), device_parameters(parameters);
+  AdamCoefficients c{.learning_rate = 3e-4F, .weight_decay = 0.1F, .gradient_scale = 0.37F};
+  const DeviceCopy scale(std::vector<float>{c.gradient_scale});
+  for (c.step = 1; c.step <= 3; ++c.step) {
+    adamw({master, first, second, parameters}, std::span<const Gradient>(gradient), c, 1);
+    cuda::launch_adam(nullptr,
+                      {.master = device_master.data(),
+                       .first_moment = device_first.data(),
+                       .second_moment = device_second.data(),
+                       .gradient = device_gradient.data(),
+                       .gradient_is_bf16 = sizeof(Gradient) == sizeof(BFloat16Bits),
+                       .rounded = device_parameters.data(),
+                       .elements = kElements},
+                      adam_step(c), scale.data());
+    cuda::check_launch("adam");
+  }
+  CHECK(device_master.fetch() == master);
+  CHECK(device_first.fetch() == first);
+  CHECK(device_second.fetch() == second);
+  CHECK(device_parameters.fetch() == parameters);
+}
+
+}  // namespace
+
+TEST_CASE("AdamW on the device gives the host's bits") {
+  test::require_device();
+  const std::vector<float> gradient = random_values(4, 1e-2F);
+  SECTION("fp32 gradients") { compare_adam(gradient); }
+  SECTION("bf16 gradients") { compare_adam(rounded(gradient)); }
+}
+
+TEST_CASE("accumulation on the device gives the host's bits") {
+  test::require_device();
+  const std::vector<float> start = random_values(5, 1.0F);
+  const std::vector<BFloat16Bits> addend = rounded(random_values(6, 1.0F));
+  const DeviceCopy device_addend(addend);
+  const DeviceCopy sum(start);
+  std::vector<float> expected = start;
+  const bool add = GENERATE(false, true);
+  if (!add) std::fill(expected.begin(), expected.end(), 0.0F);
+  accumulate(std::span<float>(expected), std::span<const BFloat16Bits>(addend));
+  cuda::launch_accumulate(nullptr, sum.data(), device_addend.data(), true, kElements, add);
+  cuda::check_launch("accumulate");
+  CHECK(sum.fetch() == expected);
+}
+
+TEST_CASE("rounding to bf16 on the device gives the host's bits") {
+  test::require_device();
+  std::vector<float> values = random_values(7, 1.0F);
+  values[0] = std::numeric_limits<float>::quiet_NaN();
+  values[1] = std::numeric_limits<float>::infinity();
+  values[2] = std::bit_cast<float>(0x3F808000U);  // a tie
+  const DeviceCopy from(values);
+  const DeviceCopy to{std::vector<BFloat16Bits>(kElements)};
+  cuda::launch_round(nullptr, from.data(), to.data(), kElements);
+  cuda::check_launch("round");
+  CHECK(to.fetch() == rounded(values));
+}
+
+TEST_CASE("a norm on the device is the host's norm") {
+  test::require_device();
+  const std::vector<float> values = random_values(8, 1e-2F);
+  const DeviceCopy device_values(values);
+  const DeviceCopy partials(std::vector<cuda::DoubleDouble>(cuda::kSquareSumPartials));
+  const DeviceCopy sums(std::vector<cuda::DoubleDouble>(3));
+  const DeviceCopy total(std::vector<cuda::DoubleDouble>(1));
+  const DeviceCopy results(std::vector<float>(2));
+  for (int i = 0; i < 3; ++i) {
+    cuda::launch_square_sum(nullptr, device_values.data(), false, kElements - i, partials.data(),
+                            sums.data() + i);
+  }
+  cuda::launch_sum(nullptr, sums.data(), 3, total.data());
+  constexpr float kLimit = 0.5F;
+  constexpr float kEpsilon = 1e-6F;
+  cuda::launch_norm(nullptr, total.data(), 1, kLimit, kEpsilon, results.data(), results.data() + 1);
+  cuda::check_launch("norm");
+
+  ExactSum expected;
+  for (std::size_t i = 0; i < 3; ++i) {
+    expected.add(square_sum(std::span(values).first(kElements - i)));
+  }
+  const auto norm = static_cast<float>(std::sqrt(expected.high + expected.low));
+  CHECK(results.fetch() == std::vector<float>{norm, kLimit / (norm + kEpsilon)});
+}
+
+TEST_CASE("pinned memory is zero and read by the device") {
+  test::require_device();
+  const cuda::PinnedBlock block(3 * kMiB + 5);
+  CHECK(std::all_of(block.data(), block.data() + block.size(),
+                    [](std::byte byte) { return byte == std::byte{0}; }));
+  auto* const floats = reinterpret_cast<float*>(block.data());
+  floats[0] = 1.5F;
+  const DeviceCopy sum(std::vector<float>(1));
+  cuda::launch_accumulate(nullptr, sum.data(), floats, false, 1, true);
+  cuda::check_launch("accumulate");
+  CHECK(sum.fetch() == std::vector<float>{1.5F});
+}

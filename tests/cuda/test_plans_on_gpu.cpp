@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// On a GPU, too, a plan never changes the loss: the same bits under every plan.
+#include "executor/lanes/backend.hpp"
+#include "executor/lanes/cuda_plugin.hpp"
+#include "executor/run/checkpoint_format.hpp"
+#include "executor/run/trainer.hpp"
+#include "tests/run/run_plans.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+#include <span>
+#include <vector>
+
+namespace {
+
+using namespace athanor;
+
+constexpr std::int64_t kSteps = 20;
+constexpr std::int64_t kGlobalBatch = 2;
+
+/// Sample i is a function of i alone.
+Batch batch_of(std::int64_t first, std::int64_t count) {
+  const auto span = test::kSequence + 1;
+  torch::Tensor ids = torch::arange(first * span, (first + count) * span, torch::kInt64);
+  ids = (ids * ids * 7 + ids * 3).remainder(61).view({count, span});
+  return {ids.slice(1, 0, test::kSequence).contiguous(), ids.slice(1, 1).contiguous()};
+}
+
+struct Result {
+  std::vector<double> losses, norms;
+  std::vector<std::uint64_t> weights;
+  bool operator==(const Result&) const = default;
+};
+
+template <typename Where>
+Result train(const Plan& plan, DataType dtype, Where& where) {
+  const Architecture architecture = test::tiny_gpt2();
+  Plan typed = plan;
+  typed.dtype = dtype;
+  TrainOptions options;
+  options.seed = 11;
+  options.schedule = {.peak = 3e-3, .minimum = 1e-4, .warmup_steps = 5, .total_steps = kSteps};
+  Trainer trainer(make_language_model(architecture, dtype, test::kSequence),
+                  unmeasured_profile(architecture, dtype, test::kSequence, 1), typed, batch_of,
+                  options, where);
+  trainer.start_fresh();
+  Result result;
+  trainer.train_until(kSteps, [&](const StepReport& report) {
+    result.losses.push_back(report.loss);
+    result.norms.push_back(report.gradient_norm.value());
+  });
+  for (int unit = 0; unit < static_cast<int>(architecture.units.size()); ++unit) {
+    const std::vector<float> weights = trainer.unit_weights(unit);
+    result.weights.push_back(hash_bytes(std::as_bytes(std::span(weights))));
+  }
+  return result;
+}
+
+/// One per process: LibTorch's settings for CUDA are the process's.
+Backend& gpu() {
+  static const std::unique_ptr<Backend> backend = make_cuda_backend({});
+  return *backend;
+}
+
+std::vector<Plan> plans() { return test::varied_plans(test::tiny_gpt2(), 1, kGlobalBatch); }
+
+void check_all_plans(DataType dtype) {
+  if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
+  const std::vector<Plan> all = plans();
+  const Result first = train(all.front(), dtype, gpu());
+  CHECK(first.losses.back() < 0.95 * first.losses.front());
+  for (const Plan& plan : all) {
+    INFO(plan.name);
+    const Result result = train(plan, dtype, gpu());
+    CHECK(result.losses == first.losses);
+    CHECK(result.norms == first.norms);
+    CHECK(result.weights == first.weights);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every plan gives the same bits on a GPU in fp32") { check_all_plans(DataType::Float32); }
+
+TEST_CASE("every plan gives the same bits on a GPU in bf16") {
+  check_all_plans(DataType::BFloat16);
+}
+
+TEST_CASE("a GPU learns what the host learns") {
+  if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
+  const Plan plan = plans().front();
+  const std::unique_ptr<Collectives> alone = make_local_collectives();
+  const Result host = train(plan, DataType::Float32, *alone);
+  const Result device = train(plan, DataType::Float32, gpu());
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    CHECK_THAT(device.losses[step], Catch::Matchers::WithinRel(host.losses[step], 1e-4));
+    CHECK_THAT(device.norms[step], Catch::Matchers::WithinRel(host.norms[step], 1e-3));
+  }
+}
