@@ -46,13 +46,6 @@ class CudaCalibrator {
   [[nodiscard]] virtual std::unique_ptr<UnitMeter> unit_meter(int device) = 0;
 };
 
-/// Whether a GPU can be used here. Where not, `reason` says what is missing.
-struct CudaPresence {
-  bool present = false;
-  std::string reason;
-};
-[[nodiscard]] CudaPresence cuda_presence();
-
 /// What `--backend` asks for: auto takes the GPU where there is one. Throws InputError for a
 /// backend that does not exist.
 [[nodiscard]] bool uses_cuda(const std::string& backend);

@@ -6,10 +6,10 @@
 #include "calibrate/cuda/nccl_ring.hpp"
 #include "calibrate/cuda/nvml.hpp"
 #include "calibrate/cuda_calibrator.hpp"
+#include "executor/cuda/torch_settings.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
-#include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
 
@@ -29,8 +29,7 @@ std::string nccl_version_text() {
 class Calibrator final : public CudaCalibrator {
  public:
   Calibrator() {
-    // Blocks are then split exactly, so that bytes do not depend on what was freed before.
-    c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+    cuda::make_torch_deterministic();
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   }
 

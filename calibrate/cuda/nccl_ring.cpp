@@ -17,8 +17,6 @@ void check_nccl(ncclResult_t result, const char* what) {
 }
 
 NcclRing::NcclRing(int num_devices) : communicators_(static_cast<std::size_t>(num_devices)) {
-  // Multicast over NVLink is refused on many virtual machines; NCCL then fails instead of going on.
-  setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
   // As between processes, which training's ranks are.
   setenv("NCCL_P2P_DIRECT_DISABLE", "1", /*overwrite=*/0);
   std::vector<int> devices(communicators_.size());

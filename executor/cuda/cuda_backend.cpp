@@ -3,9 +3,8 @@
 #include "executor/cuda/cuda_device.hpp"
 #include "executor/cuda/nccl_collectives.hpp"
 #include "executor/cuda/stream_lanes.hpp"
+#include "executor/cuda/torch_settings.hpp"
 #include "executor/lanes/backend.hpp"
-
-#include <ATen/Context.h>
 
 #include <optional>
 #include <string>
@@ -13,16 +12,6 @@
 
 namespace athanor::cuda {
 namespace {
-
-/// A plan must not change a bit, so kernels that add in the order in which they happen to run are
-/// out of the question.
-void make_torch_deterministic() {
-  at::Context& context = at::globalContext();
-  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  // Nobody reads what an operator has not written: no need to fill it.
-  context.setDeterministicFillUninitializedMemory(false);
-  context.setSDPUseCuDNN(false);
-}
 
 int checked_index(const RankInfo& rank) {
   const int devices = device_count();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -14,9 +15,10 @@ namespace athanor {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod{500};
-constexpr Seconds kSilence = 10;  // a heartbeat this old means that the process does not run
-
-Seconds seconds_since(std::int64_t ns) { return static_cast<double>(monotonic_ns() - ns) * 1e-9; }
+constexpr Seconds kSilence = 12;  // a heartbeat this old means that the process does not run
+/// A look that comes later than this was held up itself, as all ranks are when a virtual machine
+/// stands still: the time is nobody's silence.
+constexpr Seconds kLongestPeriod = 1;
 
 bool process_is_gone(std::int64_t process) {
   return ::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
@@ -30,7 +32,7 @@ Watchdog::Watchdog(ProgressBoard& board, const Program& program, Seconds deadlin
       program_(program),
       deadline_(deadline),
       on_failure_(std::move(on_failure)),
-      last_progress_ns_(monotonic_ns()),
+      seen_(static_cast<std::size_t>(board.world_size())),
       thread_([this] { run(); }) {
   expect_progress(false);
 }
@@ -52,7 +54,10 @@ void Watchdog::expect_progress(bool expected) {
 void Watchdog::run() {
   std::unique_lock lock(mutex_);
   while (!stop_changed_.wait_for(lock, kPeriod, [this] { return stop_; })) {
-    board_.own().heartbeat_ns = monotonic_ns();
+    const std::int64_t now = monotonic_ns();
+    watched_ +=
+        std::min(static_cast<double>(now - board_.own().heartbeat_ns) * 1e-9, kLongestPeriod);
+    board_.own().heartbeat_ns = now;
     std::optional<std::string> failure = find_silent_rank();
     if (!failure) failure = find_hanging_rank();
     if (!failure) continue;
@@ -81,14 +86,17 @@ std::string Watchdog::describe(int rank, const std::string& what) const {
                      running_on(record));
 }
 
-std::optional<std::string> Watchdog::find_silent_rank() const {
+std::optional<std::string> Watchdog::find_silent_rank() {
   for (int rank = 0; rank < board_.world_size(); ++rank) {
     const RankRecord& record = board_.record(rank);
     if (rank == board_.rank() || record.phase == RankPhase::Away) continue;
     if (process_is_gone(record.process)) {
       return describe(rank, "has died");
     }
-    if (seconds_since(record.heartbeat_ns) > kSilence) {
+    Seen& seen = seen_[static_cast<std::size_t>(rank)];
+    const std::int64_t heartbeat = record.heartbeat_ns;
+    if (std::exchange(seen.heartbeat_ns, heartbeat) != heartbeat) seen.heard_at = watched_;
+    if (watched_ - seen.heard_at > kSilence) {
       return describe(rank, fmt::format("has not been heard from for {} s", kSilence));
     }
   }
@@ -101,12 +109,13 @@ std::optional<std::string> Watchdog::find_hanging_rank() {
   for (int rank = 0; rank < board_.world_size(); ++rank) {
     const RankRecord& record = board_.record(rank);
     const std::int64_t operations = record.operations;
-    progress |= record.phase != RankPhase::Stepping ||
-                std::exchange(seen_operations_[rank], operations) != operations;
+    progress |=
+        record.phase != RankPhase::Stepping ||
+        std::exchange(seen_[static_cast<std::size_t>(rank)].operations, operations) != operations;
     if (record.collectives < board_.record(latest).collectives) latest = rank;
   }
-  if (progress) last_progress_ns_ = monotonic_ns();
-  const Seconds idle = seconds_since(last_progress_ns_);
+  if (progress) progress_at_ = watched_;
+  const Seconds idle = watched_ - progress_at_;
   if (idle < deadline_) return std::nullopt;
   return describe(latest, fmt::format("keeps the others waiting for {:.0f} s", idle));
 }

@@ -7,11 +7,11 @@
 
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace athanor {
 
@@ -32,8 +32,15 @@ class Watchdog {
   void expect_progress(bool expected);
 
  private:
+  /// What was last seen of a rank. Times are those of watched_.
+  struct Seen {
+    std::int64_t operations = 0;
+    std::int64_t heartbeat_ns = 0;
+    Seconds heard_at = 0;
+  };
+
   void run();
-  [[nodiscard]] std::optional<std::string> find_silent_rank() const;
+  [[nodiscard]] std::optional<std::string> find_silent_rank();
   [[nodiscard]] std::optional<std::string> find_hanging_rank();
   [[nodiscard]] std::string running_on(const RankRecord& record) const;
   [[nodiscard]] std::string describe(int rank, const std::string& what) const;
@@ -42,8 +49,9 @@ class Watchdog {
   const Program& program_;
   const Seconds deadline_;
   const OnFailure on_failure_;
-  std::map<int, std::int64_t> seen_operations_;  // by rank
-  std::int64_t last_progress_ns_;
+  std::vector<Seen> seen_;   // by rank
+  Seconds watched_ = 0;      // time in which this thread ran as it should
+  Seconds progress_at_ = 0;  // when an operation last ended
   std::mutex mutex_;
   std::condition_variable stop_changed_;
   bool stop_ = false;
