@@ -179,7 +179,9 @@ int run(int argc, char** argv) {
   CalibrateArguments machine;
   ProfileArguments model;
   cli::Action action;
-  const std::string command = fmt::format("{}", fmt::join(std::span(argv, argc), " "));
+  const std::span<char*> words(argv, static_cast<std::size_t>(argc));
+  // Where the program lies is this machine's business.
+  const std::string command = fmt::format("athanor {}", fmt::join(words.subspan(1), " "));
   machine.options.command = model.options.command = command;
   add_calibrate(app, machine, action);
   add_profile(app, model, action);

@@ -6,10 +6,14 @@
 set -euo pipefail
 source tools/common.sh
 
+# Code for GPUs runs only where there is one.
+gpu=()
+nvidia-smi -L >/dev/null 2>&1 || gpu=(--exclude executor/cuda/)
+
 # report FOLDER FLOOR
 report() {
   say "Line coverage of $1/ (at least $2 %)"
-  gcovr --root . --object-directory build/coverage --filter "$1/" --exclude-throw-branches \
+  gcovr --root . --object-directory build/coverage --filter "$1/" "${gpu[@]}" --exclude-throw-branches \
     --exclude-unreachable-branches -j "$jobs" --fail-under-line "$2" build/coverage
 }
 

@@ -11,7 +11,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <regex>
+#include <cstddef>
+#include <string>
 
 namespace athanor {
 namespace {
@@ -45,10 +46,15 @@ struct Fixture {
   }
 };
 
+/// The number, with MiB where it has that unit, behind `option` in the message.
 std::string proposal(const std::string& message, const std::string& option) {
-  std::smatch match;
-  const std::regex pattern(option + " ([0-9]+(MiB)?)");
-  return std::regex_search(message, match, pattern) ? match[1].str() : "";
+  std::size_t begin = message.find(option + " ");
+  if (begin == std::string::npos) return "";
+  begin += option.size() + 1;
+  std::size_t end = message.find_first_not_of("0123456789", begin);
+  if (end == begin || end == std::string::npos) return "";
+  if (message.compare(end, 3, "MiB") == 0) end += 3;
+  return message.substr(begin, end - begin);
 }
 
 }  // namespace

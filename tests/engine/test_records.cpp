@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulator against recorded runs on real machines (traces/measured): no GPU is needed.
+#include "sim/engine/engine.hpp"
+#include "sim/model/files.hpp"
+#include "sim/model/lowering.hpp"
+#include "sim/model/memory.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kWorstError = 0.06;
+constexpr double kMeanError = 0.03;
+const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/";
+const std::vector<std::string> kRecords{"h200x1.json", "h200x4.json"};
+
+json read_record(const std::string& name) { return json::parse(read_text_file(kFolder + name)); }
+
+Program program_of(const json& run) {
+  const Profile profile = read_profile(kFolder + run.at("profile").get<std::string>());
+  return lower(profile, parse_plan(run.at("plan").dump(), run.at("name").get<std::string>()));
+}
+
+}  // namespace
+
+TEST_CASE("recorded step times are predicted, and what is known to be wrong is still wrong") {
+  double sum = 0;
+  int count = 0;
+  for (const std::string& name : kRecords) {
+    const json record = read_record(name);
+    const Platform platform = read_platform(kFolder + record.at("platform").get<std::string>());
+    for (const json& run : record.at("runs")) {
+      INFO(name << ": " << run.at("name"));
+      Engine engine(platform, run.at("gpus").get<int>());
+      const double predicted = engine.simulate(program_of(run)).step_seconds;
+      const double error = std::abs(predicted / run.at("step_seconds").get<double>() - 1);
+      if (run.contains("known_error")) {
+        CHECK(error > kWorstError);  // otherwise the note has served its time
+        continue;
+      }
+      CHECK(error < kWorstError);
+      sum += error;
+      ++count;
+    }
+  }
+  REQUIRE(count > 0);
+  CHECK(sum / count < kMeanError);
+}
+
+TEST_CASE("recorded peaks of device memory are predicted to the byte") {
+  for (const std::string& name : kRecords) {
+    for (const json& run : read_record(name).at("runs")) {
+      INFO(name << ": " << run.at("name"));
+      CHECK(peak_bytes(program_of(run)).gpu == run.at("device_peak_bytes").get<Bytes>());
+    }
+  }
+}
+
+TEST_CASE("recorded losses are the same under every plan of equal micro-batches") {
+  using Setting = std::tuple<std::string, int, std::int64_t, std::int64_t>;
+  for (const std::string& name : kRecords) {
+    std::map<Setting, json> losses;
+    for (const json& run : read_record(name).at("runs")) {
+      INFO(name << ": " << run.at("name"));
+      const Setting setting{run.at("model"), run.at("gpus"), run.at("global_batch"),
+                            run.at("plan").at("micro_batch")};
+      CHECK(losses.try_emplace(setting, run.at("losses")).first->second == run.at("losses"));
+    }
+  }
+}
+
+}  // namespace athanor
