@@ -5,7 +5,8 @@
 # athanor's whole job on this machine, in demo/: measures the machine, profiles a small GPT-2-shaped model, ranks
 # plans under a device-memory cap in which replicated training does not fit, trains with the best one in two
 # processes on the repository's own documents, and prints predicted beside measured. The machine and the model are
-# measured once; --fresh measures them again. --preset takes the programs of another build than release.
+# measured once; --fresh measures them again. --preset takes the programs of another build than release. It all runs on
+# the CPU backend, so it is the same with GPUs and without.
 set -euo pipefail
 source tools/common.sh
 
@@ -37,9 +38,9 @@ device_memory_cap() {
 
 measure() {
   $fresh && rm -f demo/platform.json demo/profile.json
-  [[ -s demo/platform.json ]] || athanor calibrate --quick -o demo/platform.json
+  [[ -s demo/platform.json ]] || athanor calibrate --backend cpu --quick -o demo/platform.json
   [[ -s demo/profile.json ]] ||
-    athanor profile --model "$model" --seq 128 --micro-batches 1,2,4 -o demo/profile.json
+    athanor profile --backend cpu --model "$model" --seq 128 --micro-batches 1,2,4 -o demo/profile.json
 }
 
 write_corpus() {
