@@ -44,7 +44,9 @@ Watchdog::~Watchdog() {
   }
   stop_changed_.notify_all();
   thread_.join();
-  board_.own().phase = RankPhase::Away;
+  // A rank that hangs may be the first to notice and never get further than here: the others must
+  // go on expecting it, or nobody ends the job.
+  if (!reported_) board_.own().phase = RankPhase::Away;
 }
 
 void Watchdog::expect_progress(bool expected) {
