@@ -129,10 +129,7 @@ class Calibration {
     platform_.host_memory = usable_memory();
     platform_.device_memory = platform_.host_memory / options_.ranks;
     platform_.host_cores = usable_cores();
-    platform_.provenance.source = Source::Measured;
-    platform_.provenance.date = today();
-    platform_.provenance.command = options_.command;
-    platform_.provenance.versions = software_versions();
+    platform_.provenance = measured_here(options_.command);
   }
 
   void measure_compute() {
@@ -204,10 +201,7 @@ class Calibration {
     note(fmt::format("compute lane: {} thread(s)", compute_threads_));
   }
 
-  void note(const std::string& text) {
-    std::string& notes = platform_.provenance.notes;
-    notes += (notes.empty() ? "" : "; ") + text;
-  }
+  void note(const std::string& text) { add_note(platform_.provenance, text); }
 
   const CalibrationOptions& options_;
   std::string program_;
@@ -216,7 +210,6 @@ class Calibration {
   Platform platform_;
 };
 
-constexpr int kDefaultRanks = 2;
 constexpr int kMaxRanks = 1024;
 
 }  // namespace

@@ -9,6 +9,9 @@
 
 namespace athanor {
 
+/// Of the CPU backend, where nobody says.
+inline constexpr int kDefaultRanks = 2;
+
 struct CalibrationOptions {
   std::string backend = "auto";  ///< auto, cpu or cuda
   int ranks = 0;                 ///< collectives are measured for 1 .. ranks; 0: 2, or every GPU

@@ -101,10 +101,7 @@ class CudaCalibration {
     platform_.device_memory = cuda_.device_memory(0);
     platform_.host_memory = usable_memory();
     platform_.host_cores = usable_cores();
-    platform_.provenance.source = Source::Measured;
-    platform_.provenance.date = today();
-    platform_.provenance.command = options_.command;
-    platform_.provenance.versions = software_versions();
+    platform_.provenance = measured_here(options_.command);
     platform_.provenance.versions.merge(cuda_.versions());
     note("host: " + processor_name());
   }
@@ -189,10 +186,7 @@ class CudaCalibration {
                      describe(sharing.loads, platform_.shared)));
   }
 
-  void note(const std::string& text) {
-    std::string& notes = platform_.provenance.notes;
-    notes += (notes.empty() ? "" : "; ") + text;
-  }
+  void note(const std::string& text) { add_note(platform_.provenance, text); }
 
   const CalibrationOptions& options_;
   CudaCalibrator& cuda_;

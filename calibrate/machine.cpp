@@ -64,8 +64,6 @@ Bytes usable_memory() {
   return std::min(physical, control_group_limit());
 }
 
-std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr))); }
-
 std::map<std::string, std::string> software_versions() {
   utsname kernel{};
   uname(&kernel);
@@ -74,6 +72,19 @@ std::map<std::string, std::string> software_versions() {
           {"LibTorch", TORCH_VERSION},
           {"MPI", mpi_version()},
           {"kernel", kernel.release}};
+}
+
+Provenance measured_here(const std::string& command) {
+  Provenance provenance;
+  provenance.source = Source::Measured;
+  provenance.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+  provenance.command = command;
+  provenance.versions = software_versions();
+  return provenance;
+}
+
+void add_note(Provenance& provenance, const std::string& note) {
+  provenance.notes += (provenance.notes.empty() ? "" : "; ") + note;
 }
 
 }  // namespace athanor

@@ -2,6 +2,7 @@
 // What the operating system says about this machine.
 #pragma once
 
+#include "sim/model/provenance.hpp"
 #include "sim/model/quantities.hpp"
 
 #include <map>
@@ -15,9 +16,11 @@ namespace athanor {
 [[nodiscard]] int usable_cores();
 /// Memory that this process may use: the machine's, or less where a control group says so.
 [[nodiscard]] Bytes usable_memory();
-/// Today, ISO 8601, UTC.
-[[nodiscard]] std::string today();
 /// athanor, compiler, LibTorch, MPI and kernel.
 [[nodiscard]] std::map<std::string, std::string> software_versions();
+/// Of what `command` measures on this machine today (ISO 8601, UTC) with this software.
+[[nodiscard]] Provenance measured_here(const std::string& command);
+/// Adds a note behind those that are there.
+void add_note(Provenance& provenance, const std::string& note);
 
 }  // namespace athanor

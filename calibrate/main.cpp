@@ -27,8 +27,6 @@
 namespace athanor {
 namespace {
 
-constexpr int kDefaultRanks = 2;
-
 struct CalibrateArguments {
   CalibrationOptions options;
   std::string output;

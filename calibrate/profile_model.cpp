@@ -153,10 +153,7 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.sequence_length = options.sequence_length;
   profile.compute_threads = options.compute_threads;
   profile.batch_bytes_per_sample = batch_bytes(model.random_batch(1));
-  profile.provenance.source = Source::Measured;
-  profile.provenance.date = today();
-  profile.provenance.command = options.command;
-  profile.provenance.versions = software_versions();
+  profile.provenance = measured_here(options.command);
   profile.provenance.versions.insert(device.versions.begin(), device.versions.end());
   profile.costs = class_costs(model, options, device.meter);
   profile.workspace_bytes = device.meter.live();

@@ -75,10 +75,10 @@ void HostDevice::sum(Lane /*lane*/, std::span<const ExactSum> values, ExactSum* 
   *result = total;
 }
 
-void HostDevice::clip(Lane /*lane*/, std::span<const ExactSum> square_sums, float limit,
+void HostDevice::clip(Lane lane, std::span<const ExactSum> square_sums, float limit,
                       ClippingResult* result) {
   ExactSum total;
-  for (const ExactSum& sum : square_sums) total.add(sum);
+  sum(lane, square_sums, &total);
   result->norm = static_cast<float>(std::sqrt(total.high + total.low));
   result->scale = std::min(1.0F, limit / (result->norm + kNormEpsilon));
 }
