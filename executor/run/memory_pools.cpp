@@ -138,10 +138,10 @@ MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Dev
   Builder builder(program, plan, rank, *this);
   builder.lay_out(nullptr, nullptr, nullptr);
   const TierBytes accounted = accounted_bytes(program);
-  check_accounted("device", bytes_.gpu, accounted.gpu);
+  check_accounted("device", device_blocks(bytes_.gpu), accounted.gpu);
   check_accounted("pinned", bytes_.pinned, accounted.pinned);
   check_accounted("host", bytes_.host, accounted.host);
-  device_ = device.take(bytes_.gpu);
+  device_ = device.take(accounted.gpu);
   pinned_ = device.pin(bytes_.pinned);
   host_ = take_host_memory(bytes_.host);
   builder.lay_out(device_.get(), pinned_.get(), host_.get());

@@ -39,6 +39,13 @@ struct Buffer {
   Bytes bytes = 0;
 };
 
+/// What device memory of that size takes: whole blocks of 512 bytes, as LibTorch's caching
+/// allocator counts it.
+[[nodiscard]] constexpr Bytes device_blocks(Bytes bytes) noexcept {
+  constexpr Bytes kBlock = 512;
+  return (bytes + kBlock - 1) / kBlock * kBlock;
+}
+
 /// One operation. Indices point into Program::operations; -1 = does not apply.
 struct Operation {
   OpKind kind = OpKind::Forward;

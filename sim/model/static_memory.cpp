@@ -77,6 +77,11 @@ void make_static_buffers(Program& program, const Plan& plan) {
     add_unit(program, program.unit_names[u],
              count_elements(program.layouts[u], plan.units[u].sharding, program.world_size));
   }
+  Bytes device = 0;
+  for (const Buffer& buffer : program.static_buffers) {
+    device += buffer.tier == Tier::Gpu ? buffer.bytes : 0;
+  }
+  add_buffer(program, "alignment", Tier::Gpu, device_blocks(device) - device);
 }
 
 }  // namespace athanor

@@ -59,7 +59,8 @@ TEST_CASE("recorded step times are predicted, and what is known to be wrong is s
 
 TEST_CASE("recorded peaks of device memory are predicted to the byte") {
   for (const std::string& name : kRecords) {
-    for (const json& run : read_record(name).at("runs")) {
+    const json record = read_record(name);
+    for (const json& run : record.at("runs")) {
       INFO(name << ": " << run.at("name"));
       CHECK(peak_bytes(program_of(run)).gpu == run.at("device_peak_bytes").get<Bytes>());
     }
@@ -70,7 +71,8 @@ TEST_CASE("recorded losses are the same under every plan of equal micro-batches"
   using Setting = std::tuple<std::string, int, std::int64_t, std::int64_t>;
   for (const std::string& name : kRecords) {
     std::map<Setting, json> losses;
-    for (const json& run : read_record(name).at("runs")) {
+    const json record = read_record(name);
+    for (const json& run : record.at("runs")) {
       INFO(name << ": " << run.at("name"));
       const Setting setting{run.at("model"), run.at("gpus"), run.at("global_batch"),
                             run.at("plan").at("micro_batch")};
