@@ -14,6 +14,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,14 +22,14 @@
 namespace athanor {
 namespace {
 
-/// Upper limit of the time that one step adds to a replay: one operation after the other, each
-/// slowed as much as sharing can slow it.
+/// Upper limit of the time that one step adds to a replay: one operation issued after the other,
+/// then one run after the other, each slowed as much as sharing can slow it.
 Seconds longest_step(const Program& program, std::span<const Seconds> seconds,
-                     const SharedRates& rates) {
+                     std::span<const Seconds> issue, const SharedRates& rates) {
   std::array<double, kNumLanes> slowdown{};
   for (const Lane lane : kLanes)
     slowdown[static_cast<std::size_t>(lane)] = rates.worst_slowdown(lane);
-  Seconds total = 0;
+  Seconds total = std::accumulate(issue.begin(), issue.end(), Seconds{0});
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     total += seconds[i] * slowdown[static_cast<std::size_t>(program.operations[i].lane)];
   }
@@ -79,9 +80,11 @@ class Engine::Impl {
     if (options.max_steps < 1) throw Error("max_steps must be at least 1");
     check_waits(program);
     const std::vector<Seconds> seconds = solo_seconds(program, platform_);
+    const std::vector<Seconds> issue = issue_seconds(program, platform_);
     require_durations(program, seconds);
-    Replay replay(program, seconds, simulated_ranks_, options, fabric_);
-    replay.run(longest_step(program, seconds, rates_) * options.max_steps);
+    require_durations(program, issue);
+    Replay replay(program, seconds, issue, simulated_ranks_, options, fabric_);
+    replay.run(longest_step(program, seconds, issue, rates_) * options.max_steps);
     Timeline timeline;
     timeline.predicted = true;
     timeline.step_seconds = replay.period();

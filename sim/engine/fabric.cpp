@@ -102,9 +102,12 @@ class Fabric::Impl {
     if (amount > 0) {
       start_flow(port, amount);
     } else {
-      simgrid::kernel::timer::Timer::set(sg::Engine::get_clock() + clock,
-                                         [this, &port] { end(port); });
+      end_after(port, clock);
     }
+  }
+
+  void wait(int port_index, Seconds duration) {
+    end_after(ports_[static_cast<std::size_t>(port_index)], frame_.to_clock(duration));
   }
 
   [[nodiscard]] Seconds now() const { return frame_.to_seconds(sg::Engine::get_clock()); }
@@ -183,6 +186,11 @@ class Fabric::Impl {
     port.current->start();
   }
 
+  void end_after(Port& port, double clock) {
+    simgrid::kernel::timer::Timer::set(sg::Engine::get_clock() + clock,
+                                       [this, &port] { end(port); });
+  }
+
   void end(const Port& port) { (*on_end_)(port.index); }
 
   std::unique_ptr<sg::Engine> engine_;
@@ -207,6 +215,8 @@ void Fabric::run(Seconds horizon, const std::function<void()>& begin,
 }
 
 void Fabric::start(int port, Seconds duration) { impl_->start(port, duration); }
+
+void Fabric::wait(int port, Seconds duration) { impl_->wait(port, duration); }
 
 Seconds Fabric::now() const { return impl_->now(); }
 

@@ -28,6 +28,9 @@ class Fabric {
   /// Starts the activity that takes `duration` when it is alone. Only within run, on an idle port.
   void start(int port, Seconds duration);
 
+  /// Ends after `duration`, whatever else runs. Only within run, on an idle port.
+  void wait(int port, Seconds duration);
+
   /// Simulated time since this run began. Only within run.
   [[nodiscard]] Seconds now() const;
 

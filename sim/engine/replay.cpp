@@ -7,13 +7,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 namespace athanor {
 
-Replay::Replay(const Program& program, std::span<const Seconds> seconds, int num_ranks,
-               const SimulationOptions& options, Fabric& fabric)
+Replay::Replay(const Program& program, std::span<const Seconds> seconds,
+               std::span<const Seconds> issue, int num_ranks, const SimulationOptions& options,
+               Fabric& fabric)
     : seconds_(seconds),
+      issue_(issue),
       num_ranks_(num_ranks),
       options_(options),
       fabric_(fabric),
@@ -22,7 +25,10 @@ Replay::Replay(const Program& program, std::span<const Seconds> seconds, int num
               options.settle_tolerance),
       num_operations_(program.operations.size()),
       ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
-      pending_(kPendingSteps * num_operations_ * static_cast<std::size_t>(num_ranks)) {}
+      pending_(kPendingSteps * num_operations_ * static_cast<std::size_t>(num_ranks)),
+      issued_after_(num_operations_) {
+  std::partial_sum(issue.begin(), issue.end(), issued_after_.begin());
+}
 
 void Replay::run(Seconds horizon) {
   if (num_operations_ == 0) return;
@@ -64,6 +70,9 @@ void Replay::open_step(int step) {
   prepare_step(step + 1);
   unfinished_[static_cast<std::size_t>(step % kPendingSteps)] =
       num_operations_ * static_cast<std::size_t>(num_ranks_);
+  Seconds& issue_start = issue_start_[static_cast<std::size_t>(step % kStepsUnderWay)];
+  issue_start = std::max(issue_end_, fabric_.now());
+  issue_end_ = issue_start + issued_after_.back();
   if (options_.record_intervals) {
     intervals_.resize(intervals_.size() + num_operations_ * static_cast<std::size_t>(num_ranks_));
   }
@@ -81,6 +90,21 @@ void Replay::start_port(int rank, std::size_t lane) {
   const std::int32_t operation = operations[here.position];
   if (pending(here.step, rank)[operation] > 0) return;
   here.busy = true;
+  const Seconds unissued = until_issued(here.step, operation);
+  if (unissued <= 0) return arrive(rank, lane, operation);
+  here.unissued = true;
+  fabric_.wait(rank * kNumLanes + static_cast<int>(lane), unissued);
+}
+
+/// What the host does not issue need not wait for what it issues before.
+Seconds Replay::until_issued(int step, std::int32_t operation) const {
+  const auto index = static_cast<std::size_t>(operation);
+  if (issue_[index] <= 0) return 0;
+  return issue_start_[static_cast<std::size_t>(step % kStepsUnderWay)] + issued_after_[index] -
+         fabric_.now();
+}
+
+void Replay::arrive(int rank, std::size_t lane, std::int32_t operation) {
   if (!meets_ranks(lane)) return launch(rank, lane, operation);
   if (++met_ < num_ranks_) return;
   for (int other = 0; other < num_ranks_; ++other) launch(other, lane, operation);
@@ -94,6 +118,12 @@ void Replay::launch(int rank, std::size_t lane, std::int32_t operation) {
 
 void Replay::on_end(int port) {
   const auto lane = static_cast<std::size_t>(port % kNumLanes);
+  Port& here = ports_[static_cast<std::size_t>(port)];
+  if (here.unissued) {
+    here.unissued = false;
+    if (done_) return;
+    return arrive(port / kNumLanes, lane, dependencies_.lanes[lane][here.position]);
+  }
   if (!meets_ranks(lane)) {
     finish(port / kNumLanes, lane);
     start_ready(port / kNumLanes);

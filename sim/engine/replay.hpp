@@ -14,14 +14,16 @@
 
 namespace athanor {
 
-/// One replay. An operation starts when its lane is free, everything that it waits for has ended,
-/// and the step two before its own has ended as a whole: at most two steps are under way at once.
+/// One replay. An operation starts when its lane is free, the host has issued it, everything that
+/// it waits for has ended, and the step two before its own has ended as a whole: at most two steps
+/// are under way at once. The host issues the operations of a step in their order, from the moment
+/// when the step may start and the one before is issued.
 class Replay {
  public:
-  /// `program`: accepted by check_waits. `seconds`: every operation's time alone. `num_ranks`:
-  /// ranks that `fabric` simulates.
-  Replay(const Program& program, std::span<const Seconds> seconds, int num_ranks,
-         const SimulationOptions& options, Fabric& fabric);
+  /// `program`: accepted by check_waits. `seconds`, `issue`: every operation's time alone, and the
+  /// host's to issue it. `num_ranks`: ranks that `fabric` simulates.
+  Replay(const Program& program, std::span<const Seconds> seconds, std::span<const Seconds> issue,
+         int num_ranks, const SimulationOptions& options, Fabric& fabric);
 
   /// Runs until the period has settled or options.max_steps have passed. `horizon` as in Fabric.
   void run(Seconds horizon);
@@ -34,7 +36,8 @@ class Replay {
   struct Port {
     std::int32_t step = 0;
     std::uint32_t position = 0;  ///< of the next operation in the lane's list
-    bool busy = false;           ///< runs an operation, or waits in a collective for other ranks
+    bool busy = false;           ///< runs an operation, or waits for its issue or for other ranks
+    bool unissued = false;       ///< waits until the host has issued the operation
     Seconds start = 0;
   };
 
@@ -46,6 +49,7 @@ class Replay {
   void prepare_step(int step);
   void start_ready(int rank);
   void start_port(int rank, std::size_t lane);
+  void arrive(int rank, std::size_t lane, std::int32_t operation);
   void launch(int rank, std::size_t lane, std::int32_t operation);
   void on_end(int port);
   void finish(int rank, std::size_t lane);
@@ -53,11 +57,12 @@ class Replay {
   void record(int rank, std::int32_t operation, const Port& here);
   void close_step(int step);
   void require_complete() const;
+  [[nodiscard]] Seconds until_issued(int step, std::int32_t operation) const;
   [[nodiscard]] std::int32_t* pending(int step, int rank) noexcept;
   [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
   [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;
 
-  std::span<const Seconds> seconds_;
+  std::span<const Seconds> seconds_, issue_;
   int num_ranks_;
   SimulationOptions options_;
   Fabric& fabric_;
@@ -67,6 +72,9 @@ class Replay {
   std::vector<Port> ports_;
   std::vector<std::int32_t> pending_;
   std::array<std::size_t, kPendingSteps> unfinished_{};
+  std::vector<Seconds> issued_after_;  ///< by operation, from the start of its step's issue
+  std::array<Seconds, kStepsUnderWay> issue_start_{};  ///< by step
+  Seconds issue_end_ = 0;                              ///< of the steps that may start
   std::vector<Interval> intervals_;
   int opened_ = 0;    ///< steps that may start
   int finished_ = 0;  ///< steps that have ended

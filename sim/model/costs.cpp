@@ -86,4 +86,14 @@ std::vector<Seconds> solo_seconds(const Program& program, const Platform& platfo
   return seconds;
 }
 
+std::vector<Seconds> issue_seconds(const Program& program, const Platform& platform) {
+  std::vector<Seconds> seconds;
+  seconds.reserve(program.operations.size());
+  for (const Operation& op : program.operations) {
+    const auto found = platform.issue.find(op.lane);
+    seconds.push_back(op.issue_seconds + (found == platform.issue.end() ? 0 : found->second));
+  }
+  return seconds;
+}
+
 }  // namespace athanor

@@ -14,4 +14,8 @@ namespace athanor {
 /// InputError when the platform lacks a curve that the program needs (say which, and the ways out).
 [[nodiscard]] std::vector<Seconds> solo_seconds(const Program& program, const Platform& platform);
 
+/// Host time to issue every operation, by operation index: one thread of the rank launches them all
+/// in program order, and none starts before it was issued. 0 where running is issuing.
+[[nodiscard]] std::vector<Seconds> issue_seconds(const Program& program, const Platform& platform);
+
 }  // namespace athanor

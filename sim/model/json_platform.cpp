@@ -63,15 +63,28 @@ std::map<int, Curve> read_by_threads(const JsonReader& json) {
   return by_threads;
 }
 
-OrderedJson json_of(const SharedResource& resource) {
-  OrderedJson use = OrderedJson::object();
-  for (const auto& [lane, amount] : resource.use) {
-    use[std::string(name_of(kLaneNames, lane))] = amount;
+OrderedJson json_of(const std::map<Lane, double>& by_lane) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [lane, amount] : by_lane) {
+    json[std::string(name_of(kLaneNames, lane))] = amount;
   }
+  return json;
+}
+
+std::map<Lane, double> read_by_lane(JsonReader json) {
+  std::map<Lane, double> by_lane;
+  for (const Lane lane : kLanes) {
+    if (const auto amount = json.optional_key(lane_name(lane))) by_lane[lane] = amount->number();
+  }
+  json.reject_other_keys();
+  return by_lane;
+}
+
+OrderedJson json_of(const SharedResource& resource) {
   return {{"name", resource.name},
           {"scope", name_of(kScopeNames, resource.scope)},
           {"capacity", resource.capacity},
-          {"use", std::move(use)}};
+          {"use", json_of(resource.use)}};
 }
 
 SharedResource read_shared(JsonReader json) {
@@ -79,13 +92,7 @@ SharedResource read_shared(JsonReader json) {
   resource.name = json.key("name").name();
   resource.scope = json.key("scope").choice(kScopeNames);
   resource.capacity = json.key("capacity").number();
-  JsonReader use = json.key("use");
-  for (const Lane lane : kLanes) {
-    if (const auto amount = use.optional_key(lane_name(lane))) {
-      resource.use[lane] = amount->number();
-    }
-  }
-  use.reject_other_keys();
+  resource.use = read_by_lane(json.key("use"));
   json.reject_other_keys();
   return resource;
 }
@@ -159,6 +166,7 @@ std::string to_json(const Platform& platform) {
                    {"host_cores", platform.host_cores},
                    {"matmul_flops_per_second", platform.matmul_flops_per_second}};
   add_curves(json, platform);
+  if (!platform.issue.empty()) json["issue"] = json_of(platform.issue);
   json["shared"] = OrderedJson::array();
   for (const SharedResource& resource : platform.shared) {
     json["shared"].push_back(json_of(resource));
@@ -178,6 +186,7 @@ Platform parse_platform(std::string_view text, const std::string& where) {
   Platform platform;
   read_device(json, platform);
   read_curves(json, platform);
+  if (const auto issue = json.optional_key("issue")) platform.issue = read_by_lane(*issue);
   for (const JsonReader& resource : json.key("shared").items()) {
     platform.shared.push_back(read_shared(resource));
   }

@@ -43,6 +43,16 @@ void check_collective(const std::vector<CollectiveCurve>& curves, const Place& p
   }
 }
 
+void check_issue(const std::map<Lane, Seconds>& issue, const Place& place) {
+  for (const auto& [lane, seconds] : issue) {
+    check_number(place.key(lane_name(lane)), seconds, 0, kMaxSeconds);
+    if (lane == Lane::CpuAdam) {
+      place.key(lane_name(lane))
+          .reject("the host runs this lane itself", "Remove it; only a GPU's lanes are issued.");
+    }
+  }
+}
+
 void check_shared(const std::vector<SharedResource>& shared, const Place& place) {
   std::set<std::string> names;
   std::map<Lane, double> use_of_lane;
@@ -138,6 +148,7 @@ void Platform::validate(const std::string& where) const {
   check_curve(host_square_sum, place.key("host_square_sum"));
   check_curve(file_read, place.key("file_read"));
   check_curve(file_write, place.key("file_write"));
+  check_issue(issue, place.key("issue"));
   check_shared(shared, place.key("shared"));
   check_disturbances(disturbances, place.key("disturbances"));
 }

@@ -73,6 +73,9 @@ struct Platform {
   Curve device_adam;                         ///< seconds by elements
   Curve device_square_sum, host_square_sum;  ///< partial gradient norm, by elements
   Curve file_read, file_write;               ///< by bytes
+  /// Host time to put one operation on the lane's stream, beside what a profile says of a unit's
+  /// phases; lanes without an entry are not issued (CPU backend: running is issuing).
+  std::map<Lane, Seconds> issue;
   std::vector<SharedResource> shared;
   std::vector<Disturbance> disturbances;  ///< as measured; `shared` must give them back
   Provenance provenance;

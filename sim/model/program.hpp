@@ -62,6 +62,7 @@ struct Operation {
   Bytes bytes = 0;              ///< what moves: a shard for copies, the whole chunk for collectives
   std::int64_t elements = 0;    ///< Adam, SquareSum: elements of the shard
   Seconds compute_seconds = 0;  ///< Forward, Recompute, Backward: from the profile
+  Seconds issue_seconds = 0;    ///< the same: host time to launch it
   Bytes peak_bytes = 0;         ///< device memory above the level at the start, `takes` included
   std::vector<std::int32_t> waits;           ///< operations of the same step, lower indices
   std::vector<std::int32_t> previous_waits;  ///< operations of the step before

@@ -32,6 +32,7 @@ Operation StepBuilder::compute_operation(OpKind kind, const Access& access,
   op.unit = access.unit;
   op.micro_batch = access.micro_batch;
   op.compute_seconds = phase.seconds;
+  op.issue_seconds = phase.issue_seconds;
   op.peak_bytes = phase.peak_bytes;
   return op;
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 namespace athanor {
@@ -47,6 +48,10 @@ Slowdowns slowdowns(const Platform& platform, int world_size) {
     }
   }
   return result;
+}
+
+Seconds total(const std::vector<Seconds>& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), Seconds{0});
 }
 
 using LaneSeconds = std::array<Seconds, kNumLanes>;
@@ -121,20 +126,21 @@ Seconds lower_bound_seconds(const Program& program, const Platform& platform) {
   if (program.operations.empty()) return 0;
   const Slowdowns slowdown = slowdowns(platform, program.world_size);
   std::vector<Seconds> seconds = solo_seconds(program, platform);
+  const Seconds issue = total(issue_seconds(program, platform));
   const Seconds busy =
       busiest(busy_seconds(program, seconds), platform, program.world_size, slowdown);
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     seconds[i] *= slowdown.least[index(program.operations[i].lane)];
   }
-  return std::max(busy, longest_cycle(program, seconds));
+  return std::max({busy, issue, longest_cycle(program, seconds)});
 }
 
 Seconds serial_seconds(const Program& program, const Platform& platform) {
   const Slowdowns slowdown = slowdowns(platform, program.world_size);
   const LaneSeconds busy = busy_seconds(program, solo_seconds(program, platform));
-  Seconds total = 0;
-  for (std::size_t lane = 0; lane < busy.size(); ++lane) total += busy[lane] * slowdown.most[lane];
-  return total;
+  Seconds sum = total(issue_seconds(program, platform));
+  for (std::size_t lane = 0; lane < busy.size(); ++lane) sum += busy[lane] * slowdown.most[lane];
+  return sum;
 }
 
 }  // namespace athanor

@@ -96,6 +96,11 @@ std::int32_t ProgramBuilder::adam(std::int64_t elements, std::vector<std::int32_
   return add(std::move(op), std::move(waits));
 }
 
+ProgramBuilder& ProgramBuilder::issue(std::int32_t operation, Seconds seconds) {
+  program_.operations[static_cast<std::size_t>(operation)].issue_seconds = seconds;
+  return *this;
+}
+
 ProgramBuilder& ProgramBuilder::after_previous(std::int32_t operation, std::int32_t previous) {
   program_.operations[static_cast<std::size_t>(operation)].previous_waits.push_back(previous);
   return *this;
@@ -148,6 +153,7 @@ Program random_program(std::mt19937& random, int world_size, int num_operations)
   Program program = builder.program();
   for (Operation& op : program.operations) {  // and some that reach forward in the step before
     if (pick(random, 0, 5) == 0) op.previous_waits.push_back(pick(random, 0, num_operations - 1));
+    if (pick(random, 0, 5) == 0) op.issue_seconds = uniform(random, 0, 1);
   }
   return program;
 }

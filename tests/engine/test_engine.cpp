@@ -247,6 +247,60 @@ TEST_CASE("golden timeline of an offloaded step") {
   CHECK(timeline.step_seconds == 19);
 }
 
+TEST_CASE("an operation starts when the host has issued it") {
+  ProgramBuilder builder;
+  const auto first = builder.compute(1e-3);
+  const auto second = builder.compute(1e-3);
+  builder.issue(first, 2e-3).issue(second, 5e-3);
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, first).start, is(2e-3));
+  CHECK_THAT(find(timeline, second).start, is(7e-3));
+  CHECK_THAT(find(timeline, first, 1).start, is(9e-3));
+  CHECK_THAT(timeline.step_seconds, is(7e-3));
+}
+
+TEST_CASE("issuing ahead hides behind what runs") {
+  ProgramBuilder builder;
+  const auto first = builder.compute(10e-3);
+  const auto second = builder.compute(10e-3);
+  builder.issue(first, 2e-3).issue(second, 2e-3);
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, first).start, is(2e-3));
+  CHECK_THAT(find(timeline, second).start, is(12e-3));
+  CHECK_THAT(timeline.step_seconds, is(20e-3));
+}
+
+TEST_CASE("a step is issued when the step two before has ended") {
+  // The host takes 1 ms for each operation and is done with two steps after 4 ms. The first step
+  // ends after 1 + 10 + 1 ms; only then is the third issued, beside the second's 10 ms.
+  ProgramBuilder builder;
+  const auto only = builder.compute(10e-3);
+  const auto last = builder.copy_out(1'000'000, {only});
+  builder.issue(only, 1e-3).issue(last, 1e-3);
+  Engine engine(plain_platform(), 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, only).start, is(1e-3));
+  CHECK_THAT(find(timeline, only, 1).start, is(11e-3));
+  CHECK_THAT(find(timeline, only, 2).start, is(21e-3));
+  CHECK_THAT(timeline.step_seconds, is(10e-3));
+}
+
+TEST_CASE("a platform's issue time counts for each operation of the lane, and not on the host's") {
+  Platform platform = plain_platform();
+  platform.issue = {{Lane::H2D, 1e-3}, {Lane::Compute, 4e-3}};
+  ProgramBuilder builder;
+  const auto adam = builder.adam(1'000'000);
+  const auto copy = builder.copy_in(1'000'000);
+  const auto compute = builder.compute(1e-3, {copy});
+  Engine engine(platform, 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK(find(timeline, adam).start == 0);
+  CHECK_THAT(find(timeline, copy).start, is(1e-3));
+  CHECK_THAT(find(timeline, compute).start, is(5e-3));
+}
+
 TEST_CASE("nothing to do takes no time") {
   Engine engine(plain_platform(), 1);
   CHECK(engine.simulate(Program{}).step_seconds == 0);

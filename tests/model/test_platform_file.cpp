@@ -16,6 +16,7 @@ TEST_CASE("a platform is read back as it was written") {
   CHECK(to_json(platform) == text);
   CHECK(platform.device_memory == 40 * kGiB);
   CHECK(platform.cpu_adam.at(8).points[1].seconds == test::kAwkward * 8);
+  CHECK(platform.issue.at(Lane::Compute) == 6e-6);
   CHECK(platform.shared[0].use.at(Lane::CpuAdam) == 28 * test::kAwkward);
   CHECK(platform.shared[1].scope == SharedResource::Scope::Device);
 }
@@ -44,6 +45,9 @@ TEST_CASE("a broken platform is refused by key") {
                        {"/all_gather/1/world_size", "1", "all_gather[1].world_size"},
                        {"/all_gather/1/curve/0/size", "true", "all_gather[1].curve[0].size"},
                        {"/cpu_adam/1/threads", "1", "cpu_adam[1].threads"},
+                       {"/issue/h2d", "-1e-6", "issue.h2d"},
+                       {"/issue/cpu-adam", "1e-6", "issue.cpu-adam"},
+                       {"/issue/nccl", "1e-6", "issue.nccl"},
                        {"/shared/0/capacity", "0", "shared[0].capacity"},
                        {"/shared/0/use/h2d", "40e9", "shared[1].use.h2d"},
                        {"/shared/0/use/h2d", "-40e9", "shared[0].use.h2d"},
