@@ -4,6 +4,7 @@
 #pragma once
 
 #include "calibrate/device_activity.hpp"
+#include "sim/model/platform.hpp"
 #include "sim/model/quantities.hpp"
 
 #include <cstdint>
@@ -41,6 +42,10 @@ class CudaCalibrator {
   /// `bytes` of the whole buffer, a multiple of 256 times the devices.
   [[nodiscard]] virtual ActivityPtr collective(CollectiveKind kind, int num_devices,
                                                Bytes bytes) = 0;
+
+  /// Median host time to put one operation on each of a GPU's lanes, as the executor does it; on
+  /// the collective lane the call of NCCL between `num_devices` devices included.
+  [[nodiscard]] virtual std::map<Lane, Seconds> issue(int num_devices) = 0;
 
   /// Times units and counts their memory on `device`.
   [[nodiscard]] virtual std::unique_ptr<UnitMeter> unit_meter(int device) = 0;

@@ -84,6 +84,7 @@ class CudaCalibration {
     measure_host_updates();
     measure_collectives();
     measure_storage();
+    measure_issue();
     measure_lanes_together();
     return std::move(platform_);
   }
@@ -172,6 +173,11 @@ class CudaCalibration {
     platform_.file_read = std::move(files.read);
     platform_.file_write = std::move(files.write);
     note("files: " + files.method);
+  }
+
+  void measure_issue() {
+    say("launches by the host");
+    platform_.issue = cuda_.issue(options_.ranks);
   }
 
   void measure_lanes_together() {

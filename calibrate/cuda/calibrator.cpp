@@ -3,6 +3,7 @@
 #include "calibrate/cuda/activities.hpp"
 #include "calibrate/cuda/collective_activity.hpp"
 #include "calibrate/cuda/event_meter.hpp"
+#include "calibrate/cuda/issue_times.hpp"
 #include "calibrate/cuda/nccl_ring.hpp"
 #include "calibrate/cuda/nvml.hpp"
 #include "calibrate/cuda_calibrator.hpp"
@@ -72,9 +73,13 @@ class Calibrator final : public CudaCalibrator {
 
   [[nodiscard]] ActivityPtr collective(CollectiveKind kind, int num_devices, Bytes bytes) override {
     if (num_devices == 1) return cuda_local_copy(0, bytes);
-    std::shared_ptr<NcclRing>& ring = rings_[num_devices];
-    if (!ring) ring = std::make_shared<NcclRing>(num_devices);
-    return cuda_collective(ring, kind, bytes);
+    return cuda_collective(ring(num_devices), kind, bytes);
+  }
+
+  [[nodiscard]] std::map<Lane, Seconds> issue(int num_devices) override {
+    std::map<Lane, Seconds> issue = measure_issue(0);
+    if (num_devices > 1) issue[Lane::Collective] += collective_issue(*ring(num_devices));
+    return issue;
   }
 
   [[nodiscard]] std::unique_ptr<UnitMeter> unit_meter(int device) override {
@@ -82,6 +87,11 @@ class Calibrator final : public CudaCalibrator {
   }
 
  private:
+  [[nodiscard]] const std::shared_ptr<NcclRing>& ring(int num_devices) {
+    std::shared_ptr<NcclRing>& ring = rings_[num_devices];
+    if (!ring) ring = std::make_shared<NcclRing>(num_devices);
+    return ring;
+  }
   [[nodiscard]] static const cudaDeviceProp& properties(int device) {
     return *at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
   }

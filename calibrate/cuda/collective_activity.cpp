@@ -3,12 +3,14 @@
 
 #include "calibrate/cuda/activities.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
+#include "calibrate/measure.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <barrier>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -35,6 +37,16 @@ class Rank {
     own_part_ = static_cast<std::byte*>(buffer_.mutable_data_ptr()) + device * part_bytes_;
     const c10::cuda::CUDAGuard guard(stream_.device_index());
     c10::cuda::device_synchronize();  // the buffers are filled on another stream
+  }
+
+  /// The host's time to launch one of `repetitions`.
+  [[nodiscard]] Seconds issue_batch(int repetitions) {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    const Seconds seconds = time_once([&] {
+      for (int i = 0; i < repetitions; ++i) enqueue();
+    });
+    stream_.synchronize();
+    return seconds / repetitions;
   }
 
   /// Launches `repetitions` and waits. Seconds of one.
@@ -157,6 +169,26 @@ class Collective final : public DeviceActivity {
 };
 
 }  // namespace
+
+Seconds collective_issue(const NcclRing& ring) {
+  constexpr Bytes kPart = 256;
+  constexpr int kRounds = 9, kCalls = 64;
+  std::vector<Rank> ranks;
+  for (int device = 0; device < ring.size(); ++device) {
+    ranks.emplace_back(ring, device, CollectiveKind::AllGather, kPart * ring.size());
+  }
+  Samples samples;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::future<Seconds>> others;
+    for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+      others.push_back(std::async(std::launch::async,
+                                  [&ranks, rank] { return ranks[rank].issue_batch(kCalls); }));
+    }
+    samples.add(ranks.front().issue_batch(kCalls));
+    for (std::future<Seconds>& other : others) static_cast<void>(other.get());
+  }
+  return samples.median();
+}
 
 ActivityPtr cuda_collective(std::shared_ptr<NcclRing> ring, CollectiveKind kind, Bytes bytes) {
   return std::make_unique<Collective>(std::move(ring), kind, bytes);

@@ -13,4 +13,7 @@ namespace athanor {
 [[nodiscard]] ActivityPtr cuda_collective(std::shared_ptr<NcclRing> ring, CollectiveKind kind,
                                           Bytes bytes);
 
+/// Median time that a rank's host spends to launch one small all-gather between all devices.
+[[nodiscard]] Seconds collective_issue(const NcclRing& ring);
+
 }  // namespace athanor

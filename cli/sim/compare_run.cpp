@@ -50,7 +50,7 @@ Seconds median(std::vector<Seconds> values) {
 /// Seconds of rank 0 by kind, and the steps that they are from. The first step of several is left
 /// out: it starts from an idle machine.
 struct KindTotals {
-  std::map<OpKind, Seconds> seconds;
+  std::map<OpKind, Seconds> seconds, issue;
   std::size_t num_steps = 0;
 };
 
@@ -66,15 +66,16 @@ KindTotals total_by_kind(const Program& program, const Timeline& timeline) {
     if (interval.rank != 0 || !steps.contains(interval.step)) continue;
     const OpKind kind = program.operations[static_cast<std::size_t>(interval.operation)].kind;
     totals.seconds[kind] += interval.end - interval.start;
+    totals.issue[kind] += interval.issue_end - interval.issue_start;
   }
   return totals;
 }
 
 std::vector<KindComparison> compare_kinds(const Program& program, const Timeline& predicted,
                                           const Timeline& measured) {
-  const auto per_step = [](const KindTotals& totals, OpKind kind) {
-    const auto found = totals.seconds.find(kind);
-    if (found == totals.seconds.end() || totals.num_steps == 0) return 0.0;
+  const auto per_step = [](const KindTotals& totals, auto member, OpKind kind) {
+    const auto found = (totals.*member).find(kind);
+    if (found == (totals.*member).end() || totals.num_steps == 0) return 0.0;
     return found->second / static_cast<double>(totals.num_steps);
   };
   std::map<OpKind, std::int64_t> counts;
@@ -83,14 +84,34 @@ std::vector<KindComparison> compare_kinds(const Program& program, const Timeline
   const KindTotals measured_totals = total_by_kind(program, measured);
   std::vector<KindComparison> kinds;
   for (const auto& [kind, count] : counts) {
-    kinds.push_back(
-        {kind, count, per_step(predicted_totals, kind), per_step(measured_totals, kind)});
+    kinds.push_back({.kind = kind,
+                     .count = count,
+                     .predicted = per_step(predicted_totals, &KindTotals::seconds, kind),
+                     .measured = per_step(measured_totals, &KindTotals::seconds, kind),
+                     .predicted_issue = per_step(predicted_totals, &KindTotals::issue, kind),
+                     .measured_issue = per_step(measured_totals, &KindTotals::issue, kind)});
   }
   return kinds;
 }
 
 std::string ratio_text(double numerator, double denominator) {
   return denominator > 0 ? fmt::format("{:.2f}", numerator / denominator) : std::string("-");
+}
+
+std::string kind_row(const KindComparison& kind, Seconds predicted, Seconds measured) {
+  return fmt::format("{:<12} {:>6} {:>12} {:>12} {:>20}\n", op_kind_name(kind.kind), kind.count,
+                     format_seconds(predicted), format_seconds(measured),
+                     ratio_text(measured, predicted));
+}
+
+/// The host's part, where operations are issued.
+std::string issue_text(const Comparison& comparison) {
+  std::string text;
+  for (const KindComparison& kind : comparison.kinds) {
+    if (kind.predicted_issue <= 0 && kind.measured_issue <= 0) continue;
+    text += kind_row(kind, kind.predicted_issue, kind.measured_issue);
+  }
+  return text.empty() ? text : "\nissued by the host\n" + text;
 }
 
 }  // namespace
@@ -156,6 +177,10 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
                                     {"predicted_seconds", kind.predicted},
                                     {"measured_seconds", kind.measured}};
     if (kind.predicted > 0) entry["ratio"] = kind.measured / kind.predicted;
+    if (kind.predicted_issue > 0 || kind.measured_issue > 0) {
+      entry["predicted_issue_seconds"] = kind.predicted_issue;
+      entry["measured_issue_seconds"] = kind.measured_issue;
+    }
     json["operations"].push_back(std::move(entry));
   }
   return json;
@@ -165,10 +190,9 @@ std::string comparison_text(const Comparison& comparison) {
   std::string text = fmt::format("{:<12} {:>6} {:>12} {:>12} {:>20}\n", "operation", "count",
                                  "predicted", "measured", "measured/predicted");
   for (const KindComparison& kind : comparison.kinds) {
-    text += fmt::format("{:<12} {:>6} {:>12} {:>12} {:>20}\n", op_kind_name(kind.kind), kind.count,
-                        format_seconds(kind.predicted), format_seconds(kind.measured),
-                        ratio_text(kind.measured, kind.predicted));
+    text += kind_row(kind, kind.predicted, kind.measured);
   }
+  text += issue_text(comparison);
   text += fmt::format("\n{:<12} predicted {}, measured {} (median of {}): {:.1f} % off\n", "step",
                       format_seconds(comparison.predicted_step),
                       format_seconds(comparison.measured_step), comparison.num_steps,

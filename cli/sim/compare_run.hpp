@@ -17,7 +17,8 @@ struct KindComparison {
   OpKind kind = OpKind::Forward;
   std::int64_t count = 0;
   Seconds predicted = 0;
-  Seconds measured = 0;  ///< mean over the measured steps
+  Seconds measured = 0;                             ///< mean over the measured steps
+  Seconds predicted_issue = 0, measured_issue = 0;  ///< of the host that launches them; or 0
 };
 
 struct Comparison {

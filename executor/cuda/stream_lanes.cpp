@@ -111,8 +111,9 @@ void StreamLanes::issue_steps() {
   try {
     device_.make_current();
     for (std::int64_t step = first_step_; wait_for_release(step); ++step) {
+      Seconds start = steady_seconds();
       for (std::size_t i = 0; i < program_.operations.size() && !stopping_; ++i) {
-        if (event_index_[i] >= 0) issue(static_cast<std::int32_t>(i), step);
+        if (event_index_[i] >= 0) start = issue(static_cast<std::int32_t>(i), step, start);
       }
     }
   } catch (const std::exception& error) {
@@ -120,7 +121,7 @@ void StreamLanes::issue_steps() {
   }
 }
 
-void StreamLanes::issue(std::int32_t operation, std::int64_t step) {
+Seconds StreamLanes::issue(std::int32_t operation, std::int64_t step, Seconds start) {
   const Operation& op = program_.operations[static_cast<std::size_t>(operation)];
   const cudaStream_t stream = device_.stream(op.lane);
   for (const std::int32_t earlier : op.waits) let_wait(op.lane, earlier, step);
@@ -131,8 +132,12 @@ void StreamLanes::issue(std::int32_t operation, std::int64_t step) {
   pair.start.record(stream);
   callbacks_.run(operation, step);
   pair.end.record(stream);
+  // Before the operation can be reported as done; the flag counts for the next one.
+  const Seconds end = steady_seconds();
+  if (callbacks_.issued) callbacks_.issued(operation, step, start, end);
   stream_write(stream, progress_.counter(op.lane),
                static_cast<std::uint32_t>(progress_.number(program_, operation, step)));
+  return end;
 }
 
 /// Lanes are in order: a stream that waits for an operation has waited for all before it.

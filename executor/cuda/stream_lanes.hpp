@@ -46,7 +46,9 @@ class StreamLanes final : public Lanes {
   };
 
   void issue_steps();
-  void issue(std::int32_t operation, std::int64_t step);
+  /// The host's time for it counts from `start`, the end of what was issued before. Returns its
+  /// end.
+  Seconds issue(std::int32_t operation, std::int64_t step, Seconds start);
   void let_wait(Lane lane, std::int32_t operation, std::int64_t step);
   void run_host_lane();
   void run_on_host(std::int32_t operation, std::int64_t step);

@@ -20,6 +20,10 @@ struct LaneCallbacks {
   std::function<void(std::int32_t operation, std::int64_t step)> run;
   /// The operation's waits are over and its lane has turned to it.
   std::function<void(std::int32_t operation, std::int64_t step)> started;
+  /// The host has put it on its lane's stream, in that time. Called by the issuing thread before
+  /// `done`; may be empty, and never called where running is issuing.
+  std::function<void(std::int32_t operation, std::int64_t step, Seconds start, Seconds end)>
+      issued = {};
   /// It is done. Called before wait_for_step() of its step returns; never at the same time for two
   /// operations of one lane.
   std::function<void(std::int32_t operation, std::int64_t step, Seconds start, Seconds end)> done;

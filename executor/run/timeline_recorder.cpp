@@ -21,10 +21,23 @@ const TimelineRecorder::Span* TimelineRecorder::spans(std::int64_t step) const {
   return spans_.data() + static_cast<std::size_t>(step % kWindow) * operations_;
 }
 
+TimelineRecorder::Span& TimelineRecorder::span(std::int32_t operation, std::int64_t step) {
+  const auto slot = static_cast<std::size_t>(step % kWindow) * operations_;
+  return spans_[slot + static_cast<std::size_t>(operation)];
+}
+
 void TimelineRecorder::record(std::int32_t operation, std::int64_t step, Seconds start,
                               Seconds end) {
-  const auto slot = static_cast<std::size_t>(step % kWindow) * operations_;
-  spans_[slot + static_cast<std::size_t>(operation)] = {start - origin_, end - origin_};
+  Span& place = span(operation, step);
+  place.start = start - origin_;
+  place.end = end - origin_;
+}
+
+void TimelineRecorder::record_issue(std::int32_t operation, std::int64_t step, Seconds start,
+                                    Seconds end) {
+  Span& place = span(operation, step);
+  place.issue_start = start - origin_;
+  place.issue_end = end - origin_;
 }
 
 Seconds TimelineRecorder::step_start(std::int64_t step) const {
@@ -83,7 +96,9 @@ Timeline TimelineRecorder::collect(Collectives& collectives) const {
          .step = static_cast<std::int32_t>(first +
                                            static_cast<std::int64_t>(i % per_rank / operations_)),
          .start = all[i].start,
-         .end = all[i].end});
+         .end = all[i].end,
+         .issue_start = all[i].issue_start,
+         .issue_end = all[i].issue_end});
   }
   return timeline;
 }

@@ -21,6 +21,7 @@ class TimelineRecorder {
 
   /// Times are those of steady_seconds().
   void record(std::int32_t operation, std::int64_t step, Seconds start, Seconds end);
+  void record_issue(std::int32_t operation, std::int64_t step, Seconds start, Seconds end);
   [[nodiscard]] Seconds step_start(std::int64_t step) const;  ///< since the origin
   [[nodiscard]] Seconds step_end(std::int64_t step) const;
 
@@ -35,7 +36,9 @@ class TimelineRecorder {
  private:
   struct Span {
     Seconds start = 0, end = 0;
+    Seconds issue_start = 0, issue_end = 0;
   };
+  [[nodiscard]] Span& span(std::int32_t operation, std::int64_t step);
   [[nodiscard]] const Span* spans(std::int64_t step) const;
   [[nodiscard]] Seconds median_period() const;
 

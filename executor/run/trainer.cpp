@@ -195,6 +195,8 @@ void Trainer::Rank::start(const StateReader& state, std::int64_t step) {
       {.entered = [this](Lane lane) { set_up_thread(lane); },
        .run = [this](std::int32_t op, std::int64_t of_step) { run_operation(op, of_step); },
        .started = [this](std::int32_t op, std::int64_t of_step) { note_start(op, of_step); },
+       .issued = [this](std::int32_t op, std::int64_t of_step, Seconds from,
+                        Seconds to) { recorder_.record_issue(op, of_step, from, to); },
        .done = [this](std::int32_t op, std::int64_t of_step, Seconds start,
                       Seconds end) { note_end(op, of_step, start, end); }},
       cancelled_);

@@ -90,18 +90,17 @@ void Replay::start_port(int rank, std::size_t lane) {
   const std::int32_t operation = operations[here.position];
   if (pending(here.step, rank)[operation] > 0) return;
   here.busy = true;
-  const Seconds unissued = until_issued(here.step, operation);
-  if (unissued <= 0) return arrive(rank, lane, operation);
+  // What the host does not issue need not wait for what it issues before.
+  const bool is_issued = issue_[static_cast<std::size_t>(operation)] > 0;
+  const Seconds wait = is_issued ? issued_at(here.step, operation) - fabric_.now() : 0;
+  if (wait <= 0) return arrive(rank, lane, operation);
   here.unissued = true;
-  fabric_.wait(rank * kNumLanes + static_cast<int>(lane), unissued);
+  fabric_.wait(rank * kNumLanes + static_cast<int>(lane), wait);
 }
 
-/// What the host does not issue need not wait for what it issues before.
-Seconds Replay::until_issued(int step, std::int32_t operation) const {
-  const auto index = static_cast<std::size_t>(operation);
-  if (issue_[index] <= 0) return 0;
-  return issue_start_[static_cast<std::size_t>(step % kStepsUnderWay)] + issued_after_[index] -
-         fabric_.now();
+Seconds Replay::issued_at(int step, std::int32_t operation) const {
+  return issue_start_[static_cast<std::size_t>(step % kStepsUnderWay)] +
+         issued_after_[static_cast<std::size_t>(operation)];
 }
 
 void Replay::arrive(int rank, std::size_t lane, std::int32_t operation) {
@@ -163,8 +162,11 @@ void Replay::record(int rank, std::int32_t operation, const Port& here) {
   steady_.ends(here.step)[within] = end;
   if (!options_.record_intervals) return;
   const std::size_t row = num_operations_ * static_cast<std::size_t>(num_ranks_);
-  intervals_[static_cast<std::size_t>(here.step) * row + within] = {operation, rank, here.step,
-                                                                    here.start, end};
+  Interval& interval = intervals_[static_cast<std::size_t>(here.step) * row + within];
+  interval = {operation, rank, here.step, here.start, end};
+  if (issue_[static_cast<std::size_t>(operation)] <= 0) return;
+  interval.issue_end = issued_at(here.step, operation);
+  interval.issue_start = interval.issue_end - issue_[static_cast<std::size_t>(operation)];
 }
 
 void Replay::close_step(int step) {

@@ -57,7 +57,7 @@ class Replay {
   void record(int rank, std::int32_t operation, const Port& here);
   void close_step(int step);
   void require_complete() const;
-  [[nodiscard]] Seconds until_issued(int step, std::int32_t operation) const;
+  [[nodiscard]] Seconds issued_at(int step, std::int32_t operation) const;
   [[nodiscard]] std::int32_t* pending(int step, int rank) noexcept;
   [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
   [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;

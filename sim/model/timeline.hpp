@@ -19,6 +19,8 @@ struct Interval {
   std::int32_t step = 0;
   Seconds start = 0;
   Seconds end = 0;
+  Seconds issue_start = 0;  ///< while the host launched it; equal where running is issuing
+  Seconds issue_end = 0;
 };
 
 struct Timeline {
@@ -28,8 +30,12 @@ struct Timeline {
   TierBytes peak_bytes;
 };
 
-/// Writes a Chrome/Kineto-shaped trace (opens in Perfetto): a process per rank, a track per lane,
-/// device memory as a counter; read_trace gives the same timeline back.
+/// Kineto's category for what the host does to launch an operation; athanor's traces use it too.
+inline constexpr const char* kIssueCategory = "cuda_runtime";
+
+/// Writes a Chrome/Kineto-shaped trace (opens in Perfetto): a process per rank, a track per lane
+/// and one for the host that issues, device memory as a counter; read_trace gives the same timeline
+/// back.
 void write_trace(std::ostream& out, const Program& program, const Timeline& timeline);
 [[nodiscard]] Timeline read_trace(const std::string& path, const Program& program);
 /// The same from text; `where` names it in errors. Throws InputError unless the trace belongs to

@@ -70,6 +70,10 @@ class EventReader {
     return interval;
   }
 
+  [[nodiscard]] static bool is_issue(JsonReader& event) {
+    return event.has("cat") && event.key("cat").string() == kIssueCategory;
+  }
+
  private:
   static std::int32_t index(const JsonReader& json, std::size_t size) {
     return static_cast<std::int32_t>(json.integer(0, static_cast<std::int64_t>(size) - 1));
@@ -86,6 +90,19 @@ class EventReader {
   std::vector<std::string> names_;
 };
 
+/// The host's part of the operation that was read last.
+void add_issue(std::vector<Interval>& intervals, const Interval& issue, const JsonReader& event) {
+  const bool follows = !intervals.empty() && intervals.back().rank == issue.rank &&
+                       intervals.back().step == issue.step &&
+                       intervals.back().operation == issue.operation;
+  if (!follows) {
+    event.reject("the launch of an operation does not follow it",
+                 "Write the trace again: simulate --trace, or another run.");
+  }
+  intervals.back().issue_start = issue.start;
+  intervals.back().issue_end = issue.end;
+}
+
 }  // namespace
 
 Timeline parse_trace(std::string_view text, const std::string& where, const Program& program) {
@@ -97,6 +114,10 @@ Timeline parse_trace(std::string_view text, const std::string& where, const Prog
   for (JsonReader& event : reader.key("traceEvents").items()) {
     const auto interval = events.read(event);
     if (!interval) continue;
+    if (EventReader::is_issue(event)) {
+      add_issue(timeline.intervals, *interval, event);
+      continue;
+    }
     if (!seen.insert({interval->rank, interval->step, interval->operation}).second) {
       event.reject("this operation of this rank and step is there twice",
                    "Write the trace again: simulate --trace, or another run.");

@@ -15,6 +15,8 @@
 namespace athanor {
 namespace {
 
+constexpr int kIssueTrack = kNumLanes;
+
 /// Picoseconds as microseconds: a whole number of picoseconds is read back within far less than 1
 /// ns.
 double picoseconds(Seconds seconds) { return std::round(seconds * 1e12); }
@@ -68,6 +70,19 @@ OrderedJson duration_event(const Program& program, const Interval& interval,
           {"args", arguments(program, interval, op)}};
 }
 
+/// The host's part of the operation, on a track of its own.
+OrderedJson issue_event(const Interval& interval, const std::string& name) {
+  const double start = picoseconds(interval.issue_start);
+  return {{"ph", "X"},
+          {"cat", kIssueCategory},
+          {"name", name},
+          {"pid", interval.rank},
+          {"tid", kIssueTrack},
+          {"ts", microseconds(start)},
+          {"dur", microseconds(picoseconds(interval.issue_end) - start)},
+          {"args", {{"operation", interval.operation}, {"step", interval.step}}}};
+}
+
 OrderedJson memory_event(const Interval& interval, Seconds when, Bytes bytes) {
   return {{"ph", "C"},
           {"name", "device memory"},
@@ -80,15 +95,17 @@ OrderedJson metadata_event(const char* what, int rank, int track, OrderedJson ar
   return {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", track}, {"args", std::move(args)}};
 }
 
+void name_track(OrderedJson& events, int rank, int track, const char* name) {
+  events.push_back(metadata_event("thread_name", rank, track, {{"name", name}}));
+  events.push_back(metadata_event("thread_sort_index", rank, track, {{"sort_index", track}}));
+}
+
 void add_metadata(OrderedJson& events, int rank) {
   events.push_back(
       metadata_event("process_name", rank, 0, {{"name", fmt::format("rank {}", rank)}}));
   events.push_back(metadata_event("process_sort_index", rank, 0, {{"sort_index", rank}}));
-  for (const Lane lane : kLanes) {
-    const int track = static_cast<int>(lane);
-    events.push_back(metadata_event("thread_name", rank, track, {{"name", lane_name(lane)}}));
-    events.push_back(metadata_event("thread_sort_index", rank, track, {{"sort_index", track}}));
-  }
+  for (const Lane lane : kLanes) name_track(events, rank, static_cast<int>(lane), lane_name(lane));
+  name_track(events, rank, kIssueTrack, "issue");
 }
 
 OrderedJson trace_events(const Program& program, const Timeline& timeline) {
@@ -100,8 +117,9 @@ OrderedJson trace_events(const Program& program, const Timeline& timeline) {
   }
   const std::vector<MemoryPoint> memory = device_memory_profile(program);
   for (const Interval& interval : timeline.intervals) {
-    events.push_back(
-        duration_event(program, interval, names[static_cast<std::size_t>(interval.operation)]));
+    const std::string& name = names[static_cast<std::size_t>(interval.operation)];
+    events.push_back(duration_event(program, interval, name));
+    if (interval.issue_end > interval.issue_start) events.push_back(issue_event(interval, name));
     const auto point = std::lower_bound(
         memory.begin(), memory.end(), interval.operation,
         [](const MemoryPoint& p, std::int32_t operation) { return p.operation < operation; });

@@ -71,7 +71,9 @@ TEST_CASE("a trace is read back to the nanosecond") {
     const Interval& a = read.intervals[i];
     const Interval& b = example.timeline.intervals[i];
     equal = equal && a.operation == b.operation && a.rank == b.rank && a.step == b.step &&
-            std::abs(a.start - b.start) < 1e-9 && std::abs(a.end - b.end) < 1e-9;
+            std::abs(a.start - b.start) < 1e-9 && std::abs(a.end - b.end) < 1e-9 &&
+            std::abs(a.issue_start - b.issue_start) < 1e-9 &&
+            std::abs(a.issue_end - b.issue_end) < 1e-9;
   }
   CHECK(equal);
 }
@@ -93,9 +95,12 @@ TEST_CASE("a trace has what trace viewers look for") {
       CHECK(event["args"]["Collective name"] == "all_gather");
     }
   }
-  CHECK(durations == example.timeline.intervals.size());
+  const auto is_issued = [](const Interval& i) { return i.issue_end > i.issue_start; };
+  const auto issued = std::ranges::count_if(example.timeline.intervals, is_issued);
+  CHECK(issued > 0);
+  CHECK(durations == example.timeline.intervals.size() + static_cast<std::size_t>(issued));
   CHECK(counters > 0);
-  CHECK(tracks == 2 * kNumLanes);
+  CHECK(tracks == 2 * (kNumLanes + 1));
 }
 
 TEST_CASE("broken traces are refused with the place") {
@@ -121,6 +126,7 @@ TEST_CASE("broken traces are refused with the place") {
   CHECK_THAT(refused("[]"), ContainsSubstring("object"));
   CHECK_THAT(refused("{}"), ContainsSubstring("athanor"));
   CHECK_THAT(changed([](json& e) { e["ts"] = -1; }), ContainsSubstring(".ts"));
+  CHECK_THAT(changed([](json& e) { e["cat"] = kIssueCategory; }), ContainsSubstring("launch"));
   CHECK_THAT(changed([](json& e) { e["dur"] = "1"; }), ContainsSubstring(".dur"));
   CHECK_THAT(changed([](json& e) { e["pid"] = 2; }), ContainsSubstring(".pid"));
   CHECK_THAT(changed([](json& e) { e["name"] = "adam #7"; }), ContainsSubstring(".name"));

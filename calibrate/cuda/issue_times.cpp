@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/cuda/issue_times.hpp"
+
+#include "calibrate/samples.hpp"
+#include "executor/cuda/cuda_device.hpp"
+#include "executor/cuda/stream_lanes.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace athanor {
+namespace {
+
+constexpr std::array kGpuLanes{Lane::H2D, Lane::Collective, Lane::Compute, Lane::D2H};
+/// Small enough that the device is never what the host waits for.
+constexpr std::int64_t kElements = 1024;
+constexpr int kRounds = 64;
+constexpr std::int64_t kWarmUpSteps = 2;
+constexpr std::int64_t kSteps = 12;
+
+/// Rounds over the lanes, each operation waiting for the one before: as in a step, most operations
+/// wait for another lane.
+Program make_rounds() {
+  Program program;
+  for (int i = 0; i < kRounds; ++i) {
+    for (const Lane lane : kGpuLanes) {
+      Operation op;
+      op.kind = lane == Lane::Compute ? OpKind::Adam : OpKind::Fetch;
+      op.lane = lane;
+      if (!program.operations.empty()) {
+        op.waits.push_back(static_cast<std::int32_t>(program.operations.size()) - 1);
+      }
+      program.operations.push_back(std::move(op));
+    }
+  }
+  return program;
+}
+
+/// The acts of the four lanes on a little memory.
+class Acts {
+ public:
+  explicit Acts(cuda::CudaDevice& device)
+      : device_(device),
+        here_(device.take_uncounted(kBytes)),
+        there_(device.take_uncounted(kBytes)),
+        host_(device.pin(kBytes)),
+        state_(device.take_uncounted(3 * kBytes)),
+        scale_(device.take_uncounted(sizeof(float))) {}
+
+  void run(Lane lane) {
+    switch (lane) {
+      case Lane::Compute:
+        return device_.adam(lane, work());
+      case Lane::Collective:
+        return device_.copy(lane, there_.get(), here_.get(), kBytes);
+      case Lane::H2D:
+        return device_.copy(lane, here_.get(), host_.get(), kBytes);
+      case Lane::D2H:
+        return device_.copy(lane, host_.get(), there_.get(), kBytes);
+      case Lane::CpuAdam:
+        return;
+    }
+  }
+
+ private:
+  static constexpr Bytes kBytes = kElements * Bytes{sizeof(float)};
+
+  [[nodiscard]] AdamWork work() const {
+    auto* const state = reinterpret_cast<float*>(state_.get());
+    AdamWork work;
+    work.master = state;
+    work.first_moment = state + kElements;
+    work.second_moment = state + 2 * kElements;
+    work.gradient = here_.get();
+    work.elements = kElements;
+    work.gradient_scale = reinterpret_cast<const float*>(scale_.get());
+    return work;
+  }
+
+  cuda::CudaDevice& device_;
+  MemoryBlock here_, there_, host_, state_, scale_;
+};
+
+}  // namespace
+
+std::map<Lane, Seconds> measure_issue(int device_index) {
+  cuda::CudaDevice device(device_index, 0);
+  Acts acts(device);
+  const Program program = make_rounds();
+  std::array<Samples, kNumLanes> samples;
+  const auto lane_of = [&](std::int32_t operation) {
+    return program.operations[static_cast<std::size_t>(operation)].lane;
+  };
+  std::atomic<bool> cancelled = false;
+  const LaneCallbacks callbacks{
+      .entered = {},
+      .run = [&](std::int32_t operation, std::int64_t) { acts.run(lane_of(operation)); },
+      .started = [](std::int32_t, std::int64_t) {},
+      .issued =
+          [&](std::int32_t operation, std::int64_t step, Seconds start, Seconds end) {
+            const auto lane = static_cast<std::size_t>(lane_of(operation));
+            if (step >= kWarmUpSteps) samples[lane].add(end - start);
+          },
+      .done = [](std::int32_t, std::int64_t, Seconds, Seconds) {}};
+  cuda::StreamLanes lanes(device, program, 0, callbacks, cancelled, [] {});
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    lanes.release_until(step + 1);
+    lanes.wait_for_step(step);
+  }
+  std::map<Lane, Seconds> issue;
+  for (const Lane lane : kGpuLanes) issue[lane] = samples[static_cast<std::size_t>(lane)].median();
+  return issue;
+}
+
+}  // namespace athanor
