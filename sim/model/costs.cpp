@@ -39,7 +39,9 @@ const Curve& cpu_adam(const Platform& platform, int threads) {
   return require(above->second, platform, "cpu_adam");
 }
 
-Seconds seconds_of(const Operation& op, const Program& program, const Platform& platform) {
+}  // namespace
+
+Seconds solo_seconds(const Operation& op, const Program& program, const Platform& platform) {
   const auto bytes = static_cast<double>(op.bytes);
   const auto elements = static_cast<double>(op.elements);
   const bool on_device = op.lane == Lane::Compute;
@@ -75,13 +77,11 @@ Seconds seconds_of(const Operation& op, const Program& program, const Platform& 
   throw Error("costs: an operation of an unknown kind");
 }
 
-}  // namespace
-
 std::vector<Seconds> solo_seconds(const Program& program, const Platform& platform) {
   std::vector<Seconds> seconds;
   seconds.reserve(program.operations.size());
   for (const Operation& op : program.operations) {
-    seconds.push_back(seconds_of(op, program, platform));
+    seconds.push_back(solo_seconds(op, program, platform));
   }
   return seconds;
 }

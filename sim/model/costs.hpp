@@ -10,6 +10,11 @@
 
 namespace athanor {
 
+/// Seconds of `op` alone on `platform`; of `program` only its sizes matter. Throws InputError as
+/// below.
+[[nodiscard]] Seconds solo_seconds(const Operation& op, const Program& program,
+                                   const Platform& platform);
+
 /// Seconds of every operation of `program` alone on `platform`, by operation index. Throws
 /// InputError when the platform lacks a curve that the program needs (say which, and the ways out).
 [[nodiscard]] std::vector<Seconds> solo_seconds(const Program& program, const Platform& platform);

@@ -34,7 +34,7 @@ void add_buffer(Program& program, const std::string& name, Tier tier, Bytes byte
 void add_unit(Program& program, const std::string& unit, const UnitElements& count) {
   const Bytes parameter = size_of(program.dtype);
   const Bytes gradient = size_of(program.gradient_dtype);
-  const Bytes state = program.dtype == DataType::Float32 ? 8 : 12;
+  const Bytes state = optimizer_state_bytes(program.dtype);
   add_buffer(program, "parameters " + unit, Tier::Gpu, count.replicated * parameter);
   add_buffer(program, "parameter shards " + unit, Tier::Gpu, count.device_shards * parameter);
   add_buffer(program, "gradient shards " + unit, Tier::Gpu, count.device_optimizer * gradient);
@@ -45,6 +45,11 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
 }
 
 }  // namespace
+
+Bytes optimizer_state_bytes(DataType dtype) noexcept {
+  constexpr Bytes kMoments = 8, kMaster = 4;
+  return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
+}
 
 std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size) {
   return sharding == Sharding::Replicated ? chunk.elements : chunk.shard_elements(world_size);

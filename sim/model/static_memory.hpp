@@ -7,6 +7,9 @@
 
 namespace athanor {
 
+/// Of one element: two moments in fp32, and a master copy where parameters are bf16.
+[[nodiscard]] Bytes optimizer_state_bytes(DataType dtype) noexcept;
+
 /// Elements of a chunk whose gradient and optimizer state one rank holds.
 [[nodiscard]] std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size);
 
@@ -14,8 +17,7 @@ namespace athanor {
 void make_pools(Program& program, const Architecture& architecture, const Plan& plan);
 
 /// Fills Program::static_buffers: cache slots, gradient buffers, parameters, gradient shards and
-/// optimizer state. In fp32 the parameter shard beside the optimizer is the master copy, so the
-/// state is two moments (8 bytes an element); in bf16 it is master and moments (12 bytes).
+/// optimizer state. In fp32 the parameter shard beside the optimizer is the master copy.
 void make_static_buffers(Program& program, const Plan& plan);
 
 }  // namespace athanor

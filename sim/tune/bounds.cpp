@@ -22,39 +22,9 @@ double capacity_per_rank(const SharedResource& resource, int world_size) {
                                                        : resource.capacity;
 }
 
-/// Factors on each lane's solo times: while the other lanes of the rank are idle, and while all
-/// lanes that share a resource run and get an equal part of it.
-struct Slowdowns {
-  std::array<double, kNumLanes> least{}, most{};
-};
-
-Slowdowns slowdowns(const Platform& platform, int world_size) {
-  Slowdowns result;
-  result.least.fill(1);
-  result.most.fill(1);
-  for (const SharedResource& resource : platform.shared) {
-    const double capacity = capacity_per_rank(resource, world_size);
-    double demand = 0, users = 0;
-    for (const auto& [lane, use] : resource.use) {
-      demand += use;
-      users += use > 0 ? 1 : 0;
-    }
-    if (demand <= capacity) continue;  // cannot slow anything down
-    for (const auto& [lane, use] : resource.use) {
-      double& least = result.least[index(lane)];
-      double& most = result.most[index(lane)];
-      least = std::max(least, use / capacity);
-      most = std::max(most, use / (capacity / users));
-    }
-  }
-  return result;
-}
-
 Seconds total(const std::vector<Seconds>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), Seconds{0});
 }
-
-using LaneSeconds = std::array<Seconds, kNumLanes>;
 
 LaneSeconds busy_seconds(const Program& program, const std::vector<Seconds>& seconds) {
   LaneSeconds busy{};
@@ -62,22 +32,6 @@ LaneSeconds busy_seconds(const Program& program, const std::vector<Seconds>& sec
     busy[index(program.operations[i].lane)] += seconds[i];
   }
   return busy;
-}
-
-/// The busiest lane or shared resource.
-Seconds busiest(const LaneSeconds& busy, const Platform& platform, int world_size,
-                const Slowdowns& slowdown) {
-  Seconds most = 0;
-  for (std::size_t lane = 0; lane < busy.size(); ++lane) {
-    most = std::max(most, busy[lane] * slowdown.least[lane]);
-  }
-  for (const SharedResource& resource : platform.shared) {
-    double amount = 0;
-    for (const auto& [lane, use] : resource.use) amount += busy[index(lane)] * use;
-    const double capacity = capacity_per_rank(resource, world_size);
-    if (capacity > 0) most = std::max(most, amount / capacity);
-  }
-  return most;
 }
 
 /// Ends of the next step's operations after those of `before`, when nothing but lanes and waits
@@ -122,13 +76,50 @@ Seconds longest_cycle(const Program& program, const std::vector<Seconds>& second
 
 }  // namespace
 
+Slowdowns slowdowns(const Platform& platform, int world_size) {
+  Slowdowns result;
+  result.least.fill(1);
+  result.most.fill(1);
+  for (const SharedResource& resource : platform.shared) {
+    const double capacity = capacity_per_rank(resource, world_size);
+    double demand = 0, users = 0;
+    for (const auto& [lane, use] : resource.use) {
+      demand += use;
+      users += use > 0 ? 1 : 0;
+    }
+    if (demand <= capacity) continue;  // cannot slow anything down
+    for (const auto& [lane, use] : resource.use) {
+      double& least = result.least[index(lane)];
+      double& most = result.most[index(lane)];
+      least = std::max(least, use / capacity);
+      most = std::max(most, use / (capacity / users));
+    }
+  }
+  return result;
+}
+
+Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform, int world_size,
+                        const Slowdowns& slowdown) {
+  Seconds most = 0;
+  for (std::size_t lane = 0; lane < busy.size(); ++lane) {
+    most = std::max(most, busy[lane] * slowdown.least[lane]);
+  }
+  for (const SharedResource& resource : platform.shared) {
+    double amount = 0;
+    for (const auto& [lane, use] : resource.use) amount += busy[index(lane)] * use;
+    const double capacity = capacity_per_rank(resource, world_size);
+    if (capacity > 0) most = std::max(most, amount / capacity);
+  }
+  return most;
+}
+
 Seconds lower_bound_seconds(const Program& program, const Platform& platform) {
   if (program.operations.empty()) return 0;
   const Slowdowns slowdown = slowdowns(platform, program.world_size);
   std::vector<Seconds> seconds = solo_seconds(program, platform);
   const Seconds issue = total(issue_seconds(program, platform));
   const Seconds busy =
-      busiest(busy_seconds(program, seconds), platform, program.world_size, slowdown);
+      busiest_seconds(busy_seconds(program, seconds), platform, program.world_size, slowdown);
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     seconds[i] *= slowdown.least[index(program.operations[i].lane)];
   }

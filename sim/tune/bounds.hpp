@@ -5,7 +5,22 @@
 #include "sim/model/platform.hpp"
 #include "sim/model/program.hpp"
 
+#include <array>
+
 namespace athanor {
+
+using LaneSeconds = std::array<Seconds, kNumLanes>;
+
+/// Factors on each lane's solo times: while the other lanes of the rank are idle, and while all
+/// lanes that share a resource run and get an equal part of it.
+struct Slowdowns {
+  std::array<double, kNumLanes> least{}, most{};
+};
+[[nodiscard]] Slowdowns slowdowns(const Platform& platform, int world_size);
+
+/// The busiest lane or shared resource, when each of `world_size` ranks has `busy` to do.
+[[nodiscard]] Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform,
+                                      int world_size, const Slowdowns& slowdown);
 
 /// The busiest lane or shared resource over one step, the host that issues it, and the longest
 /// cycle through one step. Never above the simulated period.

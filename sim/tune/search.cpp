@@ -4,6 +4,7 @@
 #include "sim/model/errors.hpp"
 #include "sim/model/lowering.hpp"
 #include "sim/tune/bounds.hpp"
+#include "sim/tune/estimate.hpp"
 #include "sim/tune/explain.hpp"
 #include "sim/tune/nearest.hpp"
 
@@ -11,7 +12,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <tuple>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -43,6 +47,15 @@ std::string reason_of(const Evaluated& e, const Evaluated& best) {
                      e.bottleneck);
 }
 
+/// A candidate that may be among the best, by what bounds it.
+struct Entry {
+  Key key;
+  Evaluated* evaluated = nullptr;
+  bool is_refined = false;  ///< by lowering it
+  auto operator<=>(const Entry& other) const { return key <=> other.key; }
+  bool operator==(const Entry& other) const { return key == other.key; }
+};
+
 class Search {
  public:
   Search(const Profile& profile, const Platform& platform, Engine& engine,
@@ -52,12 +65,13 @@ class Search {
         engine_(engine),
         request_(request),
         options_(options),
-        limits_(effective_limits(request, platform)) {}
+        limits_(effective_limits(request, platform)),
+        keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
 
   SearchResult run(const SearchSpace& space) {
     collect(space);
     screen();
-    if (promising_.empty()) throw_infeasible();
+    if (queue_.empty()) throw_infeasible();
     simulate_promising();
     return rank();
   }
@@ -80,46 +94,60 @@ class Search {
     });
   }
 
-  /// Memory and lower bound of every candidate.
+  /// Memory and a first bound of every candidate, in closed form.
   void screen() {
+    Estimator estimator(profile_, platform_, request_);
     for (Evaluated& e : all_) {
       report("bounding", e.index, all_.size());
-      const Program program = lowered(e);
-      e.peak_bytes = peak_bytes(program);
+      e.peak_bytes = estimator.peak_bytes(e.candidate);
       const auto overflows = memory_overflows(e.peak_bytes, request_.num_gpus, limits_);
       if (!overflows.empty()) {
         e.reason = fmt::format("does not fit: {}", fmt::join(overflows, "; "));
         continue;
       }
       e.outcome = Outcome::Bounded;
-      e.bound_seconds = lower_bound_seconds(program, platform_);
-      promising_.push_back(&e);
+      e.bound_seconds = estimator.bound_seconds(e.candidate);
+      queue_.push({key_of(e, e.bound_seconds), &e, false});
     }
   }
 
-  /// In ascending order of bound, until no bound can beat the slowest plan kept.
+  /// In ascending order of bound, until no bound can beat the slowest plan kept. A first bound that
+  /// might is replaced by that of the lowered program.
   void simulate_promising() {
-    std::sort(promising_.begin(), promising_.end(), [](const Evaluated* a, const Evaluated* b) {
-      return key_of(*a, a->bound_seconds) < key_of(*b, b->bound_seconds);
-    });
-    const SimulationOptions quick{.record_intervals = false};
-    std::vector<Key> kept;  // the best so far, ascending
-    const auto keep = static_cast<std::size_t>(std::max(1, options_.keep));
-    std::int64_t done = 0;
-    for (Evaluated* e : promising_) {
-      report("simulating", done++, promising_.size());
-      if (kept.size() == keep && key_of(*e, e->bound_seconds * kBoundSlack) > kept.back()) {
-        continue;
+    const auto promising = queue_.size();
+    for (std::int64_t done = 0; !queue_.empty(); ++done) {
+      const Entry entry = queue_.top();
+      queue_.pop();
+      Evaluated& e = *entry.evaluated;
+      if (is_beaten(e)) return;
+      report("simulating", num_simulated_, promising);
+      const Program program = lowered(e);
+      if (!entry.is_refined) {
+        e.bound_seconds = std::max(e.bound_seconds, lower_bound_seconds(program, platform_));
+        const Entry refined{key_of(e, e.bound_seconds), &e, true};
+        if (!queue_.empty() && queue_.top() < refined) {
+          queue_.push(refined);
+          continue;
+        }
+        if (is_beaten(e)) return;
       }
-      const Program program = lowered(*e);
-      e->step_seconds = engine_.simulate(program, quick).step_seconds;
-      e->outcome = Outcome::Simulated;
-      const Load busiest = step_loads(program, platform_, e->step_seconds).front();
-      e->bottleneck = busiest.name;
-      const Key key = key_of(*e, e->step_seconds);
-      kept.insert(std::upper_bound(kept.begin(), kept.end(), key), key);
-      if (kept.size() > keep) kept.pop_back();
+      simulate(e, program);
     }
+  }
+
+  /// Whether `keep` plans are faster than `e` can be.
+  [[nodiscard]] bool is_beaten(const Evaluated& e) const {
+    return kept_.size() == keep_ && key_of(e, e.bound_seconds * kBoundSlack) > kept_.back();
+  }
+
+  void simulate(Evaluated& e, const Program& program) {
+    e.step_seconds = engine_.simulate(program, {.record_intervals = false}).step_seconds;
+    e.outcome = Outcome::Simulated;
+    e.bottleneck = step_loads(program, platform_, e.step_seconds).front().name;
+    const Key key = key_of(e, e.step_seconds);
+    kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), key), key);
+    if (kept_.size() > keep_) kept_.pop_back();
+    ++num_simulated_;
   }
 
   SearchResult rank() {
@@ -155,8 +183,11 @@ class Search {
   const PlanRequest& request_;
   const SearchOptions& options_;
   MemoryLimits limits_;
+  std::size_t keep_;
   std::vector<Evaluated> all_;
-  std::vector<Evaluated*> promising_;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  std::vector<Key> kept_;  ///< of the best so far, ascending
+  std::int64_t num_simulated_ = 0;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 namespace athanor {
 namespace {
@@ -39,6 +40,62 @@ void normalise_placement(Candidate& c, int num_units) {
   normalise_cover(c.leading_gpu_optimizer, c.trailing_gpu_optimizer, num_units);
   normalise_cover(c.leading_gpu_parameters, c.trailing_gpu_parameters, num_units);
 }
+
+/// What normal_form needs to know of an architecture.
+class NormalForm {
+ public:
+  NormalForm(const Architecture& architecture, int num_gpus)
+      : num_units_(static_cast<int>(architecture.units.size())),
+        class_size_(largest_class_size(architecture)),
+        cut_(num_gpus * kParameterAlignment),
+        largest_chunk_(round_up(largest_unit_elements(architecture), cut_)) {}
+
+  [[nodiscard]] int num_units() const noexcept { return num_units_; }
+
+  [[nodiscard]] Candidate of(const Candidate& candidate) const {
+    Candidate c = candidate;
+    c.chunk_elements = std::min(round_up(c.chunk_elements, cut_), largest_chunk_);
+    c.recompute_units = std::min(c.recompute_units, num_units_ - 1);
+    c.gradient_buffers = std::min(c.gradient_buffers, class_size_);
+    normalise_placement(c, num_units_);
+    if (c.leading_gpu_optimizer == num_units_) c.adam_threads = 1;
+    if (c.sharding == Sharding::Sharded) {
+      c.cache_slots = std::max(std::min(c.cache_slots, class_size_), c.prefetch_depth + 1);
+    } else {
+      c.cache_slots = 1;
+      c.prefetch_depth = 0;
+    }
+    return c;
+  }
+
+ private:
+  int num_units_, class_size_;
+  std::int64_t cut_, largest_chunk_;
+};
+
+/// Boost's hash_combine over all choices.
+struct CandidateHash {
+  std::size_t operator()(const Candidate& c) const noexcept {
+    std::size_t hash = 0;
+    const auto add = [&hash](auto value) {
+      constexpr std::size_t kGolden = 0x9e3779b97f4a7c15;
+      hash ^= static_cast<std::size_t>(value) + kGolden + (hash << 6U) + (hash >> 2U);
+    };
+    add(c.batch.micro_batch);
+    add(c.sharding);
+    add(c.chunk_elements);
+    add(c.recompute_units);
+    add(c.leading_gpu_optimizer);
+    add(c.trailing_gpu_optimizer);
+    add(c.leading_gpu_parameters);
+    add(c.trailing_gpu_parameters);
+    add(c.cache_slots);
+    add(c.prefetch_depth);
+    add(c.gradient_buffers);
+    add(c.adam_threads);
+    return hash;
+  }
+};
 
 bool is_covered(int unit, int leading, int trailing, int num_units) {
   return unit < leading || unit >= num_units - trailing;
@@ -172,33 +229,17 @@ bool is_sensible(const Candidate& c, int num_gpus, int num_units) {
 }
 
 Candidate normal_form(const Candidate& candidate, const Architecture& architecture, int num_gpus) {
-  const int num_units = static_cast<int>(architecture.units.size());
-  const int class_size = largest_class_size(architecture);
-  const std::int64_t cut = num_gpus * kParameterAlignment;
-  Candidate c = candidate;
-  c.chunk_elements =
-      std::min(round_up(c.chunk_elements, cut), round_up(largest_unit_elements(architecture), cut));
-  c.recompute_units = std::min(c.recompute_units, num_units - 1);
-  c.gradient_buffers = std::min(c.gradient_buffers, class_size);
-  normalise_placement(c, num_units);
-  if (c.leading_gpu_optimizer == num_units) c.adam_threads = 1;
-  if (c.sharding == Sharding::Sharded) {
-    c.cache_slots = std::max(std::min(c.cache_slots, class_size), c.prefetch_depth + 1);
-  } else {
-    c.cache_slots = 1;
-    c.prefetch_depth = 0;
-  }
-  return c;
+  return NormalForm(architecture, num_gpus).of(candidate);
 }
 
 void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
                const std::function<void(const Candidate&)>& visit) {
   space.validate();
-  const int num_units = static_cast<int>(architecture.units.size());
-  std::set<Candidate> seen;
+  const NormalForm normal_form(architecture, num_gpus);
+  std::unordered_set<Candidate, CandidateHash> seen;
   for_each_combination(space, [&](const Candidate& candidate) {
-    if (!is_sensible(candidate, num_gpus, num_units)) return;
-    const Candidate normal = normal_form(candidate, architecture, num_gpus);
+    if (!is_sensible(candidate, num_gpus, normal_form.num_units())) return;
+    const Candidate normal = normal_form.of(candidate);
     if (seen.insert(normal).second) visit(normal);
   });
 }

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/tune/estimate.hpp"
+
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/costs.hpp"
+#include "sim/model/lowering.hpp"
+#include "sim/model/memory.hpp"
+#include "sim/model/static_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <string>
+
+namespace athanor {
+namespace {
+
+/// Members below `leading` and from `num_units - trailing` on.
+int covered(const std::vector<int>& units_before, int leading, int trailing) {
+  const int num_units = static_cast<int>(units_before.size()) - 1;
+  if (leading + trailing >= num_units) return units_before.back();
+  return units_before[static_cast<std::size_t>(leading)] + units_before.back() -
+         units_before[static_cast<std::size_t>(num_units - trailing)];
+}
+
+/// Units that are filled into `slots` in a step, at least: all in the first pass over them, and in
+/// every later pass those for which there was no slot at its start.
+std::int64_t least_fills(int units, int slots, std::int64_t accumulation) {
+  return units + (2 * accumulation - 1) * std::max(0, units - slots);
+}
+
+Operation chunk_operation(OpKind kind, Lane lane, const Chunk& chunk, Sharding sharding,
+                          const Program& header) {
+  Operation op;
+  op.kind = kind;
+  op.lane = lane;
+  op.all_reduce = sharding == Sharding::Replicated;
+  op.elements = owned_elements(chunk, sharding, header.world_size);
+  const bool whole = kind == OpKind::Gather || kind == OpKind::Reduce;
+  op.bytes = (whole ? chunk.elements : op.elements) * size_of(header.dtype);
+  return op;
+}
+
+}  // namespace
+
+/// What the lanes of one rank have to do.
+struct Estimator::Load {
+  LaneSeconds busy{};
+  std::array<std::int64_t, kNumLanes> operations{};
+
+  void add(Lane lane, const ChunkSum& unit, std::int64_t times) {
+    busy[static_cast<std::size_t>(lane)] += static_cast<double>(times) * unit.seconds;
+    operations[static_cast<std::size_t>(lane)] += times * unit.operations;
+  }
+};
+
+Estimator::Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request)
+    : profile_(profile),
+      platform_(platform),
+      request_(request),
+      slowdowns_(slowdowns(platform, request.num_gpus)),
+      num_units_(static_cast<int>(profile.architecture.units.size())) {
+  std::map<std::string, std::size_t> index;
+  for (const Unit& unit : profile.architecture.units) {
+    const auto [entry, is_new] = index.try_emplace(unit.unit_class, classes_.size());
+    if (is_new) {
+      UnitClass& unit_class = classes_.emplace_back();
+      static_cast<void>(parameter_offsets(unit, unit_class.elements));
+      unit_class.elements = round_up(unit_class.elements, request.num_gpus * kParameterAlignment);
+      unit_class.units_before.assign(static_cast<std::size_t>(num_units_) + 1, 0);
+    }
+    const std::size_t position =
+        static_cast<std::size_t>(&unit - profile.architecture.units.data());
+    UnitClass& unit_class = classes_[entry->second];
+    if (unit.parameters.empty()) continue;
+    ++unit_class.units;
+    for (std::size_t u = position + 1; u < unit_class.units_before.size(); ++u) {
+      ++unit_class.units_before[u];
+    }
+  }
+}
+
+const Estimator::Activations& Estimator::activations(std::int64_t micro_batch,
+                                                     int recompute_units) {
+  const auto [entry, is_new] = activations_.try_emplace({micro_batch, recompute_units});
+  if (!is_new) return entry->second;
+  Plan plan =
+      uniform_plan("activations", profile_, request_, {micro_batch, 1},
+                   largest_unit_elements(profile_.architecture), Sharding::Replicated, kAllOnGpu);
+  recompute_leading(plan, recompute_units);
+  plan.gradient_buffers = largest_class_size(profile_.architecture);
+  const Program program = lower(profile_, plan);
+  Bytes statics = program.workspace_bytes;
+  for (const Buffer& buffer : program.static_buffers) {
+    if (buffer.tier == Tier::Gpu) statics += buffer.bytes;
+  }
+  entry->second.peak_bytes = athanor::peak_bytes(program).gpu - statics;
+  for (const Operation& op : program.operations) {
+    entry->second.compute_seconds += op.compute_seconds;
+    entry->second.issue_seconds += op.issue_seconds;
+    const bool of_unit =
+        op.kind == OpKind::Forward || op.kind == OpKind::Recompute || op.kind == OpKind::Backward;
+    entry->second.operations += of_unit ? 1 : 0;
+  }
+  return entry->second;
+}
+
+const Estimator::ChunkSum& Estimator::chunk_sum(const Candidate& candidate, std::size_t unit_class,
+                                                OpKind kind, Lane lane) {
+  const auto [entry, is_new] =
+      chunk_sums_.try_emplace({unit_class, candidate.chunk_elements, candidate.sharding, kind, lane,
+                               candidate.adam_threads});
+  ChunkSum& sum = entry->second;
+  if (!is_new) return sum;
+  Program header;
+  header.world_size = request_.num_gpus;
+  header.dtype = profile_.dtype;
+  header.cpu_adam_threads = candidate.adam_threads;
+  const std::int64_t whole =
+      round_up(candidate.chunk_elements, request_.num_gpus * kParameterAlignment);
+  for (std::int64_t rest = classes_[unit_class].elements; rest > 0; rest -= whole) {
+    const Chunk chunk{.elements = std::min(whole, rest)};
+    const Operation op = chunk_operation(kind, lane, chunk, candidate.sharding, header);
+    sum.seconds += solo_seconds(op, header, platform_);
+    ++sum.operations;
+  }
+  return sum;
+}
+
+Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_class) const {
+  Placed placed;
+  placed.device_optimizer =
+      covered(unit_class.units_before, c.leading_gpu_optimizer, c.trailing_gpu_optimizer);
+  placed.host_optimizer = unit_class.units - placed.device_optimizer;
+  placed.device_parameters =
+      covered(unit_class.units_before, c.leading_gpu_parameters, c.trailing_gpu_parameters);
+  placed.host_parameters = unit_class.units - placed.device_parameters;
+  return placed;
+}
+
+TierBytes Estimator::peak_bytes(const Candidate& c) {
+  const Bytes parameter = size_of(profile_.dtype);
+  const Bytes gradient = c.batch.accumulation > 1 ? size_of(DataType::Float32) : parameter;
+  const Bytes state = optimizer_state_bytes(profile_.dtype);
+  TierBytes peak;
+  for (const UnitClass& unit_class : classes_) {
+    const Placed placed = place(c, unit_class);
+    const bool sharded = c.sharding == Sharding::Sharded;
+    const Bytes whole = unit_class.elements;
+    const Bytes owned = c.sharding == Sharding::Replicated ? whole : whole / request_.num_gpus;
+    const int slots = sharded ? std::min(c.cache_slots, unit_class.units) : unit_class.units;
+    peak.gpu += (slots + std::min(c.gradient_buffers, unit_class.units)) * whole * parameter;
+    if (sharded) peak.gpu += placed.device_parameters * owned * parameter;
+    peak.gpu += placed.device_optimizer * owned * (gradient + state);
+    peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
+    peak.host += placed.host_optimizer * owned * state;
+  }
+  peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes +
+             activations(c.batch.micro_batch, c.recompute_units).peak_bytes;
+  return peak;
+}
+
+Seconds Estimator::bound_seconds(const Candidate& c) {
+  Load load;
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    if (classes_[i].units > 0) add_class(c, i, load);
+  }
+  add_scalars(c, load);
+  const Activations& units = activations(c.batch.micro_batch, c.recompute_units);
+  const auto accumulation = static_cast<double>(c.batch.accumulation);
+  load.busy[static_cast<std::size_t>(Lane::Compute)] += accumulation * units.compute_seconds;
+  Seconds issue = accumulation * units.issue_seconds;
+  for (const auto& [lane, seconds] : platform_.issue) {
+    const std::int64_t units_issued =
+        lane == Lane::Compute ? c.batch.accumulation * units.operations : 0;
+    issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)] + units_issued) *
+             seconds;
+  }
+  return std::max(issue, busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns_));
+}
+
+void Estimator::add_class(const Candidate& c, std::size_t unit_class, Load& load) {
+  const Placed placed = place(c, classes_[unit_class]);
+  if (c.sharding == Sharding::Sharded) add_fetches(c, unit_class, placed, load);
+  add_updates(c, unit_class, placed, load);
+}
+
+void Estimator::add_fetches(const Candidate& c, std::size_t unit_class, const Placed& placed,
+                            Load& load) {
+  const int units = classes_[unit_class].units;
+  const int slots = std::min(c.cache_slots, units);
+  // A single rank's shard on the host is the whole chunk: nothing is gathered.
+  const int gathered = request_.num_gpus > 1 ? units : placed.device_parameters;
+  const std::int64_t accumulation = c.batch.accumulation;
+  if (placed.host_parameters > 0) {
+    load.add(Lane::H2D, chunk_sum(c, unit_class, OpKind::Fetch, Lane::H2D),
+             least_fills(placed.host_parameters, slots, accumulation));
+  }
+  if (gathered > 0) {
+    load.add(Lane::Collective, chunk_sum(c, unit_class, OpKind::Gather, Lane::Collective),
+             least_fills(gathered, slots, accumulation));
+  }
+}
+
+void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Placed& placed,
+                            Load& load) {
+  const auto add = [&](OpKind kind, Lane lane, std::int64_t times) {
+    if (times > 0) load.add(lane, chunk_sum(c, unit_class, kind, lane), times);
+  };
+  const bool several = request_.num_gpus > 1;
+  const int units = classes_[unit_class].units;
+  const int reduced = several ? units : placed.device_optimizer;
+  add(OpKind::Reduce, Lane::Collective, c.batch.accumulation * reduced);
+  add(OpKind::GradD2H, Lane::D2H, c.batch.accumulation * placed.host_optimizer);
+  for (const OpKind kind : {OpKind::Adam, OpKind::SquareSum}) {
+    if (kind == OpKind::SquareSum && request_.clipping == Clipping::None) continue;
+    add(kind, Lane::Compute, placed.device_optimizer);
+    add(kind, Lane::CpuAdam, placed.host_optimizer);
+  }
+  add(OpKind::ParamH2D, Lane::H2D, placed.device_parameters - placed.device_optimizer);
+  if (several && c.sharding == Sharding::OptimizerSharded) {
+    add(OpKind::Gather, Lane::Collective, units);
+  }
+}
+
+/// The loss and the norm, one small collective each.
+void Estimator::add_scalars(const Candidate& c, Load& load) const {
+  Program header;
+  header.world_size = request_.num_gpus;
+  const auto add = [&](OpKind kind, Bytes bytes) {
+    Operation op;
+    op.kind = kind;
+    op.lane = Lane::Collective;
+    op.bytes = header.world_size * bytes;
+    load.add(op.lane, {solo_seconds(op, header, platform_), 1}, 1);
+  };
+  add(OpKind::Loss, c.batch.accumulation * Bytes{sizeof(double)});
+  if (request_.clipping == Clipping::Wait) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
+}
+
+}  // namespace athanor

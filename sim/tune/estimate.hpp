@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a candidate needs and at least takes, in closed form: a search of hundreds of thousands of
+// candidates cannot lower each of them.
+#pragma once
+
+#include "sim/tune/bounds.hpp"
+#include "sim/tune/search_space.hpp"
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace athanor {
+
+/// Memory and a lower bound of any candidate for one profile, platform and request. Units of one
+/// class are alike, so a candidate is a handful of counts per class. Tables fill as candidates ask
+/// for them; the referenced objects outlive this one.
+class Estimator {
+ public:
+  Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request);
+
+  /// Peak in every tier of a candidate in normal form: exactly that of its lowered program.
+  [[nodiscard]] TierBytes peak_bytes(const Candidate& candidate);
+  /// The busiest lane, shared resource or issuing host, when every unit is fetched again no more
+  /// often than its slots make necessary. Never above lower_bound_seconds of the lowered program.
+  /// Throws InputError when the platform lacks a curve that the candidate needs.
+  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate);
+
+ private:
+  struct UnitClass {
+    std::int64_t elements = 0;      ///< of one unit's flat storage, padding included
+    int units = 0;                  ///< with parameters
+    std::vector<int> units_before;  ///< by unit index: members with a lower one
+  };
+  /// Members of a class by where a candidate places them.
+  struct Placed {
+    int device_optimizer = 0, host_optimizer = 0;
+    int device_parameters = 0, host_parameters = 0;
+  };
+  /// What depends on micro-batch and recomputation alone.
+  struct Activations {
+    Bytes peak_bytes = 0;         ///< above what is there all the time
+    Seconds compute_seconds = 0;  ///< of one micro-batch
+    Seconds issue_seconds = 0;
+    std::int64_t operations = 0;
+  };
+  /// One kind of operation on every chunk of a unit.
+  struct ChunkSum {
+    Seconds seconds = 0;
+    std::int64_t operations = 0;
+  };
+  struct Load;
+
+  [[nodiscard]] const Activations& activations(std::int64_t micro_batch, int recompute_units);
+  [[nodiscard]] const ChunkSum& chunk_sum(const Candidate& candidate, std::size_t unit_class,
+                                          OpKind kind, Lane lane);
+  [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
+  void add_class(const Candidate& candidate, std::size_t unit_class, Load& load);
+  void add_fetches(const Candidate& candidate, std::size_t unit_class, const Placed& placed,
+                   Load& load);
+  void add_updates(const Candidate& candidate, std::size_t unit_class, const Placed& placed,
+                   Load& load);
+  void add_scalars(const Candidate& candidate, Load& load) const;
+
+  const Profile& profile_;
+  const Platform& platform_;
+  const PlanRequest& request_;
+  Slowdowns slowdowns_;
+  int num_units_;
+  std::vector<UnitClass> classes_;
+  std::map<std::tuple<std::int64_t, int>, Activations> activations_;
+  std::map<std::tuple<std::size_t, std::int64_t, Sharding, OpKind, Lane, int>, ChunkSum>
+      chunk_sums_;
+};
+
+}  // namespace athanor

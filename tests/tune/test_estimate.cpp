@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The closed forms of the search against lowered programs.
+#include "sim/model/lowering.hpp"
+#include "sim/tune/bounds.hpp"
+#include "sim/tune/estimate.hpp"
+#include "tests/support/random_plans.hpp"
+#include "tests/support/synthetic.hpp"
+#include "tests/tune/random_spaces.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <random>
+
+namespace athanor {
+namespace {
+
+/// One model on 1, 2 or 4 GPUs, everything else at random.
+struct Case {
+  Case(std::mt19937& random, int round)
+      : platform(test::synthetic_platform(4)),
+        profile(test::synthetic_profile(test::small_architecture(2 + round % 4, round % 2 == 0), 64,
+                                        {1, 2})),
+        request{.num_gpus = 1 << (round % 3), .global_batch = 4 << (round % 3)} {
+    if (round % 5 == 0) request.clipping = Clipping::Wait;
+    if (round % 4 == 0) profile.dtype = DataType::BFloat16;
+    profile.workspace_bytes = 100 * (round % 2);
+    if (round % 3 == 0) {
+      std::uniform_real_distribution<double> micro(0, 1e-5);
+      platform.issue = {{Lane::Compute, micro(random)}, {Lane::Collective, micro(random)}};
+      for (UnitCost& cost : profile.costs) cost.forward_keep.issue_seconds = micro(random);
+    }
+  }
+
+  Platform platform;
+  Profile profile;
+  PlanRequest request;
+};
+
+}  // namespace
+
+TEST_CASE("Estimated memory is that of the lowered program, and the bound is below its bound") {
+  std::mt19937 random(5);
+  int count = 0, tight = 0;
+  for (int round = 0; round < 60; ++round) {
+    const Case c(random, round);
+    Estimator estimator(c.profile, c.platform, c.request);
+    const int num_units = static_cast<int>(c.profile.architecture.units.size());
+    for (int i = 0; i < 40; ++i) {
+      Candidate candidate = test::random_candidate(random);
+      candidate.batch = i % 2 == 0 ? BatchSplit{2, 2} : BatchSplit{1, 4};
+      if (candidate.prefetch_depth >= candidate.cache_slots) continue;
+      if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
+      candidate = normal_form(candidate, c.profile.architecture, c.request.num_gpus);
+      const Program program = lower(c.profile, make_plan(candidate, c.profile, c.request));
+      const TierBytes expected = peak_bytes(program);
+      const TierBytes peak = estimator.peak_bytes(candidate);
+      CAPTURE(round, i);
+      REQUIRE(peak.gpu == expected.gpu);
+      REQUIRE(peak.pinned == expected.pinned);
+      REQUIRE(peak.host == expected.host);
+      const Seconds bound = estimator.bound_seconds(candidate);
+      const Seconds refined = lower_bound_seconds(program, c.platform);
+      REQUIRE(bound <= refined * (1 + 1e-12));
+      ++count;
+      tight += bound >= 0.7 * refined ? 1 : 0;
+    }
+  }
+  CHECK(count > 500);
+  CHECK(tight > count / 2);  // else it would not rule anything out
+}
+
+TEST_CASE("A missing curve is named only where a candidate needs it") {
+  Platform platform = test::synthetic_platform(2);
+  platform.cpu_adam.clear();
+  const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1});
+  const PlanRequest request{.num_gpus = 2, .global_batch = 2};
+  Estimator estimator(profile, platform, request);
+  Candidate candidate;
+  candidate.sharding = Sharding::Sharded;
+  candidate.chunk_elements = 1000;
+  candidate.leading_gpu_optimizer = candidate.leading_gpu_parameters = 5;
+  CHECK(estimator.bound_seconds(candidate) > 0);
+  candidate.leading_gpu_optimizer = 0;
+  CHECK_THROWS_WITH(estimator.bound_seconds(candidate),
+                    Catch::Matchers::ContainsSubstring("cpu_adam"));
+}
+
+}  // namespace athanor
