@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/tune/nearest.hpp"
 
+#include "sim/tune/estimate.hpp"
 #include "sim/tune/search_space.hpp"
 
 #include <fmt/format.h>
@@ -58,16 +59,16 @@ std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const 
   return changes;
 }
 
-/// Whether some plan of the default space fits. Lowers plans until one does.
+/// Whether some plan of the default space fits.
 bool some_plan_fits(const Profile& profile, const Platform& platform, const PlanRequest& request) {
   const MemoryLimits limits = effective_limits(request, platform);
-  std::vector<Candidate> candidates;
+  Estimator estimator(profile, platform, request);
+  bool found = false;
   enumerate(default_search_space(profile, platform, request), profile.architecture,
-            request.num_gpus, [&](const Candidate& candidate) { candidates.push_back(candidate); });
-  return std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
-    const Plan plan = make_plan(candidate, profile, request);
-    return fits(plan_peak_bytes(profile, plan), request.num_gpus, limits);
-  });
+            request.num_gpus, [&](const Candidate& candidate) {
+              found = found || fits(estimator.peak_bytes(candidate), request.num_gpus, limits);
+            });
+  return found;
 }
 
 /// Whether the request's batch splits over its GPUs at all.

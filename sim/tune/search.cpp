@@ -7,13 +7,16 @@
 #include "sim/tune/estimate.hpp"
 #include "sim/tune/explain.hpp"
 #include "sim/tune/nearest.hpp"
+#include "sim/tune/worker_pool.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <queue>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -22,6 +25,11 @@ namespace {
 
 /// Room for the engine's rounding when a bound is compared with a simulated time.
 constexpr double kBoundSlack = 1 - 1e-6;
+
+/// Candidates that are looked at before the best so far is asked again.
+constexpr std::size_t kRound = 32;
+/// Fewer candidates are done before processes have started.
+constexpr std::size_t kWorthForking = 64;
 
 using Key = std::tuple<Seconds, Bytes, std::int64_t>;
 
@@ -111,43 +119,68 @@ class Search {
     }
   }
 
-  /// In ascending order of bound, until no bound can beat the slowest plan kept. A first bound that
-  /// might is replaced by that of the lowered program.
+  /// In ascending order of bound, until no bound can beat the slowest plan kept: a candidate's
+  /// first bound is replaced by that of its lowered program, and that by its simulation. Rounds of
+  /// one size make the answer the same for any number of workers.
   void simulate_promising() {
     const auto promising = queue_.size();
-    for (std::int64_t done = 0; !queue_.empty(); ++done) {
-      const Entry entry = queue_.top();
-      queue_.pop();
-      Evaluated& e = *entry.evaluated;
-      if (is_beaten(e)) return;
-      report("simulating", num_simulated_, promising);
-      const Program program = lowered(e);
-      if (!entry.is_refined) {
-        e.bound_seconds = std::max(e.bound_seconds, lower_bound_seconds(program, platform_));
-        const Entry refined{key_of(e, e.bound_seconds), &e, true};
-        if (!queue_.empty() && queue_.top() < refined) {
-          queue_.push(refined);
-          continue;
-        }
-        if (is_beaten(e)) return;
-      }
-      simulate(e, program);
+    const int workers = options_.workers > 0 ? options_.workers : usable_processors();
+    std::optional<WorkerPool> pool;
+    if (workers > 1 && promising > kWorthForking) {
+      pool.emplace(workers, [this](const Job& job) { return evaluate(job); });
     }
+    for (std::vector<Job> round = next_round(); !round.empty(); round = next_round()) {
+      report("simulating", num_simulated_, promising);
+      if (pool) {
+        const std::vector<JobResult> results = pool->run(round);
+        for (std::size_t i = 0; i < round.size(); ++i) take(round[i], results[i]);
+      } else {
+        for (const Job& job : round) take(job, evaluate(job));
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<Job> next_round() {
+    std::vector<Job> round;
+    for (; round.size() < kRound && !queue_.empty() && !is_beaten(*queue_.top().evaluated);
+         queue_.pop()) {
+      round.push_back({queue_.top().evaluated->index, queue_.top().is_refined});
+    }
+    return round;
+  }
+
+  [[nodiscard]] JobResult evaluate(const Job& job) const {
+    const Program program = lowered(all_[static_cast<std::size_t>(job.index)]);
+    JobResult result;
+    if (!job.simulate) {
+      result.seconds = lower_bound_seconds(program, platform_);
+      return result;
+    }
+    result.seconds = engine_.simulate(program, {.record_intervals = false}).step_seconds;
+    const std::string busiest = step_loads(program, platform_, result.seconds).front().name;
+    busiest.copy(result.bottleneck.data(), result.bottleneck.size() - 1);
+    return result;
+  }
+
+  void take(const Job& job, const JobResult& result) {
+    Evaluated& e = all_[static_cast<std::size_t>(job.index)];
+    if (!job.simulate) {
+      e.bound_seconds = std::max(e.bound_seconds, result.seconds);
+      queue_.push({key_of(e, e.bound_seconds), &e, true});
+      return;
+    }
+    e.step_seconds = result.seconds;
+    e.outcome = Outcome::Simulated;
+    e.bottleneck = result.bottleneck.data();
+    const Key key = key_of(e, e.step_seconds);
+    kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), key), key);
+    if (kept_.size() > keep_) kept_.pop_back();
+    ++num_simulated_;
   }
 
   /// Whether `keep` plans are faster than `e` can be.
   [[nodiscard]] bool is_beaten(const Evaluated& e) const {
     return kept_.size() == keep_ && key_of(e, e.bound_seconds * kBoundSlack) > kept_.back();
-  }
-
-  void simulate(Evaluated& e, const Program& program) {
-    e.step_seconds = engine_.simulate(program, {.record_intervals = false}).step_seconds;
-    e.outcome = Outcome::Simulated;
-    e.bottleneck = step_loads(program, platform_, e.step_seconds).front().name;
-    const Key key = key_of(e, e.step_seconds);
-    kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), key), key);
-    if (kept_.size() > keep_) kept_.pop_back();
-    ++num_simulated_;
   }
 
   SearchResult rank() {

@@ -31,6 +31,8 @@ struct Evaluated {
 
 struct SearchOptions {
   int keep = 10;  ///< that many best plans are certain to be simulated and in order
+  /// Processes that simulate; 0: one for each processor. The result does not depend on it.
+  int workers = 0;
   /// Called now and then with what is done of which stage, for progress display.
   std::function<void(const std::string& stage, std::int64_t done, std::int64_t total)> progress =
       nullptr;
@@ -46,7 +48,7 @@ struct SearchResult {
 
 /// Searches `space` for the smallest simulated step time that fits memory; ties go to fewer bytes,
 /// then to the earlier candidate. Equal to simulating everything, because a bound never exceeds
-/// what it bounds.
+/// what it bounds. Simulates in copies of this process, which must have no other thread.
 /// `engine` simulates `platform` with the request's number of GPUs; a process has one.
 /// Throws InfeasibleError when nothing fits, with changes that would (see nearest.hpp).
 [[nodiscard]] SearchResult search(const Profile& profile, const Platform& platform, Engine& engine,

@@ -197,12 +197,13 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   space.batches = batch_splits(request, profile);
   space.shardings = {Sharding::Replicated, Sharding::Sharded};
   if (several) space.shardings.push_back(Sharding::OptimizerSharded);
-  space.chunk_elements = {whole, std::max<std::int64_t>(1, whole / 4),
-                          std::max<std::int64_t>(1, whole / 16)};
-  space.recompute_units = fractions(num_units, 2);
-  space.leading_gpu_optimizer = can_offload ? fractions(num_units, 4) : std::vector{num_units};
-  space.trailing_gpu_optimizer = {0};
-  space.leading_gpu_parameters = fractions(num_units, 2);
+  for (const std::int64_t cuts : {1, 2, 4, 8, 16}) {
+    space.chunk_elements.push_back(std::max<std::int64_t>(1, whole / cuts));
+  }
+  space.recompute_units = fractions(num_units, 8);
+  space.leading_gpu_optimizer = can_offload ? fractions(num_units, 8) : std::vector{num_units};
+  space.trailing_gpu_optimizer = {0, num_units / 4};
+  space.leading_gpu_parameters = fractions(num_units, 4);
   space.trailing_gpu_parameters = {0};
   space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
   space.prefetch_depths = {1, 2};

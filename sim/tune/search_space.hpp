@@ -47,7 +47,8 @@ struct SearchSpace {
   void validate() const;
 };
 
-/// A few thousand plans that cover every choice: what `auto` searches.
+/// Plans that cover every choice, more than a hundred thousand for a large model: what `auto`
+/// searches.
 [[nodiscard]] SearchSpace default_search_space(const Profile& profile, const Platform& platform,
                                                const PlanRequest& request);
 

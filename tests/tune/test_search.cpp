@@ -87,6 +87,27 @@ TEST_CASE("Search agrees with brute force on random spaces, two GPUs") {
   check_against_brute_force(2, 120);
 }
 
+TEST_CASE("The answer does not depend on the number of processes") {
+  const Platform platform = test::synthetic_platform(2);
+  const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1, 2});
+  Engine engine(platform, 2);
+  const PlanRequest request{.num_gpus = 2, .global_batch = 4};
+  const SearchSpace space = default_search_space(profile, platform, request);
+  std::vector<SearchResult> results;
+  for (const int workers : {1, 2, 3}) {
+    results.push_back(
+        search(profile, platform, engine, space, request, {.keep = 20, .workers = workers}));
+  }
+  for (const SearchResult& result : results) {
+    REQUIRE(result.num_simulated == results[0].num_simulated);
+    for (std::size_t i = 0; i < result.ranked.size(); ++i) {
+      REQUIRE(result.ranked[i].candidate == results[0].ranked[i].candidate);
+      REQUIRE(result.ranked[i].step_seconds == results[0].ranked[i].step_seconds);
+      REQUIRE(result.ranked[i].reason == results[0].ranked[i].reason);
+    }
+  }
+}
+
 TEST_CASE("Every loser has a reason, and the winner has none") {
   const Platform platform = test::synthetic_platform(2);
   const Profile profile = test::synthetic_profile(test::small_architecture(4, true), 64, {1, 2});
