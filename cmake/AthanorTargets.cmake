@@ -82,6 +82,7 @@ function(athanor_add_benchmark name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
   if(ATHANOR_BUILD_BENCHMARKS AND benchmark_FOUND)
     athanor_add_executable(${name} bench "${ARG_SOURCES}" "${ARG_LIBRARIES};benchmark::benchmark_main")
+    target_compile_definitions(${name} PRIVATE ATHANOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   endif()
 endfunction()
 
