@@ -28,7 +28,8 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
   verb.add_option("--platform", inputs.platform_path, "Platform: the machine")->type_name("FILE");
   add_count(verb, "--gpus", inputs.num_gpus, "GPUs of the node to use, one rank each");
   add_count(verb, "--global-batch", inputs.global_batch, "Sequences per step over all GPUs");
-  add_size(verb, "--gpu-memory", inputs.limits.gpu, "Limit per GPU (default: the platform's)");
+  add_size(verb, "--gpu-memory", inputs.limits.gpu,
+           "Limit per GPU (default: the platform's, less 5 % and at least 2 GiB of a real GPU)");
   add_size(verb, "--host-memory", inputs.limits.host, "Limit per node (default: the platform's)");
   verb.add_option("--clip", inputs.clip, "Clip gradients to this global L2 norm (default: none)")
       ->type_name("NORM");

@@ -88,6 +88,9 @@ nlohmann::ordered_json report_json(const Report& report) {
   json["feasible"] = report.feasible;
   json["bottleneck"] = report.explanation.bottleneck().name;
   json["loads"] = std::move(loads);
+  if (!report.sensitivities.empty()) {
+    json["sensitivity"] = sensitivity_json(report.sensitivities, report.step_seconds);
+  }
   json["plan"] = nlohmann::ordered_json::parse(to_json(report.plan));
   return json;
 }
@@ -113,7 +116,7 @@ std::string report_text(const Report& report) {
   line("host memory",
        of_limit(node_host, report.limits.host) + (report.plan.world_size > 1 ? ", all ranks" : ""));
   line("fits", report.feasible ? "yes" : "no");
-  return text;
+  return text + sensitivity_text(report.sensitivities, report.step_seconds);
 }
 
 std::string plan_summary(const Plan& plan) {

@@ -2,6 +2,7 @@
 // What simulate and tune print about one plan, as JSON with stable keys and as text.
 #pragma once
 
+#include "cli/sim/sensitivity.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/tune/explain.hpp"
 #include "sim/tune/request.hpp"
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <vector>
 
 namespace athanor::cli {
 
@@ -19,6 +21,7 @@ struct Report {
   MemoryLimits limits;
   bool feasible = true;
   Explanation explanation;
+  std::vector<Sensitivity> sensitivities;  ///< empty unless asked for
 };
 
 /// Lowers and simulates `plan`; writes its trace where `trace_path` is not empty.
@@ -30,7 +33,7 @@ struct Report {
 [[nodiscard]] nlohmann::ordered_json peak_json(const TierBytes& peak);
 
 /// step_seconds, tokens_per_second, model_flops_utilization, peak_bytes, feasible, bottleneck,
-/// loads, plan.
+/// loads, plan; where it was asked for, sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 
 [[nodiscard]] std::string report_text(const Report& report);

@@ -5,6 +5,7 @@
 #include "cli/sim/verbs.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
+#include "sim/model/lowering.hpp"
 #include "sim/tune/nearest.hpp"
 #include "sim/tune/policies.hpp"
 #include "sim/tune/search.hpp"
@@ -20,7 +21,7 @@ namespace {
 struct SimulateOptions {
   Inputs inputs;
   std::string plan_path, policy, trace_path;
-  bool json = false;
+  bool json = false, sensitivity = false;
 };
 
 /// A plan names its profile and platform; options override them.
@@ -80,7 +81,8 @@ int simulate(SimulateOptions& options) {
   if (options.plan_path.empty()) plan = plan_of(options, profile, platform, engine);
 
   const MemoryLimits limits = effective_limits(request, platform);
-  const Report report = make_report(plan, profile, platform, engine, limits, options.trace_path);
+  Report report = make_report(plan, profile, platform, engine, limits, options.trace_path);
+  if (options.sensitivity) report.sensitivities = sensitivities(lower(profile, plan), engine);
   if (options.json) {
     print_json(report_json(report));
   } else {
@@ -110,6 +112,8 @@ void add_simulate(CLI::App& app, Action& action) {
   }
   verb->add_option("--trace", options->trace_path, "Write the timeline here (opens in Perfetto)")
       ->type_name("FILE");
+  verb->add_flag("--sensitivity", options->sensitivity,
+                 "Say what each part of the machine would be worth if it were twice as fast");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->callback([&action, options] { action = [options] { return simulate(*options); }; });
 }

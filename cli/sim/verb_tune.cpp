@@ -5,6 +5,7 @@
 #include "cli/sim/verbs.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
+#include "sim/model/lowering.hpp"
 #include "sim/model/names.hpp"
 #include "sim/tune/search.hpp"
 
@@ -20,7 +21,7 @@ struct TuneOptions {
   Inputs inputs;
   std::string plan_path, all_path;
   int top = 0;
-  bool json = false;
+  bool json = false, sensitivity = false;
 };
 
 const char* outcome_name(Outcome outcome) {
@@ -137,6 +138,9 @@ int tune(const TuneOptions& options) {
 
   Report report =
       make_report(result.best, profile, platform, engine, effective_limits(request, platform), "");
+  if (options.sensitivity) {
+    report.sensitivities = sensitivities(lower(profile, report.plan), engine);
+  }
   if (!options.plan_path.empty()) {
     report.plan.profile_path = stored_path(options.inputs.profile_path, options.plan_path);
     report.plan.platform_path = stored_path(options.inputs.platform_path, options.plan_path);
@@ -168,6 +172,8 @@ void add_tune(CLI::App& app, Action& action) {
   add_count(*verb, "--top", options->top, "Rank this many plans, with the reason each lost");
   verb->add_option("--all", options->all_path, "Write every plan tried, one JSON object per line")
       ->type_name("FILE");
+  verb->add_flag("--sensitivity", options->sensitivity,
+                 "Say what each part of the machine would be worth if it were twice as fast");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->callback([&action, options] { action = [options] { return tune(*options); }; });
 }

@@ -79,8 +79,12 @@ class Engine::Impl {
     }
     if (options.max_steps < 1) throw Error("max_steps must be at least 1");
     check_waits(program);
-    const std::vector<Seconds> seconds = solo_seconds(program, platform_);
-    const std::vector<Seconds> issue = issue_seconds(program, platform_);
+    std::vector<Seconds> seconds = solo_seconds(program, platform_);
+    std::vector<Seconds> issue = issue_seconds(program, platform_);
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      seconds[i] /= options.lane_speed[static_cast<std::size_t>(program.operations[i].lane)];
+      issue[i] /= options.issue_speed;
+    }
     require_durations(program, seconds);
     require_durations(program, issue);
     Replay replay(program, seconds, issue, simulated_ranks_, options, fabric_);

@@ -6,6 +6,7 @@
 #include "sim/model/program.hpp"
 #include "sim/model/timeline.hpp"
 
+#include <array>
 #include <memory>
 
 namespace athanor {
@@ -14,6 +15,14 @@ struct SimulationOptions {
   int max_steps = 12;              ///< gives up settling after this many
   double settle_tolerance = 1e-9;  ///< of the period: how far operations may be from repeating
   bool record_intervals = true;    ///< off for search: only step_seconds and peak_bytes
+  /// What if: how many times faster each lane is, and with it its part of what it shares, and how
+  /// many times faster the host issues. Above 0.
+  std::array<double, kNumLanes> lane_speed = [] {
+    std::array<double, kNumLanes> as_it_is{};
+    as_it_is.fill(1);
+    return as_it_is;
+  }();
+  double issue_speed = 1;
 };
 
 /// How the ranks of a node are simulated.

@@ -45,6 +45,17 @@ void validate_threads(const PlanRequest& request, const Platform& platform) {
                     : fmt::format("Use one of {}.", fmt::join(known, ", ")));
 }
 
+/// A plan's bytes are not all that a GPU holds: the CUDA context, NCCL's buffers and what the
+/// caching allocator cannot put together again take the rest.
+Bytes usable_device_memory(const Platform& platform) {
+  if (platform.backend != "cuda") return platform.device_memory;
+  constexpr Bytes kLeastReserve = 2 * kGiB;
+  constexpr Bytes kReservedShare = 20;  // one in twenty
+  return platform.device_memory -
+         std::min(platform.device_memory / 2,
+                  std::max(kLeastReserve, platform.device_memory / kReservedShare));
+}
+
 }  // namespace
 
 void validate_request(const PlanRequest& request, const Profile& profile,
@@ -68,7 +79,7 @@ void validate_request(const PlanRequest& request, const Profile& profile,
 }
 
 MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform) {
-  return {.gpu = request.limits.gpu > 0 ? request.limits.gpu : platform.device_memory,
+  return {.gpu = request.limits.gpu > 0 ? request.limits.gpu : usable_device_memory(platform),
           .host = request.limits.host > 0 ? request.limits.host : platform.host_memory};
 }
 

@@ -35,7 +35,8 @@ struct BatchSplit {
 /// for `profile` whatever the plan.
 void validate_request(const PlanRequest& request, const Profile& profile, const Platform& platform);
 
-/// The limits in force: the request's, else the platform's.
+/// The limits in force: the request's, else the platform's, of a GPU less what plans do not count:
+/// 5 % of its memory, at least 2 GiB.
 [[nodiscard]] MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform);
 
 /// Profiled micro-batch sizes that divide a rank's share of the global batch (or the requested one

@@ -62,6 +62,23 @@ TEST_CASE_METHOD(SimFixture, "Options change what they say") {
   CHECK(clipped.at("step_seconds") > plain.at("step_seconds"));
 }
 
+TEST_CASE_METHOD(SimFixture, "--sensitivity says what a faster part would be worth") {
+  const auto json = this->json("simulate", {"--policy", "zero3-offload", "--sensitivity"});
+  const auto& sensitivity = json.at("sensitivity");
+  const double step = json.at("step_seconds");
+  for (const char* lane : {"compute", "collective", "h2d", "d2h", "cpu-adam", "issue"}) {
+    const double faster = sensitivity.at(lane).at("step_seconds");
+    CHECK(faster <= step * (1 + 1e-9));
+    CHECK(faster >= step / 2 * (1 - 1e-9));
+    CHECK(sensitivity.at(lane).at("speedup") == step / faster);
+  }
+  // Launches take no time on this machine, and the busiest lane takes most of it.
+  CHECK(sensitivity.at("issue").at("speedup") == 1);
+  const ProgramResult text = run("tune", {"--sensitivity"});
+  CHECK(text.out.find("twice as fast") != std::string::npos);
+  CHECK_FALSE(this->json("tune", {}).contains("sensitivity"));
+}
+
 TEST_CASE_METHOD(SimFixture, "simulate --trace writes a trace that is JSON") {
   const ProgramResult result =
       run("simulate", {"--policy", "elixir", "--trace", folder.file("trace.json")});

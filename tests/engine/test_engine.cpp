@@ -287,6 +287,26 @@ TEST_CASE("a step is issued when the step two before has ended") {
   CHECK_THAT(timeline.step_seconds, is(10e-3));
 }
 
+TEST_CASE("what if a lane were faster") {
+  ProgramBuilder chain;
+  const auto fetch = chain.copy_in(kSecond);
+  const auto compute = chain.compute(2, {fetch});
+  chain.after_previous(fetch, compute).issue(fetch, 1);
+  Engine engine(plain_platform(), 1);
+  const auto step_with = [&](const SimulationOptions& options) {
+    return engine.simulate(chain.program(), options).step_seconds;
+  };
+  CHECK_THAT(step_with({}), is(3));
+  SimulationOptions options;
+  options.lane_speed[static_cast<std::size_t>(Lane::H2D)] = 2;
+  CHECK_THAT(step_with(options), is(2.5));
+  options.lane_speed[static_cast<std::size_t>(Lane::Compute)] = 4;
+  CHECK_THAT(step_with(options), is(1));
+  chain.issue(fetch, 8);
+  CHECK_THAT(step_with({}), is(8));
+  CHECK_THAT(step_with({.issue_speed = 2}), is(4));
+}
+
 TEST_CASE("a platform's issue time counts for each operation of the lane, and not on the host's") {
   Platform platform = plain_platform();
   platform.issue = {{Lane::H2D, 1e-3}, {Lane::Compute, 4e-3}};

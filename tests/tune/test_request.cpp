@@ -63,6 +63,12 @@ TEST_CASE_METHOD(Fixture, "Limits and threads default to what the platform has")
   request.limits = {.gpu = 5, .host = 6};
   CHECK(effective_limits(request, platform).gpu == 5);
   CHECK(effective_limits(request, platform).host == 6);
+  request.limits = {};
+  platform.backend = "cuda";
+  platform.device_memory = 80 * kGiB;
+  CHECK(effective_limits(request, platform).gpu == 76 * kGiB);
+  platform.device_memory = 24 * kGiB;
+  CHECK(effective_limits(request, platform).gpu == 22 * kGiB);
   CHECK(adam_thread_choices(request, platform) == std::vector{1, 2, 4});
   request.num_gpus = 4;
   CHECK(adam_thread_choices(request, platform) == std::vector{1, 2});

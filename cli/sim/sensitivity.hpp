@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a faster part of the machine would be worth to one plan.
+#pragma once
+
+#include "sim/engine/engine.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace athanor::cli {
+
+/// The step time of the same plan with one lane of every rank twice as fast, and with it its part
+/// of what it shares.
+struct Sensitivity {
+  std::string lane;  ///< a lane's name, or "issue" for the host that launches
+  Seconds step_seconds = 0;
+};
+
+/// One entry for each lane that the program uses, the most worthwhile first.
+[[nodiscard]] std::vector<Sensitivity> sensitivities(const Program& program, Engine& engine);
+
+/// {lane: {"step_seconds", "speedup"}}; `step_seconds`: of the machine as it is.
+[[nodiscard]] nlohmann::ordered_json sensitivity_json(const std::vector<Sensitivity>& entries,
+                                                      Seconds step_seconds);
+
+/// "twice the h2d: 1.4 x", one line each.
+[[nodiscard]] std::string sensitivity_text(const std::vector<Sensitivity>& entries,
+                                           Seconds step_seconds);
+
+}  // namespace athanor::cli
