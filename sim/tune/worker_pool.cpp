@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,10 +27,10 @@ struct Reply {
 };
 
 template <typename T>
-bool read_all(int file, T& value) {
+bool read_all(int channel, T& value) {
   auto* place = reinterpret_cast<char*>(&value);
   for (std::size_t left = sizeof(T); left > 0;) {
-    const ssize_t count = read(file, place, left);
+    const ssize_t count = recv(channel, place, left, 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
     place += count;
@@ -38,11 +39,12 @@ bool read_all(int file, T& value) {
   return true;
 }
 
+/// Without a signal where the other side has died.
 template <typename T>
-bool write_all(int file, const T& value) {
+bool write_all(int channel, const T& value) {
   const auto* place = reinterpret_cast<const char*>(&value);
   for (std::size_t left = sizeof(T); left > 0;) {
-    const ssize_t count = write(file, place, left);
+    const ssize_t count = send(channel, place, left, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
     place += count;
@@ -50,15 +52,6 @@ bool write_all(int file, const T& value) {
   }
   return true;
 }
-
-struct Pipe {
-  Pipe() {
-    if (pipe(ends.data()) != 0) {
-      throw Error(fmt::format("no pipe for a worker process: {}", std::strerror(errno)));
-    }
-  }
-  std::array<int, 2> ends{};
-};
 
 void copy_text(std::array<char, 1024>& to, const char* text) {
   std::strncpy(to.data(), text, to.size() - 1);
@@ -88,26 +81,23 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::start(Worker& worker) {
-  const Pipe jobs;
-  const Pipe results;
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) {
+    throw Error(fmt::format("no socket for a worker process: {}", std::strerror(errno)));
+  }
   // What is buffered would be written by the copy, too.
   std::fflush(nullptr);
   const pid_t process = fork();
   if (process == 0) {
-    close(jobs.ends[1]);
-    close(results.ends[0]);
-    // A worker that held the pipes of another would keep it alive after this process has died.
+    close(ends[0]);
+    // A worker that held the socket of another would keep it alive after this process has died.
     for (const Worker& other : workers_) {
-      if (other.process > 0) {
-        close(other.jobs);
-        close(other.results);
-      }
+      if (other.channel >= 0) close(other.channel);
     }
-    serve(jobs.ends[0], results.ends[1]);
+    serve(ends[1]);
   }
-  close(jobs.ends[0]);
-  close(results.ends[1]);
-  worker = {process, jobs.ends[1], results.ends[0], 0};
+  close(ends[1]);
+  worker = {process, ends[0], 0};
   if (process < 0) {
     throw Error(fmt::format("no worker process could be started: {}", std::strerror(errno)));
   }
@@ -115,15 +105,14 @@ void WorkerPool::start(Worker& worker) {
 
 /// A worker ends when there is nobody left to write to it.
 void WorkerPool::stop(Worker& worker) noexcept {
-  if (worker.jobs >= 0) close(worker.jobs);
-  if (worker.results >= 0) close(worker.results);
+  if (worker.channel >= 0) close(worker.channel);
   if (worker.process > 0) waitpid(worker.process, nullptr, 0);
   worker = {};
 }
 
-void WorkerPool::serve(int jobs, int results) const {
+void WorkerPool::serve(int channel) const {
   Job job;
-  while (read_all(jobs, job)) {
+  while (read_all(channel, job)) {
     Reply reply;
     try {
       reply.result = work_(job);
@@ -131,14 +120,14 @@ void WorkerPool::serve(int jobs, int results) const {
       reply.failed = true;
       copy_text(reply.message, error.what());
     }
-    if (!write_all(results, reply)) break;
+    if (!write_all(channel, reply)) break;
   }
   _exit(0);
 }
 
 JobResult WorkerPool::receive(Worker& worker) {
   Reply reply;
-  if (!read_all(worker.results, reply)) {
+  if (!read_all(worker.channel, reply)) {
     throw Error("a worker process of the search died; is there enough memory?");
   }
   if (reply.failed) throw Error(reply.message.data());
@@ -151,15 +140,16 @@ std::vector<JobResult> WorkerPool::run(std::span<const Job> jobs) {
     stop(worker);
     start(worker);
   }
-  // The jobs of a round fit the pipes; answers are read in the order in which they were asked for.
-  constexpr std::size_t kRound = 512;
+  // The jobs of a round fit the sockets; answers are read in the order in which they were asked
+  // for.
+  constexpr std::size_t kRound = 32;
   std::vector<JobResult> results;
   for (std::size_t begin = 0; begin < jobs.size(); begin += kRound) {
     const auto round = jobs.subspan(begin, std::min(kRound, jobs.size() - begin));
     for (std::size_t i = 0; i < round.size(); ++i) {
       Worker& worker = workers_[i % workers_.size()];
       ++worker.done;
-      if (!write_all(worker.jobs, round[i])) {
+      if (!write_all(worker.channel, round[i])) {
         throw Error("a worker process of the search died; is there enough memory?");
       }
     }

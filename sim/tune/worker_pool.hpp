@@ -14,7 +14,7 @@
 
 namespace athanor {
 
-/// What is asked of a worker, and its answer: plain bytes, for they go through a pipe.
+/// What is asked of a worker, and its answer: plain bytes, for they go through a socket.
 struct Job {
   std::int64_t index = 0;
   bool simulate = false;  ///< else only the lowered program's bound is wanted
@@ -46,13 +46,13 @@ class WorkerPool {
  private:
   struct Worker {
     pid_t process = -1;
-    int jobs = -1, results = -1;  ///< ends of pipes
+    int channel = -1;  ///< a socket: jobs out, results in
     int done = 0;
   };
 
   void start(Worker& worker);
   void stop(Worker& worker) noexcept;
-  [[noreturn]] void serve(int jobs, int results) const;
+  [[noreturn]] void serve(int channel) const;
   [[nodiscard]] JobResult receive(Worker& worker);
 
   std::function<JobResult(const Job&)> work_;
