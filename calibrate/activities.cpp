@@ -52,7 +52,7 @@ Activity copy_activity(Bytes bytes) {
 Activity adam_activity(std::int64_t elements, int threads) {
   auto buffers = std::make_shared<AdamBuffers>(elements);
   return [buffers, threads] {
-    const AdamState state{buffers->master, buffers->first, buffers->second};
+    const AdamState state{buffers->master, buffers->first, buffers->second, {}};
     adamw(state, std::span<const float>(buffers->gradient), AdamCoefficients{}, threads);
   };
 }

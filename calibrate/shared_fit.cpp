@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 namespace athanor {
@@ -135,8 +136,8 @@ Use fit_uses(std::vector<Load> loads, double copy_rate) {
   std::erase_if(loads, [](const Load& load) {
     return load.slowdown.size() != 2 || contention(load) < kTolerance;
   });
-  std::stable_sort(loads.begin(), loads.end(),
-                   [](const Load& a, const Load& b) { return contention(a) > contention(b); });
+  std::ranges::sort(loads, {},
+                    [](const Load& load) { return std::pair(-contention(load), load_name(load)); });
   Uses uses;
   for (const Load& load : loads) uses.join(load);
   uses.set_unit(copy_rate);
@@ -177,8 +178,8 @@ std::map<Lane, double> shared_slowdowns(const std::vector<SharedResource>& resou
 std::vector<SharedResource> fit_loads(const std::vector<Load>& loads, double copy_rate) {
   const Use uses = fit_uses(loads, copy_rate);
   std::vector<Load> order = loads;
-  std::stable_sort(order.begin(), order.end(), [](const Load& a, const Load& b) {
-    return std::pair(a.slowdown.size(), a.ranks) < std::pair(b.slowdown.size(), b.ranks);
+  std::ranges::sort(order, {}, [](const Load& load) {
+    return std::tuple(load.slowdown.size(), load.ranks, load_name(load));
   });
   std::vector<SharedResource> resources;
   for (const Load& load : order) {

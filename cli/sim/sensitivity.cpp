@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace athanor::cli {
 namespace {
@@ -33,7 +34,9 @@ std::vector<Sensitivity> sensitivities(const Program& program, Engine& engine) {
     add(lane_name(lane), options);
   }
   add("issue", {.record_intervals = false, .issue_speed = kFaster});
-  std::ranges::stable_sort(entries, {}, &Sensitivity::step_seconds);
+  std::ranges::sort(entries, {}, [](const Sensitivity& entry) {
+    return std::tie(entry.step_seconds, entry.lane);
+  });
   return entries;
 }
 

@@ -66,8 +66,8 @@ void CudaDevice::make_current() const {
       c10::cuda::getStreamFromExternal(stream(Lane::Compute), torch_index(index_)));
 }
 
-void CudaDevice::synchronize() const {
-  for (const Stream& stream : streams_) stream.synchronize();
+void CudaDevice::wait_idle() const noexcept {
+  for (const Stream& stream : streams_) static_cast<void>(cudaStreamSynchronize(stream.get()));
 }
 
 MemoryBlock CudaDevice::take(Bytes bytes) {

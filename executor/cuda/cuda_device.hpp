@@ -42,8 +42,8 @@ class CudaDevice final : public Device {
   [[nodiscard]] cudaStream_t stream(Lane lane) const;
   /// For the calling thread: this GPU, and the compute lane's stream for LibTorch's operators.
   void make_current() const;
-  /// Waits until every lane's stream is idle.
-  void synchronize() const;
+  /// Waits until every lane's stream is idle, or broken: that was reported when it happened.
+  void wait_idle() const noexcept;
 
  private:
   struct Selected {

@@ -30,8 +30,7 @@ struct AdamCoefficients {
 /// One shard's fp32 state. Equal lengths; may alias nothing.
 struct AdamState {
   std::span<float> master, first_moment, second_moment;
-  std::span<BFloat16Bits> rounded =
-      {};  ///< gets the new parameters in bf16; empty: nobody needs them
+  std::span<BFloat16Bits> rounded;  ///< gets the new parameters in bf16; empty: nobody needs them
 };
 
 /// Updates `state` from the gradient, with `threads` host threads.

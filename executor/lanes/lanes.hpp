@@ -15,7 +15,7 @@ namespace athanor {
 struct LaneCallbacks {
   /// Called on the lane's own thread, where the backend gives it one, before its first operation;
   /// may be empty, must not throw.
-  std::function<void(Lane lane)> entered = {};
+  std::function<void(Lane lane)> entered = nullptr;
   /// Does an operation, or puts it on its lane's stream. Throwing stops every lane.
   std::function<void(std::int32_t operation, std::int64_t step)> run;
   /// The operation's waits are over and its lane has turned to it.
@@ -23,7 +23,7 @@ struct LaneCallbacks {
   /// The host has put it on its lane's stream, in that time. Called by the issuing thread before
   /// `done`; may be empty, and never called where running is issuing.
   std::function<void(std::int32_t operation, std::int64_t step, Seconds start, Seconds end)>
-      issued = {};
+      issued = nullptr;
   /// It is done. Called before wait_for_step() of its step returns; never at the same time for two
   /// operations of one lane.
   std::function<void(std::int32_t operation, std::int64_t step, Seconds start, Seconds end)> done;

@@ -28,10 +28,12 @@ struct State {
   std::vector<float> master, first, second;
   explicit State(std::size_t count)
       : master(random_values(count, 1)), first(count), second(count) {}
-  [[nodiscard]] AdamState view() { return {master, first, second}; }
+  [[nodiscard]] AdamState view() { return {master, first, second, {}}; }
   [[nodiscard]] AdamState view(std::size_t offset, std::size_t count) {
-    return {std::span(master).subspan(offset, count), std::span(first).subspan(offset, count),
-            std::span(second).subspan(offset, count)};
+    return {std::span(master).subspan(offset, count),
+            std::span(first).subspan(offset, count),
+            std::span(second).subspan(offset, count),
+            {}};
   }
   bool operator==(const State&) const = default;
 };
