@@ -107,11 +107,14 @@ TEST_CASE_METHOD(PlatformsFixture, "The table as text has a line for each platfo
   const ProgramResult result = tune({"four", "fast"}, scaled({"--price", "four=1.5"}));
   CHECK(result.exit_code == 0);
   CHECK(result.err.empty());
-  CHECK(std::ranges::count(result.out, '\n') == 3);
-  for (const char* word :
-       {"platform", "tokens/s", "per Mtok", "example-cpu", "fast machine", "micro-batch 2"}) {
+  CHECK(std::ranges::count(result.out, '\n') == 4);
+  for (const char* word : {"platform", "tokens/s", "per Mtok", "example-cpu", "fast machine",
+                           "micro-batch 2", "between: the profile of made-up CPU"}) {
     CHECK_THAT(result.out, ContainsSubstring(word));
   }
+  const ProgramResult plain = tune({"four", "two"}, {});
+  CHECK(std::ranges::count(plain.out, '\n') == 3);
+  CHECK_THAT(plain.out, !ContainsSubstring("per Mtok"));
 }
 
 TEST_CASE_METHOD(PlatformsFixture, "A platform that cannot is a row that says why") {
