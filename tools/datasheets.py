@@ -18,6 +18,10 @@ import datasheet_formulas
 
 GPU_FIGURES = {"tensor_tflops", "fp64_tflops", "memory_gib", "memory_gb_per_s", "host_link_gb_per_s"}
 MACHINE_FIGURES = {"cores", "host_gib", "host_memory_gb_per_s", "gpus_per_host_link"}
+ACHIEVED = {"matmul", "host_link", "host_link_both_ways", "peer_link", "peer_through_host", "device_memory", "host_memory",
+            "thread", "square_sum_flops", "host_square_sum", "collective_beside_compute", "compute_beside_collective",
+            "device_memory_size", "host_memory_size", "copy_latency", "collective_latency", "kernel_latency",
+            "square_sum_latency", "host_latency"}
 PEERS = ("nvlink", "pcie", "host", "none")
 # Key -> (from this size on, numbers of ranks or threads, how far a formula may be from the measurement).
 TOLERANCES = [
@@ -63,13 +67,24 @@ def figures(where, entry, required, optional, words):
     return plain
 
 
+def achieved_figures(entries):
+    """Their values; each says what it was measured on."""
+    if entries.keys() != ACHIEVED:
+        named = ", ".join(sorted(entries.keys() ^ ACHIEVED))
+        raise BadTable(f"achieved.json: {named}: unknown or missing. Give just the figures that the formulas use.")
+    for key, entry in entries.items():
+        if not isinstance(entry.get("value"), (int, float)) or not entry["value"] > 0 or not entry.get("from"):
+            raise BadTable(f"achieved.json:{key}: {entry} has no value above 0, or no from. Give both.")
+    return {key: entry["value"] for key, entry in entries.items()}
+
+
 def load(folder, name):
     return json.loads((folder / "datasheets" / name).read_text())
 
 
 def read_tables(folder):
     table = load(folder, "machines.json")
-    achieved = {key: entry["value"] for key, entry in load(folder, "achieved.json")["figures"].items()}
+    achieved = achieved_figures(load(folder, "achieved.json")["figures"])
     gpus = {name: figures(f"gpus.json:{name}", entry, GPU_FIGURES, {"peer_gb_per_s"}, {"device", "peer"})
             for name, entry in load(folder, "gpus.json")["gpus"].items()}
     machines = {}

@@ -116,9 +116,9 @@ void sort_rows(std::vector<PlatformRow>& rows) {
     const bool planned = row.outcome == PlatformOutcome::Planned;
     return std::tuple(
         !planned, row.price_per_million_tokens().value_or(std::numeric_limits<double>::infinity()),
-        planned ? -number(row, "tokens_per_second") : 0.0);
+        planned ? -number(row, "tokens_per_second") : 0.0, row.path);
   };
-  std::ranges::stable_sort(rows, {}, key);
+  std::ranges::sort(rows, {}, key);
 }
 
 nlohmann::ordered_json row_json(const PlatformRow& row) {

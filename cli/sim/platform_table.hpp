@@ -33,7 +33,7 @@ struct PlatformRow {
 /// file without .json. Throws InputError for what is no price, or names no row or several.
 void set_prices(const std::vector<std::string>& prices, std::vector<PlatformRow>& rows);
 
-/// By price per token, then by tokens per second; rows without a plan last, in their order.
+/// By price per token, then by tokens per second; then by path; rows without a plan last.
 void sort_rows(std::vector<PlatformRow>& rows);
 
 /// One object of the array "platforms".

@@ -164,6 +164,12 @@ class Tables(unittest.TestCase):
         self.edit("gpus.json", lambda table: table["gpus"]["A10"].update(peer="radio"))
         self.rejects("gpus.json:A10.peer: unknown way 'radio'")
 
+    def test_achieved_figures_are_complete_and_say_what_they_were_measured_on(self):
+        self.edit("achieved.json", lambda table: table["figures"].pop("thread"))
+        self.rejects("achieved.json: thread: unknown or missing")
+        self.edit("achieved.json", lambda table: table["figures"].update(thread={"value": 22e9, "from": ""}))
+        self.rejects("achieved.json:thread")
+
     def test_unknown_gpus_are_refused(self):
         self.edit("machines.json", lambda table: table["machines"]["a10x4"].update(gpu="A11"))
         self.rejects("machines.json:a10x4.gpu: no GPU 'A11'")
