@@ -25,7 +25,9 @@ PlanRequest Inputs::request() const {
 
 void add_inputs(CLI::App& verb, Inputs& inputs) {
   verb.add_option("--profile", inputs.profile_path, "Profile of the model")->type_name("FILE");
-  verb.add_option("--platform", inputs.platform_path, "Platform: the machine")->type_name("FILE");
+  verb.add_option("--profile-platform", inputs.profile_platform_path,
+                  "Machine that the profile was measured on; scales it to another's GPUs")
+      ->type_name("FILE");
   add_count(verb, "--gpus", inputs.num_gpus, "GPUs of the node to use, one rank each");
   add_count(verb, "--global-batch", inputs.global_batch, "Sequences per step over all GPUs");
   add_size(verb, "--gpu-memory", inputs.limits.gpu,
@@ -56,8 +58,10 @@ void warn_about(const Profile& profile, const Platform& platform, const MemoryLi
     fmt::print(stderr, "athanor-sim: note: {}\n", text);
   };
   if (profile.device != platform.device) {
-    warn(fmt::format("the profile was made on {}, the platform is {}", profile.device,
-                     platform.device));
+    warn(
+        fmt::format("the profile was made on {}, the platform is {}; --profile-platform FILE, the "
+                    "machine that it was measured on, scales it",
+                    profile.device, platform.device));
   }
   if (limits.gpu > platform.device_memory) {
     warn(fmt::format("--gpu-memory is above the {} of {}", format_bytes(platform.device_memory),

@@ -15,8 +15,9 @@ namespace athanor::cli {
 
 struct Inputs {
   std::string profile_path, platform_path;
-  int num_gpus = 0;               ///< 0 = not given
-  std::int64_t global_batch = 0;  ///< 0 = not given
+  std::string profile_platform_path;  ///< empty: the profile is taken as it is
+  int num_gpus = 0;                   ///< 0 = not given
+  std::int64_t global_batch = 0;      ///< 0 = not given
   MemoryLimits limits;
   std::optional<double> clip;    ///< global norm; absent: no clipping
   std::int64_t micro_batch = 0;  ///< 0 = chosen
@@ -25,7 +26,8 @@ struct Inputs {
   [[nodiscard]] PlanRequest request() const;
 };
 
-/// Adds --profile, --platform, --gpus, --global-batch, --gpu-memory, --host-memory, --clip,
+/// Adds --profile, --profile-platform, --gpus, --global-batch, --gpu-memory,
+/// --host-memory, --clip,
 /// --micro-batch and --adam-threads.
 void add_inputs(CLI::App& verb, Inputs& inputs);
 

@@ -82,6 +82,11 @@ nlohmann::ordered_json report_json(const Report& report) {
   for (const Load& load : report.explanation.loads) loads[load.name] = load.share;
   nlohmann::ordered_json json;
   json["step_seconds"] = report.step_seconds;
+  if (report.interval) {
+    json["step_seconds_low"] = report.interval->low;
+    json["step_seconds_high"] = report.interval->high;
+    json["profile_device"] = report.interval->measured_on;
+  }
   json["tokens_per_second"] = report.explanation.tokens_per_second;
   json["model_flops_utilization"] = report.explanation.model_flops_utilization;
   json["peak_bytes"] = peak_json(report.peak_bytes);
@@ -105,6 +110,12 @@ std::string report_text(const Report& report) {
   };
   line("plan", fmt::format("{}: {}", report.plan.name, plan_summary(report.plan)));
   line("step", format_seconds(report.step_seconds));
+  if (report.interval) {
+    line("between",
+         fmt::format("{} and {}: the profile is scaled from {}",
+                     format_seconds(report.interval->low), format_seconds(report.interval->high),
+                     report.interval->measured_on));
+  }
   line("tokens/s", fmt::format("{:.0f}", explanation.tokens_per_second));
   if (explanation.model_flops_utilization > 0) {
     line("utilization",

@@ -9,14 +9,22 @@
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace athanor::cli {
 
+/// Between which step times the truth is taken to lie where a profile was scaled.
+struct StepInterval {
+  Seconds low = 0, high = 0;
+  std::string measured_on;  ///< device of the profile before it was scaled
+};
+
 struct Report {
   Plan plan;
   Seconds step_seconds = 0;
+  std::optional<StepInterval> interval;  ///< absent: the profile was taken as it is
   TierBytes peak_bytes;
   MemoryLimits limits;
   bool feasible = true;
@@ -33,7 +41,8 @@ struct Report {
 [[nodiscard]] nlohmann::ordered_json peak_json(const TierBytes& peak);
 
 /// step_seconds, tokens_per_second, model_flops_utilization, peak_bytes, feasible, bottleneck,
-/// loads, plan; where it was asked for, sensitivity.
+/// loads, plan; of a scaled profile also step_seconds_low, step_seconds_high, profile_device; where it
+/// was asked for, sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 
 [[nodiscard]] std::string report_text(const Report& report);

@@ -2,6 +2,7 @@
 // athanor simulate: predicts one plan's step time and memory.
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
+#include "cli/sim/scaled_profile.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
@@ -72,8 +73,11 @@ int simulate(SimulateOptions& options) {
     complete_from(plan, options);
   }
   require_inputs(options.inputs);
-  const Profile profile = read_profile(options.inputs.profile_path);
+  const Profile measured = read_profile(options.inputs.profile_path);
   const Platform platform = read_platform(options.inputs.platform_path);
+  const ScaledProfile scaled = profile_for(
+      measured, read_profile_platform(options.inputs.profile_platform_path, measured), platform);
+  const Profile& profile = scaled.profile;
   const PlanRequest request = options.inputs.request();
   validate_request(request, profile, platform);
   warn_about(profile, platform, request.limits);
@@ -81,7 +85,7 @@ int simulate(SimulateOptions& options) {
   if (options.plan_path.empty()) plan = plan_of(options, profile, platform, engine);
 
   const MemoryLimits limits = effective_limits(request, platform);
-  Report report = make_report(plan, profile, platform, engine, limits, options.trace_path);
+  Report report = make_report(plan, scaled, platform, engine, limits, options.trace_path);
   if (options.sensitivity) report.sensitivities = sensitivities(lower(profile, plan), engine);
   if (options.json) {
     print_json(report_json(report));
@@ -99,6 +103,8 @@ int simulate(SimulateOptions& options) {
 void add_simulate(CLI::App& app, Action& action) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* verb = app.add_subcommand("simulate", "Predicts one plan's step time and memory");
+  verb->add_option("--platform", options->inputs.platform_path, "Platform: the machine")
+      ->type_name("FILE");
   add_inputs(*verb, options->inputs);
   CLI::Option* plan =
       verb->add_option("--plan", options->plan_path, "Plan file")->type_name("FILE");

@@ -2,6 +2,8 @@
 // athanor tune: finds the fastest plan that fits.
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
+#include "cli/sim/scaled_profile.hpp"
+#include "cli/sim/tune_platforms.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
@@ -19,6 +21,7 @@ namespace {
 
 struct TuneOptions {
   Inputs inputs;
+  std::vector<std::string> platforms, prices;
   std::string plan_path, all_path;
   int top = 0;
   bool json = false, sensitivity = false;
@@ -127,9 +130,13 @@ SearchResult run_search(const TuneOptions& options, const Profile& profile,
                 request, search_options);
 }
 
-int tune(const TuneOptions& options) {
-  const Profile profile = read_profile(options.inputs.profile_path);
+int tune_one(const TuneOptions& options) {
+  require_option(options.inputs.num_gpus > 0, "--gpus", "Say how many GPUs to use.");
+  const Profile measured = read_profile(options.inputs.profile_path);
   const Platform platform = read_platform(options.inputs.platform_path);
+  const ScaledProfile scaled = profile_for(
+      measured, read_profile_platform(options.inputs.profile_platform_path, measured), platform);
+  const Profile& profile = scaled.profile;
   const PlanRequest request = options.inputs.request();
   validate_request(request, profile, platform);
   warn_about(profile, platform, request.limits);
@@ -137,7 +144,7 @@ int tune(const TuneOptions& options) {
   const SearchResult result = run_search(options, profile, platform, engine);
 
   Report report =
-      make_report(result.best, profile, platform, engine, effective_limits(request, platform), "");
+      make_report(result.best, scaled, platform, engine, effective_limits(request, platform), "");
   if (options.sensitivity) {
     report.sensitivities = sensitivities(lower(profile, report.plan), engine);
   }
@@ -157,13 +164,37 @@ int tune(const TuneOptions& options) {
   return kExitDone;
 }
 
+/// Several platforms, or prices, make a table: what is about one plan has no place there.
+int tune(TuneOptions& options) {
+  if (options.platforms.size() == 1 && options.prices.empty()) {
+    options.inputs.platform_path = options.platforms.front();
+    return tune_one(options);
+  }
+  const auto refuse = [](bool given, const char* option) {
+    if (!given) return;
+    throw InputError(option, "is about one platform, and this is a table of platforms",
+                     "Leave it out, and tune the platform that you choose alone.");
+  };
+  refuse(!options.plan_path.empty(), "--output");
+  refuse(!options.all_path.empty(), "--all");
+  refuse(options.top > 0, "--top");
+  refuse(options.sensitivity, "--sensitivity");
+  return tune_platforms({options.inputs, options.platforms, options.prices, options.json});
+}
+
 }  // namespace
 
 void add_tune(CLI::App& app, Action& action) {
   auto options = std::make_shared<TuneOptions>();
   CLI::App* verb = app.add_subcommand("tune", "Finds the fastest plan that fits");
+  verb->add_option("--platform", options->platforms,
+                   "Platforms: one machine, or several for a table (--gpus: default all of each)")
+      ->type_name("FILE");
   add_inputs(*verb, options->inputs);
-  for (const char* required : {"--profile", "--platform", "--gpus", "--global-batch"}) {
+  verb->add_option("--price", options->prices,
+                   "Price of a platform per hour, by the name of its file: h200x8=25.5")
+      ->type_name("NAME=PRICE");
+  for (const char* required : {"--profile", "--platform", "--global-batch"}) {
     verb->get_option(required)->required();
   }
   verb->add_option("-o,--output", options->plan_path,

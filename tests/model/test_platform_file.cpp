@@ -3,6 +3,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <filesystem>
+
 namespace athanor {
 namespace {
 
@@ -76,6 +78,20 @@ TEST_CASE("a curve is linear between its points and goes on beyond the last") {
   CHECK(Curve{}.at(5) == 0);
   CHECK((Curve{{{10, 2, 0}}}.at(100)) == 2);
   CHECK((Curve{{{10, 2, 0}, {20, 1, 0}}}.at(100)) == 1);
+}
+
+TEST_CASE("every platform file of the tree is valid and says where its figures come from") {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(ATHANOR_SOURCE_DIR "/platforms")) {
+    if (entry.path().extension() != ".json") continue;
+    CAPTURE(entry.path());
+    const Platform platform = read_platform(entry.path());
+    CHECK(to_json(parse_platform(to_json(platform), "again")) == to_json(platform));
+    CHECK_FALSE(platform.provenance.notes.empty());
+    CHECK(platform.all_gather.size() == platform.all_reduce.size());
+    ++count;
+  }
+  CHECK(count >= 19);
 }
 
 TEST_CASE("lanes have names") {

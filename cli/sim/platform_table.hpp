@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The best plans of several platforms side by side.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace athanor::cli {
+
+/// What became of one platform.
+enum class PlatformOutcome {
+  Planned,
+  DoesNotFit,  ///< memory
+  CannotRun,   ///< the request is impossible there: too few GPUs, a curve that is missing
+  Failed,
+};
+
+struct PlatformRow {
+  std::string platform;  ///< its name
+  std::string path;
+  int gpus = 0;
+  PlatformOutcome outcome = PlatformOutcome::Failed;
+  std::string reason;             ///< why there is no plan
+  nlohmann::ordered_json report;  ///< as of tune on one platform, with "plan_summary"
+  std::optional<double> price;    ///< per hour, in the user's currency
+  [[nodiscard]] std::optional<double> price_per_million_tokens() const;
+};
+
+/// Sets the prices of rows from "NAME=PER_HOUR", where NAME is the name of a platform or of its
+/// file without .json. Throws InputError for what is no price, or names no row or several.
+void set_prices(const std::vector<std::string>& prices, std::vector<PlatformRow>& rows);
+
+/// By price per token, then by tokens per second; then by path; rows without a plan last.
+void sort_rows(std::vector<PlatformRow>& rows);
+
+/// One object of the array "platforms".
+[[nodiscard]] nlohmann::ordered_json row_json(const PlatformRow& row);
+
+[[nodiscard]] std::string table_text(const std::vector<PlatformRow>& rows);
+
+}  // namespace athanor::cli

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim/scaled_profile.hpp"
+
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+#include "sim/model/lowering.hpp"
+#include "sim/model/scaling.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace athanor::cli {
+
+std::optional<Platform> read_profile_platform(const std::string& path, const Profile& profile) {
+  if (path.empty()) return std::nullopt;
+  Platform platform = read_platform(path);
+  if (platform.device != profile.device) {
+    throw InputError("--profile-platform",
+                     fmt::format("{} has {}, but the profile was made on {}", platform.name,
+                                 platform.device, profile.device),
+                     "Give the machine that the profile was measured on.");
+  }
+  return platform;
+}
+
+ScaledProfile profile_for(const Profile& profile, const std::optional<Platform>& measured_on,
+                          const Platform& platform) {
+  ScaledProfile result{profile, {}, profile.device};
+  if (!measured_on || profile.device == platform.device) return result;
+  result.profile = scale_profile(profile, *measured_on, platform);
+  for (const ScalingRule rule : {ScalingRule::Products, ScalingRule::Memory}) {
+    result.extremes.push_back(scale_profile(profile, *measured_on, platform, rule));
+  }
+  return result;
+}
+
+Report make_report(const Plan& plan, const ScaledProfile& scaled, const Platform& platform,
+                   Engine& engine, const MemoryLimits& limits, const std::string& trace_path) {
+  Report report = make_report(plan, scaled.profile, platform, engine, limits, trace_path);
+  if (scaled.extremes.empty()) return report;
+  StepInterval interval{report.step_seconds, report.step_seconds, scaled.measured_on};
+  for (const Profile& extreme : scaled.extremes) {
+    const Timeline timeline = engine.simulate(lower(extreme, plan), {.record_intervals = false});
+    interval.low = std::min(interval.low, timeline.step_seconds);
+    interval.high = std::max(interval.high, timeline.step_seconds);
+  }
+  report.interval = interval;
+  return report;
+}
+
+}  // namespace athanor::cli

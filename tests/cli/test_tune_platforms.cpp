@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor tune over several platforms.
+#include "tests/cli/sim_fixture.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+
+namespace athanor::test {
+namespace {
+
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+
+/// Three machines: the fixture's with four devices, one with two, and one that is twice as fast.
+struct PlatformsFixture : SimFixture {
+  PlatformsFixture() {
+    write("four", platform);
+    Platform two = synthetic_platform(2);
+    two.name = "two devices";
+    write("two", two);
+    Platform fast = platform;
+    fast.name = "fast machine";
+    fast.device = "fast CPU";
+    fast.matmul_flops_per_second *= 2;
+    for (Curve::Point& point : fast.device_adam.points) point.seconds /= 2;
+    write("fast", fast);
+  }
+
+  void write(const std::string& name, const Platform& machine) const {
+    write_file_atomically(folder.file(name + ".json"), to_json(machine));
+  }
+
+  [[nodiscard]] ProgramResult tune(const std::vector<std::string>& names,
+                                   const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments{
+        "tune",          "--profile", folder.file("profile.json"), "--global-batch", "8",
+        "--micro-batch", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments.emplace_back("--platform");
+    for (const std::string& name : names) arguments.push_back(folder.file(name + ".json"));
+    return run_program("athanor-sim", arguments);
+  }
+
+  [[nodiscard]] nlohmann::json rows(const std::vector<std::string>& names,
+                                    std::vector<std::string> more) const {
+    more.emplace_back("--json");
+    return nlohmann::json::parse(tune(names, more).out).at("platforms");
+  }
+
+  [[nodiscard]] std::vector<std::string> scaled(std::vector<std::string> more = {}) const {
+    more.insert(more.end(), {"--profile-platform", folder.file("four.json")});
+    return more;
+  }
+};
+
+const nlohmann::json& row_of(const nlohmann::json& rows, const std::string& platform) {
+  return *std::ranges::find_if(rows,
+                               [&](const auto& row) { return row.at("platform") == platform; });
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(PlatformsFixture, "A row of the table is what tune says of that platform alone") {
+  const auto table = rows({"four", "two", "fast"}, scaled());
+  REQUIRE(table.size() == 3);
+  for (const auto& [name, gpus] : {std::pair{"four", 4}, {"two", 2}, {"fast", 4}}) {
+    const ProgramResult alone = tune({name}, scaled({"--gpus", std::to_string(gpus), "--json"}));
+    REQUIRE(alone.exit_code == 0);
+    const auto& row = row_of(table, read_platform(folder.file(std::string(name) + ".json")).name);
+    CHECK(row.at("gpus") == gpus);
+    CHECK(row.at("outcome") == "planned");
+    const auto expected = nlohmann::json::parse(alone.out);
+    for (const auto& [key, value] : expected.items()) {
+      if (key != "searched" && key != "top") CHECK(row.at(key) == value);
+    }
+  }
+  CHECK(row_of(table, "fast machine").at("step_seconds_low") > 0);
+  CHECK_FALSE(row_of(table, "two devices").contains("step_seconds_low"));
+}
+
+TEST_CASE_METHOD(PlatformsFixture, "The fastest comes first, whatever the order of the files") {
+  for (const std::vector<std::string>& names : {std::vector<std::string>{"two", "four", "fast"},
+                                                std::vector<std::string>{"fast", "two", "four"}}) {
+    const auto table = rows(names, scaled());
+    REQUIRE(table.size() == 3);
+    CHECK(table[0].at("platform") == "fast machine");
+    CHECK(table[0].at("tokens_per_second") > table[1].at("tokens_per_second"));
+    CHECK(table[1].at("tokens_per_second") >= table[2].at("tokens_per_second"));
+  }
+  CHECK(rows({"two", "four"}, {}) == rows({"two", "four"}, {}));
+}
+
+TEST_CASE_METHOD(PlatformsFixture, "With prices, the cheapest token comes first") {
+  const auto table =
+      rows({"fast", "two", "four"}, scaled({"--price", "fast=90", "--price", "two devices=2"}));
+  CHECK(table[0].at("platform") == "two devices");
+  CHECK(table[1].at("platform") == "fast machine");
+  CHECK(table[0].at("price_per_million_tokens").get<double>() ==
+        Approx(2 / 3600.0 / table[0].at("tokens_per_second").get<double>() * 1e6));
+  CHECK_FALSE(table[2].contains("price_per_million_tokens"));
+}
+
+TEST_CASE_METHOD(PlatformsFixture, "The table as text has a line for each platform") {
+  const ProgramResult result = tune({"four", "fast"}, scaled({"--price", "four=1.5"}));
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  CHECK(std::ranges::count(result.out, '\n') == 4);
+  for (const char* word : {"platform", "tokens/s", "per Mtok", "example-cpu", "fast machine",
+                           "micro-batch 2", "between: the profile of made-up CPU"}) {
+    CHECK_THAT(result.out, ContainsSubstring(word));
+  }
+  const ProgramResult plain = tune({"four", "two"}, {});
+  CHECK(std::ranges::count(plain.out, '\n') == 3);
+  CHECK_THAT(plain.out, !ContainsSubstring("per Mtok"));
+}
+
+TEST_CASE_METHOD(PlatformsFixture, "A platform that cannot is a row that says why") {
+  const ProgramResult result = tune({"two", "four"}, {"--gpus", "4"});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, ContainsSubstring("two devices") && ContainsSubstring("has 2 devices"));
+  const auto table = rows({"two", "four"}, {"--gpus", "4"});
+  CHECK(table[1].at("platform") == "two devices");
+  CHECK(table[1].at("outcome") == "cannot-run");
+  CHECK(tune({"two", "two"}, {"--gpus", "4"}).exit_code == 2);
+}
+
+TEST_CASE_METHOD(PlatformsFixture, "A platform on which nothing fits is a row with the tier") {
+  Platform small = platform;
+  small.name = "small";
+  small.device_memory = 64 * kKiB;
+  write("small", small);
+  const auto table = rows({"small", "two"}, {});
+  CHECK(table[0].at("platform") == "two devices");
+  CHECK(table[1].at("outcome") == "does-not-fit");
+  CHECK_THAT(table[1].at("reason").get<std::string>(), ContainsSubstring("gpu memory needs"));
+  const ProgramResult none = tune({"small", "small"}, {});
+  CHECK(none.exit_code == 3);
+  CHECK_THAT(none.out, ContainsSubstring("gpu memory needs"));
+}
+
+TEST_CASE_METHOD(PlatformsFixture, "What is about one plan, and prices of nobody, are refused") {
+  const auto refused = [](const ProgramResult& result, const char* option) {
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err, ContainsSubstring(option));
+  };
+  refused(tune({"two", "four"}, {"-o", folder.file("plan.json")}), "--output");
+  refused(tune({"two", "four"}, {"--all", folder.file("all.jsonl")}), "--all");
+  refused(tune({"two", "four"}, {"--top", "3"}), "--top");
+  refused(tune({"two"}, {}), "--gpus");
+  refused(tune({"two", "four"}, {"--price", "three=1"}), "no platforms are called \"three\"");
+  refused(tune({"two", "two"}, {"--price", "two=1"}), "several platforms");
+  for (const char* price : {"two", "two=", "two=-1", "two=nan", "two=1e", "two=cheap"}) {
+    CAPTURE(price);
+    refused(tune({"two", "four"}, {"--price", price}), "--price");
+  }
+  refused(tune({"two", "missing"}, {}), "missing.json");
+  refused(tune({"two", "four"}, {"--profile-platform", folder.file("fast.json")}),
+          "--profile-platform");
+}
+
+}  // namespace athanor::test

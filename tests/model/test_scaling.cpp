@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/scaling.hpp"
+#include "tests/model/artefact_samples.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <random>
+
+namespace athanor {
+namespace {
+
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+
+constexpr double kMatrixRate = 1e12;
+constexpr double kElementsPerSecond = 1e10;
+
+/// As fast as the machine of `profile_of`, but for these factors.
+Platform machine(const std::string& device, double products, double memory) {
+  Platform platform = test::sample_platform();
+  platform.name = "machine with " + device;
+  platform.device = device;
+  platform.matmul_flops_per_second = kMatrixRate * products;
+  platform.device_adam = {{{1, 1, 0}, {1e9, 1e9 / (kElementsPerSecond * memory), 0}}};
+  return platform;
+}
+
+/// One unit whose forward is `flops` and whose phases take these seconds.
+Profile profile_of(double flops, Seconds forward, Seconds backward) {
+  Profile profile = test::sample_profile();
+  profile.device = "old";
+  profile.sequence_length = 4;
+  profile.architecture.units = {{"head", "head", {}, {}, flops / 4 / 2, flops / 4 / 2 / 4}};
+  UnitCost cost;
+  cost.unit_class = "head";
+  cost.micro_batch = 1;
+  cost.forward_keep = {forward, forward / 10, 7, 0.125};
+  cost.forward_discard = cost.recompute = cost.forward_keep;
+  cost.backward = {backward, 0, 9, 0.25};
+  profile.costs = {cost};
+  return profile;
+}
+
+TEST_CASE("scaling to a machine of the same rates changes no time") {
+  const Profile profile = test::sample_profile();
+  const Platform platform = test::sample_platform();
+  for (const ScalingRule rule :
+       {ScalingRule::Roofline, ScalingRule::Products, ScalingRule::Memory}) {
+    Profile scaled = scale_profile(profile, platform, platform, rule);
+    CHECK(scaled.provenance.source == Source::Scaled);
+    scaled.provenance = profile.provenance;
+    CHECK(to_json(scaled) == to_json(profile));
+  }
+}
+
+TEST_CASE("products follow the matrix rate and the rest follows memory") {
+  // 0.6 s of products in 1 s of forward, 1.2 s in 3 s of backward.
+  const Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
+  const auto scaled = [&](double products, double memory) {
+    return scale_profile(profile, machine("old", 1, 1), machine("new", products, memory)).costs[0];
+  };
+  CHECK(scaled(2, 1).forward_keep.seconds == Approx(0.3 + 0.4));
+  CHECK(scaled(1, 2).forward_keep.seconds == Approx(0.6 + 0.2));
+  CHECK(scaled(0.5, 4).forward_keep.seconds == Approx(1.2 + 0.1));
+  CHECK(scaled(2, 1).backward.seconds == Approx(0.6 + 1.8));
+  CHECK(scaled(2, 2).backward.seconds == Approx(1.5));
+  CHECK(scaled(2, 2).recompute.seconds == Approx(0.5));
+  CHECK(scaled(2, 2).forward_discard.spread == Approx(0.05));
+}
+
+TEST_CASE("memory and the host's time to issue stay as they are") {
+  const Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
+  const Profile scaled = scale_profile(profile, machine("old", 1, 1), machine("new", 0.25, 0.125));
+  CHECK(scaled.device == "new");
+  CHECK(scaled.workspace_bytes == profile.workspace_bytes);
+  CHECK(scaled.costs[0].forward_keep.peak_bytes == 7);
+  CHECK(scaled.costs[0].forward_keep.issue_seconds == 0.125);
+  CHECK(scaled.costs[0].backward.issue_seconds == 0.25);
+}
+
+TEST_CASE("products are at most the whole phase; backward's that exceed it were done in forward") {
+  // Backward has 2 s of products in 0.5 s: forward had 1 s of its own and 1.5 s of those.
+  const Profile profile = profile_of(kMatrixRate, 4, 0.5);
+  const UnitCost scaled =
+      scale_profile(profile, machine("old", 1, 1), machine("new", 2, 1)).costs[0];
+  CHECK(scaled.backward.seconds == Approx(0.25));
+  CHECK(scaled.forward_keep.seconds == Approx(2.5 / 2 + 1.5));
+  CHECK(scaled.recompute.seconds == Approx(2.5 / 2 + 1.5));
+  CHECK(scaled.forward_discard.seconds == Approx(1.0 / 2 + 3));
+  const Profile short_forward = profile_of(100 * kMatrixRate, 4, 0.5);
+  CHECK(scale_profile(short_forward, machine("old", 1, 1), machine("new", 2, 1))
+            .costs[0]
+            .forward_keep.seconds == Approx(2));
+}
+
+TEST_CASE("a faster machine is never slower, and every phase lies between the two extremes") {
+  std::mt19937 random(7);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
+  std::uniform_real_distribution<double> factor(0.1, 10);
+  const Platform old = machine("old", 1, 1);
+  for (int i = 0; i < 200; ++i) {
+    const Profile profile =
+        profile_of(factor(random) * kMatrixRate, factor(random), factor(random));
+    const Platform target = machine("new", factor(random), factor(random));
+    Platform faster = target;
+    faster.matmul_flops_per_second *= 1 + factor(random);
+    const auto cost = [&](const Platform& to, ScalingRule rule) {
+      return scale_profile(profile, old, to, rule).costs[0];
+    };
+    const UnitCost point = cost(target, ScalingRule::Roofline);
+    const UnitCost products = cost(target, ScalingRule::Products);
+    const UnitCost memory = cost(target, ScalingRule::Memory);
+    const UnitCost less = cost(faster, ScalingRule::Roofline);
+    for (const auto phase : {&UnitCost::forward_keep, &UnitCost::forward_discard,
+                             &UnitCost::recompute, &UnitCost::backward}) {
+      const auto [low, high] = std::minmax((products.*phase).seconds, (memory.*phase).seconds);
+      CHECK((point.*phase).seconds >= low * (1 - 1e-12));
+      CHECK((point.*phase).seconds <= high * (1 + 1e-12));
+      CHECK((less.*phase).seconds <= (point.*phase).seconds);
+    }
+  }
+}
+
+TEST_CASE("a profile is scaled only from the device that it was made on") {
+  const Profile profile = profile_of(kMatrixRate, 1, 2);
+  const InputError error = test::input_error(
+      [&] { (void)scale_profile(profile, machine("other", 1, 1), machine("new", 1, 1)); });
+  CHECK(error.where() == "platform machine with other:device");
+  CHECK_THAT(error.what(), ContainsSubstring("'other'") && ContainsSubstring("'old'"));
+}
+
+TEST_CASE("a machine without the rates that scaling needs is named") {
+  const Platform whole = machine("old", 1, 1);
+  Platform no_memory = machine("new", 1, 1);
+  no_memory.device_adam = {};
+  Platform no_time = machine("new", 1, 1);
+  no_time.device_adam = {{{1e9, 0, 0}}};
+  Platform no_products = machine("new", 1, 1);
+  no_products.matmul_flops_per_second = 0;
+  for (const auto& [platform, key] : {std::pair{no_memory, "device_adam"},
+                                      {no_time, "device_adam"},
+                                      {no_products, "matmul_flops_per_second"}}) {
+    CHECK(test::input_error([&] { (void)scaling_ratios(whole, platform); }).where() ==
+          std::string("platform machine with new:") + key);
+    CHECK(test::input_error([&] { (void)scaling_ratios(platform, whole); }).where() ==
+          std::string("platform machine with new:") + key);
+  }
+}
+
+}  // namespace
+}  // namespace athanor
