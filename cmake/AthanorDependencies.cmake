@@ -5,6 +5,7 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig QUIET)
+find_package(ZLIB REQUIRED)
 find_package(Python3 3.9 COMPONENTS Interpreter QUIET)
 
 # athanor_decide(NAME FOUND REASON): resolves ATHANOR_<NAME> against what was found.
