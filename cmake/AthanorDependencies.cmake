@@ -5,6 +5,7 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig QUIET)
+find_package(ZLIB REQUIRED)
 find_package(Python3 3.9 COMPONENTS Interpreter QUIET)
 
 # athanor_decide(NAME FOUND REASON): resolves ATHANOR_<NAME> against what was found.
@@ -29,6 +30,15 @@ if(SIMGRID_FOUND)
   athanor_decide(ENGINE TRUE "SimGrid ${SIMGRID_VERSION}")
 else()
   athanor_decide(ENGINE FALSE "SimGrid was not found (Debian: libsimgrid-dev)")
+endif()
+
+# Static: the simulator starts in milliseconds, and needs no package of protobuf's where it is installed.
+set(Protobuf_USE_STATIC_LIBS ON)
+find_package(Protobuf 3.12 QUIET)
+if(Protobuf_FOUND AND TARGET protobuf::libprotobuf-lite AND Protobuf_PROTOC_EXECUTABLE)
+  athanor_decide(CHAKRA TRUE "protobuf ${Protobuf_VERSION}")
+else()
+  athanor_decide(CHAKRA FALSE "protobuf was not found (Debian: libprotobuf-dev, protobuf-compiler)")
 endif()
 
 include(AthanorTorch)
@@ -79,7 +89,7 @@ endif()
 
 function(athanor_print_summary)
   message(STATUS "athanor ${PROJECT_VERSION}")
-  foreach(world ENGINE EXECUTOR CALIBRATE CUDA)
+  foreach(world ENGINE EXECUTOR CALIBRATE CUDA CHAKRA)
     message(STATUS "  ${world}: ${ATHANOR_HAS_${world}} - ${ATHANOR_WHY_${world}}")
   endforeach()
 endfunction()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: tools/fuzz.sh SECONDS
 #
-# Runs every libFuzzer target for SECONDS. Seeds are in tests/fuzz/corpus/TARGET; what is found stays in
+# Runs every libFuzzer target for SECONDS. Seeds are in tests/fuzz/corpus/NAME (of fuzz_NAME); what is found stays in
 # build/fuzz/corpus/TARGET, and an input that fails in build/fuzz/TARGET-crash-*.
 set -euo pipefail
 source tools/common.sh
@@ -13,7 +13,7 @@ build_preset fuzz
 fuzz() {
   local target=$1 name corpus seeds
   name=$(basename "$target")
-  corpus=build/fuzz/corpus/$name seeds=tests/fuzz/corpus/$name
+  corpus=build/fuzz/corpus/$name seeds=tests/fuzz/corpus/${name#fuzz_}
   mkdir -p "$corpus"
   [[ -d $seeds ]] || seeds=
   "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \

@@ -22,7 +22,7 @@ ALLOWED = {
 }
 # Third-party include prefix -> the only folders that may use it.
 OWNERS = {
-    "simgrid/": ["sim/engine"],
+    "simgrid/": ["sim/engine", "tests/engine"],
     "torch/": ["executor", "calibrate", "tests", "cli"],
     "cuda": ["executor/cuda", "calibrate/cuda", "tests/cuda"],
     "nccl.h": ["executor/cuda", "calibrate/cuda", "tests/cuda"],

@@ -5,6 +5,7 @@
 sim_packages=(
   cmake ninja-build g++ ccache pkg-config git python3 python3-venv
   libsimgrid-dev nlohmann-json3-dev libcli11-dev libfmt-dev libbenchmark-dev catch2-v3
+  libprotobuf-dev protobuf-compiler zlib1g-dev
   clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev codespell gcovr shellcheck
 )
 executor_packages=(libopenmpi-dev openmpi-bin)
@@ -22,6 +23,7 @@ installed() {
     g++ | python3) command -v "$1" >/dev/null ;;
     python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     openmpi-bin) command -v mpirun >/dev/null ;;
+    protobuf-compiler) command -v protoc >/dev/null ;;
     libsimgrid-dev) pkg-config --exists simgrid 2>/dev/null ;;
     *) [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]] ;;
   esac

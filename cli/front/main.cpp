@@ -25,7 +25,7 @@ struct Verb {
   std::string_view summary;
 };
 
-constexpr std::array<Verb, 7> kVerbs{{
+constexpr std::array<Verb, 8> kVerbs{{
     {"calibrate", "athanor-calibrate", "measure this machine -> platform.json"},
     {"profile", "athanor-calibrate", "measure a model on it -> profile.json"},
     {"simulate", "athanor-sim", "predict one plan's step time and memory"},
@@ -33,6 +33,7 @@ constexpr std::array<Verb, 7> kVerbs{{
     {"train", "athanor-train", "train under a plan -> a run folder"},
     {"compare", "athanor-sim", "lay a run's measurements over its prediction"},
     {"show", "athanor-sim", "print a model, plan, program, platform or profile"},
+    {"import", "athanor-sim", "take what other tools measured into platforms and profiles"},
 }};
 
 std::string help_text() {

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
+#include <optional>
 #include <sstream>
 
 namespace athanor::cli {
@@ -51,6 +53,19 @@ std::int64_t count_recompute(const Plan& plan) {
   });
 }
 
+/// One file for all ranks; in a folder one for each.
+void write_traces(const std::string& path, const Program& program, const Timeline& timeline) {
+  const auto write = [&](const std::string& file, std::optional<int> rank) {
+    std::ostringstream trace;
+    write_trace(trace, program, timeline, rank);
+    write_file_atomically(file, trace.str());
+  };
+  if (!std::filesystem::is_directory(path)) return write(path, std::nullopt);
+  for (int rank = 0; rank < program.world_size; ++rank) {
+    write(std::filesystem::path(path) / fmt::format("rank-{}.json", rank), rank);
+  }
+}
+
 }  // namespace
 
 Report make_report(const Plan& plan, const Profile& profile, const Platform& platform,
@@ -65,11 +80,7 @@ Report make_report(const Plan& plan, const Profile& profile, const Platform& pla
   report.step_seconds = timeline.step_seconds;
   report.explanation = explain(program, plan, profile, platform, report.step_seconds);
   report.plan.prediction = Prediction{report.step_seconds, report.peak_bytes};
-  if (!trace_path.empty()) {
-    std::ostringstream trace;
-    write_trace(trace, program, timeline);
-    write_file_atomically(trace_path, trace.str());
-  }
+  if (!trace_path.empty()) write_traces(trace_path, program, timeline);
   return report;
 }
 

@@ -32,7 +32,8 @@ struct Report {
   std::vector<Sensitivity> sensitivities;  ///< empty unless asked for
 };
 
-/// Lowers and simulates `plan`; writes its trace where `trace_path` is not empty.
+/// Lowers and simulates `plan`; writes its trace where `trace_path` is not empty. A folder gets a
+/// file per rank (rank-0.json ..).
 [[nodiscard]] Report make_report(const Plan& plan, const Profile& profile, const Platform& platform,
                                  Engine& engine, const MemoryLimits& limits,
                                  const std::string& trace_path);

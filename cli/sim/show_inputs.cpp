@@ -2,6 +2,7 @@
 // Shows what plans are made from: models, platforms, profiles.
 #include "cli/sim/report.hpp"
 #include "cli/sim/show.hpp"
+#include "sim/model/export_simgrid.hpp"
 #include "sim/model/files.hpp"
 #include "sim/model/names.hpp"
 
@@ -107,7 +108,7 @@ void print_profile(const Profile& p) {
 
 void show_model(const ShowRequest& request) {
   const Architecture architecture = load_architecture(request.file);
-  if (request.json) return print_json(model_json(architecture));
+  if (request.json()) return print_json(model_json(architecture));
   fmt::print("{}: {} parameters in {} units\n\n", architecture.name, architecture.num_parameters(),
              architecture.units.size());
   fmt::print("{:<16} {:<16} {:>6} {:>14} {:>16}\n", "from unit", "class", "units", "parameters",
@@ -120,13 +121,14 @@ void show_model(const ShowRequest& request) {
 
 void show_platform(const ShowRequest& request) {
   const Platform platform = read_platform(request.file);
-  if (request.json) return print_json(nlohmann::ordered_json::parse(to_json(platform)));
+  if (request.json()) return print_json(nlohmann::ordered_json::parse(to_json(platform)));
+  if (request.form == "simgrid-xml") return fmt::print("{}", export_simgrid(platform));
   print_platform(platform);
 }
 
 void show_profile(const ShowRequest& request) {
   const Profile profile = read_profile(request.file);
-  if (request.json) return print_json(nlohmann::ordered_json::parse(to_json(profile)));
+  if (request.json()) return print_json(nlohmann::ordered_json::parse(to_json(profile)));
   print_profile(profile);
 }
 

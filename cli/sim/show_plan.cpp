@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows a plan, the program that it is lowered to, and where its memory goes.
+#include "cli/sim/chakra_trace.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/program_json.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/show.hpp"
+#include "sim/model/costs.hpp"
 #include "sim/model/errors.hpp"
+#include "sim/model/export_plan.hpp"
 #include "sim/model/files.hpp"
 #include "sim/model/lowering.hpp"
 #include "sim/model/names.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -17,14 +21,28 @@
 namespace athanor::cli {
 namespace {
 
-Program lowered(const ShowRequest& request) {
-  const Plan plan = read_plan(request.file);
-  std::string profile = request.profile_path;
-  if (profile.empty() && !plan.profile_path.empty()) {
-    profile = resolved_path(plan.profile_path, request.file);
+/// What `option` gave, else what the plan names.
+std::string input_path(const ShowRequest& request, const std::string& option,
+                       const std::string& given, const std::string& stored) {
+  if (!given.empty()) return given;
+  require_option(!stored.empty(), option, "The plan does not say what it was made from.");
+  return resolved_path(stored, request.file);
+}
+
+Program lowered(const ShowRequest& request, const Plan& plan) {
+  const Profile profile =
+      read_profile(input_path(request, "--profile", request.profile_path, plan.profile_path));
+  return lower(profile, plan);
+}
+
+void print_chakra(const ShowRequest& request, const Plan& plan, const Program& program) {
+  if (isatty(STDOUT_FILENO) == 1) {
+    throw InputError("--as chakra", "is binary, and stdout is a terminal",
+                     "Write it to a file: > step.0.et");
   }
-  require_option(!profile.empty(), "--profile", "The plan does not say what it was made from.");
-  return lower(read_profile(profile), plan);
+  const Platform platform =
+      read_platform(input_path(request, "--platform", request.platform_path, plan.platform_path));
+  fmt::print("{}", chakra_trace(program, solo_seconds(program, platform)));
 }
 
 std::string runs_text(const UnitPlan& unit) {
@@ -105,11 +123,27 @@ void print_memory(const Program& program) {
              format_bytes(peak.pinned), format_bytes(peak.host));
 }
 
+using Export = ExportedPlan (*)(const Plan&);
+constexpr NameTable<Export, 3> kExports{{{"deepspeed", export_deepspeed},
+                                         {"accelerate", export_accelerate},
+                                         {"torchtitan", export_torchtitan}}};
+
+void print_export(const Plan& plan, Export exporter, const std::string& form) {
+  const ExportedPlan exported = exporter(plan);
+  fmt::print("{}", exported.text);
+  for (const std::string& line : exported.lost) {
+    fmt::print(stderr, "athanor-sim: note: not in {}: {}\n", form, line);
+  }
+}
+
 }  // namespace
 
 void show_plan(const ShowRequest& request) {
   const Plan plan = read_plan(request.file);
-  if (request.json) return print_json(nlohmann::ordered_json::parse(to_json(plan)));
+  if (const auto exporter = value_of(kExports, request.form)) {
+    return print_export(plan, *exporter, request.form);
+  }
+  if (request.json()) return print_json(nlohmann::ordered_json::parse(to_json(plan)));
   fmt::print("{:<12} {}: {}\n", "plan", plan.name, plan_summary(plan));
   fmt::print("{:<12} {} ranks, {} sequences of {} per step, {}\n", "step", plan.world_size,
              plan.global_batch(), plan.sequence_length, name_of(kDataTypeNames, plan.dtype));
@@ -122,14 +156,16 @@ void show_plan(const ShowRequest& request) {
 }
 
 void show_memory(const ShowRequest& request) {
-  const Program program = lowered(request);
-  if (request.json) return print_json(memory_json(program));
+  const Program program = lowered(request, read_plan(request.file));
+  if (request.json()) return print_json(memory_json(program));
   print_memory(program);
 }
 
 void show_program(const ShowRequest& request) {
-  const Program program = lowered(request);
-  if (request.json) return print_json(program_json(program));
+  const Plan plan = read_plan(request.file);
+  const Program program = lowered(request, plan);
+  if (request.form == "chakra") return print_chakra(request, plan, program);
+  if (request.json()) return print_json(program_json(program));
   fmt::print("{}", program_text(program));
 }
 

@@ -5,11 +5,15 @@
 #include "sim/model/errors.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace athanor::cli {
 namespace {
@@ -17,14 +21,16 @@ namespace {
 struct Kind {
   std::string_view name;
   void (*show)(const ShowRequest&);
+  std::array<std::string_view, 3> exports;  ///< forms beside table and json; empty: none
 };
 
-constexpr std::array<Kind, 6> kKinds{{{"model", show_model},
-                                      {"memory", show_memory},
-                                      {"plan", show_plan},
-                                      {"program", show_program},
-                                      {"platform", show_platform},
-                                      {"profile", show_profile}}};
+constexpr std::array<Kind, 6> kKinds{
+    {{"model", show_model, {}},
+     {"memory", show_memory, {}},
+     {"plan", show_plan, {"deepspeed", "accelerate", "torchtitan"}},
+     {"program", show_program, {"chakra"}},
+     {"platform", show_platform, {"simgrid-xml"}},
+     {"profile", show_profile, {}}}};
 
 const Kind& find_kind(const std::string& name) {
   const auto* found = std::find_if(kKinds.begin(), kKinds.end(),
@@ -34,34 +40,41 @@ const Kind& find_kind(const std::string& name) {
                    "Use one of model, memory, plan, program, platform, profile.");
 }
 
-bool is_json(const std::string& format) {
-  if (format == "table" || format == "json") return format == "json";
-  throw InputError("--as", fmt::format("unknown form \"{}\"", format), "Use table or json.");
+void check_form(const Kind& kind, const std::string& form) {
+  std::vector<std::string_view> known{"table", "json"};
+  std::copy_if(kind.exports.begin(), kind.exports.end(), std::back_inserter(known),
+               [](std::string_view name) { return !name.empty(); });
+  if (std::find(known.begin(), known.end(), form) != known.end()) return;
+  throw InputError(
+      "--as", fmt::format("a {} cannot be shown as \"{}\"", kind.name, form),
+      fmt::format("Use {} or {}.", fmt::join(known.begin(), known.end() - 1, ", "), known.back()));
 }
 
 }  // namespace
 
 void add_show(CLI::App& app, Action& action) {
-  struct Options {
-    ShowRequest request;
-    std::string format = "table";
-  };
-  auto options = std::make_shared<Options>();
+  auto request = std::make_shared<ShowRequest>();
   CLI::App* verb = app.add_subcommand("show", "Prints a model, plan, program, platform or profile");
-  verb->add_option("kind", options->request.kind,
-                   "model, memory, plan, program, platform or profile")
+  verb->add_option("kind", request->kind, "model, memory, plan, program, platform or profile")
       ->required();
-  verb->add_option("file", options->request.file,
+  verb->add_option("file", request->file,
                    "The file; for a model a config.json, its folder or a built-in name")
       ->required();
-  verb->add_option("--profile", options->request.profile_path,
+  verb->add_option("--profile", request->profile_path,
                    "For memory and program: the profile, instead of the one that the plan names")
       ->type_name("FILE");
-  verb->add_option("--as", options->format, "table or json (default: table)")->type_name("FORM");
-  verb->callback([&action, options] {
-    action = [options]() -> int {
-      options->request.json = is_json(options->format);
-      find_kind(options->request.kind).show(options->request);
+  verb->add_option("--platform", request->platform_path,
+                   "For program --as chakra: the platform, instead of the one that the plan names")
+      ->type_name("FILE");
+  verb->add_option("--as", request->form,
+                   "table (default) or json; for a plan also deepspeed, accelerate or torchtitan, "
+                   "for a program chakra, for a platform simgrid-xml")
+      ->type_name("FORM");
+  verb->callback([&action, request] {
+    action = [request]() -> int {
+      const Kind& kind = find_kind(request->kind);
+      check_form(kind, request->form);
+      kind.show(*request);
       return kExitDone;
     };
   });

@@ -116,8 +116,9 @@ void add_simulate(CLI::App& app, Action& action) {
   for (const char* pinned : {"--clip", "--micro-batch", "--adam-threads"}) {
     verb->get_option(pinned)->excludes(plan);
   }
-  verb->add_option("--trace", options->trace_path, "Write the timeline here (opens in Perfetto)")
-      ->type_name("FILE");
+  verb->add_option("--trace", options->trace_path,
+                   "Write the timeline here (opens in Perfetto); in a folder a file per rank")
+      ->type_name("PATH");
   verb->add_flag("--sensitivity", options->sensitivity,
                  "Say what each part of the machine would be worth if it were twice as fast");
   verb->add_flag("--json", options->json, "Print one JSON object");

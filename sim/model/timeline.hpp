@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,8 +36,10 @@ inline constexpr const char* kIssueCategory = "cuda_runtime";
 
 /// Writes a Chrome/Kineto-shaped trace (opens in Perfetto): a process per rank, a track per lane
 /// and one for the host that issues, device memory as a counter; read_trace gives the same timeline
-/// back.
-void write_trace(std::ostream& out, const Program& program, const Timeline& timeline);
+/// back. With `rank` only that rank's part, as tools want it that read a file per rank (Holistic
+/// Trace Analysis).
+void write_trace(std::ostream& out, const Program& program, const Timeline& timeline,
+                 std::optional<int> rank = std::nullopt);
 [[nodiscard]] Timeline read_trace(const std::string& path, const Program& program);
 /// The same from text; `where` names it in errors. Throws InputError unless the trace belongs to
 /// `program` and has each operation of a rank and step at most once.

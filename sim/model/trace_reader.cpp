@@ -2,6 +2,7 @@
 #include "sim/model/files.hpp"
 #include "sim/model/json_reader.hpp"
 #include "sim/model/timeline.hpp"
+#include "sim/model/trace_names.hpp"
 
 #include <fmt/format.h>
 
@@ -48,12 +49,7 @@ Timeline read_header(JsonReader json, const Program& program) {
 
 class EventReader {
  public:
-  explicit EventReader(const Program& program) : program_(program) {
-    names_.reserve(program.operations.size());
-    for (std::size_t i = 0; i < program.operations.size(); ++i) {
-      names_.push_back(program.name(static_cast<std::int32_t>(i)));
-    }
-  }
+  explicit EventReader(const Program& program) : program_(program), names_(trace_names(program)) {}
 
   /// Nothing for events that do not stand for an operation: metadata and counters.
   [[nodiscard]] std::optional<Interval> read(JsonReader& event) const {
@@ -79,9 +75,11 @@ class EventReader {
     return static_cast<std::int32_t>(json.integer(0, static_cast<std::int64_t>(size) - 1));
   }
 
+  /// Older traces carry the operation's name alone.
   void check_name(const JsonReader& json, std::int32_t operation) const {
-    const std::string& expected = names_[static_cast<std::size_t>(operation)];
-    if (json.string() == expected) return;
+    const std::string given = json.string();
+    const std::string expected = program_.name(operation);
+    if (given == names_[static_cast<std::size_t>(operation)] || given == expected) return;
     json.reject(fmt::format("operation {} is '{}' in the program", operation, expected),
                 "Read the trace with the plan and the profile that it was made from.");
   }

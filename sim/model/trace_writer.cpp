@@ -2,13 +2,17 @@
 #include "sim/model/json_writer.hpp"
 #include "sim/model/memory.hpp"
 #include "sim/model/timeline.hpp"
+#include "sim/model/trace_names.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <ostream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -42,16 +46,30 @@ const char* collective_name(const Operation& op) {
   return "all_gather";
 }
 
+/// An all-gather reads a shard, a reduce-scatter writes one; `bytes` is always the whole buffer.
+void add_collective(OrderedJson& args, const Program& program, const Operation& op) {
+  const std::int64_t whole = op.bytes / size_of(program.dtype);
+  const std::int64_t shard = whole / program.world_size;
+  const bool reduces = op.kind == OpKind::Reduce;
+  args["Collective name"] = collective_name(op);
+  args["In msg nelems"] = reduces ? whole : shard;
+  args["Out msg nelems"] = reduces && !op.all_reduce ? shard : whole;
+  args["Group size"] = program.world_size;
+}
+
 OrderedJson arguments(const Program& program, const Interval& interval, const Operation& op) {
-  OrderedJson args{{"operation", interval.operation},
-                   {"step", interval.step},
-                   {"device", interval.rank},
-                   {"stream", static_cast<int>(op.lane)}};
+  OrderedJson args{{"operation", interval.operation}, {"step", interval.step}};
+  // What has a stream runs on the device. Trace tools take streams above 0.
+  if (op.lane != Lane::CpuAdam) {
+    args["device"] = interval.rank;
+    args["stream"] = static_cast<int>(op.lane) + 1;
+  }
   if (op.bytes > 0) args["bytes"] = op.bytes;
-  if (op.lane == Lane::Collective) {
-    args["Collective name"] = collective_name(op);
-    args["In msg nelems"] = op.bytes / size_of(program.dtype);
-    args["Group size"] = program.world_size;
+  if (op.lane == Lane::Collective) add_collective(args, program, op);
+  const Seconds seconds = interval.end - interval.start;
+  if ((op.lane == Lane::H2D || op.lane == Lane::D2H) && seconds > 0) {
+    constexpr double kGigabyte = 1e9;
+    args["memory bandwidth (GB/s)"] = static_cast<double>(op.bytes) / seconds / kGigabyte;
   }
   return args;
 }
@@ -108,15 +126,17 @@ void add_metadata(OrderedJson& events, int rank) {
   name_track(events, rank, kIssueTrack, "issue");
 }
 
-OrderedJson trace_events(const Program& program, const Timeline& timeline) {
+OrderedJson trace_events(const Program& program, const Timeline& timeline,
+                         std::optional<int> rank) {
   OrderedJson events = OrderedJson::array();
-  for (int rank = 0; rank < program.world_size; ++rank) add_metadata(events, rank);
-  std::vector<std::string> names(program.operations.size());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    names[i] = program.name(static_cast<std::int32_t>(i));
+  const auto wanted = [&](int candidate) { return !rank || *rank == candidate; };
+  for (int each = 0; each < program.world_size; ++each) {
+    if (wanted(each)) add_metadata(events, each);
   }
+  const std::vector<std::string> names = trace_names(program);
   const std::vector<MemoryPoint> memory = device_memory_profile(program);
   for (const Interval& interval : timeline.intervals) {
+    if (!wanted(interval.rank)) continue;
     const std::string& name = names[static_cast<std::size_t>(interval.operation)];
     events.push_back(duration_event(program, interval, name));
     if (interval.issue_end > interval.issue_start) events.push_back(issue_event(interval, name));
@@ -132,7 +152,8 @@ OrderedJson trace_events(const Program& program, const Timeline& timeline) {
 
 }  // namespace
 
-void write_trace(std::ostream& out, const Program& program, const Timeline& timeline) {
+void write_trace(std::ostream& out, const Program& program, const Timeline& timeline,
+                 std::optional<int> rank) {
   const OrderedJson document{
       {"schemaVersion", 1},
       {"athanor",
@@ -145,11 +166,12 @@ void write_trace(std::ostream& out, const Program& program, const Timeline& time
           {"host", timeline.peak_bytes.host},
           {"nvme", timeline.peak_bytes.nvme}}},
         {"operations", program.operations.size()}}},
-      {"distributedInfo", {{"backend", "nccl"}, {"rank", 0}, {"world_size", program.world_size}}},
+      {"distributedInfo",
+       {{"backend", "nccl"}, {"rank", rank.value_or(0)}, {"world_size", program.world_size}}},
       {"displayTimeUnit", "ms"},
       {"baseTimeNanoseconds", 0},
       {"traceName", timeline.predicted ? "athanor predicted" : "athanor measured"},
-      {"traceEvents", trace_events(program, timeline)}};
+      {"traceEvents", trace_events(program, timeline, rank)}};
   // Indentation 0 and not compact: trace tools look for "rank": 0 with the space.
   out << document.dump(0, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
 }

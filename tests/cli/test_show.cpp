@@ -4,6 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <sstream>
+
 namespace athanor::test {
 namespace {
 
@@ -41,6 +43,32 @@ TEST_CASE_METHOD(ShowFixture, "show prints every kind as a table and as JSON") {
     CHECK(json.exit_code == 0);
     CHECK(nlohmann::json::parse(json.out).is_object());
   }
+}
+
+TEST_CASE_METHOD(ShowFixture, "show exports to stdout and says on stderr what is lost") {
+  for (const std::string form : {"deepspeed", "accelerate", "torchtitan"}) {
+    CAPTURE(form);
+    const ProgramResult result = show("plan", folder.file("plan.json"), form);
+    CHECK(result.exit_code == 0);
+    CHECK(result.out.size() > 100);
+    std::istringstream lines(result.err);
+    int count = 0;
+    for (std::string line; std::getline(lines, line); ++count) {
+      CHECK_THAT(line, Catch::Matchers::StartsWith("athanor-sim: note: not in " + form + ": "));
+    }
+    CHECK(count > 0);
+  }
+  const ProgramResult xml = show("platform", folder.file("platform.json"), "simgrid-xml");
+  CHECK(xml.exit_code == 0);
+  CHECK(xml.err.empty());
+  CHECK_THAT(xml.out, ContainsSubstring("<host id=\"gpu-3\"") && ContainsSubstring("</platform>"));
+}
+
+TEST_CASE_METHOD(ShowFixture, "show names the forms that a kind has") {
+  CHECK_THAT(show("plan", folder.file("plan.json"), "chakra").err,
+             ContainsSubstring("table, json, deepspeed, accelerate or torchtitan"));
+  CHECK_THAT(show("platform", folder.file("platform.json"), "xml").err,
+             ContainsSubstring("table, json or simgrid-xml"));
 }
 
 TEST_CASE_METHOD(ShowFixture, "show memory adds up to the peak") {

@@ -87,6 +87,16 @@ TEST_CASE_METHOD(SimFixture, "simulate --trace writes a trace that is JSON") {
   CHECK_FALSE(trace.at("traceEvents").empty());
 }
 
+TEST_CASE_METHOD(SimFixture, "simulate --trace writes a file per rank into a folder") {
+  REQUIRE(run("simulate", {"--policy", "zero3", "--trace", folder.path()}).exit_code == 0);
+  for (const int rank : {0, 1}) {
+    const auto file = folder.file("rank-" + std::to_string(rank) + ".json");
+    const auto trace = nlohmann::json::parse(read_text_file(file));
+    CHECK(trace.at("distributedInfo").at("rank") == rank);
+    for (const auto& event : trace.at("traceEvents")) CHECK(event.at("pid") == rank);
+  }
+}
+
 TEST_CASE_METHOD(SimFixture, "A tuned plan simulates to the step time that it carries") {
   REQUIRE(run("tune", {"--micro-batch", "4", "-o", folder.file("plan.json")}).exit_code == 0);
   const ProgramResult result =

@@ -58,6 +58,23 @@ Example make_example() {
   return example;
 }
 
+/// Trace tools tell communication and copies by the name's beginning and device work by its stream.
+void check_kind(const json& event) {
+  using Catch::Matchers::StartsWith;
+  const auto name = event.at("name").get<std::string>();
+  const json& args = event.at("args");
+  const auto lane = static_cast<Lane>(event.at("tid").get<int>());
+  CHECK(args.contains("stream") == (lane != Lane::CpuAdam));
+  if (lane == Lane::H2D) CHECK_THAT(name, StartsWith("Memcpy HtoD"));
+  if (lane == Lane::D2H) CHECK_THAT(name, StartsWith("Memcpy DtoH"));
+  if (lane == Lane::Collective) {
+    CHECK_THAT(name, StartsWith("ncclDevKernel_AllGather "));
+    CHECK(args.at("Collective name") == "all_gather");
+    CHECK(args.at("In msg nelems").get<std::int64_t>() ==
+          args.at("Out msg nelems").get<std::int64_t>() / 2);
+  }
+}
+
 TEST_CASE("a trace is read back to the nanosecond") {
   const Example example = make_example();
   const TemporaryFile file;
@@ -91,9 +108,7 @@ TEST_CASE("a trace has what trace viewers look for") {
     durations += event["ph"] == "X";
     counters += event["ph"] == "C";
     tracks += event["name"] == "thread_name";
-    if (event["ph"] == "X" && event["tid"] == static_cast<int>(Lane::Collective)) {
-      CHECK(event["args"]["Collective name"] == "all_gather");
-    }
+    if (event["ph"] == "X") check_kind(event);
   }
   const auto is_issued = [](const Interval& i) { return i.issue_end > i.issue_start; };
   const auto issued = std::ranges::count_if(example.timeline.intervals, is_issued);
@@ -101,6 +116,28 @@ TEST_CASE("a trace has what trace viewers look for") {
   CHECK(durations == example.timeline.intervals.size() + static_cast<std::size_t>(issued));
   CHECK(counters > 0);
   CHECK(tracks == 2 * (kNumLanes + 1));
+}
+
+TEST_CASE("a trace of one rank holds that rank alone") {
+  const Example example = make_example();
+  std::ostringstream out;
+  write_trace(out, example.program, example.timeline, 1);
+  CHECK_THAT(out.str(), Catch::Matchers::ContainsSubstring("\"rank\": 1"));
+  const json trace = json::parse(out.str());
+  for (const json& event : trace["traceEvents"]) CHECK(event["pid"] == 1);
+  const Timeline read = parse_trace(out.str(), "rank-1.json", example.program);
+  CHECK(2 * read.intervals.size() == example.timeline.intervals.size());
+}
+
+TEST_CASE("a trace whose events carry the operations' names alone is read") {
+  const Example example = make_example();
+  json trace = json::parse(example.text);
+  for (json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    event["name"] = example.program.name(event["args"]["operation"].get<std::int32_t>());
+  }
+  const Timeline read = parse_trace(trace.dump(), "trace.json", example.program);
+  CHECK(read.intervals.size() == example.timeline.intervals.size());
 }
 
 TEST_CASE("broken traces are refused with the place") {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs as Chakra execution traces, which other simulators (ASTRA-sim) take as workloads.
+#pragma once
+
+#include "sim/model/program.hpp"
+
+#include <string>
+#include <vector>
+
+namespace athanor::cli {
+
+/// One step of one rank as Chakra's protobuf stream: a Metadata message, then a Node per operation,
+/// each after its length. All ranks run the same program, so the file is every rank's.
+/// `solo_seconds`: of every operation alone, as solo_seconds() gives them. Throws InputError in a
+/// build without protobuf. cli/README.md says what becomes of what.
+[[nodiscard]] std::string chakra_trace(const Program& program,
+                                       const std::vector<Seconds>& solo_seconds);
+
+}  // namespace athanor::cli

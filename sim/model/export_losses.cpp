@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/export_losses.hpp"
+
+#include "sim/model/names.hpp"
+
+#include <fmt/format.h>
+
+namespace athanor {
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+void Losses::mixed_sharding(const std::string& system) {
+  if (outline_.uniform_sharding()) return;
+  add(
+      fmt::format("sharding: {} units are sharded, {} optimizer-sharded and {} replicated; {} "
+                  "treats all as {}",
+                  outline_.sharded, outline_.optimizer_sharded, outline_.replicated, system,
+                  name_of(kShardingNames, outline_.main_sharding())));
+}
+
+void Losses::cpu_adam_threads(const std::string& instead) {
+  if (outline_.host_optimizer > 0) {
+    add(fmt::format("cpu_adam_threads {}: {}", plan_.cpu_adam_threads, instead));
+  }
+}
+
+void Losses::compute_threads() {
+  if (plan_.compute_threads > 1) {
+    add(fmt::format("compute_threads {}: of athanor's CPU backend", plan_.compute_threads));
+  }
+}
+
+void Losses::partial_recompute(const std::string& instead) {
+  const std::int64_t count = outline_.recompute_units;
+  // The unit with the loss always keeps.
+  if (count > 0 && count + 1 < outline_.compute_units) {
+    add(fmt::format("activation: {} of {} units recompute; {}", count, outline_.compute_units,
+                    instead));
+  }
+}
+
+void Losses::sequence_length(const std::string& system) {
+  add(fmt::format("sequence_length {}: {} takes it from the data", plan_.sequence_length, system));
+}
+
+void Losses::gradient_buffers(const std::string& instead) {
+  add(fmt::format("gradient_buffers {}: {}", plan_.gradient_buffers, instead));
+}
+
+}  // namespace athanor

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// One training step of a PyTorch profiler (Kineto) trace: device seconds by module and phase, and
+// as the times of a profile. traces/README.md says what a trace has to hold for which.
+#pragma once
+
+#include "sim/model/profile.hpp"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// Opens the trace at its beginning; it is read twice, in memory for one step's launches.
+using OpenTrace = std::function<std::unique_ptr<std::istream>()>;
+
+/// What device activities are, by the names of their kernels.
+enum class KernelClass { MatrixProduct, Attention, Other, Communication, Copy };
+inline constexpr int kNumKernelClasses = 5;
+/// "matmul", "attention", "other", "communication", "copies".
+[[nodiscard]] const char* kernel_class_name(KernelClass kind) noexcept;
+
+enum class KinetoPhase { Forward, Recompute, Backward, Other };
+[[nodiscard]] const char* kineto_phase_name(
+    KinetoPhase phase) noexcept;  ///< "forward", .., "other"
+
+/// Device seconds of one module in one phase.
+struct KinetoRow {
+  std::string module;  ///< of the trace, or the unit's name; "" for what no range holds
+  KinetoPhase phase = KinetoPhase::Other;
+  std::array<Seconds, kNumKernelClasses> seconds{};  ///< by KernelClass
+  [[nodiscard]] Seconds total() const noexcept;
+  /// What a compute lane does: all but communication and copies.
+  [[nodiscard]] Seconds compute() const noexcept;
+};
+
+struct KinetoTable {
+  std::optional<std::int64_t> step;  ///< N of ProfilerStep#N; absent: the whole trace
+  std::string device;                ///< name of the GPU, or ""
+  std::vector<KinetoRow> rows;       ///< in the order in which modules first ran
+  std::int64_t passes = 1;           ///< micro-batches: how often a unit ran forward
+};
+
+/// Sums the activities of one step (default: the last whole one) by the range that launched them:
+/// the innermost annotation or module, through correlation ids, and for backward through the links
+/// from autograd's nodes to the forward operators. With an architecture, rows are its units:
+/// modules are told by the names of its parameters or by the class names of Hugging Face's models.
+/// Throws InputError where there is no such step, and for a trace that cannot be.
+[[nodiscard]] KinetoTable read_kineto_step(const OpenTrace& open, const std::string& where,
+                                           std::optional<std::int64_t> step,
+                                           const Architecture* architecture);
+
+/// `base` with the phase seconds of `table` (made with base's architecture) at `micro_batch`; bytes
+/// and launch times stay, because a trace does not hold them. Throws InputError that names the unit
+/// classes and phases that the trace lacks.
+[[nodiscard]] Profile profile_from_kineto(const KinetoTable& table, const std::string& where,
+                                          const Profile& base, std::int64_t micro_batch);
+
+}  // namespace athanor

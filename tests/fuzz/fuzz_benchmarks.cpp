@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The readers of nvbandwidth's and nccl-tests' results. Whatever the text, they either throw an
+// InputError or leave a platform that is valid and is written and read back.
+#include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
+#include "sim/model/import_benchmarks.hpp"
+#include "tests/support/synthetic.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  athanor::Platform platform = athanor::test::synthetic_platform(4);
+  try {
+    athanor::import_benchmark({reinterpret_cast<const char*>(data), size}, "input", platform);
+  } catch (const athanor::InputError&) {
+    return 0;
+  }
+  // A throw here is a finding.
+  (void)athanor::parse_platform(to_json(platform), "written");
+  return 0;
+}
