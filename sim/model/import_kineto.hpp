@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One training step of a PyTorch profiler (Kineto) trace: device seconds by module and phase, and
-// as the times of a profile. traces/README.md says what a trace has to hold for which.
+// as the times of a profile. cli/interchange.md says what a trace has to hold for which.
 #pragma once
 
 #include "sim/model/profile.hpp"
