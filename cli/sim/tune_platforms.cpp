@@ -8,11 +8,11 @@
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
 #include "sim/tune/search.hpp"
+#include "sim/tune/worker_pool.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 namespace athanor::cli {
 namespace {
@@ -40,6 +40,11 @@ Case read_case(const PlatformsRequest& request) {
   return inputs;
 }
 
+/// Processors are for platforms side by side first, then for the search on each.
+int workers_per_platform(const Case& inputs) {
+  return std::max(1, usable_processors() / static_cast<int>(inputs.platforms.size()));
+}
+
 nlohmann::ordered_json best_plan(const Case& inputs, const Platform& platform,
                                  const PlanRequest& request) {
   const ScaledProfile scaled = profile_for(inputs.profile, inputs.measured_on, platform);
@@ -47,7 +52,8 @@ nlohmann::ordered_json best_plan(const Case& inputs, const Platform& platform,
   warn_about(scaled.profile, platform, request.limits);
   Engine engine(platform, request.num_gpus);
   const SearchSpace space = default_search_space(scaled.profile, platform, request);
-  const Plan best = search(scaled.profile, platform, engine, space, request, {.keep = 1}).best;
+  const SearchOptions options{.keep = 1, .workers = workers_per_platform(inputs)};
+  const Plan best = search(scaled.profile, platform, engine, space, request, options).best;
   const Report report =
       make_report(best, scaled, platform, engine, effective_limits(request, platform), "");
   nlohmann::ordered_json json = report_json(report);
@@ -111,7 +117,7 @@ int tune_platforms(const PlatformsRequest& request) {
   {
     ProgressLine progress;
     results = run_in_children(
-        rows.size(), std::thread::hardware_concurrency(),
+        rows.size(), static_cast<std::size_t>(usable_processors()),
         [&](std::size_t i) {
           return work_on(inputs, inputs.platforms[i], request_on(inputs.platforms[i], request));
         },

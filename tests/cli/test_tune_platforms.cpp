@@ -150,6 +150,7 @@ TEST_CASE_METHOD(PlatformsFixture, "What is about one plan, and prices of nobody
   refused(tune({"two", "four"}, {"-o", folder.file("plan.json")}), "--output");
   refused(tune({"two", "four"}, {"--all", folder.file("all.jsonl")}), "--all");
   refused(tune({"two", "four"}, {"--top", "3"}), "--top");
+  refused(tune({"two", "four"}, {"--sensitivity"}), "--sensitivity");
   refused(tune({"two"}, {}), "--gpus");
   refused(tune({"two", "four"}, {"--price", "three=1"}), "no platforms are called \"three\"");
   refused(tune({"two", "two"}, {"--price", "two=1"}), "several platforms");
