@@ -45,7 +45,8 @@ void compare_adam(const std::vector<Gradient>& gradient) {
   for (float& value : second) value *= value;
   std::vector<BFloat16Bits> parameters(kElements);
   const DeviceCopy device_master(master), device_first(first), device_second(second);
-  const DeviceCopy device_gradient(gradient), device_parameters(parameters);
+  const DeviceCopy device_gradient(gradient);
+  const DeviceCopy device_parameters(parameters);
   AdamCoefficients c{.learning_rate = 3e-4F, .weight_decay = 0.1F, .gradient_scale = 0.37F};
   const DeviceCopy scale(std::vector<float>{c.gradient_scale});
   for (c.step = 1; c.step <= 3; ++c.step) {
@@ -108,10 +109,10 @@ TEST_CASE("a norm on the device is the host's norm") {
   test::require_device();
   const std::vector<float> values = random_values(8, 1e-2F);
   const DeviceCopy device_values(values);
-  const DeviceCopy partials(std::vector<cuda::DoubleDouble>(cuda::kSquareSumPartials));
-  const DeviceCopy sums(std::vector<cuda::DoubleDouble>(3));
-  const DeviceCopy total(std::vector<cuda::DoubleDouble>(1));
-  const DeviceCopy results(std::vector<float>(2));
+  const DeviceCopy partials{std::vector<cuda::DoubleDouble>(cuda::kSquareSumPartials)};
+  const DeviceCopy sums{std::vector<cuda::DoubleDouble>(3)};
+  const DeviceCopy total{std::vector<cuda::DoubleDouble>(1)};
+  const DeviceCopy results{std::vector<float>(2)};
   for (int i = 0; i < 3; ++i) {
     cuda::launch_square_sum(nullptr, device_values.data(), false, kElements - i, partials.data(),
                             sums.data() + i);
@@ -137,7 +138,7 @@ TEST_CASE("pinned memory is zero and read by the device") {
                     [](std::byte byte) { return byte == std::byte{0}; }));
   auto* const floats = reinterpret_cast<float*>(block.data());
   floats[0] = 1.5F;
-  const DeviceCopy sum(std::vector<float>(1));
+  const DeviceCopy sum{std::vector<float>(1)};
   cuda::launch_accumulate(nullptr, sum.data(), floats, false, 1, true);
   cuda::check_launch("accumulate");
   CHECK(sum.fetch() == std::vector<float>{1.5F});
