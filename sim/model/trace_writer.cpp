@@ -57,8 +57,18 @@ void add_collective(OrderedJson& args, const Program& program, const Operation& 
   args["Group size"] = program.world_size;
 }
 
-OrderedJson arguments(const Program& program, const Interval& interval, const Operation& op) {
+bool is_issued(const Interval& interval) { return interval.issue_end > interval.issue_start; }
+
+/// What both an operation and its launch say; trace tools find one from the other by `correlation`.
+OrderedJson common_arguments(const Program& program, const Interval& interval) {
   OrderedJson args{{"operation", interval.operation}, {"step", interval.step}};
+  const auto operations = static_cast<std::int64_t>(program.operations.size());
+  if (is_issued(interval)) args["correlation"] = interval.step * operations + interval.operation + 1;
+  return args;
+}
+
+OrderedJson arguments(const Program& program, const Interval& interval, const Operation& op) {
+  OrderedJson args = common_arguments(program, interval);
   // What has a stream runs on the device. Trace tools take streams above 0.
   if (op.lane != Lane::CpuAdam) {
     args["device"] = interval.rank;
@@ -89,16 +99,16 @@ OrderedJson duration_event(const Program& program, const Interval& interval,
 }
 
 /// The host's part of the operation, on a track of its own.
-OrderedJson issue_event(const Interval& interval, const std::string& name) {
+OrderedJson issue_event(const Program& program, const Interval& interval) {
   const double start = picoseconds(interval.issue_start);
   return {{"ph", "X"},
           {"cat", kIssueCategory},
-          {"name", name},
+          {"name", program.name(interval.operation)},
           {"pid", interval.rank},
           {"tid", kIssueTrack},
           {"ts", microseconds(start)},
           {"dur", microseconds(picoseconds(interval.issue_end) - start)},
-          {"args", {{"operation", interval.operation}, {"step", interval.step}}}};
+          {"args", common_arguments(program, interval)}};
 }
 
 OrderedJson memory_event(const Interval& interval, Seconds when, Bytes bytes) {
@@ -137,9 +147,9 @@ OrderedJson trace_events(const Program& program, const Timeline& timeline,
   const std::vector<MemoryPoint> memory = device_memory_profile(program);
   for (const Interval& interval : timeline.intervals) {
     if (!wanted(interval.rank)) continue;
-    const std::string& name = names[static_cast<std::size_t>(interval.operation)];
-    events.push_back(duration_event(program, interval, name));
-    if (interval.issue_end > interval.issue_start) events.push_back(issue_event(interval, name));
+    events.push_back(
+        duration_event(program, interval, names[static_cast<std::size_t>(interval.operation)]));
+    if (is_issued(interval)) events.push_back(issue_event(program, interval));
     const auto point = std::lower_bound(
         memory.begin(), memory.end(), interval.operation,
         [](const MemoryPoint& p, std::int32_t operation) { return p.operation < operation; });

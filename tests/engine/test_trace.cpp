@@ -63,6 +63,11 @@ void check_kind(const json& event) {
   using Catch::Matchers::StartsWith;
   const auto name = event.at("name").get<std::string>();
   const json& args = event.at("args");
+  if (event.at("cat") == kIssueCategory) {
+    CHECK(args.at("correlation") > 0);
+    CHECK_FALSE(args.contains("stream"));
+    return;
+  }
   const auto lane = static_cast<Lane>(event.at("tid").get<int>());
   CHECK(args.contains("stream") == (lane != Lane::CpuAdam));
   if (lane == Lane::H2D) CHECK_THAT(name, StartsWith("Memcpy HtoD"));
