@@ -232,7 +232,7 @@ TEST_CASE("a profile takes its seconds from the trace and keeps its bytes") {
 
   const KinetoTable again =
       read(whole_step(false, true).document().dump(), std::nullopt, &architecture);
-  const UnitCost& recomputed = profile_from_kineto(again, "trace.json", base, 2).cost("block", 2);
+  const UnitCost recomputed = profile_from_kineto(again, "trace.json", base, 2).cost("block", 2);
   CHECK(recomputed.forward_discard.seconds == Approx(5e-6));
   CHECK(recomputed.forward_keep.seconds == Approx(5e-6));
 }
