@@ -63,7 +63,8 @@ bool is_issued(const Interval& interval) { return interval.issue_end > interval.
 OrderedJson common_arguments(const Program& program, const Interval& interval) {
   OrderedJson args{{"operation", interval.operation}, {"step", interval.step}};
   const auto operations = static_cast<std::int64_t>(program.operations.size());
-  if (is_issued(interval)) args["correlation"] = interval.step * operations + interval.operation + 1;
+  if (is_issued(interval))
+    args["correlation"] = interval.step * operations + interval.operation + 1;
   return args;
 }
 
