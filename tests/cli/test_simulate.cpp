@@ -62,7 +62,7 @@ TEST_CASE_METHOD(SimFixture, "Options change what they say") {
   CHECK(clipped.at("step_seconds") > plain.at("step_seconds"));
 }
 
-TEST_CASE_METHOD(SimFixture, "--sensitivity says what a faster part would be worth") {
+TEST_CASE_METHOD(SimFixture, "simulate --sensitivity says what a faster part is worth") {
   const auto json = this->json("simulate", {"--policy", "zero3-offload", "--sensitivity"});
   const auto& sensitivity = json.at("sensitivity");
   const double step = json.at("step_seconds");
