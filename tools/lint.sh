@@ -25,6 +25,8 @@ shellcheck -x dev .ci/run tools/*.sh
 source_files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -0 python3 tools/layers.py
 ! $quick || exit 0
 
+# Nothing is built there, so CMake would not notice new sources by itself.
+rm -f build/tidy/.configured
 configure tidy
 say "clang-tidy"
 python3 tools/tidy.py --build build/tidy --jobs "$jobs" "${tidy_options[@]}"
