@@ -46,13 +46,13 @@ struct KinetoTable {
   std::int64_t passes = 1;           ///< micro-batches: how often a unit ran forward
 };
 
-/// Sums the activities of one step (default: the last whole one) by the range that launched them:
-/// the innermost annotation or module, through correlation ids, and for backward through the links
-/// from autograd's nodes to the forward operators. With an architecture, rows are its units:
-/// modules are told by the names of its parameters or by the class names of Hugging Face's models.
-/// Throws InputError where there is no such step, and for a trace that cannot be.
+/// Sums the activities of the step `wanted` (default: the last whole one) by the range that
+/// launched them: the innermost annotation or module, through correlation ids, and for backward
+/// through the links from autograd's nodes to the forward operators. With an architecture, rows are
+/// its units: modules are told by the names of its parameters or by the class names of Hugging
+/// Face's models. Throws InputError where there is no such step, and for a trace that cannot be.
 [[nodiscard]] KinetoTable read_kineto_step(const OpenTrace& open, const std::string& where,
-                                           std::optional<std::int64_t> step,
+                                           std::optional<std::int64_t> wanted,
                                            const Architecture* architecture);
 
 /// `base` with the phase seconds of `table` (made with base's architecture) at `micro_batch`; bytes

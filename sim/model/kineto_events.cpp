@@ -108,8 +108,9 @@ class EventSax final : public nlohmann::json_sax<json> {
       if (const auto* name = std::get_if<std::string>(&value)) device_ = *name;
     }
     if (!in_events_) return true;
-    if (depth_ == kEvent) event_scalar(std::move(value));
-    if (depth_ == kEvent + 1 && in_args_ && key_ == "correlation") {
+    if (depth_ == kEvent) {
+      event_scalar(std::move(value));
+    } else if (depth_ == kEvent + 1 && in_args_ && key_ == "correlation") {
       event_.correlation = whole_number(value);
     }
     return true;

@@ -104,8 +104,9 @@ std::vector<std::pair<KinetoPoint, const KinetoActivity*>> launched(const Kineto
     const auto launch = step.launches.find(activity.correlation);
     if (launch != step.launches.end()) launched.emplace_back(launch->second, &activity);
   }
-  std::stable_sort(launched.begin(), launched.end(),
-                   [](const auto& a, const auto& b) { return a.first.time < b.first.time; });
+  // Launches at one time stay in the order of the trace.
+  std::ranges::sort(launched, {},
+                    [](const auto& launch) { return std::pair(launch.first.time, launch.second); });
   return launched;
 }
 
