@@ -182,14 +182,9 @@ class CudaCalibration {
 
   void measure_lanes_together() {
     const int adam_threads = std::max(1, platform_.host_cores / options_.ranks);
-    const Sharing sharing = measure_sharing(cuda_, options_.ranks, adam_threads, extent_.sharing,
-                                            [this](const std::string& what) { say(what); });
-    platform_.disturbances = sharing.disturbances;
-    const double copy_rate =
-        static_cast<double>(extent_.sharing.copy) / sharing.alone.at(Lane::H2D);
-    platform_.shared = fit_loads(sharing.loads, copy_rate);
-    note(fmt::format("lanes at once, cpu-adam with {} thread(s) per rank: {}", adam_threads,
-                     describe(sharing.loads, platform_.shared)));
+    platform_.interference = measure_loads(cuda_, options_.ranks, adam_threads, extent_.sharing,
+                                           [this](const std::string& what) { say(what); });
+    note(fmt::format("lanes at once: cpu-adam with {} thread(s) per rank", adam_threads));
   }
 
   void note(const std::string& text) { add_note(platform_.provenance, text); }

@@ -3,8 +3,6 @@
 
 #include "calibrate/host_updates.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -77,11 +75,10 @@ class SharingBench {
                          .median();
     }
   }
-  [[nodiscard]] const std::map<Lane, Seconds>& alone() const { return alone_; }
 
   /// One activity of each lane on each of the first `ranks` ranks. A collective is one activity of
   /// all ranks. The slowdown of a lane is that of its slowest rank.
-  [[nodiscard]] Load load(int ranks, const std::set<Lane>& lanes) {
+  [[nodiscard]] LaneLoad load(int ranks, const std::set<Lane>& lanes) {
     std::vector<Lane> lane_of;
     std::vector<DeviceActivity*> activities;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -93,7 +90,7 @@ class SharingBench {
     }
     const std::vector<Samples> samples =
         measure_together(activities, extent_.warm_up, extent_.window);
-    Load load{ranks, {}};
+    LaneLoad load{ranks, {}};
     for (std::size_t i = 0; i < samples.size(); ++i) {
       double& slowdown = load.slowdown.try_emplace(lane_of[i], 1.0).first->second;
       slowdown = std::max(slowdown, samples[i].median() / alone_.at(lane_of[i]));
@@ -107,27 +104,20 @@ class SharingBench {
   std::map<Lane, Seconds> alone_;
 };
 
-Disturbance disturbance_of(const Load& load) {
-  const auto& [first, first_slowdown] = *load.slowdown.begin();
-  const auto& [second, second_slowdown] = *load.slowdown.rbegin();
-  return {lane_name(first), lane_name(second), first_slowdown, second_slowdown};
-}
-
 /// Pairs of lanes of one rank, and a lane beside another rank's.
-void add_pairs(SharingBench& bench, Sharing& sharing) {
+void add_pairs(SharingBench& bench, std::vector<LaneLoad>& loads) {
   for (auto first = kLanes.begin(); first != kLanes.end(); ++first) {
     for (auto second = first; second != kLanes.end(); ++second) {
       // All ranks share one collective, and a rank alone has no other beside it.
       const bool same = first == second;
       if (same && (bench.num_ranks() == 1 || *first == Lane::Collective)) continue;
-      sharing.loads.push_back(bench.load(same ? 2 : 1, {*first, *second}));
-      sharing.disturbances.push_back(disturbance_of(sharing.loads.back()));
+      loads.push_back(bench.load(same ? 2 : 1, {*first, *second}));
     }
   }
 }
 
 /// What a step with offload does at once, on one rank and on all.
-void add_crowds(SharingBench& bench, Sharing& sharing) {
+void add_crowds(SharingBench& bench, std::vector<LaneLoad>& loads) {
   const std::vector<std::set<Lane>> crowds{{Lane::H2D},
                                            {Lane::D2H},
                                            {Lane::CpuAdam},
@@ -138,42 +128,28 @@ void add_crowds(SharingBench& bench, Sharing& sharing) {
   for (const std::set<Lane>& lanes : crowds) {
     // Pairs of one rank, and two ranks with one lane, are among the pairs.
     const bool measured = bench.num_ranks() <= 2 && lanes.size() + bench.num_ranks() <= 3;
-    if (!measured) sharing.loads.push_back(bench.load(bench.num_ranks(), lanes));
+    if (!measured) loads.push_back(bench.load(bench.num_ranks(), lanes));
   }
   if (bench.num_ranks() > 1) {
-    sharing.loads.push_back(bench.load(1, {Lane::H2D, Lane::D2H, Lane::CpuAdam}));
-    sharing.loads.push_back(bench.load(bench.num_ranks(), {Lane::Compute, Lane::Collective}));
+    loads.push_back(bench.load(1, {Lane::H2D, Lane::D2H, Lane::CpuAdam}));
+    loads.push_back(bench.load(bench.num_ranks(), {Lane::Compute, Lane::Collective}));
   }
 }
 
 }  // namespace
 
-Sharing measure_sharing(CudaCalibrator& cuda, int num_devices, int adam_threads,
-                        const SharingExtent& extent,
-                        const std::function<void(const std::string&)>& say) {
+std::vector<LaneLoad> measure_loads(CudaCalibrator& cuda, int num_devices, int adam_threads,
+                                    const SharingExtent& extent,
+                                    const std::function<void(const std::string&)>& say) {
   SharingBench bench(cuda, num_devices, adam_threads, extent);
-  Sharing sharing;
+  std::vector<LaneLoad> loads;
   say("each lane alone");
   bench.measure_alone();
-  sharing.alone = bench.alone();
   say("pairs of lanes");
-  add_pairs(bench, sharing);
+  add_pairs(bench, loads);
   say("all ranks at once");
-  add_crowds(bench, sharing);
-  return sharing;
-}
-
-std::string describe(const std::vector<Load>& loads, const std::vector<SharedResource>& shared) {
-  std::string text;
-  for (const Load& load : loads) {
-    const std::map<Lane, double> given = shared_slowdowns(shared, load);
-    text += fmt::format("{}{}:", text.empty() ? "" : "; ", load_name(load));
-    for (const auto& [lane, slowdown] : load.slowdown) {
-      text +=
-          fmt::format(" {} x {:.3f} (fitted {:.3f})", lane_name(lane), slowdown, given.at(lane));
-    }
-  }
-  return text;
+  add_crowds(bench, loads);
+  return loads;
 }
 
 }  // namespace athanor

@@ -3,11 +3,9 @@
 #pragma once
 
 #include "calibrate/cuda_calibrator.hpp"
-#include "calibrate/shared_fit.hpp"
 #include "sim/model/platform.hpp"
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -20,19 +18,10 @@ struct SharingExtent {
   std::int64_t adam = 1 << 23;  ///< elements
 };
 
-/// What was measured of lanes at once, on `num_devices` ranks with `adam_threads` each.
-struct Sharing {
-  std::map<Lane, Seconds> alone;  ///< one rank's activity
-  std::vector<Disturbance> disturbances;
-  std::vector<Load> loads;
-};
-
-[[nodiscard]] Sharing measure_sharing(CudaCalibrator& cuda, int num_devices, int adam_threads,
-                                      const SharingExtent& extent,
-                                      const std::function<void(const std::string&)>& say);
-
-/// "h2d on 4 ranks x 1.27": one phrase for each load, for the notes.
-[[nodiscard]] std::string describe(const std::vector<Load>& loads,
-                                   const std::vector<SharedResource>& shared);
+/// Lanes at once on `num_devices` ranks, CPU Adam with `adam_threads` each: every pair of one rank,
+/// every lane beside another rank's, and what a step with offload does on all ranks.
+[[nodiscard]] std::vector<LaneLoad> measure_loads(
+    CudaCalibrator& cuda, int num_devices, int adam_threads, const SharingExtent& extent,
+    const std::function<void(const std::string&)>& say);
 
 }  // namespace athanor

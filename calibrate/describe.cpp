@@ -38,6 +38,13 @@ void add_sharing(Out out, const Platform& platform) {
     fmt::format_to(out, "  {:<28} {:>9.2f} activities at full speed\n", "shared " + resource.name,
                    resource.capacity);
   }
+  for (const LaneLoad& load : platform.interference) {
+    fmt::format_to(out, "  {:<28}", load_name(load));
+    for (const auto& [lane, slowdown] : load.slowdown) {
+      fmt::format_to(out, " {} x {:.3f}", lane_name(lane), slowdown);
+    }
+    fmt::format_to(out, "\n");
+  }
   for (const Disturbance& pair : platform.disturbances) {
     fmt::format_to(out, "  {:<28} {:>9.2f} x and {:.2f} x as long\n",
                    pair.first + " | " + pair.second, pair.first_slowdown, pair.second_slowdown);

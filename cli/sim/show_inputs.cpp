@@ -84,6 +84,14 @@ void print_platform(const Platform& p) {
     fmt::print("{:<24} {}: {:.4g} per second, one per {}\n", "shared", resource.name,
                resource.capacity, name_of(kScopeNames, resource.scope));
   }
+  for (const LaneLoad& load : p.interference) {
+    std::string slowdowns;
+    for (const auto& [lane, slowdown] : load.slowdown) {
+      slowdowns +=
+          fmt::format("{}{} x {:.3f}", slowdowns.empty() ? "" : ", ", lane_name(lane), slowdown);
+    }
+    fmt::print("{:<24} {}: {}\n", "at once", load_name(load), slowdowns);
+  }
   print_provenance(p.provenance);
 }
 

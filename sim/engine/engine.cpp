@@ -7,10 +7,12 @@
 #include "sim/engine/shared_rates.hpp"
 #include "sim/model/costs.hpp"
 #include "sim/model/errors.hpp"
+#include "sim/model/interference.hpp"
 #include "sim/model/memory.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -25,10 +27,14 @@ namespace {
 /// Upper limit of the time that one step adds to a replay: one operation issued after the other,
 /// then one run after the other, each slowed as much as sharing can slow it.
 Seconds longest_step(const Program& program, std::span<const Seconds> seconds,
-                     std::span<const Seconds> issue, const SharedRates& rates) {
+                     std::span<const Seconds> issue, const SharedRates& rates,
+                     const std::vector<Interference>& interference) {
   std::array<double, kNumLanes> slowdown{};
-  for (const Lane lane : kLanes)
-    slowdown[static_cast<std::size_t>(lane)] = rates.worst_slowdown(lane);
+  for (const Lane lane : kLanes) {
+    double& worst = slowdown[static_cast<std::size_t>(lane)];
+    worst = rates.worst_slowdown(lane);
+    for (const Interference& ranks : interference) worst = std::max(worst, ranks.most(lane));
+  }
   Seconds total = std::accumulate(issue.begin(), issue.end(), Seconds{0});
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     total += seconds[i] * slowdown[static_cast<std::size_t>(program.operations[i].lane)];
@@ -42,6 +48,16 @@ void require_durations(const Program& program, std::span<const Seconds> seconds)
     throw Error(fmt::format("operation {} would take {} s",
                             program.name(static_cast<std::int32_t>(i)), seconds[i]));
   }
+}
+
+/// For every number of ranks that may run a lane at once; a folded rank stands for all of them.
+std::vector<Interference> interference_of(const Platform& platform, int world_size, bool folded) {
+  std::vector<Interference> by_ranks;
+  if (platform.interference.empty()) return by_ranks;
+  for (int ranks = folded ? world_size : 1; ranks <= world_size; ++ranks) {
+    by_ranks.emplace_back(platform.interference, ranks);
+  }
+  return by_ranks;
 }
 
 /// Equal ranks do the same at the same time: rank 0's intervals are every rank's.
@@ -70,7 +86,8 @@ class Engine::Impl {
         world_size_(world_size),
         simulated_ranks_(rank_model == RankModel::Folded ? 1 : world_size),
         rates_(shared_rates(platform, world_size)),
-        fabric_(rates_, simulated_ranks_) {}
+        interference_(interference_of(platform, world_size, rank_model == RankModel::Folded)),
+        fabric_(rates_, interference_, simulated_ranks_) {}
 
   [[nodiscard]] Timeline simulate(const Program& program, const SimulationOptions& options) {
     if (program.world_size != world_size_) {
@@ -88,7 +105,7 @@ class Engine::Impl {
     require_durations(program, seconds);
     require_durations(program, issue);
     Replay replay(program, seconds, issue, simulated_ranks_, options, fabric_);
-    replay.run(longest_step(program, seconds, issue, rates_) * options.max_steps);
+    replay.run(longest_step(program, seconds, issue, rates_, interference_) * options.max_steps);
     Timeline timeline;
     timeline.predicted = true;
     timeline.step_seconds = replay.period();
@@ -105,6 +122,7 @@ class Engine::Impl {
   int world_size_;
   int simulated_ranks_;
   SharedRates rates_;
+  std::vector<Interference> interference_;
   Fabric fabric_;
 };
 

@@ -8,6 +8,7 @@
 #include <simgrid/s4u.hpp>
 #include <simgrid/version.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <csignal>
@@ -68,21 +69,16 @@ std::unique_ptr<sg::Engine> make_engine() {
 
 class Fabric::Impl {
  public:
-  Impl(const SharedRates& rates, int num_ranks)
-      : engine_(make_engine()), ports_(static_cast<std::size_t>(num_ranks) * kNumLanes) {
+  Impl(const SharedRates& rates, std::vector<Interference> interference, int num_ranks)
+      : engine_(make_engine()),
+        ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
+        interference_(std::move(interference)),
+        running_(static_cast<std::size_t>(num_ranks)) {
     build(rates, num_ranks);
-    // SimGrid has no way to take a callback back, so it holds the hook and not this object.
-    hook_->impl = this;
-    const auto completed = [hook = hook_](const sg::Activity& activity) {
-      if (hook->impl != nullptr) hook->impl->end(*activity.get_data<Port>());
-    };
-#if SIMGRID_VERSION >= 33400
-    sg::Comm::on_completion_cb(completed);
-#else
-    sg::Activity::on_completion_cb(completed);
-#endif
+    active_ = this;
+    listen_once();
   }
-  ~Impl() { hook_->impl = nullptr; }
+  ~Impl() { active_ = nullptr; }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -90,13 +86,17 @@ class Fabric::Impl {
            const std::function<void(int)>& on_end) {
     enter_frame(next_clock_frame(sg::Engine::get_clock(), horizon));
     on_end_ = &on_end;
-    simgrid::kernel::timer::Timer::set(frame_.origin, begin);
+    simgrid::kernel::timer::Timer::set(frame_.origin, [this, &begin] {
+      begin();
+      slow_down();
+    });
     engine_->run();
     on_end_ = nullptr;
   }
 
   void start(int port_index, Seconds duration) {
     Port& port = ports_[static_cast<std::size_t>(port_index)];
+    running_[port.rank()] |= lane_bit(port.lane());
     const double clock = frame_.to_clock(duration);
     const auto amount = port.rate > 0 ? static_cast<std::uint64_t>(clock * port.rate * speed_) : 0;
     if (amount > 0) {
@@ -115,17 +115,34 @@ class Fabric::Impl {
  private:
   struct Port {
     int index = 0;
-    double rate = 0;  ///< 0: a plain delay
+    double rate = 0;       ///< alone; 0: a plain delay
+    double slowdown = 1;   ///< by what runs beside it
+    std::size_t link = 0;  ///< its own one
     sg::Host* host = nullptr;
     sg::CommPtr current, previous;  ///< SimGrid still touches a flow after it has told of its end
+
+    [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(index / kNumLanes); }
+    [[nodiscard]] Lane lane() const { return kLanes[static_cast<std::size_t>(index % kNumLanes)]; }
   };
   struct ScaledLink {
     sg::Link* link = nullptr;
     double rate = 0;
   };
-  struct Hook {
-    Impl* impl = nullptr;
-  };
+  /// SimGrid has no way to take a callback back: one serves all fabrics of the process.
+  static void listen_once() {
+    static const bool listening = [] {
+      const auto completed = [](const sg::Activity& activity) {
+        if (active_ != nullptr) active_->end(*activity.get_data<Port>());
+      };
+#if SIMGRID_VERSION >= 33400
+      sg::Comm::on_completion_cb(completed);
+#else
+      sg::Activity::on_completion_cb(completed);
+#endif
+      return true;
+    }();
+    static_cast<void>(listening);
+  }
 
   sg::Link* add_link(double rate) {
     sg::Link* link = zone_->create_link(std::to_string(links_.size()), rate);
@@ -161,12 +178,41 @@ class Fabric::Impl {
       Port& port = ports_[index];
       port.index = static_cast<int>(index);
       port.rate = rates.rate[lane];
+      if (port.rate <= 0 && interferes(kLanes[lane])) port.rate = 1;
       if (port.rate <= 0) continue;
       port.host = zone_->create_host("port" + std::to_string(index), 1.0);
+      port.link = links_.size();
       routes[lane].emplace_back(add_link(port.rate));
       zone_->add_route(source_->get_netpoint(), port.host->get_netpoint(), nullptr, nullptr,
                        routes[lane], false);
     }
+  }
+
+  [[nodiscard]] bool interferes(Lane lane) const {
+    return std::any_of(interference_.begin(), interference_.end(),
+                       [&](const Interference& ranks) { return ranks.most(lane) > 1; });
+  }
+
+  /// Gives every running activity the rate that it has beside the others.
+  void slow_down() {
+    if (interference_.empty()) return;
+    for (Port& port : ports_) {
+      const LaneSet running = running_[port.rank()];
+      if (port.host == nullptr || (running & lane_bit(port.lane())) == 0) continue;
+      const auto alike = static_cast<std::size_t>(
+          std::count_if(running_.begin(), running_.end(),
+                        [&](LaneSet set) { return (set & lane_bit(port.lane())) != 0; }));
+      const double slowdown = interference_[alike - 1].slowdown(port.lane(), running);
+      set_slowdown(port, slowdown);
+    }
+  }
+
+  void set_slowdown(Port& port, double slowdown) {
+    if (slowdown == port.slowdown) return;
+    port.slowdown = slowdown;
+    ScaledLink& own = links_[port.link];
+    own.rate = port.rate / slowdown;
+    own.link->set_bandwidth(own.rate * speed_);
   }
 
   /// Amounts stay the same from frame to frame and the clock's scale grows, so rates shrink.
@@ -179,6 +225,8 @@ class Fabric::Impl {
   }
 
   void start_flow(Port& port, std::uint64_t amount) {
+    // SimGrid never lets a flow run faster than its route is when it starts.
+    set_slowdown(port, 1);
     port.previous = std::move(port.current);
     port.current = sg::Comm::sendto_init(source_, port.host);
     port.current->set_data(&port);
@@ -191,12 +239,19 @@ class Fabric::Impl {
                                        [this, &port] { end(port); });
   }
 
-  void end(const Port& port) { (*on_end_)(port.index); }
+  void end(const Port& port) {
+    running_[port.rank()] &= ~lane_bit(port.lane());
+    (*on_end_)(port.index);
+    slow_down();
+  }
+
+  inline static Impl* active_ = nullptr;  ///< a process has one at a time
 
   std::unique_ptr<sg::Engine> engine_;
   std::vector<Port> ports_;
   std::vector<ScaledLink> links_;
-  std::shared_ptr<Hook> hook_ = std::make_shared<Hook>();
+  std::vector<Interference> interference_;  ///< by the ranks that run a lane, from one on
+  std::vector<LaneSet> running_;            ///< by rank
   sg::NetZone* zone_ = nullptr;
   sg::Host* source_ = nullptr;
   ClockFrame frame_;
@@ -204,8 +259,8 @@ class Fabric::Impl {
   const std::function<void(int)>* on_end_ = nullptr;
 };
 
-Fabric::Fabric(const SharedRates& rates, int num_ranks)
-    : impl_(std::make_unique<Impl>(rates, num_ranks)) {}
+Fabric::Fabric(const SharedRates& rates, std::vector<Interference> interference, int num_ranks)
+    : impl_(std::make_unique<Impl>(rates, std::move(interference), num_ranks)) {}
 
 Fabric::~Fabric() = default;
 

@@ -4,18 +4,21 @@
 #pragma once
 
 #include "sim/engine/shared_rates.hpp"
+#include "sim/model/interference.hpp"
 #include "sim/model/quantities.hpp"
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace athanor {
 
 class Fabric {
  public:
-  /// `num_ranks` copies of every lane. A port is rank * kNumLanes + lane. Throws Error when the
-  /// process has a fabric already: SimGrid allows one.
-  Fabric(const SharedRates& rates, int num_ranks);
+  /// `num_ranks` copies of every lane. A port is rank * kNumLanes + lane. `interference`: by how
+  /// many of the ranks run a lane, from one on; empty where lanes only share `rates`. Throws Error
+  /// when the process has a fabric already: SimGrid allows one.
+  Fabric(const SharedRates& rates, std::vector<Interference> interference, int num_ranks);
   ~Fabric();
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;

@@ -23,7 +23,8 @@ constexpr const char* kHeader = R"(<?xml version='1.0'?>
   <!-- Corrections off: fluid max-min sharing alone. Latencies are 0, because SimGrid shares a link in inverse
        proportion to latency: let an activity wait for startup_seconds before its transfer.
        A lane's link has the bandwidth that one activity takes alone at full speed, in the unit of the platform
-       file's shared resources. Transfer (bytes / bytes_per_second) x bandwidth; where the two are equal, bytes. -->
+       file's shared resources. Transfer (bytes / bytes_per_second) x bandwidth; where the two are equal, bytes.
+       Measured interference between lanes is no link's capacity and is not in this file. -->
   <config id="General">
     <prop id="network/model" value="CM02"/>
     <prop id="network/crosstraffic" value="0"/>

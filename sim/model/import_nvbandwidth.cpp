@@ -190,9 +190,11 @@ class Import {
     });
   }
 
-  /// Adds a resource that slows the lanes down as measured where all `ranks` are at it.
+  /// Slows the lanes down as measured where all `ranks` are at it: as measured interference where
+  /// the platform has that, else by a resource.
   void take_load(int ranks, const Slowdowns& measured) {
     if (measured.empty()) return;
+    if (!platform_.interference.empty()) return replace_load({ranks, measured});
     if (ranks == 1) record_disturbance(measured);
     SharedResource resource;
     resource.scope = ranks == 1 ? SharedResource::Scope::Device : SharedResource::Scope::Node;
@@ -226,6 +228,14 @@ class Import {
     for (const auto& [lane, slowdown] : measured) {
       resource.use[lane] = known_use(platform_, lane).value_or(*share * slowdown);
     }
+  }
+
+  void replace_load(const LaneLoad& load) {
+    const std::string name = load_name(load);
+    std::erase_if(platform_.interference,
+                  [&](const LaneLoad& former) { return load_name(former) == name; });
+    platform_.interference.push_back(load);
+    taken_.push_back(name);
   }
 
   void record_disturbance(const Slowdowns& measured) {

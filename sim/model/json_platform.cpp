@@ -97,6 +97,18 @@ SharedResource read_shared(JsonReader json) {
   return resource;
 }
 
+OrderedJson json_of(const LaneLoad& load) {
+  return {{"ranks", load.ranks}, {"slowdown", json_of(load.slowdown)}};
+}
+
+LaneLoad read_load(JsonReader json) {
+  LaneLoad load;
+  load.ranks = json.key("ranks").small_integer(1);
+  load.slowdown = read_by_lane(json.key("slowdown"));
+  json.reject_other_keys();
+  return load;
+}
+
 OrderedJson json_of(const Disturbance& disturbance) {
   return {{"first", disturbance.first},
           {"second", disturbance.second},
@@ -171,6 +183,8 @@ std::string to_json(const Platform& platform) {
   for (const SharedResource& resource : platform.shared) {
     json["shared"].push_back(json_of(resource));
   }
+  if (!platform.interference.empty()) json["interference"] = OrderedJson::array();
+  for (const LaneLoad& load : platform.interference) json["interference"].push_back(json_of(load));
   json["disturbances"] = OrderedJson::array();
   for (const Disturbance& disturbance : platform.disturbances) {
     json["disturbances"].push_back(json_of(disturbance));
@@ -189,6 +203,11 @@ Platform parse_platform(std::string_view text, const std::string& where) {
   if (const auto issue = json.optional_key("issue")) platform.issue = read_by_lane(*issue);
   for (const JsonReader& resource : json.key("shared").items()) {
     platform.shared.push_back(read_shared(resource));
+  }
+  if (const auto interference = json.optional_key("interference")) {
+    for (const JsonReader& load : interference->items()) {
+      platform.interference.push_back(read_load(load));
+    }
   }
   for (const JsonReader& disturbance : json.key("disturbances").items()) {
     platform.disturbances.push_back(read_disturbance(disturbance));

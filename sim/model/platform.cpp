@@ -12,6 +12,7 @@
 namespace athanor {
 namespace {
 
+constexpr double kMaxSlowdown = 1e6;
 constexpr int kMaxRanks = 1'000'000;
 
 void check_curve(const Curve& curve, const Place& place) {
@@ -78,7 +79,6 @@ void check_shared(const std::vector<SharedResource>& shared, const Place& place)
 }
 
 void check_disturbances(const std::vector<Disturbance>& disturbances, const Place& place) {
-  constexpr double kMaxSlowdown = 1e6;
   const auto check_lane = [](const Place& entry, const std::string& name) {
     if (!value_of(kLaneNames, name)) {
       entry.reject("unknown lane '" + name + "'", "Use one of " + listed(kLaneNames) + ".");
@@ -90,6 +90,28 @@ void check_disturbances(const std::vector<Disturbance>& disturbances, const Plac
     check_lane(entry.key("second"), disturbances[i].second);
     check_positive(entry.key("first_slowdown"), disturbances[i].first_slowdown, kMaxSlowdown);
     check_positive(entry.key("second_slowdown"), disturbances[i].second_slowdown, kMaxSlowdown);
+  }
+}
+
+void check_interference(const Platform& platform, const Place& place) {
+  if (!platform.interference.empty() && !platform.shared.empty()) {
+    place.reject("the platform has shared resources too",
+                 "Say what lanes do to each other in one of the two: shared or interference.");
+  }
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < platform.interference.size(); ++i) {
+    const LaneLoad& load = platform.interference[i];
+    check_integer(place.item(i).key("ranks"), load.ranks, 1, platform.num_devices);
+    const Place slowdown = place.item(i).key("slowdown");
+    if (load.slowdown.empty()) {
+      slowdown.reject("no lane", "Give the slowdown of every lane that ran.");
+    }
+    for (const auto& [lane, factor] : load.slowdown) {
+      check_positive(slowdown.key(lane_name(lane)), factor, kMaxSlowdown);
+    }
+    if (!names.insert(load_name(load)).second) {
+      slowdown.reject("a second entry for " + load_name(load), "Remove one of the two.");
+    }
   }
 }
 
@@ -108,6 +130,14 @@ void check_device(const Platform& platform, const Place& place) {
 }
 
 }  // namespace
+
+std::string load_name(const LaneLoad& load) {
+  std::string name;
+  for (const auto& [lane, slowdown] : load.slowdown) {
+    name += fmt::format("{}{}", name.empty() ? "" : " + ", lane_name(lane));
+  }
+  return load.ranks == 1 ? name : fmt::format("{} on {} ranks", name, load.ranks);
+}
 
 const char* lane_name(Lane lane) noexcept { return name_of(kLaneNames, lane).data(); }
 
@@ -150,6 +180,7 @@ void Platform::validate(const std::string& where) const {
   check_curve(file_write, place.key("file_write"));
   check_issue(issue, place.key("issue"));
   check_shared(shared, place.key("shared"));
+  check_interference(*this, place.key("interference"));
   check_disturbances(disturbances, place.key("disturbances"));
 }
 

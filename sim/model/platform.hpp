@@ -51,6 +51,16 @@ struct SharedResource {
   std::map<Lane, double> use;
 };
 
+/// Lanes that ran at once on each of `ranks` ranks, and how many times longer an activity of each
+/// took than one alone. A collective is one activity of all ranks.
+struct LaneLoad {
+  int ranks = 1;
+  std::map<Lane, double> slowdown;
+};
+
+/// "h2d + cpu-adam on 4 ranks": for names and messages.
+[[nodiscard]] std::string load_name(const LaneLoad& load);
+
 /// One measured pair: how many times longer each takes beside the other than alone.
 struct Disturbance {
   std::string first, second;  ///< lane names; "compute" beside "compute" is another rank's
@@ -76,8 +86,10 @@ struct Platform {
   /// Host time to put one operation on the lane's stream, beside what a profile says of a unit's
   /// phases; lanes without an entry are not issued (CPU backend: running is issuing).
   std::map<Lane, Seconds> issue;
+  /// What lanes do to each other: by what they share, or as measured, but not both.
   std::vector<SharedResource> shared;
-  std::vector<Disturbance> disturbances;  ///< as measured; `shared` must give them back
+  std::vector<LaneLoad> interference;
+  std::vector<Disturbance> disturbances;  ///< a record beside `shared`; nothing is computed from it
   Provenance provenance;
 
   void validate(const std::string& where) const;

@@ -95,6 +95,13 @@ Slowdowns slowdowns(const Platform& platform, int world_size) {
       most = std::max(most, use / (capacity / users));
     }
   }
+  if (platform.interference.empty()) return result;
+  const Interference interference(platform.interference, world_size);
+  for (const Lane lane : kLanes) {
+    result.least[index(lane)] = std::max(result.least[index(lane)], interference.least(lane));
+    result.most[index(lane)] = std::max(result.most[index(lane)], interference.most(lane));
+  }
+  result.limits = fluid_limits(interference);
   return result;
 }
 
@@ -103,6 +110,9 @@ Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform, int w
   Seconds most = 0;
   for (std::size_t lane = 0; lane < busy.size(); ++lane) {
     most = std::max(most, busy[lane] * slowdown.least[lane]);
+  }
+  for (const LaneSeconds& weights : slowdown.limits) {
+    most = std::max(most, std::inner_product(weights.begin(), weights.end(), busy.begin(), 0.0));
   }
   for (const SharedResource& resource : platform.shared) {
     double amount = 0;

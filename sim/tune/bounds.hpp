@@ -4,17 +4,18 @@
 
 #include "sim/model/platform.hpp"
 #include "sim/model/program.hpp"
+#include "sim/tune/fluid_limits.hpp"
 
 #include <array>
+#include <vector>
 
 namespace athanor {
 
-using LaneSeconds = std::array<Seconds, kNumLanes>;
-
-/// Factors on each lane's solo times: while the other lanes of the rank are idle, and while all
-/// lanes that share a resource run and get an equal part of it.
+/// Factors on each lane's solo times: beside the lanes that disturb it least, and beside those that
+/// disturb it most.
 struct Slowdowns {
   std::array<double, kNumLanes> least{}, most{};
+  std::vector<LaneSeconds> limits;  ///< see fluid_limits.hpp; empty without measured interference
 };
 [[nodiscard]] Slowdowns slowdowns(const Platform& platform, int world_size);
 

@@ -2,6 +2,7 @@
 #include "sim/tune/explain.hpp"
 
 #include "sim/model/costs.hpp"
+#include "sim/model/interference.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,9 +20,11 @@ std::vector<Load> step_loads(const Program& program, const Platform& platform,
   const auto share = [&](Seconds used) {
     return step_seconds > 0 ? std::min(1.0, used / step_seconds) : 0.0;
   };
+  const Interference interference(platform.interference, program.world_size);
   std::vector<Load> loads;
   for (const Lane lane : kLanes) {
-    loads.push_back({lane_name(lane), share(busy[static_cast<std::size_t>(lane)])});
+    const Seconds at_least = busy[static_cast<std::size_t>(lane)] * interference.least(lane);
+    loads.push_back({lane_name(lane), share(at_least)});
   }
   for (const SharedResource& resource : platform.shared) {
     double demand = 0;

@@ -16,6 +16,8 @@ inline constexpr double kAwkward = 0.1 + 0.2;
 
 [[nodiscard]] Profile sample_profile();
 [[nodiscard]] Platform sample_platform();
+/// The same with measured interference in place of shared resources, for four ranks.
+[[nodiscard]] Platform sample_platform_with_interference();
 [[nodiscard]] Plan sample_plan();
 
 /// One way to break a document: `raw` (JSON text, valid or not) replaces the value at the JSON

@@ -10,6 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -143,6 +146,18 @@ TEST_CASE(
   const SharedResource* all = find(platform, "h2d on 2 ranks");
   REQUIRE(all != nullptr);
   CHECK(1 / share_of(*all, Lane::H2D, 2) == Approx(20.0 / 15));
+}
+
+TEST_CASE("nvbandwidth: measured interference is replaced where the file says it anew") {
+  Platform platform = test::sample_platform_with_interference();
+  import_json(nvbandwidth(), platform);
+  CHECK(platform.shared.empty());
+  std::map<std::string, std::map<Lane, double>> slowdowns;
+  for (const LaneLoad& load : platform.interference) slowdowns[load_name(load)] = load.slowdown;
+  CHECK(slowdowns.at("h2d + d2h").at(Lane::H2D) == Approx(20.0 / 16));
+  CHECK(slowdowns.at("h2d on 2 ranks").at(Lane::H2D) == Approx(20.0 / 15));
+  CHECK(slowdowns.at("h2d + cpu-adam").at(Lane::H2D) == 1.5);
+  CHECK(slowdowns.at("h2d on 4 ranks").at(Lane::H2D) == 2);
 }
 
 TEST_CASE("nccl-tests: sizes are the whole buffer's, times in microseconds, ranks from processes") {

@@ -9,6 +9,7 @@ namespace athanor {
 namespace {
 
 using test::sample_platform;
+using test::sample_platform_with_interference;
 
 void read(const std::string& text) { (void)parse_platform(text, "input.json"); }
 
@@ -60,6 +61,23 @@ TEST_CASE("a broken platform is refused by key") {
                        {"/disturbances/0/second_slowdown", "0", "disturbances[0].second_slowdown"},
                        {"/provenance", "null", "provenance"}},
                       read);
+}
+
+TEST_CASE("measured interference is read back, and refused by key where it is broken") {
+  const std::string text = to_json(sample_platform_with_interference());
+  CHECK(to_json(parse_platform(text, "input.json")) == text);
+  test::check_rejects(
+      text,
+      {{"/interference/0/ranks", "0", "interference[0].ranks"},
+       {"/interference/1/ranks", "5", "interference[1].ranks"},
+       {"/interference/0/slowdown", "{}", "interference[0].slowdown"},
+       {"/interference/0/slowdown/h2d", "0", "interference[0].slowdown.h2d"},
+       {"/interference/0/slowdown/nvme", "2", "interference[0].slowdown.nvme"},
+       {"/interference/0/load", "1", "interference[0].load"},
+       {"/interference/0", R"({"ranks": 4, "slowdown": {"h2d": 3}})", "interference[1].slowdown"},
+       {"/shared", R"([{"name": "m", "scope": "node", "capacity": 1, "use": {}}])",
+        "interference"}},
+      read);
 }
 
 TEST_CASE("a truncated platform is refused") {

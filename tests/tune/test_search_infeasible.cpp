@@ -12,7 +12,10 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cstddef>
+#include <map>
+#include <random>
 #include <string>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -87,6 +90,54 @@ TEST_CASE_METHOD(Fixture, "A host limit that is too small names the one that fit
     Fixture changed = *this;
     changed.request.limits.*limit = parse_bytes(size, "");
     CHECK(changed.message(engine).empty());
+  }
+}
+
+TEST_CASE("Each proposed change fits, and anything smaller does not, whatever the limits") {
+  std::mt19937 random(5);
+  Fixture fixture;
+  Engine engine(fixture.platform, 1);
+  const auto fits_with = [&](const PlanRequest& request) {
+    Fixture changed = fixture;
+    changed.request = request;
+    return changed.message(engine).empty();
+  };
+  std::map<std::string, int> proposed;
+  for (int round = 0; round < 60; ++round) {
+    fixture.request = {.num_gpus = 1, .global_batch = 4};
+    fixture.request.limits.gpu = std::uniform_int_distribution<Bytes>(1, 12)(random) * kMiB;
+    fixture.request.limits.host = std::uniform_int_distribution<Bytes>(1, 16)(random) * kMiB;
+    if (round % 2 == 0) fixture.request.micro_batch = 4;
+    const std::string text = fixture.message(engine);
+    CAPTURE(round, fixture.request.limits.gpu, fixture.request.limits.host, text);
+    const bool together = text.find(" with --host-memory") != std::string::npos;
+    for (const auto& [option, limit] : {std::pair{"--gpu-memory", &MemoryLimits::gpu},
+                                        std::pair{"--host-memory", &MemoryLimits::host}}) {
+      const std::string size = proposal(text, option);
+      if (size.empty()) continue;
+      ++proposed[together ? "together" : option];
+      PlanRequest request = fixture.request;
+      if (together) {
+        request.limits = {.gpu = parse_bytes(proposal(text, "--gpu-memory"), ""),
+                          .host = parse_bytes(proposal(text, "--host-memory"), "")};
+      }
+      request.limits.*limit = parse_bytes(size, "");
+      REQUIRE(fits_with(request));
+      request.limits.*limit -= kMiB;  // sizes are whole MiB, rounded up
+      REQUIRE_FALSE(fits_with(request));
+    }
+    const std::string micro_batch = proposal(text, "--micro-batch");
+    if (micro_batch.empty()) continue;
+    ++proposed["--micro-batch"];
+    PlanRequest request = fixture.request;
+    request.micro_batch = std::stoll(micro_batch);
+    REQUIRE(fits_with(request));
+    request.micro_batch = *request.micro_batch * 2;  // the next that was profiled: less of a change
+    REQUIRE_FALSE(fits_with(request));
+  }
+  for (const char* option : {"--gpu-memory", "--host-memory", "together", "--micro-batch"}) {
+    CAPTURE(option);
+    CHECK(proposed[option] > 0);
   }
 }
 

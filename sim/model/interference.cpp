@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/interference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+
+namespace athanor {
+namespace {
+
+using LaneValues = std::array<double, kNumLanes>;
+/// By the number of ranks.
+using ByRanks = std::map<int, LaneValues>;
+
+constexpr std::size_t index(Lane lane) noexcept { return static_cast<std::size_t>(lane); }
+
+LaneSet lanes_of(const LaneLoad& load) {
+  LaneSet set = 0;
+  for (const auto& [lane, slowdown] : load.slowdown) set |= lane_bit(lane);
+  return set;
+}
+
+/// Linear in the logarithm of the number of ranks, constant beyond the ends.
+LaneValues at(const ByRanks& measured, int num_ranks) {
+  const auto above = measured.lower_bound(num_ranks);
+  if (above == measured.end()) return measured.rbegin()->second;
+  if (above == measured.begin() || above->first == num_ranks) return above->second;
+  const auto below = std::prev(above);
+  const double span = std::log(above->first) - std::log(below->first);
+  const double part = (std::log(num_ranks) - std::log(below->first)) / span;
+  LaneValues between;
+  for (std::size_t i = 0; i < between.size(); ++i) {
+    between[i] = std::lerp(below->second[i], above->second[i], part);
+  }
+  return between;
+}
+
+/// What each set of lanes adds to the logarithms of its members' slowdowns.
+class Terms {
+ public:
+  explicit Terms(const std::vector<LaneLoad>& loads) {
+    for (const Lane lane : kLanes) terms_[lane_bit(lane)][1] = {};  // alone on one rank
+    std::vector<const LaneLoad*> by_size;
+    for (const LaneLoad& load : loads) by_size.push_back(&load);
+    std::ranges::stable_sort(by_size, {},
+                             [](const LaneLoad* load) { return load->slowdown.size(); });
+    for (const LaneLoad* load : by_size) add(*load);
+  }
+
+  /// Over all sets within `running` but `without`.
+  [[nodiscard]] LaneValues sum(LaneSet running, int num_ranks, LaneSet without = 0) const {
+    LaneValues total{};
+    for (const auto& [set, measured] : terms_) {
+      if ((set & running) != set || set == without) continue;
+      const LaneValues term = at(measured, num_ranks);
+      for (std::size_t i = 0; i < total.size(); ++i) total[i] += term[i];
+    }
+    return total;
+  }
+
+ private:
+  /// The sets within this one are there already.
+  void add(const LaneLoad& load) {
+    const LaneSet set = lanes_of(load);
+    const LaneValues explained = sum(set, load.ranks, set);
+    LaneValues& term = terms_[set][load.ranks];
+    for (const auto& [lane, slowdown] : load.slowdown) {
+      term[index(lane)] = std::log(std::max(1.0, slowdown)) - explained[index(lane)];
+    }
+  }
+
+  std::map<LaneSet, ByRanks> terms_;
+};
+
+}  // namespace
+
+Interference::Interference(const std::vector<LaneLoad>& loads, int num_ranks) {
+  for (auto& row : slowdown_) row.fill(1);
+  if (loads.empty()) return;
+  const Terms terms(loads);
+  for (LaneSet running = 1; running < kNumLaneSets; ++running) {
+    const LaneValues logarithms = terms.sum(running, num_ranks);
+    for (const Lane lane : kLanes) {
+      if ((running & lane_bit(lane)) == 0) continue;
+      const double slowdown = std::max(1.0, std::exp(logarithms[index(lane)]));
+      slowdown_[running][index(lane)] = slowdown;
+      none_ = none_ && slowdown == 1;
+    }
+  }
+}
+
+double Interference::least(Lane lane) const noexcept {
+  double least = slowdown_[kNumLaneSets - 1][index(lane)];
+  for (LaneSet running = 1; running < kNumLaneSets; ++running) {
+    if ((running & lane_bit(lane)) != 0) least = std::min(least, slowdown_[running][index(lane)]);
+  }
+  return least;
+}
+
+double Interference::most(Lane lane) const noexcept {
+  double most = 1;
+  for (const auto& row : slowdown_) most = std::max(most, row[index(lane)]);
+  return most;
+}
+
+}  // namespace athanor

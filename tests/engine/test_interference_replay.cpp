@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measured interference in the engine: recorded machines give back what was measured on them.
+#include "sim/engine/engine.hpp"
+#include "sim/model/costs.hpp"
+#include "sim/model/files.hpp"
+#include "sim/tune/bounds.hpp"
+#include "tests/engine/programs.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::WithinRel;
+using test::find;
+using test::plain_platform;
+using test::ProgramBuilder;
+
+constexpr double kRounding = 1e-9;
+
+/// An operation of `lane` that takes `seconds` alone on the plain platform.
+std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds) {
+  const auto amount = static_cast<std::int64_t>(std::llround(seconds * 1e9));
+  switch (lane) {
+    case Lane::Compute:
+      return builder.compute(seconds);
+    case Lane::Collective:
+      return builder.gather(amount);
+    case Lane::H2D:
+      return builder.copy_in(amount);
+    case Lane::D2H:
+      return builder.copy_out(amount);
+    case Lane::CpuAdam:
+      return builder.adam(amount);
+  }
+  return -1;
+}
+
+/// How many times longer `lane` takes while the others of `load` run all the time.
+double simulated_slowdown(const LaneLoad& load, Lane lane, const Platform& machine) {
+  constexpr Seconds kShort = 0.1;
+  constexpr Seconds kLong = 10;
+  Platform platform = plain_platform();
+  platform.interference = machine.interference;
+  ProgramBuilder builder(load.ranks);
+  const std::int32_t measured = add(builder, lane, kShort);
+  for (const auto& [other, slowdown] : load.slowdown) {
+    if (other != lane) add(builder, other, kLong);
+  }
+  Engine engine(platform, load.ranks);
+  const Interval interval = find(engine.simulate(builder.program()), measured);
+  return (interval.end - interval.start) / kShort;
+}
+
+Platform disturbed_platform() {
+  Platform platform = plain_platform();
+  platform.interference = {{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 1.25}}}};
+  return platform;
+}
+
+}  // namespace
+
+TEST_CASE("recorded machines give back every load that was measured on them") {
+  const std::string name = GENERATE("h200x1", "h200x4");
+  const Platform machine =
+      read_platform(std::string(ATHANOR_SOURCE_DIR) + "/platforms/" + name + ".json");
+  REQUIRE(machine.interference.size() > 10);
+  for (const LaneLoad& load : machine.interference) {
+    for (const auto& [lane, slowdown] : load.slowdown) {
+      CAPTURE(name, load_name(load), lane_name(lane));
+      CHECK_THAT(simulated_slowdown(load, lane, machine), WithinRel(std::max(1.0, slowdown), 1e-6));
+    }
+  }
+}
+
+TEST_CASE("an activity is slowed down while the other runs, and not before or after") {
+  ProgramBuilder builder;
+  const std::int32_t copy = builder.copy_in(3'000'000'000);
+  const std::int32_t delay = builder.compute(1);
+  const std::int32_t adam = builder.adam(1'000'000'000, {delay});
+  builder.after_previous(delay, copy);
+  Engine engine(disturbed_platform(), 1);
+  const Timeline timeline = engine.simulate(builder.program());
+  CHECK_THAT(find(timeline, adam).end, WithinRel(1 + 1.25, kRounding));
+  // A second alone, 1.25 s at 2/3 of the rate, and the rest alone.
+  const Seconds rest = 3 - 1 - 1.25 / 1.5;
+  CHECK_THAT(find(timeline, copy).end, WithinRel(2.25 + rest, kRounding));
+}
+
+TEST_CASE("ranks that run a lane at once slow it down, folded or each for itself") {
+  Platform platform = plain_platform();
+  platform.interference = {{4, {{Lane::H2D, 2.0}}}, {4, {{Lane::H2D, 3.0}, {Lane::CpuAdam, 2.5}}}};
+  ProgramBuilder builder(4);
+  builder.copy_in(1'000'000'000);
+  builder.adam(3'000'000'000);
+  Seconds folded = 0;
+  {
+    Engine engine(platform, 4, RankModel::Folded);
+    folded = engine.simulate(builder.program()).step_seconds;
+  }
+  Engine engine(platform, 4, RankModel::Each);
+  CHECK(engine.simulate(builder.program()).step_seconds == folded);
+}
+
+TEST_CASE("measured interference keeps between the bounds, and reruns are bit-identical") {
+  std::mt19937 random(17);
+  std::uniform_real_distribution<double> any_slowdown(1.0, 3.0);
+  for (int round = 0; round < 150; ++round) {
+    const int world_size = 1 << (round % 3);
+    Platform platform = plain_platform();
+    for (const int ranks : {1, 2, 4}) {
+      for (const Lane first : kLanes) {
+        for (const Lane second : kLanes) {
+          if (second < first || (first == second && ranks == 1)) continue;
+          LaneLoad load{ranks, {{first, any_slowdown(random)}}};
+          load.slowdown.try_emplace(second, any_slowdown(random));
+          platform.interference.push_back(load);
+        }
+      }
+    }
+    const Program program = test::random_program(random, world_size, 5 + round % 40);
+    Engine engine(platform, world_size);
+    const Timeline timeline = engine.simulate(program, {.max_steps = 40});
+    CAPTURE(round, world_size);
+    CHECK(lower_bound_seconds(program, platform) <= timeline.step_seconds * (1 + kRounding));
+    CHECK(timeline.step_seconds <= serial_seconds(program, platform) * (1 + kRounding));
+    CHECK(test::identical(engine.simulate(program, {.max_steps = 40}), timeline));
+  }
+}
+
+TEST_CASE("the bound is the best division of time between sets of lanes") {
+  // One second of each lane's work: together for 1.25 s, in which 1.25 / 1.5 s of copies are done,
+  // then the rest alone, or one after the other in 2 s.
+  const Platform platform = disturbed_platform();
+  ProgramBuilder builder;
+  builder.copy_in(1'000'000'000);
+  builder.adam(1'000'000'000);
+  const Seconds rest = 1 - 1.25 / 1.5;
+  CHECK_THAT(lower_bound_seconds(builder.program(), platform), WithinRel(1.25 + rest, 1e-6));
+}
+
+}  // namespace athanor

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search against simulating everything, and what more of anything may do to its answer.
+#include "sim/engine/engine.hpp"
+#include "sim/tune/search.hpp"
+#include "tests/tune/random_instances.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+using test::Question;
+using test::Simulated;
+
+/// Best step time of each question, by simulating everything; infinite where nothing fits.
+std::vector<Seconds> best_seconds(const std::vector<Question>& questions,
+                                  const Platform& platform) {
+  Engine engine(platform, questions.front().request.num_gpus);
+  std::vector<Seconds> best;
+  for (const Question& question : questions) {
+    const std::vector<Simulated> all = test::simulate_all(question, platform, engine);
+    best.push_back(all.empty() ? std::numeric_limits<Seconds>::infinity()
+                               : all.front().step_seconds);
+  }
+  return best;
+}
+
+std::vector<Question> random_questions(std::mt19937& random, int num_gpus, int count) {
+  std::vector<Question> questions;
+  for (int i = 0; i < count; ++i) questions.push_back(test::random_question(random, num_gpus));
+  return questions;
+}
+
+}  // namespace
+
+TEST_CASE("The search returns what simulating everything returns") {
+  constexpr int kMachines = 20;  // few: SimGrid slows down with every engine that a process had
+  constexpr int kQuestions = 50;
+  const int num_gpus = GENERATE(1, 2, 4);
+  std::mt19937 random(static_cast<unsigned>(num_gpus));
+  int feasible = 0;
+  std::int64_t bounded = 0;
+  for (int machine = 0; machine < kMachines; ++machine) {
+    const Platform platform = test::random_machine(random, num_gpus);
+    Engine engine(platform, num_gpus);
+    for (int i = 0; i < kQuestions; ++i) {
+      const Question question = test::random_question(random, num_gpus);
+      const auto& [profile, request, space] = question;
+      const std::vector<Simulated> expected = test::simulate_all(question, platform, engine);
+      if (expected.empty()) continue;
+      ++feasible;
+      CAPTURE(num_gpus, machine, i, request.limits.gpu, expected.size());
+      const int keep = 1 + i % 3;
+      const SearchResult result =
+          search(profile, platform, engine, space, request, {.keep = keep, .workers = 1});
+      const auto certain = std::min(expected.size(), static_cast<std::size_t>(keep));
+      for (std::size_t k = 0; k < certain; ++k) {
+        REQUIRE(result.ranked[k].candidate == expected[k].candidate);
+        REQUIRE(result.ranked[k].step_seconds == expected[k].step_seconds);
+      }
+      REQUIRE(result.best.prediction.has_value());
+      REQUIRE(result.best.prediction->step_seconds == expected.front().step_seconds);
+      REQUIRE(result.num_simulated + result.num_bounded == std::ssize(expected));
+      bounded += result.num_bounded;
+    }
+  }
+  CHECK(feasible > kMachines * kQuestions / 2);
+  CHECK(bounded > 0);  // else the bounds did nothing
+}
+
+TEST_CASE("More of anything never gives a slower best plan") {
+  constexpr int kMachines = 5;
+  constexpr int kQuestions = 20;
+  constexpr double kSlack = 1e-9;
+  const int num_gpus = GENERATE(1, 2, 4);
+  std::mt19937 random(77 + static_cast<unsigned>(num_gpus));
+  int faster = 0;
+  for (int machine = 0; machine < kMachines; ++machine) {
+    const Platform platform = test::random_machine(random, num_gpus);
+    const std::vector<Question> questions = random_questions(random, num_gpus, kQuestions);
+    const std::vector<Seconds> before = best_seconds(questions, platform);
+    const auto check_no_slower = [&](const std::vector<Question>& changed, const Platform& better,
+                                     const char* what) {
+      const std::vector<Seconds> after = best_seconds(changed, better);
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        CAPTURE(num_gpus, machine, i, what, before[i], after[i]);
+        CHECK(after[i] <= before[i] * (1 + kSlack));
+        faster += after[i] < before[i] ? 1 : 0;
+      }
+    };
+    for (const Lane lane : kLanes) {
+      Platform better = platform;
+      test::speed_up(better, lane, 1.5);
+      check_no_slower(questions, better, lane_name(lane));
+    }
+    Platform better = platform;
+    for (SharedResource& resource : better.shared) resource.capacity *= 1.5;
+    check_no_slower(questions, better, "shared capacity");
+    std::vector<Question> changed = questions;
+    for (Question& question : changed) question.request.limits.gpu *= 2;
+    check_no_slower(changed, platform, "device memory");
+    changed = questions;
+    for (Question& question : changed) question.space.adam_threads = {1, 2, 4};
+    better = platform;
+    better.host_cores *= 2;
+    check_no_slower(changed, better, "cores");
+  }
+  CHECK(faster > kMachines * kQuestions);
+}
+
+}  // namespace athanor
