@@ -34,6 +34,7 @@ struct SearchResult {
   std::vector<int> chunk_of;      ///< by parameter; -1 = fused: it has its own chunk and block
   std::vector<Home> chunk_homes;  ///< of the shards of parameters and optimizer state
   std::vector<Home> fused_homes;  ///< the same, by fused parameter in order
+  bool operator==(const SearchResult&) const = default;
 };
 
 /// 1. Memory for blocks and resident chunks: the GPU's less fixed margins, the largest module's

@@ -2,6 +2,7 @@
 #include "tests/tune/elixir_reference.hpp"
 
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,7 +12,7 @@ namespace {
 
 using elixir::SearchInput;
 using elixir::SearchResult;
-using Groups = std::vector<std::vector<int>>;  // parameters of each chunk
+using Groups = std::vector<std::size_t>;  // where in the public parameters each chunk begins
 
 struct Best {
   double moved = INFINITY;
@@ -76,17 +77,28 @@ class Reference {
   }
 
   [[nodiscard]] Groups groups(std::int64_t size) const {
-    Groups chunks;
+    Groups begins;
     std::int64_t used = size;
-    for (const int p : public_) {
-      if (used + elements(p) > size) {
-        chunks.emplace_back();
+    for (std::size_t i = 0; i < public_.size(); ++i) {
+      if (used + elements(public_[i]) > size) {
+        begins.push_back(i);
         used = 0;
       }
-      chunks.back().push_back(p);
-      used += elements(p);
+      used += elements(public_[i]);
     }
-    return chunks;
+    return begins;
+  }
+
+  [[nodiscard]] std::map<int, int> chunk_of_each(const Groups& begins) const {
+    std::map<int, int> chunk_of;
+    int chunk = -1;
+    for (std::size_t i = 0; i < public_.size(); ++i) {
+      if (chunk + 1 < std::ssize(begins) && begins[static_cast<std::size_t>(chunk + 1)] == i) {
+        ++chunk;
+      }
+      chunk_of[public_[i]] = chunk;
+    }
+    return chunk_of;
   }
 
   Best best_of_all_sizes() {
@@ -115,15 +127,12 @@ class Reference {
   }
 
   double count_moves(const Groups& chunks, std::int64_t blocks) const {
-    std::map<int, int> chunk_of;
-    for (int c = 0; c < static_cast<int>(chunks.size()); ++c) {
-      for (const int p : chunks[static_cast<std::size_t>(c)]) chunk_of[p] = c;
-    }
+    const std::map<int, int> chunk_of = chunk_of_each(chunks);
     std::vector<std::set<int>> steps;
     for (const std::vector<int>& operation : in_.trace) {
       std::set<int> used;
       for (const int p : operation) {
-        if (chunk_of.contains(p)) used.insert(chunk_of[p]);
+        if (chunk_of.contains(p)) used.insert(chunk_of.at(p));
       }
       if (!used.empty()) steps.push_back(used);
     }
@@ -174,10 +183,8 @@ class Reference {
     result.chunk_elements = best.size;
     result.chunk_of.assign(in_.parameters.size(), -1);
     const Groups chunks = groups(best.size);
-    for (int c = 0; c < static_cast<int>(chunks.size()); ++c) {
-      for (const int p : chunks[static_cast<std::size_t>(c)]) {
-        result.chunk_of[static_cast<std::size_t>(p)] = c;
-      }
+    for (const auto& [p, chunk] : chunk_of_each(chunks)) {
+      result.chunk_of[static_cast<std::size_t>(p)] = chunk;
     }
     result.num_blocks = best.blocks;
     if (!cache_comes_first() && best.size > 0) {

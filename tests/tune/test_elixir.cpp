@@ -9,6 +9,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -16,7 +17,6 @@ namespace athanor {
 namespace {
 
 using elixir::SearchInput;
-using elixir::SearchResult;
 
 std::int64_t pick(std::mt19937& random, std::int64_t lowest, std::int64_t highest) {
   return std::uniform_int_distribution<std::int64_t>(lowest, highest)(random);
@@ -53,43 +53,16 @@ SearchInput random_input(std::mt19937& random) {
   return in;
 }
 
-void check_same(const std::optional<SearchResult>& found,
-                const std::optional<SearchResult>& expected) {
-  REQUIRE(found.has_value() == expected.has_value());
-  if (!found) return;
-  REQUIRE(found->chunk_elements == expected->chunk_elements);
-  REQUIRE(found->num_blocks == expected->num_blocks);
-  REQUIRE(found->chunk_of == expected->chunk_of);
-  REQUIRE(found->chunk_homes == expected->chunk_homes);
-  REQUIRE(found->fused_homes == expected->fused_homes);
-}
-
-/// A language model of Elixir's benchmark in bf16, every block recomputing.
-SearchInput benchmark_input(const std::string& model, int num_gpus, std::int64_t batch,
-                            Bytes gpu_memory) {
-  constexpr std::int64_t kSequence = 1024, kVocabulary = 50257;
-  const Profile profile =
-      unmeasured_profile(load_architecture(model), DataType::BFloat16, kSequence, batch);
-  Platform platform = test::synthetic_platform(4);
-  platform.backend = "cuda";
-  const PlanRequest request{.num_gpus = num_gpus, .limits = {.gpu = gpu_memory}};
-  const auto units = static_cast<std::int64_t>(profile.architecture.units.size());
-  const std::int64_t width = profile.architecture.units[1].parameters.back().shape.back();
-  // The blocks' inputs, one block's activations and the logits with their gradient.
-  const Bytes activations = batch * kSequence * (2 * width * (units + 17) + 6 * kVocabulary);
-  return elixir_input(profile, platform, request, static_cast<int>(units), activations);
-}
-
 }  // namespace
 
 TEST_CASE("Elixir's search is that of a second implementation on random instances") {
   std::mt19937 random(20230524);
   int found = 0, mixed = 0, several = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 3000; ++i) {
     CAPTURE(i);
     const SearchInput input = random_input(random);
     const auto result = elixir::search(input);
-    check_same(result, test::elixir_reference(input));
+    REQUIRE(result == test::elixir_reference(input));
     if (!result) continue;
     ++found;
     const auto on_gpu = std::ranges::count(result->chunk_homes, Home::Gpu);
@@ -97,22 +70,9 @@ TEST_CASE("Elixir's search is that of a second implementation on random instance
     several += result->num_blocks > 4 ? 1 : 0;
   }
   CHECK(found > 1000);
-  CHECK(found < 3900);
+  CHECK(found < 2900);
   CHECK(mixed > 200);
-  CHECK(several > 200);
-}
-
-TEST_CASE("Elixir's search is that of a second implementation on its benchmark") {
-  const std::string model = GENERATE("gpt2-4b", "gpt2-10b", "gpt2-15b", "gpt2-20b");
-  for (const int num_gpus : {1, 2, 4}) {
-    for (const std::int64_t batch : {4, 8, 12, 16}) {
-      CAPTURE(model, num_gpus, batch);
-      const SearchInput input = benchmark_input(model, num_gpus, batch, 40 * kGiB);
-      const auto result = elixir::search(input);
-      check_same(result, test::elixir_reference(input));
-      REQUIRE(result.has_value());
-    }
-  }
+  CHECK(several > 100);
 }
 
 TEST_CASE("Elixir's search ends where memory is tight") {
@@ -130,6 +90,39 @@ TEST_CASE("Elixir's search ends where memory is tight") {
   CHECK(std::ranges::count(result->chunk_homes, Home::Gpu) == 0);
   in.activations = 100 * kMiB;
   CHECK_FALSE(elixir::search(in).has_value());
+}
+
+TEST_CASE("Elixir's plan holds what its search chose") {
+  const Profile profile =
+      unmeasured_profile(load_architecture("gpt2-1b"), DataType::BFloat16, 1024, 1);
+  Platform platform = test::synthetic_platform(4);
+  const int num_gpus = GENERATE(1, 2, 4);
+  const Bytes memory = GENERATE(4, 8, 12) * kGiB;
+  CAPTURE(num_gpus, memory);
+  const PlanRequest request{.num_gpus = num_gpus, .global_batch = 4, .limits = {.gpu = memory}};
+  const auto found = elixir::search(elixir_input(profile, platform, request, 0, 0));
+  const auto plan = elixir_plan("elixir", profile, platform, request, {1, 4 / num_gpus}, 0,
+                                elixir::published_rates(num_gpus));
+  REQUIRE((found && plan));
+  plan->validate(profile.architecture, "plan");
+  CHECK(plan->chunk_elements == found->chunk_elements);
+  // The cache in whole blocks of the model, less one slot for each other unit.
+  const std::int64_t block = profile.architecture.units[1].num_elements();
+  const std::int64_t cache = found->num_blocks * found->chunk_elements;
+  CHECK(plan->cache_slots * block <= cache);
+  CHECK((plan->cache_slots + 2) * block > std::min(cache, 32 * block));
+  // Chunks end with their unit here, so that shares agree to a chunk or two.
+  double on_gpu = 0, all = 0;
+  for (const UnitPlan& unit : plan->units) {
+    for (const ChunkRun& run : unit.chunks) {
+      all += static_cast<double>(run.count);
+      if (run.optimizer == Home::Gpu) on_gpu += static_cast<double>(run.count);
+    }
+  }
+  const auto chunks_on_gpu = std::ranges::count(found->chunk_homes, Home::Gpu);
+  const double share =
+      static_cast<double>(chunks_on_gpu) / static_cast<double>(found->chunk_homes.size());
+  CHECK(std::abs(on_gpu / all - share) < 0.1);
 }
 
 TEST_CASE("Elixir's constants decide by the number of GPUs alone") {

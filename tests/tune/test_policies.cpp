@@ -150,10 +150,11 @@ TEST_CASE_METHOD(Fixture, "Where nothing fits a policy still answers, with its l
 
 /// Wide units, so that parameters and not activations decide.
 struct WideFixture : Fixture {
-  WideFixture() {
+  explicit WideFixture(std::int64_t times = 8, int num_blocks = 6) {
+    architecture = test::small_architecture(num_blocks, true);
     for (Unit& unit : architecture.units) {
       for (Parameter& parameter : unit.parameters) {
-        for (std::int64_t& extent : parameter.shape) extent *= 8;
+        for (std::int64_t& extent : parameter.shape) extent *= times;
       }
     }
     profile = test::synthetic_profile(architecture, 16, {1});
@@ -179,6 +180,27 @@ TEST_CASE_METHOD(WideFixture, "Chunk managers offload no more than they must") {
     CHECK_FALSE(all_runs(half, kAllOnGpu));
     CHECK(gpu_bytes(half) <= request.limits.gpu);
   }
+}
+
+/// More parameters than a few of the largest chunks of Elixir hold.
+struct SeveralChunksFixture : WideFixture {
+  SeveralChunksFixture() : WideFixture(128, 40) { request.limits.gpu = 3 * kGiB; }
+};
+
+TEST_CASE_METHOD(SeveralChunksFixture, "Calibrated figures can turn Elixir's one decision") {
+  const auto on_gpu = [](const Plan& plan) {
+    std::int64_t chunks = 0;
+    for (const UnitPlan& unit : plan.units) {
+      for (const ChunkRun& run : unit.chunks) chunks += run.optimizer == Home::Gpu ? run.count : 0;
+    }
+    return chunks;
+  };
+  const Plan published = plan("elixir");
+  for (Curve::Point& point : platform.device_adam.points) point.seconds *= 100;
+  CHECK(plan("elixir").cache_slots == published.cache_slots);
+  const Plan calibrated = plan("elixir-calibrated");
+  CHECK(calibrated.cache_slots > published.cache_slots);
+  CHECK(on_gpu(calibrated) < on_gpu(published));
 }
 
 TEST_CASE_METHOD(WideFixture, "Gemini's cache takes nine tenths of the memory and no more") {
