@@ -91,12 +91,10 @@ class Reference {
 
   [[nodiscard]] std::map<int, int> chunk_of_each(const Groups& begins) const {
     std::map<int, int> chunk_of;
-    int chunk = -1;
+    std::size_t begun = 0;
     for (std::size_t i = 0; i < public_.size(); ++i) {
-      if (chunk + 1 < std::ssize(begins) && begins[static_cast<std::size_t>(chunk + 1)] == i) {
-        ++chunk;
-      }
-      chunk_of[public_[i]] = chunk;
+      if (begun < begins.size() && begins[begun] == i) ++begun;
+      chunk_of[public_[i]] = static_cast<int>(begun) - 1;
     }
     return chunk_of;
   }
