@@ -5,90 +5,14 @@
 #include "sim/model/costs.hpp"
 #include "sim/model/lowering.hpp"
 #include "sim/tune/bounds.hpp"
+#include "sim/tune/parameter_list.hpp"
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
 
 namespace athanor {
 namespace {
-
-/// Parameters of each module of a unit, by their number in the architecture.
-using Modules = std::vector<std::vector<int>>;
-
-std::string_view module_of(std::string_view parameter) {
-  const std::size_t dot = parameter.rfind('.');
-  return dot == std::string_view::npos ? parameter : parameter.substr(0, dot);
-}
-
-/// All parameters of an architecture, numbered in the order of its units.
-class ParameterList {
- public:
-  explicit ParameterList(const Architecture& architecture) : architecture_(architecture) {
-    int next = 0;
-    for (const Unit& unit : architecture.units) {
-      first_.push_back(next);
-      next += static_cast<int>(unit.parameters.size());
-    }
-  }
-
-  [[nodiscard]] int number(std::size_t unit, std::size_t parameter) const {
-    return first_[unit] + static_cast<int>(parameter);
-  }
-  [[nodiscard]] int number_of(const Borrow& borrow) const {
-    const auto unit = static_cast<std::size_t>(borrow.unit);
-    const auto& parameters = architecture_.units[unit].parameters;
-    const auto found = std::ranges::find(parameters, borrow.parameter, &Parameter::name);
-    return number(unit, static_cast<std::size_t>(found - parameters.begin()));
-  }
-  /// Borrowed parameters are modules of their own: another module uses them.
-  [[nodiscard]] Modules modules_of(std::size_t unit) const {
-    Modules modules;
-    const Unit& of = architecture_.units[unit];
-    for (std::size_t p = 0; p < of.parameters.size(); ++p) {
-      const bool continues =
-          p > 0 && module_of(of.parameters[p].name) == module_of(of.parameters[p - 1].name);
-      if (!continues) modules.emplace_back();
-      modules.back().push_back(number(unit, p));
-    }
-    for (const Borrow& borrow : of.borrows) modules.push_back({number_of(borrow)});
-    return modules;
-  }
-
- private:
-  const Architecture& architecture_;
-  std::vector<int> first_;
-};
-
-void append_reversed(std::vector<std::vector<int>>& trace, const Modules& modules) {
-  trace.insert(trace.end(), modules.rbegin(), modules.rend());
-}
-
-std::int64_t sum_of(const elixir::SearchInput& input, const std::vector<int>& parameters) {
-  std::int64_t sum = 0;
-  for (const int p : parameters) sum += input.parameters[static_cast<std::size_t>(p)];
-  return sum;
-}
-
-void trace_step(elixir::SearchInput& input, const std::vector<Modules>& units, int num_recompute) {
-  for (const Modules& modules : units) {
-    input.trace.insert(input.trace.end(), modules.begin(), modules.end());
-    for (const auto& module : modules) {
-      input.largest_module = std::max(input.largest_module, sum_of(input, module));
-    }
-  }
-  for (std::size_t unit = units.size(); unit-- > 0;) {
-    const Modules& modules = units[unit];
-    if (static_cast<int>(unit) < num_recompute && unit + 1 < units.size()) {
-      input.trace.insert(input.trace.end(), modules.begin(), modules.end());
-      std::int64_t region = 0;
-      for (const auto& module : modules) region += sum_of(input, module);
-      input.largest_region = std::max(input.largest_region, region);
-    }
-    append_reversed(input.trace, modules);
-  }
-}
 
 /// Device memory that a lean plan takes beside what is there all the time.
 Bytes activation_bytes(const Profile& profile, const Plan& lean) {
@@ -168,34 +92,6 @@ constexpr Schedule kElixirSchedule{.copies = Copies::Blocking,
                                    .eviction = Eviction::Belady};
 
 }  // namespace
-
-elixir::SearchInput elixir_input(const Profile& profile, const Platform& platform,
-                                 const PlanRequest& request, int num_recompute, Bytes activations) {
-  const Architecture& architecture = profile.architecture;
-  const ParameterList list(architecture);
-  elixir::SearchInput input;
-  input.num_gpus = request.num_gpus;
-  input.dtype = profile.dtype;
-  input.gpu_memory = request.limits.gpu > 0 ? request.limits.gpu : platform.device_memory;
-  input.driver_memory = platform.backend == "cuda" ? elixir::kDriverReserve : 0;
-  input.activations = activations;
-  for (const Unit& unit : architecture.units) {
-    for (const Parameter& parameter : unit.parameters) {
-      input.parameters.push_back(parameter.num_elements());
-    }
-  }
-  input.fused.resize(input.parameters.size());
-  std::vector<Modules> units;
-  for (std::size_t u = 0; u < architecture.units.size(); ++u) {
-    for (const Borrow& borrow : architecture.units[u].borrows) {
-      input.fused[static_cast<std::size_t>(list.number_of(borrow))] = true;
-    }
-    units.push_back(list.modules_of(u));
-  }
-  trace_step(input, units, num_recompute);
-  input.rates = elixir::published_rates(request.num_gpus);
-  return input;
-}
 
 elixir::Rates calibrated_rates(const Platform& platform, int num_gpus, int adam_threads) {
   constexpr Bytes kCopy = 10'000'000'000;
