@@ -148,6 +148,13 @@ void show_plan(const ShowRequest& request) {
   fmt::print("{:<12} {} ranks, {} sequences of {} per step, {}\n", "step", plan.world_size,
              plan.global_batch(), plan.sequence_length, name_of(kDataTypeNames, plan.dtype));
   fmt::print("{:<12} {}\n", "clipping", name_of(kClippingNames, plan.clipping));
+  if (plan.schedule != Schedule{}) {
+    fmt::print("{:<12} copies {}, optimizer {}, optimizer lanes {}, eviction {}\n", "schedule",
+               name_of(kCopiesNames, plan.schedule.copies),
+               name_of(kOptimizerStartNames, plan.schedule.optimizer),
+               name_of(kOptimizerLanesNames, plan.schedule.optimizer_lanes),
+               name_of(kEvictionNames, plan.schedule.eviction));
+  }
   if (plan.prediction) {
     fmt::print("{:<12} {}, gpu {}\n", "predicted", format_seconds(plan.prediction->step_seconds),
                format_bytes(plan.prediction->peak_bytes.gpu));

@@ -82,6 +82,7 @@ void add_script_losses(const Plan& plan, const PlanOutline& outline, Backend bac
                        Losses& losses) {
   losses.add(fmt::format("micro_batch {}: the batch size of the data loader", plan.micro_batch));
   losses.sequence_length("accelerate");
+  losses.schedule("what accelerate starts");
   if (backend != Backend::DeepSpeed) {
     if (plan.accumulation > 1) {
       losses.add(fmt::format("accumulation {}: Accelerator(gradient_accumulation_steps={})",

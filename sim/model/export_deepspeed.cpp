@@ -106,6 +106,7 @@ void add_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   losses.cpu_adam_threads(fmt::format("set OMP_NUM_THREADS={}", plan.cpu_adam_threads));
   losses.compute_threads();
   losses.sequence_length("DeepSpeed");
+  losses.schedule("DeepSpeed");
   if (stage_of(outline) == 0) {
     losses.add(fmt::format("chunk_elements {}: of stages 1 to 3 alone", plan.chunk_elements));
   }

@@ -47,4 +47,10 @@ void Losses::gradient_buffers(const std::string& instead) {
   add(fmt::format("gradient_buffers {}: {}", plan_.gradient_buffers, instead));
 }
 
+void Losses::schedule(const std::string& system) {
+  if (plan_.schedule != Schedule{}) {
+    add(fmt::format("schedule: {} overlaps copies and updates as it does", system));
+  }
+}
+
 }  // namespace athanor

@@ -25,6 +25,8 @@ class Losses {
   void partial_recompute(const std::string& instead);
   void sequence_length(const std::string& system);
   void gradient_buffers(const std::string& instead);
+  /// What may run beside what, where the plan says so.
+  void schedule(const std::string& system);
   [[nodiscard]] std::vector<std::string> take() { return std::move(lines_); }
 
  private:

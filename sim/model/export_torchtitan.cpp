@@ -82,6 +82,7 @@ void add_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   if (plan.dtype == DataType::BFloat16) {
     losses.add("dtype bfloat16: torchtitan reduces gradients in float32");
   }
+  losses.schedule("torchtitan");
   losses.cpu_adam_threads(fmt::format("set OMP_NUM_THREADS={}", plan.cpu_adam_threads));
   losses.compute_threads();
 }

@@ -34,6 +34,23 @@ UnitPlan read_unit_plan(JsonReader json) {
   return unit;
 }
 
+OrderedJson json_of(const Schedule& schedule) {
+  return {{"copies", name_of(kCopiesNames, schedule.copies)},
+          {"optimizer", name_of(kOptimizerStartNames, schedule.optimizer)},
+          {"optimizer_lanes", name_of(kOptimizerLanesNames, schedule.optimizer_lanes)},
+          {"eviction", name_of(kEvictionNames, schedule.eviction)}};
+}
+
+Schedule read_schedule(JsonReader json) {
+  Schedule schedule;
+  schedule.copies = json.key("copies").choice(kCopiesNames);
+  schedule.optimizer = json.key("optimizer").choice(kOptimizerStartNames);
+  schedule.optimizer_lanes = json.key("optimizer_lanes").choice(kOptimizerLanesNames);
+  schedule.eviction = json.key("eviction").choice(kEvictionNames);
+  json.reject_other_keys();
+  return schedule;
+}
+
 OrderedJson json_of(const Prediction& prediction) {
   const TierBytes& peak = prediction.peak_bytes;
   return {{"step_seconds", prediction.step_seconds},
@@ -84,6 +101,7 @@ void read_step(JsonReader& json, Plan& plan) {
   plan.max_gradient_norm = read_max_gradient_norm(json.key("max_gradient_norm"));
   plan.cpu_adam_threads = json.key("cpu_adam_threads").small_integer(1);
   plan.compute_threads = json.key("compute_threads").small_integer(1);
+  if (const auto schedule = json.optional_key("schedule")) plan.schedule = read_schedule(*schedule);
 }
 
 }  // namespace
@@ -104,6 +122,7 @@ std::string to_json(const Plan& plan) {
                    {"max_gradient_norm", plan.max_gradient_norm},
                    {"cpu_adam_threads", plan.cpu_adam_threads},
                    {"compute_threads", plan.compute_threads}};
+  if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
   json["units"] = OrderedJson::array();
   for (const UnitPlan& unit : plan.units) {
     json["units"].push_back(json_of(unit));

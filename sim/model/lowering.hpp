@@ -8,8 +8,8 @@
 
 namespace athanor {
 
-/// Lowers one training step. Decides order, waits, cache slots (Belady's rule on the known order of
-/// use) and memory; neither the engine nor the executor decides anything.
+/// Lowers one training step. Decides order, waits, cache slots (on the known order of use) and
+/// memory; neither the engine nor the executor decides anything.
 /// Throws InputError when the plan does not fit the profile's architecture, dtype, sequence length
 /// or micro-batch sizes.
 [[nodiscard]] Program lower(const Profile& profile, const Plan& plan);

@@ -32,6 +32,15 @@ inline constexpr NameTable<Activation, 2> kActivationNames{
     {{"keep", Activation::Keep}, {"recompute", Activation::Recompute}}};
 inline constexpr NameTable<Clipping, 2> kClippingNames{
     {{"none", Clipping::None}, {"wait", Clipping::Wait}}};
+inline constexpr NameTable<Copies, 2> kCopiesNames{
+    {{"overlapped", Copies::Overlapped}, {"blocking", Copies::Blocking}}};
+inline constexpr NameTable<OptimizerStart, 2> kOptimizerStartNames{
+    {{"overlapped", OptimizerStart::Overlapped},
+     {"after-backward", OptimizerStart::AfterBackward}}};
+inline constexpr NameTable<OptimizerLanes, 2> kOptimizerLanesNames{
+    {{"concurrent", OptimizerLanes::Concurrent}, {"serial", OptimizerLanes::Serial}}};
+inline constexpr NameTable<Eviction, 2> kEvictionNames{
+    {{"belady", Eviction::Belady}, {"fifo", Eviction::Fifo}}};
 inline constexpr NameTable<SharedResource::Scope, 2> kScopeNames{
     {{"node", SharedResource::Scope::Node}, {"device", SharedResource::Scope::Device}}};
 inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Compute},

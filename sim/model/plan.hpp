@@ -31,6 +31,40 @@ enum class Clipping {
   Wait,  ///< the global L2 norm first, then every update (exact)
 };
 
+/// Copies between host and device.
+enum class Copies {
+  Overlapped,  ///< on their own lanes; only those wait that need what is copied
+  Blocking,    ///< each waits for the computation issued before it, and the next waits for the copy
+};
+
+/// When Adam may start.
+enum class OptimizerStart {
+  Overlapped,     ///< a chunk's update waits for its own gradient, the next step for its own chunks
+  AfterBackward,  ///< every update waits for the last gradient, the next step for the last update
+};
+
+/// Adam on the CPU and on the GPU.
+enum class OptimizerLanes {
+  Concurrent,
+  Serial,  ///< the GPU's first update waits for the CPU's last
+};
+
+/// Which unit gives its cache slot to the next.
+enum class Eviction {
+  Belady,  ///< the one that is used again last
+  Fifo,    ///< the one that was fetched first
+};
+
+/// What may run beside what. athanor overlaps all that it can; the other values are what other
+/// systems do, lowered as further waits (see sim/tune/policies.hpp).
+struct Schedule {
+  Copies copies = Copies::Overlapped;
+  OptimizerStart optimizer = OptimizerStart::Overlapped;
+  OptimizerLanes optimizer_lanes = OptimizerLanes::Concurrent;
+  Eviction eviction = Eviction::Belady;
+  bool operator==(const Schedule&) const = default;
+};
+
 /// Placement of `count` consecutive chunks of a unit.
 struct ChunkRun {
   std::int64_t count = 0;
@@ -74,7 +108,8 @@ struct Plan {
   Clipping clipping = Clipping::None;
   double max_gradient_norm = 1.0;  ///< used with Clipping::Wait
   int cpu_adam_threads = 1;
-  int compute_threads = 1;      ///< CPU backend: threads of the compute lane
+  int compute_threads = 1;  ///< CPU backend: threads of the compute lane
+  Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
 
   std::string profile_path, platform_path;  ///< what the plan was made from; may be empty

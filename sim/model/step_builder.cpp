@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/step_builder.hpp"
 
+#include "sim/model/schedule_order.hpp"
+
 #include <utility>
 
 namespace athanor {
@@ -31,7 +33,8 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       program_(std::move(program)),
       order_(access_order(profile.architecture, plan)),
       cached_(cached_units(profile.architecture, plan)),
-      cache_(program_.pool_of, slots_of(program_), uses_of(order_, cached_)),
+      cache_(program_.pool_of, slots_of(program_), uses_of(order_, cached_),
+             plan.schedule.eviction),
       units_(profile.architecture.units.size()),
       access_operation_(order_.size(), -1),
       saved_(units_.size(), -1),
@@ -50,6 +53,7 @@ Program StepBuilder::build() {
   }
   finish_step();
   resolve_previous_waits();
+  order_by_schedule(program_, plan_.schedule);
   return std::move(program_);
 }
 

@@ -77,6 +77,7 @@ class StepBuilder {
                                     const char* name, Bytes bytes);
 
   // Reducing and updating (step_builder_update.cpp)
+  [[nodiscard]] bool updates_within_backward() const;
   void drain_gradients(std::int32_t unit, std::int32_t micro_batch, std::int32_t backward);
   [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,
                                          std::int32_t micro_batch, std::int32_t gradient_buffer,

@@ -14,6 +14,11 @@ Lane adam_lane(Home optimizer) { return optimizer == Home::Gpu ? Lane::Compute :
 
 }  // namespace
 
+/// Host updates are emitted, and so run, in the order in which backward makes gradients.
+bool StepBuilder::updates_within_backward() const {
+  return plan_.clipping == Clipping::None && plan_.schedule.optimizer == OptimizerStart::Overlapped;
+}
+
 /// Backward of `unit` was the last to write its gradient buffer: borrowers come after it in the
 /// model and so before it in backward.
 void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
@@ -30,7 +35,7 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
       ready = last_reduce = emit_reduce(unit, c, micro_batch, held, backward);
     if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
     state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
-    if (last && on_host && plan_.clipping == Clipping::None) emit_adam(unit, c, ready);
+    if (last && on_host && updates_within_backward()) emit_adam(unit, c, ready);
   }
   std::vector<std::int32_t> drained;
   if (last_reduce >= 0) drained.push_back(last_reduce);
@@ -91,8 +96,8 @@ void StepBuilder::finish_step() {
     norm.bytes = plan_.world_size * 2 * static_cast<Bytes>(sizeof(double));
     norm.waits = square_sums_;
     norm_ = emit(std::move(norm));
-    emit_updates(Home::Host);
   }
+  if (!updates_within_backward()) emit_updates(Home::Host);
   emit_updates(Home::Gpu);
   emit_publish();
 }

@@ -7,8 +7,10 @@
 
 namespace athanor {
 
-/// Misses of a cache of `num_blocks` blocks, empty at first, on a cyclic-free trace of block
-/// numbers.
-[[nodiscard]] std::int64_t belady_misses(const std::vector<int>& trace, std::int64_t num_blocks);
+/// Misses of a cache of `num_blocks` blocks, empty at first, on a trace of sets of block numbers:
+/// all blocks of a set have to be there at once. No set may hold a block twice, nor more than
+/// `num_blocks` of them.
+[[nodiscard]] std::int64_t belady_misses(const std::vector<std::vector<int>>& trace,
+                                         std::int64_t num_blocks);
 
 }  // namespace athanor

@@ -2,181 +2,144 @@
 #include "sim/tune/elixir.hpp"
 
 #include "sim/model/chunk_layout.hpp"
+#include "sim/model/costs.hpp"
 #include "sim/model/lowering.hpp"
-#include "sim/tune/belady.hpp"
-#include "sim/tune/elixir_constants.hpp"
+#include "sim/tune/bounds.hpp"
+#include "sim/tune/parameter_list.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
-#include <ranges>
+#include <map>
+#include <utility>
 
 namespace athanor {
 namespace {
 
-/// What the search knows of model and memory. Sizes in elements of the parameters' type.
-struct Problem {
-  const Architecture& architecture;
-  int num_gpus;
-  DataType dtype;
-  double capacity = 0;             ///< for cache blocks and resident chunks
-  std::int64_t unit_elements = 1;  ///< of one cache slot in the class that has most units
-  int class_size = 1;
-};
-
-Bytes pool_bytes(const Program& program, const UnitPool& pool) {
-  return pool.slots * pool.elements * size_of(program.dtype);
-}
-
-const UnitPool& main_pool(const Program& program) {
-  std::vector<int> units(program.pools.size());
-  for (const std::int32_t pool : program.pool_of) {
-    if (pool >= 0) ++units[static_cast<std::size_t>(pool)];
-  }
-  const auto largest = std::max_element(units.begin(), units.end());
-  return program.pools[static_cast<std::size_t>(largest - units.begin())];
-}
-
-/// `lean`: the program with everything on the host, from which the fixed parts are read off.
-Problem make_problem(const Profile& profile, const Platform& platform, const PlanRequest& request,
-                     const Program& lean) {
-  Bytes fixed = platform.backend == "cuda" ? elixir::kDriverReserve : 0;
+/// Device memory that a lean plan takes beside what is there all the time.
+Bytes activation_bytes(const Profile& profile, const Plan& lean) {
+  const Program program = lower(profile, lean);
   Bytes resident = 0;
-  for (const Buffer& buffer : lean.static_buffers) {
+  for (const Buffer& buffer : program.static_buffers) {
     if (buffer.tier == Tier::Gpu) resident += buffer.bytes;
   }
-  const auto activations = static_cast<double>(peak_bytes(lean).gpu - resident);
-  fixed += resident - pool_bytes(lean, main_pool(lean));
-  const auto limit = static_cast<double>(effective_limits(request, platform).gpu);
-  const double bytes = elixir::kUsableFraction * (limit - static_cast<double>(fixed) -
-                                                  elixir::kActivationMargin * activations);
-  return {.architecture = profile.architecture,
-          .num_gpus = request.num_gpus,
-          .dtype = profile.dtype,
-          .capacity = std::max(0.0, bytes / static_cast<double>(size_of(profile.dtype))),
-          .unit_elements = std::max<std::int64_t>(1, main_pool(lean).elements),
-          .class_size = largest_class_size(profile.architecture)};
+  return peak_bytes(program).gpu - resident;
 }
 
-/// Chunk numbers in the order in which one step uses them.
-std::vector<int> chunk_trace(const Problem& problem, std::int64_t chunk_elements) {
-  std::vector<std::vector<int>> of_unit;
-  int next = 0;
-  for (const Unit& unit : problem.architecture.units) {
-    const std::int64_t count = num_chunks(unit, chunk_elements, problem.num_gpus);
-    auto& chunks = of_unit.emplace_back(static_cast<std::size_t>(count));
-    std::iota(chunks.begin(), chunks.end(), next);
-    next += static_cast<int>(count);
-  }
-  std::vector<int> trace;
-  for (const auto& chunks : of_unit) trace.insert(trace.end(), chunks.begin(), chunks.end());
-  for (const auto& chunks : std::views::reverse(of_unit)) {
-    trace.insert(trace.end(), chunks.begin(), chunks.end());
-  }
-  return trace;
-}
+/// Elements of the cache for each class of units: what one of them has, and how many there are.
+struct ClassSize {
+  std::int64_t elements = 0;
+  int units = 0;
+};
 
-std::int64_t num_blocks(const Problem& problem, std::int64_t chunk_elements) {
-  const double blocks = problem.capacity / static_cast<double>(chunk_elements);
-  return static_cast<std::int64_t>(blocks) - elixir::kOverlapBlocks;
-}
-
-/// Elements moved in and out per step, all free memory being cache.
-double moved_elements(const Problem& problem, std::int64_t chunk_elements) {
-  const std::int64_t blocks = num_blocks(problem, chunk_elements);
-  if (blocks < 1) return std::numeric_limits<double>::infinity();
-  const auto misses =
-      static_cast<double>(belady_misses(chunk_trace(problem, chunk_elements), blocks));
-  return 2 * misses * static_cast<double>(chunk_elements);
-}
-
-std::int64_t smallest_chunk(const Problem& problem) {
-  std::int64_t largest = 1;
-  for (const Unit& unit : problem.architecture.units) {
-    for (const Parameter& parameter : unit.parameters) {
-      largest = std::max(largest, parameter.num_elements());
+/// Slots of the class that has most units in a cache of `elements`, of which every other class
+/// takes one. Fused parameters are in no block.
+int whole_slots(const Architecture& architecture, const elixir::SearchInput& input,
+                double elements) {
+  const ParameterList list(architecture);
+  std::map<std::string, ClassSize> classes;
+  for (std::size_t u = 0; u < architecture.units.size(); ++u) {
+    const Unit& unit = architecture.units[u];
+    if (unit.parameters.empty()) continue;
+    std::int64_t in_blocks = 0;
+    for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
+      const auto number = static_cast<std::size_t>(list.number(u, p));
+      in_blocks += input.fused[number] ? 0 : input.parameters[number];
     }
+    ClassSize& size = classes[unit.unit_class];
+    size.elements = std::max(size.elements, in_blocks);
+    ++size.units;
   }
-  std::int64_t chunk = elixir::kSmallestChunk / size_of(problem.dtype);
-  while (chunk < largest) chunk *= 2;
-  return chunk;
-}
-
-/// Elixir packs units into larger chunks; ours end with their unit.
-std::int64_t search_chunk_elements(const Problem& problem) {
-  const std::int64_t whole = largest_unit_elements(problem.architecture);
-  const std::int64_t smallest = smallest_chunk(problem);
-  if (smallest >= whole) return whole;
-  const std::int64_t step =
-      std::max<std::int64_t>(1, smallest * (elixir::kChunkRange - 1) / elixir::kChunkTrials);
-  std::int64_t best = smallest;
-  double fewest = std::numeric_limits<double>::infinity();
-  for (std::int64_t chunk = smallest; chunk <= elixir::kChunkRange * smallest; chunk += step) {
-    const double moved = moved_elements(problem, chunk);
-    if (moved < fewest) {
-      fewest = moved;
-      best = chunk;
-    }
+  ClassSize main;
+  for (const auto& [name, size] : classes) {
+    elements -= static_cast<double>(size.elements);
+    if (size.units > main.units) main = size;
   }
-  return best;
+  elements += static_cast<double>(main.elements);
+  const double slots = elements / static_cast<double>(std::max<std::int64_t>(1, main.elements));
+  return std::max(static_cast<int>(std::clamp(slots, 0.0, static_cast<double>(main.units))),
+                  elixir::kPrefetchDepth + 1);
 }
 
-int whole_slots(const Problem& problem, double elements) {
-  const auto slots = static_cast<int>(
-      std::min<double>(problem.class_size, elements / static_cast<double>(problem.unit_elements)));
-  return std::max(slots, elixir::kPrefetchDepth + 1);
-}
-
-int first_cache_slots(const Problem& problem, std::int64_t chunk_elements) {
-  chunk_elements = std::min(chunk_elements, problem.unit_elements);
-  std::int64_t blocks = num_blocks(problem, chunk_elements);
-  if (!elixir::cache_first(problem.dtype, problem.num_gpus)) {
-    const std::int64_t region = (problem.unit_elements + chunk_elements - 1) / chunk_elements + 1;
-    blocks = std::max<std::int64_t>(elixir::kSmallestCache, region) + elixir::kOverlapBlocks;
+/// Where Elixir puts each parameter, by number.
+std::vector<Home> parameter_homes(const elixir::SearchResult& result) {
+  std::vector<Home> homes;
+  std::size_t fused = 0;
+  for (const int chunk : result.chunk_of) {
+    homes.push_back(chunk < 0 ? result.fused_homes[fused++]
+                              : result.chunk_homes[static_cast<std::size_t>(chunk)]);
   }
-  return whole_slots(problem, static_cast<double>(blocks * chunk_elements));
+  return homes;
 }
 
-/// Chunks in the order of use go to the GPU, parameters and optimizer state together, while they
-/// fit; returns what is left of `free` elements.
-double place_greedily(Plan& plan, const Problem& problem, double free) {
-  const std::vector<UnitLayout> layouts = layout_units(problem.architecture, plan);
-  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+void place_as(Plan& plan, const Architecture& architecture, const std::vector<Home>& homes) {
+  const ParameterList list(architecture);
+  const std::vector<UnitLayout> layouts = layout_units(architecture, plan);
+  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+    const auto& offsets = layouts[u].parameter_offsets;
     std::vector<Placement> placements;
-    for (const Chunk& chunk : layouts[i].chunks) {
-      const double need = elixir::state_elements(problem.dtype) *
-                          static_cast<double>(chunk.shard_elements(problem.num_gpus));
-      const bool on_gpu = need <= free;
-      if (on_gpu) free -= need;
-      placements.push_back(on_gpu ? kAllOnGpu : kAllOnHost);
+    for (const Chunk& chunk : layouts[u].chunks) {
+      const auto after = std::ranges::upper_bound(offsets, chunk.offset + chunk.elements / 2);
+      const auto parameter = static_cast<std::size_t>(after - offsets.begin()) - 1;
+      const Home home = homes[static_cast<std::size_t>(list.number(u, parameter))];
+      placements.push_back(home == Home::Gpu ? kAllOnGpu : kAllOnHost);
     }
-    place_chunks(plan.units[i], placements);
+    place_chunks(plan.units[u], placements);
   }
-  return free;
 }
+
+constexpr Schedule kElixirSchedule{.copies = Copies::Blocking,
+                                   .optimizer = OptimizerStart::AfterBackward,
+                                   .optimizer_lanes = OptimizerLanes::Serial,
+                                   .eviction = Eviction::Belady};
 
 }  // namespace
 
-Plan elixir_plan(const Profile& profile, const Platform& platform, const PlanRequest& request,
-                 const BatchSplit& batch, int num_recompute) {
+elixir::Rates calibrated_rates(const Platform& platform, int num_gpus, int adam_threads) {
+  constexpr Bytes kCopy = 10'000'000'000;
+  constexpr std::int64_t kElements = 1'000'000'000;
+  const Slowdowns slowdown = slowdowns(platform, num_gpus);
+  Program header;
+  header.world_size = num_gpus;
+  header.cpu_adam_threads = adam_threads;
+  const auto rate = [&](OpKind kind, Lane lane, std::int64_t amount) {
+    Operation op;
+    op.kind = kind;
+    op.lane = lane;
+    op.bytes = op.elements = amount;
+    const Seconds seconds =
+        solo_seconds(op, header, platform) * slowdown.least[static_cast<std::size_t>(lane)];
+    return num_gpus * static_cast<double>(amount) / seconds * 1e-9;
+  };
+  return {.host_to_device = rate(OpKind::Fetch, Lane::H2D, kCopy),
+          .device_to_host = rate(OpKind::GradD2H, Lane::D2H, kCopy),
+          .device_adam = rate(OpKind::Adam, Lane::Compute, kElements / num_gpus),
+          .host_adam = rate(OpKind::Adam, Lane::CpuAdam, kElements / num_gpus)};
+}
+
+std::optional<Plan> elixir_plan(const std::string& name, const Profile& profile,
+                                const Platform& platform, const PlanRequest& request,
+                                const BatchSplit& batch, int num_recompute,
+                                const elixir::Rates& rates) {
+  const Architecture& architecture = profile.architecture;
+  const std::int64_t whole = largest_unit_elements(architecture);
   const auto all_on_host = [&](std::int64_t chunk_elements) {
-    Plan plan = uniform_plan("elixir", profile, request, batch, chunk_elements, Sharding::Sharded,
-                             kAllOnHost);
+    Plan plan =
+        uniform_plan(name, profile, request, batch, chunk_elements, Sharding::Sharded, kAllOnHost);
     recompute_leading(plan, num_recompute);
     plan.prefetch_depth = elixir::kPrefetchDepth;
+    plan.schedule = kElixirSchedule;
     return plan;
   };
-  const Program lean = lower(profile, all_on_host(largest_unit_elements(profile.architecture)));
-  const Problem problem = make_problem(profile, platform, request, lean);
-
-  Plan plan = all_on_host(search_chunk_elements(problem));
-  plan.cache_slots = first_cache_slots(problem, plan.chunk_elements);
-  const auto cache_elements =
-      static_cast<double>(plan.cache_slots) * static_cast<double>(problem.unit_elements);
-  const double left =
-      place_greedily(plan, problem, std::max(0.0, problem.capacity - cache_elements));
-  plan.cache_slots = whole_slots(problem, cache_elements + left);
+  elixir::SearchInput input = elixir_input(profile, platform, request, num_recompute,
+                                           activation_bytes(profile, all_on_host(whole)));
+  input.rates = rates;
+  const std::optional<elixir::SearchResult> found = elixir::search(input);
+  if (!found) return std::nullopt;
+  Plan plan =
+      all_on_host(found->chunk_elements > 0 ? std::min(found->chunk_elements, whole) : whole);
+  plan.cache_slots = whole_slots(
+      architecture, input,
+      static_cast<double>(found->num_blocks) * static_cast<double>(found->chunk_elements));
+  place_as(plan, architecture, parameter_homes(*found));
   return plan;
 }
 

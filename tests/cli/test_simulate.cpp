@@ -39,6 +39,19 @@ TEST_CASE_METHOD(SimFixture, "simulate as text has a line per figure") {
   }
 }
 
+TEST_CASE_METHOD(SimFixture, "A peer's schedule is part of its plan, and costs what it costs") {
+  const ProgramResult result = run("simulate", {"--policy", "zero3-offload-blocking"});
+  CHECK_THAT(result.out, ContainsSubstring("blocking copies, Adam after backward"));
+  const auto overlapped = json("simulate", {"--policy", "zero3-offload"});
+  const auto blocking = json("simulate", {"--policy", "zero3-offload-blocking"});
+  CHECK(overlapped.at("plan").at("schedule").at("copies") == "overlapped");
+  CHECK(blocking.at("plan").at("schedule").at("copies") == "blocking");
+  CHECK(blocking.at("step_seconds") > overlapped.at("step_seconds"));
+  CHECK(blocking.at("peak_bytes") == overlapped.at("peak_bytes"));
+  const auto best = json("simulate", {"--policy", "auto"});
+  CHECK_FALSE(best.at("plan").contains("schedule"));
+}
+
 TEST_CASE_METHOD(SimFixture, "A plan that does not fit is still printed, with exit code 3") {
   const ProgramResult result =
       run("simulate", {"--policy", "ddp", "--gpu-memory", "1MiB", "--json"});

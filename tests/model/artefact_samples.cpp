@@ -122,6 +122,8 @@ Plan sample_plan() {
   plan.max_gradient_norm = kAwkward;
   plan.cpu_adam_threads = 5;
   plan.compute_threads = 6;
+  plan.schedule = {Copies::Blocking, OptimizerStart::AfterBackward, OptimizerLanes::Serial,
+                   Eviction::Fifo};
   plan.units = {
       {Sharding::Sharded, Activation::Recompute, {{3, Home::Host, Home::Host}, {2, Home::Gpu}}},
       {Sharding::OptimizerSharded, Activation::Keep, {{1, Home::Gpu, Home::Host}}},

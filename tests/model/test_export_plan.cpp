@@ -176,5 +176,17 @@ TEST_CASE("Counts that no model was held against do not overflow") {
   CHECK(zero.at("stage3_max_live_parameters") == kHuge);
 }
 
+TEST_CASE("a schedule is lost, and said to be, where it is not the usual one") {
+  Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Host);
+  const auto mentioned = [&] {
+    return static_cast<int>(mentions(export_deepspeed(plan), "schedule")) +
+           static_cast<int>(mentions(export_accelerate(plan), "schedule")) +
+           static_cast<int>(mentions(export_torchtitan(plan), "schedule"));
+  };
+  CHECK(mentioned() == 0);
+  plan.schedule.copies = Copies::Blocking;
+  CHECK(mentioned() == 3);
+}
+
 }  // namespace
 }  // namespace athanor

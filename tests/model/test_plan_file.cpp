@@ -29,6 +29,14 @@ TEST_CASE("a plan without a prediction is read back") {
   CHECK_FALSE(parse_plan(to_json(plan), "input.json").prediction);
 }
 
+TEST_CASE("a schedule is left out where it is the usual one") {
+  CHECK(parse_plan(to_json(sample_plan()), "input.json").schedule == sample_plan().schedule);
+  Plan plan = sample_plan();
+  plan.schedule = {};
+  CHECK(to_json(plan).find("schedule") == std::string::npos);
+  CHECK(parse_plan(to_json(plan), "input.json").schedule == Schedule{});
+}
+
 TEST_CASE("a broken plan is refused by key") {
   test::check_rejects(to_json(sample_plan()),
                       {{"/schema", "\"athanor.plan/9\"", "schema"},
@@ -47,6 +55,12 @@ TEST_CASE("a broken plan is refused by key") {
                        {"/clipping", "\"speculate\"", "clipping"},
                        {"/max_gradient_norm", "0", "max_gradient_norm"},
                        {"/max_gradient_norm", "NaN", "max_gradient_norm"},
+                       {"/schedule", "\"blocking\"", "schedule"},
+                       {"/schedule/copies", "\"pageable\"", "schedule.copies"},
+                       {"/schedule/optimizer", "\"after_backward\"", "schedule.optimizer"},
+                       {"/schedule/optimizer_lanes", "2", "schedule.optimizer_lanes"},
+                       {"/schedule/eviction", "", "schedule.eviction"},
+                       {"/schedule/prefetch", "1", "schedule.prefetch"},
                        {"/units", "7", "units"},
                        {"/units/0", "[]", "units[0]"},
                        {"/units/0/sharding", "\"Sharded\"", "units[0].sharding"},

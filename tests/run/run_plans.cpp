@@ -108,6 +108,12 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   Plan& threads = add("Adam threads", uniform(Sharding::Sharded, kHost, kHost, kKeep, 40000));
   threads.cpu_adam_threads = 2;
   add("mixed", mixed_plan(architecture, world_size, accumulation));
+  Plan& blocking = add("blocking copies", mixed_plan(architecture, world_size, accumulation));
+  blocking.schedule = {.copies = Copies::Blocking,
+                       .optimizer = OptimizerStart::AfterBackward,
+                       .optimizer_lanes = OptimizerLanes::Serial};
+  add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
+      .schedule.eviction = Eviction::Fifo;
   return plans;
 }
 

@@ -24,6 +24,15 @@ std::vector<ChunkRun> random_runs(std::int64_t count, Sharding sharding, std::mt
   return runs;
 }
 
+Schedule random_schedule(std::mt19937& random) {
+  Schedule schedule;
+  schedule.copies = static_cast<Copies>(pick(random, 0, 1));
+  schedule.optimizer = static_cast<OptimizerStart>(pick(random, 0, 1));
+  schedule.optimizer_lanes = static_cast<OptimizerLanes>(pick(random, 0, 1));
+  schedule.eviction = static_cast<Eviction>(pick(random, 0, 1));
+  return schedule;
+}
+
 }  // namespace
 
 Architecture small_architecture(int num_blocks, bool tied) {
@@ -101,6 +110,7 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
                                    unit_plan.sharding, random);
     plan.units.push_back(unit_plan);
   }
+  plan.schedule = random_schedule(random);
   return plan;
 }
 

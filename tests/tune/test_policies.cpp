@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/errors.hpp"
-#include "sim/tune/elixir_constants.hpp"
 #include "sim/tune/plan_builder.hpp"
 #include "sim/tune/policies.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
 
-#include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -14,6 +12,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace athanor {
 namespace {
@@ -31,6 +31,15 @@ struct Fixture {
     return plan_peak_bytes(profile, plan).gpu;
   }
 };
+
+constexpr std::array<std::string_view, 8> kBlockingPeers{"zero2-offload-blocking",
+                                                         "zero3-offload-blocking",
+                                                         "elixir",
+                                                         "elixir-calibrated",
+                                                         "elixir-fifo",
+                                                         "gemini",
+                                                         "gemini-static",
+                                                         "patrickstar"};
 
 bool all_runs(const Plan& plan, Placement placement) {
   return std::ranges::all_of(plan.units, [&](const UnitPlan& unit) {
@@ -53,7 +62,7 @@ std::ptrdiff_t num_recompute(const Plan& plan) {
 
 TEST_CASE_METHOD(Fixture, "Every policy makes a valid plan that fits and keeps the batch") {
   const auto names = policy_names();
-  REQUIRE(names.size() == 10);
+  REQUIRE(names.size() == 16);
   request.num_gpus = GENERATE(1, 2, 4);
   for (const std::string& name : names) {
     CAPTURE(name, request.num_gpus);
@@ -70,22 +79,41 @@ TEST_CASE_METHOD(Fixture, "Every policy makes a valid plan that fits and keeps t
 
 TEST_CASE_METHOD(Fixture, "The peers place what they are known to place") {
   CHECK(all_units(plan("ddp"), Sharding::Replicated));
-  for (const char* name : {"zero1", "zero2", "zero2-offload"}) {
+  for (const char* name : {"zero1", "zero2", "zero2-offload", "zero2-offload-blocking"}) {
     CHECK(all_units(plan(name), Sharding::OptimizerSharded));
   }
-  for (const char* name :
-       {"zero3", "zero3-offload", "fsdp2", "fsdp2-offload", "gemini", "elixir"}) {
+  for (const char* name : {"zero3", "zero3-offload", "fsdp2", "fsdp2-offload", "gemini",
+                           "gemini-static", "patrickstar", "elixir"}) {
     CHECK(all_units(plan(name), Sharding::Sharded));
   }
-  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "fsdp2"}) {
+  for (const char* name :
+       {"ddp", "zero1", "zero2", "zero3", "fsdp2", "gemini-static", "patrickstar"}) {
     CHECK(all_runs(plan(name), kAllOnGpu));
   }
   CHECK(all_runs(plan("zero2-offload"), kOptimizerOnHost));
-  CHECK(all_runs(plan("zero3-offload"), kAllOnHost));
-  CHECK(all_runs(plan("fsdp2-offload"), kAllOnHost));
-  CHECK(plan("fsdp2-offload").prefetch_depth == 1);
-  CHECK(plan("gemini").prefetch_depth == 0);
-  CHECK(plan("elixir").prefetch_depth == 1);
+  for (const char* name : {"zero3-offload", "fsdp2-offload", "gemini"}) {
+    CHECK(all_runs(plan(name), kAllOnHost));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "The peers fetch ahead as far as they are known to") {
+  for (const char* name : {"fsdp2", "fsdp2-offload", "elixir", "elixir-calibrated"}) {
+    CHECK(plan(name).prefetch_depth == 1);
+  }
+  for (const char* name : {"gemini", "gemini-static", "patrickstar", "elixir-fifo"}) {
+    CHECK(plan(name).prefetch_depth == 0);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "Every peer updates after backward; chunk managers block on copies") {
+  for (const std::string& name : policy_names()) {
+    CAPTURE(name);
+    CHECK(plan(name).schedule.optimizer == OptimizerStart::AfterBackward);
+    const bool overlaps = std::ranges::find(kBlockingPeers, name) == kBlockingPeers.end();
+    CHECK((plan(name).schedule.copies == Copies::Overlapped) == overlaps);
+    CHECK((plan(name).schedule.optimizer_lanes == OptimizerLanes::Concurrent) == overlaps);
+    CHECK((plan(name).schedule.eviction == Eviction::Fifo) == (name == "elixir-fifo"));
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "Each stage of ZeRO takes less device memory than the one before") {
@@ -120,23 +148,33 @@ TEST_CASE_METHOD(Fixture, "Where nothing fits a policy still answers, with its l
   CHECK(num_recompute(leanest) == std::ssize(architecture.units) - 1);
 }
 
-TEST_CASE_METHOD(Fixture, "Gemini and Elixir use the device memory there is") {
-  // Wide units, so that parameters and not activations decide.
-  for (Unit& unit : architecture.units) {
-    for (Parameter& parameter : unit.parameters) {
-      for (std::int64_t& extent : parameter.shape) extent *= 8;
+/// Wide units, so that parameters and not activations decide.
+struct WideFixture : Fixture {
+  explicit WideFixture(std::int64_t times = 8, int num_blocks = 6) {
+    architecture = test::small_architecture(num_blocks, true);
+    for (Unit& unit : architecture.units) {
+      for (Parameter& parameter : unit.parameters) {
+        for (std::int64_t& extent : parameter.shape) extent *= times;
+      }
     }
+    profile = test::synthetic_profile(architecture, 16, {1});
   }
-  profile = test::synthetic_profile(architecture, 16, {1});
-  for (const char* name : {"gemini", "elixir"}) {
-    CAPTURE(name);
+  /// A limit half way between a policy's plan without one and everything on the host.
+  void halve_memory(const char* policy) {
     request.limits.gpu = 0;
-    const Plan roomy = plan(name);
-    CHECK(all_runs(roomy, std::string_view(name) == "elixir" ? kAllOnGpu : kOptimizerOnHost));
+    const Bytes whole = gpu_bytes(plan(policy));
     const Bytes offloaded = gpu_bytes(plan("fsdp2-offload"));
-    const Bytes whole = gpu_bytes(roomy);
     REQUIRE(offloaded < whole);
     request.limits.gpu = offloaded + (whole - offloaded) / 2;
+  }
+};
+
+TEST_CASE_METHOD(WideFixture, "Chunk managers offload no more than they must") {
+  for (const char* name : {"gemini-static", "elixir", "elixir-calibrated", "patrickstar"}) {
+    CAPTURE(name);
+    request.limits.gpu = 0;
+    CHECK(all_runs(plan(name), kAllOnGpu));
+    halve_memory(name);
     const Plan half = plan(name);
     CHECK_FALSE(all_runs(half, kAllOnHost));
     CHECK_FALSE(all_runs(half, kAllOnGpu));
@@ -144,15 +182,41 @@ TEST_CASE_METHOD(Fixture, "Gemini and Elixir use the device memory there is") {
   }
 }
 
-TEST_CASE("Elixir's constants decide by the number of GPUs alone") {
-  using Catch::Approx;
-  const auto dtype = GENERATE(DataType::BFloat16, DataType::Float32);
-  CHECK(elixir::cache_first(dtype, 1));
-  for (const int n : {2, 4, 8}) CHECK_FALSE(elixir::cache_first(dtype, n));
-  CHECK(elixir::cache_gain(DataType::BFloat16, 1) == Approx(0.1905).epsilon(1e-3));
-  CHECK(elixir::optimizer_gain(DataType::BFloat16, 1) == Approx(0.0907).epsilon(1e-3));
-  CHECK(elixir::cache_gain(DataType::BFloat16, 8) == Approx(0.0299).epsilon(1e-2));
-  CHECK(elixir::optimizer_gain(DataType::BFloat16, 8) == Approx(0.2148).epsilon(1e-3));
+/// More parameters than a few of the largest chunks of Elixir hold.
+struct SeveralChunksFixture : WideFixture {
+  SeveralChunksFixture() : WideFixture(128, 40) { request.limits.gpu = 3 * kGiB; }
+};
+
+TEST_CASE_METHOD(SeveralChunksFixture, "Calibrated figures can turn Elixir's one decision") {
+  const auto on_gpu = [](const Plan& plan) {
+    std::int64_t chunks = 0;
+    for (const UnitPlan& unit : plan.units) {
+      for (const ChunkRun& run : unit.chunks) chunks += run.optimizer == Home::Gpu ? run.count : 0;
+    }
+    return chunks;
+  };
+  const Plan published = plan("elixir");
+  for (Curve::Point& point : platform.device_adam.points) point.seconds *= 100;
+  CHECK(plan("elixir").cache_slots == published.cache_slots);
+  const Plan calibrated = plan("elixir-calibrated");
+  CHECK(calibrated.cache_slots > published.cache_slots);
+  CHECK(on_gpu(calibrated) < on_gpu(published));
+}
+
+TEST_CASE_METHOD(WideFixture, "Gemini's cache takes nine tenths of the memory and no more") {
+  CHECK(plan("gemini").cache_slots == largest_class_size(architecture));
+  request.limits.gpu = gpu_bytes(plan("gemini"));
+  Plan tight = plan("gemini");
+  CHECK(tight.cache_slots < largest_class_size(architecture));
+  CHECK(tight.cache_slots > 2);
+  CHECK(10 * gpu_bytes(tight) <= 9 * request.limits.gpu);
+  ++tight.cache_slots;
+  CHECK(10 * gpu_bytes(tight) > 9 * request.limits.gpu);
+}
+
+TEST_CASE_METHOD(WideFixture, "Where Elixir's search has no answer no plan is made up") {
+  request.limits.gpu = 100 * kKiB;
+  CHECK_THROWS_AS(plan("elixir"), InfeasibleError);
 }
 
 TEST_CASE_METHOD(Fixture, "An unknown policy is refused with the known ones") {

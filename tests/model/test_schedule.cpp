@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a plan's schedule changes the lowered program, and what it leaves alone.
+#include "sim/model/lowering.hpp"
+#include "sim/model/memory.hpp"
+#include "tests/support/random_plans.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
+
+namespace athanor {
+namespace {
+
+using test::random_plan;
+using test::small_architecture;
+using test::small_profile;
+using test::uniform_plan;
+
+Program lower_with(const Architecture& architecture, Plan plan, const Schedule& schedule) {
+  plan.schedule = schedule;
+  return lower(small_profile(architecture, plan.micro_batch), plan);
+}
+
+/// How often each operation occurs, by what it does.
+std::map<std::tuple<OpKind, Lane, int, int, int>, int> counts(const Program& program) {
+  std::map<std::tuple<OpKind, Lane, int, int, int>, int> count;
+  for (const Operation& op : program.operations) {
+    ++count[{op.kind, op.lane, op.unit, op.chunk, op.micro_batch}];
+  }
+  return count;
+}
+
+std::int64_t num_fills(const Program& program) {
+  return std::ranges::count_if(program.operations, [](const Operation& op) {
+    return op.slot >= 0 && (op.kind == OpKind::Fetch || op.kind == OpKind::Gather);
+  });
+}
+
+std::int64_t num_waits(const Program& program) {
+  std::int64_t waits = 0;
+  for (const Operation& op : program.operations) {
+    waits += std::ssize(op.waits) + std::ssize(op.previous_waits);
+  }
+  return waits;
+}
+
+}  // namespace
+
+TEST_CASE("A schedule changes neither memory nor, but for eviction, the operations") {
+  std::mt19937 random(17);
+  int stricter = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Architecture architecture = small_architecture(1 + i % 5, i % 2 == 0);
+    const Plan plan = random_plan(architecture, random);
+    const Program program = lower_with(architecture, plan, plan.schedule);
+    const Program plain = lower_with(architecture, plan, {.eviction = plan.schedule.eviction});
+    CAPTURE(i);
+    CHECK(counts(program) == counts(plain));
+    CHECK(num_waits(program) >= num_waits(plain));
+    stricter += num_waits(program) > num_waits(plain) ? 1 : 0;
+    const TierBytes peak = peak_bytes(program);
+    const TierBytes expected = peak_bytes(lower_with(architecture, plan, {}));
+    CHECK(peak.gpu == expected.gpu);
+    CHECK(peak.pinned == expected.pinned);
+    CHECK(peak.host == expected.host);
+  }
+  CHECK(stricter > 100);
+}
+
+TEST_CASE("First in, first out never fetches less than Belady's rule") {
+  std::mt19937 random(23);
+  int more = 0;
+  for (int i = 0; i < 300; ++i) {
+    const Architecture architecture = small_architecture(2 + i % 6, i % 2 == 0);
+    Plan plan = random_plan(architecture, random);
+    plan.prefetch_depth = 0;  // ahead of time, not even Belady's rule is the best
+    const std::int64_t belady =
+        num_fills(lower_with(architecture, plan, {.eviction = Eviction::Belady}));
+    const std::int64_t fifo =
+        num_fills(lower_with(architecture, plan, {.eviction = Eviction::Fifo}));
+    CAPTURE(i);
+    CHECK(fifo >= belady);
+    more += fifo > belady ? 1 : 0;
+  }
+  CHECK(more > 5);
+}
+
+TEST_CASE("First in, first out by hand: four units, three slots, two micro-batches") {
+  Architecture architecture;
+  architecture.name = "four";
+  for (int i = 0; i < 4; ++i) {
+    architecture.units.push_back({"unit." + std::to_string(i), "unit", {{"w", {64}}}, {}});
+  }
+  Plan plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
+  plan.cache_slots = 3;
+  plan.prefetch_depth = 0;
+  plan.accumulation = 2;
+  const auto fetched = [&](Eviction eviction) {
+    plan.schedule.eviction = eviction;
+    std::string units;
+    for (const Operation& op :
+         lower(unmeasured_profile(architecture, plan.dtype, 16, 1), plan).operations) {
+      if (op.kind == OpKind::Fetch) units += std::to_string(op.unit);
+    }
+    return units;
+  };
+  CHECK(fetched(Eviction::Belady) ==
+        "0123"
+        "0"
+        "3"
+        "0");
+  CHECK(fetched(Eviction::Fifo) ==
+        "0123"
+        "0"
+        "123"
+        "0");
+}
+
+}  // namespace athanor
