@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,18 @@ struct Evaluated {
   std::string reason;         ///< why it lost; empty for the best
 };
 
+/// Memory is counted in whole multiples of these; 0: a power of two that gives at most 32 of them.
+struct MemorySteps {
+  Bytes gpu = 0;   ///< of one GPU
+  Bytes host = 0;  ///< of a node: pinned and pageable memory of all its ranks
+};
+
 struct SearchOptions {
   int keep = 10;  ///< that many best plans are certain to be simulated and in order
   /// Processes that simulate; 0: one for each processor. The result does not depend on it.
   int workers = 0;
+  /// Present: all plans of the Pareto front are certain to be simulated too (see pareto.hpp).
+  std::optional<MemorySteps> front = std::nullopt;
   /// Called now and then with what is done of which stage, for progress display.
   std::function<void(const std::string& stage, std::int64_t done, std::int64_t total)> progress =
       nullptr;
@@ -43,6 +52,8 @@ struct SearchResult {
   /// All of the space: simulated ones by (step time, bytes, index), then bounded ones by bound,
   /// then those that do not fit by index.
   std::vector<Evaluated> ranked;
+  std::vector<Evaluated> front;  ///< by step time, where it was asked for
+  MemorySteps front_steps;       ///< that it was made with
   std::int64_t num_simulated = 0, num_bounded = 0, num_not_fitting = 0;
 };
 
