@@ -39,8 +39,9 @@ nlohmann::ordered_json choices_json(const Candidate& c) {
 
 nlohmann::ordered_json front_json(const SearchResult& result, int num_gpus) {
   nlohmann::ordered_json json;
-  json["gpu_step_bytes"] = result.front_steps.gpu;
-  json["host_step_bytes"] = result.front_steps.host;
+  json["gpu_step_bytes"] = result.front_resolution.gpu_bytes;
+  json["host_step_bytes"] = result.front_resolution.host_bytes;
+  json["time_share"] = result.front_resolution.time;
   json["plans"] = nlohmann::ordered_json::array();
   for (const Evaluated& e : result.front) {
     json["plans"].push_back({{"step_seconds", e.step_seconds},
@@ -113,11 +114,12 @@ std::string front_text(const SearchResult& result, const Profile& profile,
                         format_bytes(node_host_bytes(e.peak_bytes, request.num_gpus)),
                         plan_summary(make_plan(e.candidate, profile, request)));
   }
+  const FrontResolution& resolution = result.front_resolution;
   return text + fmt::format(
-                    "{} plans, none of them slower and larger than another; memory in steps of {} "
-                    "of a GPU and {} of the host, of all ranks\n",
-                    result.front.size(), format_bytes(result.front_steps.gpu),
-                    format_bytes(result.front_steps.host));
+                    "{} plans: with the memory of each, to {} of a GPU and {} of the host (all "
+                    "ranks), no plan is more than {:.3g} % faster\n",
+                    result.front.size(), format_bytes(resolution.gpu_bytes),
+                    format_bytes(resolution.host_bytes), 100 * resolution.time);
 }
 
 }  // namespace athanor::cli

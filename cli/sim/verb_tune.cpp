@@ -25,7 +25,8 @@ struct TuneOptions {
   std::string plan_path, all_path;
   int top = 0;
   bool json = false, sensitivity = false, pareto = false;
-  Bytes resolution = 0;  ///< of the front; 0 = chosen
+  Bytes memory_resolution = 0;  ///< of GPU and host; 0 = chosen for each
+  double time_resolution = FrontResolution{}.time;
 };
 
 std::size_t num_shown(const SearchResult& result, const TuneOptions& options) {
@@ -47,7 +48,10 @@ SearchResult run_search(const TuneOptions& options, const Profile& profile,
   ProgressLine progress;
   SearchOptions search_options;
   search_options.keep = std::max(kKeep, options.top);
-  if (options.pareto) search_options.front = MemorySteps{options.resolution, options.resolution};
+  if (options.pareto) {
+    search_options.front = FrontResolution{options.memory_resolution, options.memory_resolution,
+                                           options.time_resolution};
+  }
   search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
     progress.update(stage, done, total);
   };
@@ -132,11 +136,14 @@ void add_tune(CLI::App& app, Action& action) {
       ->type_name("FILE");
   verb->add_flag("--sensitivity", options->sensitivity,
                  "Say what each part of the machine would be worth if it were twice as fast");
-  CLI::Option* pareto = verb->add_flag("--pareto", options->pareto,
-                                       "List the plans of which none is slower and takes more "
-                                       "memory, of GPU and host, than another");
-  add_size(*verb, "--resolution", options->resolution,
-           "With --pareto, count memory in whole multiples of this (default: 32 over what fits)")
+  CLI::Option* pareto = verb->add_flag(
+      "--pareto", options->pareto,
+      "List the fastest plans for less and less memory of GPU and host: the Pareto front");
+  add_size(*verb, "--memory-resolution", options->memory_resolution,
+           "Count the front's memory in whole multiples of this (default: some 16 of what fits)")
+      ->needs(pareto);
+  add_share(*verb, "--time-resolution", options->time_resolution,
+            "Leave plans out that are faster by less than this (default 1%; 0: the exact front)")
       ->needs(pareto);
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->callback([&action, options] { action = [options] { return tune(*options); }; });

@@ -10,9 +10,9 @@ namespace {
 
 std::int64_t steps_in(Bytes bytes, Bytes step) { return (bytes + step - 1) / step; }
 
-/// The smallest power of two of which the range of `sizes` is at most 32.
+/// The smallest power of two of which the range of `sizes` is at most 16.
 Bytes step_for(const std::vector<Bytes>& sizes) {
-  constexpr Bytes kMostSteps = 32;
+  constexpr Bytes kMostSteps = 16;
   const auto [least, most] = std::ranges::minmax(sizes);
   return static_cast<Bytes>(std::bit_ceil(
       static_cast<std::uint64_t>(std::max<Bytes>(1, steps_in(most - least, kMostSteps)))));
@@ -24,25 +24,27 @@ Bytes node_host_bytes(const TierBytes& peak, int num_gpus) {
   return (peak.pinned + peak.host) * num_gpus;
 }
 
-MemorySteps complete_steps(const MemorySteps& steps, std::span<const TierBytes> fitting,
-                           int num_gpus) {
-  if (fitting.empty()) return {std::max<Bytes>(1, steps.gpu), std::max<Bytes>(1, steps.host)};
+FrontResolution complete_resolution(const FrontResolution& wanted,
+                                    std::span<const TierBytes> fitting, int num_gpus) {
   std::vector<Bytes> gpu, host;
   for (const TierBytes& peak : fitting) {
     gpu.push_back(peak.gpu);
     host.push_back(node_host_bytes(peak, num_gpus));
   }
-  return {steps.gpu > 0 ? steps.gpu : step_for(gpu), steps.host > 0 ? steps.host : step_for(host)};
+  FrontResolution resolution = wanted;
+  if (wanted.gpu_bytes == 0) resolution.gpu_bytes = step_for(gpu);
+  if (wanted.host_bytes == 0) resolution.host_bytes = step_for(host);
+  return resolution;
 }
 
-ParetoFront::ParetoFront(const MemorySteps& steps, int num_gpus)
-    : steps_(steps), num_gpus_(num_gpus) {}
+ParetoFront::ParetoFront(const FrontResolution& resolution, int num_gpus)
+    : resolution_(resolution), num_gpus_(num_gpus) {}
 
 ParetoFront::Cost ParetoFront::cost_of(const Evaluated& plan, Seconds seconds) const {
   const TierBytes& peak = plan.peak_bytes;
   return {.seconds = seconds,
-          .gpu_steps = steps_in(peak.gpu, steps_.gpu),
-          .host_steps = steps_in(node_host_bytes(peak, num_gpus_), steps_.host),
+          .gpu_steps = steps_in(peak.gpu, resolution_.gpu_bytes),
+          .host_steps = steps_in(node_host_bytes(peak, num_gpus_), resolution_.host_bytes),
           .bytes = total_bytes(peak),
           .index = plan.index};
 }
@@ -53,7 +55,7 @@ bool ParetoFront::is_better(const Cost& cost, const Cost& than) {
 }
 
 bool ParetoFront::beats(const Evaluated& plan, Seconds seconds) const {
-  const Cost cost = cost_of(plan, seconds);
+  const Cost cost = cost_of(plan, seconds * (1 + resolution_.time));
   return std::ranges::any_of(members_,
                              [&](const Member& member) { return is_better(member.cost, cost); });
 }

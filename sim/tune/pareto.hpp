@@ -13,21 +13,23 @@ namespace athanor {
 /// Pinned and pageable memory that all ranks of a node take.
 [[nodiscard]] Bytes node_host_bytes(const TierBytes& peak, int num_gpus);
 
-/// For steps that are 0: the smallest power of two of which the peaks of `fitting` span at most 32.
-[[nodiscard]] MemorySteps complete_steps(const MemorySteps& steps,
-                                         std::span<const TierBytes> fitting, int num_gpus);
+/// `wanted` with a memory for each that is 0, from the peaks of the plans that fit.
+[[nodiscard]] FrontResolution complete_resolution(const FrontResolution& wanted,
+                                                  std::span<const TierBytes> fitting, int num_gpus);
 
 /// Plans of which none beats another. A plan beats one that is no better in step time, GPU memory
 /// and host memory; of two that are equal in all three the one with fewer bytes wins, then the
-/// earlier.
+/// earlier. For every plan that was added the front has one that takes no more memory, rounded, and
+/// at most the resolution's share more time; with a share of 0 it is the exact front.
 class ParetoFront {
  public:
-  /// Memory is rounded up to `steps`, both at least 1.
-  ParetoFront(const MemorySteps& steps, int num_gpus);
+  /// Memories of `resolution` are at least 1.
+  ParetoFront(const FrontResolution& resolution, int num_gpus);
 
   /// Takes `plan`, which was simulated, unless it is beaten, and drops those that it beats.
   void add(const Evaluated& plan);
-  /// Whether a plan of the front beats `plan`, if that takes `seconds`.
+  /// Whether a plan of the front, were it faster by the resolution's share, would beat `plan` with
+  /// a step of `seconds`.
   [[nodiscard]] bool beats(const Evaluated& plan, Seconds seconds) const;
   /// By ascending step time.
   [[nodiscard]] std::vector<Evaluated> plans() const;
@@ -47,7 +49,7 @@ class ParetoFront {
   [[nodiscard]] Cost cost_of(const Evaluated& plan, Seconds seconds) const;
   [[nodiscard]] static bool is_better(const Cost& cost, const Cost& than);
 
-  MemorySteps steps_;
+  FrontResolution resolution_;
   int num_gpus_;
   std::vector<Member> members_;
 };

@@ -126,8 +126,8 @@ class Search {
     for (const Evaluated& e : all_) {
       if (e.outcome != Outcome::DoesNotFit) fitting.push_back(e.peak_bytes);
     }
-    front_steps_ = complete_steps(*options_.front, fitting, request_.num_gpus);
-    front_.emplace(front_steps_, request_.num_gpus);
+    resolution_ = complete_resolution(*options_.front, fitting, request_.num_gpus);
+    front_.emplace(resolution_, request_.num_gpus);
   }
 
   /// In ascending order of bound, but for those whose bound is beaten by plans that are kept: a
@@ -216,7 +216,7 @@ class Search {
     result.best.prediction = Prediction{best.step_seconds, best.peak_bytes};
     if (front_) {
       result.front = front_->plans();
-      result.front_steps = front_steps_;
+      result.front_resolution = resolution_;
     }
     result.ranked = std::move(all_);
     return result;
@@ -239,7 +239,7 @@ class Search {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
   std::vector<Key> kept_;  ///< of the best so far, ascending
   std::optional<ParetoFront> front_;
-  MemorySteps front_steps_;
+  FrontResolution resolution_;
   std::int64_t num_simulated_ = 0;
 };
 
