@@ -19,6 +19,7 @@ MISSING = 4
 SECONDS_PER_CELL = 600
 
 try:
+    import jupyter_client
     import nbclient
     import nbformat
 except ImportError as error:
@@ -29,9 +30,9 @@ except ImportError as error:
 def execute(path):
     """The notebook as it is now: no times of execution, which would differ each time."""
     notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(
-        notebook, timeout=SECONDS_PER_CELL, kernel_name="python3", record_timing=False,
-        resources={"metadata": {"path": str(FOLDER)}}).execute()
+    kernel = jupyter_client.AsyncKernelManager(kernel_name="python3", transport="ipc")
+    nbclient.NotebookClient(notebook, km=kernel, timeout=SECONDS_PER_CELL, record_timing=False,
+                            resources={"metadata": {"path": str(FOLDER)}}).execute()
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"}}
