@@ -19,7 +19,6 @@ MISSING = 4
 SECONDS_PER_CELL = 600
 
 try:
-    import jupyter_client
     import nbclient
     import nbformat
 except ImportError as error:
@@ -30,8 +29,7 @@ except ImportError as error:
 def execute(path):
     """The notebook as it is now: no times of execution, which would differ each time."""
     notebook = nbformat.read(path, as_version=4)
-    kernel = jupyter_client.AsyncKernelManager(kernel_name="python3", transport="ipc")
-    nbclient.NotebookClient(notebook, km=kernel, timeout=SECONDS_PER_CELL, record_timing=False,
+    nbclient.NotebookClient(notebook, kernel_name="python3", timeout=SECONDS_PER_CELL, record_timing=False,
                             resources={"metadata": {"path": str(FOLDER)}}).execute()
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
