@@ -46,6 +46,23 @@ has_torch() {
 sys.exit(not m.version("torch").startswith("2.11."))' 2>/dev/null
 }
 
+# install_beside NAME PYTHON: the packages of tools/requirements-NAME.txt into .cache/NAME, beside the interpreter, which
+# may not be ours to change.
+install_beside() {
+  local folder=.cache/$1 requirements=tools/requirements-$1.txt python=$2 stamp
+  stamp=$("$python" -c 'import sys; print(sys.version)' && cat "$requirements")
+  [[ $(cat "$folder/stamp" 2>/dev/null) != "$stamp" ]] || return 0
+  say "Installing $requirements into $folder"
+  rm -rf "$folder"
+  # DeepSpeed is there as source alone; its operators would be compiled at first use.
+  if DS_BUILD_OPS=0 "$python" -m pip install --disable-pip-version-check --retries 10 --timeout 120 \
+    --progress-bar off --no-deps --target "$folder" -r "$requirements" >&2; then
+    echo "$stamp" >"$folder/stamp"
+  else
+    say "They could not be installed: what needs them will be skipped"
+  fi
+}
+
 # configure PRESET: runs CMake where the build folder lacks it or was configured with other arguments.
 configure() {
   local preset=$1 folder=build/$1 python arguments

@@ -5,7 +5,8 @@
 # Installs what is missing on Debian 12 or Ubuntu 24.04, from the package sources that the system
 # already uses, and LibTorch (PyPI: torch 2.11) into .venv. A Python that has torch 2.11 is used as
 # it is: ATHANOR_PYTHON, an active virtual environment, or python3. Readers that tests load exported
-# files with go into .cache/readers. Takes a second when all is there.
+# files with go into .cache/readers, what runs the notebooks into .cache/notebooks. Takes a second when
+# all is there.
 #
 # --sim-only  without LibTorch and MPI: enough for the simulator and the tuner
 set -euo pipefail
@@ -55,22 +56,6 @@ if missing:
 PYTHON
 }
 
-# What reads exported files in tests (60 MB): beside the interpreter $1, which may not be ours to change.
-install_readers() {
-  local readers=.cache/readers stamp
-  stamp=$("$1" -c 'import sys; print(sys.version)' && cat tools/requirements-readers.txt)
-  [[ $(cat $readers/stamp 2>/dev/null) != "$stamp" ]] || return 0
-  say "Installing readers of exported files into $readers"
-  rm -rf $readers
-  # DeepSpeed is there as source alone; its operators would be compiled at first use.
-  if DS_BUILD_OPS=0 "$1" -m pip install --disable-pip-version-check --retries 10 --timeout 120 \
-    --progress-bar off --no-deps --target $readers -r tools/requirements-readers.txt >&2; then
-    echo "$stamp" >$readers/stamp
-  else
-    say "They could not be installed: tests that need them will be skipped"
-  fi
-}
-
 install_missing_packages "$sim_only"
 if ! $sim_only; then
   if ! torch_python >/dev/null; then
@@ -78,7 +63,8 @@ if ! $sim_only; then
   fi
   python=$(torch_python) || die 1 "torch 2.11 is not importable from .venv after installation"
   name_missing_python_packages "$python" >&2
-  install_readers "$python"
+  install_beside readers "$python"
+  install_beside notebooks "$python"
   say "Set up: LibTorch from $python"
 else
   say "Set up for the simulator"

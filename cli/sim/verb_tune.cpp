@@ -4,11 +4,11 @@
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
 #include "cli/sim/tune_platforms.hpp"
+#include "cli/sim/tune_report.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
 #include "sim/model/lowering.hpp"
-#include "sim/model/names.hpp"
 #include "sim/tune/search.hpp"
 
 #include <fmt/format.h>
@@ -24,74 +24,13 @@ struct TuneOptions {
   std::vector<std::string> platforms, prices;
   std::string plan_path, all_path;
   int top = 0;
-  bool json = false, sensitivity = false;
+  bool json = false, sensitivity = false, pareto = false;
+  Bytes memory_resolution = 0;  ///< of GPU and host; 0 = chosen for each
+  double time_resolution = FrontResolution{}.time;
 };
-
-const char* outcome_name(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::Simulated:
-      return "simulated";
-    case Outcome::Bounded:
-      return "bounded";
-    case Outcome::DoesNotFit:
-      return "does-not-fit";
-  }
-  return "unknown";
-}
-
-nlohmann::ordered_json choices_json(const Candidate& c) {
-  return {{"micro_batch", c.batch.micro_batch},
-          {"accumulation", c.batch.accumulation},
-          {"sharding", name_of(kShardingNames, c.sharding)},
-          {"chunk_elements", c.chunk_elements},
-          {"recompute_units", c.recompute_units},
-          {"leading_gpu_optimizer", c.leading_gpu_optimizer},
-          {"trailing_gpu_optimizer", c.trailing_gpu_optimizer},
-          {"leading_gpu_parameters", c.leading_gpu_parameters},
-          {"trailing_gpu_parameters", c.trailing_gpu_parameters},
-          {"cache_slots", c.cache_slots},
-          {"prefetch_depth", c.prefetch_depth},
-          {"gradient_buffers", c.gradient_buffers},
-          {"adam_threads", c.adam_threads}};
-}
-
-nlohmann::ordered_json evaluated_json(const Evaluated& e, std::size_t rank) {
-  nlohmann::ordered_json json;
-  json["rank"] = rank;
-  json["outcome"] = outcome_name(e.outcome);
-  if (e.outcome == Outcome::Simulated) json["step_seconds"] = e.step_seconds;
-  if (e.outcome != Outcome::DoesNotFit) json["bound_seconds"] = e.bound_seconds;
-  json["peak_bytes"] = peak_json(e.peak_bytes);
-  json["reason"] = e.reason;
-  json["choices"] = choices_json(e.candidate);
-  return json;
-}
 
 std::size_t num_shown(const SearchResult& result, const TuneOptions& options) {
   return std::min(result.ranked.size(), static_cast<std::size_t>(options.top));
-}
-
-std::string table_text(const SearchResult& result, const Profile& profile,
-                       const PlanRequest& request, std::size_t rows) {
-  std::string text =
-      fmt::format("\n{:>4}  {:>9}  {:>9}  {:<44}  {}\n", "rank", "step", "gpu", "why not", "plan");
-  for (std::size_t i = 0; i < rows; ++i) {
-    const Evaluated& e = result.ranked[i];
-    const std::string step = e.outcome == Outcome::Simulated ? format_seconds(e.step_seconds)
-                             : e.outcome == Outcome::Bounded
-                                 ? "> " + format_seconds(e.bound_seconds)
-                                 : std::string("-");
-    text += fmt::format("{:>4}  {:>9}  {:>9}  {:<44}  {}\n", i + 1, step,
-                        format_bytes(e.peak_bytes.gpu), e.reason.empty() ? "the best" : e.reason,
-                        plan_summary(make_plan(e.candidate, profile, request)));
-  }
-  return text;
-}
-
-std::string counts_text(const SearchResult& result) {
-  return fmt::format("searched     {} plans: {} simulated, {} ruled out by bound, {} do not fit\n",
-                     result.ranked.size(), result.num_simulated, result.num_bounded,
-                     result.num_not_fitting);
 }
 
 void write_all(const SearchResult& result, const std::string& path) {
@@ -102,20 +41,6 @@ void write_all(const SearchResult& result, const std::string& path) {
   write_file_atomically(path, lines);
 }
 
-nlohmann::ordered_json tune_json(const Report& report, const SearchResult& result,
-                                 std::size_t rows) {
-  nlohmann::ordered_json json = report_json(report);
-  json["searched"] = {{"plans", result.ranked.size()},
-                      {"simulated", result.num_simulated},
-                      {"bounded", result.num_bounded},
-                      {"not_fitting", result.num_not_fitting}};
-  json["top"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < rows; ++i) {
-    json["top"].push_back(evaluated_json(result.ranked[i], i + 1));
-  }
-  return json;
-}
-
 SearchResult run_search(const TuneOptions& options, const Profile& profile,
                         const Platform& platform, Engine& engine) {
   constexpr int kKeep = 10;
@@ -123,6 +48,10 @@ SearchResult run_search(const TuneOptions& options, const Profile& profile,
   ProgressLine progress;
   SearchOptions search_options;
   search_options.keep = std::max(kKeep, options.top);
+  if (options.pareto) {
+    search_options.front = FrontResolution{options.memory_resolution, options.memory_resolution,
+                                           options.time_resolution};
+  }
   search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
     progress.update(stage, done, total);
   };
@@ -160,7 +89,8 @@ int tune_one(const TuneOptions& options) {
     return kExitDone;
   }
   fmt::print("{}{}", report_text(report), counts_text(result));
-  if (rows > 0) fmt::print("{}", table_text(result, profile, request, rows));
+  if (rows > 0) fmt::print("{}", ranking_text(result, profile, request, rows));
+  if (options.pareto) fmt::print("{}", front_text(result, profile, request));
   return kExitDone;
 }
 
@@ -179,6 +109,7 @@ int tune(TuneOptions& options) {
   refuse(!options.all_path.empty(), "--all");
   refuse(options.top > 0, "--top");
   refuse(options.sensitivity, "--sensitivity");
+  refuse(options.pareto, "--pareto");
   return tune_platforms({options.inputs, options.platforms, options.prices, options.json});
 }
 
@@ -205,6 +136,15 @@ void add_tune(CLI::App& app, Action& action) {
       ->type_name("FILE");
   verb->add_flag("--sensitivity", options->sensitivity,
                  "Say what each part of the machine would be worth if it were twice as fast");
+  CLI::Option* pareto = verb->add_flag(
+      "--pareto", options->pareto,
+      "List the fastest plans for less and less memory of GPU and host: the Pareto front");
+  add_size(*verb, "--memory-resolution", options->memory_resolution,
+           "Count the front's memory in whole multiples of this (default: some 16 of what fits)")
+      ->needs(pareto);
+  add_share(*verb, "--time-resolution", options->time_resolution,
+            "Leave plans out that are faster by less than this (default 1%; 0: the exact front)")
+      ->needs(pareto);
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->callback([&action, options] { action = [options] { return tune(*options); }; });
 }

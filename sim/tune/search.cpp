@@ -7,6 +7,7 @@
 #include "sim/tune/estimate.hpp"
 #include "sim/tune/explain.hpp"
 #include "sim/tune/nearest.hpp"
+#include "sim/tune/pareto.hpp"
 #include "sim/tune/worker_pool.hpp"
 
 #include <fmt/format.h>
@@ -80,6 +81,7 @@ class Search {
     collect(space);
     screen();
     if (queue_.empty()) throw_infeasible();
+    if (options_.front) start_front();
     simulate_promising();
     return rank();
   }
@@ -119,9 +121,18 @@ class Search {
     }
   }
 
-  /// In ascending order of bound, until no bound can beat the slowest plan kept: a candidate's
-  /// first bound is replaced by that of its lowered program, and that by its simulation. Rounds of
-  /// one size make the answer the same for any number of workers.
+  void start_front() {
+    std::vector<TierBytes> fitting;
+    for (const Evaluated& e : all_) {
+      if (e.outcome != Outcome::DoesNotFit) fitting.push_back(e.peak_bytes);
+    }
+    resolution_ = complete_resolution(*options_.front, fitting, request_.num_gpus);
+    front_.emplace(resolution_, request_.num_gpus);
+  }
+
+  /// In ascending order of bound, but for those whose bound is beaten by plans that are kept: a
+  /// candidate's first bound is replaced by that of its lowered program, and that by its
+  /// simulation. Rounds of one size make the answer the same for any number of workers.
   void simulate_promising() {
     const auto promising = queue_.size();
     const int workers = options_.workers > 0 ? options_.workers : usable_processors();
@@ -142,9 +153,9 @@ class Search {
 
   [[nodiscard]] std::vector<Job> next_round() {
     std::vector<Job> round;
-    for (; round.size() < kRound && !queue_.empty() && !is_beaten(*queue_.top().evaluated);
-         queue_.pop()) {
-      round.push_back({queue_.top().evaluated->index, queue_.top().is_refined});
+    for (; round.size() < kRound && !queue_.empty(); queue_.pop()) {
+      const Entry& first = queue_.top();
+      if (!is_beaten(*first.evaluated)) round.push_back({first.evaluated->index, first.is_refined});
     }
     return round;
   }
@@ -175,12 +186,15 @@ class Search {
     const Key key = key_of(e, e.step_seconds);
     kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), key), key);
     if (kept_.size() > keep_) kept_.pop_back();
+    if (front_) front_->add(e);
     ++num_simulated_;
   }
 
-  /// Whether `keep` plans are faster than `e` can be.
+  /// Whether `keep` plans are faster than `e` can be, and one of the front is better.
   [[nodiscard]] bool is_beaten(const Evaluated& e) const {
-    return kept_.size() == keep_ && key_of(e, e.bound_seconds * kBoundSlack) > kept_.back();
+    const Seconds seconds = e.bound_seconds * kBoundSlack;
+    return kept_.size() == keep_ && key_of(e, seconds) > kept_.back() &&
+           (!front_ || front_->beats(e, seconds));
   }
 
   SearchResult rank() {
@@ -200,6 +214,10 @@ class Search {
     }
     result.best = make_plan(best.candidate, profile_, request_);
     result.best.prediction = Prediction{best.step_seconds, best.peak_bytes};
+    if (front_) {
+      result.front = front_->plans();
+      result.front_resolution = resolution_;
+    }
     result.ranked = std::move(all_);
     return result;
   }
@@ -220,6 +238,8 @@ class Search {
   std::vector<Evaluated> all_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
   std::vector<Key> kept_;  ///< of the best so far, ascending
+  std::optional<ParetoFront> front_;
+  FrontResolution resolution_;
   std::int64_t num_simulated_ = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,21 @@ struct Evaluated {
   std::string reason;         ///< why it lost; empty for the best
 };
 
+/// What counts as a difference between plans of a Pareto front. {1, 1, 0}: everything does.
+struct FrontResolution {
+  /// Memory is rounded up to whole multiples of these; 0: a power of two of which what fits spans
+  /// at most 16.
+  Bytes gpu_bytes = 0;   ///< of one GPU
+  Bytes host_bytes = 0;  ///< of a node: pinned and pageable memory of all its ranks
+  double time = 0.01;    ///< a plan that is faster by less than this share of its step time is not
+};
+
 struct SearchOptions {
   int keep = 10;  ///< that many best plans are certain to be simulated and in order
   /// Processes that simulate; 0: one for each processor. The result does not depend on it.
   int workers = 0;
+  /// Present: the Pareto front is wanted too (see pareto.hpp).
+  std::optional<FrontResolution> front = std::nullopt;
   /// Called now and then with what is done of which stage, for progress display.
   std::function<void(const std::string& stage, std::int64_t done, std::int64_t total)> progress =
       nullptr;
@@ -43,6 +55,8 @@ struct SearchResult {
   /// All of the space: simulated ones by (step time, bytes, index), then bounded ones by bound,
   /// then those that do not fit by index.
   std::vector<Evaluated> ranked;
+  std::vector<Evaluated> front;      ///< by step time; empty unless asked for
+  FrontResolution front_resolution;  ///< that it has
   std::int64_t num_simulated = 0, num_bounded = 0, num_not_fitting = 0;
 };
 

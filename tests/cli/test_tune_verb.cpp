@@ -91,6 +91,36 @@ TEST_CASE_METHOD(SimFixture, "Where nothing fits, exit code 3 and a limit that f
   CHECK(run("tune", {"--gpu-memory", size}).exit_code == 0);
 }
 
+TEST_CASE_METHOD(SimFixture, "tune --pareto lists faster plans with more memory, and slower ones") {
+  const auto plain = json("tune", {"--micro-batch", "4"});
+  const auto json =
+      this->json("tune", {"--micro-batch", "4", "--pareto", "--time-resolution", "0"});
+  CHECK(json.at("plan") == plain.at("plan"));
+  const auto& plans = json.at("pareto").at("plans");
+  REQUIRE(plans.size() > 1);
+  CHECK(plans.front().at("step_seconds") == json.at("step_seconds"));
+  for (std::size_t i = 1; i < plans.size(); ++i) {
+    CHECK(plans[i].at("step_seconds") >= plans[i - 1].at("step_seconds"));
+  }
+  const auto& slowest = plans.back();
+  const Bytes host = std::max<Bytes>(1, slowest.at("node_host_bytes").get<Bytes>());
+  const auto limited = this->json(
+      "tune", {"--micro-batch", "4", "--gpu-memory", slowest.at("peak_bytes").at("gpu").dump(),
+               "--host-memory", std::to_string(host)});
+  CHECK(limited.at("step_seconds") == slowest.at("step_seconds"));
+  const ProgramResult text = run("tune", {"--micro-batch", "4", "--pareto"});
+  CHECK(text.exit_code == 0);
+  CHECK_THAT(text.out, ContainsSubstring("no plan is more than 1 % faster"));
+}
+
+TEST_CASE_METHOD(SimFixture, "A resolution without a front, and a front of several platforms") {
+  CHECK(run("tune", {"--time-resolution", "5%"}).exit_code == 2);
+  const ProgramResult several =
+      run("tune", {"--pareto", "--platform", folder.file("platform.json")});
+  CHECK(several.exit_code == 2);
+  CHECK_THAT(several.err, ContainsSubstring("--pareto"));
+}
+
 TEST_CASE_METHOD(SimFixture, "tune is deterministic") {
   const std::vector<std::string> arguments{"--json", "--top", "5", "--micro-batch", "4"};
   CHECK(run("tune", arguments).out == run("tune", arguments).out);

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim/tune_report.hpp"
+
+#include "sim/model/names.hpp"
+#include "sim/tune/pareto.hpp"
+
+#include <fmt/format.h>
+
+namespace athanor::cli {
+namespace {
+
+const char* outcome_name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::Simulated:
+      return "simulated";
+    case Outcome::Bounded:
+      return "bounded";
+    case Outcome::DoesNotFit:
+      return "does-not-fit";
+  }
+  return "unknown";
+}
+
+nlohmann::ordered_json choices_json(const Candidate& c) {
+  return {{"micro_batch", c.batch.micro_batch},
+          {"accumulation", c.batch.accumulation},
+          {"sharding", name_of(kShardingNames, c.sharding)},
+          {"chunk_elements", c.chunk_elements},
+          {"recompute_units", c.recompute_units},
+          {"leading_gpu_optimizer", c.leading_gpu_optimizer},
+          {"trailing_gpu_optimizer", c.trailing_gpu_optimizer},
+          {"leading_gpu_parameters", c.leading_gpu_parameters},
+          {"trailing_gpu_parameters", c.trailing_gpu_parameters},
+          {"cache_slots", c.cache_slots},
+          {"prefetch_depth", c.prefetch_depth},
+          {"gradient_buffers", c.gradient_buffers},
+          {"adam_threads", c.adam_threads}};
+}
+
+nlohmann::ordered_json front_json(const SearchResult& result, int num_gpus) {
+  nlohmann::ordered_json json;
+  json["gpu_step_bytes"] = result.front_resolution.gpu_bytes;
+  json["host_step_bytes"] = result.front_resolution.host_bytes;
+  json["time_share"] = result.front_resolution.time;
+  json["plans"] = nlohmann::ordered_json::array();
+  for (const Evaluated& e : result.front) {
+    json["plans"].push_back({{"step_seconds", e.step_seconds},
+                             {"peak_bytes", peak_json(e.peak_bytes)},
+                             {"node_host_bytes", node_host_bytes(e.peak_bytes, num_gpus)},
+                             {"bottleneck", e.bottleneck},
+                             {"choices", choices_json(e.candidate)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+nlohmann::ordered_json evaluated_json(const Evaluated& e, std::size_t rank) {
+  nlohmann::ordered_json json;
+  json["rank"] = rank;
+  json["outcome"] = outcome_name(e.outcome);
+  if (e.outcome == Outcome::Simulated) json["step_seconds"] = e.step_seconds;
+  if (e.outcome != Outcome::DoesNotFit) json["bound_seconds"] = e.bound_seconds;
+  json["peak_bytes"] = peak_json(e.peak_bytes);
+  json["reason"] = e.reason;
+  json["choices"] = choices_json(e.candidate);
+  return json;
+}
+
+nlohmann::ordered_json tune_json(const Report& report, const SearchResult& result,
+                                 std::size_t rows) {
+  nlohmann::ordered_json json = report_json(report);
+  json["searched"] = {{"plans", result.ranked.size()},
+                      {"simulated", result.num_simulated},
+                      {"bounded", result.num_bounded},
+                      {"not_fitting", result.num_not_fitting}};
+  json["top"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < rows; ++i) {
+    json["top"].push_back(evaluated_json(result.ranked[i], i + 1));
+  }
+  if (!result.front.empty()) json["pareto"] = front_json(result, report.plan.world_size);
+  return json;
+}
+
+std::string counts_text(const SearchResult& result) {
+  return fmt::format("searched     {} plans: {} simulated, {} ruled out by bound, {} do not fit\n",
+                     result.ranked.size(), result.num_simulated, result.num_bounded,
+                     result.num_not_fitting);
+}
+
+std::string ranking_text(const SearchResult& result, const Profile& profile,
+                         const PlanRequest& request, std::size_t rows) {
+  std::string text =
+      fmt::format("\n{:>4}  {:>9}  {:>9}  {:<44}  {}\n", "rank", "step", "gpu", "why not", "plan");
+  for (std::size_t i = 0; i < rows; ++i) {
+    const Evaluated& e = result.ranked[i];
+    const std::string step = e.outcome == Outcome::Simulated ? format_seconds(e.step_seconds)
+                             : e.outcome == Outcome::Bounded
+                                 ? "> " + format_seconds(e.bound_seconds)
+                                 : std::string("-");
+    text += fmt::format("{:>4}  {:>9}  {:>9}  {:<44}  {}\n", i + 1, step,
+                        format_bytes(e.peak_bytes.gpu), e.reason.empty() ? "the best" : e.reason,
+                        plan_summary(make_plan(e.candidate, profile, request)));
+  }
+  return text;
+}
+
+std::string front_text(const SearchResult& result, const Profile& profile,
+                       const PlanRequest& request) {
+  std::string text = fmt::format("\n{:>9}  {:>9}  {:>9}  {}\n", "step", "gpu", "host", "plan");
+  for (const Evaluated& e : result.front) {
+    text += fmt::format("{:>9}  {:>9}  {:>9}  {}\n", format_seconds(e.step_seconds),
+                        format_bytes(e.peak_bytes.gpu),
+                        format_bytes(node_host_bytes(e.peak_bytes, request.num_gpus)),
+                        plan_summary(make_plan(e.candidate, profile, request)));
+  }
+  const FrontResolution& resolution = result.front_resolution;
+  return text + fmt::format(
+                    "{} plans: with the memory of each, to {} of a GPU and {} of the host (all "
+                    "ranks), no plan is more than {:.3g} % faster\n",
+                    result.front.size(), format_bytes(resolution.gpu_bytes),
+                    format_bytes(resolution.host_bytes), 100 * resolution.time);
+}
+
+}  // namespace athanor::cli

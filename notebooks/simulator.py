@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the notebooks share: how they call athanor-sim, and where the recorded data is."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PLATFORMS = ROOT / "platforms"
+MEASURED = ROOT / "traces" / "measured"
+NO_PLAN_FITS = 3
+GIB = 2**30
+
+
+def program():
+    """ATHANOR_SIM, else the athanor-sim that was built last."""
+    if "ATHANOR_SIM" in os.environ:
+        return os.environ["ATHANOR_SIM"]
+    built = sorted(ROOT.glob("build/*/bin/athanor-sim"), key=lambda path: path.stat().st_mtime)
+    if not built:
+        raise FileNotFoundError("no build/*/bin/athanor-sim: run ./dev build, or set ATHANOR_SIM")
+    return str(built[-1])
+
+
+def run(*words):
+    """Standard output and exit code of athanor-sim; a failure other than that nothing fits is raised."""
+    done = subprocess.run([program(), *map(str, words)], capture_output=True, text=True)
+    if done.returncode not in (0, NO_PLAN_FITS):
+        raise RuntimeError(f"athanor-sim {' '.join(map(str, words))}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout, done.returncode
+
+
+def answer(verb, **options):
+    """The JSON object of a verb, or None where no plan fits and there is none. Options are those of the command
+    line with underscores; True is a flag, a list several values."""
+    words = [verb, "--json"]
+    for key, value in options.items():
+        words.append("--" + key.replace("_", "-"))
+        if value is not True:
+            words += value if isinstance(value, list) else [value]
+    text, _ = run(*words)
+    return json.loads(text) if text else None
+
+
+def policies():
+    """The names that --policy takes, auto first."""
+    text = " ".join(run("simulate", "--help")[0].split())
+    return re.search(r"A named rule instead of a plan: ((?:[\w-]+, )*[\w-]+)", text).group(1).split(", ")
+
+
+def records():
+    """The runs of traces/measured, each with the machine that it ran on and its file's name."""
+    runs = []
+    for path in sorted(MEASURED.glob("*.json")):
+        record = json.loads(path.read_text())
+        if record["schema"] == "athanor.record/1":
+            runs += [{**run, "machine": path.stem, "platform": MEASURED / record["platform"]} for run in record["runs"]]
+    return runs
