@@ -68,6 +68,7 @@ void Replay::prepare_step(int step) {
 /// The step after must be ready to be counted down by this one.
 void Replay::open_step(int step) {
   prepare_step(step + 1);
+  steady_.open(step);
   unfinished_[static_cast<std::size_t>(step % kPendingSteps)] =
       num_operations_ * static_cast<std::size_t>(num_ranks_);
   Seconds& issue_start = issue_start_[static_cast<std::size_t>(step % kStepsUnderWay)];
@@ -110,7 +111,9 @@ void Replay::arrive(int rank, std::size_t lane, std::int32_t operation) {
 }
 
 void Replay::launch(int rank, std::size_t lane, std::int32_t operation) {
-  port(rank, lane).start = fabric_.now();
+  Port& here = port(rank, lane);
+  here.start = fabric_.now();
+  steady_.starts(here.step)[within_step(rank, operation)] = here.start;
   fabric_.start(rank * kNumLanes + static_cast<int>(lane),
                 seconds_[static_cast<std::size_t>(operation)]);
 }
@@ -155,9 +158,12 @@ void Replay::release(int rank, int step, std::int32_t operation) {
   for (const std::int32_t next : dependencies_.next_step[index]) --later[next];
 }
 
+std::size_t Replay::within_step(int rank, std::int32_t operation) const noexcept {
+  return static_cast<std::size_t>(rank) * num_operations_ + static_cast<std::size_t>(operation);
+}
+
 void Replay::record(int rank, std::int32_t operation, const Port& here) {
-  const std::size_t within =
-      static_cast<std::size_t>(rank) * num_operations_ + static_cast<std::size_t>(operation);
+  const std::size_t within = within_step(rank, operation);
   const Seconds end = fabric_.now();
   steady_.ends(here.step)[within] = end;
   if (!options_.record_intervals) return;
@@ -171,7 +177,7 @@ void Replay::record(int rank, std::int32_t operation, const Port& here) {
 
 void Replay::close_step(int step) {
   finished_ = step + 1;
-  if (steady_.add(step) || finished_ >= options_.max_steps) {
+  if (steady_.add(step, issue_end_) || finished_ >= options_.max_steps) {
     done_ = true;  // what runs already ends by itself; nothing starts any more
     return;
   }

@@ -58,6 +58,7 @@ class Replay {
   void close_step(int step);
   void require_complete() const;
   [[nodiscard]] Seconds issued_at(int step, std::int32_t operation) const;
+  [[nodiscard]] std::size_t within_step(int rank, std::int32_t operation) const noexcept;
   [[nodiscard]] std::int32_t* pending(int step, int rank) noexcept;
   [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
   [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the period of a repeated program from the ends of its operations, step by step.
+// Finds the period of a repeated program from the starts and ends of its operations, step by step.
 #pragma once
 
 #include "sim/model/quantities.hpp"
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
 
 namespace athanor {
 
-/// A program is steady when every operation ends the same time after its end k steps before; the
-/// period is that time over k. k is 1 as a rule, and more where successive steps take turns.
+/// A program is steady when a step ends as the step k before did, with all of its operations and
+/// with what the step after has done by then: what follows is then the same, k steps later. The
+/// period is the time between the two over k. k is 1 as a rule, and more where successive steps
+/// take turns.
 class SteadyState {
  public:
-  SteadyState(std::size_t ends_per_step, double tolerance);
+  SteadyState(std::size_t operations_per_step, double tolerance);
 
-  /// Where the ends of `step` are to be written, while at most kOverlap steps are under way.
+  /// Forgets what stood in the place of `step`, while at most kOverlap steps are under way.
+  void open(int step) noexcept;
+  /// Where the starts and ends of the operations of `step` are to be written.
+  [[nodiscard]] std::span<Seconds> starts(int step) noexcept;
   [[nodiscard]] std::span<Seconds> ends(int step) noexcept;
 
-  /// Looks at `step`, all ends of which are written; steps come in order from 0.
-  /// Returns whether the program is steady.
-  [[nodiscard]] bool add(int step);
+  /// Looks at `step`, which has just ended; steps come in order from 0. `issued_until`: when the
+  /// host has issued the step after. Returns whether the program is steady.
+  [[nodiscard]] bool add(int step, Seconds issued_until);
 
   /// The period, or, when the program has not become steady, the mean over the last kLongestCycle
   /// steps of the operation that falls behind most: in the end it holds up all the others.
@@ -35,7 +41,8 @@ class SteadyState {
   static constexpr int kKept = kLongestCycle + kOverlap;
   std::size_t width_;
   double tolerance_;
-  std::vector<Seconds> ends_;
+  std::vector<Seconds> starts_, ends_;
+  std::array<Seconds, kKept> closed_{}, issued_until_{};  ///< by step
   int steps_ = 0;
   Seconds period_ = 0;
   bool steady_ = false;

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <optional>
 
 namespace athanor {
 namespace {
@@ -26,7 +27,8 @@ using Scope = SharedResource::Scope;
 
 bool add(SteadyState& state, int step, std::initializer_list<Seconds> ends) {
   std::copy(ends.begin(), ends.end(), state.ends(step).begin());
-  return state.add(step);
+  state.open(step + 1);
+  return state.add(step, 0);
 }
 
 TEST_CASE("a program is steady when all operations repeat, not when the last one does") {
@@ -34,9 +36,9 @@ TEST_CASE("a program is steady when all operations repeat, not when the last one
   CHECK_FALSE(add(state, 0, {1.0, 10}));
   CHECK_FALSE(add(state, 1, {2.5, 11}));
   CHECK_FALSE(add(state, 2, {4.0, 12}));  // the first operation is slower and will catch up
-  CHECK_FALSE(add(state, 3, {10.5, 13}));
-  CHECK_FALSE(add(state, 4, {12.0, 14.625}));
-  CHECK(add(state, 5, {13.5, 16.125}));
+  CHECK_FALSE(add(state, 3, {12.5, 13}));
+  CHECK_FALSE(add(state, 4, {14.0, 14.625}));
+  CHECK(add(state, 5, {15.5, 16.125}));
   CHECK(state.period() == 1.5);
 }
 
@@ -48,6 +50,27 @@ TEST_CASE("steps that take turns repeat after two") {
   CHECK_FALSE(add(state, 3, {8, 10}));
   CHECK(add(state, 4, {11, 11}));
   CHECK(state.period() == 2.5);
+}
+
+TEST_CASE("a step that ends as the one before is not steady while the step after differs") {
+  SteadyState state(1, 1e-9);
+  const auto step = [&](int number, Seconds start, Seconds end, std::optional<Seconds> next_start,
+                        Seconds issued_until) {
+    state.starts(number)[0] = start;
+    state.ends(number)[0] = end;
+    state.open(number + 1);
+    if (next_start) state.starts(number + 1)[0] = *next_start;
+    return state.add(number, issued_until);
+  };
+  CHECK_FALSE(step(0, 0, 10, 9.5, 0));
+  CHECK_FALSE(step(1, 9.5, 20, 19, 0));
+  CHECK_FALSE(step(2, 19, 30, 29.5, 0));            // the next began later
+  CHECK_FALSE(step(3, 29.5, 40, std::nullopt, 0));  // the next has not begun
+  CHECK_FALSE(step(4, 40, 50, 50.0, 51));           // the host is behind as it was not before
+  CHECK_FALSE(step(5, 50, 60, 59.5, 61));
+  CHECK_FALSE(step(6, 59.5, 70, 69.5, 71.5));
+  CHECK(step(7, 69.5, 80, 79.5, 81.5));
+  CHECK(state.period() == 10);
 }
 
 TEST_CASE("without a steady state the slowest operation's mean counts") {

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/engine/reference_replay.hpp"
+
+#include "sim/model/costs.hpp"
+#include "sim/model/interference.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace athanor::test {
+namespace {
+
+constexpr int kFirstStep = 20, kLastStep = 40;
+constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
+/// Of the time that is left: what rounding leaves of an operation that has ended.
+constexpr double kRounding = 1e-12;
+
+using Rates = std::map<Lane, double>;  // running lanes, as shares of their speed alone
+
+class SharedRates {
+ public:
+  SharedRates(const Platform& platform, int world_size) : platform_(platform) {
+    for (const SharedResource& resource : platform.shared) {
+      const bool node = resource.scope == SharedResource::Scope::Node;
+      capacity_.push_back(node ? resource.capacity / world_size : resource.capacity);
+    }
+  }
+
+  /// All lanes grow alike until their own speed or a full resource stops them.
+  [[nodiscard]] Rates of(const std::vector<Lane>& running) const {
+    Rates rate;
+    while (rate.size() < running.size()) {
+      double level = kNever;
+      std::vector<Lane> stopped;
+      for (const Lane lane : running) {
+        if (rate.contains(lane)) continue;
+        const double limit = std::min(use_of(lane), room_for(lane, running, rate));
+        if (limit < level) stopped.clear();
+        if (limit <= level) stopped.push_back(lane);
+        level = std::min(level, limit);
+      }
+      for (const Lane lane : stopped) rate[lane] = level;
+    }
+    for (auto& [lane, value] : rate) value /= use_of(lane);
+    return rate;
+  }
+
+ private:
+  [[nodiscard]] double use_of(Lane lane) const {
+    for (const SharedResource& resource : platform_.shared) {
+      const auto use = resource.use.find(lane);
+      if (use != resource.use.end()) return use->second;
+    }
+    return 1;
+  }
+
+  /// The level at which the first of the lane's resources is full.
+  [[nodiscard]] double room_for(Lane lane, const std::vector<Lane>& running,
+                                const Rates& rate) const {
+    double room = kNever;
+    for (std::size_t i = 0; i < platform_.shared.size(); ++i) {
+      const auto& use = platform_.shared[i].use;
+      if (!use.contains(lane)) continue;
+      double left = capacity_[i];
+      int growing = 0;
+      for (const Lane other : running) {
+        if (!use.contains(other)) continue;
+        const auto stopped = rate.find(other);
+        if (stopped == rate.end()) {
+          ++growing;
+        } else {
+          left -= stopped->second;
+        }
+      }
+      room = std::min(room, left / growing);
+    }
+    return room;
+  }
+
+  const Platform& platform_;
+  std::vector<double> capacity_;
+};
+
+class ReferenceReplay {
+ public:
+  ReferenceReplay(const Program& program, const Platform& platform)
+      : program_(program),
+        seconds_(solo_seconds(program, platform)),
+        issue_(issue_seconds(program, platform)),
+        shared_(platform, program.world_size),
+        interference_(platform.interference, program.world_size),
+        issued_(steps(), std::vector<Seconds>(seconds_.size(), kNever)),
+        ended_(issued_.size(), std::vector<Seconds>(seconds_.size(), kNever)),
+        left_(issued_.size(), seconds_.size()) {
+    for (std::size_t i = 0; i < seconds_.size(); ++i) {
+      order_[static_cast<std::size_t>(program.operations[i].lane)].push_back(i);
+    }
+  }
+
+  Seconds period() {
+    open(0);
+    open(1);
+    while (left_[kLastStep] > 0) {
+      start_what_can();
+      advance();
+    }
+    return (step_end(kLastStep) - step_end(kFirstStep)) / (kLastStep - kFirstStep);
+  }
+
+ private:
+  struct LaneState {
+    std::size_t step = 0, position = 0;
+    std::optional<Seconds> remaining;  // of the operation that runs, at full speed
+  };
+
+  static std::size_t steps() { return kLastStep + 3; }
+
+  [[nodiscard]] Seconds step_end(int step) const {
+    const auto& ends = ended_[static_cast<std::size_t>(step)];
+    return *std::max_element(ends.begin(), ends.end());
+  }
+
+  void open(std::size_t step) {
+    Seconds time = std::max(now_, issue_end_);
+    for (std::size_t i = 0; i < issue_.size(); ++i) {
+      time += issue_[i];
+      issued_[step][i] = issue_[i] > 0 ? time : 0;
+    }
+    issue_end_ = time;
+    ++opened_;
+  }
+
+  [[nodiscard]] bool is_ready(std::size_t step, std::size_t operation) const {
+    const Operation& op = program_.operations[operation];
+    const auto has_ended = [&](std::size_t in, std::int32_t other) {
+      return ended_[in][static_cast<std::size_t>(other)] <= now_;
+    };
+    return std::all_of(op.waits.begin(), op.waits.end(),
+                       [&](std::int32_t other) { return has_ended(step, other); }) &&
+           (step == 0 ||
+            std::all_of(op.previous_waits.begin(), op.previous_waits.end(),
+                        [&](std::int32_t other) { return has_ended(step - 1, other); }));
+  }
+
+  /// Operations that take no time end at once and may let others start.
+  void start_what_can() {
+    for (bool again = true; again;) {
+      again = false;
+      next_issue_ = kNever;
+      for (const Lane lane : kLanes) {
+        LaneState& state = lanes_[static_cast<std::size_t>(lane)];
+        const auto& order = order_[static_cast<std::size_t>(lane)];
+        if (state.remaining || order.empty() || state.step >= opened_) continue;
+        const std::size_t operation = order[state.position];
+        if (!is_ready(state.step, operation)) continue;
+        if (issued_[state.step][operation] > now_) {
+          next_issue_ = std::min(next_issue_, issued_[state.step][operation]);
+          continue;
+        }
+        state.remaining = seconds_[operation];
+        if (*state.remaining <= 0) {
+          end(lane);
+          again = true;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] Rates rates() const {
+    std::vector<Lane> running;
+    LaneSet set = 0;
+    for (const Lane lane : kLanes) {
+      if (!lanes_[static_cast<std::size_t>(lane)].remaining) continue;
+      running.push_back(lane);
+      set |= lane_bit(lane);
+    }
+    Rates rates = shared_.of(running);
+    for (auto& [lane, rate] : rates) rate /= interference_.slowdown(lane, set);
+    return rates;
+  }
+
+  void advance() {
+    const Rates rate = rates();
+    Seconds time = next_issue_ - now_;
+    for (const auto& [lane, value] : rate) {
+      time = std::min(time, *lanes_[static_cast<std::size_t>(lane)].remaining / value);
+    }
+    now_ += time;
+    for (const auto& [lane, value] : rate) {
+      Seconds& remaining = *lanes_[static_cast<std::size_t>(lane)].remaining;
+      remaining -= time * value;
+      if (remaining <= kRounding * (now_ + time)) end(lane);
+    }
+  }
+
+  void end(Lane lane) {
+    LaneState& state = lanes_[static_cast<std::size_t>(lane)];
+    const auto& order = order_[static_cast<std::size_t>(lane)];
+    const std::size_t step = state.step;
+    ended_[step][order[state.position]] = now_;
+    state.remaining.reset();
+    if (++state.position == order.size()) {
+      state.position = 0;
+      ++state.step;
+    }
+    if (--left_[step] == 0 && opened_ < steps()) open(opened_);
+  }
+
+  const Program& program_;
+  std::vector<Seconds> seconds_, issue_;
+  SharedRates shared_;
+  Interference interference_;
+  std::array<std::vector<std::size_t>, kNumLanes> order_;
+  std::array<LaneState, kNumLanes> lanes_;
+  std::vector<std::vector<Seconds>> issued_, ended_;  // by step and operation
+  std::vector<std::size_t> left_;                     // operations of each step that have not ended
+  Seconds now_ = 0, issue_end_ = 0, next_issue_ = kNever;
+  std::size_t opened_ = 0;
+};
+
+}  // namespace
+
+Seconds reference_period(const Program& program, const Platform& platform) {
+  return ReferenceReplay(program, platform).period();
+}
+
+}  // namespace athanor::test
