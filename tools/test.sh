@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: ./dev test [--tidy] [--sanitize] [--fuzz[=SECONDS]] [--coverage] [--all] [--again]
 #
-# Sets up what is missing, checks format, spelling and layers, builds the preset dev and runs every test. A stage that passed
-# before on the same files is not run again.
+# Sets up what is missing, checks format, spelling and layers, builds the preset dev, runs every test and every notebook. A
+# stage that passed before on the same files is not run again.
 #
 # --tidy      also runs clang-tidy
 # --sanitize  also builds with address and undefined-behaviour sanitizers and runs every test that is not slow
@@ -44,6 +44,19 @@ run_with_coverage() {
   bash tools/coverage.sh
 }
 
+# Searches take twice as long with coverage's counters, so they get an optimized simulator.
+run_notebooks() {
+  local status=0
+  build_preset "$1" athanor-sim
+  say "Notebooks"
+  ATHANOR_SIM=$PWD/build/$1/bin/athanor-sim bash tools/notebooks.sh || status=$?
+  if [[ $status -eq 4 ]]; then
+    say "The notebooks were skipped: their packages could not be installed"
+  elif [[ $status -ne 0 ]]; then
+    return "$status"
+  fi
+}
+
 check_style() {
   bash tools/format.sh --check
   bash tools/lint.sh --quick
@@ -57,8 +70,10 @@ if $tidy; then
 fi
 if $coverage; then
   once coverage run_with_coverage
+  once notebooks run_notebooks sim-only
 else
   once dev run_tests dev
+  once notebooks run_notebooks dev
 fi
 if $sanitize; then
   once asan run_tests asan

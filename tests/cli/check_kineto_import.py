@@ -130,19 +130,28 @@ def check(program, source, folder, trace, recompute):
     check_profile(profile, recompute)
 
 
+def record_and_check(program, source, recompute):
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = Path(folder, "recorded.json")
+        with contextlib.redirect_stderr(io.StringIO()):
+            record(recorded, recompute)
+        trace = json.loads(recorded.read_text())
+        with_kernels(trace)
+        check(program, source, Path(folder), trace, recompute)
+        on_own_thread(trace)
+        check(program, source, Path(folder), trace, recompute)
+    print(f"recompute {recompute}: as the layers give", flush=True)
+
+
 def main():
     program, source = sys.argv[1:]
     for recompute in (False, True):
-        with tempfile.TemporaryDirectory() as folder:
-            recorded = Path(folder, "recorded.json")
-            with contextlib.redirect_stderr(io.StringIO()):
-                record(recorded, recompute)
-            trace = json.loads(recorded.read_text())
-            with_kernels(trace)
-            check(program, source, Path(folder), trace, recompute)
-            on_own_thread(trace)
-            check(program, source, Path(folder), trace, recompute)
-        print(f"recompute {recompute}: as the layers give")
+        try:
+            record_and_check(program, source, recompute)
+        except AssertionError as error:
+            # Seen once in ten recordings on a busy machine, and not again with the next.
+            print(f"recompute {recompute}: {error}; with another recording:", flush=True)
+            record_and_check(program, source, recompute)
 
 
 if __name__ == "__main__":
