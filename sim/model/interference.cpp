@@ -43,8 +43,7 @@ class Terms {
     for (const Lane lane : kLanes) terms_[lane_bit(lane)][1] = {};  // alone on one rank
     std::vector<const LaneLoad*> by_size;
     for (const LaneLoad& load : loads) by_size.push_back(&load);
-    std::ranges::stable_sort(by_size, {},
-                             [](const LaneLoad* load) { return load->slowdown.size(); });
+    std::ranges::sort(by_size, {}, [](const LaneLoad* load) { return load->slowdown.size(); });
     for (const LaneLoad* load : by_size) add(*load);
   }
 
