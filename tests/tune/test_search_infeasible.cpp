@@ -110,17 +110,12 @@ TEST_CASE("Each proposed change fits, and anything smaller does not, whatever th
     if (round % 2 == 0) fixture.request.micro_batch = 4;
     const std::string text = fixture.message(engine);
     CAPTURE(round, fixture.request.limits.gpu, fixture.request.limits.host, text);
-    const bool together = text.find(" with --host-memory") != std::string::npos;
     for (const auto& [option, limit] : {std::pair{"--gpu-memory", &MemoryLimits::gpu},
                                         std::pair{"--host-memory", &MemoryLimits::host}}) {
       const std::string size = proposal(text, option);
       if (size.empty()) continue;
-      ++proposed[together ? "together" : option];
+      ++proposed[option];
       PlanRequest request = fixture.request;
-      if (together) {
-        request.limits = {.gpu = parse_bytes(proposal(text, "--gpu-memory"), ""),
-                          .host = parse_bytes(proposal(text, "--host-memory"), "")};
-      }
       request.limits.*limit = parse_bytes(size, "");
       REQUIRE(fits_with(request));
       request.limits.*limit -= kMiB;  // sizes are whole MiB, rounded up
@@ -135,7 +130,7 @@ TEST_CASE("Each proposed change fits, and anything smaller does not, whatever th
     request.micro_batch = *request.micro_batch * 2;  // the next that was profiled: less of a change
     REQUIRE_FALSE(fits_with(request));
   }
-  for (const char* option : {"--gpu-memory", "--host-memory", "together", "--micro-batch"}) {
+  for (const char* option : {"--gpu-memory", "--host-memory", "--micro-batch"}) {
     CAPTURE(option);
     CHECK(proposed[option] > 0);
   }
