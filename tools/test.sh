@@ -44,7 +44,7 @@ run_with_coverage() {
   bash tools/coverage.sh
 }
 
-# Searches take twice as long with coverage's counters, so they get an optimized simulator.
+# They search, so they get an optimized simulator where the tests have one with counters.
 run_notebooks() {
   local status=0
   build_preset "$1" athanor-sim

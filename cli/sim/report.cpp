@@ -114,7 +114,7 @@ nlohmann::ordered_json report_json(const Report& report) {
 std::string report_text(const Report& report) {
   const TierBytes& peak = report.peak_bytes;
   const Explanation& explanation = report.explanation;
-  const Bytes node_host = (peak.pinned + peak.host) * report.plan.world_size;
+  const Bytes node_host = node_host_bytes(peak, report.plan.world_size);
   std::string text;
   const auto line = [&text](std::string_view key, const std::string& value) {
     text += fmt::format("{:<12} {}\n", key, value);

@@ -15,12 +15,6 @@ using ByRanks = std::map<int, LaneValues>;
 
 constexpr std::size_t index(Lane lane) noexcept { return static_cast<std::size_t>(lane); }
 
-LaneSet lanes_of(const LaneLoad& load) {
-  LaneSet set = 0;
-  for (const auto& [lane, slowdown] : load.slowdown) set |= lane_bit(lane);
-  return set;
-}
-
 /// Linear in the logarithm of the number of ranks, constant beyond the ends.
 LaneValues at(const ByRanks& measured, int num_ranks) {
   const auto above = measured.lower_bound(num_ranks);
@@ -73,6 +67,12 @@ class Terms {
 };
 
 }  // namespace
+
+LaneSet lanes_of(const LaneLoad& load) {
+  LaneSet set = 0;
+  for (const auto& [lane, slowdown] : load.slowdown) set |= lane_bit(lane);
+  return set;
+}
 
 Interference::Interference(const std::vector<LaneLoad>& loads, int num_ranks) {
   for (auto& row : slowdown_) row.fill(1);

@@ -19,6 +19,8 @@ inline constexpr LaneSet kNumLaneSets = LaneSet{1} << kNumLanes;
   return LaneSet{1} << static_cast<unsigned>(lane);
 }
 
+[[nodiscard]] LaneSet lanes_of(const LaneLoad& load);
+
 /// Slowdowns of equal ranks that all run the same lanes. Gives back every measured load of
 /// `num_ranks` ranks as it is, and 1 for a lane alone on one rank.
 ///

@@ -72,7 +72,7 @@ std::vector<std::string> memory_overflows(const TierBytes& peak, int ranks_per_n
   if (limits.gpu > 0 && peak.gpu > limits.gpu) {
     overflows.push_back(overflow("gpu memory", peak.gpu, limits.gpu));
   }
-  const Bytes host = (peak.pinned + peak.host) * ranks_per_node;
+  const Bytes host = node_host_bytes(peak, ranks_per_node);
   if (limits.host > 0 && host > limits.host) {
     overflows.push_back(overflow("host memory", host, limits.host));
   }

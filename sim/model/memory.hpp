@@ -23,6 +23,11 @@ struct MemoryPoint {
 };
 [[nodiscard]] std::vector<MemoryPoint> device_memory_profile(const Program& program);
 
+/// Pinned and pageable memory that all ranks of a node take.
+[[nodiscard]] constexpr Bytes node_host_bytes(const TierBytes& peak, int ranks_per_node) noexcept {
+  return (peak.pinned + peak.host) * ranks_per_node;
+}
+
 /// Limits of one rank (gpu) and of one node (host: pinned and pageable memory of all its ranks).
 struct MemoryLimits {
   Bytes gpu = 0;   ///< 0 = no limit

@@ -124,8 +124,12 @@ Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform, int w
 }
 
 Seconds lower_bound_seconds(const Program& program, const Platform& platform) {
+  return lower_bound_seconds(program, platform, slowdowns(platform, program.world_size));
+}
+
+Seconds lower_bound_seconds(const Program& program, const Platform& platform,
+                            const Slowdowns& slowdown) {
   if (program.operations.empty()) return 0;
-  const Slowdowns slowdown = slowdowns(platform, program.world_size);
   std::vector<Seconds> seconds = solo_seconds(program, platform);
   const Seconds issue = total(issue_seconds(program, platform));
   const Seconds busy =

@@ -26,6 +26,9 @@ struct Slowdowns {
 /// The busiest lane or shared resource over one step, the host that issues it, and the longest
 /// cycle through one step. Never above the simulated period.
 [[nodiscard]] Seconds lower_bound_seconds(const Program& program, const Platform& platform);
+/// The same for many programs on one platform: `slowdown` is slowdowns(platform, world size).
+[[nodiscard]] Seconds lower_bound_seconds(const Program& program, const Platform& platform,
+                                          const Slowdowns& slowdown);
 
 /// Every operation of one rank issued and run after the other, slowed by full contention between
 /// ranks. Never

@@ -6,6 +6,7 @@
 #include "sim/model/lowering.hpp"
 #include "sim/tune/bounds.hpp"
 #include "sim/tune/parameter_list.hpp"
+#include "sim/tune/policy_rules.hpp"
 
 #include <algorithm>
 #include <map>
@@ -86,11 +87,6 @@ void place_as(Plan& plan, const Architecture& architecture, const std::vector<Ho
   }
 }
 
-constexpr Schedule kElixirSchedule{.copies = Copies::Blocking,
-                                   .optimizer = OptimizerStart::AfterBackward,
-                                   .optimizer_lanes = OptimizerLanes::Serial,
-                                   .eviction = Eviction::Belady};
-
 }  // namespace
 
 elixir::Rates calibrated_rates(const Platform& platform, int num_gpus, int adam_threads) {
@@ -126,7 +122,7 @@ std::optional<Plan> elixir_plan(const std::string& name, const Profile& profile,
         uniform_plan(name, profile, request, batch, chunk_elements, Sharding::Sharded, kAllOnHost);
     recompute_leading(plan, num_recompute);
     plan.prefetch_depth = elixir::kPrefetchDepth;
-    plan.schedule = kElixirSchedule;
+    plan.schedule = policy::kBlocking;
     return plan;
   };
   elixir::SearchInput input = elixir_input(profile, platform, request, num_recompute,

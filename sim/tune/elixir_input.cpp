@@ -46,7 +46,7 @@ elixir::SearchInput elixir_input(const Profile& profile, const Platform& platfor
   elixir::SearchInput input;
   input.num_gpus = request.num_gpus;
   input.dtype = profile.dtype;
-  input.gpu_memory = request.limits.gpu > 0 ? request.limits.gpu : platform.device_memory;
+  input.gpu_memory = device_memory(request, platform);
   input.driver_memory = platform.backend == "cuda" ? elixir::kDriverReserve : 0;
   input.activations = activations;
   for (const Unit& unit : architecture.units) {

@@ -14,10 +14,6 @@
 namespace athanor {
 namespace {
 
-Bytes node_host_bytes(const TierBytes& peak, int num_gpus) {
-  return (peak.pinned + peak.host) * num_gpus;
-}
-
 Bytes excess(const TierBytes& peak, int num_gpus, const MemoryLimits& limits) {
   const auto over = [](Bytes need, Bytes limit) {
     return limit > 0 ? std::max<Bytes>(0, need - limit) : 0;

@@ -20,10 +20,6 @@ Bytes step_for(const std::vector<Bytes>& sizes) {
 
 }  // namespace
 
-Bytes node_host_bytes(const TierBytes& peak, int num_gpus) {
-  return (peak.pinned + peak.host) * num_gpus;
-}
-
 FrontResolution complete_resolution(const FrontResolution& wanted,
                                     std::span<const TierBytes> fitting, int num_gpus) {
   std::vector<Bytes> gpu, host;

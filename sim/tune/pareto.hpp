@@ -10,9 +10,6 @@
 
 namespace athanor {
 
-/// Pinned and pageable memory that all ranks of a node take.
-[[nodiscard]] Bytes node_host_bytes(const TierBytes& peak, int num_gpus);
-
 /// `wanted` with a memory for each that is 0, from the peaks of the plans that fit.
 [[nodiscard]] FrontResolution complete_resolution(const FrontResolution& wanted,
                                                   std::span<const TierBytes> fitting, int num_gpus);

@@ -94,7 +94,7 @@ Plan make_policy_plan(std::string_view policy, const Profile& profile, const Pla
   throw InfeasibleError(fmt::format(
       "policy {} does not fit: its search finds no placement in {} of GPU memory. What may fit: a "
       "higher --gpu-memory, more --gpus, another --policy",
-      policy, format_bytes(request.limits.gpu > 0 ? request.limits.gpu : platform.device_memory)));
+      policy, format_bytes(device_memory(request, platform))));
 }
 
 }  // namespace athanor

@@ -69,6 +69,17 @@ Plan with_slots(Plan plan, std::int64_t slots) {
   return plan;
 }
 
+/// `plan` with as many slots, up to `most`, as take at most `bytes` of a GPU.
+Plan with_most_slots(const Input& in, Bytes bytes, const Plan& plan, std::int64_t most) {
+  return most_within(in, bytes, kDoubleBuffer, most,
+                     [&](std::int64_t slots) { return with_slots(plan, slots); });
+}
+
+/// Slots in which all units of a class have room.
+std::int64_t whole_cache(const Input& in) {
+  return std::max(largest_class_size(in.profile.architecture), kDoubleBuffer);
+}
+
 /// `plan` with all units from `count` on moved to the host.
 Plan with_units_on_gpu(const Input& in, Plan plan, std::int64_t count) {
   for (auto unit = static_cast<std::size_t>(count); unit < plan.units.size(); ++unit) {
@@ -91,8 +102,7 @@ std::vector<Plan> elixir_with(const Input& in, const elixir::Rates& rates,
     plan->prefetch_depth = 0;  // nothing is known in advance
   }
   const Plan narrow = with_slots(*plan, kDoubleBuffer);
-  return {most_within(in, device_limit(in), kDoubleBuffer, plan->cache_slots,
-                      [&](std::int64_t slots) { return with_slots(*plan, slots); }),
+  return {with_most_slots(in, device_limit(in), *plan, plan->cache_slots),
           most_within(in, device_limit(in), 0, std::ssize(narrow.units),
                       [&](std::int64_t count) { return with_units_on_gpu(in, narrow, count); })};
 }
@@ -114,12 +124,9 @@ std::vector<Plan> elixir_fifo(const Input& in) {
 
 std::vector<Plan> gemini(const Input& in) {
   const Plan plan = managed(in, kGeminiChunkElements, kAllOnHost);
-  const Bytes memory =
-      in.request.limits.gpu > 0 ? in.request.limits.gpu : in.platform.device_memory;
-  const auto usable = static_cast<Bytes>(kGeminiUsableFraction * static_cast<double>(memory));
-  return {most_within(in, usable, kDoubleBuffer,
-                      std::max(largest_class_size(in.profile.architecture), kDoubleBuffer),
-                      [&](std::int64_t slots) { return with_slots(plan, slots); })};
+  const auto memory = static_cast<double>(device_memory(in.request, in.platform));
+  const auto usable = static_cast<Bytes>(kGeminiUsableFraction * memory);
+  return {with_most_slots(in, usable, plan, whole_cache(in))};
 }
 
 /// First offload_optim_frac, then offload_param_frac, by tenths.
@@ -147,9 +154,7 @@ std::vector<Plan> patrickstar(const Input& in) {
                         place_leading(in, plan, count, kAllOnGpu, kOptimizerOnHost);
                         return plan;
                       }),
-          most_within(in, device_limit(in), kDoubleBuffer,
-                      std::max(largest_class_size(in.profile.architecture), kDoubleBuffer),
-                      [&](std::int64_t slots) { return with_slots(on_host, slots); })};
+          with_most_slots(in, device_limit(in), on_host, whole_cache(in))};
 }
 
 }  // namespace athanor::policy

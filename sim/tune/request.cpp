@@ -78,6 +78,10 @@ void validate_request(const PlanRequest& request, const Profile& profile,
   (void)batch_splits(request, profile);
 }
 
+Bytes device_memory(const PlanRequest& request, const Platform& platform) {
+  return request.limits.gpu > 0 ? request.limits.gpu : platform.device_memory;
+}
+
 MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform) {
   return {.gpu = request.limits.gpu > 0 ? request.limits.gpu : usable_device_memory(platform),
           .host = request.limits.host > 0 ? request.limits.host : platform.host_memory};

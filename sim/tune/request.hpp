@@ -35,6 +35,10 @@ struct BatchSplit {
 /// for `profile` whatever the plan.
 void validate_request(const PlanRequest& request, const Profile& profile, const Platform& platform);
 
+/// Memory of one GPU: what the request caps it to, else all that it has. See effective_limits for
+/// what plans may take of it.
+[[nodiscard]] Bytes device_memory(const PlanRequest& request, const Platform& platform);
+
 /// The limits in force: the request's, else the platform's, of a GPU less what plans do not count:
 /// 5 % of its memory, at least 2 GiB.
 [[nodiscard]] MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform);

@@ -75,6 +75,7 @@ class Search {
         request_(request),
         options_(options),
         limits_(effective_limits(request, platform)),
+        slowdowns_(slowdowns(platform, request.num_gpus)),
         keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
 
   SearchResult run(const SearchSpace& space) {
@@ -155,7 +156,11 @@ class Search {
     std::vector<Job> round;
     for (; round.size() < kRound && !queue_.empty(); queue_.pop()) {
       const Entry& first = queue_.top();
-      if (!is_beaten(*first.evaluated)) round.push_back({first.evaluated->index, first.is_refined});
+      if (!is_beaten(*first.evaluated)) {
+        round.push_back({first.evaluated->index, first.is_refined});
+      } else if (!front_) {
+        break;  // and so are all that follow
+      }
     }
     return round;
   }
@@ -164,7 +169,7 @@ class Search {
     const Program program = lowered(all_[static_cast<std::size_t>(job.index)]);
     JobResult result;
     if (!job.simulate) {
-      result.seconds = lower_bound_seconds(program, platform_);
+      result.seconds = lower_bound_seconds(program, platform_, slowdowns_);
       return result;
     }
     result.seconds = engine_.simulate(program, {.record_intervals = false}).step_seconds;
@@ -234,6 +239,7 @@ class Search {
   const PlanRequest& request_;
   const SearchOptions& options_;
   MemoryLimits limits_;
+  Slowdowns slowdowns_;
   std::size_t keep_;
   std::vector<Evaluated> all_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;

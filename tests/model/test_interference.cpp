@@ -22,12 +22,6 @@ LaneSet set_of(const std::vector<Lane>& lanes) {
   return set;
 }
 
-LaneSet set_of(const LaneLoad& load) {
-  LaneSet set = 0;
-  for (const auto& [lane, slowdown] : load.slowdown) set |= lane_bit(lane);
-  return set;
-}
-
 }  // namespace
 
 TEST_CASE("nothing measured, nothing slowed down") {
@@ -57,7 +51,7 @@ TEST_CASE("every measured load comes back, whatever else was measured") {
       const Interference interference(loads, load.ranks);
       for (const auto& [lane, slowdown] : load.slowdown) {
         CAPTURE(round, load_name(load), lane_name(lane));
-        REQUIRE_THAT(interference.slowdown(lane, set_of(load)), WithinRel(slowdown, 1e-9));
+        REQUIRE_THAT(interference.slowdown(lane, lanes_of(load)), WithinRel(slowdown, 1e-9));
         REQUIRE(interference.least(lane) <= slowdown * (1 + kRounding));
         REQUIRE(interference.most(lane) >= slowdown * (1 - kRounding));
       }
