@@ -3,6 +3,8 @@
 
 #include "calibrate/host_updates.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -34,7 +36,7 @@ class RankActivities {
 
  private:
   [[nodiscard]] ActivityPtr make(Lane lane) {
-    constexpr std::int64_t kWindows = 6;  // beyond the caches of a socket
+    constexpr std::int64_t kWindows = 2;  // far beyond the caches of a socket
     switch (lane) {
       case Lane::Compute:
         return cuda_.matmul(device_, extent_.matrix);
@@ -59,8 +61,9 @@ class RankActivities {
 
 class SharingBench {
  public:
-  SharingBench(CudaCalibrator& cuda, int num_devices, int adam_threads, const SharingExtent& extent)
-      : extent_(extent) {
+  SharingBench(CudaCalibrator& cuda, int num_devices, int adam_threads, const SharingExtent& extent,
+               const std::function<void(const std::string&)>& say)
+      : extent_(extent), say_(say) {
     for (int device = 0; device < num_devices; ++device) {
       ranks_.emplace_back(cuda, device, num_devices, adam_threads, extent);
     }
@@ -90,16 +93,24 @@ class SharingBench {
     }
     const std::vector<Samples> samples =
         measure_together(activities, extent_.warm_up, extent_.window);
-    LaneLoad load{ranks, {}};
+    std::map<Lane, std::vector<double>> slowdowns;  // of each rank
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      double& slowdown = load.slowdown.try_emplace(lane_of[i], 1.0).first->second;
-      slowdown = std::max(slowdown, samples[i].median() / alone_.at(lane_of[i]));
+      slowdowns[lane_of[i]].push_back(samples[i].median() / alone_.at(lane_of[i]));
     }
+    LaneLoad load{ranks, {}};
+    std::string text;
+    for (const auto& [lane, of_ranks] : slowdowns) {
+      const auto [least, most] = std::minmax_element(of_ranks.begin(), of_ranks.end());
+      load.slowdown[lane] = std::max(1.0, *most);
+      text += fmt::format("  {} {:.2f}-{:.2f}", lane_name(lane), *least, *most);
+    }
+    say_(load_name(load) + ": times as long" + text);
     return load;
   }
 
  private:
   const SharingExtent& extent_;
+  const std::function<void(const std::string&)>& say_;
   std::vector<RankActivities> ranks_;
   std::map<Lane, Seconds> alone_;
 };
@@ -141,13 +152,11 @@ void add_crowds(SharingBench& bench, std::vector<LaneLoad>& loads) {
 std::vector<LaneLoad> measure_loads(CudaCalibrator& cuda, int num_devices, int adam_threads,
                                     const SharingExtent& extent,
                                     const std::function<void(const std::string&)>& say) {
-  SharingBench bench(cuda, num_devices, adam_threads, extent);
+  SharingBench bench(cuda, num_devices, adam_threads, extent, say);
   std::vector<LaneLoad> loads;
   say("each lane alone");
   bench.measure_alone();
-  say("pairs of lanes");
   add_pairs(bench, loads);
-  say("all ranks at once");
   add_crowds(bench, loads);
   return loads;
 }

@@ -14,8 +14,9 @@ namespace athanor {
 struct SharingExtent {
   Seconds warm_up = 0.15, window = 0.3;  ///< of each load
   std::int64_t matrix = 8192;
-  Bytes copy = 64 * kMiB, collective = 64 * kMiB;
-  std::int64_t adam = 1 << 23;  ///< elements
+  // Of the size of chunks: what starting one takes must not count as contention.
+  Bytes copy = 64 * kMiB, collective = 256 * kMiB;
+  std::int64_t adam = 1 << 25;  ///< elements
 };
 
 /// Lanes at once on `num_devices` ranks, CPU Adam with `adam_threads` each: every pair of one rank,

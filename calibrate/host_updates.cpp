@@ -2,11 +2,14 @@
 #include "calibrate/host_updates.hpp"
 
 #include "calibrate/curves.hpp"
+#include "executor/lanes/device.hpp"
 
 #include <algorithm>
 #include <set>
 #include <span>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -14,6 +17,8 @@ namespace {
 constexpr std::int64_t kAlignment = 64;
 /// A thread updates a few hundred million parameters a second at best.
 constexpr std::int64_t kElementsPerThread = 1 << 23;
+/// Values that repeat: drawing as many as the buffers hold would take longer than measuring.
+constexpr std::int64_t kRandom = 1 << 22;
 
 int filling_threads() {
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -21,43 +26,63 @@ int filling_threads() {
 
 }  // namespace
 
-HostUpdates::HostUpdates(std::int64_t length) : buffers_(std::make_shared<Buffers>()) {
-  Buffers& buffers = *buffers_;
-  const auto size = static_cast<std::size_t>(length);
-  buffers.master = random_floats(length, 1);
-  buffers.first.resize(size);
-  buffers.second.resize(size);
-  buffers.gradient.resize(size);
-  buffers.rounded.resize(size);
-  convert_to_bf16(buffers.master, buffers.gradient, filling_threads());
-}
+class HostUpdates::Buffers {
+ public:
+  explicit Buffers(std::int64_t length)
+      : length_(length),
+        states_(take_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
+        rounded_(take_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
+    const std::vector<float> values = random_floats(std::min(length, kRandom), 1);
+    for (std::int64_t at = 0; at < length; at += kRandom) {
+      std::copy_n(values.begin(), std::min(kRandom, length - at), state(0) + at);
+    }
+    const auto size = static_cast<std::size_t>(length);
+    convert_to_bf16(std::span(state(0), size), std::span(rounded(0), size), filling_threads());
+  }
 
-std::int64_t HostUpdates::Buffers::next_window(std::int64_t elements) {
-  const std::int64_t start =
-      offset + elements > static_cast<std::int64_t>(master.size()) ? 0 : offset;
-  offset = start + round_up(elements, kAlignment);
-  return start;
-}
+  /// The next `elements` elements of everything.
+  struct Window {
+    AdamState state;
+    std::span<const BFloat16Bits> gradient;
+  };
+  [[nodiscard]] Window next_window(std::int64_t elements) {
+    if (offset_ + elements > length_) offset_ = 0;
+    const auto count = static_cast<std::size_t>(elements);
+    const auto at =
+        static_cast<std::size_t>(std::exchange(offset_, offset_ + round_up(elements, kAlignment)));
+    const auto window = [at, count](auto* values) { return std::span(values + at, count); };
+    return {{window(state(0)), window(state(1)), window(state(2)), window(rounded(1))},
+            window(rounded(0))};
+  }
+
+ private:
+  static constexpr int kStates = 3;   ///< master and two moments
+  static constexpr int kRounded = 2;  ///< gradient and parameter
+
+  [[nodiscard]] float* state(std::int64_t index) const {
+    return reinterpret_cast<float*>(states_.get()) + index * length_;
+  }
+  [[nodiscard]] BFloat16Bits* rounded(std::int64_t index) const {
+    return reinterpret_cast<BFloat16Bits*>(rounded_.get()) + index * length_;
+  }
+
+  std::int64_t length_, offset_ = 0;
+  MemoryBlock states_, rounded_;
+};
+
+HostUpdates::HostUpdates(std::int64_t length) : buffers_(std::make_shared<Buffers>(length)) {}
 
 Activity HostUpdates::adam(std::int64_t elements, int threads) {
   return [buffers = buffers_, elements, threads] {
-    const auto window = [at = static_cast<std::size_t>(buffers->next_window(elements)),
-                         count = static_cast<std::size_t>(elements)](auto& values) {
-      return std::span(values).subspan(at, count);
-    };
-    const AdamState state{window(buffers->master), window(buffers->first), window(buffers->second),
-                          window(buffers->rounded)};
-    adamw(state, std::span<const BFloat16Bits>(window(buffers->gradient)), AdamCoefficients{},
-          threads);
+    const Buffers::Window window = buffers->next_window(elements);
+    adamw(window.state, window.gradient, AdamCoefficients{}, threads);
   };
 }
 
 Activity HostUpdates::square_sum(std::int64_t elements) {
   auto result = std::make_shared<ExactSum>();
   return [buffers = buffers_, elements, result] {
-    const auto at = static_cast<std::size_t>(buffers->next_window(elements));
-    *result = athanor::square_sum(std::span<const BFloat16Bits>(buffers->gradient)
-                                      .subspan(at, static_cast<std::size_t>(elements)));
+    *result = athanor::square_sum(buffers->next_window(elements).gradient);
   };
 }
 

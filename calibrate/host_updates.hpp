@@ -19,8 +19,9 @@ namespace athanor {
 /// written, gradient read, parameter written.
 inline constexpr double kAdamBytesPerElement = 6 * 4 + 2 + 2;
 
-/// Buffers of `length` elements, filled and touched once. Each repetition takes the next window, as
-/// a step goes from chunk to chunk. One activity at a time.
+/// Buffers of `length` elements in the memory that training takes (large pages where there are
+/// some), filled and touched once. Each repetition takes the next window, as a step goes from chunk
+/// to chunk. One activity at a time.
 class HostUpdates {
  public:
   explicit HostUpdates(std::int64_t length);
@@ -29,12 +30,7 @@ class HostUpdates {
   [[nodiscard]] Activity square_sum(std::int64_t elements);
 
  private:
-  struct Buffers {
-    std::vector<float> master, first, second;
-    std::vector<BFloat16Bits> gradient, rounded;
-    std::int64_t offset = 0;
-    [[nodiscard]] std::int64_t next_window(std::int64_t elements);
-  };
+  class Buffers;
   std::shared_ptr<Buffers> buffers_;
 };
 

@@ -2,9 +2,11 @@
 #include "calibrate/cuda/activities.hpp"
 
 #include "calibrate/cuda/stream_activity.hpp"
+#include "executor/cuda/handles.hpp"
 
 #include <c10/cuda/CUDAStream.h>
 
+#include <memory>
 #include <utility>
 
 namespace athanor {
@@ -29,7 +31,7 @@ class Matmul final : public StreamActivity {
   at::Tensor a_, b_, c_;
 };
 
-/// Any copy between two tensors; asynchronous where the host's is pinned.
+/// Any copy between two tensors; asynchronous where the host's is page-locked.
 class Copy final : public StreamActivity {
  public:
   Copy(int device, at::Tensor to, at::Tensor from)
@@ -43,6 +45,14 @@ class Copy final : public StreamActivity {
   at::Tensor to_, from_;
 };
 
+/// In memory as training takes it.
+at::Tensor pinned_copy(const at::Tensor& on_gpu) {
+  auto block = std::make_shared<cuda::PinnedBlock>(static_cast<Bytes>(on_gpu.nbytes()));
+  at::Tensor on_host = at::from_blob(
+      block->data(), on_gpu.sizes(), [block](void*) {}, on_gpu.options().device(at::kCPU));
+  return on_host.copy_(on_gpu);
+}
+
 }  // namespace
 
 at::Tensor random_bf16(int device, Bytes bytes) {
@@ -55,7 +65,7 @@ ActivityPtr cuda_matmul(int device, std::int64_t size) {
 
 ActivityPtr cuda_copy(int device, Bytes bytes, bool to_device) {
   at::Tensor on_gpu = random_bf16(device, bytes);
-  at::Tensor on_host = on_gpu.cpu().pin_memory();
+  at::Tensor on_host = pinned_copy(on_gpu);
   return to_device ? std::make_unique<Copy>(device, on_gpu, on_host)
                    : std::make_unique<Copy>(device, on_host, on_gpu);
 }

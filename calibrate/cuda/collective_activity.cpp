@@ -30,7 +30,9 @@ class Rank {
       : kind_(kind),
         communicator_(ring.rank(device)),
         part_bytes_(bytes / ring.size()),
-        stream_(c10::cuda::getStreamFromPool(false, static_cast<c10::DeviceIndex>(device))),
+        // As the executor's: beside kernels that fill the device, priority is what gets it in.
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true,
+                                             static_cast<c10::DeviceIndex>(device))),
         buffer_(random_bf16(device, bytes)),
         home_(random_bf16(device, bytes)) {
     if (kind == CollectiveKind::AllReduce) sum_ = at::empty_like(buffer_);

@@ -9,6 +9,7 @@
 #include "sim/model/errors.hpp"
 #include "sim/model/interference.hpp"
 #include "sim/model/memory.hpp"
+#include "sim/model/power.hpp"
 
 #include <fmt/format.h>
 
@@ -87,7 +88,7 @@ class Engine::Impl {
         simulated_ranks_(rank_model == RankModel::Folded ? 1 : world_size),
         rates_(shared_rates(platform, world_size)),
         interference_(interference_of(platform, world_size, rank_model == RankModel::Folded)),
-        fabric_(rates_, interference_, simulated_ranks_) {}
+        fabric_(rates_, interference_, platform.power, simulated_ranks_) {}
 
   [[nodiscard]] Timeline simulate(const Program& program, const SimulationOptions& options) {
     if (program.world_size != world_size_) {
@@ -96,19 +97,23 @@ class Engine::Impl {
     }
     if (options.max_steps < 1) throw Error("max_steps must be at least 1");
     check_waits(program);
-    std::vector<Seconds> seconds = solo_seconds(program, platform_);
+    std::vector<Seconds> seconds = solo_seconds(program, platform_);  // at most, alone
     std::vector<Seconds> issue = issue_seconds(program, platform_);
+    std::vector<Draw> drawn = draws(program, platform_);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
-      seconds[i] /= options.lane_speed[static_cast<std::size_t>(program.operations[i].lane)];
+      const double speed = options.lane_speed[static_cast<std::size_t>(program.operations[i].lane)];
+      drawn[i].seconds /= speed;
+      seconds[i] = std::max(seconds[i] / speed, drawn[i].seconds);
       issue[i] /= options.issue_speed;
     }
     require_durations(program, seconds);
     require_durations(program, issue);
-    Replay replay(program, seconds, issue, simulated_ranks_, options, fabric_);
+    Replay replay(program, drawn, issue, simulated_ranks_, options, fabric_);
     replay.run(longest_step(program, seconds, issue, rates_, interference_) * options.max_steps);
     Timeline timeline;
     timeline.predicted = true;
     timeline.step_seconds = replay.period();
+    timeline.step_joules = replay.period_joules() * world_size_;
     timeline.peak_bytes = peak_bytes(program);
     timeline.intervals = replay.take_intervals();
     if (simulated_ranks_ < world_size_) {

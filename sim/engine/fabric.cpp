@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ namespace athanor {
 namespace {
 
 namespace sg = simgrid::s4u;
+using simgrid::kernel::timer::Timer;
 
 /// An activity of rate 1 that fills a whole frame amounts to this many units. SimGrid takes amounts
 /// as whole numbers: 2^60 resolves the clock's own steps and leaves room below 2^64.
@@ -69,11 +71,13 @@ std::unique_ptr<sg::Engine> make_engine() {
 
 class Fabric::Impl {
  public:
-  Impl(const SharedRates& rates, std::vector<Interference> interference, int num_ranks)
+  Impl(const SharedRates& rates, std::vector<Interference> interference,
+       const std::optional<PowerModel>& power, int num_ranks)
       : engine_(make_engine()),
         ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
         interference_(std::move(interference)),
         running_(static_cast<std::size_t>(num_ranks)) {
+    if (power) power_.assign(static_cast<std::size_t>(num_ranks), DevicePower(*power));
     build(rates, num_ranks);
     active_ = this;
     listen_once();
@@ -86,18 +90,21 @@ class Fabric::Impl {
            const std::function<void(int)>& on_end) {
     enter_frame(next_clock_frame(sg::Engine::get_clock(), horizon));
     on_end_ = &on_end;
-    simgrid::kernel::timer::Timer::set(frame_.origin, [this, &begin] {
+    for (DevicePower& device : power_) device.reset();
+    power_passed_ = 0;
+    Timer::set(frame_.origin, [this, &begin] {
       begin();
-      slow_down();
+      adjust();
     });
     engine_->run();
     on_end_ = nullptr;
   }
 
-  void start(int port_index, Seconds duration) {
+  void start(int port_index, const Draw& draw) {
     Port& port = ports_[static_cast<std::size_t>(port_index)];
     running_[port.rank()] |= lane_bit(port.lane());
-    const double clock = frame_.to_clock(duration);
+    if (!power_.empty()) power_[port.rank()].start(port.lane(), draw);
+    const double clock = frame_.to_clock(draw.seconds);
     const auto amount = port.rate > 0 ? static_cast<std::uint64_t>(clock * port.rate * speed_) : 0;
     if (amount > 0) {
       start_flow(port, amount);
@@ -111,6 +118,7 @@ class Fabric::Impl {
   }
 
   [[nodiscard]] Seconds now() const { return frame_.to_seconds(sg::Engine::get_clock()); }
+  [[nodiscard]] std::span<const DevicePower> power() const { return power_; }
 
  private:
   struct Port {
@@ -178,7 +186,7 @@ class Fabric::Impl {
       Port& port = ports_[index];
       port.index = static_cast<int>(index);
       port.rate = rates.rate[lane];
-      if (port.rate <= 0 && interferes(kLanes[lane])) port.rate = 1;
+      if (port.rate <= 0 && changes_speed(kLanes[lane])) port.rate = 1;
       if (port.rate <= 0) continue;
       port.host = zone_->create_host("port" + std::to_string(index), 1.0);
       port.link = links_.size();
@@ -188,23 +196,57 @@ class Fabric::Impl {
     }
   }
 
-  [[nodiscard]] bool interferes(Lane lane) const {
+  [[nodiscard]] bool changes_speed(Lane lane) const {
+    if (lane == Lane::Compute && !power_.empty()) return true;
     return std::any_of(interference_.begin(), interference_.end(),
                        [&](const Interference& ranks) { return ranks.most(lane) > 1; });
   }
 
-  /// Gives every running activity the rate that it has beside the others.
-  void slow_down() {
-    if (interference_.empty()) return;
+  /// Gives every running activity the rate that it has beside the others and under the limits of
+  /// its device.
+  void adjust() {
+    if (interference_.empty() && power_.empty()) return;
     for (Port& port : ports_) {
-      const LaneSet running = running_[port.rank()];
-      if (port.host == nullptr || (running & lane_bit(port.lane())) == 0) continue;
-      const auto alike = static_cast<std::size_t>(
-          std::count_if(running_.begin(), running_.end(),
-                        [&](LaneSet set) { return (set & lane_bit(port.lane())) != 0; }));
-      const double slowdown = interference_[alike - 1].slowdown(port.lane(), running);
+      if (port.host == nullptr || (running_[port.rank()] & lane_bit(port.lane())) == 0) continue;
+      double slowdown = interference_.empty() ? 1 : slowdown_beside(port);
+      if (port.lane() == Lane::Compute && !power_.empty()) {
+        slowdown /= power_[port.rank()].speed();
+      }
       set_slowdown(port, slowdown);
     }
+    await_power_change();
+  }
+
+  [[nodiscard]] double slowdown_beside(const Port& port) const {
+    const LaneSet bit = lane_bit(port.lane());
+    const auto alike = static_cast<std::size_t>(std::count_if(
+        running_.begin(), running_.end(), [bit](LaneSet set) { return (set & bit) != 0; }));
+    return interference_[alike - 1].slowdown(port.lane(), running_[port.rank()]);
+  }
+
+  /// Brings the devices' power up to now, before anything starts or stops.
+  void pass_power() {
+    if (power_.empty()) return;
+    const Seconds time = now() - power_passed_;
+    power_passed_ = now();
+    if (time <= 0) return;
+    for (DevicePower& device : power_) device.pass(time);
+  }
+
+  void await_power_change() {
+    if (power_timer_ != nullptr) power_timer_->remove();
+    power_timer_ = nullptr;
+    Seconds least = std::numeric_limits<Seconds>::infinity();
+    for (const DevicePower& device : power_) least = std::min(least, device.until_change());
+    if (!std::isfinite(least)) return;
+    const double clock = sg::Engine::get_clock();
+    // What is too little for the clock must not ring for ever.
+    const double next = std::nextafter(clock, std::numeric_limits<double>::infinity());
+    power_timer_ = Timer::set(std::max(clock + frame_.to_clock(least), next), [this] {
+      power_timer_ = nullptr;  // SimGrid frees it
+      pass_power();
+      adjust();
+    });
   }
 
   void set_slowdown(Port& port, double slowdown) {
@@ -235,14 +277,15 @@ class Fabric::Impl {
   }
 
   void end_after(Port& port, double clock) {
-    simgrid::kernel::timer::Timer::set(sg::Engine::get_clock() + clock,
-                                       [this, &port] { end(port); });
+    Timer::set(sg::Engine::get_clock() + clock, [this, &port] { end(port); });
   }
 
   void end(const Port& port) {
+    pass_power();
     running_[port.rank()] &= ~lane_bit(port.lane());
+    if (!power_.empty()) power_[port.rank()].stop(port.lane());
     (*on_end_)(port.index);
-    slow_down();
+    adjust();
   }
 
   inline static Impl* active_ = nullptr;  ///< a process has one at a time
@@ -252,6 +295,9 @@ class Fabric::Impl {
   std::vector<ScaledLink> links_;
   std::vector<Interference> interference_;  ///< by the ranks that run a lane, from one on
   std::vector<LaneSet> running_;            ///< by rank
+  std::vector<DevicePower> power_;          ///< by rank
+  Seconds power_passed_ = 0;                ///< up to which time
+  Timer* power_timer_ = nullptr;            ///< rings when a budget is used up
   sg::NetZone* zone_ = nullptr;
   sg::Host* source_ = nullptr;
   ClockFrame frame_;
@@ -259,8 +305,9 @@ class Fabric::Impl {
   const std::function<void(int)>* on_end_ = nullptr;
 };
 
-Fabric::Fabric(const SharedRates& rates, std::vector<Interference> interference, int num_ranks)
-    : impl_(std::make_unique<Impl>(rates, std::move(interference), num_ranks)) {}
+Fabric::Fabric(const SharedRates& rates, std::vector<Interference> interference,
+               const std::optional<PowerModel>& power, int num_ranks)
+    : impl_(std::make_unique<Impl>(rates, std::move(interference), power, num_ranks)) {}
 
 Fabric::~Fabric() = default;
 
@@ -269,10 +316,12 @@ void Fabric::run(Seconds horizon, const std::function<void()>& begin,
   impl_->run(horizon, begin, on_end);
 }
 
-void Fabric::start(int port, Seconds duration) { impl_->start(port, duration); }
+void Fabric::start(int port, const Draw& draw) { impl_->start(port, draw); }
 
 void Fabric::wait(int port, Seconds duration) { impl_->wait(port, duration); }
 
 Seconds Fabric::now() const { return impl_->now(); }
+
+std::span<const DevicePower> Fabric::power() const { return impl_->power(); }
 
 }  // namespace athanor

@@ -3,12 +3,15 @@
 // shared links. Nothing outside fabric.cpp includes SimGrid.
 #pragma once
 
+#include "sim/engine/device_power.hpp"
 #include "sim/engine/shared_rates.hpp"
 #include "sim/model/interference.hpp"
 #include "sim/model/quantities.hpp"
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace athanor {
@@ -16,9 +19,10 @@ namespace athanor {
 class Fabric {
  public:
   /// `num_ranks` copies of every lane. A port is rank * kNumLanes + lane. `interference`: by how
-  /// many of the ranks run a lane, from one on; empty where lanes only share `rates`. Throws Error
-  /// when the process has a fabric already: SimGrid allows one.
-  Fabric(const SharedRates& rates, std::vector<Interference> interference, int num_ranks);
+  /// many of the ranks run a lane, from one on; empty where lanes only share `rates`. `power`: of
+  /// every rank's device. Throws Error when the process has a fabric already: SimGrid allows one.
+  Fabric(const SharedRates& rates, std::vector<Interference> interference,
+         const std::optional<PowerModel>& power, int num_ranks);
   ~Fabric();
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
@@ -28,14 +32,18 @@ class Fabric {
   void run(Seconds horizon, const std::function<void()>& begin,
            const std::function<void(int port)>& on_end);
 
-  /// Starts the activity that takes `duration` when it is alone. Only within run, on an idle port.
-  void start(int port, Seconds duration);
+  /// Starts an activity, which takes draw.seconds when it is alone. Only within run, on an idle
+  /// port.
+  void start(int port, const Draw& draw);
 
   /// Ends after `duration`, whatever else runs. Only within run, on an idle port.
   void wait(int port, Seconds duration);
 
   /// Simulated time since this run began. Only within run.
   [[nodiscard]] Seconds now() const;
+
+  /// What the devices have of power, rank after rank; empty without limits. Only within run.
+  [[nodiscard]] std::span<const DevicePower> power() const;
 
  private:
   class Impl;

@@ -12,10 +12,9 @@
 
 namespace athanor {
 
-Replay::Replay(const Program& program, std::span<const Seconds> seconds,
-               std::span<const Seconds> issue, int num_ranks, const SimulationOptions& options,
-               Fabric& fabric)
-    : seconds_(seconds),
+Replay::Replay(const Program& program, std::span<const Draw> draws, std::span<const Seconds> issue,
+               int num_ranks, const SimulationOptions& options, Fabric& fabric)
+    : draws_(draws),
       issue_(issue),
       num_ranks_(num_ranks),
       options_(options),
@@ -115,7 +114,7 @@ void Replay::launch(int rank, std::size_t lane, std::int32_t operation) {
   here.start = fabric_.now();
   steady_.starts(here.step)[within_step(rank, operation)] = here.start;
   fabric_.start(rank * kNumLanes + static_cast<int>(lane),
-                seconds_[static_cast<std::size_t>(operation)]);
+                draws_[static_cast<std::size_t>(operation)]);
 }
 
 void Replay::on_end(int port) {
@@ -177,12 +176,33 @@ void Replay::record(int rank, std::int32_t operation, const Port& here) {
 
 void Replay::close_step(int step) {
   finished_ = step + 1;
-  if (steady_.add(step, issue_end_) || finished_ >= options_.max_steps) {
+  if (settle(step) || finished_ >= options_.max_steps) {
     done_ = true;  // what runs already ends by itself; nothing starts any more
     return;
   }
   open_step(opened_);
   for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
+}
+
+/// The energy that devices may still take is part of what the step after starts from.
+bool Replay::settle(int step) {
+  std::vector<double> budgets;
+  double joules = 0;
+  for (const DevicePower& device : fabric_.power()) {
+    budgets.insert(budgets.end(), device.levels().begin(), device.levels().end());
+    joules += device.joules();
+  }
+  joules_.push_back(joules);
+  return steady_.add(step, issue_end_, std::move(budgets));
+}
+
+double Replay::period_joules() const {
+  const int steps = steady_.period_steps();
+  if (joules_.empty() || steps == 0) return 0;
+  const auto last = joules_.size() - 1;
+  const auto first = static_cast<std::size_t>(steps);
+  const double before = first <= last ? joules_[last - first] : 0;
+  return (joules_[last] - before) / steps / num_ranks_;
 }
 
 void Replay::require_complete() const {

@@ -20,15 +20,18 @@ namespace athanor {
 /// when the step may start and the one before is issued.
 class Replay {
  public:
-  /// `program`: accepted by check_waits. `seconds`, `issue`: every operation's time alone, and the
-  /// host's to issue it. `num_ranks`: ranks that `fabric` simulates.
-  Replay(const Program& program, std::span<const Seconds> seconds, std::span<const Seconds> issue,
+  /// `program`: accepted by check_waits. `draws`, `issue`: every operation's time and power alone,
+  /// and the host's time to issue it. `num_ranks`: ranks that `fabric` simulates.
+  Replay(const Program& program, std::span<const Draw> draws, std::span<const Seconds> issue,
          int num_ranks, const SimulationOptions& options, Fabric& fabric);
 
   /// Runs until the period has settled or options.max_steps have passed. `horizon` as in Fabric.
   void run(Seconds horizon);
 
   [[nodiscard]] Seconds period() { return steady_.period(); }
+  /// Energy that one simulated device takes in a period, mean over the ranks; 0 without a power
+  /// model.
+  [[nodiscard]] double period_joules() const;
   /// Intervals of the finished steps, ordered by step, rank and operation.
   [[nodiscard]] std::vector<Interval> take_intervals();
 
@@ -56,6 +59,7 @@ class Replay {
   void release(int rank, int step, std::int32_t operation);
   void record(int rank, std::int32_t operation, const Port& here);
   void close_step(int step);
+  [[nodiscard]] bool settle(int step);
   void require_complete() const;
   [[nodiscard]] Seconds issued_at(int step, std::int32_t operation) const;
   [[nodiscard]] std::size_t within_step(int rank, std::int32_t operation) const noexcept;
@@ -63,7 +67,8 @@ class Replay {
   [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
   [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;
 
-  std::span<const Seconds> seconds_, issue_;
+  std::span<const Draw> draws_;
+  std::span<const Seconds> issue_;
   int num_ranks_;
   SimulationOptions options_;
   Fabric& fabric_;
@@ -77,9 +82,10 @@ class Replay {
   std::array<Seconds, kStepsUnderWay> issue_start_{};  ///< by step
   Seconds issue_end_ = 0;                              ///< of the steps that may start
   std::vector<Interval> intervals_;
-  int opened_ = 0;    ///< steps that may start
-  int finished_ = 0;  ///< steps that have ended
-  int met_ = 0;       ///< ranks that have arrived at, or not yet left, the collective under way
+  std::vector<double> joules_;  ///< of all devices, by the end of each step
+  int opened_ = 0;              ///< steps that may start
+  int finished_ = 0;            ///< steps that have ended
+  int met_ = 0;  ///< ranks that have arrived at, or not yet left, the collective under way
   bool done_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -44,10 +45,11 @@ std::span<Seconds> SteadyState::ends(int step) noexcept {
   return {ends_.data() + static_cast<std::size_t>(step % kKept) * width_, width_};
 }
 
-bool SteadyState::add(int step, Seconds issued_until) {
+bool SteadyState::add(int step, Seconds issued_until, std::vector<double> budgets) {
   steps_ = step + 1;
   closed_[static_cast<std::size_t>(step % kKept)] = *std::ranges::max_element(ends(step));
   issued_until_[static_cast<std::size_t>(step % kKept)] = issued_until;
+  budgets_[static_cast<std::size_t>(step % kKept)] = std::move(budgets);
   // The first two steps run without the limit on steps under way and cannot tell.
   for (int cycle = 1; cycle <= kLongestCycle && step >= 2 * cycle && !steady_; ++cycle) {
     steady_ = repeats(step, cycle);
@@ -63,7 +65,7 @@ bool SteadyState::repeats(int step, int cycle) {
   const bool issued_alike = issued_until_[now] <= closed_[now]
                                 ? issued_until_[then] <= closed_[then] + compare.allowed
                                 : compare.is_same(issued_until_[now], issued_until_[then]);
-  if (!issued_alike) return false;
+  if (!issued_alike || !has_same_budgets(step, cycle)) return false;
   for (std::size_t i = 0; i < width_; ++i) {
     if (!compare.is_same(ends(step)[i], ends(step - cycle)[i])) return false;
   }
@@ -74,14 +76,26 @@ bool SteadyState::repeats(int step, int cycle) {
     }
   }
   period_ = shift / cycle;
+  cycle_ = cycle;
   return true;
+}
+
+bool SteadyState::has_same_budgets(int step, int cycle) const {
+  constexpr double kSame = 1e-6;  // of a budget
+  return std::ranges::equal(budgets_[static_cast<std::size_t>(step % kKept)],
+                            budgets_[static_cast<std::size_t>((step - cycle) % kKept)],
+                            [](double a, double b) { return std::abs(a - b) <= kSame; });
+}
+
+int SteadyState::period_steps() const noexcept {
+  return steady_ ? cycle_ : std::clamp(steps_ - 1, std::min(steps_, 1), kLongestCycle);
 }
 
 Seconds SteadyState::period() {
   if (steady_ || steps_ == 0 || width_ == 0) return period_;
   const std::span<const Seconds> last = ends(steps_ - 1);
   if (steps_ == 1) return *std::ranges::max_element(last);
-  const int window = std::min(kLongestCycle, steps_ - 1);
+  const int window = period_steps();
   const std::span<const Seconds> first = ends(steps_ - 1 - window);
   Seconds longest = 0;
   for (std::size_t i = 0; i < width_; ++i) longest = std::max(longest, last[i] - first[i]);

@@ -26,15 +26,19 @@ class SteadyState {
   [[nodiscard]] std::span<Seconds> ends(int step) noexcept;
 
   /// Looks at `step`, which has just ended; steps come in order from 0. `issued_until`: when the
-  /// host has issued the step after. Returns whether the program is steady.
-  [[nodiscard]] bool add(int step, Seconds issued_until);
+  /// host has issued the step after. `budgets`: shares that are left of what the devices may take
+  /// above their power limits. Returns whether the program is steady.
+  [[nodiscard]] bool add(int step, Seconds issued_until, std::vector<double> budgets = {});
 
   /// The period, or, when the program has not become steady, the mean over the last kLongestCycle
   /// steps of the operation that falls behind most: in the end it holds up all the others.
   [[nodiscard]] Seconds period();
+  /// Steps, the last ones, of which the period is the mean.
+  [[nodiscard]] int period_steps() const noexcept;
 
  private:
   [[nodiscard]] bool repeats(int step, int cycle);
+  [[nodiscard]] bool has_same_budgets(int step, int cycle) const;
 
   static constexpr int kLongestCycle = 4;
   static constexpr int kOverlap = 2;
@@ -43,7 +47,8 @@ class SteadyState {
   double tolerance_;
   std::vector<Seconds> starts_, ends_;
   std::array<Seconds, kKept> closed_{}, issued_until_{};  ///< by step
-  int steps_ = 0;
+  std::array<std::vector<double>, kKept> budgets_;        ///< the same
+  int steps_ = 0, cycle_ = 0;
   Seconds period_ = 0;
   bool steady_ = false;
 };

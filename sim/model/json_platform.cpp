@@ -126,6 +126,32 @@ Disturbance read_disturbance(JsonReader json) {
   return disturbance;
 }
 
+OrderedJson json_of(const PowerModel& power) {
+  OrderedJson limits = OrderedJson::array();
+  for (const PowerLimit& limit : power.limits) {
+    limits.push_back({{"watts", limit.watts}, {"burst_joules", limit.burst_joules}});
+  }
+  return {{"idle_watts", power.idle_watts},
+          {"limits", std::move(limits)},
+          {"lane_watts", json_of(power.lane_watts)},
+          {"matmul_watts", power.matmul_watts},
+          {"exponent", power.exponent}};
+}
+
+PowerModel read_power(JsonReader json) {
+  PowerModel power;
+  power.idle_watts = json.key("idle_watts").number();
+  for (JsonReader& limit : json.key("limits").items()) {
+    power.limits.push_back({limit.key("watts").number(), limit.key("burst_joules").number()});
+    limit.reject_other_keys();
+  }
+  power.lane_watts = read_by_lane(json.key("lane_watts"));
+  power.matmul_watts = json.key("matmul_watts").number();
+  power.exponent = json.key("exponent").number();
+  json.reject_other_keys();
+  return power;
+}
+
 void add_curves(OrderedJson& json, const Platform& platform) {
   json["h2d"] = json_of(platform.h2d);
   json["d2h"] = json_of(platform.d2h);
@@ -185,6 +211,7 @@ std::string to_json(const Platform& platform) {
   }
   if (!platform.interference.empty()) json["interference"] = OrderedJson::array();
   for (const LaneLoad& load : platform.interference) json["interference"].push_back(json_of(load));
+  if (platform.power) json["power"] = json_of(*platform.power);
   json["disturbances"] = OrderedJson::array();
   for (const Disturbance& disturbance : platform.disturbances) {
     json["disturbances"].push_back(json_of(disturbance));
@@ -209,6 +236,7 @@ Platform parse_platform(std::string_view text, const std::string& where) {
       platform.interference.push_back(read_load(load));
     }
   }
+  if (const auto power = json.optional_key("power")) platform.power = read_power(*power);
   for (const JsonReader& disturbance : json.key("disturbances").items()) {
     platform.disturbances.push_back(read_disturbance(disturbance));
   }

@@ -7,10 +7,15 @@ namespace athanor {
 namespace {
 
 OrderedJson json_of(const PhaseCost& phase) {
-  return {{"seconds", phase.seconds},
-          {"spread", phase.spread},
-          {"peak_bytes", phase.peak_bytes},
-          {"issue_seconds", phase.issue_seconds}};
+  OrderedJson json{{"seconds", phase.seconds},
+                   {"spread", phase.spread},
+                   {"peak_bytes", phase.peak_bytes},
+                   {"issue_seconds", phase.issue_seconds}};
+  if (phase.watts > 0) {
+    json["full_clock_seconds"] = phase.full_clock_seconds;
+    json["watts"] = phase.watts;
+  }
+  return json;
 }
 
 PhaseCost read_phase(JsonReader json) {
@@ -19,6 +24,10 @@ PhaseCost read_phase(JsonReader json) {
   phase.spread = json.key("spread").number();
   phase.peak_bytes = json.key("peak_bytes").integer(0);
   phase.issue_seconds = json.key("issue_seconds").number();
+  if (const auto seconds = json.optional_key("full_clock_seconds")) {
+    phase.full_clock_seconds = seconds->number();
+  }
+  if (const auto watts = json.optional_key("watts")) phase.watts = watts->number();
   json.reject_other_keys();
   return phase;
 }

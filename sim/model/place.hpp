@@ -15,6 +15,7 @@ namespace athanor {
 inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
 inline constexpr double kMaxNumber = 1e24;
 inline constexpr double kMaxSeconds = 1e9;
+inline constexpr double kMaxWatts = 1e6;
 
 class Place {
  public:

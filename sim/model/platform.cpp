@@ -115,6 +115,28 @@ void check_interference(const Platform& platform, const Place& place) {
   }
 }
 
+void check_power(const PowerModel& power, const Place& place) {
+  constexpr double kMaxJoules = 1e9;
+  constexpr double kMaxExponent = 100;
+  check_number(place.key("idle_watts"), power.idle_watts, 0, kMaxWatts);
+  if (power.limits.empty()) {
+    place.key("limits").reject("no limit", "Give at least the device's power limit.");
+  }
+  for (std::size_t i = 0; i < power.limits.size(); ++i) {
+    const Place limit = place.key("limits").item(i);
+    check_positive(limit.key("watts"), power.limits[i].watts, kMaxWatts);
+    check_number(limit.key("burst_joules"), power.limits[i].burst_joules, 0, kMaxJoules);
+    if (power.limits[i].watts <= power.idle_watts) {
+      limit.key("watts").reject("not above idle_watts", "A limit must leave power for kernels.");
+    }
+  }
+  for (const auto& [lane, watts] : power.lane_watts) {
+    check_number(place.key("lane_watts").key(lane_name(lane)), watts, 0, kMaxWatts);
+  }
+  check_number(place.key("matmul_watts"), power.matmul_watts, 0, kMaxWatts);
+  check_number(place.key("exponent"), power.exponent, 0, kMaxExponent);
+}
+
 void check_device(const Platform& platform, const Place& place) {
   check_name(place.key("name"), platform.name);
   check_name(place.key("device"), platform.device);
@@ -181,6 +203,7 @@ void Platform::validate(const std::string& where) const {
   check_issue(issue, place.key("issue"));
   check_shared(shared, place.key("shared"));
   check_interference(*this, place.key("interference"));
+  if (power) check_power(*power, place.key("power"));
   check_disturbances(disturbances, place.key("disturbances"));
 }
 

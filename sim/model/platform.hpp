@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +68,21 @@ struct Disturbance {
   double first_slowdown = 1, second_slowdown = 1;
 };
 
+/// A limit on a device's power: over any time t its energy is at most watts * t + burst_joules.
+struct PowerLimit {
+  double watts = 0;
+  double burst_joules = 0;
+};
+
+/// What a device draws, and what its kernels may draw before they slow down.
+struct PowerModel {
+  double idle_watts = 0;              ///< between kernels
+  std::vector<PowerLimit> limits;     ///< the lowest is what sustained load settles at
+  std::map<Lane, double> lane_watts;  ///< what a lane's activity adds; compute: a memory-bound one
+  double matmul_watts = 0;            ///< of matrix products at full clock
+  double exponent = 0;  ///< theirs: under a limit, watts above idle go with speed^exponent
+};
+
 struct Platform {
   std::string name;
   std::string device;       ///< "NVIDIA H200" or the processor's name for the CPU backend
@@ -89,6 +105,7 @@ struct Platform {
   /// What lanes do to each other: by what they share, or as measured, but not both.
   std::vector<SharedResource> shared;
   std::vector<LaneLoad> interference;
+  std::optional<PowerModel> power;  ///< of one device; none: kernels take what the profile says
   std::vector<Disturbance> disturbances;  ///< a record beside `shared`; nothing is computed from it
   Provenance provenance;
 

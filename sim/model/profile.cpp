@@ -29,6 +29,12 @@ void check_phase(const PhaseCost& phase, Bytes stays, const Place& place) {
   check_number(place.key("spread"), phase.spread, 0, kMaxSeconds);
   check_integer(place.key("peak_bytes"), phase.peak_bytes, 0);
   check_number(place.key("issue_seconds"), phase.issue_seconds, 0, kMaxSeconds);
+  check_number(place.key("full_clock_seconds"), phase.full_clock_seconds, 0, kMaxSeconds);
+  check_number(place.key("watts"), phase.watts, 0, kMaxWatts);
+  if ((phase.watts > 0) != (phase.full_clock_seconds > 0)) {
+    place.key("watts").reject("power and time at full clock were not measured together",
+                              "Give both full_clock_seconds and watts, or neither.");
+  }
   if (phase.peak_bytes < stays) {
     place.key("peak_bytes")
         .reject(fmt::format("{} is less than the {} that stay after the phase", phase.peak_bytes,

@@ -21,6 +21,10 @@ struct PhaseCost {
   Bytes peak_bytes = 0;
   /// Median host time to launch it; 0 on the CPU backend, where launching is running.
   Seconds issue_seconds = 0;
+  /// Median device time between pauses in which the power limit recovers, and mean power meanwhile;
+  /// 0 where they were not measured.
+  Seconds full_clock_seconds = 0;
+  double watts = 0;
 };
 
 /// Costs of one unit class at one micro-batch size.

@@ -63,7 +63,9 @@ struct Operation {
   std::int64_t elements = 0;    ///< Adam, SquareSum: elements of the shard
   Seconds compute_seconds = 0;  ///< Forward, Recompute, Backward: from the profile
   Seconds issue_seconds = 0;    ///< the same: host time to launch it
-  Bytes peak_bytes = 0;         ///< device memory above the level at the start, `takes` included
+  Seconds full_clock_seconds = 0;  ///< the same, when no power limit acts; 0: not measured
+  double watts = 0;                ///< the same: the device's meanwhile
+  Bytes peak_bytes = 0;            ///< device memory above the level at the start, `takes` included
   std::vector<std::int32_t> waits;           ///< operations of the same step, lower indices
   std::vector<std::int32_t> previous_waits;  ///< operations of the step before
   std::vector<std::int32_t> takes, gives;    ///< indices into Program::buffers

@@ -33,6 +33,8 @@ Operation StepBuilder::compute_operation(OpKind kind, const Access& access,
   op.micro_batch = access.micro_batch;
   op.compute_seconds = phase.seconds;
   op.issue_seconds = phase.issue_seconds;
+  op.full_clock_seconds = phase.full_clock_seconds;
+  op.watts = phase.watts;
   op.peak_bytes = phase.peak_bytes;
   return op;
 }

@@ -28,6 +28,7 @@ struct Timeline {
   bool predicted = false;
   std::vector<Interval> intervals;
   Seconds step_seconds = 0;  ///< period of the repeated program in steady state
+  double step_joules = 0;    ///< of all devices together in that time; 0: not known
   TierBytes peak_bytes;
 };
 

@@ -2,6 +2,7 @@
 #include "sim/tune/bounds.hpp"
 
 #include "sim/model/costs.hpp"
+#include "sim/model/power.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,6 +25,20 @@ double capacity_per_rank(const SharedResource& resource, int world_size) {
 
 Seconds total(const std::vector<Seconds>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), Seconds{0});
+}
+
+/// The phases of units: at full clock in `seconds`; returns what the power limit makes of their
+/// sum.
+Seconds at_full_clock(const Program& program, const Platform& platform,
+                      std::vector<Seconds>& seconds) {
+  Seconds limited = 0;
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const PoweredSeconds powered = powered_seconds(program.operations[i], platform);
+    if (powered.full_clock <= 0) continue;
+    seconds[i] = powered.full_clock;
+    limited += powered.limited;
+  }
+  return limited;
 }
 
 LaneSeconds busy_seconds(const Program& program, const std::vector<Seconds>& seconds) {
@@ -132,12 +147,14 @@ Seconds lower_bound_seconds(const Program& program, const Platform& platform,
   if (program.operations.empty()) return 0;
   std::vector<Seconds> seconds = solo_seconds(program, platform);
   const Seconds issue = total(issue_seconds(program, platform));
+  const Seconds limited =
+      at_full_clock(program, platform, seconds) * slowdown.least[index(Lane::Compute)];
   const Seconds busy =
       busiest_seconds(busy_seconds(program, seconds), platform, program.world_size, slowdown);
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     seconds[i] *= slowdown.least[index(program.operations[i].lane)];
   }
-  return std::max({busy, issue, longest_cycle(program, seconds)});
+  return std::max({busy, limited, issue, longest_cycle(program, seconds)});
 }
 
 Seconds serial_seconds(const Program& program, const Platform& platform) {

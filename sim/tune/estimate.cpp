@@ -97,7 +97,9 @@ const Estimator::Activations& Estimator::activations(std::int64_t micro_batch,
   }
   entry->second.peak_bytes = athanor::peak_bytes(program).gpu - statics;
   for (const Operation& op : program.operations) {
-    entry->second.compute_seconds += op.compute_seconds;
+    const PoweredSeconds powered = powered_seconds(op, platform_);
+    entry->second.compute.full_clock += powered.full_clock;
+    entry->second.compute.limited += powered.limited;
     entry->second.issue_seconds += op.issue_seconds;
     const bool of_unit =
         op.kind == OpKind::Forward || op.kind == OpKind::Recompute || op.kind == OpKind::Backward;
@@ -169,7 +171,9 @@ Seconds Estimator::bound_seconds(const Candidate& c) {
   add_scalars(c, load);
   const Activations& units = activations(c.batch.micro_batch, c.recompute_units);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
-  load.busy[static_cast<std::size_t>(Lane::Compute)] += accumulation * units.compute_seconds;
+  constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
+  load.busy[kCompute] += accumulation * units.compute.full_clock;
+  const Seconds limited = accumulation * units.compute.limited * slowdowns_.least[kCompute];
   Seconds issue = accumulation * units.issue_seconds;
   for (const auto& [lane, seconds] : platform_.issue) {
     const std::int64_t units_issued =
@@ -177,7 +181,8 @@ Seconds Estimator::bound_seconds(const Candidate& c) {
     issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)] + units_issued) *
              seconds;
   }
-  return std::max(issue, busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns_));
+  return std::max(
+      {issue, limited, busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns_)});
 }
 
 void Estimator::add_class(const Candidate& c, std::size_t unit_class, Load& load) {

@@ -3,6 +3,7 @@
 // candidates cannot lower each of them.
 #pragma once
 
+#include "sim/model/power.hpp"
 #include "sim/tune/bounds.hpp"
 #include "sim/tune/search_space.hpp"
 
@@ -40,8 +41,8 @@ class Estimator {
   };
   /// What depends on micro-batch and recomputation alone.
   struct Activations {
-    Bytes peak_bytes = 0;         ///< above what is there all the time
-    Seconds compute_seconds = 0;  ///< of one micro-batch
+    Bytes peak_bytes = 0;    ///< above what is there all the time
+    PoweredSeconds compute;  ///< of one micro-batch
     Seconds issue_seconds = 0;
     std::int64_t operations = 0;
   };

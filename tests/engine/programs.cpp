@@ -64,6 +64,15 @@ std::int32_t ProgramBuilder::compute(Seconds seconds, std::vector<std::int32_t> 
   return add(std::move(op), std::move(waits));
 }
 
+std::int32_t ProgramBuilder::kernel(Seconds full_clock, Seconds sustained, double watts,
+                                    std::vector<std::int32_t> waits) {
+  const std::int32_t operation = compute(sustained, std::move(waits));
+  Operation& op = program_.operations[static_cast<std::size_t>(operation)];
+  op.full_clock_seconds = full_clock;
+  op.watts = watts;
+  return operation;
+}
+
 std::int32_t ProgramBuilder::copy_in(Bytes bytes, std::vector<std::int32_t> waits) {
   Operation op;
   op.kind = OpKind::Fetch;

@@ -24,6 +24,9 @@ class ProgramBuilder {
  public:
   explicit ProgramBuilder(int world_size = 1) { program_.world_size = world_size; }
   std::int32_t compute(Seconds seconds, std::vector<std::int32_t> waits = {});
+  /// A phase of a unit that draws `watts` at full clock.
+  std::int32_t kernel(Seconds full_clock, Seconds sustained, double watts,
+                      std::vector<std::int32_t> waits = {});
   std::int32_t copy_in(Bytes bytes, std::vector<std::int32_t> waits = {});
   std::int32_t copy_out(Bytes bytes, std::vector<std::int32_t> waits = {});
   std::int32_t gather(Bytes bytes, std::vector<std::int32_t> waits = {});

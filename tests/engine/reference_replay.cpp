@@ -3,9 +3,11 @@
 
 #include "sim/model/costs.hpp"
 #include "sim/model/interference.hpp"
+#include "sim/model/power.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <map>
@@ -19,6 +21,8 @@ constexpr int kFirstStep = 20, kLastStep = 40;
 constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
 /// Of the time that is left: what rounding leaves of an operation that has ended.
 constexpr double kRounding = 1e-12;
+/// Of a budget of energy: what rounding leaves of an empty one.
+constexpr double kUsedUp = 1e-9;
 
 using Rates = std::map<Lane, double>;  // running lanes, as shares of their speed alone
 
@@ -90,14 +94,16 @@ class ReferenceReplay {
  public:
   ReferenceReplay(const Program& program, const Platform& platform)
       : program_(program),
-        seconds_(solo_seconds(program, platform)),
+        draws_(draws(program, platform)),
+        power_(platform.power),
         issue_(issue_seconds(program, platform)),
         shared_(platform, program.world_size),
         interference_(platform.interference, program.world_size),
-        issued_(steps(), std::vector<Seconds>(seconds_.size(), kNever)),
-        ended_(issued_.size(), std::vector<Seconds>(seconds_.size(), kNever)),
-        left_(issued_.size(), seconds_.size()) {
-    for (std::size_t i = 0; i < seconds_.size(); ++i) {
+        issued_(steps(), std::vector<Seconds>(draws_.size(), kNever)),
+        ended_(issued_.size(), std::vector<Seconds>(draws_.size(), kNever)),
+        left_(issued_.size(), draws_.size()) {
+    if (power_) budgets_.resize(power_->limits.size(), 0);
+    for (std::size_t i = 0; i < draws_.size(); ++i) {
       order_[static_cast<std::size_t>(program.operations[i].lane)].push_back(i);
     }
   }
@@ -162,7 +168,7 @@ class ReferenceReplay {
           next_issue_ = std::min(next_issue_, issued_[state.step][operation]);
           continue;
         }
-        state.remaining = seconds_[operation];
+        state.remaining = draws_[operation].seconds;
         if (*state.remaining <= 0) {
           end(lane);
           again = true;
@@ -181,7 +187,38 @@ class ReferenceReplay {
     }
     Rates rates = shared_.of(running);
     for (auto& [lane, rate] : rates) rate /= interference_.slowdown(lane, set);
+    if (rates.contains(Lane::Compute)) rates[Lane::Compute] *= clock_speed();
     return rates;
+  }
+
+  [[nodiscard]] const Draw& running(Lane lane) const {
+    static const Draw kNothing;
+    const LaneState& state = lanes_[static_cast<std::size_t>(lane)];
+    if (!state.remaining) return kNothing;
+    return draws_[order_[static_cast<std::size_t>(lane)][state.position]];
+  }
+
+  /// The lowest limit whose budget is used up decides.
+  [[nodiscard]] double clock_speed() const {
+    double allowed = kNever;
+    for (std::size_t i = 0; i < budgets_.size(); ++i) {
+      if (budgets_[i] <= kUsedUp * power_->limits[i].burst_joules) {
+        allowed = std::min(allowed, power_->limits[i].watts - power_->idle_watts);
+      }
+    }
+    const Draw& kernel = running(Lane::Compute);
+    if (kernel.exponent <= 0 || kernel.watts <= allowed) return 1;
+    return std::exp(std::log(allowed / kernel.watts) / kernel.exponent);
+  }
+
+  [[nodiscard]] double watts_above_idle() const {
+    const Draw& kernel = running(Lane::Compute);
+    double watts =
+        kernel.watts * (kernel.exponent > 0 ? std::pow(clock_speed(), kernel.exponent) : 1);
+    for (const Lane lane : {Lane::Collective, Lane::H2D, Lane::D2H, Lane::CpuAdam}) {
+      watts += running(lane).watts;
+    }
+    return watts;
   }
 
   void advance() {
@@ -189,6 +226,16 @@ class ReferenceReplay {
     Seconds time = next_issue_ - now_;
     for (const auto& [lane, value] : rate) {
       time = std::min(time, *lanes_[static_cast<std::size_t>(lane)].remaining / value);
+    }
+    const double watts = power_ ? watts_above_idle() : 0;
+    for (std::size_t i = 0; i < budgets_.size(); ++i) {
+      const double loss = watts - (power_->limits[i].watts - power_->idle_watts);
+      const bool empty = budgets_[i] <= kUsedUp * power_->limits[i].burst_joules;
+      if (loss > 0 && !empty) time = std::min(time, budgets_[i] / loss);
+    }
+    for (std::size_t i = 0; i < budgets_.size(); ++i) {
+      const double gain = power_->limits[i].watts - power_->idle_watts - watts;
+      budgets_[i] = std::clamp(budgets_[i] + time * gain, 0.0, power_->limits[i].burst_joules);
     }
     now_ += time;
     for (const auto& [lane, value] : rate) {
@@ -212,7 +259,10 @@ class ReferenceReplay {
   }
 
   const Program& program_;
-  std::vector<Seconds> seconds_, issue_;
+  std::vector<Draw> draws_;
+  std::optional<PowerModel> power_;
+  std::vector<double> budgets_;  // joules, by limit
+  std::vector<Seconds> issue_;
   SharedRates shared_;
   Interference interference_;
   std::array<std::vector<std::size_t>, kNumLanes> order_;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// One device's power over simulated time: what its lanes draw, what its limits still allow, and how
+// much they slow its kernels down.
+#pragma once
+
+#include "sim/model/power.hpp"
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace athanor {
+
+/// Every limit is a budget of energy (a token bucket): it grows by what is not drawn up to the
+/// limit, is full at its burst_joules, and shrinks by what is drawn above the limit. While one is
+/// empty, kernels that would draw more than its limit run at the speed at which they draw just
+/// that. What other lanes draw counts against the budgets and does not slow kernels down by itself:
+/// how a copy or a collective slows a kernel was measured under the same limits (Interference).
+///
+/// Budgets start empty, as under the load of the steps before.
+class DevicePower {
+ public:
+  explicit DevicePower(const PowerModel& model);
+
+  /// Budgets empty, nothing running, no energy spent.
+  void reset() noexcept;
+  /// Lets time pass with what runs. At most until_change() at once.
+  void pass(Seconds time) noexcept;
+  void start(Lane lane, const Draw& draw) noexcept;
+  void stop(Lane lane) noexcept;
+
+  /// Of full clock, at which the compute lane runs now.
+  [[nodiscard]] double speed() const noexcept { return speed_; }
+  [[nodiscard]] double watts() const noexcept { return idle_watts_ + drawn_; }
+  /// How long speed() and watts() stay as they are if nothing starts or stops; may be infinite.
+  [[nodiscard]] Seconds until_change() const noexcept;
+  /// Energy since reset().
+  [[nodiscard]] double joules() const noexcept { return joules_; }
+  /// Budgets, as shares of their burst_joules.
+  [[nodiscard]] std::span<const double> levels() const noexcept { return levels_; }
+
+ private:
+  /// By limit: what the budget gains in a second.
+  [[nodiscard]] double gain(std::size_t limit) const noexcept;
+  void settle() noexcept;
+
+  double idle_watts_;
+  std::vector<double> watts_above_idle_, burst_joules_, levels_;  ///< by limit
+  std::array<Draw, kNumLanes> draws_{};                           ///< by lane; none: idle
+  double speed_ = 1, drawn_ = 0, joules_ = 0;
+};
+
+}  // namespace athanor

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels under a power limit: closed forms, an independent simulation, and a GPU's on/off
+// patterns.
+#include "sim/engine/device_power.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/model/costs.hpp"
+#include "sim/model/files.hpp"
+#include "sim/tune/bounds.hpp"
+#include "tests/engine/programs.hpp"
+#include "tests/engine/reference_replay.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::WithinAbs;
+using Catch::Matchers::WithinRel;
+using test::find;
+using test::plain_platform;
+using test::ProgramBuilder;
+
+constexpr double kRounding = 1e-9;
+
+/// 100 W idle; kernels of 900 W run at 400 W above idle, half of what they draw, at speed
+/// 1/2^(1/2).
+PowerModel half_power(double burst_joules) {
+  PowerModel power;
+  power.idle_watts = 100;
+  power.limits = {{500, burst_joules}};
+  return power;
+}
+
+Draw kernel_draw() { return {.seconds = 1, .watts = 800, .exponent = 2}; }
+
+Platform limited_platform(const PowerModel& power) {
+  Platform platform = plain_platform();
+  platform.power = power;
+  return platform;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "an empty budget holds a kernel at the limit, a full one lets it run until it is used up") {
+  DevicePower device(half_power(80));
+  device.start(Lane::Compute, kernel_draw());
+  CHECK_THAT(device.speed(), WithinRel(std::sqrt(0.5), kRounding));
+  CHECK_THAT(device.watts(), WithinRel(500, kRounding));
+  CHECK(std::isinf(device.until_change()));
+  device.pass(2);
+  CHECK_THAT(device.joules(), WithinRel(1000, kRounding));
+  device.stop(Lane::Compute);
+  CHECK(device.watts() == 100);
+  device.pass(0.1);  // 40 J
+  CHECK_THAT(device.levels().front(), WithinRel(0.5, kRounding));
+  device.pass(10);
+  CHECK(device.levels().front() == 1);
+  device.start(Lane::Compute, kernel_draw());
+  CHECK(device.speed() == 1);
+  CHECK_THAT(device.until_change(), WithinRel(80.0 / 400, kRounding));
+  device.pass(device.until_change());
+  CHECK_THAT(device.speed(), WithinRel(std::sqrt(0.5), kRounding));
+}
+
+TEST_CASE("a memory-bound kernel is below the limit, and copies use up what a budget has") {
+  DevicePower device(half_power(80));
+  device.start(Lane::Compute, {.seconds = 1, .watts = 300, .exponent = 0});
+  CHECK(device.speed() == 1);
+  device.pass(1);
+  CHECK(device.levels().front() == 1);
+  device.start(Lane::H2D, {.seconds = 1, .watts = 200, .exponent = 0});
+  CHECK_THAT(device.until_change(), WithinRel(80.0 / 100, kRounding));
+  CHECK_THAT(device.watts(), WithinRel(600, kRounding));
+}
+
+TEST_CASE("of two limits the lower holds in the end") {
+  PowerModel power = half_power(400);
+  power.limits.push_back({700, 20});
+  DevicePower device(power);
+  device.pass(10);  // idle: both full
+  device.start(Lane::Compute, kernel_draw());
+  CHECK(device.speed() == 1);
+  device.pass(device.until_change());  // 20 J at 200 W above the higher limit
+  CHECK_THAT(device.watts(), WithinRel(700, kRounding));
+  CHECK_THAT(device.until_change(), WithinRel((400 - 0.1 * 400) / 200, 1e-6));
+  device.pass(device.until_change());
+  CHECK_THAT(device.watts(), WithinRel(500, kRounding));
+}
+
+TEST_CASE("a step without pauses takes what the profile measured under the limit") {
+  ProgramBuilder builder;
+  for (int i = 0; i < 5; ++i) builder.kernel(1e-3, 1.25e-3, 900);
+  const Platform platform = limited_platform(half_power(40));
+  const Timeline timeline = Engine(platform, 1).simulate(builder.program());
+  CHECK_THAT(timeline.step_seconds, WithinRel(6.25e-3, kRounding));
+  CHECK_THAT(timeline.step_joules, WithinRel(500 * 6.25e-3, kRounding));
+}
+
+TEST_CASE("a step with pauses runs at full clock") {
+  ProgramBuilder builder;
+  const std::int32_t kernel = builder.kernel(1e-3, 1.25e-3, 900);
+  const std::int32_t copy = builder.copy_in(1'500'000, {kernel});
+  builder.after_previous(kernel, copy);
+  const Platform platform = limited_platform(half_power(40));
+  const Timeline timeline = Engine(platform, 1).simulate(builder.program());
+  CHECK_THAT(timeline.step_seconds, WithinRel(2.5e-3, kRounding));
+  CHECK_THAT(timeline.step_joules, WithinRel(1e-3 * 900 + 1.5e-3 * 100, kRounding));
+}
+
+TEST_CASE("a budget that a pause fills in part is used at full clock, the rest runs at the limit") {
+  ProgramBuilder builder;
+  const std::int32_t kernel = builder.kernel(1, 1.25, 900);
+  const std::int32_t copy = builder.copy_in(100'000'000, {kernel});  // 0.1 s, 40 J
+  builder.after_previous(kernel, copy);
+  const Platform platform = limited_platform(half_power(80));
+  const Timeline timeline = Engine(platform, 1).simulate(builder.program());
+  const Seconds at_full_clock = 40.0 / 400;
+  CHECK_THAT(timeline.step_seconds,
+             WithinRel(0.1 + at_full_clock + (1 - at_full_clock) * 1.25, kRounding));
+}
+
+namespace {
+
+/// Phases with and without measured power, under one or two limits.
+Program random_powered_program(std::mt19937& random) {
+  std::uniform_real_distribution<double> share(0, 1);
+  Program program = test::random_program(random, 1, 12);
+  for (Operation& op : program.operations) {
+    if (op.lane != Lane::Compute || op.compute_seconds <= 0 || share(random) < 0.2) continue;
+    op.full_clock_seconds = op.compute_seconds * (0.6 + 0.4 * share(random));
+    op.watts = 200 + 800 * share(random);
+  }
+  return program;
+}
+
+Platform random_powered_platform(std::mt19937& random) {
+  std::uniform_real_distribution<double> share(0, 1);
+  Platform platform = plain_platform();
+  platform.interference = {{1, {{Lane::Compute, 1 + share(random)}}}};
+  PowerModel power;
+  power.idle_watts = 100 * share(random);
+  power.limits.push_back({400 + 200 * share(random), 1 * share(random)});
+  if (share(random) < 0.5) power.limits.push_back({650, 0.2 * share(random)});
+  power.lane_watts = {{Lane::Compute, 300}, {Lane::H2D, 20}, {Lane::Collective, 100}};
+  power.exponent = 1.5 + share(random);
+  platform.power = power;
+  return platform;
+}
+
+}  // namespace
+
+TEST_CASE("random programs under a power limit: an independent simulator agrees, bounds hold") {
+  constexpr double kSettling = 2e-3;  // the engine stops when budgets repeat to a millionth
+  int limited = 0;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const Program program = random_powered_program(random);
+    Platform platform = random_powered_platform(random);
+    const Seconds simulated =
+        Engine(platform, 1).simulate(program, {.max_steps = 60}).step_seconds;
+    CHECK_THAT(simulated, WithinRel(test::reference_period(program, platform), kSettling));
+    CHECK(lower_bound_seconds(program, platform) <= simulated * (1 + kSettling));
+    CHECK(simulated <= serial_seconds(program, platform) * (1 + kRounding));
+    for (PowerLimit& limit : platform.power->limits) limit.watts = 1e5;
+    const Seconds unlimited = Engine(platform, 1).simulate(program).step_seconds;
+    CHECK(unlimited <= simulated * (1 + kSettling));
+    limited += unlimited < simulated * 0.99 ? 1 : 0;
+  }
+  CHECK(limited > 5);
+}
+
+}  // namespace athanor
