@@ -6,11 +6,31 @@
 namespace athanor {
 namespace {
 
+OrderedJson json_of(const KernelCost& kernel) {
+  return {{"name", kernel.name},   {"class", name_of(kKernelClassNames, kernel.kind)},
+          {"count", kernel.count}, {"seconds", kernel.seconds},
+          {"flops", kernel.flops}, {"bytes", kernel.bytes}};
+}
+
+KernelCost read_kernel(JsonReader json) {
+  KernelCost kernel;
+  kernel.name = json.key("name").name();
+  kernel.kind = json.key("class").choice(kKernelClassNames);
+  kernel.count = json.key("count").number();
+  kernel.seconds = json.key("seconds").number();
+  kernel.flops = json.key("flops").number();
+  kernel.bytes = json.key("bytes").number();
+  json.reject_other_keys();
+  return kernel;
+}
+
 OrderedJson json_of(const PhaseCost& phase) {
-  return {{"seconds", phase.seconds},
-          {"spread", phase.spread},
-          {"peak_bytes", phase.peak_bytes},
-          {"issue_seconds", phase.issue_seconds}};
+  OrderedJson json{{"seconds", phase.seconds},
+                   {"spread", phase.spread},
+                   {"peak_bytes", phase.peak_bytes},
+                   {"issue_seconds", phase.issue_seconds}};
+  for (const KernelCost& kernel : phase.kernels) json["kernels"].push_back(json_of(kernel));
+  return json;
 }
 
 PhaseCost read_phase(JsonReader json) {
@@ -19,6 +39,9 @@ PhaseCost read_phase(JsonReader json) {
   phase.spread = json.key("spread").number();
   phase.peak_bytes = json.key("peak_bytes").integer(0);
   phase.issue_seconds = json.key("issue_seconds").number();
+  if (const auto kernels = json.optional_key("kernels")) {
+    for (const JsonReader& kernel : kernels->items()) phase.kernels.push_back(read_kernel(kernel));
+  }
   json.reject_other_keys();
   return phase;
 }

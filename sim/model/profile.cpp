@@ -24,11 +24,23 @@ std::set<std::string> classes_of(const Architecture& architecture) {
   return classes;
 }
 
+void check_kernel(const KernelCost& kernel, const Place& place) {
+  constexpr double kMaxLaunches = 1e9;
+  check_name(place.key("name"), kernel.name);
+  check_number(place.key("count"), kernel.count, 0, kMaxLaunches);
+  check_number(place.key("seconds"), kernel.seconds, 0, kMaxSeconds);
+  check_number(place.key("flops"), kernel.flops, 0);
+  check_number(place.key("bytes"), kernel.bytes, 0);
+}
+
 void check_phase(const PhaseCost& phase, Bytes stays, const Place& place) {
   check_number(place.key("seconds"), phase.seconds, 0, kMaxSeconds);
   check_number(place.key("spread"), phase.spread, 0, kMaxSeconds);
   check_integer(place.key("peak_bytes"), phase.peak_bytes, 0);
   check_number(place.key("issue_seconds"), phase.issue_seconds, 0, kMaxSeconds);
+  for (std::size_t i = 0; i < phase.kernels.size(); ++i) {
+    check_kernel(phase.kernels[i], place.key("kernels").item(i));
+  }
   if (phase.peak_bytes < stays) {
     place.key("peak_bytes")
         .reject(fmt::format("{} is less than the {} that stay after the phase", phase.peak_bytes,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/model/architecture.hpp"
+#include "sim/model/kernel_classes.hpp"
 #include "sim/model/provenance.hpp"
 #include "sim/model/quantities.hpp"
 
@@ -11,6 +12,18 @@
 #include <vector>
 
 namespace athanor {
+
+/// The kernels of one name in a phase, or copies and fills of one kind.
+struct KernelCost {
+  std::string name;  ///< short_kernel_name, or kFewKernels
+  KernelClass kind = KernelClass::Other;
+  double count = 0;     ///< launches, mean of the traced repetitions
+  Seconds seconds = 0;  ///< all launches together, median of the traced repetitions
+  double flops = 0;     ///< of matrix products and attention, from shapes; 0: not known
+  double bytes = 0;     ///< of the operators' tensors, in and out; 0: not known
+};
+/// Name of a class's kernels that have too little of a phase's time for a line of their own.
+inline constexpr const char* kFewKernels = "(others)";
 
 /// One phase of a unit. `peak_bytes` is the highest device memory above the level at the phase's
 /// start, as the device's allocator counts it (CPU backend: as requested; CUDA: blocks of
@@ -21,6 +34,9 @@ struct PhaseCost {
   Bytes peak_bytes = 0;
   /// Median host time to launch it; 0 on the CPU backend, where launching is running.
   Seconds issue_seconds = 0;
+  /// By falling time; empty where none were traced. Traced apart from `seconds`, which tracing does
+  /// not change, and without the gaps between kernels.
+  std::vector<KernelCost> kernels = {};
 };
 
 /// Costs of one unit class at one micro-batch size.
