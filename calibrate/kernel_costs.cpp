@@ -25,18 +25,18 @@ struct KernelSum {
 
 /// Of an operator: those of its activities that carry its FLOPs and bytes.
 struct Carriers {
-  const Activity* flops = nullptr;
-  const Activity* bytes = nullptr;
+  const TracedActivity* flops = nullptr;
+  const TracedActivity* bytes = nullptr;
 };
 
-void take_longer(const Activity*& longest, const Activity& activity) {
+void take_longer(const TracedActivity*& longest, const TracedActivity& activity) {
   if (longest == nullptr || activity.seconds() > longest->seconds()) longest = &activity;
 }
 
 class PhaseKernels {
  public:
   PhaseKernels(const KernelTrace& trace, UnitPhase phase) : trace_(trace), phase_(phase) {
-    for (const Activity& activity : trace.activities) {
+    for (const TracedActivity& activity : trace.activities) {
       if (is_wanted(activity)) add(activity);
     }
     for (const auto& [origin, carriers] : carriers_) {
@@ -59,17 +59,17 @@ class PhaseKernels {
   }
 
  private:
-  [[nodiscard]] bool is_wanted(const Activity& activity) const {
+  [[nodiscard]] bool is_wanted(const TracedActivity& activity) const {
     const LaunchOrigin* const origin = trace_.origin_of(activity);
     return origin != nullptr && is_on_device(activity.kind) &&
            trace_.phases[origin->phase].phase == phase_;
   }
 
-  static KernelKey key_of(const Activity& activity) {
+  static KernelKey key_of(const TracedActivity& activity) {
     return {kernel_class(activity.name), short_kernel_name(activity.name)};
   }
 
-  void add(const Activity& activity) {
+  void add(const TracedActivity& activity) {
     const KernelKey key = key_of(activity);
     KernelSum& sum = sums_[key];
     sum.count += 1;

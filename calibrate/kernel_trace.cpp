@@ -17,14 +17,14 @@ const char* unit_phase_name(UnitPhase phase) noexcept {
   return "unknown";
 }
 
-const LaunchOrigin* KernelTrace::origin_of(const Activity& activity) const noexcept {
+const LaunchOrigin* KernelTrace::origin_of(const TracedActivity& activity) const noexcept {
   if (activity.origin == 0 || activity.origin > origins.size()) return nullptr;
   return &origins[activity.origin - 1];
 }
 
 Seconds KernelTrace::overhead() const noexcept {
   Seconds total = 0;
-  for (const Activity& activity : activities) {
+  for (const TracedActivity& activity : activities) {
     if (activity.kind == ActivityKind::Overhead) total += activity.seconds();
   }
   return total;

@@ -24,7 +24,7 @@ enum class ActivityKind {
 /// Nanoseconds on the tracer's clock, which is one for host and device.
 using TraceTime = std::int64_t;
 
-struct Activity {
+struct TracedActivity {
   ActivityKind kind = ActivityKind::Kernel;
   std::string name;  ///< demangled; of copies and fills as Kineto writes them
   TraceTime start = 0;
@@ -56,7 +56,7 @@ class KernelTracer {
   virtual void pop() noexcept = 0;
   /// Ends the recording, which nothing may be running for any more. Activities with an origin, and
   /// the overhead; in the order of their start.
-  [[nodiscard]] virtual std::vector<Activity> stop() = 0;
+  [[nodiscard]] virtual std::vector<TracedActivity> stop() = 0;
 };
 
 enum class UnitPhase { ForwardKeep, ForwardDiscard, Recompute, Backward };
@@ -82,11 +82,11 @@ struct LaunchOrigin {
 
 struct KernelTrace {
   std::vector<TracedPhase> phases;
-  std::vector<LaunchOrigin> origins;  ///< Activity::origin is an index into it, plus 1
-  std::vector<Activity> activities;
+  std::vector<LaunchOrigin> origins;  ///< TracedActivity::origin is an index into it, plus 1
+  std::vector<TracedActivity> activities;
 
   /// Null for an activity that comes from nowhere.
-  [[nodiscard]] const LaunchOrigin* origin_of(const Activity& activity) const noexcept;
+  [[nodiscard]] const LaunchOrigin* origin_of(const TracedActivity& activity) const noexcept;
   /// What tracing itself took.
   [[nodiscard]] Seconds overhead() const noexcept;
 };

@@ -52,10 +52,10 @@ int last_repetition(const KernelTrace& trace) {
 }
 
 /// The activities of a trace that are written.
-std::vector<const Activity*> shown(const KernelTrace& trace) {
+std::vector<const TracedActivity*> shown(const KernelTrace& trace) {
   const int last = last_repetition(trace);
-  std::vector<const Activity*> chosen;
-  for (const Activity& activity : trace.activities) {
+  std::vector<const TracedActivity*> chosen;
+  for (const TracedActivity& activity : trace.activities) {
     const LaunchOrigin* const origin = trace.origin_of(activity);
     if (origin != nullptr && trace.phases[origin->phase].repetition == last) {
       chosen.push_back(&activity);
@@ -69,16 +69,16 @@ class KinetoEvents {
   explicit KinetoEvents(TraceTime base) : base_(base) {}
 
   void add(const KernelTrace& trace) {
-    const std::vector<const Activity*> activities = shown(trace);
+    const std::vector<const TracedActivity*> activities = shown(trace);
     TraceTime begin = std::numeric_limits<TraceTime>::max();
     TraceTime end = 0;
-    for (const Activity* activity : activities) {
+    for (const TracedActivity* activity : activities) {
       add_activity(trace, *activity);
       begin = std::min(begin, activity->start);
       end = std::max(end, activity->end);
     }
     add_annotations(trace, activities);
-    for (const Activity& activity : trace.activities) {
+    for (const TracedActivity& activity : trace.activities) {
       const bool meanwhile = activity.start >= begin && activity.end <= end;
       if (activity.kind == ActivityKind::Overhead && meanwhile) add_overhead(activity);
     }
@@ -111,7 +111,7 @@ class KinetoEvents {
     return events_.back();
   }
 
-  void add_activity(const KernelTrace& trace, const Activity& activity) {
+  void add_activity(const KernelTrace& trace, const TracedActivity& activity) {
     const bool on_device = is_on_device(activity.kind);
     const int process = on_device ? activity.device : kHost;
     Json& added = event("X", category(activity.kind), activity.name, process, activity.stream,
@@ -122,7 +122,7 @@ class KinetoEvents {
     add_arrow(activity, process);
   }
 
-  [[nodiscard]] Json arguments(const KernelTrace& trace, const Activity& activity) const {
+  [[nodiscard]] Json arguments(const KernelTrace& trace, const TracedActivity& activity) const {
     Json args{{"correlation", activity.correlation},
               {"External id", origins_before_ + activity.origin}};
     const std::string& name = trace.origin_of(activity)->name;
@@ -141,7 +141,7 @@ class KinetoEvents {
   }
 
   /// From the call to what it launched.
-  void add_arrow(const Activity& activity, int process) {
+  void add_arrow(const TracedActivity& activity, int process) {
     const bool is_end = is_on_device(activity.kind);
     Json& arrow =
         event(is_end ? "f" : "s", "ac2g", "ac2g", process, activity.stream, activity.start);
@@ -150,13 +150,14 @@ class KinetoEvents {
   }
 
   /// Each phase on the thread of its first call, from there to the end of its last one.
-  void add_annotations(const KernelTrace& trace, const std::vector<const Activity*>& activities) {
+  void add_annotations(const KernelTrace& trace,
+                       const std::vector<const TracedActivity*>& activities) {
     struct Range {
-      const Activity* first = nullptr;
+      const TracedActivity* first = nullptr;
       TraceTime end = 0;
     };
     std::map<std::size_t, Range> ranges;
-    for (const Activity* activity : activities) {
+    for (const TracedActivity* activity : activities) {
       if (is_on_device(activity->kind)) continue;
       Range& range = ranges[trace.origin_of(*activity)->phase];
       if (range.first == nullptr || activity->start < range.first->start) range.first = activity;
@@ -168,7 +169,7 @@ class KinetoEvents {
     }
   }
 
-  void add_overhead(const Activity& activity) {
+  void add_overhead(const TracedActivity& activity) {
     event("X", category(activity.kind), activity.name, kHost, kOverheadThread,
           activity.start)["dur"] = microseconds(activity.end - activity.start);
   }
@@ -197,7 +198,7 @@ class KinetoEvents {
 TraceTime first_start(std::span<const KernelTrace> traces) {
   TraceTime first = std::numeric_limits<TraceTime>::max();
   for (const KernelTrace& trace : traces) {
-    for (const Activity* activity : shown(trace)) first = std::min(first, activity->start);
+    for (const TracedActivity* activity : shown(trace)) first = std::min(first, activity->start);
   }
   return first;
 }

@@ -71,7 +71,7 @@ const char* overhead_name(CUpti_ActivityOverheadKind kind) {
     case CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL:
       return "Command Buffer Full";
     case CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST:
-      return "Activity Buffer Request";
+      return "TracedActivity Buffer Request";
     default:
       return "Unknown";
   }
@@ -79,8 +79,8 @@ const char* overhead_name(CUpti_ActivityOverheadKind kind) {
 
 /// What all records on the device have under the same names.
 template <typename Record>
-Activity device_activity(ActivityKind kind, const Record& record) {
-  Activity activity;
+TracedActivity device_activity(ActivityKind kind, const Record& record) {
+  TracedActivity activity;
   activity.kind = kind;
   activity.start = static_cast<TraceTime>(record.start);
   activity.end = static_cast<TraceTime>(record.end);
@@ -90,31 +90,31 @@ Activity device_activity(ActivityKind kind, const Record& record) {
   return activity;
 }
 
-Activity kernel(const CUpti_ActivityKernel10& record) {
-  Activity activity = device_activity(ActivityKind::Kernel, record);
+TracedActivity kernel(const CUpti_ActivityKernel10& record) {
+  TracedActivity activity = device_activity(ActivityKind::Kernel, record);
   activity.name = record.name != nullptr ? record.name : "unnamed";
   return activity;
 }
 
-Activity copy(const CUpti_ActivityMemcpy6& record) {
-  Activity activity = device_activity(ActivityKind::Copy, record);
+TracedActivity copy(const CUpti_ActivityMemcpy6& record) {
+  TracedActivity activity = device_activity(ActivityKind::Copy, record);
   activity.name = fmt::format("Memcpy {} ({} -> {})", direction_name(record.copyKind),
                               memory_name(record.srcKind), memory_name(record.dstKind));
   activity.bytes = static_cast<Bytes>(record.bytes);
   return activity;
 }
 
-Activity fill(const CUpti_ActivityMemset4& record) {
-  Activity activity = device_activity(ActivityKind::Memset, record);
+TracedActivity fill(const CUpti_ActivityMemset4& record) {
+  TracedActivity activity = device_activity(ActivityKind::Memset, record);
   activity.name =
       fmt::format("Memset ({})", memory_name(static_cast<std::uint8_t>(record.memoryKind)));
   activity.bytes = static_cast<Bytes>(record.bytes);
   return activity;
 }
 
-Activity call(const CUpti_ActivityAPI& record, const CuptiCallName& call_name) {
+TracedActivity call(const CUpti_ActivityAPI& record, const CuptiCallName& call_name) {
   const bool is_driver = record.kind == CUPTI_ACTIVITY_KIND_DRIVER;
-  Activity activity;
+  TracedActivity activity;
   activity.kind = is_driver ? ActivityKind::Driver : ActivityKind::Runtime;
   activity.name =
       call_name(is_driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API, record.cbid);
@@ -125,8 +125,8 @@ Activity call(const CUpti_ActivityAPI& record, const CuptiCallName& call_name) {
   return activity;
 }
 
-Activity overhead(const CUpti_ActivityOverhead3& record) {
-  Activity activity;
+TracedActivity overhead(const CUpti_ActivityOverhead3& record) {
+  TracedActivity activity;
   activity.kind = ActivityKind::Overhead;
   activity.name = overhead_name(record.overheadKind);
   activity.start = static_cast<TraceTime>(record.start);
@@ -179,10 +179,10 @@ void decode_record(const CUpti_Activity& record, const CuptiCallName& call_name,
   }
 }
 
-std::vector<Activity> finished_activities(CuptiRecords records) {
+std::vector<TracedActivity> finished_activities(CuptiRecords records) {
   std::unordered_map<std::string, std::string> names;
-  std::vector<Activity> finished;
-  for (Activity& activity : records.activities) {
+  std::vector<TracedActivity> finished;
+  for (TracedActivity& activity : records.activities) {
     const auto origin = records.origins.find(activity.correlation);
     if (activity.kind != ActivityKind::Overhead) {
       if (origin == records.origins.end()) continue;
@@ -195,7 +195,7 @@ std::vector<Activity> finished_activities(CuptiRecords records) {
     }
     finished.push_back(std::move(activity));
   }
-  std::sort(finished.begin(), finished.end(), [](const Activity& a, const Activity& b) {
+  std::sort(finished.begin(), finished.end(), [](const TracedActivity& a, const TracedActivity& b) {
     return std::tie(a.start, a.correlation, a.kind) < std::tie(b.start, b.correlation, b.kind);
   });
   return finished;

@@ -15,7 +15,7 @@ namespace athanor {
 
 /// What records say before all of them are there: those of one launch come in any order.
 struct CuptiRecords {
-  std::vector<Activity> activities;                          ///< names mangled, origins missing
+  std::vector<TracedActivity> activities;                    ///< names mangled, origins missing
   std::unordered_map<std::uint32_t, std::uint64_t> origins;  ///< by correlation
 };
 
@@ -28,6 +28,6 @@ void decode_record(const CUpti_Activity& record, const CuptiCallName& call_name,
 
 /// The activities that have an origin, and the overhead, in the order of their start, with
 /// demangled names.
-[[nodiscard]] std::vector<Activity> finished_activities(CuptiRecords records);
+[[nodiscard]] std::vector<TracedActivity> finished_activities(CuptiRecords records);
 
 }  // namespace athanor

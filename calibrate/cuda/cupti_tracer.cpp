@@ -50,7 +50,7 @@ class Recorder {
   }
 
   /// Throws Error where records were lost: sums would be too small.
-  [[nodiscard]] std::vector<Activity> finish() {
+  [[nodiscard]] std::vector<TracedActivity> finish() {
     const std::lock_guard lock(mutex_);
     if (lost_ > 0) {
       throw Error(
@@ -152,7 +152,7 @@ class CuptiTracer final : public KernelTracer {
     static_cast<void>(cupti_.pop_origin(kOriginKind, &former));
   }
 
-  [[nodiscard]] std::vector<Activity> stop() override {
+  [[nodiscard]] std::vector<TracedActivity> stop() override {
     session_.value().flush();
     session_.reset();
     return recorder_.value().finish();

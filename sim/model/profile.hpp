@@ -36,7 +36,8 @@ struct PhaseCost {
   Seconds issue_seconds = 0;
   /// By falling time; empty where none were traced. Traced apart from `seconds`, which tracing does
   /// not change, and without the gaps between kernels.
-  std::vector<KernelCost> kernels = {};
+  // GCC warns of aggregates that leave out a member without an initializer.
+  std::vector<KernelCost> kernels = {};  // NOLINT(readability-redundant-member-init)
 };
 
 /// Costs of one unit class at one micro-batch size.

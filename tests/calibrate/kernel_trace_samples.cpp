@@ -22,7 +22,7 @@ TraceBuilder& TraceBuilder::operation(const std::string& name, double flops, dou
 
 TraceBuilder& TraceBuilder::launch(ActivityKind kind, const std::string& name,
                                    std::int64_t microseconds, Bytes bytes) {
-  Activity call;
+  TracedActivity call;
   call.kind = ActivityKind::Runtime;
   call.name = kind == ActivityKind::Kernel ? "cudaLaunchKernel" : "cudaMemcpyAsync";
   call.start = now_;
@@ -30,7 +30,7 @@ TraceBuilder& TraceBuilder::launch(ActivityKind kind, const std::string& name,
   call.stream = kHostThread;
   call.correlation = ++correlation_;
   call.origin = trace.origins.size();
-  Activity launched = call;
+  TracedActivity launched = call;
   launched.kind = kind;
   launched.name = name;
   launched.start = call.end;
@@ -44,7 +44,7 @@ TraceBuilder& TraceBuilder::launch(ActivityKind kind, const std::string& name,
 }
 
 TraceBuilder& TraceBuilder::overhead(std::int64_t microseconds) {
-  Activity activity;
+  TracedActivity activity;
   activity.kind = ActivityKind::Overhead;
   activity.name = "Buffer Flush";
   activity.start = now_;

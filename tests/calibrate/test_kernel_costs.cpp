@@ -102,7 +102,7 @@ TEST_CASE("what comes from nowhere is no phase's") {
   KernelTrace trace = test::sample_trace();
   const auto count = kernel_costs(trace, UnitPhase::ForwardKeep).size();
   for (const std::uint64_t origin : {std::uint64_t{0}, std::uint64_t{12345}}) {
-    Activity stray = trace.activities[1];
+    TracedActivity stray = trace.activities[1];
     stray.name = "stray";
     stray.origin = origin;
     trace.activities.push_back(stray);

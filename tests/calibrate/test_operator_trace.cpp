@@ -27,7 +27,7 @@ class CountingTracer final : public KernelTracer {
   void push(std::uint64_t origin) noexcept override { open().push_back(origin); }
   void pop() noexcept override {
     constexpr TraceTime kMicrosecond = 1000;
-    Activity activity;
+    TracedActivity activity;
     activity.name = "gemm";
     activity.origin = open().back();
     activity.end = kMicrosecond;
@@ -35,7 +35,7 @@ class CountingTracer final : public KernelTracer {
     const std::lock_guard lock(mutex_);
     activities_.push_back(activity);
   }
-  [[nodiscard]] std::vector<Activity> stop() override { return std::move(activities_); }
+  [[nodiscard]] std::vector<TracedActivity> stop() override { return std::move(activities_); }
 
   bool fails = false;
 
@@ -45,7 +45,7 @@ class CountingTracer final : public KernelTracer {
     return origins;
   }
   std::mutex mutex_;
-  std::vector<Activity> activities_;
+  std::vector<TracedActivity> activities_;
 };
 
 /// What was seen of the operators that `body` calls in one phase, by name; sums.

@@ -60,15 +60,15 @@ TEST_CASE("a kernel and its call have the origin of their correlation") {
   decode(kernel_record(8, 1'700'000'000'000'000'123, "_ZN6cublas4gemmIfEEvPT_"), records);
   decode(origin_record(8, 77), records);
   decode(call_record(CUPTI_ACTIVITY_KIND_RUNTIME, 8, 1'700'000'000'000'000'001), records);
-  const std::vector<Activity> found = finished_activities(std::move(records));
+  const std::vector<TracedActivity> found = finished_activities(std::move(records));
   REQUIRE(found.size() == 2);
-  const Activity& call = found[0];
+  const TracedActivity& call = found[0];
   CHECK(call.kind == ActivityKind::Runtime);
   CHECK(call.name == "runtime 211");
   CHECK(call.stream == 4000000000);
   CHECK(call.origin == 77);
   CHECK(call.end - call.start == 50);
-  const Activity& kernel = found[1];
+  const TracedActivity& kernel = found[1];
   CHECK(kernel.kind == ActivityKind::Kernel);
   CHECK(kernel.name == "void cublas::gemm<float>(float*)");
   CHECK(kernel.start == 1'700'000'000'000'000'123);
@@ -109,7 +109,7 @@ TEST_CASE("copies and fills have Kineto's names and their bytes") {
   fill.correlationId = 1;
   decode(fill, records);
   decode(origin_record(1, 5), records);
-  const std::vector<Activity> found = finished_activities(std::move(records));
+  const std::vector<TracedActivity> found = finished_activities(std::move(records));
   REQUIRE(found.size() == 4);
   CHECK(found[0].kind == ActivityKind::Copy);
   CHECK(found[0].name == "Memcpy HtoD (Pinned -> Device)");
@@ -138,7 +138,7 @@ TEST_CASE("what has no origin is left out, but for the overhead") {
   CUpti_Activity unknown{};
   unknown.kind = CUPTI_ACTIVITY_KIND_DEVICE;
   decode(unknown, records);
-  const std::vector<Activity> found = finished_activities(std::move(records));
+  const std::vector<TracedActivity> found = finished_activities(std::move(records));
   REQUIRE(found.size() == 3);
   CHECK(found[0].kind == ActivityKind::Driver);
   CHECK(found[0].name == "driver 211");
@@ -154,7 +154,7 @@ TEST_CASE("names that are not mangled stay, and a kernel may have none") {
   decode(kernel_record(1, 2, "_Zbroken"), records);
   decode(kernel_record(1, 3, nullptr), records);
   decode(origin_record(1, 1), records);
-  const std::vector<Activity> found = finished_activities(std::move(records));
+  const std::vector<TracedActivity> found = finished_activities(std::move(records));
   CHECK(found.at(0).name == "nvjet_sm90_tst_192x192");
   CHECK(found.at(1).name == "_Zbroken");
   CHECK(found.at(2).name == "unnamed");
