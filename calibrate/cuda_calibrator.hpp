@@ -14,6 +14,7 @@
 
 namespace athanor {
 
+class KernelTracer;
 class UnitMeter;
 
 enum class CollectiveKind { AllGather, ReduceScatter, AllReduce };
@@ -49,6 +50,9 @@ class CudaCalibrator {
 
   /// Times units and counts their memory on `device`.
   [[nodiscard]] virtual std::unique_ptr<UnitMeter> unit_meter(int device) = 0;
+
+  /// CUPTI. Throws Error with the way out where it is not there.
+  [[nodiscard]] virtual std::unique_ptr<KernelTracer> kernel_tracer() = 0;
 };
 
 /// What `--backend` asks for: auto takes the GPU where there is one. Throws InputError for a

@@ -2,6 +2,7 @@
 // athanor-calibrate: measures machines and models.
 #include "calibrate/calibrate_machine.hpp"
 #include "calibrate/cuda_calibrator.hpp"
+#include "calibrate/kineto_trace.hpp"
 #include "calibrate/machine.hpp"
 #include "calibrate/profile_model.hpp"
 #include "calibrate/unit_meter.hpp"
@@ -21,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -34,8 +36,9 @@ struct CalibrateArguments {
 
 struct ProfileArguments {
   ProfileOptions options;
-  std::string model, output, backend = "auto";
+  std::string model, output, trace, backend = "auto";
   std::optional<DataType> dtype;
+  bool without_kernels = false;
   int ranks = kDefaultRanks;
   int compute_threads = 0;
 };
@@ -48,14 +51,15 @@ std::string folder_of(const std::string& path) {
 }
 
 /// Minutes of measuring must not end in "no such folder".
-void require_folder_of(const std::string& path) {
+void require_folder_of(const std::string& option, const std::string& path) {
   if (!std::filesystem::is_directory(folder_of(path))) {
-    throw InputError("-o", "there is no folder " + folder_of(path), "Make it, or choose another.");
+    throw InputError(option, "there is no folder " + folder_of(path),
+                     "Make it, or choose another.");
   }
 }
 
 int calibrate(CalibrateArguments& arguments) {
-  require_folder_of(arguments.output);
+  require_folder_of("-o", arguments.output);
   arguments.options.folder = folder_of(arguments.output);
   arguments.options.progress = show_progress;
   const Platform platform = calibrate_machine(arguments.options, own_program());
@@ -85,9 +89,33 @@ Profile profile_on_host(ProfileArguments& arguments, const Architecture& archite
   return profile_language_model(architecture, arguments.dtype.value_or(DataType::Float32), options);
 }
 
+/// Null where kernels cannot be traced: the profile goes without them.
+std::unique_ptr<KernelTracer> make_tracer(CudaCalibrator& cuda, const ProfileArguments& arguments) {
+  if (arguments.without_kernels) return nullptr;
+  try {
+    return cuda.kernel_tracer();
+  } catch (const Error& error) {
+    if (!arguments.trace.empty()) throw;
+    fmt::print(stderr, "note: this profile has no kernels: {}\n", error.what());
+    return nullptr;
+  }
+}
+
+void write_trace_file(const std::string& path, const std::vector<KernelTrace>& traces,
+                      const Profile& profile) {
+  if (traces.empty()) {
+    throw Error(fmt::format("--trace: there is nothing to write; {}", profile.provenance.notes));
+  }
+  std::ostringstream text;
+  write_kineto_trace(text, traces, profile.device);
+  write_file_atomically(path, text.str());
+  fmt::print(stderr, "trace written to {}\n", path);
+}
+
 Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architecture) {
   const std::unique_ptr<CudaCalibrator> cuda = load_cuda_calibrator();
   const std::unique_ptr<UnitMeter> meter = cuda->unit_meter(0);
+  const std::unique_ptr<KernelTracer> tracer = make_tracer(*cuda, arguments);
   arguments.options.rule = {.min_repetitions = 10,
                             .max_repetitions = 1000,
                             .min_seconds = 0.1,
@@ -95,19 +123,31 @@ Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architec
                             .relative_error = 0.005};
   return profile_language_model(architecture, arguments.dtype.value_or(DataType::BFloat16),
                                 arguments.options,
-                                {*meter, cuda->device_name(0), cuda->versions()});
+                                {*meter, cuda->device_name(0), cuda->versions(), tracer.get()});
+}
+
+void require_tracing(const ProfileArguments& arguments, bool on_gpu) {
+  if (!on_gpu) {
+    throw InputError("--trace", "kernels are traced on GPUs only",
+                     "Use --backend cuda, or leave --trace out.");
+  }
+  require_folder_of("--trace", arguments.trace);
 }
 
 int profile(ProfileArguments& arguments) {
   const bool on_gpu = uses_cuda(arguments.backend);
-  require_folder_of(arguments.output);
+  require_folder_of("-o", arguments.output);
+  if (!arguments.trace.empty()) require_tracing(arguments, on_gpu);
   arguments.options.progress = show_progress;
+  std::vector<KernelTrace> traces;
+  arguments.options.traced = [&](std::vector<KernelTrace> found) { traces = std::move(found); };
   const Architecture architecture = load_architecture(arguments.model);
   const Profile profile =
       on_gpu ? profile_on_gpu(arguments, architecture) : profile_on_host(arguments, architecture);
   write_file_atomically(arguments.output, to_json(profile));
   print_costs(profile);
   fmt::print(stderr, "written to {}\n", arguments.output);
+  if (!arguments.trace.empty()) write_trace_file(arguments.trace, traces, profile);
   return kExitDone;
 }
 
@@ -151,6 +191,12 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action
   verb->add_option("--backend", arguments.backend, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
+  CLI::Option* without =
+      verb->add_flag("--no-kernels", arguments.without_kernels, "Do not trace kernels on GPUs");
+  verb->add_option("--trace", arguments.trace,
+                   "Write one traced repetition of every unit for Perfetto and trace tools")
+      ->type_name("TRACE.json")
+      ->excludes(without);
   verb->add_option("-o,--out", arguments.output, "Profile file to write")
       ->required()
       ->type_name("PROFILE.json");

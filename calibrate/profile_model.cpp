@@ -2,6 +2,7 @@
 #include "calibrate/profile_model.hpp"
 
 #include "calibrate/bound_units.hpp"
+#include "calibrate/kernel_costs.hpp"
 #include "calibrate/machine.hpp"
 #include "calibrate/unit_bench.hpp"
 #include "executor/units/model.hpp"
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -91,7 +93,9 @@ class ClassProfiler {
   ClassProfiler(const Model& model, const ProfileOptions& options, UnitMeter& meter)
       : model_(model), options_(options), meter_(meter), bound_(model, meter) {}
 
-  void add_costs(std::int64_t micro_batch, std::vector<UnitCost>& costs) {
+  using Measure = std::function<UnitBenchResult(UnitBench&)>;
+
+  void add_costs(std::int64_t micro_batch, const Measure& measure, std::vector<UnitCost>& costs) {
     const Batch batch = batch_on_device(micro_batch);
     std::map<std::string, torch::Tensor> outputs;
     for (const int unit : representatives(model_.architecture)) {
@@ -100,8 +104,8 @@ class ClassProfiler {
         options_.progress(fmt::format("{}, micro-batch {}", unit_class, micro_batch));
       }
       const torch::Tensor input = unit == 0 ? torch::Tensor() : outputs.at(class_of(unit - 1));
-      UnitBenchResult result =
-          UnitBench(model_, bound_, unit, input, batch, meter_).run(options_.rule);
+      UnitBench bench(model_, bound_, unit, input, batch, meter_);
+      UnitBenchResult result = measure(bench);
       result.cost.unit_class = unit_class;
       result.cost.micro_batch = micro_batch;
       costs.push_back(result.cost);
@@ -131,13 +135,45 @@ class ClassProfiler {
 
 /// Nothing of the model is on the device any more afterwards.
 std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& options,
-                                  UnitMeter& meter) {
+                                  UnitMeter& meter, const ClassProfiler::Measure& measure) {
   std::vector<UnitCost> costs;
   ClassProfiler profiler(model, options, meter);
   for (const std::int64_t micro_batch : options.micro_batches) {
-    profiler.add_costs(micro_batch, costs);
+    profiler.add_costs(micro_batch, measure, costs);
   }
   return costs;
+}
+
+/// Throws Error where the tracer does. Returns what is to be known about the trace.
+std::string add_kernels(const Model& model, const ProfileOptions& options,
+                        const ProfileDevice& device, std::vector<UnitCost>& costs) {
+  constexpr int kRepetitions = 3;  // of the order of a second for the largest models
+  std::vector<KernelTrace> traces;
+  const auto measure = [&](UnitBench& bench) {
+    return bench.run_traced(*device.tracer, kRepetitions, traces.emplace_back());
+  };
+  if (options.progress) options.progress("tracing kernels");
+  const std::string overhead =
+      take_kernels(costs, class_costs(model, options, device.meter, measure));
+  Seconds own = 0;
+  for (const KernelTrace& trace : traces) own += trace.overhead();
+  if (options.traced) options.traced(std::move(traces));
+  return fmt::format(
+      "kernels by CUPTI {}, traced after the timing; {}; {} of overhead by CUPTI's own "
+      "account",
+      device.tracer->version(), overhead, format_seconds(own));
+}
+
+std::string try_to_add_kernels(const Model& model, const ProfileOptions& options,
+                               const ProfileDevice& device, std::vector<UnitCost>& costs) {
+  std::string note;
+  try {
+    note = add_kernels(model, options, device, costs);
+  } catch (const Error& error) {
+    note = fmt::format("kernels were not traced: {}", error.what());
+  }
+  if (options.progress) options.progress(note);
+  return note;
 }
 
 }  // namespace
@@ -155,8 +191,12 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.batch_bytes_per_sample = batch_bytes(model.random_batch(1));
   profile.provenance = measured_here(options.command);
   profile.provenance.versions.insert(device.versions.begin(), device.versions.end());
-  profile.costs = class_costs(model, options, device.meter);
+  profile.costs = class_costs(model, options, device.meter,
+                              [&](UnitBench& bench) { return bench.run(options.rule); });
   profile.workspace_bytes = device.meter.live();
+  if (device.tracer != nullptr) {
+    profile.provenance.notes = try_to_add_kernels(model, options, device, profile.costs);
+  }
   profile.validate("profile");
   return profile;
 }

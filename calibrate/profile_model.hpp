@@ -2,6 +2,7 @@
 // Measures a model's units on this machine, with the code that training runs.
 #pragma once
 
+#include "calibrate/kernel_trace.hpp"
 #include "calibrate/samples.hpp"
 #include "sim/model/architecture.hpp"
 #include "sim/model/profile.hpp"
@@ -29,6 +30,8 @@ struct ProfileOptions {
                     .relative_error = 0.01};
   std::string command;                               ///< for the provenance
   std::function<void(const std::string&)> progress;  ///< called with a line before each part
+  /// Called with what was traced, one entry for each unit class and micro-batch size.
+  std::function<void(std::vector<KernelTrace>)> traced;
 };
 
 /// What units are measured on, and how it is called in files.
@@ -36,10 +39,13 @@ struct ProfileDevice {
   UnitMeter& meter;
   std::string name;                             ///< as in the platform file
   std::map<std::string, std::string> versions;  ///< of its libraries, for the provenance
+  KernelTracer* tracer = nullptr;               ///< null: the profile has no kernels
 };
 
 /// Profiles each unit class of `model` at each micro-batch size: random weights, and activations
 /// that come from the units before. The units' parameters hold their former values afterwards.
+/// Kernels are traced after everything has been timed, because a tracer may cost time even when it
+/// rests; a tracer that fails leaves a profile without them, and its notes say why.
 /// Throws InputError when an option is out of range; what a unit throws passes through.
 [[nodiscard]] Profile profile_model(const Model& model, const ProfileOptions& options,
                                     const ProfileDevice& device);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/unit_bench.hpp"
 
+#include "calibrate/kernel_costs.hpp"
 #include "calibrate/measure.hpp"
 #include "executor/units/unit_runner.hpp"
 
@@ -18,7 +19,8 @@ PhaseCost cost_of(const PhaseSamples& phase) {
 
 UnitBench::UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
                      const Batch& batch, UnitMeter& meter)
-    : is_last_(unit + 1 == static_cast<int>(model.units.size())),
+    : unit_class_(model.architecture.units[static_cast<std::size_t>(unit)].unit_class),
+      is_last_(unit + 1 == static_cast<int>(model.units.size())),
       unit_(unit),
       bound_(bound),
       runner_(bound.use(unit)),
@@ -33,6 +35,29 @@ UnitBenchResult UnitBench::run(const StoppingRule& rule) {
     meter_.collect();
   }
   meter_.finish();
+  return result();
+}
+
+UnitBenchResult UnitBench::run_traced(KernelTracer& tracer, int repetitions, KernelTrace& trace) {
+  OperatorTrace operators(tracer);
+  warm_up();
+  traced_.emplace(operators);
+  for (; traced_->repetition < repetitions; ++traced_->repetition) {
+    one_cycle();
+    meter_.collect();
+  }
+  meter_.finish();
+  traced_.reset();
+  trace = operators.finish();
+  UnitBenchResult traced = result();
+  traced.cost.forward_keep.kernels = kernel_costs(trace, UnitPhase::ForwardKeep);
+  traced.cost.forward_discard.kernels = kernel_costs(trace, UnitPhase::ForwardDiscard);
+  traced.cost.recompute.kernels = kernel_costs(trace, UnitPhase::Recompute);
+  traced.cost.backward.kernels = kernel_costs(trace, UnitPhase::Backward);
+  return traced;
+}
+
+UnitBenchResult UnitBench::result() {
   UnitBenchResult result;
   result.cost.forward_keep = cost_of(forward_keep_);
   result.cost.forward_discard = cost_of(forward_discard_);
@@ -96,7 +121,7 @@ void UnitBench::begin_forward() {
 }
 
 void UnitBench::forward(PhaseSamples& phase, bool keep) {
-  meter_.time(phase, [&] {
+  time(keep ? UnitPhase::ForwardKeep : UnitPhase::ForwardDiscard, phase, [&] {
     flow_ = runner_.forward(activations_, batch_, keep);
     if (is_last_) {
       flow_.reset();  // the loss: read elsewhere
@@ -115,13 +140,22 @@ void UnitBench::make_output_gradient() {
   }
 }
 
+void UnitBench::time(UnitPhase phase, PhaseSamples& samples, const std::function<void()>& body) {
+  if (!traced_) return meter_.time(samples, body);
+  meter_.time(samples, [&] {
+    traced_->trace.begin({unit_class_, batch_.inputs.size(0), phase, traced_->repetition});
+    body();
+    traced_->trace.end();
+  });
+}
+
 void UnitBench::recompute() {
-  meter_.time(recompute_,
-              [&] { static_cast<void>(runner_.forward(activations_, batch_, /*keep=*/true)); });
+  time(UnitPhase::Recompute, recompute_,
+       [&] { static_cast<void>(runner_.forward(activations_, batch_, /*keep=*/true)); });
 }
 
 void UnitBench::backward() {
-  meter_.time(backward_, [&] {
+  time(UnitPhase::Backward, backward_, [&] {
     bound_.clear_gradients(unit_);
     if (is_last_) {
       flow_ = torch::full({}, 1.0, torch::dtype(torch::kFloat32).device(meter_.device()));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "calibrate/bound_units.hpp"
+#include "calibrate/operator_trace.hpp"
 #include "calibrate/samples.hpp"
 #include "calibrate/unit_meter.hpp"
 #include "executor/units/model.hpp"
@@ -12,6 +13,8 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <optional>
+#include <string>
 
 namespace athanor {
 
@@ -30,7 +33,18 @@ class UnitBench {
 
   [[nodiscard]] UnitBenchResult run(const StoppingRule& rule);
 
+  /// The same with the kernels of each phase: `repetitions` are traced after the warm-up. Tracing
+  /// makes times longer; `trace` gets what was traced.
+  [[nodiscard]] UnitBenchResult run_traced(KernelTracer& tracer, int repetitions,
+                                           KernelTrace& trace);
+
  private:
+  /// What is being traced, for labels.
+  struct Traced {
+    OperatorTrace& trace;
+    int repetition = 0;
+  };
+
   void warm_up();
   void one_cycle();
   void begin_forward();
@@ -38,8 +52,11 @@ class UnitBench {
   void recompute();
   void backward();
   void make_output_gradient();
+  void time(UnitPhase phase, PhaseSamples& samples, const std::function<void()>& body);
+  [[nodiscard]] UnitBenchResult result();
   [[nodiscard]] bool satisfied(const StoppingRule& rule) const;
 
+  std::string unit_class_;
   bool is_last_;
   int unit_;
   BoundUnits& bound_;
@@ -50,6 +67,7 @@ class UnitBench {
   UnitActivations activations_;
   torch::Tensor flow_;  ///< as in the executor: the output; in backward, the gradient
   torch::Tensor output_;
+  std::optional<Traced> traced_;  ///< absent: nothing is traced
   PhaseSamples forward_keep_, forward_discard_, recompute_, backward_;
   Bytes output_bytes_ = 0, saved_bytes_ = 0, grad_input_bytes_ = 0;
 };

@@ -25,6 +25,7 @@ OWNERS = {
     "simgrid/": ["sim/engine", "tests/engine"],
     "torch/": ["executor", "calibrate", "tests", "cli"],
     "cuda": ["executor/cuda", "calibrate/cuda", "tests/cuda"],
+    "cupti": ["calibrate/cuda", "tests/cuda"],
     "nccl.h": ["executor/cuda", "calibrate/cuda", "tests/cuda"],
     "mpi.h": ["executor/lanes", "calibrate", "tests"],
 }

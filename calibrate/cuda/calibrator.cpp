@@ -2,6 +2,7 @@
 // What the plugin gives athanor-calibrate.
 #include "calibrate/cuda/activities.hpp"
 #include "calibrate/cuda/collective_activity.hpp"
+#include "calibrate/cuda/cupti_tracer.hpp"
 #include "calibrate/cuda/event_meter.hpp"
 #include "calibrate/cuda/issue_times.hpp"
 #include "calibrate/cuda/nccl_ring.hpp"
@@ -84,6 +85,10 @@ class Calibrator final : public CudaCalibrator {
 
   [[nodiscard]] std::unique_ptr<UnitMeter> unit_meter(int device) override {
     return make_event_meter(device);
+  }
+
+  [[nodiscard]] std::unique_ptr<KernelTracer> kernel_tracer() override {
+    return make_cupti_tracer();
   }
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows what plans are made from: models, platforms, profiles.
+#include "cli/sim/kernel_table.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/show.hpp"
 #include "sim/model/export_simgrid.hpp"
@@ -109,6 +110,7 @@ void print_profile(const Profile& p) {
                format_bytes(cost.saved_bytes), format_bytes(cost.output_bytes));
   }
   fmt::print("\n");
+  if (const std::string kernels = kernel_table(p); !kernels.empty()) fmt::print("{}\n", kernels);
   print_provenance(p.provenance);
 }
 

@@ -8,6 +8,7 @@
 #include "sim/model/files.hpp"
 #include "sim/model/import_benchmarks.hpp"
 #include "sim/model/import_kineto.hpp"
+#include "sim/model/names.hpp"
 
 #include <fmt/format.h>
 
@@ -44,6 +45,10 @@ int import_into_platform(const ImportOptions& options) {
   return kExitDone;
 }
 
+std::string_view class_name(int kind) {
+  return name_of(kKernelClassNames, static_cast<KernelClass>(kind));
+}
+
 nlohmann::ordered_json table_json(const KinetoTable& table) {
   nlohmann::ordered_json json;
   json["step"] = table.step ? nlohmann::ordered_json(*table.step) : nullptr;
@@ -53,8 +58,7 @@ nlohmann::ordered_json table_json(const KinetoTable& table) {
   for (const KinetoRow& row : table.rows) {
     nlohmann::ordered_json seconds;
     for (int kind = 0; kind < kNumKernelClasses; ++kind) {
-      seconds[kernel_class_name(static_cast<KernelClass>(kind))] =
-          row.seconds[static_cast<std::size_t>(kind)];
+      seconds[std::string(class_name(kind))] = row.seconds[static_cast<std::size_t>(kind)];
     }
     json["rows"].push_back({{"module", row.module},
                             {"phase", kineto_phase_name(row.phase)},
@@ -63,16 +67,28 @@ nlohmann::ordered_json table_json(const KinetoTable& table) {
   return json;
 }
 
-std::string table_text(const KinetoTable& table) {
-  std::string text = fmt::format("{:<44} {:<9}", "module", "phase");
+std::vector<int> classes_with_time(const KinetoTable& table) {
+  std::vector<int> kinds;
   for (int kind = 0; kind < kNumKernelClasses; ++kind) {
-    text += fmt::format(" {:>13}", kernel_class_name(static_cast<KernelClass>(kind)));
+    if (std::any_of(table.rows.begin(), table.rows.end(), [&](const KinetoRow& row) {
+          return row.seconds[static_cast<std::size_t>(kind)] > 0;
+        })) {
+      kinds.push_back(kind);
+    }
   }
+  return kinds;
+}
+
+std::string table_text(const KinetoTable& table) {
+  const std::vector<int> kinds = classes_with_time(table);
+  std::string text = fmt::format("{:<44} {:<9}", "module", "phase");
+  for (const int kind : kinds) text += fmt::format(" {:>13}", class_name(kind));
   text += "\n";
   for (const KinetoRow& row : table.rows) {
     text += fmt::format("{:<44} {:<9}", row.module.empty() ? "-" : row.module,
                         kineto_phase_name(row.phase));
-    for (const Seconds seconds : row.seconds) {
+    for (const int kind : kinds) {
+      const Seconds seconds = row.seconds[static_cast<std::size_t>(kind)];
       text += fmt::format(" {:>13}", seconds > 0 ? format_seconds(seconds) : "-");
     }
     text += "\n";

@@ -3,6 +3,7 @@
 // as the times of a profile. cli/interchange.md says what a trace has to hold for which.
 #pragma once
 
+#include "sim/model/kernel_classes.hpp"
 #include "sim/model/profile.hpp"
 
 #include <array>
@@ -19,12 +20,6 @@ namespace athanor {
 /// Opens the trace at its beginning; it is read twice, in memory for one step's launches.
 using OpenTrace = std::function<std::unique_ptr<std::istream>()>;
 
-/// What device activities are, by the names of their kernels.
-enum class KernelClass { MatrixProduct, Attention, Other, Communication, Copy };
-inline constexpr int kNumKernelClasses = 5;
-/// "matmul", "attention", "other", "communication", "copies".
-[[nodiscard]] const char* kernel_class_name(KernelClass kind) noexcept;
-
 enum class KinetoPhase { Forward, Recompute, Backward, Other };
 [[nodiscard]] const char* kineto_phase_name(
     KinetoPhase phase) noexcept;  ///< "forward", .., "other"
@@ -35,7 +30,7 @@ struct KinetoRow {
   KinetoPhase phase = KinetoPhase::Other;
   std::array<Seconds, kNumKernelClasses> seconds{};  ///< by KernelClass
   [[nodiscard]] Seconds total() const noexcept;
-  /// What a compute lane does: all but communication and copies.
+  /// What a compute lane does: all but communication and transfers.
   [[nodiscard]] Seconds compute() const noexcept;
 };
 

@@ -6,6 +6,24 @@
 namespace athanor {
 namespace {
 
+OrderedJson json_of(const KernelCost& kernel) {
+  return {{"name", kernel.name},   {"class", name_of(kKernelClassNames, kernel.kind)},
+          {"count", kernel.count}, {"seconds", kernel.seconds},
+          {"flops", kernel.flops}, {"bytes", kernel.bytes}};
+}
+
+KernelCost read_kernel(JsonReader json) {
+  KernelCost kernel;
+  kernel.name = json.key("name").name();
+  kernel.kind = json.key("class").choice(kKernelClassNames);
+  kernel.count = json.key("count").number();
+  kernel.seconds = json.key("seconds").number();
+  kernel.flops = json.key("flops").number();
+  kernel.bytes = json.key("bytes").number();
+  json.reject_other_keys();
+  return kernel;
+}
+
 OrderedJson json_of(const PhaseCost& phase) {
   OrderedJson json{{"seconds", phase.seconds},
                    {"spread", phase.spread},
@@ -15,6 +33,7 @@ OrderedJson json_of(const PhaseCost& phase) {
     json["full_clock_seconds"] = phase.full_clock_seconds;
     json["watts"] = phase.watts;
   }
+  for (const KernelCost& kernel : phase.kernels) json["kernels"].push_back(json_of(kernel));
   return json;
 }
 
@@ -28,6 +47,9 @@ PhaseCost read_phase(JsonReader json) {
     phase.full_clock_seconds = seconds->number();
   }
   if (const auto watts = json.optional_key("watts")) phase.watts = watts->number();
+  if (const auto kernels = json.optional_key("kernels")) {
+    for (const JsonReader& kernel : kernels->items()) phase.kernels.push_back(read_kernel(kernel));
+  }
   json.reject_other_keys();
   return phase;
 }

@@ -46,11 +46,13 @@ Seconds median(const Samples& sorted) { return sorted[sorted.size() / 2]; }
 void set_seconds(PhaseCost& phase, const Samples& sorted) {
   phase.seconds = median(sorted);
   phase.spread = sorted[3 * (sorted.size() - 1) / 4] - sorted[(sorted.size() - 1) / 4];
+  phase.kernels.clear();  // another run's
 }
 
 void scale(PhaseCost& phase, double factor) {
   phase.seconds *= factor;
   phase.spread *= factor;
+  phase.kernels.clear();
 }
 
 /// A step either keeps a unit's activations or runs it again, so that a trace has one of the two

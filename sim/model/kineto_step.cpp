@@ -26,28 +26,6 @@ struct StepWindow {
   double start = 0, end = 0;
 };
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-/// cuBLAS, CUTLASS and Triton's matrix products, fused attention, NCCL; the rest is of no name.
-KernelClass class_of(const KinetoEvent& event) {
-  const std::string_view name = event.name;
-  if (event.category == "gpu_memcpy") {
-    // Copies within the device are work of the step's operators.
-    return contains(name, "DtoD") ? KernelClass::Other : KernelClass::Copy;
-  }
-  if (event.category == "gpu_memset") return KernelClass::Other;
-  if (name.starts_with("nccl")) return KernelClass::Communication;
-  for (const char* mark : {"flash", "fmha", "attention", "sdpa"}) {
-    if (contains(name, mark)) return KernelClass::Attention;
-  }
-  for (const char* mark : {"gemm", "nvjet", "cutlass", "xmma", "gemv", "splitKreduce", "_mm_"}) {
-    if (contains(name, mark)) return KernelClass::MatrixProduct;
-  }
-  return KernelClass::Other;
-}
-
 bool is_activity(const KinetoEvent& event) {
   return event.category == "kernel" || event.category == "gpu_memcpy" ||
          event.category == "gpu_memset";
@@ -112,7 +90,7 @@ class StepLoader {
       if (event.start < window_.start || event.correlation < 0) return;
       constexpr double kMicrosecond = 1e-6;
       step_.activities.push_back(
-          {event.correlation, event.duration * kMicrosecond, class_of(event)});
+          {event.correlation, event.duration * kMicrosecond, kernel_class(event.name)});
       return;
     }
     if (event.start < window_.start || event.start >= window_.end) return;

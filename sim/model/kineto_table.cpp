@@ -124,22 +124,6 @@ std::vector<KinetoRow> sum_rows(const KinetoStep& step, Attribution attribution)
 
 }  // namespace
 
-const char* kernel_class_name(KernelClass kind) noexcept {
-  switch (kind) {
-    case KernelClass::MatrixProduct:
-      return "matmul";
-    case KernelClass::Attention:
-      return "attention";
-    case KernelClass::Other:
-      return "other";
-    case KernelClass::Communication:
-      return "communication";
-    case KernelClass::Copy:
-      return "copies";
-  }
-  return "unknown";
-}
-
 const char* kineto_phase_name(KinetoPhase phase) noexcept {
   switch (phase) {
     case KinetoPhase::Forward:
@@ -160,7 +144,7 @@ Seconds KinetoRow::total() const noexcept {
 
 Seconds KinetoRow::compute() const noexcept {
   return total() - seconds[static_cast<std::size_t>(KernelClass::Communication)] -
-         seconds[static_cast<std::size_t>(KernelClass::Copy)];
+         seconds[static_cast<std::size_t>(KernelClass::Transfer)];
 }
 
 KinetoTable read_kineto_step(const OpenTrace& open, const std::string& where,

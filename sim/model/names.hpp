@@ -2,6 +2,7 @@
 // How the values of enumerations are written in files, options and messages.
 #pragma once
 
+#include "sim/model/kernel_classes.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/provenance.hpp"
@@ -48,6 +49,19 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"h2d", Lane::H2D},
                                                         {"d2h", Lane::D2H},
                                                         {"cpu-adam", Lane::CpuAdam}}};
+inline constexpr NameTable<KernelClass, kNumKernelClasses> kKernelClassNames{
+    {{"matmul", KernelClass::MatrixProduct},
+     {"attention", KernelClass::Attention},
+     {"normalisation", KernelClass::Normalisation},
+     {"elementwise", KernelClass::Elementwise},
+     {"reduction", KernelClass::Reduction},
+     {"indexing", KernelClass::Indexing},
+     {"copy", KernelClass::Copy},
+     {"optimizer", KernelClass::Optimizer},
+     {"loss", KernelClass::Loss},
+     {"communication", KernelClass::Communication},
+     {"transfer", KernelClass::Transfer},
+     {"other", KernelClass::Other}}};
 
 template <typename Value, std::size_t kSize>
 [[nodiscard]] constexpr std::string_view name_of(const NameTable<Value, kSize>& table,

@@ -24,6 +24,15 @@ std::set<std::string> classes_of(const Architecture& architecture) {
   return classes;
 }
 
+void check_kernel(const KernelCost& kernel, const Place& place) {
+  constexpr double kMaxLaunches = 1e9;
+  check_name(place.key("name"), kernel.name);
+  check_number(place.key("count"), kernel.count, 0, kMaxLaunches);
+  check_number(place.key("seconds"), kernel.seconds, 0, kMaxSeconds);
+  check_number(place.key("flops"), kernel.flops, 0);
+  check_number(place.key("bytes"), kernel.bytes, 0);
+}
+
 void check_phase(const PhaseCost& phase, Bytes stays, const Place& place) {
   check_number(place.key("seconds"), phase.seconds, 0, kMaxSeconds);
   check_number(place.key("spread"), phase.spread, 0, kMaxSeconds);
@@ -34,6 +43,9 @@ void check_phase(const PhaseCost& phase, Bytes stays, const Place& place) {
   if ((phase.watts > 0) != (phase.full_clock_seconds > 0)) {
     place.key("watts").reject("power and time at full clock were not measured together",
                               "Give both full_clock_seconds and watts, or neither.");
+  }
+  for (std::size_t i = 0; i < phase.kernels.size(); ++i) {
+    check_kernel(phase.kernels[i], place.key("kernels").item(i));
   }
   if (phase.peak_bytes < stays) {
     place.key("peak_bytes")

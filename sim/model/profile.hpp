@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/model/architecture.hpp"
+#include "sim/model/kernel_classes.hpp"
 #include "sim/model/provenance.hpp"
 #include "sim/model/quantities.hpp"
 
@@ -11,6 +12,18 @@
 #include <vector>
 
 namespace athanor {
+
+/// The kernels of one name in a phase, or copies and fills of one kind.
+struct KernelCost {
+  std::string name;  ///< short_kernel_name, or kFewKernels
+  KernelClass kind = KernelClass::Other;
+  double count = 0;     ///< launches, mean of the traced repetitions
+  Seconds seconds = 0;  ///< all launches together, median of the traced repetitions
+  double flops = 0;     ///< of matrix products and attention, from shapes; 0: not known
+  double bytes = 0;     ///< of the operators' tensors, in and out; 0: not known
+};
+/// Name of a class's kernels that have too little of a phase's time for a line of their own.
+inline constexpr const char* kFewKernels = "(others)";
 
 /// One phase of a unit. `peak_bytes` is the highest device memory above the level at the phase's
 /// start, as the device's allocator counts it (CPU backend: as requested; CUDA: blocks of
@@ -25,6 +38,10 @@ struct PhaseCost {
   /// 0 where they were not measured.
   Seconds full_clock_seconds = 0;
   double watts = 0;
+  /// By falling time; empty where none were traced. Traced apart from `seconds`, which tracing does
+  /// not change, and without the gaps between kernels.
+  // GCC warns of aggregates that leave out a member without an initializer.
+  std::vector<KernelCost> kernels = {};  // NOLINT(readability-redundant-member-init)
 };
 
 /// Costs of one unit class at one micro-batch size.

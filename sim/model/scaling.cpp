@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace athanor {
 namespace {
@@ -38,21 +39,41 @@ double forward_flops(const Profile& profile, const UnitCost& cost) {
          (unit->forward_flops_per_token + unit->forward_flops_per_token_per_context * sequence);
 }
 
+/// The share of a phase's kernels that are products; nothing where none were traced.
+std::optional<double> traced_product_share(const PhaseCost& phase) {
+  Seconds all = 0, products = 0;
+  for (const KernelCost& kernel : phase.kernels) {
+    all += kernel.seconds;
+    if (is_product(kernel.kind)) products += kernel.seconds;
+  }
+  if (all <= 0) return std::nullopt;
+  return products / all;
+}
+
 /// Scales the phases of one unit.
 class PhaseScaler {
  public:
   PhaseScaler(const ScalingRatios& ratios, ScalingRule rule) : ratios_(ratios), rule_(rule) {}
 
-  /// `product_seconds`: how long the phase's matrix products take by themselves.
+  /// `product_seconds`: how long the phase's matrix products take by themselves, from their FLOPs.
+  /// Kernels that were traced know better.
   void scale(PhaseCost& phase, Seconds product_seconds) const {
     const double factor =
-        std::lerp(ratios_.memory, ratios_.products, product_share(phase.seconds, product_seconds));
+        std::lerp(ratios_.memory, ratios_.products, product_share(phase, product_seconds));
     phase.seconds *= factor;
     phase.spread *= factor;
+    for (KernelCost& kernel : phase.kernels) {
+      kernel.seconds *= follows_products(kernel) ? ratios_.products : ratios_.memory;
+    }
   }
 
  private:
-  [[nodiscard]] double product_share(Seconds whole, Seconds products) const {
+  [[nodiscard]] bool follows_products(const KernelCost& kernel) const {
+    return rule_ == ScalingRule::Products ||
+           (rule_ == ScalingRule::Roofline && is_product(kernel.kind));
+  }
+
+  [[nodiscard]] double product_share(const PhaseCost& phase, Seconds products) const {
     switch (rule_) {
       case ScalingRule::Products:
         return 1;
@@ -61,7 +82,8 @@ class PhaseScaler {
       case ScalingRule::Roofline:
         break;
     }
-    return products < whole ? products / whole : 1;
+    if (const auto share = traced_product_share(phase)) return *share;
+    return products < phase.seconds ? products / phase.seconds : 1;
   }
 
   ScalingRatios ratios_;

@@ -23,12 +23,13 @@ struct ScalingRatios {
 /// Throws InputError when a platform lacks the figures.
 [[nodiscard]] ScalingRatios scaling_ratios(const Platform& from, const Platform& to);
 
-/// `profile`, measured on `from`, as `to` would give it. Of each phase, the FLOPs of its unit at
-/// the matrix rate of `from` count as products, at most the whole; what backward has of them above
-/// its own time was done in the forward before it (the unit with the loss). Spreads keep their
-/// proportion. Memory stays, and so does the time to issue: the host's, which no data sheet tells.
-/// Every phase under Roofline lies between the same phase under the other two rules.
-/// Throws InputError when the profile was not made on the device of `from`.
+/// `profile`, measured on `from`, as `to` would give it. Of each phase, the share that matrix
+/// products and attention have of its kernels counts as products. Where no kernels were traced, the
+/// FLOPs of its unit at the matrix rate of `from` do, at most the whole; what backward has of them
+/// above its own time was done in the forward before it (the unit with the loss). Spreads keep
+/// their proportion. Memory stays, and so does the time to issue: the host's, which no data sheet
+/// tells. Every phase under Roofline lies between the same phase under the other two rules. Throws
+/// InputError when the profile was not made on the device of `from`.
 [[nodiscard]] Profile scale_profile(const Profile& profile, const Platform& from,
                                     const Platform& to, ScalingRule rule = ScalingRule::Roofline);
 

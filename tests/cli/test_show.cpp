@@ -87,6 +87,24 @@ TEST_CASE_METHOD(ShowFixture, "show platform as JSON is the file itself, read ba
   CHECK(nlohmann::json::parse(result.out) == nlohmann::json::parse(to_json(platform)));
 }
 
+TEST_CASE_METHOD(ShowFixture, "show profile prints the kernels that were traced") {
+  Profile traced = read_profile(folder.file("profile.json"));
+  CHECK(show("profile", folder.file("profile.json"), "table").out.find("TFLOP/s") ==
+        std::string::npos);
+  const std::int64_t largest = traced.micro_batches().back();
+  for (UnitCost& cost : traced.costs) {
+    const auto scale = static_cast<double>(cost.micro_batch);
+    cost.backward.kernels = {{"nvjet_sm90", KernelClass::MatrixProduct, 2, 3e-3 * scale, 1.5e12, 0},
+                             {"add", KernelClass::Elementwise, 1, 1e-3 * scale, 0, 2e9}};
+  }
+  write_file_atomically(folder.file("traced.json"), to_json(traced));
+  const std::string out = show("profile", folder.file("traced.json"), "table").out;
+  CHECK_THAT(out, ContainsSubstring("block backward, micro-batch " + std::to_string(largest)) &&
+                      ContainsSubstring("nvjet_sm90") && ContainsSubstring("75.0") &&
+                      ContainsSubstring("elementwise"));
+  CHECK(out.find("micro-batch 1:") == std::string::npos);
+}
+
 TEST_CASE_METHOD(ShowFixture, "show program needs the profile that the plan names") {
   std::filesystem::remove(folder.file("profile.json"));
   const ProgramResult result = show("program", folder.file("plan.json"), "table");

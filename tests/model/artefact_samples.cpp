@@ -34,6 +34,9 @@ UnitCost sample_cost(const std::string& unit_class, std::int64_t micro_batch) {
   cost.forward_discard = {1.0 / 3, 0, 2048};
   cost.recompute = {2.0 / 3, 0, 4096};
   cost.backward = {1e-9, 5e-324, 1024};
+  cost.backward.kernels = {
+      {"nvjet_sm90_tst", KernelClass::MatrixProduct, 2, kAwkward * 1e-9, 1e12, 1.0 / 3},
+      {kFewKernels, KernelClass::Elementwise, 1.5, 1e-11, 0, 0}};
   cost.output_bytes = 2048;
   cost.saved_bytes = 4096;
   cost.grad_input_bytes = 512;

@@ -32,6 +32,23 @@ TEST_CASE("doubles survive a profile file bit for bit") {
   CHECK(cost.backward.spread == 5e-324);
 }
 
+TEST_CASE("kernels are read back, and may be missing") {
+  const Profile written = sample_profile();
+  const UnitCost cost = parse_profile(to_json(written), "input.json").cost("block", 2);
+  CHECK(cost.forward_keep.kernels.empty());
+  REQUIRE(cost.backward.kernels.size() == 2);
+  const KernelCost& product = cost.backward.kernels[0];
+  CHECK(product.name == "nvjet_sm90_tst");
+  CHECK(product.kind == KernelClass::MatrixProduct);
+  CHECK(product.count == 2);
+  CHECK(product.seconds == test::kAwkward * 1e-9);
+  CHECK(product.flops == 1e12);
+  CHECK(product.bytes == 1.0 / 3);
+  CHECK(cost.backward.kernels[1].name == kFewKernels);
+  const std::string without = test::broken(to_json(written), {"/costs/3/backward/kernels", "", ""});
+  CHECK(parse_profile(without, "input.json").cost("block", 2).backward.kernels.empty());
+}
+
 TEST_CASE("a profile of a built-in model is read back") {
   const Profile written =
       unmeasured_profile(load_architecture("qwen3-0.6b"), DataType::Float32, 64, 2);
@@ -68,6 +85,14 @@ TEST_CASE("a broken profile is refused by key") {
        {"/costs/1/unit_class", "\"other\"", "costs[1].unit_class"},
        {"/costs/1/grad_input_bytes", "", "costs[1].grad_input_bytes"},
        {"/costs/1/backward/issue_seconds", "-1", "costs[1].backward.issue_seconds"},
+       {"/costs/1/backward/kernels", "7", "costs[1].backward.kernels"},
+       {"/costs/1/backward/kernels/1/class", "\"fast\"", "costs[1].backward.kernels[1].class"},
+       {"/costs/1/backward/kernels/1/name", "\"\"", "costs[1].backward.kernels[1].name"},
+       {"/costs/1/backward/kernels/0/seconds", "-1", "costs[1].backward.kernels[0].seconds"},
+       {"/costs/1/backward/kernels/0/count", "1e300", "costs[1].backward.kernels[0].count"},
+       {"/costs/1/backward/kernels/0/flops", "", "costs[1].backward.kernels[0].flops"},
+       {"/costs/1/backward/kernels/0/bytes", "-8", "costs[1].backward.kernels[0].bytes"},
+       {"/costs/1/backward/kernels/0/grid", "1", "costs[1].backward.kernels[0].grid"},
        {"/workspace_bytes", "-1", "workspace_bytes"},
        {"/architecture/units", "[]", "architecture.units"},
        {"/architecture/units/2/name", "\"block.0\"", "architecture.units[2].name"},

@@ -70,6 +70,28 @@ TEST_CASE("products follow the matrix rate and the rest follows memory") {
   CHECK(scaled(2, 2).forward_discard.spread == Approx(0.05));
 }
 
+TEST_CASE("traced kernels say what of a phase follows which rate") {
+  // By its FLOPs forward is all products; by its kernels half of it is.
+  Profile profile = profile_of(100 * kMatrixRate, 1, 3);
+  profile.costs[0].forward_keep.kernels = {{"nvjet", KernelClass::MatrixProduct, 1, 0.3, 0, 0},
+                                           {"add", KernelClass::Elementwise, 1, 0.2, 0, 0},
+                                           {"norm", KernelClass::Normalisation, 1, 0.2, 0, 0},
+                                           {"flash", KernelClass::Attention, 1, 0.1, 0, 0}};
+  const auto scaled = [&](ScalingRule rule) {
+    return scale_profile(profile, machine("old", 1, 1), machine("new", 2, 8), rule).costs[0];
+  };
+  const UnitCost roofline = scaled(ScalingRule::Roofline);
+  CHECK(roofline.forward_keep.seconds == Approx(0.5 / 2 + 0.5 / 8));
+  CHECK(roofline.forward_keep.kernels[0].seconds == Approx(0.15));
+  CHECK(roofline.forward_keep.kernels[1].seconds == Approx(0.025));
+  CHECK(roofline.forward_keep.kernels[3].seconds == Approx(0.05));
+  CHECK(roofline.recompute.seconds == Approx(1.0 / 2));
+  CHECK(scaled(ScalingRule::Products).forward_keep.seconds == Approx(1.0 / 2));
+  CHECK(scaled(ScalingRule::Products).forward_keep.kernels[1].seconds == Approx(0.1));
+  CHECK(scaled(ScalingRule::Memory).forward_keep.seconds == Approx(1.0 / 8));
+  CHECK(scaled(ScalingRule::Memory).forward_keep.kernels[0].seconds == Approx(0.3 / 8));
+}
+
 TEST_CASE("memory and the host's time to issue stay as they are") {
   const Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
   const Profile scaled = scale_profile(profile, machine("old", 1, 1), machine("new", 0.25, 0.125));
