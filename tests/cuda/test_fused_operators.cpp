@@ -31,6 +31,11 @@ FusedShape any_shape() {
                   FusedShape{1, 300, 3072}, FusedShape{1, 7, 4096}, FusedShape{1, 130, 12288});
 }
 
+struct Heads {
+  FusedShape shape;
+  std::int64_t count;
+};
+
 }  // namespace
 
 TEST_CASE("the norm of a branch on a GPU") { test::check_branch(any_shape(), gpu(), any_dtype()); }
@@ -48,10 +53,9 @@ TEST_CASE("a product, its bias and its activation on a GPU") {
 }
 
 TEST_CASE("packed attention on a GPU") {
-  const auto [shape, heads] =
-      GENERATE(std::pair{FusedShape{2, 33, 64}, 4}, std::pair{FusedShape{1, 1, 80}, 1},
-               std::pair{FusedShape{2, 256, 768}, 6}, std::pair{FusedShape{1, 129, 384}, 4});
-  test::check_packed_attention(shape, heads, gpu(), any_dtype());
+  const Heads heads = GENERATE(Heads{{2, 33, 64}, 4}, Heads{{1, 1, 80}, 1}, Heads{{2, 256, 768}, 6},
+                               Heads{{1, 129, 384}, 4});
+  test::check_packed_attention(heads.shape, heads.count, gpu(), any_dtype());
 }
 
 TEST_CASE("activations on a GPU") {
