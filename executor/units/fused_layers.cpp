@@ -4,6 +4,8 @@
 #include "executor/units/attention.hpp"
 #include "executor/units/fused_operators.hpp"
 
+#include <vector>
+
 namespace athanor {
 namespace {
 
@@ -11,6 +13,35 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
+
+class ProductFunction : public Function<ProductFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& offset, bool in_out) {
+    context->save_for_backward({x, weight});
+    context->saved_data["in_out"] = in_out;
+    const Tensor rows = x.flatten(0, -2);
+    const Tensor matrix = in_out ? weight : weight.t();
+    const Tensor y = offset ? at::addmm(*offset, rows, matrix) : at::mm(rows, matrix);
+    std::vector<std::int64_t> sizes = x.sizes().vec();
+    sizes.back() = y.size(1);
+    return y.view(sizes);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const bool in_out = context->saved_data["in_out"].toBool();
+    const Tensor rows = saved[0].flatten(0, -2);
+    const Tensor gradient = gradients[0].flatten(0, -2);
+    const Tensor grad_x = at::mm(gradient, in_out ? saved[1].t() : saved[1]).view_as(saved[0]);
+    const Tensor left = in_out ? rows.t() : gradient.t();
+    const Tensor& right = in_out ? gradient : rows;
+    Tensor bound = saved[1].grad();
+    if (!bound.defined()) return {grad_x, at::mm(left, right), Tensor(), Tensor()};
+    bound.addmm_(left, right);
+    return {grad_x, Tensor(), Tensor(), Tensor()};
+  }
+};
 
 class BranchFunction : public Function<BranchFunction> {
  public:
@@ -141,6 +172,10 @@ bool takes_flash(const Tensor& x, std::int64_t heads) {
 
 }  // namespace
 
+Tensor direct_product(const Linear& layer, const Tensor& x, const std::optional<Tensor>& offset) {
+  return ProductFunction::apply(x, layer.weight, offset, layer.layout == Linear::Layout::InOut);
+}
+
 Branch branch(const Tensor& x, const LayerNorm& norm) {
   if (!fused::norm_available(x)) return {x, norm(x)};
   const variable_list result = BranchFunction::apply(x, norm.weight, norm.bias, norm.epsilon);
@@ -174,7 +209,7 @@ Tensor activated(const Linear& layer, const Tensor& x, const std::string& activa
 
 Tensor packed_attention(const Linear& layer, const Tensor& x, std::int64_t heads) {
   if (takes_flash(x, heads) && takes_bias(layer)) {
-    return PackedAttentionFunction::apply(layer.product_with(layer.bias.detach(), x), layer.bias,
+    return PackedAttentionFunction::apply(direct_product(layer, x, layer.bias.detach()), layer.bias,
                                           heads);
   }
   const variable_list parts = layer(x).chunk(3, -1);

@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace athanor {
@@ -18,6 +19,13 @@ namespace athanor {
 struct Branch {
   torch::Tensor trunk, normal;
 };
+
+/// x times the layer's weight, with `offset`, which gets no gradient, added where there is one.
+/// Where fused operators are available. backward() adds the weight's gradient to its bound .grad
+/// within the product, which otherwise takes a matrix of its own and a pass over both; where no
+/// .grad is bound, the gradient is returned.
+[[nodiscard]] torch::Tensor direct_product(const Linear& layer, const torch::Tensor& x,
+                                           const std::optional<torch::Tensor>& offset);
 
 /// {x, norm(x)}. Backward adds both gradients to x in the pass through the norm.
 [[nodiscard]] Branch branch(const torch::Tensor& x, const LayerNorm& norm);

@@ -27,18 +27,17 @@ std::string registered_name(std::string name) {
 
 torch::Tensor Linear::operator()(const torch::Tensor& x) const {
   if (!bias.defined()) return product(x);
-  if (!fused::available(bias)) return product_with(bias, x);
-  return with_bias_gradient(product_with(bias.detach(), x), bias);
+  if (fused::available(bias)) {
+    return with_bias_gradient(direct_product(*this, x, bias.detach()), bias);
+  }
+  if (layout == Layout::OutIn) return at::linear(x, weight, bias);
+  const torch::Tensor rows = at::addmm(bias, x.reshape({-1, weight.size(0)}), weight);
+  return rows.view({x.size(0), x.size(1), weight.size(1)});
 }
 
 torch::Tensor Linear::product(const torch::Tensor& x) const {
+  if (fused::available(weight)) return direct_product(*this, x, {});
   return layout == Layout::OutIn ? at::linear(x, weight) : at::matmul(x, weight);
-}
-
-torch::Tensor Linear::product_with(const torch::Tensor& offset, const torch::Tensor& x) const {
-  if (layout == Layout::OutIn) return at::linear(x, weight, offset);
-  const torch::Tensor rows = at::addmm(offset, x.reshape({-1, weight.size(0)}), weight);
-  return rows.view({x.size(0), x.size(1), weight.size(1)});
 }
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& x) const {

@@ -23,9 +23,6 @@ struct Linear {
   [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
   /// Without the bias.
   [[nodiscard]] torch::Tensor product(const torch::Tensor& x) const;
-  /// With `offset` in place of the bias.
-  [[nodiscard]] torch::Tensor product_with(const torch::Tensor& offset,
-                                           const torch::Tensor& x) const;
 };
 
 struct LayerNorm {

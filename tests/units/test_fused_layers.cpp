@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused parts' own gradients, on the host: with operators that are LibTorch's, what is left to
 // test is how they are put together.
+#include "executor/units/fused_layers.hpp"
 #include "executor/units/fused_operators.hpp"
 #include "tests/units/fused_cases.hpp"
 
@@ -22,6 +23,26 @@ TEST_CASE("the fused parts of a block are LibTorch's operators one after another
   test::check_loss_is_nan(torch::kCPU);
   const auto* const activation = GENERATE("gelu_new", "gelu", "relu", "silu");
   test::check_activation(kShape, activation, torch::kCPU, torch::kFloat32);
+}
+
+TEST_CASE("a weight's gradient is added to its bound buffer by the product itself") {
+  const auto layout = GENERATE(Linear::Layout::OutIn, Linear::Layout::InOut);
+  const torch::Tensor weight = torch::randn({16, 24}).requires_grad_();
+  const torch::Tensor x =
+      torch::randn({2, 3, layout == Linear::Layout::InOut ? 16 : 24}).requires_grad_();
+  const Linear layer{weight, {}, layout};
+  bool returned = false;
+  weight.register_hook([&](const torch::Tensor&) { returned = true; });
+  const torch::Tensor expected =
+      torch::autograd::grad({layer(x).square().sum()}, {weight}, {}).front();
+  CHECK(returned);
+  returned = false;
+  weight.mutable_grad() = torch::ones_like(weight);
+  void* const buffer = weight.grad().data_ptr();
+  layer(x).square().sum().backward();
+  CHECK_FALSE(returned);
+  CHECK(weight.grad().data_ptr() == buffer);
+  CHECK(torch::allclose(weight.grad(), expected + 1.0));
 }
 
 TEST_CASE("a width that the operators do not take goes the plain way") {
