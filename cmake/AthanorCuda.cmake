@@ -4,8 +4,8 @@
 # CMake's own CUDA language wants a complete toolkit, which the wheels are not: nvcc is called directly, and only
 # for kernels.
 #
-# Sets athanor_cuda_found and athanor_cuda_why. Targets: athanor_cudart, athanor_nccl, athanor_cupti,
-# athanor_torch_cuda. Function: athanor_add_kernels.
+# Sets athanor_cuda_found and athanor_cuda_why. Targets: athanor_cudart, athanor_cublaslt, athanor_nccl,
+# athanor_cupti, athanor_torch_cuda. Function: athanor_add_kernels.
 set(ATHANOR_NVCC "" CACHE FILEPATH "CUDA compiler; empty: CUDACXX, the wheels beside torch, PATH, /usr/local/cuda")
 set(ATHANOR_CUDA_ARCHITECTURES 80 90 100 CACHE STRING "Compute capabilities that kernels are compiled for")
 set(athanor_cuda_found FALSE)
@@ -50,6 +50,7 @@ if(TARGET athanor_torch AND NOT ATHANOR_CUDA STREQUAL "OFF")
     cmake_path(GET nvcc_root PARENT_PATH nvcc_root)
   endif()
   athanor_import_cuda(cudart ${wheels}/cu13 libcudart.so.13 cuda_runtime_api.h)
+  athanor_import_cuda(cublaslt ${wheels}/cu13 libcublasLt.so.13 cublasLt.h)
   athanor_import_cuda(cupti ${wheels}/cu13 libcupti.so.13 cupti.h)
   athanor_import_cuda(nccl ${wheels}/nccl libnccl.so.2 nccl.h)
   if(NOT EXISTS ${torch_root}/lib/libtorch_cuda.so)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPT-2 (Radford et al. 2019): learned positions, pre-norm, fused qkv, weights stored [in, out].
-#include "executor/units/attention.hpp"
 #include "executor/units/families.hpp"
+#include "executor/units/fused_layers.hpp"
 #include "executor/units/head_loss.hpp"
 
 #include <fmt/format.h>
@@ -9,15 +9,6 @@
 namespace athanor {
 
 namespace {
-
-/// A linear layer whose weight is stored [in, out].
-struct TransposedLinear {
-  torch::Tensor weight, bias;
-  torch::Tensor operator()(const torch::Tensor& x) const {
-    const torch::Tensor rows = at::addmm(bias, x.reshape({-1, weight.size(0)}), weight);
-    return rows.view({x.size(0), x.size(1), weight.size(1)});
-  }
-};
 
 class Gpt2Embedding final : public LanguageUnit {
  public:
@@ -41,31 +32,23 @@ class Gpt2Block final : public LanguageUnit {
         config_(c),
         attention_norm_(layer_norm("ln_1", c)),
         mlp_norm_(layer_norm("ln_2", c)),
-        query_key_value_(transposed("attn.c_attn", c.hidden_size, 3 * c.hidden_size)),
-        attention_output_(transposed("attn.c_proj", c.hidden_size, c.hidden_size)),
-        expand_(transposed("mlp.c_fc", c.hidden_size, c.intermediate_size)),
-        contract_(transposed("mlp.c_proj", c.intermediate_size, c.hidden_size)) {}
+        query_key_value_(transposed_linear("attn.c_attn", c.hidden_size, 3 * c.hidden_size)),
+        attention_output_(transposed_linear("attn.c_proj", c.hidden_size, c.hidden_size)),
+        expand_(transposed_linear("mlp.c_fc", c.hidden_size, c.intermediate_size)),
+        contract_(transposed_linear("mlp.c_proj", c.intermediate_size, c.hidden_size)) {}
 
   torch::Tensor forward(torch::Tensor activation, const Batch& /*batch*/) override {
-    const torch::Tensor middle = activation + attention(attention_norm_(activation));
-    return middle + contract_(activate(expand_(mlp_norm_(middle)), config_.activation));
+    Branch place = branch(activation, attention_norm_);
+    place = add_and_branch(place.trunk, attention_output_,
+                           packed_attention(query_key_value_, place.normal, config_.num_heads),
+                           mlp_norm_);
+    return add(place.trunk, contract_, activated(expand_, place.normal, config_.activation));
   }
 
  private:
-  TransposedLinear transposed(const std::string& name, std::int64_t in, std::int64_t out) {
-    return {parameter(name + ".weight", {in, out}), parameter(name + ".bias", {out})};
-  }
-
-  torch::Tensor attention(const torch::Tensor& x) const {
-    const std::vector<torch::Tensor> parts = query_key_value_(x).chunk(3, -1);
-    return attention_output_(merge_heads(causal_attention(
-        split_heads(parts[0], config_.num_heads), split_heads(parts[1], config_.num_heads),
-        split_heads(parts[2], config_.num_heads))));
-  }
-
   LanguageModelConfig config_;
   LayerNorm attention_norm_, mlp_norm_;
-  TransposedLinear query_key_value_, attention_output_, expand_, contract_;
+  Linear query_key_value_, attention_output_, expand_, contract_;
 };
 
 class Gpt2Head final : public LanguageUnit {

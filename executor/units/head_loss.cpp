@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/head_loss.hpp"
 
+#include "executor/units/fused_operators.hpp"
+
 #include <algorithm>
 
 namespace athanor {
@@ -52,16 +54,13 @@ class BlockwiseLoss {
     const torch::Tensor targets = targets_.slice(0, first, end);
     // Rows of zeros in the weight make columns of zeros here, which add nothing to gradients.
     torch::Tensor products = at::mm(rows, weight_.t());
-    torch::Tensor logits = products.slice(1, 0, vocabulary_);
-    torch::Tensor log_probabilities = at::log_softmax(logits, /*dim=*/1, torch::kFloat32);
-    loss_.sub_(log_probabilities.gather(1, targets).sum());
+    if (fused::available(products)) {
+      loss_.add_(fused::cross_entropy_in_place(products, targets, vocabulary_, grad_rows_.defined())
+                     .sum());
+    } else {
+      add_losses(products.slice(1, 0, vocabulary_), targets);
+    }
     if (!grad_rows_.defined()) return;
-    // Softmax less one at the target, computed in place, in fp32. backward() divides by the rows.
-    torch::Tensor gradient = log_probabilities.exp_();
-    gradient.scatter_(1, targets, gradient.gather(1, targets).sub_(1.0));
-    logits.copy_(gradient);
-    gradient.reset();
-    log_probabilities.reset();
     torch::Tensor grad_rows = grad_rows_.slice(0, first, end);
     at::mm_out(grad_rows, products, weight_);
     if (first == 0) {
@@ -69,6 +68,17 @@ class BlockwiseLoss {
     } else {
       grad_weight_.addmm_(products.t(), rows);
     }
+  }
+
+  /// Adds the rows' losses, and turns `logits` into their gradient where gradients are wanted:
+  /// softmax less one at the target, in fp32. backward() divides by the rows.
+  void add_losses(torch::Tensor logits, const torch::Tensor& targets) {
+    torch::Tensor log_probabilities = at::log_softmax(logits, /*dim=*/1, torch::kFloat32);
+    loss_.sub_(log_probabilities.gather(1, targets).sum());
+    if (!grad_rows_.defined()) return;
+    torch::Tensor gradient = log_probabilities.exp_();
+    gradient.scatter_(1, targets, gradient.gather(1, targets).sub_(1.0));
+    logits.copy_(gradient);
   }
 
   /// The weight with rows of zeros up to a multiple of kVocabularyMultiple: GPUs multiply matrices

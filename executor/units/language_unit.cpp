@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/language_unit.hpp"
 
+#include "executor/units/fused_layers.hpp"
+#include "executor/units/fused_operators.hpp"
 #include "executor/units/torch_types.hpp"
 #include "sim/model/errors.hpp"
 
@@ -24,7 +26,18 @@ std::string registered_name(std::string name) {
 }  // namespace
 
 torch::Tensor Linear::operator()(const torch::Tensor& x) const {
-  return at::linear(x, weight, bias);
+  if (!bias.defined()) return product(x);
+  if (fused::available(bias)) {
+    return with_bias_gradient(direct_product(*this, x, bias.detach()), bias);
+  }
+  if (layout == Layout::OutIn) return at::linear(x, weight, bias);
+  const torch::Tensor rows = at::addmm(bias, x.reshape({-1, weight.size(0)}), weight);
+  return rows.view({x.size(0), x.size(1), weight.size(1)});
+}
+
+torch::Tensor Linear::product(const torch::Tensor& x) const {
+  if (fused::available(weight)) return direct_product(*this, x, {});
+  return layout == Layout::OutIn ? at::linear(x, weight) : at::matmul(x, weight);
 }
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& x) const {
@@ -74,6 +87,11 @@ void LanguageUnit::require_all_used() const {
 Linear LanguageUnit::linear(const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
   return {parameter(name + ".weight", {out, in}),
           bias ? parameter(name + ".bias", {out}) : torch::Tensor()};
+}
+
+Linear LanguageUnit::transposed_linear(const std::string& name, std::int64_t in, std::int64_t out) {
+  return {parameter(name + ".weight", {in, out}), parameter(name + ".bias", {out}),
+          Linear::Layout::InOut};
 }
 
 LayerNorm LanguageUnit::layer_norm(const std::string& name, const LanguageModelConfig& config) {

@@ -15,9 +15,14 @@
 namespace athanor {
 
 struct Linear {
-  torch::Tensor weight;  ///< [out, in]
+  enum class Layout { OutIn, InOut };
+  torch::Tensor weight;  ///< [out, in] or [in, out]
   torch::Tensor bias;    ///< [out] or undefined
+  Layout layout = Layout::OutIn;
+
   [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
+  /// Without the bias.
+  [[nodiscard]] torch::Tensor product(const torch::Tensor& x) const;
 };
 
 struct LayerNorm {
@@ -53,6 +58,9 @@ class LanguageUnit : public UnitModule {
  protected:
   [[nodiscard]] Linear linear(const std::string& name, std::int64_t out, std::int64_t in,
                               bool bias);
+  /// A layer whose weight is stored [in, out].
+  [[nodiscard]] Linear transposed_linear(const std::string& name, std::int64_t in,
+                                         std::int64_t out);
   [[nodiscard]] LayerNorm layer_norm(const std::string& name, const LanguageModelConfig& config);
   [[nodiscard]] RmsNorm rms_norm(const std::string& name, std::int64_t width,
                                  const LanguageModelConfig& config);

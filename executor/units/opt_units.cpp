@@ -2,6 +2,7 @@
 // OPT (Zhang et al. 2022): learned positions whose table starts at row 2, pre-norm, ReLU.
 #include "executor/units/attention.hpp"
 #include "executor/units/families.hpp"
+#include "executor/units/fused_layers.hpp"
 #include "executor/units/head_loss.hpp"
 
 #include <fmt/format.h>
@@ -45,8 +46,9 @@ class OptBlock final : public LanguageUnit {
         contract_(linear("fc2", c.hidden_size, c.intermediate_size, c.mlp_bias)) {}
 
   torch::Tensor forward(torch::Tensor activation, const Batch& /*batch*/) override {
-    const torch::Tensor middle = activation + attention(attention_norm_(activation));
-    return middle + contract_(activate(expand_(mlp_norm_(middle)), config_.activation));
+    Branch place = branch(activation, attention_norm_);
+    place = add_and_branch(place.trunk, attention_output_, attention(place.normal), mlp_norm_);
+    return add(place.trunk, contract_, activated(expand_, place.normal, config_.activation));
   }
 
  private:
@@ -56,9 +58,8 @@ class OptBlock final : public LanguageUnit {
 
   torch::Tensor attention(const torch::Tensor& x) const {
     const std::int64_t heads = config_.num_heads;
-    return attention_output_(
-        merge_heads(causal_attention(split_heads(query_(x), heads), split_heads(key_(x), heads),
-                                     split_heads(value_(x), heads))));
+    return merge_heads(causal_attention(split_heads(query_(x), heads), split_heads(key_(x), heads),
+                                        split_heads(value_(x), heads)));
   }
 
   LanguageModelConfig config_;

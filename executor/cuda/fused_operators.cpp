@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor's operators (executor/units/fused_operators.hpp) on GPUs. LibTorch's dispatcher finds
+// them when the plugin is loaded: nothing refers to them by name.
+#include "executor/cuda/fused_kernels.hpp"
+#include "executor/cuda/handles.hpp"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace athanor::cuda {
+namespace {
+
+constexpr std::uintptr_t kAlignment = 16;
+
+/// What a kernel reads of a matrix or a vector: contiguous and 16-byte aligned.
+at::Tensor readable(const at::Tensor& tensor) {
+  const at::Tensor contiguous = tensor.contiguous();
+  const auto address = reinterpret_cast<std::uintptr_t>(contiguous.const_data_ptr());
+  return address % kAlignment == 0 ? contiguous : contiguous.clone();
+}
+
+Element element_of(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16,
+              "fused operators take fp32 and bf16, not ", tensor.scalar_type());
+  return tensor.scalar_type() == at::kFloat ? Element::Float32 : Element::BFloat16;
+}
+
+/// All dimensions but the last are rows.
+Shape shape_of(const at::Tensor& tensor) {
+  const std::int64_t columns = tensor.size(-1);
+  TORCH_CHECK(columns > 0 && columns % 8 == 0,
+              "fused operators take rows of a multiple of 8, not of ", columns);
+  return {tensor.numel() / columns, columns};
+}
+
+Activation activation_of(std::string_view name) {
+  if (name == "gelu_new") return Activation::GeluTanh;
+  if (name == "gelu") return Activation::Gelu;
+  if (name == "relu") return Activation::Relu;
+  TORCH_CHECK(name == "silu", "unknown activation '", name, "'");
+  return Activation::Silu;
+}
+
+at::Tensor floats(const at::Tensor& like, at::IntArrayRef sizes) {
+  return at::empty(sizes, like.options().dtype(at::kFloat));
+}
+
+cudaStream_t current_stream() { return at::cuda::getCurrentCUDAStream().stream(); }
+
+at::Tensor column_sum(const at::Tensor& x) {
+  const at::Tensor rows = readable(x);
+  const Shape shape = shape_of(rows);
+  const at::Tensor partials = floats(rows, {column_partials(shape.rows), shape.columns});
+  at::Tensor sums = at::empty({shape.columns}, rows.options());
+  launch_column_sums(current_stream(), element_of(rows), rows.const_data_ptr(), shape,
+                     partials.mutable_data_ptr<float>(), sums.mutable_data_ptr());
+  check_launch("column sums");
+  return sums;
+}
+
+at::Tensor activate(const at::Tensor& x, const at::Tensor& bias, c10::string_view activation) {
+  const at::Tensor rows = readable(x);
+  const at::Tensor offsets = readable(bias);
+  at::Tensor y = at::empty_like(rows);
+  launch_activation(current_stream(), element_of(rows), activation_of(activation),
+                    rows.const_data_ptr(), offsets.const_data_ptr(), shape_of(rows),
+                    y.mutable_data_ptr());
+  check_launch("activation");
+  return y;
+}
+
+std::tuple<at::Tensor, at::Tensor> activate_backward(const at::Tensor& grad_y, const at::Tensor& x,
+                                                     const at::Tensor& bias,
+                                                     c10::string_view activation) {
+  const at::Tensor gradient = readable(grad_y);
+  const at::Tensor rows = readable(x);
+  const at::Tensor offsets = readable(bias);
+  const Shape shape = shape_of(rows);
+  const at::Tensor partials = floats(rows, {column_partials(shape.rows), shape.columns});
+  at::Tensor grad_x = at::empty_like(rows);
+  at::Tensor sums = at::empty({shape.columns}, rows.options());
+  launch_activation_backward(current_stream(), element_of(rows), activation_of(activation),
+                             gradient.const_data_ptr(), rows.const_data_ptr(),
+                             offsets.const_data_ptr(), shape, grad_x.mutable_data_ptr(),
+                             partials.mutable_data_ptr<float>(), sums.mutable_data_ptr());
+  check_launch("activation's gradient");
+  return {grad_x, sums};
+}
+
+at::Tensor add(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& residual) {
+  const at::Tensor rows = readable(x);
+  const at::Tensor offsets = readable(bias);
+  const at::Tensor others = readable(residual);
+  at::Tensor sum = at::empty_like(rows);
+  launch_add(current_stream(), element_of(rows), rows.const_data_ptr(), others.const_data_ptr(),
+             offsets.const_data_ptr(), shape_of(rows), sum.mutable_data_ptr());
+  check_launch("addition");
+  return sum;
+}
+
+std::tuple<at::Tensor, at::Tensor> concatenate(const at::Tensor& first, const at::Tensor& second,
+                                               const at::Tensor& third) {
+  const at::Tensor parts[] = {readable(first), readable(second), readable(third)};
+  const Shape part = shape_of(parts[0]);
+  std::vector<std::int64_t> sizes = first.sizes().vec();
+  sizes.back() *= 3;
+  at::Tensor whole = at::empty(sizes, parts[0].options());
+  at::Tensor sums = at::empty({3 * part.columns}, parts[0].options());
+  const at::Tensor partials = floats(whole, {column_partials(part.rows), 3 * part.columns});
+  launch_concatenate(
+      current_stream(), element_of(whole),
+      {{parts[0].const_data_ptr(), parts[1].const_data_ptr(), parts[2].const_data_ptr()}}, part,
+      whole.mutable_data_ptr(), partials.mutable_data_ptr<float>(), sums.mutable_data_ptr());
+  check_launch("concatenation");
+  return {whole, sums};
+}
+
+/// The sum is undefined where there is nothing to add.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> add_layer_norm(
+    const std::optional<at::Tensor>& x, const std::optional<at::Tensor>& bias,
+    const at::Tensor& residual, const at::Tensor& weight, const at::Tensor& offset,
+    double epsilon) {
+  const at::Tensor others = readable(residual);
+  const at::Tensor rows = x ? readable(*x) : at::Tensor();
+  const at::Tensor biases = x ? readable(bias.value()) : at::Tensor();
+  const at::Tensor weights = readable(weight);
+  const at::Tensor offsets = readable(offset);
+  const Shape shape = shape_of(others);
+  TORCH_CHECK(shape.columns <= kMostNormColumns, "fused layer norm takes ", kMostNormColumns,
+              " columns, not ", shape.columns);
+  at::Tensor sum = x ? at::empty_like(others) : at::Tensor();
+  at::Tensor normal = at::empty_like(others);
+  at::Tensor mean = floats(others, {shape.rows});
+  at::Tensor inverse_deviation = floats(others, {shape.rows});
+  launch_add_layer_norm(current_stream(), element_of(others),
+                        {.a = x ? rows.const_data_ptr() : nullptr,
+                         .bias = x ? biases.const_data_ptr() : nullptr,
+                         .residual = others.const_data_ptr(),
+                         .weight = weights.const_data_ptr(),
+                         .offset = offsets.const_data_ptr(),
+                         .epsilon = static_cast<float>(epsilon),
+                         .sum = x ? sum.mutable_data_ptr() : nullptr,
+                         .normal = normal.mutable_data_ptr(),
+                         .mean = mean.mutable_data_ptr<float>(),
+                         .inverse_deviation = inverse_deviation.mutable_data_ptr<float>()},
+                        shape);
+  check_launch("layer norm");
+  return {sum, normal, mean, inverse_deviation};
+}
+
+/// Blocks that the GPU runs at once: each keeps its own sums.
+int norm_blocks(std::int64_t rows) {
+  const std::int64_t most = 2 * at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  return static_cast<int>(std::clamp<std::int64_t>(rows, 1, most));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
+    const at::Tensor& grad_normal, const std::optional<at::Tensor>& grad_residual,
+    const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse_deviation,
+    const at::Tensor& weight, bool bias) {
+  const at::Tensor gradient = readable(grad_normal);
+  const at::Tensor residual = grad_residual ? readable(*grad_residual) : at::Tensor();
+  const at::Tensor rows = readable(x);
+  const at::Tensor weights = readable(weight);
+  const Shape shape = shape_of(rows);
+  const int blocks = norm_blocks(shape.rows);
+  const at::Tensor partials = floats(rows, {3, blocks, shape.columns});
+  at::Tensor grad_x = at::empty_like(rows);
+  at::Tensor grad_weight = at::empty_like(weights);
+  at::Tensor grad_offset = at::empty_like(weights);
+  at::Tensor grad_bias = bias ? at::empty_like(weights) : at::Tensor();
+  launch_layer_norm_backward(current_stream(), element_of(rows),
+                             {.grad_normal = gradient.const_data_ptr(),
+                              .grad_residual = grad_residual ? residual.const_data_ptr() : nullptr,
+                              .x = rows.const_data_ptr(),
+                              .weight = weights.const_data_ptr(),
+                              .mean = mean.const_data_ptr<float>(),
+                              .inverse_deviation = inverse_deviation.const_data_ptr<float>(),
+                              .grad_x = grad_x.mutable_data_ptr(),
+                              .grad_weight = grad_weight.mutable_data_ptr(),
+                              .grad_offset = grad_offset.mutable_data_ptr(),
+                              .grad_bias = bias ? grad_bias.mutable_data_ptr() : nullptr},
+                             shape, blocks, partials.mutable_data_ptr<float>());
+  check_launch("layer norm's gradient");
+  return {grad_x, grad_weight, grad_offset, grad_bias};
+}
+
+at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, std::int64_t vocabulary,
+                         bool with_gradients) {
+  TORCH_CHECK(logits.dim() == 2 && logits.is_contiguous() && logits.size(1) >= vocabulary,
+              "cross entropy takes contiguous [rows, vocabulary or more]");
+  const Shape padded = shape_of(logits);
+  const at::Tensor ids = targets.contiguous();
+  at::Tensor losses = floats(logits, {padded.rows});
+  launch_cross_entropy(current_stream(), element_of(logits), logits.mutable_data_ptr(),
+                       {padded.rows, vocabulary}, padded.columns,
+                       ids.const_data_ptr<std::int64_t>(), with_gradients,
+                       losses.mutable_data_ptr<float>());
+  check_launch("cross entropy");
+  return losses;
+}
+
+}  // namespace
+}  // namespace athanor::cuda
+
+TORCH_LIBRARY_IMPL(athanor, CUDA, library) {
+  namespace operators = athanor::cuda;
+  library.impl("column_sum", operators::column_sum);
+  library.impl("activate", operators::activate);
+  library.impl("activate_backward", operators::activate_backward);
+  library.impl("add", operators::add);
+  library.impl("concatenate", operators::concatenate);
+  library.impl("add_layer_norm", operators::add_layer_norm);
+  library.impl("layer_norm_backward", operators::layer_norm_backward);
+  library.impl("cross_entropy_", operators::cross_entropy);
+}

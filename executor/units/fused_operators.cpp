@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/units/fused_operators.hpp"
+
+#include <torch/library.h>
+
+#include <utility>
+
+namespace athanor::fused {
+namespace {
+
+using torch::Tensor;
+using MaybeTensor = std::optional<Tensor>;
+
+constexpr std::int64_t kMultiple = 8;
+constexpr std::int64_t kMostNormColumns = 12288;
+
+/// Whoever implements one of them implements all.
+bool implemented_at(const Tensor& x) {
+  static const c10::OperatorHandle any =
+      c10::Dispatcher::singleton().findSchemaOrThrow("athanor::column_sum", "");
+  return any.hasKernelForDispatchKey(x.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU);
+}
+
+/// Calls an operator as it is: its gradient is its caller's business.
+template <typename Signature>
+class Operator {
+ public:
+  explicit Operator(const char* name)
+      : handle_(
+            c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>()) {}
+  template <typename... Arguments>
+  auto operator()(Arguments&&... arguments) const {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return handle_.call(std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  c10::TypedOperatorHandle<Signature> handle_;
+};
+
+}  // namespace
+
+bool available(const Tensor& x) {
+  const bool typed = x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kBFloat16;
+  return typed && x.size(-1) % kMultiple == 0 && implemented_at(x);
+}
+
+bool norm_available(const Tensor& x) { return available(x) && x.size(-1) <= kMostNormColumns; }
+
+Tensor column_sum(const Tensor& x) {
+  static const Operator<Tensor(const Tensor&)> call("athanor::column_sum");
+  return call(x);
+}
+
+Tensor activate(const Tensor& x, const Tensor& bias, const std::string& activation) {
+  static const Operator<Tensor(const Tensor&, const Tensor&, c10::string_view)> call(
+      "athanor::activate");
+  return call(x, bias, activation);
+}
+
+std::tuple<Tensor, Tensor> activate_backward(const Tensor& grad_y, const Tensor& x,
+                                             const Tensor& bias, const std::string& activation) {
+  static const Operator<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
+                                                   c10::string_view)>
+      call("athanor::activate_backward");
+  return call(grad_y, x, bias, activation);
+}
+
+Tensor add(const Tensor& x, const Tensor& bias, const Tensor& residual) {
+  static const Operator<Tensor(const Tensor&, const Tensor&, const Tensor&)> call("athanor::add");
+  return call(x, bias, residual);
+}
+
+std::tuple<Tensor, Tensor> concatenate(const Tensor& first, const Tensor& second,
+                                       const Tensor& third) {
+  static const Operator<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&)>
+      call("athanor::concatenate");
+  return call(first, second, third);
+}
+
+AddedNorm add_layer_norm(const MaybeTensor& x, const MaybeTensor& bias, const Tensor& residual,
+                         const Tensor& weight, const Tensor& offset, double epsilon) {
+  static const Operator<std::tuple<Tensor, Tensor, Tensor, Tensor>(
+      const MaybeTensor&, const MaybeTensor&, const Tensor&, const Tensor&, const Tensor&, double)>
+      call("athanor::add_layer_norm");
+  auto [sum, normal, mean, inverse_deviation] = call(x, bias, residual, weight, offset, epsilon);
+  return {sum, normal, {mean, inverse_deviation}};
+}
+
+NormGradients layer_norm_backward(const Tensor& grad_normal, const MaybeTensor& grad_residual,
+                                  const Tensor& x, const NormStatistics& statistics,
+                                  const Tensor& weight, bool bias) {
+  static const Operator<std::tuple<Tensor, Tensor, Tensor, Tensor>(
+      const Tensor&, const MaybeTensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+      bool)>
+      call("athanor::layer_norm_backward");
+  auto [grad_x, grad_weight, grad_offset, grad_bias] = call(
+      grad_normal, grad_residual, x, statistics.mean, statistics.inverse_deviation, weight, bias);
+  return {grad_x, grad_weight, grad_offset, grad_bias};
+}
+
+Tensor cross_entropy_in_place(Tensor& logits, const Tensor& targets, std::int64_t vocabulary,
+                              bool with_gradients) {
+  static const Operator<Tensor(Tensor&, const Tensor&, std::int64_t, bool)> call(
+      "athanor::cross_entropy_");
+  return call(logits, targets, vocabulary, with_gradients);
+}
+
+}  // namespace athanor::fused
+
+TORCH_LIBRARY(athanor, library) {
+  library.def("column_sum(Tensor x) -> Tensor");
+  library.def("activate(Tensor x, Tensor bias, str activation) -> Tensor");
+  library.def(
+      "activate_backward(Tensor grad_y, Tensor x, Tensor bias, str activation)"
+      " -> (Tensor, Tensor)");
+  library.def("add(Tensor x, Tensor bias, Tensor residual) -> Tensor");
+  library.def("concatenate(Tensor first, Tensor second, Tensor third) -> (Tensor, Tensor)");
+  library.def(
+      "add_layer_norm(Tensor? x, Tensor? bias, Tensor residual, Tensor weight, Tensor offset,"
+      " float epsilon) -> (Tensor, Tensor, Tensor, Tensor)");
+  library.def(
+      "layer_norm_backward(Tensor grad_normal, Tensor? grad_residual, Tensor x, Tensor mean,"
+      " Tensor inverse_deviation, Tensor weight, bool bias)"
+      " -> (Tensor, Tensor, Tensor, Tensor)");
+  library.def(
+      "cross_entropy_(Tensor(a!) logits, Tensor targets, int vocabulary, bool with_gradients)"
+      " -> Tensor");
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt stores matrices column after column: what is [rows, columns] here is its transpose
+// there, so the right operand comes first and the result's columns are what its bias runs along.
+#include "tests/cuda/lt_product.hpp"
+
+#include "sim/model/errors.hpp"
+
+#include <ATen/cuda/CUDAContext.h>
+
+#include <string>
+#include <utility>
+
+namespace athanor::test {
+namespace {
+
+constexpr int kMostAlgorithms = 8;
+constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
+
+void check(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(std::string("cuBLASLt: ") + what + ": status " + std::to_string(status));
+}
+
+template <typename Value>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, Value value) {
+  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)),
+        "set an attribute");
+}
+
+cublasLtHandle_t handle() {
+  return reinterpret_cast<cublasLtHandle_t>(at::cuda::getCurrentCUDABlasLtHandle());
+}
+
+cublasOperation_t operation(const Operand& operand) {
+  return operand.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+
+}  // namespace
+
+LtProduct::Layout LtProduct::layout_of(const torch::Tensor& matrix) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, CUDA_R_16BF, matrix.size(1), matrix.size(0),
+                                   matrix.stride(0)),
+        "describe a matrix");
+  return Layout(layout);
+}
+
+LtProduct::LtProduct(Operand left, Operand right, Epilogue epilogue, torch::Tensor result)
+    : left_(std::move(left)),
+      right_(std::move(right)),
+      epilogue_(std::move(epilogue)),
+      result_(std::move(result)),
+      workspace_(torch::empty({kWorkspaceBytes}, result_.options().dtype(torch::kUInt8))),
+      left_layout_(layout_of(left_.matrix)),
+      right_layout_(layout_of(right_.matrix)),
+      result_layout_(layout_of(result_)) {
+  describe();
+  find_algorithms();
+}
+
+void LtProduct::describe() {
+  cublasLtMatmulDesc_t description = nullptr;
+  check(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describe");
+  description_.reset(description);
+  set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation(right_));
+  set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation(left_));
+  set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_.kind);
+  if (epilogue_.bias.defined()) {
+    set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue_.bias.data_ptr());
+    set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
+  }
+  if (epilogue_.auxiliary.defined()) {
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue_.auxiliary.data_ptr());
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, epilogue_.auxiliary.stride(0));
+  }
+}
+
+void LtProduct::find_algorithms() {
+  cublasLtMatmulPreference_t created = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&created), "make a preference");
+  const Preference preference(created);
+  const auto bytes = static_cast<std::size_t>(kWorkspaceBytes);
+  check(cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &bytes, sizeof(bytes)),
+        "set the workspace");
+  algorithms_.resize(kMostAlgorithms);
+  int found = 0;
+  check(
+      cublasLtMatmulAlgoGetHeuristic(handle(), description_.get(), right_layout_.get(),
+                                     left_layout_.get(), result_layout_.get(), result_layout_.get(),
+                                     created, kMostAlgorithms, algorithms_.data(), &found),
+      "find an algorithm");
+  algorithms_.resize(static_cast<std::size_t>(found));
+  if (found == 0) throw Error("cuBLASLt has no algorithm for this product");
+}
+
+void LtProduct::run(int algorithm) const {
+  const float one = 1.0F;
+  const bool adds = epilogue_.addend.defined();
+  const float beta = adds ? 1.0F : 0.0F;
+  const torch::Tensor& addend = adds ? epilogue_.addend : result_;
+  check(cublasLtMatmul(handle(), description_.get(), &one, right_.matrix.data_ptr(),
+                       right_layout_.get(), left_.matrix.data_ptr(), left_layout_.get(), &beta,
+                       addend.data_ptr(), result_layout_.get(), result_.data_ptr(),
+                       result_layout_.get(), &algorithms_.at(algorithm).algo, workspace_.data_ptr(),
+                       static_cast<std::size_t>(kWorkspaceBytes),
+                       at::cuda::getCurrentCUDAStream().stream()),
+        "multiply");
+}
+
+}  // namespace athanor::test

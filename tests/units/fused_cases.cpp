@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/units/fused_cases.hpp"
+
+#include "executor/units/fused_layers.hpp"
+#include "executor/units/fused_operators.hpp"
+#include "executor/units/head_loss.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+namespace athanor::test {
+namespace {
+
+using torch::Tensor;
+using Tensors = std::vector<Tensor>;
+using Part = std::function<Tensors(const Tensors&)>;
+
+/// Standard normal, the same for the same seed.
+Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  return torch::randn(shape, generator, torch::kFloat64);
+}
+
+/// Outputs, then the gradients of every input under given gradients of the outputs.
+Tensors run(const Part& part, const Tensors& inputs, torch::Device device,
+            torch::ScalarType dtype) {
+  Tensors leaves;
+  for (const Tensor& input : inputs) leaves.push_back(input.to(device, dtype).requires_grad_());
+  Tensors results = part(leaves);
+  Tensors gradients;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    gradients.push_back(
+        normal(results[i].sizes(), 100 + i).to(torch::kBFloat16).to(device, results[i].dtype()));
+  }
+  const Tensors leaf_gradients = torch::autograd::grad(results, leaves, gradients);
+  results.insert(results.end(), leaf_gradients.begin(), leaf_gradients.end());
+  return results;
+}
+
+/// Rounding of a result is at most half a unit in the last place (2^-9 of it in bf16); a part
+/// rounds a few times, and a product adds up what was rounded before it.
+void check_close(const Tensor& actual, const Tensor& expected, torch::ScalarType dtype) {
+  const bool coarse = dtype == torch::kBFloat16;
+  const Tensor wanted = expected.abs();
+  const Tensor error = (actual.detach().cpu().to(torch::kFloat64) - expected).abs();
+  REQUIRE(actual.sizes() == expected.sizes());
+  CHECK(error.max().item<double>() <= (coarse ? 0x1p-6 : 1e-5) * wanted.max().item<double>());
+  CHECK(error.mean().item<double>() <= (coarse ? 0x1p-7 : 1e-5) * wanted.mean().item<double>());
+}
+
+void compare(const Part& part, const Tensors& inputs, torch::Device device,
+             torch::ScalarType dtype) {
+  Tensors rounded;
+  for (const Tensor& input : inputs) rounded.push_back(input.to(dtype).to(torch::kFloat64));
+  const Tensors expected = run(part, rounded, torch::kCPU, torch::kFloat64);
+  const Tensors actual = run(part, rounded, device, dtype);
+  const Tensors again = run(part, rounded, device, dtype);
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    CAPTURE(i, dtype);
+    check_close(actual[i], expected[i], dtype);
+    CHECK(torch::equal(actual[i], again[i]));
+  }
+}
+
+Tensor tokens_of(const FusedShape& s, std::uint64_t seed) {
+  return normal({s.batch, s.sequence, s.width}, seed);
+}
+
+/// A weight under which the size of activations stays what it is, and small biases.
+Tensor weight_of(std::int64_t in, std::int64_t out, std::uint64_t seed) {
+  return normal({in, out}, seed) / std::sqrt(static_cast<double>(in));
+}
+Tensor bias_of(std::int64_t width, std::uint64_t seed) { return normal({width}, seed) * 0.1; }
+Tensor scale_of(std::int64_t width, std::uint64_t seed) { return 1.0 + bias_of(width, seed); }
+
+Linear layer(const Tensor& weight, const Tensor& bias) {
+  return {weight, bias, Linear::Layout::InOut};
+}
+
+}  // namespace
+
+void check_branch(const FusedShape& s, torch::Device device, torch::ScalarType dtype) {
+  compare(
+      [](const Tensors& in) {
+        const Branch result = branch(in[0], {in[1], in[2]});
+        return Tensors{result.trunk, result.normal};
+      },
+      {tokens_of(s, 1), scale_of(s.width, 2), bias_of(s.width, 3)}, device, dtype);
+}
+
+void check_add_and_branch(const FusedShape& s, torch::Device device, torch::ScalarType dtype) {
+  compare(
+      [](const Tensors& in) {
+        const Branch result = add_and_branch(in[0], layer(in[1], in[2]), in[3], {in[4], in[5]});
+        return Tensors{result.trunk, result.normal};
+      },
+      {tokens_of(s, 1), weight_of(s.width, s.width, 2), bias_of(s.width, 3), tokens_of(s, 4),
+       scale_of(s.width, 5), bias_of(s.width, 6)},
+      device, dtype);
+}
+
+void check_add(const FusedShape& s, torch::Device device, torch::ScalarType dtype) {
+  compare([](const Tensors& in) { return Tensors{add(in[0], layer(in[1], in[2]), in[3])}; },
+          {tokens_of(s, 1), weight_of(s.width, s.width, 2), bias_of(s.width, 3), tokens_of(s, 4)},
+          device, dtype);
+}
+
+void check_linear(const FusedShape& s, torch::Device device, torch::ScalarType dtype) {
+  compare(
+      [](const Tensors& in) {
+        return Tensors{layer(in[1], in[2])(in[0]),
+                       activated({in[1].t(), in[2]}, in[0], "gelu_new")};
+      },
+      {tokens_of(s, 1), weight_of(s.width, 3 * s.width, 2), bias_of(3 * s.width, 3)}, device,
+      dtype);
+}
+
+void check_packed_attention(const FusedShape& s, std::int64_t heads, torch::Device device,
+                            torch::ScalarType dtype) {
+  compare(
+      [heads](const Tensors& in) {
+        return Tensors{packed_attention(layer(in[1], in[2]), in[0], heads)};
+      },
+      {tokens_of(s, 1), weight_of(s.width, 3 * s.width, 2), bias_of(3 * s.width, 3)}, device,
+      dtype);
+}
+
+void check_activation(const FusedShape& s, const std::string& activation, torch::Device device,
+                      torch::ScalarType dtype) {
+  const Tensor x = (3.0 * tokens_of(s, 1)).to(dtype);
+  const Tensor bias = bias_of(s.width, 2).to(dtype);
+  const Tensor gradient = tokens_of(s, 3).to(dtype);
+  const Tensor input = (x.to(torch::kFloat64) + bias.to(torch::kFloat64)).requires_grad_();
+  const Tensor expected = activate(input, activation);
+  const Tensor expected_gradient =
+      torch::autograd::grad({expected}, {input}, {gradient.to(torch::kFloat64)}).front();
+
+  const Tensor on_device = x.to(device);
+  const Tensor bias_on_device = bias.to(device);
+  const auto [grad_x, grad_bias] =
+      fused::activate_backward(gradient.to(device), on_device, bias_on_device, activation);
+  CAPTURE(activation, dtype);
+  check_close(fused::activate(on_device, bias_on_device, activation), expected.detach(), dtype);
+  check_close(grad_x, expected_gradient, dtype);
+  check_close(grad_bias, expected_gradient.flatten(0, 1).sum(0), dtype);
+}
+
+void check_loss(const FusedShape& s, std::int64_t vocabulary, torch::Device device,
+                torch::ScalarType dtype) {
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
+  const Tensor targets =
+      torch::randint(0, vocabulary, {s.batch, s.sequence}, generator, torch::kInt64);
+  const Tensors inputs{tokens_of(s, 1), normal({vocabulary, s.width}, 2) * 0.1};
+  compare(
+      [&](const Tensors& in) {
+        return Tensors{next_token_loss(in[0], in[1], targets.to(in[0].device()))};
+      },
+      inputs, device, dtype);
+}
+
+void check_loss_is_nan(torch::Device device) {
+  constexpr std::int64_t kColumns = 16;
+  for (const bool with_gradients : {false, true}) {
+    Tensor logits = torch::zeros({3, kColumns}, torch::TensorOptions(device));
+    logits[1][2] = std::numeric_limits<float>::quiet_NaN();
+    const Tensor targets = torch::tensor({0, 0, 12}, torch::kInt64).to(device);
+    const Tensor losses =
+        fused::cross_entropy_in_place(logits, targets, /*vocabulary=*/12, with_gradients).cpu();
+    CHECK(losses.isnan().equal(torch::tensor({false, true, true})));
+  }
+}
+
+}  // namespace athanor::test

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fused parts of a block against LibTorch's operators in fp64, wherever the operators of
+// executor/units/fused_operators.hpp are implemented.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+
+namespace athanor::test {
+
+/// Tokens and width of a case.
+struct FusedShape {
+  std::int64_t batch, sequence, width;
+};
+
+/// Each compares outputs and the gradients of all inputs with fp64, and with themselves in a second
+/// run, bit for bit. `dtype` is fp32 or bf16.
+void check_branch(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
+void check_add_and_branch(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
+void check_add(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
+void check_linear(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
+void check_packed_attention(const FusedShape& shape, std::int64_t heads, torch::Device device,
+                            torch::ScalarType dtype);
+/// Without a product before it, so that no rounding can cross a kink.
+void check_activation(const FusedShape& shape, const std::string& activation, torch::Device device,
+                      torch::ScalarType dtype);
+void check_loss(const FusedShape& shape, std::int64_t vocabulary, torch::Device device,
+                torch::ScalarType dtype);
+
+/// A target outside the vocabulary and a logit that is not a number make the loss NaN.
+void check_loss_is_nan(torch::Device device);
+
+}  // namespace athanor::test
