@@ -4,12 +4,14 @@
 #pragma once
 
 #include "calibrate/device_activity.hpp"
+#include "calibrate/power_fit.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/quantities.hpp"
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace athanor {
@@ -47,6 +49,13 @@ class CudaCalibrator {
   /// Median host time to put one operation on each of a GPU's lanes, as the executor does it; on
   /// the collective lane the call of NCCL between `num_devices` devices included.
   [[nodiscard]] virtual std::map<Lane, Seconds> issue(int num_devices) = 0;
+
+  /// Energy that the device has taken, by its own counter; nothing where there is none.
+  [[nodiscard]] virtual std::optional<double> joules(int device) = 0;
+  /// bf16 products of size x size: bursts of `on` seconds with pauses of `off` (0: one burst), for
+  /// `seconds` in all.
+  [[nodiscard]] virtual KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on,
+                                                   Seconds off, Seconds seconds) = 0;
 
   /// Times units and counts their memory on `device`.
   [[nodiscard]] virtual std::unique_ptr<UnitMeter> unit_meter(int device) = 0;

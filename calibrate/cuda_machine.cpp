@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda_machine.hpp"
 
+#include "calibrate/cuda_power.hpp"
 #include "calibrate/cuda_sharing.hpp"
 #include "calibrate/curves.hpp"
 #include "calibrate/host_updates.hpp"
@@ -26,6 +27,7 @@ struct Extent {
   Seconds warm_up = 0.02;
   StoppingRule matrix_rule, rule, host_rule, file_rule;
   SharingExtent sharing;
+  PowerExtent power;
 };
 
 constexpr std::int64_t kMatrix = 8192;
@@ -51,7 +53,8 @@ Extent extent_of(bool quick) {
                     .max_seconds = 0.25,
                     .relative_error = 0.01},
       .file_rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05},
-      .sharing = {}};
+      .sharing = {},
+      .power = {}};
   if (quick) {
     extent.copies = {4 * kKiB, kMiB, 64 * kMiB};
     extent.collectives = {kKiB, kMiB, 64 * kMiB};
@@ -62,6 +65,7 @@ Extent extent_of(bool quick) {
     extent.matrix_rule.min_seconds = extent.matrix_rule.max_seconds = 0.2;
     extent.sharing.warm_up = 0.05;
     extent.sharing.window = 0.1;
+    extent.power = {.bursts = 0.4, .ramp = 1, .rest = 0.3, .lane = 0.3};
   }
   return extent;
 }
@@ -85,6 +89,7 @@ class CudaCalibration {
     measure_collectives();
     measure_storage();
     measure_issue();
+    measure_power();
     measure_lanes_together();
     return std::move(platform_);
   }
@@ -178,6 +183,19 @@ class CudaCalibration {
   void measure_issue() {
     say("launches by the host");
     platform_.issue = cuda_.issue(options_.ranks);
+  }
+
+  void measure_power() {
+    if (!cuda_.joules(0)) return note("power was not measured: NVML has no energy counter here");
+    say("power of matrix products with and without pauses");
+    try {
+      platform_.power = measure_power_model(cuda_, kMatrix, extent_.power);
+    } catch (const Error& error) {
+      return note(fmt::format("power was not measured: {}", error.what()));
+    }
+    say("power of the lanes");
+    platform_.power->lane_watts = measure_lane_watts(cuda_, options_.ranks, extent_.sharing.copy,
+                                                     extent_.power, platform_.power->idle_watts);
   }
 
   void measure_lanes_together() {

@@ -2,8 +2,10 @@
 #include "calibrate/profile_model.hpp"
 
 #include "calibrate/bound_units.hpp"
+#include "calibrate/full_clock.hpp"
 #include "calibrate/kernel_costs.hpp"
 #include "calibrate/machine.hpp"
+#include "calibrate/measure.hpp"
 #include "calibrate/unit_bench.hpp"
 #include "executor/units/model.hpp"
 #include "sim/model/errors.hpp"
@@ -11,10 +13,12 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace athanor {
@@ -144,6 +148,22 @@ std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& opti
   return costs;
 }
 
+/// Where the device counts energy.
+void add_full_clock(const Model& model, const ProfileOptions& options, UnitMeter& meter,
+                    std::vector<UnitCost>& costs) {
+  if (!meter.joules()) return;
+  constexpr Seconds kIdle = 0.4;
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::duration<double>(kIdle)); };
+  pause();
+  const double before = meter.joules().value();
+  const Seconds idle = time_once(pause);
+  const double idle_watts = (meter.joules().value() - before) / idle;
+  if (options.progress) options.progress("times at full clock, and power");
+  take_full_clock(costs, class_costs(model, options, meter, [&](UnitBench& bench) {
+                    return bench.run_paused(idle_watts);
+                  }));
+}
+
 /// Throws Error where the tracer does. Returns what is to be known about the trace.
 std::string add_kernels(const Model& model, const ProfileOptions& options,
                         const ProfileDevice& device, std::vector<UnitCost>& costs) {
@@ -194,6 +214,7 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.costs = class_costs(model, options, device.meter,
                               [&](UnitBench& bench) { return bench.run(options.rule); });
   profile.workspace_bytes = device.meter.live();
+  add_full_clock(model, options, device.meter, profile.costs);
   if (device.tracer != nullptr) {
     profile.provenance.notes = try_to_add_kernels(model, options, device, profile.costs);
   }

@@ -5,6 +5,9 @@
 #include "calibrate/measure.hpp"
 #include "executor/units/unit_runner.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace athanor {
@@ -36,6 +39,39 @@ UnitBenchResult UnitBench::run(const StoppingRule& rule) {
   }
   meter_.finish();
   return result();
+}
+
+UnitBenchResult UnitBench::run_paused(double idle_watts) {
+  // The counter's value is some hundredths of a second old: as long must what it counts be like
+  // what comes.
+  constexpr Seconds kSettling = 0.15, kWindow = 0.5;
+  constexpr Seconds kLongest = 0.03;
+  pauses_ = true;
+  const auto repeat_for = [this](Seconds window) {
+    Seconds spent = 0;
+    while (spent < window) spent += time_once([this] { one_cycle(); });
+    return spent;
+  };
+  static_cast<void>(repeat_for(kSettling));
+  start_again();
+  const double before = meter_.joules().value();
+  const Seconds spent = repeat_for(kWindow);
+  const double joules = meter_.joules().value() - before;
+  pauses_ = false;
+  UnitBenchResult paused = result();
+  Seconds running = 0, longest = 0;
+  for (const PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
+    running += phase->device.total();
+    longest = std::max(longest, phase->device.median());
+  }
+  if (longest > kLongest || running <= 0) return paused;
+  const double watts = (joules - idle_watts * (spent - running)) / running;
+  for (PhaseCost* phase : {&paused.cost.forward_keep, &paused.cost.forward_discard,
+                           &paused.cost.recompute, &paused.cost.backward}) {
+    phase->full_clock_seconds = phase->seconds;
+    phase->watts = std::max(watts, idle_watts);
+  }
+  return paused;
 }
 
 UnitBenchResult UnitBench::run_traced(KernelTracer& tracer, int repetitions, KernelTrace& trace) {
@@ -81,6 +117,10 @@ void UnitBench::warm_up() {
     });
   } while (spent < meter_.warm_up());
   meter_.finish();
+  start_again();
+}
+
+void UnitBench::start_again() {
   for (PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
     *phase = {};
   }
@@ -141,6 +181,14 @@ void UnitBench::make_output_gradient() {
 }
 
 void UnitBench::time(UnitPhase phase, PhaseSamples& samples, const std::function<void()>& body) {
+  if (pauses_) {
+    const Seconds before = samples.device.total();
+    meter_.time(samples, body);
+    meter_.finish();
+    const Seconds pause = samples.device.total() - before;
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+    return;
+  }
   if (!traced_) return meter_.time(samples, body);
   meter_.time(samples, [&] {
     traced_->trace.begin({unit_class_, batch_.inputs.size(0), phase, traced_->repetition});

@@ -33,6 +33,11 @@ class UnitBench {
 
   [[nodiscard]] UnitBenchResult run(const StoppingRule& rule);
 
+  /// Times at full clock, and the power of all phases together: after each the device pauses for as
+  /// long as it ran. `idle_watts`: meanwhile. Without them where a phase is longer than a power
+  /// limit lets it run at full clock. The meter counts energy.
+  [[nodiscard]] UnitBenchResult run_paused(double idle_watts);
+
   /// The same with the kernels of each phase: `repetitions` are traced after the warm-up. Tracing
   /// makes times longer; `trace` gets what was traced.
   [[nodiscard]] UnitBenchResult run_traced(KernelTracer& tracer, int repetitions,
@@ -46,6 +51,7 @@ class UnitBench {
   };
 
   void warm_up();
+  void start_again();
   void one_cycle();
   void begin_forward();
   void forward(PhaseSamples& phase, bool keep);
@@ -68,6 +74,7 @@ class UnitBench {
   torch::Tensor flow_;  ///< as in the executor: the output; in backward, the gradient
   torch::Tensor output_;
   std::optional<Traced> traced_;  ///< absent: nothing is traced
+  bool pauses_ = false;           ///< after each phase
   PhaseSamples forward_keep_, forward_discard_, recompute_, backward_;
   Bytes output_bytes_ = 0, saved_bytes_ = 0, grad_input_bytes_ = 0;
 };

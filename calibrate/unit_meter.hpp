@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <optional>
 
 namespace athanor {
 
@@ -33,6 +34,8 @@ class UnitMeter {
   virtual void finish() = 0;
   /// Device memory that tensors hold, as the executor's own limit counts it.
   [[nodiscard]] virtual Bytes live() const = 0;
+  /// Energy that the device has taken, by its own counter; nothing where there is none.
+  [[nodiscard]] virtual std::optional<double> joules() const { return std::nullopt; }
   /// Repetitions before the first sample, in seconds: clocks and power settle.
   [[nodiscard]] virtual Seconds warm_up() const = 0;
 };

@@ -5,6 +5,7 @@
 #include "calibrate/cuda/cupti_tracer.hpp"
 #include "calibrate/cuda/event_meter.hpp"
 #include "calibrate/cuda/issue_times.hpp"
+#include "calibrate/cuda/matmul_bursts.hpp"
 #include "calibrate/cuda/nccl_ring.hpp"
 #include "calibrate/cuda/nvml.hpp"
 #include "calibrate/cuda_calibrator.hpp"
@@ -83,6 +84,14 @@ class Calibrator final : public CudaCalibrator {
     return issue;
   }
 
+  [[nodiscard]] std::optional<double> joules(int device) override {
+    return energy(device).joules();
+  }
+  [[nodiscard]] KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds off,
+                                           Seconds seconds) override {
+    return athanor::matmul_bursts(device, size, on, off, seconds, energy(device));
+  }
+
   [[nodiscard]] std::unique_ptr<UnitMeter> unit_meter(int device) override {
     return make_event_meter(device);
   }
@@ -97,11 +106,15 @@ class Calibrator final : public CudaCalibrator {
     if (!ring) ring = std::make_shared<NcclRing>(num_devices);
     return ring;
   }
+  [[nodiscard]] const EnergyCounter& energy(int device) {
+    return energy_.try_emplace(device, device).first->second;
+  }
   [[nodiscard]] static const cudaDeviceProp& properties(int device) {
     return *at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
   }
 
   std::map<int, std::shared_ptr<NcclRing>> rings_;
+  std::map<int, EnergyCounter> energy_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "calibrate/cuda/event_meter.hpp"
 
 #include "calibrate/cuda/gate.hpp"
+#include "calibrate/cuda/nvml.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
 #include "calibrate/measure.hpp"
 
@@ -45,7 +46,8 @@ class EventMeter final : public UnitMeter {
  public:
   explicit EventMeter(int device)
       : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false,
-                                             static_cast<c10::DeviceIndex>(device))) {}
+                                             static_cast<c10::DeviceIndex>(device))),
+        energy_(device) {}
 
   [[nodiscard]] torch::Device device() const override { return stream_.device(); }
 
@@ -74,6 +76,7 @@ class EventMeter final : public UnitMeter {
   }
 
   [[nodiscard]] Bytes live() const override { return allocated().current; }
+  [[nodiscard]] std::optional<double> joules() const override { return energy_.joules(); }
   [[nodiscard]] Seconds warm_up() const override { return kWarmUp; }
 
  private:
@@ -98,6 +101,7 @@ class EventMeter final : public UnitMeter {
   }
 
   c10::cuda::CUDAStream stream_;
+  EnergyCounter energy_;
   Gate gate_;
   std::deque<Pending> pending_;
 };

@@ -58,6 +58,31 @@ Device device_of(const Nvml& nvml, int device) {
 
 }  // namespace
 
+class EnergyCounter::Impl {
+ public:
+  explicit Impl(int device) : device_(nvml_.is_ready() ? device_of(nvml_, device) : nullptr) {}
+
+  [[nodiscard]] std::optional<double> joules() const {
+    constexpr double kMilli = 1e-3;
+    unsigned long long millijoules = 0;
+    if (device_ == nullptr) return std::nullopt;
+    if (!nvml_.call<int(Device, unsigned long long*)>("nvmlDeviceGetTotalEnergyConsumption",
+                                                      device_, &millijoules)) {
+      return std::nullopt;
+    }
+    return kMilli * static_cast<double>(millijoules);
+  }
+
+ private:
+  Nvml nvml_;
+  Device device_;
+};
+
+EnergyCounter::EnergyCounter(int device) : impl_(std::make_unique<Impl>(device)) {}
+EnergyCounter::~EnergyCounter() = default;
+
+std::optional<double> EnergyCounter::joules() const { return impl_->joules(); }
+
 std::map<std::string, std::string> nvml_facts(int device) {
   std::map<std::string, std::string> facts;
   const Nvml nvml;

@@ -53,6 +53,10 @@ std::int64_t count_recompute(const Plan& plan) {
   });
 }
 
+double joules_per_token(const Report& report) {
+  return report.step_joules / (report.explanation.tokens_per_second * report.step_seconds);
+}
+
 /// One file for all ranks; in a folder one for each.
 void write_traces(const std::string& path, const Program& program, const Timeline& timeline) {
   const auto write = [&](const std::string& file, std::optional<int> rank) {
@@ -78,6 +82,7 @@ Report make_report(const Plan& plan, const Profile& profile, const Platform& pla
   report.feasible = fits(report.peak_bytes, plan.world_size, limits);
   const Timeline timeline = engine.simulate(program, {.record_intervals = !trace_path.empty()});
   report.step_seconds = timeline.step_seconds;
+  report.step_joules = timeline.step_joules;
   report.explanation = explain(program, plan, profile, platform, report.step_seconds);
   report.plan.prediction = Prediction{report.step_seconds, report.peak_bytes};
   if (!trace_path.empty()) write_traces(trace_path, program, timeline);
@@ -99,6 +104,10 @@ nlohmann::ordered_json report_json(const Report& report) {
     json["profile_device"] = report.interval->measured_on;
   }
   json["tokens_per_second"] = report.explanation.tokens_per_second;
+  if (report.step_joules > 0) {
+    json["step_joules"] = report.step_joules;
+    json["joules_per_token"] = joules_per_token(report);
+  }
   json["model_flops_utilization"] = report.explanation.model_flops_utilization;
   json["peak_bytes"] = peak_json(report.peak_bytes);
   json["feasible"] = report.feasible;
@@ -131,6 +140,11 @@ std::string report_text(const Report& report) {
   if (explanation.model_flops_utilization > 0) {
     line("utilization",
          fmt::format("{:.1f} % of sustained", 100 * explanation.model_flops_utilization));
+  }
+  if (report.step_joules > 0) {
+    line("energy", fmt::format("{:.4g} J per step, {:.3g} mJ per token, {:.0f} W per GPU",
+                               report.step_joules, 1e3 * joules_per_token(report),
+                               report.step_joules / report.step_seconds / report.plan.world_size));
   }
   line("bottleneck", fmt::format("{} ({:.0f} % busy)", explanation.bottleneck().name,
                                  100 * explanation.bottleneck().share));

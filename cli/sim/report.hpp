@@ -24,6 +24,7 @@ struct StepInterval {
 struct Report {
   Plan plan;
   Seconds step_seconds = 0;
+  double step_joules = 0;                ///< of all GPUs; 0: the platform has no power model
   std::optional<StepInterval> interval;  ///< absent: the profile was taken as it is
   TierBytes peak_bytes;
   MemoryLimits limits;
@@ -42,7 +43,7 @@ struct Report {
 [[nodiscard]] nlohmann::ordered_json peak_json(const TierBytes& peak);
 
 /// step_seconds, tokens_per_second, model_flops_utilization, peak_bytes, feasible, bottleneck,
-/// loads, plan; of a scaled profile also step_seconds_low, step_seconds_high, profile_device; where
+/// loads, plan; with a power model also step_joules and joules_per_token, of all GPUs; of a scaled profile also step_seconds_low, step_seconds_high, profile_device; where
 /// it was asked for, sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 

@@ -164,8 +164,7 @@ TEST_CASE("random programs under a power limit: an independent simulator agrees,
     std::mt19937 random(seed);
     const Program program = random_powered_program(random);
     Platform platform = random_powered_platform(random);
-    const Seconds simulated =
-        Engine(platform, 1).simulate(program, {.max_steps = 60}).step_seconds;
+    const Seconds simulated = Engine(platform, 1).simulate(program, {.max_steps = 60}).step_seconds;
     CHECK_THAT(simulated, WithinRel(test::reference_period(program, platform), kSettling));
     CHECK(lower_bound_seconds(program, platform) <= simulated * (1 + kSettling));
     CHECK(simulated <= serial_seconds(program, platform) * (1 + kRounding));

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/cuda/matmul_bursts.hpp"
+
+#include "calibrate/cuda/nvml.hpp"
+#include "calibrate/measure.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <thread>
+
+namespace athanor {
+namespace {
+
+constexpr double kMilli = 1e-3;
+/// Products that the host may be ahead: far fewer than a stream takes.
+constexpr std::size_t kAhead = 64;
+
+class Bursts {
+ public:
+  Bursts(int device, std::int64_t size)
+      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false,
+                                             static_cast<c10::DeviceIndex>(device))) {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    const auto options = at::TensorOptions(at::kBFloat16).device(stream_.device());
+    a_ = at::randn({size, size}, options);
+    b_ = at::randn({size, size}, options);
+    c_ = at::empty({size, size}, options);
+    at::mm_out(c_, a_, b_);
+    stream_.synchronize();
+    origin_.record(stream_);
+  }
+
+  /// Launches for `seconds` and waits. Returns the kernels' time.
+  Seconds run(Seconds seconds, KernelBursts& bursts) {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    const std::size_t before = bursts.kernels.size();
+    Seconds launched = 0;
+    events_.emplace_back(kTimed).record(stream_);
+    while (launched < seconds) {
+      at::mm_out(c_, a_, b_);
+      events_.emplace_back(kTimed).record(stream_);
+      launched += estimate_;
+      while (events_.size() > kAhead) take(bursts);
+    }
+    while (events_.size() > 1) take(bursts);
+    events_.clear();
+    Seconds sum = 0;
+    for (std::size_t i = before; i < bursts.kernels.size(); ++i) sum += bursts.kernels[i].seconds;
+    return sum;
+  }
+
+ private:
+  static constexpr unsigned kTimed = cudaEventBlockingSync;
+
+  void take(KernelBursts& bursts) {
+    events_[1].synchronize();
+    const auto seconds = kMilli * static_cast<double>(events_[0].elapsed_time(events_[1]));
+    const auto start = kMilli * static_cast<double>(origin_.elapsed_time(events_[0]));
+    if (bursts.kernels.empty()) first_ = start;
+    bursts.kernels.push_back({start - first_, seconds});
+    estimate_ = seconds;
+    events_.pop_front();
+  }
+
+  c10::cuda::CUDAStream stream_;
+  at::Tensor a_, b_, c_;
+  c10::cuda::CUDAEvent origin_{kTimed};
+  std::deque<c10::cuda::CUDAEvent> events_;
+  Seconds first_ = 0, estimate_ = kMilli;
+};
+
+void sleep_for(Seconds seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds off, Seconds seconds,
+                           const EnergyCounter& energy) {
+  const at::NoGradGuard no_grad;
+  Bursts bench(device, size);
+  KernelBursts bursts, settling;
+  constexpr int kSettlingBursts = 10;  // with the counter's delay behind them
+  for (int i = 0; off > 0 && i < kSettlingBursts; ++i) {
+    bench.run(on, settling);
+    sleep_for(off);
+  }
+  const std::optional<double> before = energy.joules();
+  Seconds running = 0;
+  const Seconds elapsed = time_once([&] {
+    const auto start = std::chrono::steady_clock::now();
+    do {
+      running += bench.run(off > 0 ? on : seconds, bursts);
+      if (off > 0) sleep_for(off);
+    } while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
+             seconds);
+  });
+  const std::optional<double> after = energy.joules();
+  bursts.running_share = running / elapsed;
+  if (before && after) bursts.watts = (*after - *before) / elapsed;
+  return bursts;
+}
+
+}  // namespace athanor

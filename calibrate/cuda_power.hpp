@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a GPU draws, and how its power limit slows matrix products.
+#pragma once
+
+#include "calibrate/cuda_calibrator.hpp"
+#include "sim/model/platform.hpp"
+
+#include <cstdint>
+#include <map>
+
+namespace athanor {
+
+/// Seconds of each measurement.
+struct PowerExtent {
+  Seconds bursts = 1.5;  ///< with pauses, each of two shares
+  Seconds ramp = 4;      ///< without, from idle until it has settled
+  Seconds rest = 1;      ///< before the ramp
+  Seconds lane = 0.8;    ///< of one lane's activity, after as much again
+};
+
+/// Of device 0, by products of size x size; without lane powers. Throws Error as fit_power.
+[[nodiscard]] PowerModel measure_power_model(CudaCalibrator& cuda, std::int64_t size,
+                                             const PowerExtent& extent);
+
+/// What each lane's activity adds to `idle_watts` on device 0: AdamW for the compute lane, copies
+/// of `copy` bytes, an all-gather between `num_devices`. CPU Adam draws nothing there.
+[[nodiscard]] std::map<Lane, double> measure_lane_watts(CudaCalibrator& cuda, int num_devices,
+                                                        Bytes copy, const PowerExtent& extent,
+                                                        double idle_watts);
+
+}  // namespace athanor

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/full_clock.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace athanor {
+namespace {
+
+constexpr std::array kPhases{&UnitCost::forward_keep, &UnitCost::forward_discard,
+                             &UnitCost::recompute, &UnitCost::backward};
+
+/// The largest micro-batch of the class with times at full clock; null where there is none.
+const UnitCost* largest_measured(const std::vector<UnitCost>& costs, const UnitCost& cost) {
+  const UnitCost* largest = nullptr;
+  for (const UnitCost& other : costs) {
+    if (other.unit_class != cost.unit_class || other.backward.watts <= 0) continue;
+    if (largest == nullptr || other.micro_batch > largest->micro_batch) largest = &other;
+  }
+  return largest;
+}
+
+}  // namespace
+
+void take_full_clock(std::vector<UnitCost>& costs, const std::vector<UnitCost>& paused) {
+  for (UnitCost& cost : costs) {
+    const auto same = std::find_if(paused.begin(), paused.end(), [&](const UnitCost& other) {
+      return other.unit_class == cost.unit_class && other.micro_batch == cost.micro_batch;
+    });
+    if (same == paused.end() || same->backward.watts <= 0) continue;
+    for (const auto phase : kPhases) {
+      (cost.*phase).watts = (*same.*phase).watts;
+      (cost.*phase).full_clock_seconds =
+          std::min((*same.*phase).full_clock_seconds, (cost.*phase).seconds);
+    }
+  }
+  for (UnitCost& cost : costs) {
+    const UnitCost* measured = largest_measured(costs, cost);
+    if (measured == nullptr || cost.backward.watts > 0) continue;
+    for (const auto phase : kPhases) {
+      const PhaseCost& like = measured->*phase;
+      if (like.seconds <= 0) continue;
+      (cost.*phase).watts = like.watts;
+      (cost.*phase).full_clock_seconds =
+          (cost.*phase).seconds * like.full_clock_seconds / like.seconds;
+    }
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products in on/off patterns on a GPU whose calibration has not seen them.
+#include "sim/engine/engine.hpp"
+#include "sim/model/files.hpp"
+#include "sim/model/power.hpp"
+#include "tests/engine/programs.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::WithinRel;
+
+constexpr double kTolerance = 0.03;
+
+std::string of_source(const std::string& path) {
+  return std::string(ATHANOR_SOURCE_DIR) + "/" + path;
+}
+
+/// As of a profile's phase: products that took `on` seconds at `rate`.
+std::int32_t add_products(test::ProgramBuilder& builder, const Platform& platform, Seconds on,
+                          double rate) {
+  const PowerModel& power = *platform.power;
+  const double above_idle = power.matmul_watts - power.idle_watts;
+  const double speed_up = std::pow(above_idle / sustained_watts(power), 1 / power.exponent);
+  const Seconds sustained = on * rate / platform.matmul_flops_per_second;
+  return builder.kernel(sustained / speed_up, sustained, power.matmul_watts);
+}
+
+}  // namespace
+
+TEST_CASE("measured on/off patterns: rate in the on-phase and mean power") {
+  const Platform calibrated = read_platform(of_source("platforms/h200x1.json"));
+  REQUIRE(calibrated.power);
+  Platform platform = test::plain_platform();
+  platform.power = calibrated.power;
+  platform.matmul_flops_per_second = calibrated.matmul_flops_per_second;
+  const auto record =
+      nlohmann::json::parse(read_file(of_source("traces/measured/h200-power-patterns.json")));
+  REQUIRE(record.at("patterns").size() >= 9);
+  Engine engine(platform, 1);
+  for (const auto& pattern : record.at("patterns")) {
+    const double on = pattern.at("on_seconds"), period = pattern.at("period_seconds");
+    const double rate = pattern.at("rate"), watts = pattern.at("watts");
+    CAPTURE(double(pattern.at("share")), double(pattern.at("period")));
+    test::ProgramBuilder builder;
+    const std::int32_t products = add_products(builder, platform, on, rate);
+    const auto pause = static_cast<Bytes>(std::llround((period - on) * 1e9));
+    builder.after_previous(products, builder.copy_in(pause, {products}));
+    const Timeline timeline = engine.simulate(builder.program(), {.max_steps = 100});
+    const Seconds simulated_on = timeline.step_seconds - static_cast<double>(pause) / 1e9;
+    CHECK_THAT(rate * on / simulated_on, WithinRel(rate, kTolerance));
+    CHECK_THAT(timeline.step_joules / timeline.step_seconds, WithinRel(watts, kTolerance));
+  }
+}
+
+}  // namespace athanor
