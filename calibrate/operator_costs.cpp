@@ -60,8 +60,8 @@ bool is_causal(const OperatorCall& call) {
   return mask != nullptr && mask->isInt() && mask->toInt() == kCausalFromTopLeft;
 }
 
-/// Queries and keys are [batch, heads, sequence, dim] for scaled_dot_product_*, and
-/// [batch, sequence, heads, dim] for what it calls.
+/// Queries and keys are [batch, heads, sequence, dim] for scaled_dot_product_* and cuDNN, and
+/// [batch, sequence, heads, dim] for flash and memory-efficient attention, which it calls.
 double attention_flops(const OperatorCall& call) {
   constexpr double kForward = 4;    // two products of 2 FLOPs for each multiply-add
   constexpr double kBackward = 10;  // five
@@ -71,7 +71,9 @@ double attention_flops(const OperatorCall& call) {
   const at::Tensor key = tensor(call, "key");
   if (!query.defined() || !key.defined()) return 0;
   if (query.dim() != kDimensions || key.dim() != kDimensions) return 0;
-  const std::int64_t keys = key.size(name.starts_with("aten::_scaled_dot_product") ? 2 : 1);
+  const bool heads_first =
+      name.starts_with("aten::_scaled_dot_product") || name.starts_with("aten::_cudnn");
+  const std::int64_t keys = key.size(heads_first ? 2 : 1);
   const double factor = name.find("backward") != std::string::npos ? kBackward : kForward;
   return factor * static_cast<double>(query.numel()) * static_cast<double>(keys) *
          (is_causal(call) ? 0.5 : 1.0);

@@ -140,6 +140,7 @@ class CuptiTracer final : public KernelTracer {
   }
 
   void start() override {
+    session_.reset();
     recorder_.emplace(cupti_);
     session_.emplace(cupti_, *recorder_);
   }

@@ -107,6 +107,8 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
   check("profile --model gpt2-tiny --micro-batches 2,2" + out, "--micro-batches");
   check("profile --model gpt2-tiny --seq 100000" + out, "100000");
   check("profile --model gpt2-tiny --dtype fp8" + out, "fp8");
+  check("profile --model gpt2-tiny --backend cpu --trace t.json" + out, "--trace");
+  check("profile --model gpt2-tiny --no-kernels --trace t.json" + out, "--no-kernels");
 }
 
 TEST_CASE("without a GPU, the CUDA backend says what is missing") {
