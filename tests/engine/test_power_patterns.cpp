@@ -43,7 +43,7 @@ TEST_CASE("measured on/off patterns: rate in the on-phase and mean power") {
   platform.power = calibrated.power;
   platform.matmul_flops_per_second = calibrated.matmul_flops_per_second;
   const auto record =
-      nlohmann::json::parse(read_file(of_source("traces/measured/h200-power-patterns.json")));
+      nlohmann::json::parse(read_text_file(of_source("traces/measured/h200-power-patterns.json")));
   REQUIRE(record.at("patterns").size() >= 9);
   Engine engine(platform, 1);
   for (const auto& pattern : record.at("patterns")) {
