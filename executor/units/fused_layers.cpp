@@ -36,7 +36,7 @@ class ProductFunction : public Function<ProductFunction> {
     const Tensor grad_x = at::mm(gradient, in_out ? saved[1].t() : saved[1]).view_as(saved[0]);
     const Tensor left = in_out ? rows.t() : gradient.t();
     const Tensor& right = in_out ? gradient : rows;
-    Tensor bound = saved[1].grad();
+    Tensor bound = saved[1].is_leaf() ? saved[1].grad() : Tensor();
     if (!bound.defined()) return {grad_x, at::mm(left, right), Tensor(), Tensor()};
     bound.addmm_(left, right);
     return {grad_x, Tensor(), Tensor(), Tensor()};
@@ -173,7 +173,8 @@ bool takes_flash(const Tensor& x, std::int64_t heads) {
 }  // namespace
 
 Tensor direct_product(const Linear& layer, const Tensor& x, const std::optional<Tensor>& offset) {
-  return ProductFunction::apply(x, layer.weight, offset, layer.layout == Linear::Layout::InOut);
+  return ProductFunction::apply(x, layer.weight, offset,
+                                layer.layout == Linear::Layout::InputsFirst);
 }
 
 Branch branch(const Tensor& x, const LayerNorm& norm) {

@@ -30,14 +30,14 @@ torch::Tensor Linear::operator()(const torch::Tensor& x) const {
   if (fused::available(bias)) {
     return with_bias_gradient(direct_product(*this, x, bias.detach()), bias);
   }
-  if (layout == Layout::OutIn) return at::linear(x, weight, bias);
+  if (layout == Layout::OutputsFirst) return at::linear(x, weight, bias);
   const torch::Tensor rows = at::addmm(bias, x.reshape({-1, weight.size(0)}), weight);
   return rows.view({x.size(0), x.size(1), weight.size(1)});
 }
 
 torch::Tensor Linear::product(const torch::Tensor& x) const {
   if (fused::available(weight)) return direct_product(*this, x, {});
-  return layout == Layout::OutIn ? at::linear(x, weight) : at::matmul(x, weight);
+  return layout == Layout::OutputsFirst ? at::linear(x, weight) : at::matmul(x, weight);
 }
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& x) const {
@@ -91,7 +91,7 @@ Linear LanguageUnit::linear(const std::string& name, std::int64_t out, std::int6
 
 Linear LanguageUnit::transposed_linear(const std::string& name, std::int64_t in, std::int64_t out) {
   return {parameter(name + ".weight", {in, out}), parameter(name + ".bias", {out}),
-          Linear::Layout::InOut};
+          Linear::Layout::InputsFirst};
 }
 
 LayerNorm LanguageUnit::layer_norm(const std::string& name, const LanguageModelConfig& config) {

@@ -15,10 +15,10 @@
 namespace athanor {
 
 struct Linear {
-  enum class Layout { OutIn, InOut };
+  enum class Layout { OutputsFirst, InputsFirst };
   torch::Tensor weight;  ///< [out, in] or [in, out]
   torch::Tensor bias;    ///< [out] or undefined
-  Layout layout = Layout::OutIn;
+  Layout layout = Layout::OutputsFirst;
 
   [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
   /// Without the bias.

@@ -324,7 +324,8 @@ Tensor fused_block(const Block& b, const Tensor& x) {
 void block() {
   const auto leaf = [](const Tensor& values) { return values.clone().requires_grad_(); };
   const auto layer = [&](std::int64_t in, std::int64_t out) {
-    return Linear{leaf(random({in, out}, 0.02)), leaf(random({out}, 0.02)), Linear::Layout::InOut};
+    return Linear{leaf(random({in, out}, 0.02)), leaf(random({out}, 0.02)),
+                  Linear::Layout::InputsFirst};
   };
   const auto norm = [&] {
     return LayerNorm{leaf(random({kHidden}, 0.1).add_(1.0)), leaf(random({kHidden}, 0.1)),

@@ -79,7 +79,7 @@ Tensor bias_of(std::int64_t width, std::uint64_t seed) { return normal({width}, 
 Tensor scale_of(std::int64_t width, std::uint64_t seed) { return 1.0 + bias_of(width, seed); }
 
 Linear layer(const Tensor& weight, const Tensor& bias) {
-  return {weight, bias, Linear::Layout::InOut};
+  return {weight, bias, Linear::Layout::InputsFirst};
 }
 
 }  // namespace

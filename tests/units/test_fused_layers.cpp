@@ -26,13 +26,13 @@ TEST_CASE("the fused parts of a block are LibTorch's operators one after another
 }
 
 TEST_CASE("a weight's gradient is added to its bound buffer by the product itself") {
-  const auto layout = GENERATE(Linear::Layout::OutIn, Linear::Layout::InOut);
+  const auto layout = GENERATE(Linear::Layout::OutputsFirst, Linear::Layout::InputsFirst);
   const torch::Tensor weight = torch::randn({16, 24}).requires_grad_();
   const torch::Tensor x =
-      torch::randn({2, 3, layout == Linear::Layout::InOut ? 16 : 24}).requires_grad_();
+      torch::randn({2, 3, layout == Linear::Layout::InputsFirst ? 16 : 24}).requires_grad_();
   const Linear layer{weight, {}, layout};
   bool returned = false;
-  weight.register_hook([&](const torch::Tensor&) { returned = true; });
+  weight.register_hook([&](const torch::Tensor& gradient) { returned = gradient.defined(); });
   const torch::Tensor expected =
       torch::autograd::grad({layer(x).square().sum()}, {weight}, {}).front();
   CHECK(returned);
