@@ -152,7 +152,7 @@ std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& opti
 void add_full_clock(const Model& model, const ProfileOptions& options, UnitMeter& meter,
                     std::vector<UnitCost>& costs) {
   if (!meter.joules()) return;
-  constexpr Seconds kIdle = 0.4;
+  static constexpr Seconds kIdle = 0.4;
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::duration<double>(kIdle)); };
   pause();
   const double before = meter.joules().value();
