@@ -58,15 +58,19 @@ void sleep_for(Seconds seconds) {
 }  // namespace
 
 PowerModel measure_power_model(CudaCalibrator& cuda, std::int64_t size, const PowerExtent& extent) {
-  // A few products at a time, well within what a limit lets pass, and mean power far below it.
-  constexpr Seconds kOn = 0.008, kSeldom = 0.024, kOften = 0.008;
+  // One product at a time, mean power far below a limit. Counters of energy look at a device for
+  // some hundredths of a second now and then: each look must see many products and pauses.
+  constexpr Seconds kOn = 1e-9, kSeldom = 0.003, kOften = 0.0012;
   PowerMeasurements measured;
   measured.seldom = cuda.matmul_bursts(0, size, kOn, kSeldom, extent.bursts);
   measured.often = cuda.matmul_bursts(0, size, kOn, kOften, extent.bursts);
   sleep_for(extent.rest);
   measured.ramp = cuda.matmul_bursts(0, size, extent.ramp, 0, extent.ramp);
   measured.settled_watts = watts_of(cuda, *cuda.matmul(0, size), extent.bursts);
-  return fit_power(measured);
+  PowerModel model = fit_power(measured);
+  const auto n = static_cast<double>(size);
+  model.matmul_flops_per_second = 2 * n * n * n / full_clock_seconds(measured);
+  return model;
 }
 
 std::map<Lane, double> measure_lane_watts(CudaCalibrator& cuda, int num_devices, Bytes copy,

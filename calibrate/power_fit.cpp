@@ -75,6 +75,10 @@ void require_kernels(const KernelBursts& bursts) {
 
 }  // namespace
 
+Seconds full_clock_seconds(const PowerMeasurements& measured) {
+  return std::min(median_seconds(measured.seldom.kernels), median_seconds(measured.often.kernels));
+}
+
 Seconds settled_seconds(const KernelBursts& bursts) {
   constexpr double kLastPart = 0.75;
   const Seconds last = bursts.kernels.back().start;
@@ -87,8 +91,7 @@ PowerModel fit_power(const PowerMeasurements& measured) {
   }
   const Line line = line_through(measured.seldom, measured.often);
   const std::span<const Kernel> ramp = measured.ramp.kernels;
-  const Seconds full =
-      std::min(median_seconds(measured.seldom.kernels), median_seconds(measured.often.kernels));
+  const Seconds full = full_clock_seconds(measured);
   const Seconds settled = settled_seconds(measured.ramp);
   const double settled_watts = std::min(measured.settled_watts, line.full);
   PowerModel model;

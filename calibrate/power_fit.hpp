@@ -30,10 +30,13 @@ struct PowerMeasurements {
 /// Idle power and power at full clock are those of a line through the two shares. The ramp gives
 /// the limits: kernels run at full clock until a first budget is used up, at a second speed until
 /// another one is, and then at the speed of sustained load; where the second speed is within 2 % of
-/// the last, there is one limit. The exponent is that between full and settled speed. Lane powers
-/// are left to the caller. Throws Error where the measurements cannot be of such a device (fewer
-/// than a hundred kernels, power that does not grow with load).
+/// the last, there is one limit. The exponent is that between full and settled speed. Lane
+/// powers and the rate of products are left to the caller. Throws Error where the measurements
+/// cannot be of such a device (fewer than a hundred kernels, power that does not grow with load).
 [[nodiscard]] PowerModel fit_power(const PowerMeasurements& measured);
+
+/// The kernels' time where the limit never acts.
+[[nodiscard]] Seconds full_clock_seconds(const PowerMeasurements& measured);
 
 /// The kernels' time in the last quarter of `bursts`, which spans it.
 [[nodiscard]] Seconds settled_seconds(const KernelBursts& bursts);

@@ -44,7 +44,7 @@ UnitBenchResult UnitBench::run(const StoppingRule& rule) {
 UnitBenchResult UnitBench::run_paused(double idle_watts) {
   // The counter's value is some hundredths of a second old: as long must what it counts be like
   // what comes.
-  constexpr Seconds kSettling = 0.15, kWindow = 0.5;
+  constexpr Seconds kSettling = 0.15, kWindow = 0.8;
   constexpr Seconds kLongest = 0.03;
   pauses_ = true;
   const auto repeat_for = [this](Seconds window) {

@@ -43,8 +43,9 @@ struct Report {
 [[nodiscard]] nlohmann::ordered_json peak_json(const TierBytes& peak);
 
 /// step_seconds, tokens_per_second, model_flops_utilization, peak_bytes, feasible, bottleneck,
-/// loads, plan; with a power model also step_joules and joules_per_token, of all GPUs; of a scaled profile also step_seconds_low, step_seconds_high, profile_device; where
-/// it was asked for, sensitivity.
+/// loads, plan; with a power model also step_joules and joules_per_token, of all GPUs; of a scaled
+/// profile also step_seconds_low, step_seconds_high, profile_device; where it was asked for,
+/// sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 
 [[nodiscard]] std::string report_text(const Report& report);

@@ -134,6 +134,7 @@ OrderedJson json_of(const PowerModel& power) {
   return {{"idle_watts", power.idle_watts},
           {"limits", std::move(limits)},
           {"lane_watts", json_of(power.lane_watts)},
+          {"matmul_flops_per_second", power.matmul_flops_per_second},
           {"matmul_watts", power.matmul_watts},
           {"exponent", power.exponent}};
 }
@@ -146,6 +147,7 @@ PowerModel read_power(JsonReader json) {
     limit.reject_other_keys();
   }
   power.lane_watts = read_by_lane(json.key("lane_watts"));
+  power.matmul_flops_per_second = json.key("matmul_flops_per_second").number();
   power.matmul_watts = json.key("matmul_watts").number();
   power.exponent = json.key("exponent").number();
   json.reject_other_keys();

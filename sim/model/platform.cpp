@@ -133,6 +133,7 @@ void check_power(const PowerModel& power, const Place& place) {
   for (const auto& [lane, watts] : power.lane_watts) {
     check_number(place.key("lane_watts").key(lane_name(lane)), watts, 0, kMaxWatts);
   }
+  check_number(place.key("matmul_flops_per_second"), power.matmul_flops_per_second, 0, kMaxNumber);
   check_number(place.key("matmul_watts"), power.matmul_watts, 0, kMaxWatts);
   check_number(place.key("exponent"), power.exponent, 0, kMaxExponent);
 }

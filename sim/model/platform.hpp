@@ -76,10 +76,11 @@ struct PowerLimit {
 
 /// What a device draws, and what its kernels may draw before they slow down.
 struct PowerModel {
-  double idle_watts = 0;              ///< between kernels
-  std::vector<PowerLimit> limits;     ///< the lowest is what sustained load settles at
-  std::map<Lane, double> lane_watts;  ///< what a lane's activity adds; compute: a memory-bound one
-  double matmul_watts = 0;            ///< of matrix products at full clock
+  double idle_watts = 0;               ///< between kernels
+  std::vector<PowerLimit> limits;      ///< the lowest is what sustained load settles at
+  std::map<Lane, double> lane_watts;   ///< what a lane's activity adds; compute: a memory-bound one
+  double matmul_flops_per_second = 0;  ///< of matrix products at full clock
+  double matmul_watts = 0;             ///< theirs
   double exponent = 0;  ///< theirs: under a limit, watts above idle go with speed^exponent
 };
 

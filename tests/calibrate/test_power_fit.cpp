@@ -19,9 +19,7 @@ using Catch::Matchers::WithinRel;
 constexpr double kIdle = 120, kFull = 900, kExponent = 2;
 constexpr Seconds kProduct = 0.0014;
 
-double speed_at(double watts) {
-  return std::pow((watts - kIdle) / (kFull - kIdle), 1 / kExponent);
-}
+double speed_at(double watts) { return std::pow((watts - kIdle) / (kFull - kIdle), 1 / kExponent); }
 
 KernelBursts paused(double share) {
   KernelBursts bursts{{}, share, kIdle + share * (kFull - kIdle)};
