@@ -22,18 +22,16 @@ const UnitCost* largest_measured(const std::vector<UnitCost>& costs, const UnitC
 
 }  // namespace
 
-void take_full_clock(std::vector<UnitCost>& costs, const std::vector<UnitCost>& paused) {
-  for (UnitCost& cost : costs) {
-    const auto same = std::find_if(paused.begin(), paused.end(), [&](const UnitCost& other) {
-      return other.unit_class == cost.unit_class && other.micro_batch == cost.micro_batch;
-    });
-    if (same == paused.end() || same->backward.watts <= 0) continue;
-    for (const auto phase : kPhases) {
-      (cost.*phase).watts = (*same.*phase).watts;
-      (cost.*phase).full_clock_seconds =
-          std::min((*same.*phase).full_clock_seconds, (cost.*phase).seconds);
-    }
+void take_full_clock(UnitCost& cost, const UnitCost& paused) {
+  if (paused.backward.watts <= 0) return;
+  for (const auto phase : kPhases) {
+    (cost.*phase).watts = (paused.*phase).watts;
+    (cost.*phase).full_clock_seconds =
+        std::min((paused.*phase).full_clock_seconds, (cost.*phase).seconds);
   }
+}
+
+void complete_full_clock(std::vector<UnitCost>& costs) {
   for (UnitCost& cost : costs) {
     const UnitCost* measured = largest_measured(costs, cost);
     if (measured == nullptr || cost.backward.watts > 0) continue;

@@ -8,9 +8,12 @@
 
 namespace athanor {
 
-/// Gives every phase of `costs` the time at full clock and the power of the same class and
-/// micro-batch in `paused`; at most the sustained time. Where that has none, since the phase is too
-/// long, the largest micro-batch that has gives its power and its proportion of the two times.
-void take_full_clock(std::vector<UnitCost>& costs, const std::vector<UnitCost>& paused);
+/// Gives every phase of `cost` the time at full clock and the power of the same phase in `paused`,
+/// if it has them; at most the sustained time.
+void take_full_clock(UnitCost& cost, const UnitCost& paused);
+
+/// Costs without them take the power and the proportion of the two times of the largest micro-batch
+/// of their class that has them.
+void complete_full_clock(std::vector<UnitCost>& costs);
 
 }  // namespace athanor

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -148,20 +149,28 @@ std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& opti
   return costs;
 }
 
-/// Where the device counts energy.
-void add_full_clock(const Model& model, const ProfileOptions& options, UnitMeter& meter,
-                    std::vector<UnitCost>& costs) {
-  if (!meter.joules()) return;
-  static constexpr Seconds kIdle = 0.4;
-  const auto pause = [] { std::this_thread::sleep_for(std::chrono::duration<double>(kIdle)); };
-  pause();
+/// Of a device that counts energy and has nothing to do.
+std::optional<double> idle_watts_of(const UnitMeter& meter) {
+  if (!meter.joules()) return std::nullopt;
+  constexpr auto kIdle = std::chrono::milliseconds(400);
+  std::this_thread::sleep_for(kIdle);
   const double before = meter.joules().value();
-  const Seconds idle = time_once(pause);
-  const double idle_watts = (meter.joules().value() - before) / idle;
-  if (options.progress) options.progress("times at full clock, and power");
-  take_full_clock(costs, class_costs(model, options, meter, [&](UnitBench& bench) {
-                    return bench.run_paused(idle_watts);
-                  }));
+  const Seconds idle = time_once([&] { std::this_thread::sleep_for(kIdle); });
+  return (meter.joules().value() - before) / idle;
+}
+
+/// Under sustained load and, where the device counts energy, at full clock.
+std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& options,
+                                  UnitMeter& meter) {
+  const std::optional<double> idle_watts = idle_watts_of(meter);
+  const auto measure = [&](UnitBench& bench) {
+    UnitBenchResult result = bench.run(options.rule);
+    if (idle_watts) take_full_clock(result.cost, bench.run_paused(*idle_watts).cost);
+    return result;
+  };
+  std::vector<UnitCost> costs = class_costs(model, options, meter, measure);
+  complete_full_clock(costs);
+  return costs;
 }
 
 /// Throws Error where the tracer does. Returns what is to be known about the trace.
@@ -211,10 +220,8 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.batch_bytes_per_sample = batch_bytes(model.random_batch(1));
   profile.provenance = measured_here(options.command);
   profile.provenance.versions.insert(device.versions.begin(), device.versions.end());
-  profile.costs = class_costs(model, options, device.meter,
-                              [&](UnitBench& bench) { return bench.run(options.rule); });
+  profile.costs = timed_costs(model, options, device.meter);
   profile.workspace_bytes = device.meter.live();
-  add_full_clock(model, options, device.meter, profile.costs);
   if (device.tracer != nullptr) {
     profile.provenance.notes = try_to_add_kernels(model, options, device, profile.costs);
   }

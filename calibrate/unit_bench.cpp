@@ -53,18 +53,21 @@ UnitBenchResult UnitBench::run_paused(double idle_watts) {
     return spent;
   };
   static_cast<void>(repeat_for(kSettling));
+  if (backward_.device.median() > kLongest || forward_keep_.device.median() > kLongest) {
+    pauses_ = false;
+    return {};
+  }
   start_again();
   const double before = meter_.joules().value();
   const Seconds spent = repeat_for(kWindow);
   const double joules = meter_.joules().value() - before;
   pauses_ = false;
   UnitBenchResult paused = result();
-  Seconds running = 0, longest = 0;
+  Seconds running = 0;
   for (const PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
     running += phase->device.total();
-    longest = std::max(longest, phase->device.median());
   }
-  if (longest > kLongest || running <= 0) return paused;
+  if (running <= 0) return paused;
   const double watts = (joules - idle_watts * (spent - running)) / running;
   for (PhaseCost* phase : {&paused.cost.forward_keep, &paused.cost.forward_discard,
                            &paused.cost.recompute, &paused.cost.backward}) {

@@ -93,7 +93,10 @@ TEST_CASE("times at full clock are taken over, and follow the largest micro-batc
     return result;
   };
   std::vector<UnitCost> costs{cost(1, 1.0, 0, 0), cost(2, 2.0, 0, 0), cost(4, 4.0, 0, 0)};
-  take_full_clock(costs, {cost(1, 0.9, 1.1, 500), cost(2, 1.5, 1.5, 800), cost(4, 3.3, 0, 0)});
+  take_full_clock(costs[0], cost(1, 0.9, 1.1, 500));
+  take_full_clock(costs[1], cost(2, 1.5, 1.5, 800));
+  take_full_clock(costs[2], cost(4, 3.3, 0, 0));
+  complete_full_clock(costs);
   CHECK(costs[0].backward.full_clock_seconds == 1.0);  // never above the sustained time
   CHECK(costs[0].backward.watts == 500);
   CHECK(costs[1].recompute.full_clock_seconds == 1.5);
