@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: ./dev lint [--quick] [--torch]
+# usage: ./dev lint [--quick] [--torch] [--no-tests]
 #
 # Spelling, shell scripts, the layers' include rule and clang-tidy. What was clean and has not changed is not
-# checked again. --quick leaves clang-tidy out, --torch includes the sources that use LibTorch (a minute each).
+# checked again. --quick leaves clang-tidy out, --torch includes the sources that use LibTorch (a minute each),
+# --no-tests leaves tests out.
 set -euo pipefail
 source tools/common.sh
 
@@ -11,7 +12,7 @@ quick=false tidy_options=()
 case ${1:-} in
   '') ;;
   --quick) quick=true ;;
-  --torch) tidy_options+=(--torch) ;;
+  --torch | --no-tests) tidy_options+=("$1") ;;
   -h | --help) help_of tools/lint.sh && exit ;;
   *) die 2 "lint: unknown option '$1' (see ./dev lint --help)" ;;
 esac

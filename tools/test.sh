@@ -5,7 +5,7 @@
 # Sets up what is missing, checks format, spelling and layers, builds the preset dev, runs every test and every notebook. A
 # stage that passed before on the same files is not run again.
 #
-# --tidy      also runs clang-tidy
+# --tidy      also runs clang-tidy on what is not a test (./dev lint: on everything)
 # --sanitize  also builds with address and undefined-behaviour sanitizers and runs every test that is not slow
 # --fuzz      also runs each libFuzzer target (60 seconds each)
 # --coverage  runs every test in the preset coverage instead of dev, prints line coverage, and fails below 90 % of
@@ -66,7 +66,7 @@ bash tools/setup.sh
 $again && rm -rf .cache/passed
 once style check_style
 if $tidy; then
-  once tidy bash tools/lint.sh
+  once tidy bash tools/lint.sh --no-tests
 fi
 if $coverage; then
   once coverage run_with_coverage

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy on the sources of a build folder and remembers what was clean.
 
-A source is checked again when it, a header of ours that it includes, its compile command or the
+--no-tests leaves tests/ out. A source is checked again when it, a header of ours that it includes, its compile command or the
 configuration has changed. Sources that include LibTorch take a minute each: only with --torch.
 """
 
@@ -66,6 +66,8 @@ def plan(arguments, root):
         source = pathlib.Path(entry["file"])
         if not source.is_file() or arguments.build in source.parents:
             continue
+        if arguments.no_tests and root / "tests" in source.parents:
+            continue
         files, torch = closure(source, root)
         if torch and not arguments.torch:
             with_torch += 1
@@ -84,6 +86,7 @@ def main():
     parser.add_argument("--tidy", default="clang-tidy-19")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--torch", action="store_true", help="also the sources that include LibTorch")
+    parser.add_argument("--no-tests", action="store_true", help="leave tests/ out")
     arguments = parser.parse_args()
     arguments.build = arguments.build.resolve()
     root = pathlib.Path(__file__).resolve().parent.parent
