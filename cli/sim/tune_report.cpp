@@ -60,6 +60,7 @@ nlohmann::ordered_json evaluated_json(const Evaluated& e, std::size_t rank) {
   json["rank"] = rank;
   json["outcome"] = outcome_name(e.outcome);
   if (e.outcome == Outcome::Simulated) json["step_seconds"] = e.step_seconds;
+  if (e.step_joules > 0) json["step_joules"] = e.step_joules;
   if (e.outcome != Outcome::DoesNotFit) json["bound_seconds"] = e.bound_seconds;
   json["peak_bytes"] = peak_json(e.peak_bytes);
   json["reason"] = e.reason;

@@ -27,6 +27,7 @@ struct TuneOptions {
   bool json = false, sensitivity = false, pareto = false;
   Bytes memory_resolution = 0;  ///< of GPU and host; 0 = chosen for each
   double time_resolution = FrontResolution{}.time;
+  double energy_within = 0;  ///< 0: by time
 };
 
 std::size_t num_shown(const SearchResult& result, const TuneOptions& options) {
@@ -52,6 +53,7 @@ SearchResult run_search(const TuneOptions& options, const Profile& profile,
     search_options.front = FrontResolution{options.memory_resolution, options.memory_resolution,
                                            options.time_resolution};
   }
+  if (options.energy_within > 0) search_options.energy_within = options.energy_within;
   search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
     progress.update(stage, done, total);
   };
@@ -110,6 +112,7 @@ int tune(TuneOptions& options) {
   refuse(options.top > 0, "--top");
   refuse(options.sensitivity, "--sensitivity");
   refuse(options.pareto, "--pareto");
+  refuse(options.energy_within > 0, "--energy-within");
   return tune_platforms({options.inputs, options.platforms, options.prices, options.json});
 }
 
@@ -145,6 +148,11 @@ void add_tune(CLI::App& app, Action& action) {
   add_share(*verb, "--time-resolution", options->time_resolution,
             "Leave plans out that are faster by less than this (default 1%; 0: the exact front)")
       ->needs(pareto);
+  verb->add_option("--energy-within", options->energy_within,
+                   "Take the plan with the least energy of those that are at most so many times as "
+                   "slow as the fastest")
+      ->type_name("FACTOR")
+      ->check(CLI::Range(1.0, 1000.0));
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->callback([&action, options] { action = [options] { return tune(*options); }; });
 }

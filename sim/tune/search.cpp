@@ -51,6 +51,11 @@ std::string reason_of(const Evaluated& e, const Evaluated& best) {
     const Seconds above = std::max(0.0, e.bound_seconds - best.step_seconds);
     return fmt::format("bound {} above best", format_seconds(above));
   }
+  if (e.step_seconds < best.step_seconds) {
+    return fmt::format("{:.2g} % faster, {:.2g} % more energy",
+                       100 * (best.step_seconds / e.step_seconds - 1),
+                       100 * (e.step_joules / best.step_joules - 1));
+  }
   if (e.step_seconds == best.step_seconds) return "equally fast, needs no fewer bytes";
   return fmt::format("simulated {}: bottleneck {}", slower_text(e.step_seconds, best.step_seconds),
                      e.bottleneck);
@@ -172,7 +177,9 @@ class Search {
       result.seconds = lower_bound_seconds(program, platform_, slowdowns_);
       return result;
     }
-    result.seconds = engine_.simulate(program, {.record_intervals = false}).step_seconds;
+    const Timeline timeline = engine_.simulate(program, {.record_intervals = false});
+    result.seconds = timeline.step_seconds;
+    result.joules = timeline.step_joules;
     const std::string busiest = step_loads(program, platform_, result.seconds).front().name;
     busiest.copy(result.bottleneck.data(), result.bottleneck.size() - 1);
     return result;
@@ -186,6 +193,7 @@ class Search {
       return;
     }
     e.step_seconds = result.seconds;
+    e.step_joules = result.joules;
     e.outcome = Outcome::Simulated;
     e.bottleneck = result.bottleneck.data();
     const Key key = key_of(e, e.step_seconds);
@@ -195,17 +203,27 @@ class Search {
     ++num_simulated_;
   }
 
-  /// Whether `keep` plans are faster than `e` can be, and one of the front is better.
+  /// Whether `keep` plans are faster than `e` can be, it is too slow to save energy, and one of the
+  /// front is better.
   [[nodiscard]] bool is_beaten(const Evaluated& e) const {
     const Seconds seconds = e.bound_seconds * kBoundSlack;
-    return kept_.size() == keep_ && key_of(e, seconds) > kept_.back() &&
+    return kept_.size() == keep_ && key_of(e, seconds) > kept_.back() && seconds > slowest() &&
            (!front_ || front_->beats(e, seconds));
   }
 
+  /// Up to which step time energy decides; 0 where it does not.
+  [[nodiscard]] Seconds slowest() const {
+    if (!options_.energy_within || kept_.empty()) return 0;
+    return std::get<Seconds>(kept_.front()) * *options_.energy_within;
+  }
+
   SearchResult rank() {
-    const auto order = [](const Evaluated& e) {
-      const Seconds seconds = e.outcome == Outcome::Simulated ? e.step_seconds : e.bound_seconds;
-      return std::make_tuple(e.outcome, key_of(e, seconds));
+    const auto order = [slowest = slowest()](const Evaluated& e) {
+      const bool simulated = e.outcome == Outcome::Simulated;
+      const Seconds seconds = simulated ? e.step_seconds : e.bound_seconds;
+      const bool by_energy = simulated && seconds <= slowest;
+      return std::make_tuple(e.outcome, !by_energy, by_energy ? e.step_joules : 0,
+                             key_of(e, seconds));
     };
     std::sort(all_.begin(), all_.end(),
               [&](const Evaluated& a, const Evaluated& b) { return order(a) < order(b); });
@@ -255,6 +273,10 @@ SearchResult search(const Profile& profile, const Platform& platform, Engine& en
                     const SearchSpace& space, const PlanRequest& request,
                     const SearchOptions& options) {
   validate_request(request, profile, platform);
+  if (options.energy_within && !platform.power) {
+    throw InputError("platform " + platform.name + ":power", "the platform has no power model",
+                     "Calibrate it on a GPU that counts its energy, or rank by time.");
+  }
   return Search(profile, platform, engine, request, options).run(space);
 }
 

@@ -26,6 +26,7 @@ struct Evaluated {
   TierBytes peak_bytes;
   Seconds bound_seconds = 0;  ///< 0 where it does not fit
   Seconds step_seconds = 0;   ///< 0 unless simulated
+  double step_joules = 0;     ///< the same; of all GPUs, where the platform has a power model
   std::string bottleneck;     ///< of a simulated candidate
   std::string reason;         ///< why it lost; empty for the best
 };
@@ -45,6 +46,9 @@ struct SearchOptions {
   int workers = 0;
   /// Present: the Pareto front is wanted too (see pareto.hpp).
   std::optional<FrontResolution> front = std::nullopt;
+  /// Present: the best plan is that with the least energy of a step, among those that take at most
+  /// so many times as long as the fastest (from 1 on). Needs a platform with a power model.
+  std::optional<double> energy_within = std::nullopt;
   /// Called now and then with what is done of which stage, for progress display.
   std::function<void(const std::string& stage, std::int64_t done, std::int64_t total)> progress =
       nullptr;
@@ -52,18 +56,19 @@ struct SearchOptions {
 
 struct SearchResult {
   Plan best;  ///< with its prediction
-  /// All of the space: simulated ones by (step time, bytes, index), then bounded ones by bound,
-  /// then those that do not fit by index.
+  /// All of the space: simulated ones by (step time, bytes, index), where energy counts after those
+  /// that are fast enough by (energy, step time, bytes, index); then bounded ones by bound, then
+  /// those that do not fit by index.
   std::vector<Evaluated> ranked;
   std::vector<Evaluated> front;      ///< by step time; empty unless asked for
   FrontResolution front_resolution;  ///< that it has
   std::int64_t num_simulated = 0, num_bounded = 0, num_not_fitting = 0;
 };
 
-/// Searches `space` for the smallest simulated step time that fits memory; ties go to fewer bytes,
-/// then to the earlier candidate. Equal to simulating everything, because a bound never exceeds
-/// what it bounds. Simulates in copies of this process, which must have no other thread.
-/// `engine` simulates `platform` with the request's number of GPUs; a process has one.
+/// Searches `space` for the smallest simulated step time (or energy) that fits memory; ties go to
+/// fewer bytes, then to the earlier candidate. Equal to simulating everything, because a bound
+/// never exceeds what it bounds. Simulates in copies of this process, which must have no other
+/// thread. `engine` simulates `platform` with the request's number of GPUs; a process has one.
 /// Throws InfeasibleError when nothing fits, with changes that would (see nearest.hpp).
 [[nodiscard]] SearchResult search(const Profile& profile, const Platform& platform, Engine& engine,
                                   const SearchSpace& space, const PlanRequest& request,

@@ -21,6 +21,7 @@ struct Job {
 };
 struct JobResult {
   double seconds = 0;  ///< of a step: simulated, or its bound
+  double joules = 0;   ///< of a simulated step
   std::array<char, 64> bottleneck{};
 };
 

@@ -98,7 +98,8 @@ std::vector<Simulated> simulate_all(const Question& question, const Platform& pl
     const TierBytes peak = peak_bytes(program);
     if (fits(peak, request.num_gpus, limits)) {
       const Timeline timeline = engine.simulate(program, {.record_intervals = false});
-      all.push_back({candidate, index, timeline.step_seconds, total_bytes(peak)});
+      all.push_back(
+          {candidate, index, timeline.step_seconds, total_bytes(peak), timeline.step_joules});
     }
     ++index;
   });
@@ -106,6 +107,23 @@ std::vector<Simulated> simulate_all(const Question& question, const Platform& pl
     return std::tuple(one.step_seconds, one.bytes, one.index);
   });
   return all;
+}
+
+void limit_power(std::mt19937& random, Platform& platform, Profile& profile) {
+  std::uniform_real_distribution<double> share(0, 1);
+  PowerModel power;
+  power.idle_watts = 100;
+  power.limits = {{450 + 100 * share(random), 1e-3 * share(random)}};
+  power.lane_watts = {{Lane::Compute, 300}, {Lane::Collective, 100}, {Lane::H2D, 20}};
+  power.exponent = 1.5 + share(random);
+  platform.power = power;
+  for (UnitCost& cost : profile.costs) {
+    for (PhaseCost* phase :
+         {&cost.forward_keep, &cost.forward_discard, &cost.recompute, &cost.backward}) {
+      phase->full_clock_seconds = phase->seconds * (0.7 + 0.3 * share(random));
+      phase->watts = 400 + 500 * share(random);
+    }
+  }
 }
 
 }  // namespace athanor::test

@@ -29,11 +29,16 @@ struct Simulated {
   std::int64_t index = 0;  ///< in the order of enumeration
   Seconds step_seconds = 0;
   Bytes bytes = 0;  ///< in all tiers
+  double step_joules = 0;
 };
 
 /// Every candidate that fits, simulated one by one, best first: the order that search promises.
 [[nodiscard]] std::vector<Simulated> simulate_all(const Question& question,
                                                   const Platform& platform, Engine& engine);
+
+/// Gives the machine's devices a power limit, and the phases of `profile` power and times at full
+/// clock.
+void limit_power(std::mt19937& random, Platform& platform, Profile& profile);
 
 /// `lane` does everything `factor` times as fast, and asks for as much more of what it shares.
 void speed_up(Platform& platform, Lane lane, double factor);

@@ -75,6 +75,43 @@ TEST_CASE("The search returns what simulating everything returns") {
   CHECK(bounded > 0);  // else the bounds did nothing
 }
 
+TEST_CASE("Under a power limit the search finds the fastest plan, and the one of least energy") {
+  constexpr int kMachines = 8;
+  constexpr int kQuestions = 20;
+  constexpr double kWithin = 1.15;
+  const int num_gpus = GENERATE(1, 2);
+  std::mt19937 random(300 + static_cast<unsigned>(num_gpus));
+  int others = 0;
+  for (int machine = 0; machine < kMachines; ++machine) {
+    Platform platform = test::random_machine(random, num_gpus);
+    Question first = test::random_question(random, num_gpus);
+    test::limit_power(random, platform, first.profile);
+    Engine engine(platform, num_gpus);
+    for (int i = 0; i < kQuestions; ++i) {
+      Question question = test::random_question(random, num_gpus);
+      Platform unused = platform;
+      test::limit_power(random, unused, question.profile);
+      const std::vector<Simulated> all = test::simulate_all(question, platform, engine);
+      if (all.empty()) continue;
+      const auto& [profile, request, space] = question;
+      const auto least = std::ranges::min_element(all, {}, [&](const Simulated& one) {
+        const bool is_fast = one.step_seconds <= kWithin * all.front().step_seconds;
+        return is_fast ? one.step_joules : std::numeric_limits<double>::infinity();
+      });
+      CAPTURE(num_gpus, machine, i, all.size());
+      const SearchResult fastest =
+          search(profile, platform, engine, space, request, {.keep = 1, .workers = 1});
+      REQUIRE(fastest.ranked.front().candidate == all.front().candidate);
+      const SearchResult thrifty = search(profile, platform, engine, space, request,
+                                          {.keep = 1, .workers = 1, .energy_within = kWithin});
+      REQUIRE(thrifty.ranked.front().step_joules == least->step_joules);
+      REQUIRE(thrifty.best.prediction->step_seconds <= kWithin * all.front().step_seconds);
+      others += thrifty.ranked.front().candidate == all.front().candidate ? 0 : 1;
+    }
+  }
+  CHECK(others > 0);
+}
+
 TEST_CASE("More of anything never gives a slower best plan") {
   constexpr int kMachines = 5;
   constexpr int kQuestions = 20;
