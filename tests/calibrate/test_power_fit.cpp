@@ -13,7 +13,6 @@
 namespace athanor {
 namespace {
 
-using Catch::Matchers::WithinAbs;
 using Catch::Matchers::WithinRel;
 
 constexpr double kIdle = 120, kFull = 900, kExponent = 2;

@@ -20,9 +20,7 @@
 namespace athanor {
 namespace {
 
-using Catch::Matchers::WithinAbs;
 using Catch::Matchers::WithinRel;
-using test::find;
 using test::plain_platform;
 using test::ProgramBuilder;
 
