@@ -61,6 +61,7 @@ class PhaseScaler {
     const double factor =
         std::lerp(ratios_.memory, ratios_.products, product_share(phase, product_seconds));
     phase.seconds *= factor;
+    phase.full_clock_seconds = phase.watts = 0;  // nobody has measured them there
     phase.spread *= factor;
     for (KernelCost& kernel : phase.kernels) {
       kernel.seconds *= follows_products(kernel) ? ratios_.products : ratios_.memory;
