@@ -2,6 +2,7 @@
 #include "executor/units/unit_runner.hpp"
 
 #include "executor/units/torch_types.hpp"
+#include "executor/units/vector_math.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/errors.hpp"
 
@@ -63,6 +64,7 @@ UnitRunner::UnitRunner(std::shared_ptr<UnitModule> module, const Unit& unit, std
       parameter_storage_(unbound_tensor(elements, torch_dtype(dtype), device)),
       gradient_storage_(unbound_tensor(elements, torch_dtype(dtype), device)),
       parameters_(checked_parameters(*module_, unit, dtype)) {
+  warm_up_vector_math();
   std::int64_t used = 0;
   const std::vector<std::int64_t> offsets = parameter_offsets(unit, used);
   if (used > elements) {
