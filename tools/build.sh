@@ -3,7 +3,8 @@
 # usage: ./dev build [--preset NAME] [TARGET..]
 #
 # Configures build/NAME where needed and builds it. Presets: release (default), dev, asan, coverage,
-# fuzz, sim-only (CMakePresets.json). Programs are in build/NAME/bin.
+# fuzz, sim-only (CMakePresets.json). Programs are in build/NAME/bin. The presets fuzz and sim-only build their programs
+# only; TARGET all adds the tests.
 set -euo pipefail
 source tools/common.sh
 

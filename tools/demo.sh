@@ -5,8 +5,8 @@
 # athanor's whole job on this machine, in demo/: measures the machine, profiles a small GPT-2-shaped model, ranks
 # plans under a device-memory cap in which replicated training does not fit, trains with the best one in two
 # processes on the repository's own documents, and prints predicted beside measured. The machine and the model are
-# measured once; --fresh measures them again. --preset takes the programs of another build than release. It all runs on
-# the CPU backend, so it is the same with GPUs and without.
+# measured once; --fresh measures them again. --preset takes the programs of another build than release. It builds the
+# programs alone and runs on the CPU backend, so it is the same with GPUs and without; ./dev build builds the rest.
 set -euo pipefail
 source tools/common.sh
 
@@ -48,7 +48,7 @@ write_corpus() {
 }
 
 bash tools/setup.sh
-build_preset "$preset"
+build_preset "$preset" athanor athanor-sim athanor-calibrate athanor-train
 mkdir -p demo
 measure
 write_corpus

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy on the sources of a build folder and remembers what was clean.
 
---no-tests leaves tests/ out. A source is checked again when it, a header of ours that it includes, its compile command or the
-configuration has changed. Sources that include LibTorch take a minute each: only with --torch.
+A source is checked again when it, a header of ours that it includes, its compile command or the configuration has
+changed. Sources that include LibTorch take a minute each: only with --torch. --no-tests leaves tests/ out.
 """
 
 import argparse
