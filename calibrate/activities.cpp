@@ -26,6 +26,12 @@ struct AdamBuffers {
   std::vector<float> master, first, second, gradient;
 };
 
+/// Floats that hold at least `bytes`.
+std::int64_t floats_for(Bytes bytes) {
+  constexpr Bytes kSize = sizeof(float);
+  return round_up(bytes, kSize) / kSize;
+}
+
 }  // namespace
 
 std::vector<float> random_floats(std::int64_t elements, unsigned seed) {
@@ -43,10 +49,17 @@ std::vector<float> random_floats(std::int64_t elements, unsigned seed) {
 }
 
 Activity copy_activity(Bytes bytes) {
-  const auto elements = round_up(bytes, sizeof(float)) / static_cast<Bytes>(sizeof(float));
+  const std::int64_t elements = floats_for(bytes);
   auto from = std::make_shared<std::vector<float>>(random_floats(elements, 1));
   auto to = std::make_shared<std::vector<float>>(static_cast<std::size_t>(elements));
   return [from, to, bytes] { host_copy(to->data(), from->data(), bytes); };
+}
+
+Activity add_activity(Bytes bytes) {
+  const std::int64_t elements = floats_for(bytes);
+  auto sums = std::make_shared<std::vector<float>>(static_cast<std::size_t>(elements));
+  auto addends = std::make_shared<std::vector<float>>(random_floats(elements, 1));
+  return [sums, addends] { accumulate(*sums, std::span<const float>(*addends)); };
 }
 
 Activity adam_activity(std::int64_t elements, int threads) {

@@ -25,14 +25,14 @@ namespace athanor {
 namespace {
 
 /// What is measured, and how patiently.
-struct Extent {
+struct HostExtent {
   std::vector<Bytes> copies, collectives, files;
   std::vector<std::int64_t> elements;
   std::int64_t matrix = 0;
   StoppingRule rule, file_rule, pair_rule;
 };
 
-Extent extent_of(bool quick) {
+HostExtent host_extent(bool quick) {
   if (quick) {
     return {.copies = {64, 64 * kKiB, kMiB, 16 * kMiB},
             .collectives = {kKiB, 64 * kKiB, kMiB, 8 * kMiB},
@@ -100,7 +100,7 @@ class Calibration {
   Calibration(const CalibrationOptions& options, std::string program)
       : options_(options),
         program_(std::move(program)),
-        extent_(extent_of(options.quick)),
+        extent_(host_extent(options.quick)),
         compute_threads_(std::max(1, usable_cores() / options.ranks)) {}
 
   Platform run() {
@@ -144,6 +144,7 @@ class Calibration {
     say("copies");
     platform_.h2d = measure_curve(extent_.copies, extent_.rule, copy_activity);
     platform_.d2h = measure_curve(extent_.copies, extent_.rule, copy_activity);
+    platform_.d2h_add = measure_curve(extent_.copies, extent_.rule, add_activity);
   }
 
   void measure_updates() {
@@ -205,7 +206,7 @@ class Calibration {
 
   const CalibrationOptions& options_;
   std::string program_;
-  Extent extent_;
+  HostExtent extent_;
   int compute_threads_;
   Platform platform_;
 };
@@ -231,7 +232,7 @@ Platform calibrate_machine(const CalibrationOptions& options, const std::string&
 
 void run_collective_worker(bool quick, const std::string& path) {
   const auto ranks = make_mpi_collectives();
-  const Extent extent = extent_of(quick);
+  const HostExtent extent = host_extent(quick);
   const CollectiveTimes times = measure_collectives(*ranks, extent.collectives, extent.rule);
   if (ranks->rank() == 0) {
     write_file_atomically(path, to_json(times));

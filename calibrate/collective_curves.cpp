@@ -59,8 +59,8 @@ Seconds slowest_rank(Collectives& ranks, Seconds own) {
   return *std::max_element(seconds.begin(), seconds.end());
 }
 
-Samples measure_together(Collectives& ranks, const StoppingRule& rule,
-                         const std::function<void()>& collective) {
+Samples measure_on_all_ranks(Collectives& ranks, const StoppingRule& rule,
+                             const std::function<void()>& collective) {
   Samples samples;
   collective();
   while (!rule.satisfied_by(samples)) {
@@ -94,7 +94,7 @@ CollectiveTimes measure_collectives(Collectives& ranks, const std::vector<Bytes>
   for (const Bytes size : sizes) {
     CollectiveBench bench(ranks, size);
     const auto add = [&](Curve& curve, const std::function<void()>& collective) {
-      const Samples samples = measure_together(ranks, rule, collective);
+      const Samples samples = measure_on_all_ranks(ranks, rule, collective);
       curve.points.push_back(
           {static_cast<double>(bench.bytes()), samples.median(), samples.interquartile_range()});
     };

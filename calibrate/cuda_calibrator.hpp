@@ -37,6 +37,8 @@ class CudaCalibrator {
   /// One copy between pinned host memory and the device.
   [[nodiscard]] virtual ActivityPtr copy_h2d(int device, Bytes bytes) = 0;
   [[nodiscard]] virtual ActivityPtr copy_d2h(int device, Bytes bytes) = 0;
+  /// bf16 gradients on the device, added to `bytes` of fp32 sums in pinned host memory.
+  [[nodiscard]] virtual ActivityPtr add_d2h(int device, Bytes bytes) = 0;
   /// The executor's kernels: bf16 gradient, fp32 state, bf16 parameters.
   [[nodiscard]] virtual ActivityPtr adam(int device, std::int64_t elements) = 0;
   [[nodiscard]] virtual ActivityPtr square_sum(int device, std::int64_t elements) = 0;

@@ -20,7 +20,7 @@ namespace athanor {
 namespace {
 
 /// What is measured, and how patiently.
-struct Extent {
+struct CudaExtent {
   std::vector<Bytes> copies, collectives, files;
   std::vector<std::int64_t> device_elements, host_elements;
   Seconds matrix_warm_up = 1.0;  ///< power and clocks fall for this long under sustained load
@@ -32,8 +32,8 @@ struct Extent {
 
 constexpr std::int64_t kMatrix = 8192;
 
-Extent extent_of(bool quick) {
-  Extent extent{
+CudaExtent cuda_extent(bool quick) {
+  CudaExtent extent{
       .copies = {4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB},
       .collectives = {kKiB, 64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB, kGiB},
       .files = {kMiB, 16 * kMiB, 64 * kMiB},
@@ -78,7 +78,7 @@ Curve::Point point(double size, const Samples& samples) {
 class CudaCalibration {
  public:
   CudaCalibration(const CalibrationOptions& options, CudaCalibrator& cuda)
-      : options_(options), cuda_(cuda), extent_(extent_of(options.quick)) {}
+      : options_(options), cuda_(cuda), extent_(cuda_extent(options.quick)) {}
 
   Platform run() {
     describe_machine();
@@ -136,6 +136,8 @@ class CudaCalibration {
     say("copies between host and device");
     platform_.h2d = measure(extent_.copies, [this](Bytes size) { return cuda_.copy_h2d(0, size); });
     platform_.d2h = measure(extent_.copies, [this](Bytes size) { return cuda_.copy_d2h(0, size); });
+    platform_.d2h_add =
+        measure(extent_.copies, [this](Bytes size) { return cuda_.add_d2h(0, size); });
   }
 
   void measure_device_updates() {
@@ -199,17 +201,19 @@ class CudaCalibration {
   }
 
   void measure_lanes_together() {
-    const int adam_threads = std::max(1, platform_.host_cores / options_.ranks);
-    platform_.interference = measure_loads(cuda_, options_.ranks, adam_threads, extent_.sharing,
-                                           [this](const std::string& what) { say(what); });
-    note(fmt::format("lanes at once: cpu-adam with {} thread(s) per rank", adam_threads));
+    platform_.interference =
+        measure_loads(cuda_, options_.ranks, platform_.host_cores, extent_.sharing,
+                      [this](const std::string& what) { say(what); });
+    note(fmt::format(
+        "lanes at once: cpu-adam with {} thread(s) on all ranks together, with {} on one",
+        platform_.host_cores, sharing_adam_threads(platform_.host_cores, options_.ranks)));
   }
 
   void note(const std::string& text) { add_note(platform_.provenance, text); }
 
   const CalibrationOptions& options_;
   CudaCalibrator& cuda_;
-  Extent extent_;
+  CudaExtent extent_;
   Platform platform_;
 };
 

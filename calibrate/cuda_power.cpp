@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda_power.hpp"
 
+#include "calibrate/measure.hpp"
 #include "calibrate/power_fit.hpp"
 #include "sim/model/errors.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <thread>
 
 namespace athanor {
 namespace {
@@ -49,10 +49,6 @@ double watts_of(CudaCalibrator& cuda, DeviceActivity& activity, Seconds seconds)
     return false;
   });
   return watts;
-}
-
-void sleep_for(Seconds seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -59,6 +61,12 @@ class RankActivities {
   std::map<Lane, ActivityPtr> activities_;
 };
 
+double harmonic_mean(const std::vector<double>& values) {
+  const auto add_inverse = [](double sum, double value) { return sum + 1 / value; };
+  return static_cast<double>(values.size()) /
+         std::accumulate(values.begin(), values.end(), 0.0, add_inverse);
+}
+
 class SharingBench {
  public:
   SharingBench(CudaCalibrator& cuda, int num_devices, int adam_threads, const SharingExtent& extent,
@@ -69,8 +77,6 @@ class SharingBench {
     }
   }
 
-  [[nodiscard]] int num_ranks() const { return static_cast<int>(ranks_.size()); }
-
   void measure_alone() {
     for (const Lane lane : kLanes) {
       alone_[lane] = measure_together({&ranks_.front().of(lane)}, extent_.warm_up, extent_.window)
@@ -80,7 +86,8 @@ class SharingBench {
   }
 
   /// One activity of each lane on each of the first `ranks` ranks. A collective is one activity of
-  /// all ranks. The slowdown of a lane is that of its slowest rank.
+  /// all ranks. The slowdown of a lane is that of its mean rate: which rank gets more of what they
+  /// share changes from moment to moment.
   [[nodiscard]] LaneLoad load(int ranks, const std::set<Lane>& lanes) {
     std::vector<Lane> lane_of;
     std::vector<DeviceActivity*> activities;
@@ -101,7 +108,7 @@ class SharingBench {
     std::string text;
     for (const auto& [lane, of_ranks] : slowdowns) {
       const auto [least, most] = std::minmax_element(of_ranks.begin(), of_ranks.end());
-      load.slowdown[lane] = std::max(1.0, *most);
+      load.slowdown[lane] = std::max(1.0, harmonic_mean(of_ranks));
       text += fmt::format("  {} {:.2f}-{:.2f}", lane_name(lane), *least, *most);
     }
     say_(load_name(load) + ": times as long" + text);
@@ -115,49 +122,50 @@ class SharingBench {
   std::map<Lane, Seconds> alone_;
 };
 
-/// Pairs of lanes of one rank, and a lane beside another rank's.
-void add_pairs(SharingBench& bench, std::vector<LaneLoad>& loads) {
+void add_pairs_of_one_rank(SharingBench& bench, std::vector<LaneLoad>& loads) {
   for (auto first = kLanes.begin(); first != kLanes.end(); ++first) {
-    for (auto second = first; second != kLanes.end(); ++second) {
-      // All ranks share one collective, and a rank alone has no other beside it.
-      const bool same = first == second;
-      if (same && (bench.num_ranks() == 1 || *first == Lane::Collective)) continue;
-      loads.push_back(bench.load(same ? 2 : 1, {*first, *second}));
+    for (auto second = std::next(first); second != kLanes.end(); ++second) {
+      loads.push_back(bench.load(1, {*first, *second}));
     }
   }
 }
 
-/// What a step with offload does at once, on one rank and on all.
-void add_crowds(SharingBench& bench, std::vector<LaneLoad>& loads) {
-  const std::vector<std::set<Lane>> crowds{{Lane::H2D},
-                                           {Lane::D2H},
-                                           {Lane::CpuAdam},
-                                           {Lane::H2D, Lane::D2H},
-                                           {Lane::H2D, Lane::CpuAdam},
-                                           {Lane::D2H, Lane::CpuAdam},
-                                           {Lane::H2D, Lane::D2H, Lane::CpuAdam}};
-  for (const std::set<Lane>& lanes : crowds) {
-    // Pairs of one rank, and two ranks with one lane, are among the pairs.
-    const bool measured = bench.num_ranks() <= 2 && lanes.size() + bench.num_ranks() <= 3;
-    if (!measured) loads.push_back(bench.load(bench.num_ranks(), lanes));
+/// What steps do at once on the first `ranks` ranks, beyond the pairs of one.
+void add_crowds(SharingBench& bench, int ranks, std::vector<LaneLoad>& loads) {
+  using enum Lane;
+  std::vector<std::set<Lane>> crowds{{H2D, D2H, CpuAdam}, {Compute, H2D, D2H, CpuAdam}};
+  if (ranks > 1) {
+    crowds.insert(crowds.end(), {{Compute},
+                                 {H2D},
+                                 {D2H},
+                                 {CpuAdam},
+                                 {H2D, D2H},
+                                 {H2D, CpuAdam},
+                                 {D2H, CpuAdam},
+                                 {Compute, Collective}});
   }
-  if (bench.num_ranks() > 1) {
-    loads.push_back(bench.load(1, {Lane::H2D, Lane::D2H, Lane::CpuAdam}));
-    loads.push_back(bench.load(bench.num_ranks(), {Lane::Compute, Lane::Collective}));
-  }
+  for (const std::set<Lane>& lanes : crowds) loads.push_back(bench.load(ranks, lanes));
 }
 
 }  // namespace
 
-std::vector<LaneLoad> measure_loads(CudaCalibrator& cuda, int num_devices, int adam_threads,
+int sharing_adam_threads(int host_cores, int ranks) { return std::max(1, host_cores / ranks); }
+
+std::vector<LaneLoad> measure_loads(CudaCalibrator& cuda, int num_devices, int host_cores,
                                     const SharingExtent& extent,
                                     const std::function<void(const std::string&)>& say) {
-  SharingBench bench(cuda, num_devices, adam_threads, extent, say);
   std::vector<LaneLoad> loads;
-  say("each lane alone");
-  bench.measure_alone();
-  add_pairs(bench, loads);
-  add_crowds(bench, loads);
+  for (const int ranks : std::set{std::min(2, num_devices), num_devices}) {
+    const int adam_threads = sharing_adam_threads(host_cores, ranks);
+    SharingBench bench(cuda, ranks, adam_threads, extent, say);
+    say(fmt::format("each lane alone, CPU Adam with {} thread(s)", adam_threads));
+    bench.measure_alone();
+    if (ranks == num_devices) {
+      add_pairs_of_one_rank(bench, loads);
+      add_crowds(bench, 1, loads);
+    }
+    if (ranks > 1) add_crowds(bench, ranks, loads);
+  }
   return loads;
 }
 

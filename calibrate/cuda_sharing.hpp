@@ -19,10 +19,13 @@ struct SharingExtent {
   std::int64_t adam = 1 << 25;  ///< elements
 };
 
-/// Lanes at once on `num_devices` ranks, CPU Adam with `adam_threads` each: every pair of one rank,
-/// every lane beside another rank's, and what a step with offload does on all ranks.
+/// CPU Adam's threads of one of `ranks` ranks while lanes are measured at once.
+[[nodiscard]] int sharing_adam_threads(int host_cores, int ranks);
+
+/// Lanes at once: every pair of one rank's, and what steps do on two ranks and on `num_devices`,
+/// where CPU Adam has all cores between them.
 [[nodiscard]] std::vector<LaneLoad> measure_loads(
-    CudaCalibrator& cuda, int num_devices, int adam_threads, const SharingExtent& extent,
+    CudaCalibrator& cuda, int num_devices, int host_cores, const SharingExtent& extent,
     const std::function<void(const std::string&)>& say);
 
 }  // namespace athanor

@@ -62,6 +62,7 @@ std::string describe(const Platform& platform) {
                  platform.matmul_flops_per_second / kGiga);
   add_curve(out, "h2d", platform.h2d, "GB/s");
   add_curve(out, "d2h", platform.d2h, "GB/s");
+  add_curve(out, "d2h that adds", platform.d2h_add, "GB/s");
   add_collectives(out, "all-gather", platform.all_gather);
   add_collectives(out, "reduce-scatter", platform.reduce_scatter);
   add_collectives(out, "all-reduce", platform.all_reduce);

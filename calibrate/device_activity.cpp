@@ -112,13 +112,10 @@ std::vector<Samples> measure_together(const std::vector<DeviceActivity*>& activi
   for (DeviceActivity* activity : activities) {
     members.push_back(std::make_unique<Member>(*activity, shared));
   }
-  const auto pause = [](Seconds seconds) {
-    std::this_thread::sleep_for(std::chrono::duration<Seconds>(seconds));
-  };
   shared.started.wait();
-  pause(warm_up);
+  sleep_for(warm_up);
   shared.stage = Stage::Window;
-  pause(window);
+  sleep_for(window);
   shared.stage = Stage::Over;
   std::vector<Samples> samples;
   for (const auto& member : members) samples.push_back(member->result());

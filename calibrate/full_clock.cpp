@@ -2,13 +2,9 @@
 #include "calibrate/full_clock.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace athanor {
 namespace {
-
-constexpr std::array kPhases{&UnitCost::forward_keep, &UnitCost::forward_discard,
-                             &UnitCost::recompute, &UnitCost::backward};
 
 /// The largest micro-batch of the class with times at full clock; null where there is none.
 const UnitCost* largest_measured(const std::vector<UnitCost>& costs, const UnitCost& cost) {
@@ -24,7 +20,7 @@ const UnitCost* largest_measured(const std::vector<UnitCost>& costs, const UnitC
 
 void take_full_clock(UnitCost& cost, const UnitCost& paused) {
   if (paused.backward.watts <= 0) return;
-  for (const auto phase : kPhases) {
+  for (const auto phase : kUnitPhases) {
     (cost.*phase).watts = (paused.*phase).watts;
     (cost.*phase).full_clock_seconds =
         std::min((paused.*phase).full_clock_seconds, (cost.*phase).seconds);
@@ -35,7 +31,7 @@ void complete_full_clock(std::vector<UnitCost>& costs) {
   for (UnitCost& cost : costs) {
     const UnitCost* measured = largest_measured(costs, cost);
     if (measured == nullptr || cost.backward.watts > 0) continue;
-    for (const auto phase : kPhases) {
+    for (const auto phase : kUnitPhases) {
       const PhaseCost& like = measured->*phase;
       if (like.seconds <= 0) continue;
       (cost.*phase).watts = like.watts;

@@ -131,7 +131,6 @@ class KinetoEvents {
     args["device"] = activity.device;
     args["stream"] = activity.stream;
     if (activity.kind == ActivityKind::Kernel) return args;
-    constexpr double kGigabyte = 1e9;
     args["bytes"] = activity.bytes;
     if (activity.end > activity.start) {
       args["memory bandwidth (GB/s)"] =

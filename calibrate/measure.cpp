@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <thread>
 
 namespace athanor {
 namespace {
@@ -30,6 +31,10 @@ int batch_for(Seconds one_call) {
 }  // namespace
 
 Seconds time_once(const std::function<void()>& body) { return time_batch(body, 1); }
+
+void sleep_for(Seconds seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<Seconds>(seconds));
+}
 
 Samples measure(const StoppingRule& rule, const std::function<void()>& body) {
   body();

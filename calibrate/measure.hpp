@@ -11,6 +11,8 @@ namespace athanor {
 /// Wall-clock time of one call.
 [[nodiscard]] Seconds time_once(const std::function<void()>& body);
 
+void sleep_for(Seconds seconds);
+
 /// Warms up, then repeats `body`. Calls shorter than the clock can resolve are timed in batches;
 /// each sample is the mean of its batch.
 [[nodiscard]] Samples measure(const StoppingRule& rule, const std::function<void()>& body);

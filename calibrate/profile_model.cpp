@@ -13,13 +13,11 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace athanor {
@@ -152,10 +150,10 @@ std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& opti
 /// Of a device that counts energy and has nothing to do.
 std::optional<double> idle_watts_of(const UnitMeter& meter) {
   if (!meter.joules()) return std::nullopt;
-  constexpr auto kIdle = std::chrono::milliseconds(400);
-  std::this_thread::sleep_for(kIdle);
+  constexpr Seconds kIdle = 0.4;
+  sleep_for(kIdle);
   const double before = meter.joules().value();
-  const Seconds idle = time_once([&] { std::this_thread::sleep_for(kIdle); });
+  const Seconds idle = time_once([&] { sleep_for(kIdle); });
   return (meter.joules().value() - before) / idle;
 }
 

@@ -6,8 +6,6 @@
 #include "executor/units/unit_runner.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 namespace athanor {
@@ -69,10 +67,10 @@ UnitBenchResult UnitBench::run_paused(double idle_watts) {
   }
   if (running <= 0) return paused;
   const double watts = (joules - idle_watts * (spent - running)) / running;
-  for (PhaseCost* phase : {&paused.cost.forward_keep, &paused.cost.forward_discard,
-                           &paused.cost.recompute, &paused.cost.backward}) {
-    phase->full_clock_seconds = phase->seconds;
-    phase->watts = std::max(watts, idle_watts);
+  for (const auto phase : kUnitPhases) {
+    PhaseCost& cost = paused.cost.*phase;
+    cost.full_clock_seconds = cost.seconds;
+    cost.watts = std::max(watts, idle_watts);
   }
   return paused;
 }
@@ -189,7 +187,7 @@ void UnitBench::time(UnitPhase phase, PhaseSamples& samples, const std::function
     meter_.time(samples, body);
     meter_.finish();
     const Seconds pause = samples.device.total() - before;
-    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+    sleep_for(pause);
     return;
   }
   if (!traced_) return meter_.time(samples, body);

@@ -291,8 +291,12 @@ def main():
         print(f"check_fsdp2: {error}", file=sys.stderr)
         return BAD_INPUT
     finally:
+        arguments.losses.flush()
         dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # threads of torch that outlive the interpreter abort the process now and then

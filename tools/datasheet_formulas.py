@@ -19,11 +19,13 @@ def rates(gpu, machine, achieved):
     link = gpu["host_link_gb_per_s"]
     peers = {"nvlink": machine.get("peer_gb_per_s", gpu.get("peer_gb_per_s")), "pcie": link,
              "host": link * achieved["peer_through_host"], "none": 0}
+    copy = min(link * GIGA * achieved["host_link"], host)  # a copy reads or writes host memory once
     return {
         "matmul": gpu["tensor_tflops"] * 1e12 * achieved["matmul"],
         "memory": gpu["memory_gb_per_s"] * GIGA * achieved["device_memory"],
         "host": host,
-        "copy": min(link * GIGA * achieved["host_link"], host),  # a copy reads or writes host memory once
+        "copy": copy,
+        "sums": min(copy * achieved["host_sums"], host / 2),  # sums are read and written
         "bridge": machine.get("host_link_gb_per_s", link) * GIGA * achieved["host_link"],
         "bus": peers[gpu["peer"]] * GIGA * achieved["peer_link"],
     }
@@ -85,6 +87,15 @@ def shared(gpu, machine, rate, achieved):
     return found
 
 
+def network(machine, achieved):
+    """How nodes reach each other. A hop: through a node's GPUs, and on to the next node."""
+    if "nics" not in machine:
+        return {}
+    return {"network": {"max_nodes": machine["max_nodes"], "nics": machine["nics"],
+                        "bytes_per_second": machine["nic_gb_per_s"] * GIGA * achieved["nic"],
+                        "latency": achieved["nic_hop"] + (machine["count"] - 1) * achieved["peer_hop"]}}
+
+
 def platform(gpu, machine, achieved):
     """The keys of athanor.platform/1 that follow from figures; provenance is the caller's."""
     rate = rates(gpu, machine, achieved)
@@ -105,6 +116,7 @@ def platform(gpu, machine, achieved):
         "matmul_flops_per_second": rate["matmul"],
         "h2d": copy,
         "d2h": copy,
+        "d2h_add": line(achieved["copy_latency"], 1 / rate["sums"], LARGE_BYTES),
         **kinds,
         "cpu_adam": cpu_adam(machine, rate, achieved),
         "device_adam": line(achieved["kernel_latency"], ADAM_BYTES / rate["memory"], LARGE_ELEMENTS),
@@ -113,5 +125,6 @@ def platform(gpu, machine, achieved):
         "file_read": [],
         "file_write": [],
         "shared": shared(gpu, machine, rate, achieved),
+        **network(machine, achieved),
         "disturbances": [],
     }

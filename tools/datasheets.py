@@ -18,10 +18,11 @@ import datasheet_formulas
 
 GPU_FIGURES = {"tensor_tflops", "fp64_tflops", "memory_gib", "memory_gb_per_s", "host_link_gb_per_s"}
 MACHINE_FIGURES = {"cores", "host_gib", "host_memory_gb_per_s", "gpus_per_host_link"}
-ACHIEVED = {"matmul", "host_link", "host_link_both_ways", "peer_link", "peer_through_host", "device_memory", "host_memory",
-            "thread", "square_sum_flops", "host_square_sum", "collective_beside_compute", "compute_beside_collective",
-            "device_memory_size", "host_memory_size", "copy_latency", "collective_latency", "kernel_latency",
-            "square_sum_latency", "host_latency"}
+NETWORK_FIGURES = {"nics", "nic_gb_per_s", "max_nodes"}
+ACHIEVED = {"matmul", "host_link", "host_link_both_ways", "host_sums", "peer_link", "peer_through_host", "nic", "nic_hop",
+            "peer_hop", "device_memory", "host_memory", "thread", "square_sum_flops", "host_square_sum",
+            "collective_beside_compute", "compute_beside_collective", "device_memory_size", "host_memory_size",
+            "copy_latency", "collective_latency", "kernel_latency", "square_sum_latency", "host_latency"}
 PEERS = ("nvlink", "pcie", "host", "none")
 # Key -> (from this size on, numbers of ranks or threads, how far a formula may be from the measurement).
 TOLERANCES = [
@@ -90,7 +91,11 @@ def read_tables(folder):
     machines = {}
     for name, entry in table["machines"].items():
         machines[name] = figures(f"machines.json:{name}", entry, MACHINE_FIGURES,
-                                 {"peer_gb_per_s", "host_link_gb_per_s"}, {"name", "gpu", "count", "host", "compare"})
+                                 {"peer_gb_per_s", "host_link_gb_per_s"} | NETWORK_FIGURES,
+                                 {"name", "gpu", "count", "host", "compare"})
+        if 0 < len(NETWORK_FIGURES & entry.keys()) < len(NETWORK_FIGURES):
+            raise BadTable(f"machines.json:{name}: a network has all of {', '.join(sorted(NETWORK_FIGURES))}. "
+                           "Give those that are missing.")
         if entry["gpu"] not in gpus:
             raise BadTable(f"machines.json:{name}.gpu: no GPU '{entry['gpu']}'. gpus.json has {', '.join(gpus)}.")
     return table["date"], gpus, machines, achieved

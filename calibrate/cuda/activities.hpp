@@ -17,6 +17,8 @@ namespace athanor {
 [[nodiscard]] ActivityPtr cuda_matmul(int device, std::int64_t size);
 /// Between pinned host memory and the device, in one direction.
 [[nodiscard]] ActivityPtr cuda_copy(int device, Bytes bytes, bool to_device);
+/// bf16 gradients on the device, added to `bytes` of fp32 sums in pinned host memory.
+[[nodiscard]] ActivityPtr cuda_add_to_host(int device, Bytes bytes);
 /// Within the device: what is left of a collective with one rank.
 [[nodiscard]] ActivityPtr cuda_local_copy(int device, Bytes bytes);
 [[nodiscard]] ActivityPtr cuda_adam(int device, std::int64_t elements);

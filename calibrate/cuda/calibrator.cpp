@@ -66,6 +66,9 @@ class Calibrator final : public CudaCalibrator {
   [[nodiscard]] ActivityPtr copy_d2h(int device, Bytes bytes) override {
     return cuda_copy(device, bytes, /*to_device=*/false);
   }
+  [[nodiscard]] ActivityPtr add_d2h(int device, Bytes bytes) override {
+    return cuda_add_to_host(device, bytes);
+  }
   [[nodiscard]] ActivityPtr adam(int device, std::int64_t elements) override {
     return cuda_adam(device, elements);
   }

@@ -71,19 +71,26 @@ const char* overhead_name(CUpti_ActivityOverheadKind kind) {
     case CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL:
       return "Command Buffer Full";
     case CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST:
-      return "TracedActivity Buffer Request";
+      return "Activity Buffer Request";
     default:
       return "Unknown";
   }
 }
 
-/// What all records on the device have under the same names.
+/// What all records have under the same names.
 template <typename Record>
-TracedActivity device_activity(ActivityKind kind, const Record& record) {
+TracedActivity activity_of(ActivityKind kind, const Record& record) {
   TracedActivity activity;
   activity.kind = kind;
   activity.start = static_cast<TraceTime>(record.start);
   activity.end = static_cast<TraceTime>(record.end);
+  return activity;
+}
+
+/// What all records on the device have.
+template <typename Record>
+TracedActivity device_activity(ActivityKind kind, const Record& record) {
+  TracedActivity activity = activity_of(kind, record);
   activity.device = static_cast<int>(record.deviceId);
   activity.stream = record.streamId;
   activity.correlation = record.correlationId;
@@ -114,23 +121,18 @@ TracedActivity fill(const CUpti_ActivityMemset4& record) {
 
 TracedActivity call(const CUpti_ActivityAPI& record, const CuptiCallName& call_name) {
   const bool is_driver = record.kind == CUPTI_ACTIVITY_KIND_DRIVER;
-  TracedActivity activity;
-  activity.kind = is_driver ? ActivityKind::Driver : ActivityKind::Runtime;
+  TracedActivity activity =
+      activity_of(is_driver ? ActivityKind::Driver : ActivityKind::Runtime, record);
   activity.name =
       call_name(is_driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API, record.cbid);
-  activity.start = static_cast<TraceTime>(record.start);
-  activity.end = static_cast<TraceTime>(record.end);
   activity.stream = record.threadId;
   activity.correlation = record.correlationId;
   return activity;
 }
 
 TracedActivity overhead(const CUpti_ActivityOverhead3& record) {
-  TracedActivity activity;
-  activity.kind = ActivityKind::Overhead;
+  TracedActivity activity = activity_of(ActivityKind::Overhead, record);
   activity.name = overhead_name(record.overheadKind);
-  activity.start = static_cast<TraceTime>(record.start);
-  activity.end = static_cast<TraceTime>(record.end);
   return activity;
 }
 

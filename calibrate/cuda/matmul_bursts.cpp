@@ -11,10 +11,8 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <optional>
-#include <thread>
 
 namespace athanor {
 namespace {
@@ -77,10 +75,6 @@ class Bursts {
   Seconds first_ = 0, estimate_ = kMilli;
 };
 
-void sleep_for(Seconds seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
 }  // namespace
 
 KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds off, Seconds seconds,
@@ -95,14 +89,13 @@ KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds of
   }
   const std::optional<double> before = energy.joules();
   Seconds running = 0;
-  const Seconds elapsed = time_once([&] {
-    const auto start = std::chrono::steady_clock::now();
-    do {
+  Seconds elapsed = 0;
+  while (elapsed < seconds) {
+    elapsed += time_once([&] {
       running += bench.run(off > 0 ? on : seconds, bursts);
       if (off > 0) sleep_for(off);
-    } while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
-             seconds);
-  });
+    });
+  }
   const std::optional<double> after = energy.joules();
   bursts.running_share = running / elapsed;
   if (before && after) bursts.watts = (*after - *before) / elapsed;

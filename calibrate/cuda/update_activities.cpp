@@ -3,6 +3,7 @@
 // the GPU's caches, as a training step goes from chunk to chunk.
 #include "calibrate/cuda/activities.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
+#include "executor/cuda/handles.hpp"
 #include "executor/cuda/kernels.hpp"
 
 #include <ATen/ATen.h>
@@ -105,7 +106,33 @@ class SquareSum final : public StreamActivity {
   at::Tensor gradient_, partials_, result_;
 };
 
+class AddToHost final : public StreamActivity {
+ public:
+  AddToHost(int device, std::int64_t elements)
+      : StreamActivity(device),
+        elements_(elements),
+        gradient_(gradient_on(device, elements)),
+        sums_(elements * static_cast<Bytes>(sizeof(float))) {}
+
+ private:
+  void enqueue() override {
+    cuda::launch_accumulate(c10::cuda::getCurrentCUDAStream(),
+                            reinterpret_cast<float*>(sums_.data()), cuda::MemoryHome::Host,
+                            gradient_.const_data_ptr(), /*addend_is_bf16=*/true, elements_,
+                            /*add=*/true);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
+
+  std::int64_t elements_;
+  at::Tensor gradient_;
+  cuda::PinnedBlock sums_;
+};
+
 }  // namespace
+
+ActivityPtr cuda_add_to_host(int device, Bytes bytes) {
+  return std::make_unique<AddToHost>(device, bytes / static_cast<Bytes>(sizeof(float)));
+}
 
 ActivityPtr cuda_adam(int device, std::int64_t elements) {
   return std::make_unique<Adam>(device, elements);

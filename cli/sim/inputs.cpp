@@ -28,7 +28,8 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
   verb.add_option("--profile-platform", inputs.profile_platform_path,
                   "Machine that the profile was measured on; scales it to another's GPUs")
       ->type_name("FILE");
-  add_count(verb, "--gpus", inputs.num_gpus, "GPUs of the node to use, one rank each");
+  add_count(verb, "--gpus", inputs.num_gpus,
+            "GPUs to use, one rank each: some of a node, or all of several");
   add_count(verb, "--global-batch", inputs.global_batch, "Sequences per step over all GPUs");
   add_size(verb, "--gpu-memory", inputs.limits.gpu,
            "Limit per GPU (default: the platform's, less 5 % and at least 2 GiB of a real GPU)");

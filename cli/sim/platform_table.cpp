@@ -30,7 +30,7 @@ double parse_price(const std::string& text, const std::string& whole) {
   const auto [rest, status] = std::from_chars(text.data(), end, price);
   if (status == std::errc{} && rest == end && std::isfinite(price) && price >= 0) return price;
   throw InputError("--price", fmt::format("\"{}\" has no price per hour", whole),
-                   "Write a platform and a number, such as h200x8=25.5.");
+                   "Write a platform and what one node costs, such as h200x8=25.5.");
 }
 
 double number(const PlatformRow& row, const char* key) { return row.report.at(key).get<double>(); }
@@ -86,7 +86,7 @@ const char* outcome_name(PlatformOutcome outcome) {
 
 std::optional<double> PlatformRow::price_per_million_tokens() const {
   if (!price || outcome != PlatformOutcome::Planned) return std::nullopt;
-  return *price / kSecondsPerHour / report.at("tokens_per_second").get<double>() * kMillion;
+  return *price * nodes / kSecondsPerHour / report.at("tokens_per_second").get<double>() * kMillion;
 }
 
 void set_prices(const std::vector<std::string>& prices, std::vector<PlatformRow>& rows) {
@@ -126,6 +126,7 @@ nlohmann::ordered_json row_json(const PlatformRow& row) {
   json["platform"] = row.platform;
   json["platform_path"] = row.path;
   json["gpus"] = row.gpus;
+  json["nodes"] = row.nodes;
   json["outcome"] = outcome_name(row.outcome);
   if (row.outcome != PlatformOutcome::Planned) json["reason"] = row.reason;
   if (row.price) json["price_per_hour"] = *row.price;

@@ -22,10 +22,11 @@ struct PlatformRow {
   std::string platform;  ///< its name
   std::string path;
   int gpus = 0;
+  int nodes = 1;
   PlatformOutcome outcome = PlatformOutcome::Failed;
   std::string reason;             ///< why there is no plan
   nlohmann::ordered_json report;  ///< as of tune on one platform, with "plan_summary"
-  std::optional<double> price;    ///< per hour, in the user's currency
+  std::optional<double> price;    ///< of a node per hour, in the user's currency
   [[nodiscard]] std::optional<double> price_per_million_tokens() const;
 };
 

@@ -47,10 +47,14 @@ HostShare count_host_chunks(const Plan& plan) {
   return count;
 }
 
-std::int64_t count_recompute(const Plan& plan) {
-  return std::count_if(plan.units.begin(), plan.units.end(), [](const UnitPlan& unit) {
-    return unit.activation == Activation::Recompute;
-  });
+std::string activation_text(const Plan& plan) {
+  const auto keep = std::ranges::count(plan.units, Activation::Keep, &UnitPlan::activation);
+  const auto offload = std::ranges::count(plan.units, Activation::Offload, &UnitPlan::activation);
+  const std::int64_t recompute = std::ssize(plan.units) - keep;
+  std::string text;
+  if (recompute > 0) text += fmt::format(", {} of {} recompute", recompute, plan.units.size());
+  if (offload > 0) text += fmt::format(", {} outputs on host", offload);
+  return text;
 }
 
 double joules_per_token(const Report& report) {
@@ -70,6 +74,23 @@ void write_traces(const std::string& path, const Program& program, const Timelin
   }
 }
 
+/// "71 % host adam, 17 % backward, ..": what makes up nearly all of the step.
+std::string path_text(const std::vector<PathPart>& path, Seconds step_seconds) {
+  constexpr double kSmallest = 0.01;
+  std::string text;
+  for (const PathPart& part : path) {
+    const double share = part.seconds / step_seconds;
+    if (share < kSmallest) break;
+    text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", 100 * share, part.name);
+  }
+  return text;
+}
+
+const char* ranks_text(const Report& report) {
+  if (report.plan.world_size > report.ranks_per_node) return ", all ranks of a node";
+  return report.ranks_per_node > 1 ? ", all ranks" : "";
+}
+
 }  // namespace
 
 Report make_report(const Plan& plan, const Profile& profile, const Platform& platform,
@@ -79,11 +100,13 @@ Report make_report(const Plan& plan, const Profile& profile, const Platform& pla
   report.plan = plan;
   report.peak_bytes = peak_bytes(program);
   report.limits = limits;
-  report.feasible = fits(report.peak_bytes, plan.world_size, limits);
-  const Timeline timeline = engine.simulate(program, {.record_intervals = !trace_path.empty()});
+  report.ranks_per_node = platform.ranks_per_node(plan.world_size);
+  report.feasible = fits(report.peak_bytes, report.ranks_per_node, limits);
+  const Timeline timeline = engine.simulate(program);
   report.step_seconds = timeline.step_seconds;
   report.step_joules = timeline.step_joules;
   report.explanation = explain(program, plan, profile, platform, report.step_seconds);
+  report.critical_path = critical_path(program, timeline);
   report.plan.prediction = Prediction{report.step_seconds, report.peak_bytes};
   if (!trace_path.empty()) write_traces(trace_path, program, timeline);
   return report;
@@ -113,6 +136,8 @@ nlohmann::ordered_json report_json(const Report& report) {
   json["feasible"] = report.feasible;
   json["bottleneck"] = report.explanation.bottleneck().name;
   json["loads"] = std::move(loads);
+  json["critical_path"] = nlohmann::ordered_json::object();
+  for (const PathPart& part : report.critical_path) json["critical_path"][part.name] = part.seconds;
   if (!report.sensitivities.empty()) {
     json["sensitivity"] = sensitivity_json(report.sensitivities, report.step_seconds);
   }
@@ -123,7 +148,7 @@ nlohmann::ordered_json report_json(const Report& report) {
 std::string report_text(const Report& report) {
   const TierBytes& peak = report.peak_bytes;
   const Explanation& explanation = report.explanation;
-  const Bytes node_host = node_host_bytes(peak, report.plan.world_size);
+  const Bytes node_host = node_host_bytes(peak, report.ranks_per_node);
   std::string text;
   const auto line = [&text](std::string_view key, const std::string& value) {
     text += fmt::format("{:<12} {}\n", key, value);
@@ -148,9 +173,9 @@ std::string report_text(const Report& report) {
   }
   line("bottleneck", fmt::format("{} ({:.0f} % busy)", explanation.bottleneck().name,
                                  100 * explanation.bottleneck().share));
+  line("critical", path_text(report.critical_path, report.step_seconds));
   line("gpu memory", of_limit(peak.gpu, report.limits.gpu));
-  line("host memory",
-       of_limit(node_host, report.limits.host) + (report.plan.world_size > 1 ? ", all ranks" : ""));
+  line("host memory", of_limit(node_host, report.limits.host) + ranks_text(report));
   line("fits", report.feasible ? "yes" : "no");
   return text + sensitivity_text(report.sensitivities, report.step_seconds);
 }
@@ -163,8 +188,7 @@ std::string plan_summary(const Plan& plan) {
   }
   text += fmt::format(", chunk {:.3g} Mi", static_cast<double>(plan.chunk_elements) / (1 << 20));
   text += fmt::format(", {} gradient buffers", plan.gradient_buffers);
-  const std::int64_t recompute = count_recompute(plan);
-  if (recompute > 0) text += fmt::format(", {} of {} recompute", recompute, plan.units.size());
+  text += activation_text(plan);
   const HostShare host = count_host_chunks(plan);
   const auto percent = [&](std::int64_t count) {
     return 100.0 * static_cast<double>(count) / static_cast<double>(host.chunks);

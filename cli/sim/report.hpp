@@ -4,6 +4,7 @@
 
 #include "cli/sim/sensitivity.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/tune/critical_path.hpp"
 #include "sim/tune/explain.hpp"
 #include "sim/tune/request.hpp"
 
@@ -27,9 +28,11 @@ struct Report {
   double step_joules = 0;                ///< of all GPUs; 0: the platform has no power model
   std::optional<StepInterval> interval;  ///< absent: the profile was taken as it is
   TierBytes peak_bytes;
+  int ranks_per_node = 1;
   MemoryLimits limits;
   bool feasible = true;
   Explanation explanation;
+  std::vector<PathPart> critical_path;     ///< longest part first
   std::vector<Sensitivity> sensitivities;  ///< empty unless asked for
 };
 
@@ -43,9 +46,9 @@ struct Report {
 [[nodiscard]] nlohmann::ordered_json peak_json(const TierBytes& peak);
 
 /// step_seconds, tokens_per_second, model_flops_utilization, peak_bytes, feasible, bottleneck,
-/// loads, plan; with a power model also step_joules and joules_per_token, of all GPUs; of a scaled
-/// profile also step_seconds_low, step_seconds_high, profile_device; where it was asked for,
-/// sensitivity.
+/// loads, critical_path (seconds by name), plan; with a power model also step_joules and
+/// joules_per_token, of all GPUs; of a scaled profile also step_seconds_low, step_seconds_high,
+/// profile_device; where it was asked for, sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 
 [[nodiscard]] std::string report_text(const Report& report);

@@ -61,6 +61,12 @@ void print_collectives(std::string_view name, const std::vector<CollectiveCurve>
   }
 }
 
+void print_network(const Network& network) {
+  fmt::print("{:<24} {} per node, {:.4g} bytes per second each way, {} a hop; up to {} nodes\n",
+             "network", network.nics == 1 ? "1 NIC" : fmt::format("{} NICs", network.nics),
+             network.bytes_per_second, format_seconds(network.latency), network.max_nodes);
+}
+
 void print_provenance(const Provenance& provenance) {
   fmt::print("{:<24} {} {}\n", "source", name_of(kSourceNames, provenance.source), provenance.date);
   if (!provenance.notes.empty()) fmt::print("{:<24} {}\n", "notes", provenance.notes);
@@ -93,6 +99,7 @@ void print_platform(const Platform& p) {
     }
     fmt::print("{:<24} {}: {}\n", "at once", load_name(load), slowdowns);
   }
+  if (p.network) print_network(*p.network);
   print_provenance(p.provenance);
 }
 

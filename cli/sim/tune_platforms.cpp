@@ -102,6 +102,7 @@ std::vector<PlatformRow> rows_of(const Case& inputs, const PlatformsRequest& req
     row.platform = inputs.platforms[i].name;
     row.path = request.platforms[i];
     row.gpus = request_on(inputs.platforms[i], request).num_gpus;
+    row.nodes = inputs.platforms[i].num_nodes(row.gpus);
     rows.push_back(row);
   }
   set_prices(request.prices, rows);

@@ -27,6 +27,7 @@ nlohmann::ordered_json choices_json(const Candidate& c) {
           {"sharding", name_of(kShardingNames, c.sharding)},
           {"chunk_elements", c.chunk_elements},
           {"recompute_units", c.recompute_units},
+          {"offload_units", c.offload_units},
           {"leading_gpu_optimizer", c.leading_gpu_optimizer},
           {"trailing_gpu_optimizer", c.trailing_gpu_optimizer},
           {"leading_gpu_parameters", c.leading_gpu_parameters},
@@ -37,7 +38,7 @@ nlohmann::ordered_json choices_json(const Candidate& c) {
           {"adam_threads", c.adam_threads}};
 }
 
-nlohmann::ordered_json front_json(const SearchResult& result, int num_gpus) {
+nlohmann::ordered_json front_json(const SearchResult& result, int ranks_per_node) {
   nlohmann::ordered_json json;
   json["gpu_step_bytes"] = result.front_resolution.gpu_bytes;
   json["host_step_bytes"] = result.front_resolution.host_bytes;
@@ -46,7 +47,7 @@ nlohmann::ordered_json front_json(const SearchResult& result, int num_gpus) {
   for (const Evaluated& e : result.front) {
     json["plans"].push_back({{"step_seconds", e.step_seconds},
                              {"peak_bytes", peak_json(e.peak_bytes)},
-                             {"node_host_bytes", node_host_bytes(e.peak_bytes, num_gpus)},
+                             {"node_host_bytes", node_host_bytes(e.peak_bytes, ranks_per_node)},
                              {"bottleneck", e.bottleneck},
                              {"choices", choices_json(e.candidate)}});
   }
@@ -79,7 +80,7 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
   for (std::size_t i = 0; i < rows; ++i) {
     json["top"].push_back(evaluated_json(result.ranked[i], i + 1));
   }
-  if (!result.front.empty()) json["pareto"] = front_json(result, report.plan.world_size);
+  if (!result.front.empty()) json["pareto"] = front_json(result, report.ranks_per_node);
   return json;
 }
 
@@ -107,18 +108,18 @@ std::string ranking_text(const SearchResult& result, const Profile& profile,
 }
 
 std::string front_text(const SearchResult& result, const Profile& profile,
-                       const PlanRequest& request) {
+                       const PlanRequest& request, int ranks_per_node) {
   std::string text = fmt::format("\n{:>9}  {:>9}  {:>9}  {}\n", "step", "gpu", "host", "plan");
   for (const Evaluated& e : result.front) {
     text += fmt::format("{:>9}  {:>9}  {:>9}  {}\n", format_seconds(e.step_seconds),
                         format_bytes(e.peak_bytes.gpu),
-                        format_bytes(node_host_bytes(e.peak_bytes, request.num_gpus)),
+                        format_bytes(node_host_bytes(e.peak_bytes, ranks_per_node)),
                         plan_summary(make_plan(e.candidate, profile, request)));
   }
   const FrontResolution& resolution = result.front_resolution;
   return text + fmt::format(
                     "{} plans: with the memory of each, to {} of a GPU and {} of the host (all "
-                    "ranks), no plan is more than {:.3g} % faster\n",
+                    "ranks of a node), no plan is more than {:.3g} % faster\n",
                     result.front.size(), format_bytes(resolution.gpu_bytes),
                     format_bytes(resolution.host_bytes), 100 * resolution.time);
 }

@@ -29,6 +29,6 @@ namespace athanor::cli {
 
 /// The front, fastest first.
 [[nodiscard]] std::string front_text(const SearchResult& result, const Profile& profile,
-                                     const PlanRequest& request);
+                                     const PlanRequest& request, int ranks_per_node);
 
 }  // namespace athanor::cli

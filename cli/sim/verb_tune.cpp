@@ -92,7 +92,7 @@ int tune_one(const TuneOptions& options) {
   }
   fmt::print("{}{}", report_text(report), counts_text(result));
   if (rows > 0) fmt::print("{}", ranking_text(result, profile, request, rows));
-  if (options.pareto) fmt::print("{}", front_text(result, profile, request));
+  if (options.pareto) fmt::print("{}", front_text(result, profile, request, report.ranks_per_node));
   return kExitDone;
 }
 

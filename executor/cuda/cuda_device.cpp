@@ -123,7 +123,9 @@ void CudaDevice::clear(Lane lane, void* memory, Bytes bytes) {
 void CudaDevice::accumulate(Lane lane, float* sum, const void* addend, DataType dtype,
                             std::int64_t elements, bool add) {
   if (lane == Lane::CpuAdam) return host_.accumulate(lane, sum, addend, dtype, elements, add);
-  launch_accumulate(stream(lane), sum, addend, dtype == DataType::BFloat16, elements, add);
+  const MemoryHome sum_home = lane == Lane::D2H ? MemoryHome::Host : MemoryHome::Device;
+  launch_accumulate(stream(lane), sum, sum_home, addend, dtype == DataType::BFloat16, elements,
+                    add);
   check_launch("accumulate gradients");
 }
 

@@ -130,11 +130,13 @@ __global__ void __launch_bounds__(kThreads)
   for_vectors(elements, RoundBody{from, to});
 }
 
-/// Enough blocks to fill any GPU, and no more than there is work for.
-int blocks_for(std::int64_t elements) {
-  constexpr std::int64_t kMostBlocks = 2048;
+/// Enough blocks to fill any GPU, or to keep its link to the host busy, and no more than there is
+/// work for.
+int blocks_for(std::int64_t elements, MemoryHome home = MemoryHome::Device) {
+  constexpr std::int64_t kFillGpu = 2048, kFillLink = 32;
+  const std::int64_t most = home == MemoryHome::Device ? kFillGpu : kFillLink;
   const std::int64_t wanted = (elements / kWidth + kThreads - 1) / kThreads;
-  return static_cast<int>(wanted < 1 ? 1 : wanted < kMostBlocks ? wanted : kMostBlocks);
+  return static_cast<int>(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
 template <typename Gradient>
@@ -149,9 +151,9 @@ void launch_adam_of(cudaStream_t stream, const AdamShard& shard, const AdamStep&
 }
 
 template <typename Addend>
-void launch_accumulate_of(cudaStream_t stream, float* sum, const Addend* addend,
-                          std::int64_t elements, bool add) {
-  const int blocks = blocks_for(elements);
+void launch_accumulate_of(cudaStream_t stream, float* sum, MemoryHome sum_home,
+                          const Addend* addend, std::int64_t elements, bool add) {
+  const int blocks = blocks_for(elements, sum_home);
   if (add) {
     accumulate_kernel<Addend, true><<<blocks, kThreads, 0, stream>>>(sum, addend, elements);
   } else {
@@ -171,13 +173,14 @@ void launch_adam(cudaStream_t stream, const AdamShard& shard, const AdamStep& st
   }
 }
 
-void launch_accumulate(cudaStream_t stream, float* sum, const void* addend, bool addend_is_bf16,
-                       std::int64_t elements, bool add) {
+void launch_accumulate(cudaStream_t stream, float* sum, MemoryHome sum_home, const void* addend,
+                       bool addend_is_bf16, std::int64_t elements, bool add) {
   if (elements == 0) return;
   if (addend_is_bf16) {
-    launch_accumulate_of(stream, sum, static_cast<const std::uint16_t*>(addend), elements, add);
+    launch_accumulate_of(stream, sum, sum_home, static_cast<const std::uint16_t*>(addend), elements,
+                         add);
   } else {
-    launch_accumulate_of(stream, sum, static_cast<const float*>(addend), elements, add);
+    launch_accumulate_of(stream, sum, sum_home, static_cast<const float*>(addend), elements, add);
   }
 }
 

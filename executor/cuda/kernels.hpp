@@ -29,9 +29,15 @@ struct AdamShard {
 void launch_adam(cudaStream_t stream, const AdamShard& shard, const AdamStep& step,
                  const float* gradient_scale);
 
-/// sum[i] += addend[i], or sum[i] = 0 + addend[i]; bf16 addends widen first.
-void launch_accumulate(cudaStream_t stream, float* sum, const void* addend, bool addend_is_bf16,
-                       std::int64_t elements, bool add);
+/// Where a kernel's slowest operand lies.
+enum class MemoryHome { Device, Host };
+
+/// sum[i] += addend[i], or sum[i] = 0 + addend[i]; bf16 addends widen first. A sum on the host
+/// takes a few blocks, which are enough for the link: more would keep other kernels from running
+/// (32 blocks add at 42 GB/s on an H200 and leave a matrix product beside them its speed; 2048 add
+/// at the same rate and make it 1.4 times as long).
+void launch_accumulate(cudaStream_t stream, float* sum, MemoryHome sum_home, const void* addend,
+                       bool addend_is_bf16, std::int64_t elements, bool add);
 
 /// fp32 -> bf16, round to nearest even.
 void launch_round(cudaStream_t stream, const float* from, std::uint16_t* to, std::int64_t elements);

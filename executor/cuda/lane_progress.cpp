@@ -12,7 +12,7 @@ constexpr Bytes kCounterStride = 64;
 LaneProgress::LaneProgress(const Program& program, std::int64_t first_step)
     : first_step_(first_step), counters_(kNumLanes * kCounterStride) {
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
-    std::vector<std::int32_t>& lane = operations_[index(program.operations[i].lane)];
+    std::vector<std::int32_t>& lane = operations_[lane_index(program.operations[i].lane)];
     ordinal_.push_back(static_cast<std::int64_t>(lane.size()));
     lane.push_back(static_cast<std::int32_t>(i));
   }
@@ -38,7 +38,7 @@ LaneProgress::Place LaneProgress::place(Lane lane, std::int64_t number) const {
 
 std::uint32_t* LaneProgress::counter(Lane lane) const {
   return reinterpret_cast<std::uint32_t*>(counters_.data() +
-                                          static_cast<Bytes>(index(lane)) * kCounterStride);
+                                          static_cast<Bytes>(lane_index(lane)) * kCounterStride);
 }
 
 bool LaneProgress::has_reached(Lane lane, std::int64_t number) const {

@@ -7,10 +7,15 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace athanor::cuda {
+
+[[nodiscard]] constexpr std::size_t lane_index(Lane lane) noexcept {
+  return static_cast<std::size_t>(lane);
+}
 
 /// Operations of a lane have consecutive numbers over all steps, from 1 on; the lane's counter, in
 /// pinned memory, holds the number of the one finished last.
@@ -19,7 +24,7 @@ class LaneProgress {
   LaneProgress(const Program& program, std::int64_t first_step);
 
   [[nodiscard]] const std::vector<std::int32_t>& operations(Lane lane) const {
-    return operations_[index(lane)];
+    return operations_[lane_index(lane)];
   }
   [[nodiscard]] std::int64_t number(const Program& program, std::int32_t operation,
                                     std::int64_t step) const;
@@ -38,8 +43,6 @@ class LaneProgress {
   void set(Lane lane, std::int64_t number) const;
 
  private:
-  static std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
-
   std::int64_t first_step_;
   std::array<std::vector<std::int32_t>, kNumLanes> operations_;
   std::vector<std::int64_t> ordinal_;  ///< by operation, within its lane

@@ -16,7 +16,7 @@ ncclDataType_t nccl_type(DataType dtype) {
   return dtype == DataType::Float32 ? ncclFloat32 : ncclBfloat16;
 }
 
-std::size_t size(std::int64_t value) { return static_cast<std::size_t>(value); }
+std::size_t unsigned_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 }  // namespace
 
@@ -49,21 +49,21 @@ void NcclCommunicator::abort() noexcept {
 void StreamCollectives::all_gather(void* buffer, Bytes part_bytes) {
   auto* const own = static_cast<std::byte*>(buffer) + rank() * part_bytes;
   communicator_.check(
-      ncclAllGather(own, buffer, size(part_bytes), ncclInt8, communicator_.get(), stream_),
+      ncclAllGather(own, buffer, unsigned_size(part_bytes), ncclInt8, communicator_.get(), stream_),
       "all-gather");
 }
 
 void StreamCollectives::reduce_scatter(void* buffer, std::int64_t elements, DataType dtype) {
   const std::int64_t part = elements / world_size();
   auto* const own = static_cast<std::byte*>(buffer) + rank() * part * size_of(dtype);
-  communicator_.check(ncclReduceScatter(buffer, own, size(part), nccl_type(dtype), ncclSum,
+  communicator_.check(ncclReduceScatter(buffer, own, unsigned_size(part), nccl_type(dtype), ncclSum,
                                         communicator_.get(), stream_),
                       "reduce-scatter");
 }
 
 void StreamCollectives::all_reduce(void* buffer, std::int64_t elements, DataType dtype) {
-  communicator_.check(ncclAllReduce(buffer, buffer, size(elements), nccl_type(dtype), ncclSum,
-                                    communicator_.get(), stream_),
+  communicator_.check(ncclAllReduce(buffer, buffer, unsigned_size(elements), nccl_type(dtype),
+                                    ncclSum, communicator_.get(), stream_),
                       "all-reduce");
 }
 
@@ -86,15 +86,15 @@ void HostCollectives::all_gather(void* buffer, Bytes part_bytes) {
 void HostCollectives::gather_piece(std::byte* buffer, Bytes part_bytes, Bytes offset, Bytes bytes) {
   const auto at = [&](int of_rank) { return buffer + of_rank * part_bytes + offset; };
   std::byte* const staging = staging_.data();
-  cuda::check(cudaMemcpyAsync(staging + rank() * bytes, at(rank()), size(bytes), cudaMemcpyDefault,
-                              stream_),
+  cuda::check(cudaMemcpyAsync(staging + rank() * bytes, at(rank()), unsigned_size(bytes),
+                              cudaMemcpyDefault, stream_),
               "send to other ranks");
   on_device_.all_gather(staging, bytes);
   wait();
   for (int other = 0; other < world_size(); ++other) {
     if (other == rank()) continue;
-    cuda::check(cudaMemcpyAsync(at(other), staging + other * bytes, size(bytes), cudaMemcpyDefault,
-                                stream_),
+    cuda::check(cudaMemcpyAsync(at(other), staging + other * bytes, unsigned_size(bytes),
+                                cudaMemcpyDefault, stream_),
                 "receive from other ranks");
   }
   wait();
@@ -110,7 +110,7 @@ void HostCollectives::all_reduce(void* buffer, std::int64_t elements, DataType d
   for (std::int64_t first = 0; first < elements; first += piece) {
     const std::int64_t count = std::min(piece, elements - first);
     std::byte* const at = bytes + first * size_of(dtype);
-    const std::size_t size_here = size(count * size_of(dtype));
+    const std::size_t size_here = unsigned_size(count * size_of(dtype));
     cuda::check(cudaMemcpyAsync(staging_.data(), at, size_here, cudaMemcpyDefault, stream_),
                 "send to other ranks");
     on_device_.all_reduce(staging_.data(), count, dtype);

@@ -11,8 +11,6 @@
 namespace athanor::cuda {
 namespace {
 
-std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
-
 /// Polls `done` until it holds or `stopping`: at first without giving way, since most waits are
 /// short.
 template <typename Condition>
@@ -140,7 +138,7 @@ Seconds StreamLanes::issue(std::int32_t operation, std::int64_t step, Seconds st
 void StreamLanes::let_wait(Lane lane, std::int32_t operation, std::int64_t step) {
   const Lane other = program_.operations[static_cast<std::size_t>(operation)].lane;
   const std::int64_t number = progress_.number(program_, operation, step);
-  std::int64_t& awaited = awaited_[index(lane)][index(other)];
+  std::int64_t& awaited = awaited_[lane_index(lane)][lane_index(other)];
   if (other == lane || awaited >= number) return;
   awaited = number;
   const cudaStream_t stream = device_.stream(lane);

@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::array kStreamLanes{Lane::Compute, Lane::Collective, Lane::H2D, Lane::D2H};
 
-std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
-
 }  // namespace
 
 /// The origin lies between two readings of the host's clock; the closest of a few pairs is taken.
@@ -42,7 +40,7 @@ void StreamLanes::wait_for_step(std::int64_t step) {
     const bool done = std::all_of(kLanes.begin(), kLanes.end(), [&](Lane lane) {
       const std::int64_t last = progress_.last_number(lane, step);
       return lane == Lane::CpuAdam ? progress_.has_reached(lane, last)
-                                   : reported_[index(lane)] >= last;
+                                   : reported_[lane_index(lane)] >= last;
     });
     if (done) return;
     std::this_thread::sleep_for(kPeriod);
@@ -56,8 +54,8 @@ void StreamLanes::report_progress() {
 }
 
 void StreamLanes::report_lane(Lane lane) {
-  std::int64_t& reported = reported_[index(lane)];
-  std::int64_t& announced = announced_[index(lane)];
+  std::int64_t& reported = reported_[lane_index(lane)];
+  std::int64_t& announced = announced_[lane_index(lane)];
   while (true) {
     const auto [operation, step] = progress_.place(lane, reported + 1);
     if (step >= released_until_) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/hf_folder.hpp"
+#include "executor/io/mapped_file.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <system_error>
 #include <utility>
 
 namespace athanor {
@@ -39,11 +39,6 @@ std::set<std::string> shard_names(const fs::path& index) {
     names.insert(name);
   }
   return names;
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code unreadable;  // opening the file will say what is wrong
-  return fs::exists(path, unreadable);
 }
 
 std::vector<std::string> weight_files(const fs::path& folder) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -36,6 +37,11 @@ std::span<const std::byte> map(int descriptor, const std::string& path) {
 }
 
 }  // namespace
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code unreadable;
+  return std::filesystem::exists(path, unreadable);
+}
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
   // Without O_NONBLOCK a named pipe would wait for a writer that never comes.

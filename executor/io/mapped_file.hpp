@@ -3,10 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <span>
 #include <string>
 
 namespace athanor {
+
+/// Whether there is something at `path`; not where that cannot be told: opening it says why.
+[[nodiscard]] bool is_there(const std::filesystem::path& path);
 
 /// Throws InputError when the file cannot be opened or is no regular file.
 class MappedFile {

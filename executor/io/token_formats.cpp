@@ -14,7 +14,7 @@ namespace athanor {
 
 namespace {
 
-const char* const kDamaged = "The file is damaged or incomplete: make it again.";
+const char* const kMakeAgain = "The file is damaged or incomplete: make it again.";
 
 /// Reads a `T` at byte `offset`, which must lie within `bytes`.
 template <class T>
@@ -52,7 +52,7 @@ std::optional<TokenLayout> parse_llmc(std::span<const std::byte> bytes, const st
         expected != static_cast<std::int64_t>(bytes.size() - kLlmcHeaderBytes)) {
       throw InputError(file,
                        fmt::format("{} bytes, the header tells of {} tokens", bytes.size(), count),
-                       kDamaged);
+                       kMakeAgain);
     }
     return TokenLayout{known.type, kLlmcHeaderBytes, count};
   }
@@ -111,7 +111,7 @@ void check_table_size(std::uint64_t sequences, std::uint64_t documents, std::siz
     throw InputError(file,
                      fmt::format("{} bytes do not hold {} sequences and {} documents", size,
                                  sequences, documents),
-                     kDamaged);
+                     kMakeAgain);
   }
 }
 

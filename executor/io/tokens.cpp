@@ -11,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,11 +19,6 @@ namespace athanor {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_there(const fs::path& path) {
-  std::error_code unreadable;  // opening the file will say what is wrong
-  return fs::exists(path, unreadable);
-}
 
 /// The Megatron index that `path` names or has beside it.
 std::optional<fs::path> megatron_index(const fs::path& path) {

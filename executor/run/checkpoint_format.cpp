@@ -15,7 +15,6 @@ namespace athanor {
 namespace {
 
 constexpr const char* kSchema = "athanor.checkpoint/1";
-constexpr const char* kHint = "Resume from another checkpoint.";
 constexpr std::array<std::string_view, 3> kPartNames{"master", "first_moment", "second_moment"};
 
 std::uint64_t hash_text(std::string_view text, std::uint64_t hash) {
@@ -30,7 +29,7 @@ T value_of(const nlohmann::json& object, const char* key, const std::string& whe
   try {
     return object.at(key).get<T>();
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(where + ":" + key, error.what(), kHint);
+    throw InputError(where + ":" + key, error.what(), kOtherCheckpoint);
   }
 }
 
@@ -54,10 +53,11 @@ std::string to_json(const CheckpointState& state) {
 
 CheckpointState read_checkpoint_state(const std::string& path) {
   const auto json = nlohmann::json::parse(read_text_file(path), nullptr, false);
-  if (!json.is_object()) throw InputError(path, "is no JSON object", kHint);
+  if (!json.is_object()) throw InputError(path, "is no JSON object", kOtherCheckpoint);
   const auto schema = value_of<std::string>(json, "schema", path);
   if (schema != kSchema) {
-    throw InputError(path + ":schema", fmt::format("'{}' is not {}", schema, kSchema), kHint);
+    throw InputError(path + ":schema", fmt::format("'{}' is not {}", schema, kSchema),
+                     kOtherCheckpoint);
   }
   CheckpointState state;
   state.step = value_of<std::int64_t>(json, "step", path);
@@ -71,7 +71,7 @@ CheckpointState read_checkpoint_state(const std::string& path) {
                            value_of<Bytes>(file, "bytes", path),
                            value_of<std::uint64_t>(file, "checksum", path)});
   }
-  if (state.step < 0) throw InputError(path + ":step", "is negative", kHint);
+  if (state.step < 0) throw InputError(path + ":step", "is negative", kOtherCheckpoint);
   return state;
 }
 

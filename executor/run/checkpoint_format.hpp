@@ -18,6 +18,9 @@
 
 namespace athanor {
 
+/// The way out of a checkpoint that cannot be used.
+inline constexpr const char* kOtherCheckpoint = "Resume from another checkpoint.";
+
 struct CheckpointFile {
   std::string name;
   Bytes bytes = 0;

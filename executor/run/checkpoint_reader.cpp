@@ -19,8 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHint = "Resume from another checkpoint.";
-
 bool is_complete(const fs::path& folder) {
   try {
     const CheckpointState state = read_checkpoint_state((folder / "state.json").string());
@@ -51,7 +49,7 @@ class RangeIndex {
             parse_range_name(tensor.name, range) ? units.find(range.unit) : units.end();
         if (unit == units.end() || tensor.type != TensorType::F32) {
           throw InputError(files_.back()->path() + ":" + tensor.name,
-                           "is no part of this model's state", kHint);
+                           "is no part of this model's state", kOtherCheckpoint);
         }
         ranges_[{unit->second, range.part}][range.offset] = {files_.back().get(), &tensor};
       }
@@ -64,7 +62,8 @@ class RangeIndex {
       const std::int64_t done = found == ranges_.end() ? 0 : read_some(found->second, offset, out);
       if (done == 0) {
         throw InputError(fs::path(files_.front()->path()).parent_path().string(),
-                         fmt::format("lacks elements of unit {} from {} on", unit, offset), kHint);
+                         fmt::format("lacks elements of unit {} from {} on", unit, offset),
+                         kOtherCheckpoint);
       }
       offset += done;
       out = out.subspan(static_cast<std::size_t>(done));
@@ -78,7 +77,8 @@ class RangeIndex {
       hash = hash_bytes(reader.data(tensor), hash);
     }
     if (hash != checksum) {
-      throw InputError(reader.path(), "is damaged: its checksum differs from state.json", kHint);
+      throw InputError(reader.path(), "is damaged: its checksum differs from state.json",
+                       kOtherCheckpoint);
     }
   }
 

@@ -11,10 +11,6 @@ namespace {
 
 using UnitMicroBatch = std::pair<std::int32_t, std::int32_t>;
 
-bool is_compute(const Operation& op) {
-  return op.kind == OpKind::Forward || op.kind == OpKind::Recompute || op.kind == OpKind::Backward;
-}
-
 std::map<UnitMicroBatch, std::int32_t> gradient_buffers(const Program& program) {
   std::map<UnitMicroBatch, std::int32_t> buffers;
   for (const Operation& op : program.operations) {
@@ -27,11 +23,36 @@ void mark_micro_batches(const Program& program, std::vector<ComputeBinding>& bin
   std::map<std::int32_t, std::size_t> last;
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& op = program.operations[i];
-    if (!is_compute(op)) continue;
+    if (!is_unit_phase(op)) continue;
     const bool first = last.insert_or_assign(op.micro_batch, i).second;
     bindings[i].begins_micro_batch = first;
   }
   for (const auto& [micro_batch, operation] : last) bindings[operation].ends_micro_batch = true;
+}
+
+/// Which outputs go to the host, and between which operations their memory is not theirs.
+void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings) {
+  std::set<std::int32_t> leaving;
+  for (const Operation& op : program.operations) {
+    if (op.kind == OpKind::OutputD2H) leaving.insert(op.unit);
+  }
+  const std::vector<std::int32_t> owners = output_owners(program);
+  const auto other_owner = [&](const std::vector<std::int32_t>& buffers, std::int32_t own) {
+    for (const std::int32_t buffer : buffers) {
+      const std::int32_t owner = owners[static_cast<std::size_t>(buffer)];
+      if (owner >= 0 && owner != own) return owner;
+    }
+    return -1;
+  };
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation& op = program.operations[i];
+    if (!is_unit_phase(op)) continue;
+    const bool forward = op.kind == OpKind::Forward;
+    bindings[i].output_leaves = forward && leaving.contains(op.unit);
+    // Forward takes its own output, backward gives its input back: neither is about the host.
+    bindings[i].takes_output_of = other_owner(op.takes, forward ? op.unit : -1);
+    bindings[i].drops_output_of = forward ? other_owner(op.gives, -1) : -1;
+  }
 }
 
 std::vector<std::int32_t> units_read(const Architecture& architecture, const Program& program,
@@ -52,6 +73,7 @@ std::vector<ComputeBinding> bind_compute_operations(const Architecture& architec
                                                     const Program& program) {
   std::vector<ComputeBinding> bindings(program.operations.size());
   mark_micro_batches(program, bindings);
+  mark_outputs(program, bindings);
   const auto buffers = gradient_buffers(program);
   // A unit is gathered again only after its last use in the old slot, so the slot gathered last in
   // program order is the one that an operation finds its parameters in.
@@ -62,7 +84,7 @@ std::vector<ComputeBinding> bind_compute_operations(const Architecture& architec
     if ((op.kind == OpKind::Gather || op.kind == OpKind::Fetch) && op.slot >= 0) {
       slots[static_cast<std::size_t>(op.unit)] = op.slot;
     }
-    if (!is_compute(op)) continue;
+    if (!is_unit_phase(op)) continue;
     for (const std::int32_t unit : units_read(architecture, program, op.unit)) {
       UnitBinding binding{.unit = unit, .slot = slots[static_cast<std::size_t>(unit)]};
       if (op.kind == OpKind::Backward) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cache slots and gradient buffers every compute operation uses. Known before the first step,
-// because the program is the same in every step.
+// Which cache slots, gradient buffers and outputs every compute operation uses. Known before the
+// first step, because the program is the same in every step.
 #pragma once
 
 #include "sim/model/architecture.hpp"
@@ -23,6 +23,9 @@ struct ComputeBinding {
   std::vector<UnitBinding> units;  ///< those with parameters: the operation's own, then borrowed
   bool begins_micro_batch = false;
   bool ends_micro_batch = false;
+  bool output_leaves = false;         ///< Forward: its output goes to the host
+  std::int32_t drops_output_of = -1;  ///< at the end: the unit whose output is on the host by now
+  std::int32_t takes_output_of = -1;  ///< at the end: the unit whose output is about to come back
 };
 
 /// By operation index; empty for everything but Forward, Recompute and Backward.

@@ -2,6 +2,9 @@
 #include "executor/run/compute_ops.hpp"
 
 #include "executor/units/torch_types.hpp"
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -12,7 +15,9 @@ ComputeOps::ComputeOps(const RankContext& context, const Model& model, BatchSour
       device_(torch_device(context.device.index())),
       batches_(std::move(batches)),
       bindings_(bind_compute_operations(model.architecture, context.program)),
-      activations_(model.units.size()) {
+      activations_(model.units.size()),
+      outputs_(model.units.size()),
+      dropped_(model.units.size()) {
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     runners_.emplace_back(model.units[i], model.architecture.units[i],
                           context.program.layouts[i].elements, context.program.dtype, device_);
@@ -29,6 +34,8 @@ void ComputeOps::forward(std::int32_t operation, const StepState& state) {
   UnitActivations& activations = activations_[unit];
   if (unit > 0) activations.input = std::exchange(flow_, torch::Tensor()).detach().requires_grad_();
   flow_ = runners_[unit].forward(activations, batch_, op.keep);
+  if (binding.output_leaves) keep_output(unit);
+  drop_and_take_outputs(binding);
   if (unit + 1 < runners_.size()) return;
   // Read when the step is done: nothing waits for a loss.
   torch::from_blob(state.scalars.loss(op.micro_batch), {},
@@ -45,6 +52,32 @@ void ComputeOps::recompute(std::int32_t operation) {
   static_cast<void>(runners_[unit].forward(activations_[unit], batch_, /*keep=*/true));
 }
 
+/// The copy to the host takes the memory as it is.
+void ComputeOps::keep_output(std::size_t unit) {
+  if (!flow_.is_contiguous()) {
+    throw Error(
+        fmt::format("unit {}: its output is not contiguous, so it cannot go to the host; "
+                    "end its forward() with .contiguous()",
+                    context_.program.unit_names[unit]));
+  }
+  outputs_[unit] = {static_cast<std::byte*>(flow_.mutable_data_ptr()),
+                    static_cast<Bytes>(flow_.nbytes())};
+  dropped_[unit + 1] = {flow_.sizes().vec(), flow_.options()};
+}
+
+/// A unit's output is the next one's input. The graph that a recompute makes starts from the new
+/// one, which has what the old one had by then.
+void ComputeOps::drop_and_take_outputs(const ComputeBinding& binding) {
+  if (binding.drops_output_of >= 0) {
+    activations_[static_cast<std::size_t>(binding.drops_output_of) + 1].input.reset();
+  }
+  if (binding.takes_output_of < 0) return;
+  const auto unit = static_cast<std::size_t>(binding.takes_output_of);
+  torch::Tensor& input = activations_[unit + 1].input;
+  input = torch::empty(dropped_[unit + 1].sizes, dropped_[unit + 1].options).requires_grad_();
+  outputs_[unit].memory = static_cast<std::byte*>(input.mutable_data_ptr());
+}
+
 void ComputeOps::backward(std::int32_t operation) {
   const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
   const ComputeBinding& binding = bindings_[static_cast<std::size_t>(operation)];
@@ -55,6 +88,7 @@ void ComputeOps::backward(std::int32_t operation) {
   if (unit + 1 == runners_.size()) flow_ = loss_scale();
   flow_ = runners_[unit].backward(activations_[unit], std::move(flow_));
   activations_[unit] = {};
+  drop_and_take_outputs(binding);
   if (binding.ends_micro_batch) {
     flow_.reset();
     batch_ = {};

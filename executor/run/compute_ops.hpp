@@ -11,10 +11,17 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace athanor {
+
+/// A unit's output on its way to the host or back: where it is on the device.
+struct DeviceOutput {
+  std::byte* memory = nullptr;
+  Bytes bytes = 0;
+};
 
 /// Runs on the backend's device: at once on the host, on the calling thread's current stream on a
 /// GPU. Holds what a micro-batch leaves between operations. Frees in the order that the profile
@@ -27,10 +34,23 @@ class ComputeOps {
   void recompute(std::int32_t operation);
   void backward(std::int32_t operation);
 
+  /// Of a unit whose output goes to the host: set by its forward, and again by the operation before
+  /// the copy back.
+  [[nodiscard]] const DeviceOutput& output(std::int32_t unit) const {
+    return outputs_[static_cast<std::size_t>(unit)];
+  }
+
  private:
+  struct TensorShape {
+    std::vector<std::int64_t> sizes;
+    torch::TensorOptions options;
+  };
+
   void bind(const ComputeBinding& binding);
   void bind_gradients(const ComputeBinding& binding);
   void load_batch(const Operation& op, const StepState& state);
+  void keep_output(std::size_t unit);
+  void drop_and_take_outputs(const ComputeBinding& binding);
   [[nodiscard]] torch::Tensor to_device(const torch::Tensor& tensor) const;
   [[nodiscard]] torch::Tensor loss_scale() const;
 
@@ -40,6 +60,8 @@ class ComputeOps {
   std::vector<ComputeBinding> bindings_;
   std::vector<UnitRunner> runners_;
   std::vector<UnitActivations> activations_;
+  std::vector<DeviceOutput> outputs_;  // by unit
+  std::vector<TensorShape> dropped_;   // by unit; of inputs that are on the host
   Batch batch_;
   torch::Tensor flow_;  ///< the last unit's output; in backward, the gradient that flows back
 };

@@ -22,8 +22,8 @@ struct Change {
   std::function<void(Plan&)> apply;
 };
 
-void recompute_everything(Plan& plan) {
-  for (UnitPlan& unit : plan.units) unit.activation = Activation::Recompute;
+void leave_behind(Plan& plan, Activation activation) {
+  for (UnitPlan& unit : plan.units) unit.activation = activation;
 }
 
 void shard_everything(Plan& plan) {
@@ -48,7 +48,9 @@ std::vector<Change> changes() {
          plan.cache_slots = std::min(plan.cache_slots, 2);
          plan.prefetch_depth = std::min(plan.prefetch_depth, plan.cache_slots - 1);
        }},
-      {"recompute in every unit", recompute_everything},
+      {"recompute in every unit", [](Plan& plan) { leave_behind(plan, Activation::Recompute); }},
+      {"recompute in every unit with its output on the host",
+       [](Plan& plan) { leave_behind(plan, Activation::Offload); }},
       {"every unit sharded", shard_everything},
       {"the optimizer on the host",
        [](Plan& plan) { place_everything(plan, Home::Gpu, Home::Host); }},

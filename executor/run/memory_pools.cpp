@@ -48,6 +48,7 @@ class MemoryPools::Builder {
     pools_.bytes_ = {};
     lay_out_pools();
     lay_out_units();
+    lay_out_outputs();
   }
 
  private:
@@ -85,6 +86,14 @@ class MemoryPools::Builder {
       for (const Chunk& chunk : layout.chunks) {
         pools_.chunks_[unit].push_back(lay_out_chunk(chunk, sharding, pools_.storages_[unit]));
       }
+    }
+  }
+
+  void lay_out_outputs() {
+    pools_.host_outputs_.assign(program_.layouts.size(), nullptr);
+    for (const Operation& op : program_.operations) {
+      if (op.kind != OpKind::OutputD2H || op.micro_batch > 0) continue;
+      pools_.host_outputs_[index(op.unit)] = pinned(op.bytes);
     }
   }
 
@@ -159,6 +168,8 @@ std::byte* MemoryPools::gradients(std::int32_t unit, std::int32_t buffer) const 
 Bytes MemoryPools::gradient_bytes(std::int32_t unit) const {
   return unit_elements_[index(unit)] * element_bytes_;
 }
+
+std::byte* MemoryPools::host_output(std::int32_t unit) const { return host_outputs_[index(unit)]; }
 
 const ChunkMemory& MemoryPools::chunk(std::int32_t unit, std::int32_t chunk) const {
   return chunks_[index(unit)][index(chunk)];

@@ -42,6 +42,8 @@ class MemoryPools {
   /// Start of the unit's flat gradient in a buffer of its class pool.
   [[nodiscard]] std::byte* gradients(std::int32_t unit, std::int32_t buffer) const;
   [[nodiscard]] Bytes gradient_bytes(std::int32_t unit) const;
+  /// Pinned memory for the output of a unit that leaves it on the host, else null.
+  [[nodiscard]] std::byte* host_output(std::int32_t unit) const;
   [[nodiscard]] const ChunkMemory& chunk(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] const std::vector<ChunkMemory>& chunks(std::int32_t unit) const;
   [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
@@ -53,7 +55,7 @@ class MemoryPools {
   std::vector<std::int64_t> unit_elements_;
   std::vector<std::int32_t> pool_of_;
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_;  // [pool][index]
-  std::vector<std::byte*> storages_;                               // [unit]
+  std::vector<std::byte*> storages_, host_outputs_;                // [unit]
   std::vector<std::vector<ChunkMemory>> chunks_;                   // [unit][chunk]
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;

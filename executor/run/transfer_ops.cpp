@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/run/transfer_ops.hpp"
 
+#include "sim/model/errors.hpp"
+
+#include <fmt/format.h>
+
 namespace athanor {
 
 void fetch_shard(const RankContext& context, const Operation& op) {
@@ -12,6 +16,21 @@ void fetch_shard(const RankContext& context, const Operation& op) {
 
 void copy_gradient_to_host(const RankContext& context, const Operation& op) {
   store_gradient(context, op);
+}
+
+void copy_output_to_host(const RankContext& context, const Operation& op,
+                         const DeviceOutput& output) {
+  if (output.bytes > op.bytes) {
+    throw Error(fmt::format("{}: its output has {} bytes, but {} in the profile",
+                            context.program.unit_names[static_cast<std::size_t>(op.unit)],
+                            output.bytes, op.bytes));
+  }
+  context.device.copy(op.lane, context.memory.host_output(op.unit), output.memory, output.bytes);
+}
+
+void copy_output_to_device(const RankContext& context, const Operation& op,
+                           const DeviceOutput& output) {
+  context.device.copy(op.lane, output.memory, context.memory.host_output(op.unit), output.bytes);
 }
 
 void copy_parameters_to_device(const RankContext& context, const Operation& op) {

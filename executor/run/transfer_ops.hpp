@@ -2,6 +2,7 @@
 // The copies between host and device.
 #pragma once
 
+#include "executor/run/compute_ops.hpp"
 #include "executor/run/rank_context.hpp"
 
 namespace athanor {
@@ -11,6 +12,12 @@ void fetch_shard(const RankContext& context, const Operation& op);
 
 /// Own part of the reduced gradient, in the gradient buffer -> the host's gradient shard.
 void copy_gradient_to_host(const RankContext& context, const Operation& op);
+
+/// A unit's output -> its place in pinned memory, and back.
+void copy_output_to_host(const RankContext& context, const Operation& op,
+                         const DeviceOutput& output);
+void copy_output_to_device(const RankContext& context, const Operation& op,
+                           const DeviceOutput& output);
 
 /// Updated parameters on the host -> their home on the device.
 void copy_parameters_to_device(const RankContext& context, const Operation& op);

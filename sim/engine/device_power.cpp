@@ -24,6 +24,8 @@ void DevicePower::reset() noexcept {
   std::ranges::fill(levels_, 0);
   draws_ = {};
   joules_ = 0;
+  passed_ = 0;
+  history_.clear();
   settle();
 }
 
@@ -41,7 +43,11 @@ double DevicePower::gain(std::size_t limit) const noexcept {
   return watts_above_idle_[limit] - drawn_;
 }
 
-void DevicePower::pass(Seconds time) noexcept {
+void DevicePower::pass(Seconds time) {
+  if (keeps_history_ && (history_.empty() || history_.back().watts != watts())) {
+    history_.push_back({passed_, watts()});
+  }
+  passed_ += time;
   joules_ += time * watts();
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (burst_joules_[i] <= 0) continue;
@@ -52,20 +58,14 @@ void DevicePower::pass(Seconds time) noexcept {
 }
 
 void DevicePower::settle() noexcept {
-  const Draw& kernel = draws_[static_cast<std::size_t>(Lane::Compute)];
-  speed_ = 1;
-  double kernel_watts = kernel.watts;
+  double allowed = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < levels_.size(); ++i) {
-    if (levels_[i] > 0) continue;
-    const double speed = kernel.speed_at(watts_above_idle_[i]);
-    if (speed >= speed_) continue;
-    speed_ = speed;
-    kernel_watts = watts_above_idle_[i];
+    if (levels_[i] <= 0) allowed = std::min(allowed, watts_above_idle_[i]);
   }
-  drawn_ = kernel_watts;
-  for (const Lane lane : kLanes) {
-    if (lane != Lane::Compute) drawn_ += draws_[static_cast<std::size_t>(lane)].watts;
-  }
+  speed_ = draws_[static_cast<std::size_t>(Lane::Compute)].speed_at(allowed);
+  drawn_ = 0;
+  for (const Draw& draw : draws_) drawn_ += draw.watts;
+  drawn_ = std::min(drawn_, allowed);
 }
 
 Seconds DevicePower::until_change() const noexcept {

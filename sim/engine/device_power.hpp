@@ -16,17 +16,20 @@ namespace athanor {
 /// limit, is full at its burst_joules, and shrinks by what is drawn above the limit. While one is
 /// empty, kernels that would draw more than its limit run at the speed at which they draw just
 /// that. What other lanes draw counts against the budgets and does not slow kernels down by itself:
-/// how a copy or a collective slows a kernel was measured under the same limits (Interference).
+/// how a copy or a collective slows a kernel was measured under the same limits (Interference). So
+/// with an empty budget all lanes together draw its limit at most.
 ///
 /// Budgets start empty, as under the load of the steps before.
 class DevicePower {
  public:
   explicit DevicePower(const PowerModel& model);
 
-  /// Budgets empty, nothing running, no energy spent.
+  /// Whether history() is kept.
+  void keep_history(bool keep) noexcept { keeps_history_ = keep; }
+  /// Budgets empty, nothing running, no energy spent, no history.
   void reset() noexcept;
   /// Lets time pass with what runs. At most until_change() at once.
-  void pass(Seconds time) noexcept;
+  void pass(Seconds time);
   void start(Lane lane, const Draw& draw) noexcept;
   void stop(Lane lane) noexcept;
 
@@ -37,6 +40,12 @@ class DevicePower {
   [[nodiscard]] Seconds until_change() const noexcept;
   /// Energy since reset().
   [[nodiscard]] double joules() const noexcept { return joules_; }
+  /// watts() from `start` after reset() until the next entry.
+  struct Level {
+    Seconds start = 0;
+    double watts = 0;
+  };
+  [[nodiscard]] std::span<const Level> history() const noexcept { return history_; }
   /// Budgets, as shares of their burst_joules.
   [[nodiscard]] std::span<const double> levels() const noexcept { return levels_; }
 
@@ -49,6 +58,9 @@ class DevicePower {
   std::vector<double> watts_above_idle_, burst_joules_, levels_;  ///< by limit
   std::array<Draw, kNumLanes> draws_{};                           ///< by lane; none: idle
   double speed_ = 1, drawn_ = 0, joules_ = 0;
+  bool keeps_history_ = false;
+  Seconds passed_ = 0;
+  std::vector<Level> history_;
 };
 
 }  // namespace athanor

@@ -51,11 +51,13 @@ void require_durations(const Program& program, std::span<const Seconds> seconds)
   }
 }
 
-/// For every number of ranks that may run a lane at once; a folded rank stands for all of them.
-std::vector<Interference> interference_of(const Platform& platform, int world_size, bool folded) {
+/// For every number of a node's ranks that may run a lane at once; a folded rank stands for all of
+/// them.
+std::vector<Interference> interference_of(const Platform& platform, int ranks_per_node,
+                                          bool folded) {
   std::vector<Interference> by_ranks;
   if (platform.interference.empty()) return by_ranks;
-  for (int ranks = folded ? world_size : 1; ranks <= world_size; ++ranks) {
+  for (int ranks = folded ? ranks_per_node : 1; ranks <= ranks_per_node; ++ranks) {
     by_ranks.emplace_back(platform.interference, ranks);
   }
   return by_ranks;
@@ -87,8 +89,10 @@ class Engine::Impl {
         world_size_(world_size),
         simulated_ranks_(rank_model == RankModel::Folded ? 1 : world_size),
         rates_(shared_rates(platform, world_size)),
-        interference_(interference_of(platform, world_size, rank_model == RankModel::Folded)),
-        fabric_(rates_, interference_, platform.power, simulated_ranks_) {}
+        interference_(interference_of(platform, platform.ranks_per_node(world_size),
+                                      rank_model == RankModel::Folded)),
+        fabric_(rates_, interference_, platform.power, simulated_ranks_,
+                std::min(simulated_ranks_, platform.ranks_per_node(world_size))) {}
 
   [[nodiscard]] Timeline simulate(const Program& program, const SimulationOptions& options) {
     if (program.world_size != world_size_) {
@@ -99,7 +103,7 @@ class Engine::Impl {
     check_waits(program);
     std::vector<Seconds> seconds = solo_seconds(program, platform_);  // at most, alone
     std::vector<Seconds> issue = issue_seconds(program, platform_);
-    std::vector<Draw> drawn = draws(program, platform_);
+    std::vector<Draw> drawn = draws(program, platform_, seconds);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       const double speed = options.lane_speed[static_cast<std::size_t>(program.operations[i].lane)];
       drawn[i].seconds /= speed;
@@ -108,6 +112,7 @@ class Engine::Impl {
     }
     require_durations(program, seconds);
     require_durations(program, issue);
+    fabric_.keep_power_history(options.record_intervals);
     Replay replay(program, drawn, issue, simulated_ranks_, options, fabric_);
     replay.run(longest_step(program, seconds, issue, rates_, interference_) * options.max_steps);
     Timeline timeline;
@@ -119,10 +124,24 @@ class Engine::Impl {
     if (simulated_ranks_ < world_size_) {
       timeline.intervals = unfold(timeline.intervals, program.operations.size(), world_size_);
     }
+    timeline.power = power_levels();
     return timeline;
   }
 
  private:
+  /// Of every rank; equal ranks draw what rank 0 draws.
+  [[nodiscard]] std::vector<PowerLevel> power_levels() const {
+    const std::span<const DevicePower> devices = fabric_.power();
+    std::vector<PowerLevel> levels;
+    for (int rank = 0; rank < world_size_ && !devices.empty(); ++rank) {
+      const std::size_t simulated = simulated_ranks_ < world_size_ ? 0 : rank;
+      for (const DevicePower::Level& level : devices[simulated].history()) {
+        levels.push_back({rank, level.start, level.watts});
+      }
+    }
+    return levels;
+  }
+
   Platform platform_;
   int world_size_;
   int simulated_ranks_;

@@ -25,7 +25,7 @@ struct SimulationOptions {
   double issue_speed = 1;
 };
 
-/// How the ranks of a node are simulated.
+/// How ranks are simulated.
 enum class RankModel {
   /// One rank, with its share of what the node's ranks share. Every rank runs the same program, and
   /// max-min shares do not depend on how flows are numbered, so all ranks keep in step.
@@ -33,7 +33,8 @@ enum class RankModel {
   Each,  ///< every rank for itself; the same times for `world_size` times the work
 };
 
-/// Owns SimGrid's engine and the platform's resources for `world_size` ranks on one node.
+/// Owns SimGrid's engine and the platform's resources for `world_size` ranks. Nodes share nothing:
+/// what the network does to collectives is in their costs (sim/model/costs.hpp).
 ///
 /// Two steps may be under way at once: operations of step s + 2 wait until step s has ended. The
 /// period is the time from one step's end (that of its last operation) to the next one's, once all

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,8 +73,9 @@ std::unique_ptr<sg::Engine> make_engine() {
 class Fabric::Impl {
  public:
   Impl(const SharedRates& rates, std::vector<Interference> interference,
-       const std::optional<PowerModel>& power, int num_ranks)
+       const std::optional<PowerModel>& power, int num_ranks, int ranks_per_node)
       : engine_(make_engine()),
+        ranks_per_node_(static_cast<std::size_t>(ranks_per_node)),
         ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
         interference_(std::move(interference)),
         running_(static_cast<std::size_t>(num_ranks)) {
@@ -119,6 +121,9 @@ class Fabric::Impl {
 
   [[nodiscard]] Seconds now() const { return frame_.to_seconds(sg::Engine::get_clock()); }
   [[nodiscard]] std::span<const DevicePower> power() const { return power_; }
+  void keep_power_history(bool keep) {
+    for (DevicePower& device : power_) device.keep_history(keep);
+  }
 
  private:
   struct Port {
@@ -161,15 +166,26 @@ class Fabric::Impl {
   }
 
   void build(const SharedRates& rates, int num_ranks) {
-    zone_ = sg::create_full_zone("node");
+    zone_ = sg::create_full_zone("nodes");
     source_ = zone_->create_host("source", 1.0);
+    const int ranks_per_node = static_cast<int>(ranks_per_node_);
     std::vector<sg::Link*> node_links;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      if (rank % ranks_per_node == 0) node_links = add_node(rates);
+      add_rank(rates, rank, node_links);
+    }
+    zone_->seal();
+  }
+
+  /// What its ranks share, by resource; null for what they do not.
+  std::vector<sg::Link*> add_node(const SharedRates& rates) {
+    std::vector<sg::Link*> links;
     for (const SharedRate& resource : rates.resources) {
       const bool node = resource.scope == SharedResource::Scope::Node;
-      node_links.push_back(node ? add_link(resource.capacity * num_ranks) : nullptr);
+      const double ranks = static_cast<double>(ranks_per_node_);
+      links.push_back(node ? add_link(resource.capacity * ranks) : nullptr);
     }
-    for (int rank = 0; rank < num_ranks; ++rank) add_rank(rates, rank, node_links);
-    zone_->seal();
+    return links;
   }
 
   void add_rank(const SharedRates& rates, int rank, const std::vector<sg::Link*>& node_links) {
@@ -219,8 +235,10 @@ class Fabric::Impl {
 
   [[nodiscard]] double slowdown_beside(const Port& port) const {
     const LaneSet bit = lane_bit(port.lane());
-    const auto alike = static_cast<std::size_t>(std::count_if(
-        running_.begin(), running_.end(), [bit](LaneSet set) { return (set & bit) != 0; }));
+    const std::size_t node = port.rank() / ranks_per_node_;
+    const auto ranks = std::span(running_).subspan(node * ranks_per_node_, ranks_per_node_);
+    const auto alike = static_cast<std::size_t>(
+        std::ranges::count_if(ranks, [bit](LaneSet set) { return (set & bit) != 0; }));
     return interference_[alike - 1].slowdown(port.lane(), running_[port.rank()]);
   }
 
@@ -291,6 +309,7 @@ class Fabric::Impl {
   inline static Impl* active_ = nullptr;  ///< a process has one at a time
 
   std::unique_ptr<sg::Engine> engine_;
+  std::size_t ranks_per_node_;
   std::vector<Port> ports_;
   std::vector<ScaledLink> links_;
   std::vector<Interference> interference_;  ///< by the ranks that run a lane, from one on
@@ -306,8 +325,9 @@ class Fabric::Impl {
 };
 
 Fabric::Fabric(const SharedRates& rates, std::vector<Interference> interference,
-               const std::optional<PowerModel>& power, int num_ranks)
-    : impl_(std::make_unique<Impl>(rates, std::move(interference), power, num_ranks)) {}
+               const std::optional<PowerModel>& power, int num_ranks, int ranks_per_node)
+    : impl_(std::make_unique<Impl>(rates, std::move(interference), power, num_ranks,
+                                   ranks_per_node)) {}
 
 Fabric::~Fabric() = default;
 
@@ -323,5 +343,7 @@ void Fabric::wait(int port, Seconds duration) { impl_->wait(port, duration); }
 Seconds Fabric::now() const { return impl_->now(); }
 
 std::span<const DevicePower> Fabric::power() const { return impl_->power(); }
+
+void Fabric::keep_power_history(bool keep) { impl_->keep_power_history(keep); }
 
 }  // namespace athanor

@@ -18,11 +18,12 @@ namespace athanor {
 
 class Fabric {
  public:
-  /// `num_ranks` copies of every lane. A port is rank * kNumLanes + lane. `interference`: by how
-  /// many of the ranks run a lane, from one on; empty where lanes only share `rates`. `power`: of
-  /// every rank's device. Throws Error when the process has a fabric already: SimGrid allows one.
+  /// `num_ranks` copies of every lane, `ranks_per_node` of them on each node. A port is
+  /// rank * kNumLanes + lane. `interference`: by how many of a node's ranks run a lane, from one
+  /// on; empty where lanes only share `rates`. `power`: of every rank's device. Throws Error when
+  /// the process has a fabric already: SimGrid allows one.
   Fabric(const SharedRates& rates, std::vector<Interference> interference,
-         const std::optional<PowerModel>& power, int num_ranks);
+         const std::optional<PowerModel>& power, int num_ranks, int ranks_per_node);
   ~Fabric();
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
@@ -42,8 +43,11 @@ class Fabric {
   /// Simulated time since this run began. Only within run.
   [[nodiscard]] Seconds now() const;
 
-  /// What the devices have of power, rank after rank; empty without limits. Only within run.
+  /// What the devices have of power, rank after rank, now or when a run ended; empty without
+  /// limits.
   [[nodiscard]] std::span<const DevicePower> power() const;
+  /// Whether the devices keep their power's history from the next run on.
+  void keep_power_history(bool keep);
 
  private:
   class Impl;

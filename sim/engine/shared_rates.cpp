@@ -22,18 +22,13 @@ struct Contended {
   double unit = 0;      ///< scale of this resource's figures; 0 = not known yet
 };
 
-double capacity_per_rank(const SharedResource& resource, int world_size) {
-  return resource.scope == SharedResource::Scope::Node ? resource.capacity / world_size
-                                                       : resource.capacity;
-}
-
 /// A resource whose lanes cannot saturate it together never slows anything down.
 std::vector<Contended> contended_resources(const Platform& platform, int world_size) {
   std::vector<Contended> contended;
   for (const SharedResource& resource : platform.shared) {
     double demand = 0;
     for (const auto& [lane, use] : resource.use) demand += use;
-    const double capacity = capacity_per_rank(resource, world_size);
+    const double capacity = platform.capacity_per_rank(resource, world_size);
     if (demand > capacity) contended.push_back({&resource, capacity, 0});
   }
   return contended;

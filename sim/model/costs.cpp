@@ -5,29 +5,70 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+#include <string>
 
 namespace athanor {
 namespace {
 
 /// `curve` itself, which is part of `platform` or empty.
-const Curve& require(const Curve& curve, const Platform& platform, const std::string& key) {
+const Curve& require(const Curve& curve, const Platform& platform, const char* key) {
   if (!curve.points.empty()) return curve;  // NOLINT(bugprone-return-const-ref-from-parameter)
   throw InputError(fmt::format("platform {}:{}", platform.name, key), "the curve is empty",
                    "Calibrate the machine again, or give the figure from its data sheet.");
 }
 
-const Curve& collective(const std::vector<CollectiveCurve>& curves, int world_size,
-                        const Platform& platform, const char* key) {
+const Curve* find_curve(const RingCollective& collective, int world_size,
+                        const Platform& platform) {
+  const std::vector<CollectiveCurve>& curves = platform.*collective.curves;
+  const auto found = std::ranges::find(curves, world_size, &CollectiveCurve::world_size);
+  return found == curves.end() ? nullptr : &require(found->curve, platform, collective.key);
+}
+
+[[noreturn]] void refuse_world_size(const RingCollective& collective, int world_size,
+                                    const Platform& platform) {
   std::string known;
-  for (const CollectiveCurve& candidate : curves) {
-    if (candidate.world_size == world_size) return require(candidate.curve, platform, key);
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", candidate.world_size);
+  for (const CollectiveCurve& curve : platform.*collective.curves) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", curve.world_size);
   }
-  throw InputError(fmt::format("platform {}:{}", platform.name, key),
+  throw InputError(fmt::format("platform {}:{}", platform.name, collective.key),
                    fmt::format("no curve for {} ranks (there is: {})", world_size,
                                known.empty() ? "none" : known),
                    "Calibrate with that many ranks (--ranks), or use a number of ranks listed.");
+}
+
+/// Of the buffer, what every rank of a ring sends in one pass.
+constexpr double ring_share(int ranks) noexcept { return (ranks - 1.0) / ranks; }
+
+/// A ring over all ranks enters and leaves every node once, as NCCL's do: inside nodes each rank
+/// sends a little more than in a ring of one node, between nodes all NICs together send as much as
+/// one rank. Both go on at once, piece by piece, and the slower one counts.
+Seconds ring_over_nodes(const RingCollective& collective, double bytes, int world_size,
+                        const Platform& platform) {
+  const int devices = platform.num_devices;
+  Seconds inside = 0;
+  if (devices > 1) {
+    const Curve* curve = find_curve(collective, devices, platform);
+    if (curve == nullptr) refuse_world_size(collective, devices, platform);
+    inside = curve->at(bytes * ring_share(world_size) / ring_share(devices));
+  }
+  const Network& network = *platform.network;
+  const double sent = collective.passes * ring_share(world_size) * bytes;
+  const Seconds between = sent / (network.nics * network.bytes_per_second);
+  const int hops = collective.passes * (world_size / devices - 1);
+  return std::max(inside, between) + hops * network.latency;
+}
+
+/// As measured with that many ranks, else from one node's curve and the network.
+Seconds collective_seconds(const RingCollective& collective, double bytes, int world_size,
+                           const Platform& platform) {
+  const Curve* curve = find_curve(collective, world_size, platform);
+  if (curve != nullptr) return curve->at(bytes);
+  if (world_size <= platform.num_devices || !platform.holds(world_size)) {
+    refuse_world_size(collective, world_size, platform);
+  }
+  return ring_over_nodes(collective, bytes, world_size, platform);
 }
 
 /// The curve of the largest measured thread count that is not above `threads`, else the smallest.
@@ -37,6 +78,23 @@ const Curve& cpu_adam(const Platform& platform, int threads) {
   auto above = platform.cpu_adam.upper_bound(threads);
   if (above != platform.cpu_adam.begin()) above = std::prev(above);
   return require(above->second, platform, "cpu_adam");
+}
+
+Seconds grad_d2h_seconds(const Operation& op, const Platform& platform) {
+  const auto bytes = static_cast<double>(op.bytes);
+  const Seconds written = require(platform.d2h, platform, "d2h").at(bytes);
+  if (!op.accumulate) return written;
+  if (!platform.d2h_add.points.empty()) return platform.d2h_add.at(bytes);
+  return written + require(platform.h2d, platform, "h2d").at(bytes);
+}
+
+/// Curves of AdamW are of gradients in the parameters' type: in bf16 an element moves 28 bytes
+/// (fp32 master and two moments read and written, gradient read, parameter written), and 2 more
+/// where the gradient was added up in fp32. Returns the elements of the curve that move as much.
+double adam_elements(const Operation& op, const Program& program) {
+  constexpr double kBytes = 28;
+  const auto wider = static_cast<double>(size_of(program.gradient_dtype) - size_of(program.dtype));
+  return static_cast<double>(op.elements) * (kBytes + wider) / kBytes;
 }
 
 }  // namespace
@@ -50,21 +108,21 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::Recompute:
     case OpKind::Backward:
       return op.compute_seconds;
+    case OpKind::OutputD2H:
+      return require(platform.d2h, platform, "d2h").at(bytes);
     case OpKind::Fetch:
+    case OpKind::OutputH2D:
     case OpKind::ParamH2D:
       return require(platform.h2d, platform, "h2d").at(bytes);
     case OpKind::GradD2H:
-      return require(platform.d2h, platform, "d2h").at(bytes);
+      return grad_d2h_seconds(op, platform);
     case OpKind::Gather:
     case OpKind::Norm:
     case OpKind::Loss:
-      return collective(platform.all_gather, program.world_size, platform, "all_gather").at(bytes);
+      return collective_seconds(kAllGather, bytes, program.world_size, platform);
     case OpKind::Reduce:
-      return (op.all_reduce
-                  ? collective(platform.all_reduce, program.world_size, platform, "all_reduce")
-                  : collective(platform.reduce_scatter, program.world_size, platform,
-                               "reduce_scatter"))
-          .at(bytes);
+      return collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, bytes,
+                                program.world_size, platform);
     case OpKind::SquareSum:
       return (on_device ? require(platform.device_square_sum, platform, "device_square_sum")
                         : require(platform.host_square_sum, platform, "host_square_sum"))
@@ -72,7 +130,7 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::Adam:
       return (on_device ? require(platform.device_adam, platform, "device_adam")
                         : cpu_adam(platform, program.cpu_adam_threads))
-          .at(elements);
+          .at(adam_elements(op, program));
   }
   throw Error("costs: an operation of an unknown kind");
 }

@@ -126,6 +126,7 @@ ExportedPlan export_accelerate(const Plan& plan) {
   losses.cpu_adam_threads(
       fmt::format("accelerate launch --num_cpu_threads_per_process {}", plan.cpu_adam_threads));
   losses.compute_threads();
+  losses.offloaded_outputs("accelerate keeps them on the GPU");
   return {dump_json(json), losses.take()};
 }
 

@@ -105,6 +105,7 @@ void add_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   losses.gradient_buffers("DeepSpeed holds buckets, reduce_bucket_size elements each");
   losses.cpu_adam_threads(fmt::format("set OMP_NUM_THREADS={}", plan.cpu_adam_threads));
   losses.compute_threads();
+  losses.offloaded_outputs("DeepSpeed's cpu_checkpointing is for partitioned activations alone");
   losses.sequence_length("DeepSpeed");
   losses.schedule("DeepSpeed");
   if (stage_of(outline) == 0) {

@@ -39,6 +39,13 @@ void Losses::partial_recompute(const std::string& instead) {
   }
 }
 
+void Losses::offloaded_outputs(const std::string& instead) {
+  if (outline_.offload_units > 0) {
+    add(fmt::format("activation: outputs of {} units are on the host; {}", outline_.offload_units,
+                    instead));
+  }
+}
+
 void Losses::sequence_length(const std::string& system) {
   add(fmt::format("sequence_length {}: {} takes it from the data", plan_.sequence_length, system));
 }

@@ -9,36 +9,25 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 namespace athanor {
 namespace {
 
 constexpr double kMicrosecond = 1e-6;
-constexpr double kGigabyte = 1e9;
 
 /// nccl-tests' sizes are those of the whole buffer for all three, as the platform's.
-struct Collective {
-  std::string_view program;
-  std::vector<CollectiveCurve> Platform::* curves;
-  const char* key;
-  double bus_passes;  ///< bus bandwidth = passes x (n - 1) / n x algorithm bandwidth
-};
-constexpr std::array<Collective, 3> kCollectives{
-    {{"all_gather_perf", &Platform::all_gather, "all_gather", 1},
-     {"reduce_scatter_perf", &Platform::reduce_scatter, "reduce_scatter", 1},
-     {"all_reduce_perf", &Platform::all_reduce, "all_reduce", 2}}};
+constexpr std::array kCollectives{kAllGather, kReduceScatter, kAllReduce};
 
 /// The test is told by the program's name alone.
-const Collective& collective_of(const JsonReader& arguments) {
+const RingCollective& collective_of(const JsonReader& arguments) {
   const std::vector<JsonReader> words = arguments.items();
   if (words.empty()) arguments.reject("empty", "Use nccl-tests' own output (-J).");
   const std::string path = words.front().string();
   const std::string program = path.substr(path.rfind('/') + 1);
-  const auto* found =
-      std::find_if(kCollectives.begin(), kCollectives.end(),
-                   [&](const Collective& candidate) { return program == candidate.program; });
+  const auto* found = std::find_if(
+      kCollectives.begin(), kCollectives.end(),
+      [&](const RingCollective& kind) { return program == std::string(kind.key) + "_perf"; });
   if (found != kCollectives.end()) return *found;
   constexpr std::size_t kShown = 60;
   words.front().reject(
@@ -62,7 +51,7 @@ int num_ranks(JsonReader config) {
 /// algbw = bytes / time, and busbw as the collective defines it: where they do not hold, the
 /// figures are not what this reader takes them for.
 void check_bandwidths(JsonReader timing, double bytes, Seconds seconds, int ranks,
-                      const Collective& collective) {
+                      const RingCollective& collective) {
   constexpr double kRelative = 0.01;
   constexpr double kAbsolute = 1e-5;  // the file has six decimals
   const auto check = [&](const char* key, double expected) {
@@ -75,7 +64,7 @@ void check_bandwidths(JsonReader timing, double bytes, Seconds seconds, int rank
   };
   const double algorithm = bytes / seconds / kGigabyte;
   check("alg_bw", algorithm);
-  check("bus_bw", algorithm * collective.bus_passes * (ranks - 1) / ranks);
+  check("bus_bw", algorithm * collective.passes * (ranks - 1) / ranks);
 }
 
 /// In place where it was measured, as athanor's collectives are.
@@ -94,7 +83,7 @@ Seconds read_seconds(JsonReader& timing) {
   return microseconds * kMicrosecond;
 }
 
-Curve read_curve(const JsonReader& results, int ranks, const Collective& collective) {
+Curve read_curve(const JsonReader& results, int ranks, const RingCollective& collective) {
   std::map<double, std::vector<Seconds>> by_size;
   for (JsonReader& result : results.items()) {
     const auto bytes = static_cast<double>(result.key("size").integer(0));
@@ -132,12 +121,14 @@ std::string nccl_version(std::int64_t code) {
 }  // namespace
 
 std::vector<std::string> import_nccl_tests(JsonReader json, Platform& platform) {
-  const Collective& collective = collective_of(json.key("args"));
+  const RingCollective& collective = collective_of(json.key("args"));
   const int ranks = num_ranks(json.key("config"));
-  if (ranks > platform.num_devices) {
-    json.key("config").reject(fmt::format("{} ranks, and platform {} has {} devices", ranks,
-                                          platform.name, platform.num_devices),
-                              "Import it into a platform of the machine that it ran on.");
+  if (!platform.holds(ranks)) {
+    json.key("config").reject(
+        fmt::format("{} ranks, and platform {} has {} devices{}", ranks, platform.name,
+                    platform.num_devices, platform.network ? " a node" : ""),
+        "Import it into a platform of the machine that it ran on; one of "
+        "several nodes has a network.");
   }
   Curve curve = read_curve(json.key("results"), ranks, collective);
   const Curve::Point& last = curve.points.back();

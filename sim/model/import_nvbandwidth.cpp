@@ -17,7 +17,6 @@
 namespace athanor {
 namespace {
 
-constexpr double kGigabyte = 1e9;
 /// nvbandwidth's default; the file does not say what -b was. Copies of this size show no start-up.
 constexpr double kBufferBytes = 512.0 * (1 << 20);
 /// Slowdowns below count as none: what repeated measurements differ by.

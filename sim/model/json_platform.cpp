@@ -154,9 +154,27 @@ PowerModel read_power(JsonReader json) {
   return power;
 }
 
+OrderedJson json_of(const Network& network) {
+  return {{"max_nodes", network.max_nodes},
+          {"nics", network.nics},
+          {"bytes_per_second", network.bytes_per_second},
+          {"latency", network.latency}};
+}
+
+Network read_network(JsonReader json) {
+  Network network;
+  network.max_nodes = json.key("max_nodes").small_integer(1);
+  network.nics = json.key("nics").small_integer(1);
+  network.bytes_per_second = json.key("bytes_per_second").number();
+  network.latency = json.key("latency").number();
+  json.reject_other_keys();
+  return network;
+}
+
 void add_curves(OrderedJson& json, const Platform& platform) {
   json["h2d"] = json_of(platform.h2d);
   json["d2h"] = json_of(platform.d2h);
+  if (!platform.d2h_add.points.empty()) json["d2h_add"] = json_of(platform.d2h_add);
   json["all_gather"] = json_of(platform.all_gather);
   json["reduce_scatter"] = json_of(platform.reduce_scatter);
   json["all_reduce"] = json_of(platform.all_reduce);
@@ -171,6 +189,7 @@ void add_curves(OrderedJson& json, const Platform& platform) {
 void read_curves(JsonReader& json, Platform& platform) {
   platform.h2d = read_curve(json.key("h2d"));
   platform.d2h = read_curve(json.key("d2h"));
+  if (const auto add = json.optional_key("d2h_add")) platform.d2h_add = read_curve(*add);
   platform.all_gather = read_collective(json.key("all_gather"));
   platform.reduce_scatter = read_collective(json.key("reduce_scatter"));
   platform.all_reduce = read_collective(json.key("all_reduce"));
@@ -214,6 +233,7 @@ std::string to_json(const Platform& platform) {
   if (!platform.interference.empty()) json["interference"] = OrderedJson::array();
   for (const LaneLoad& load : platform.interference) json["interference"].push_back(json_of(load));
   if (platform.power) json["power"] = json_of(*platform.power);
+  if (platform.network) json["network"] = json_of(*platform.network);
   json["disturbances"] = OrderedJson::array();
   for (const Disturbance& disturbance : platform.disturbances) {
     json["disturbances"].push_back(json_of(disturbance));
@@ -239,6 +259,7 @@ Platform parse_platform(std::string_view text, const std::string& where) {
     }
   }
   if (const auto power = json.optional_key("power")) platform.power = read_power(*power);
+  if (const auto network = json.optional_key("network")) platform.network = read_network(*network);
   for (const JsonReader& disturbance : json.key("disturbances").items()) {
     platform.disturbances.push_back(read_disturbance(disturbance));
   }

@@ -12,19 +12,19 @@
 namespace athanor {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 /// Follows the parser: which key is being read, and whether it was there before.
 class KeyTracker {
  public:
   explicit KeyTracker(std::string file) : file_(std::move(file)) {}
 
-  void visit(json::parse_event_t event, const json& value) {
-    if (event == json::parse_event_t::object_start) {
+  void visit(Json::parse_event_t event, const Json& value) {
+    if (event == Json::parse_event_t::object_start) {
       open_.emplace_back();
-    } else if (event == json::parse_event_t::object_end) {
+    } else if (event == Json::parse_event_t::object_end) {
       open_.pop_back();
-    } else if (event == json::parse_event_t::key) {
+    } else if (event == Json::parse_event_t::key) {
       visit_key(value.get_ref<const std::string&>());
     }
   }
@@ -55,7 +55,7 @@ class KeyTracker {
 };
 
 /// "[json.exception.parse_error.101] parse error at line 1 ..." without the bracket.
-std::string reason_of(const json::exception& error) {
+std::string reason_of(const Json::exception& error) {
   const std::string_view message = error.what();
   const auto bracket = message.find("] ");
   return std::string(bracket == std::string_view::npos ? message : message.substr(bracket + 2));
@@ -63,14 +63,14 @@ std::string reason_of(const json::exception& error) {
 
 }  // namespace
 
-json parse_json(std::string_view text, const std::string& file) {
+Json parse_json(std::string_view text, const std::string& file) {
   KeyTracker tracker(file);
   try {
-    return json::parse(text, [&tracker](int, json::parse_event_t event, json& value) {
+    return Json::parse(text, [&tracker](int, Json::parse_event_t event, Json& value) {
       tracker.visit(event, value);
       return true;
     });
-  } catch (const json::exception& error) {
+  } catch (const Json::exception& error) {
     tracker.place().reject("not valid JSON: " + reason_of(error),
                            "Was the file cut short or edited by hand?");
   }
@@ -116,7 +116,7 @@ std::vector<JsonReader> JsonReader::items() const {
   }
   std::vector<JsonReader> items;
   items.reserve(value_->size());
-  for (const json& item : *value_) {
+  for (const Json& item : *value_) {
     items.emplace_back(item, place_.item(items.size()));
   }
   return items;
@@ -182,7 +182,7 @@ void JsonReader::reject_type(std::string_view expected) const {
   constexpr std::size_t kShown = 40;
   std::string shown = value_->is_structured()
                           ? std::string(value_->type_name())
-                          : value_->dump(-1, ' ', true, json::error_handler_t::replace);
+                          : value_->dump(-1, ' ', true, Json::error_handler_t::replace);
   if (shown.size() > kShown) {
     shown = shown.substr(0, kShown) + "..";
   }

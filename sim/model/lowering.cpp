@@ -29,7 +29,7 @@ Program make_header(const Profile& profile, const Plan& plan) {
   Program program;
   program.world_size = plan.world_size;
   program.dtype = plan.dtype;
-  program.gradient_dtype = plan.accumulation > 1 ? DataType::Float32 : plan.dtype;
+  program.gradient_dtype = gradient_dtype(plan.dtype, plan.accumulation);
   program.cpu_adam_threads = plan.cpu_adam_threads;
   program.workspace_bytes = profile.workspace_bytes;
   for (const Unit& unit : profile.architecture.units) program.unit_names.push_back(unit.name);

@@ -29,8 +29,9 @@ inline constexpr NameTable<Sharding, 3> kShardingNames{
      {"optimizer-sharded", Sharding::OptimizerSharded},
      {"sharded", Sharding::Sharded}}};
 inline constexpr NameTable<Home, 2> kHomeNames{{{"gpu", Home::Gpu}, {"host", Home::Host}}};
-inline constexpr NameTable<Activation, 2> kActivationNames{
-    {{"keep", Activation::Keep}, {"recompute", Activation::Recompute}}};
+inline constexpr NameTable<Activation, 3> kActivationNames{{{"keep", Activation::Keep},
+                                                            {"recompute", Activation::Recompute},
+                                                            {"offload", Activation::Offload}}};
 inline constexpr NameTable<Clipping, 2> kClippingNames{
     {{"none", Clipping::None}, {"wait", Clipping::Wait}}};
 inline constexpr NameTable<Copies, 2> kCopiesNames{

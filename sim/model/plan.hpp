@@ -24,7 +24,12 @@ enum class Sharding {
 enum class Home { Gpu, Host };
 
 /// What a unit leaves behind between forward and backward.
-enum class Activation { Keep, Recompute };
+enum class Activation {
+  Keep,       ///< all that its backward needs
+  Recompute,  ///< its output; the rest is computed again
+  Offload,    ///< the same, and its output waits in pinned host memory. Where that would come back
+              ///< at once, or the next unit keeps it on the device anyhow, as Recompute
+};
 
 enum class Clipping {
   None,
@@ -87,6 +92,12 @@ struct TierBytes {
   Bytes host = 0;    ///< pageable host memory: optimizer state
   Bytes nvme = 0;
 };
+
+/// Of gradient shards: what is added over micro-batches is added in fp32.
+[[nodiscard]] constexpr DataType gradient_dtype(DataType dtype,
+                                                std::int64_t accumulation) noexcept {
+  return accumulation > 1 ? DataType::Float32 : dtype;
+}
 
 /// What the simulator said when the plan was made.
 struct Prediction {

@@ -65,7 +65,8 @@ PlanOutline outline(const Plan& plan) {
   std::vector<std::int64_t> elements;
   outline.compute_units = static_cast<std::int64_t>(plan.units.size());
   for (const UnitPlan& unit : plan.units) {
-    outline.recompute_units += unit.activation == Activation::Recompute ? 1 : 0;
+    outline.recompute_units += unit.activation != Activation::Keep ? 1 : 0;
+    outline.offload_units += unit.activation == Activation::Offload ? 1 : 0;
     if (unit.chunks.empty()) continue;
     count_sharding(outline, unit.sharding);
     elements.push_back(elements_of(count_chunks(outline, unit), plan.chunk_elements));

@@ -8,16 +8,18 @@
 
 namespace athanor {
 
-/// Units without parameters are left out of all figures but `recompute_units`.
+/// Units without parameters are left out of the figures of memory.
 struct PlanOutline {
   std::int64_t units = 0;
   std::int64_t sharded = 0, optimizer_sharded = 0, replicated = 0;  ///< units
   /// Chunks; doubles, because the counts of a plan that no model was held against have no limit.
   double chunks = 0, host_optimizer = 0, host_parameters = 0;
-  std::int64_t compute_units = 0, recompute_units = 0;
-  std::int64_t largest_unit = 0;  ///< elements, rounded up to whole chunks
-  std::int64_t median_unit = 0;   ///< the same of the median: a block of a language model
-  std::int64_t median_units = 0;  ///< units of that size
+  std::int64_t compute_units = 0;
+  std::int64_t recompute_units = 0;  ///< with those that offload
+  std::int64_t offload_units = 0;    ///< whose outputs go to the host
+  std::int64_t largest_unit = 0;     ///< elements, rounded up to whole chunks
+  std::int64_t median_unit = 0;      ///< the same of the median: a block of a language model
+  std::int64_t median_units = 0;     ///< units of that size
 
   /// The sharding of most units; of equals the one that takes less memory.
   [[nodiscard]] Sharding main_sharding() const noexcept;

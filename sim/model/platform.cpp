@@ -138,6 +138,13 @@ void check_power(const PowerModel& power, const Place& place) {
   check_number(place.key("exponent"), power.exponent, 0, kMaxExponent);
 }
 
+void check_network(const Network& network, const Place& place) {
+  check_integer(place.key("max_nodes"), network.max_nodes, 1, kMaxRanks);
+  check_integer(place.key("nics"), network.nics, 1, kMaxRanks);
+  check_positive(place.key("bytes_per_second"), network.bytes_per_second);
+  check_number(place.key("latency"), network.latency, 0, kMaxSeconds);
+}
+
 void check_device(const Platform& platform, const Place& place) {
   check_name(place.key("name"), platform.name);
   check_name(place.key("device"), platform.device);
@@ -183,11 +190,32 @@ Seconds Curve::at(double size) const noexcept {
                 : left.seconds + slope * (size - left.size);
 }
 
+bool Platform::holds(int world_size) const noexcept {
+  if (world_size <= num_devices) return world_size >= 1;
+  return network && world_size % num_devices == 0 && world_size / num_devices <= network->max_nodes;
+}
+
+std::string Platform::world_sizes() const {
+  std::string text = num_devices == 1 ? "1" : fmt::format("1 to {}", num_devices);
+  const int nodes = network ? network->max_nodes : 1;
+  if (nodes >= 2) text += fmt::format(", or {}", 2 * num_devices);
+  if (nodes >= 3) text += fmt::format(", {}", 3 * num_devices);
+  if (nodes >= 4) text += fmt::format(", .. {}", std::int64_t{nodes} * num_devices);
+  return text;
+}
+
+double Platform::capacity_per_rank(const SharedResource& resource, int world_size) const noexcept {
+  return resource.scope == SharedResource::Scope::Node
+             ? resource.capacity / ranks_per_node(world_size)
+             : resource.capacity;
+}
+
 void Platform::validate(const std::string& where) const {
   const Place place(where);
   check_device(*this, place);
   check_curve(h2d, place.key("h2d"));
   check_curve(d2h, place.key("d2h"));
+  check_curve(d2h_add, place.key("d2h_add"));
   check_collective(all_gather, place.key("all_gather"));
   check_collective(reduce_scatter, place.key("reduce_scatter"));
   check_collective(all_reduce, place.key("all_reduce"));
@@ -205,6 +233,7 @@ void Platform::validate(const std::string& where) const {
   check_shared(shared, place.key("shared"));
   check_interference(*this, place.key("interference"));
   if (power) check_power(*power, place.key("power"));
+  if (network) check_network(*network, place.key("network"));
   check_disturbances(disturbances, place.key("disturbances"));
 }
 

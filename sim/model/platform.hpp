@@ -5,6 +5,7 @@
 #include "sim/model/provenance.hpp"
 #include "sim/model/quantities.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -84,6 +85,15 @@ struct PowerModel {
   double exponent = 0;  ///< theirs: under a limit, watts above idle go with speed^exponent
 };
 
+/// How nodes of one kind reach each other.
+struct Network {
+  int max_nodes = 1;            ///< that a job can have
+  int nics = 1;                 ///< of each node, which its ranks use evenly
+  double bytes_per_second = 0;  ///< of one NIC, each direction
+  Seconds latency = 0;          ///< through a node and on to the next, of the least message
+};
+
+/// One node, and how it reaches others of its kind.
 struct Platform {
   std::string name;
   std::string device;       ///< "NVIDIA H200" or the processor's name for the CPU backend
@@ -95,6 +105,9 @@ struct Platform {
   double matmul_flops_per_second =
       0;           ///< sustained, one device: the peak that utilization refers to
   Curve h2d, d2h;  ///< one copy alone, pinned memory, by bytes
+  /// The d2h lane adds gradients to fp32 sums in host memory, by bytes of the sums; empty: it takes
+  /// as long as reading the sums by h2d and writing them by d2h.
+  Curve d2h_add;
   std::vector<CollectiveCurve> all_gather, reduce_scatter, all_reduce;
   std::map<int, Curve> cpu_adam;             ///< threads -> seconds by elements (fp32 state)
   Curve device_adam;                         ///< seconds by elements
@@ -107,10 +120,36 @@ struct Platform {
   std::vector<SharedResource> shared;
   std::vector<LaneLoad> interference;
   std::optional<PowerModel> power;  ///< of one device; none: kernels take what the profile says
+  std::optional<Network> network;   ///< none: a job has one node
   std::vector<Disturbance> disturbances;  ///< a record beside `shared`; nothing is computed from it
   Provenance provenance;
 
+  /// Whether a job can have so many ranks: some of one node's devices, or all of several nodes'.
+  [[nodiscard]] bool holds(int world_size) const noexcept;
+  /// "1 to 8, or 16, 24, .. 64": what holds() takes, for messages.
+  [[nodiscard]] std::string world_sizes() const;
+  [[nodiscard]] int ranks_per_node(int world_size) const noexcept {
+    return network ? std::min(world_size, num_devices) : world_size;
+  }
+  [[nodiscard]] int num_nodes(int world_size) const noexcept {
+    const int ranks = ranks_per_node(world_size);
+    return (world_size + ranks - 1) / ranks;
+  }
+  /// What one of `world_size` equal ranks gets of a resource.
+  [[nodiscard]] double capacity_per_rank(const SharedResource& resource,
+                                         int world_size) const noexcept;
+
   void validate(const std::string& where) const;
 };
+
+/// A collective that runs as a ring, and where a platform keeps its curves.
+struct RingCollective {
+  std::vector<CollectiveCurve> Platform::* curves;
+  const char* key;  ///< in platform files
+  int passes;       ///< how often a ring passes the buffer round
+};
+inline constexpr RingCollective kAllGather{&Platform::all_gather, "all_gather", 1};
+inline constexpr RingCollective kReduceScatter{&Platform::reduce_scatter, "reduce_scatter", 1};
+inline constexpr RingCollective kAllReduce{&Platform::all_reduce, "all_reduce", 2};
 
 }  // namespace athanor

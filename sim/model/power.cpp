@@ -10,10 +10,6 @@
 namespace athanor {
 namespace {
 
-bool is_unit_phase(const Operation& op) {
-  return op.kind == OpKind::Forward || op.kind == OpKind::Recompute || op.kind == OpKind::Backward;
-}
-
 double lane_watts(const PowerModel& power, Lane lane) {
   const auto found = power.lane_watts.find(lane);
   return found == power.lane_watts.end() ? 0 : found->second;
@@ -57,8 +53,8 @@ double sustained_watts(const PowerModel& power) noexcept {
   return lowest->watts - power.idle_watts;
 }
 
-std::vector<Draw> draws(const Program& program, const Platform& platform) {
-  const std::vector<Seconds> seconds = solo_seconds(program, platform);
+std::vector<Draw> draws(const Program& program, const Platform& platform,
+                        const std::vector<Seconds>& seconds) {
   std::vector<Draw> draws;
   draws.reserve(seconds.size());
   for (std::size_t i = 0; i < seconds.size(); ++i) {

@@ -23,11 +23,12 @@ struct Draw {
 /// What the lowest limit leaves above idle.
 [[nodiscard]] double sustained_watts(const PowerModel& power) noexcept;
 
-/// Every operation of `program`, by operation index. A unit's phase runs at full clock as its
-/// profile has measured it, and its exponent makes it take the profile's sustained seconds at the
-/// lowest limit. Everything else takes what solo_seconds() says, under a limit or not. Without
-/// Platform::power nothing draws.
-[[nodiscard]] std::vector<Draw> draws(const Program& program, const Platform& platform);
+/// Every operation of `program`, by operation index; `seconds` are its solo_seconds(). A unit's
+/// phase runs at full clock as its profile has measured it, and its exponent makes it take the
+/// profile's sustained seconds at the lowest limit. Everything else takes its solo seconds, under a
+/// limit or not. Without Platform::power nothing draws.
+[[nodiscard]] std::vector<Draw> draws(const Program& program, const Platform& platform,
+                                      const std::vector<Seconds>& seconds);
 
 /// The seconds that a phase of a unit adds to a step at full clock, and those that the power limit
 /// makes of them. Whatever the order of operations, a step in steady state takes at least the sum

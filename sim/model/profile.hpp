@@ -7,6 +7,7 @@
 #include "sim/model/provenance.hpp"
 #include "sim/model/quantities.hpp"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -57,6 +58,10 @@ struct UnitCost {
   Bytes grad_input_bytes =
       0;  ///< the gradient that backward leaves for the unit before (0 for the first)
 };
+
+/// In the order of a step.
+inline constexpr std::array kUnitPhases{&UnitCost::forward_keep, &UnitCost::forward_discard,
+                                        &UnitCost::recompute, &UnitCost::backward};
 
 /// Device memory and time of one model.
 struct Profile {

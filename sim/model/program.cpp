@@ -17,6 +17,10 @@ const char* op_kind_name(OpKind kind) noexcept {
       return "recompute";
     case OpKind::Backward:
       return "backward";
+    case OpKind::OutputD2H:
+      return "output-d2h";
+    case OpKind::OutputH2D:
+      return "output-h2d";
     case OpKind::Reduce:
       return "reduce";
     case OpKind::GradD2H:
@@ -42,6 +46,15 @@ std::string Program::name(std::int32_t operation) const {
   if (op.chunk >= 0) text += fmt::format(" chunk {}", op.chunk);
   if (op.micro_batch >= 0) text += fmt::format(" micro-batch {}", op.micro_batch);
   return text + fmt::format(" #{}", operation);
+}
+
+std::vector<std::int32_t> output_owners(const Program& program) {
+  std::vector<std::int32_t> owners(program.buffers.size(), -1);
+  for (const Operation& op : program.operations) {
+    if (op.kind != OpKind::Forward || op.keep) continue;
+    owners[static_cast<std::size_t>(op.takes.back())] = op.unit;
+  }
+  return owners;
 }
 
 }  // namespace athanor

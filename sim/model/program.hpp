@@ -20,6 +20,8 @@ enum class OpKind {
   Forward,    ///< compute: one unit, one micro-batch
   Recompute,  ///< compute: forward again, from the saved input
   Backward,   ///< compute: adds parameter gradients into the unit's gradient buffer
+  OutputD2H,  ///< d2h: a unit's output -> its place in pinned memory
+  OutputH2D,  ///< h2d: back, into the next unit's input
   Reduce,     ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
   GradD2H,    ///< d2h: the reduced shard -> host gradient (written or added)
   SquareSum,  ///< compute or cpu-adam: sum of squares of a shard's gradient
@@ -58,11 +60,12 @@ struct Operation {
   std::int32_t micro_batch = -1;
   std::int32_t slot = -1;  ///< slot of the unit's class pool (Fetch, Gather into the cache)
   std::int32_t gradient_buffer =
-      -1;                       ///< buffer of the unit's class pool (Backward, Reduce, GradD2H)
-  Bytes bytes = 0;              ///< what moves: a shard for copies, the whole chunk for collectives
-  std::int64_t elements = 0;    ///< Adam, SquareSum: elements of the shard
-  Seconds compute_seconds = 0;  ///< Forward, Recompute, Backward: from the profile
-  Seconds issue_seconds = 0;    ///< the same: host time to launch it
+      -1;                     ///< buffer of the unit's class pool (Backward, Reduce, GradD2H)
+  Bytes bytes = 0;            ///< what moves: a shard or an output for copies, the whole chunk for
+                              ///< collectives
+  std::int64_t elements = 0;  ///< Adam, SquareSum: elements of the shard
+  Seconds compute_seconds = 0;     ///< Forward, Recompute, Backward: from the profile
+  Seconds issue_seconds = 0;       ///< the same: host time to launch it
   Seconds full_clock_seconds = 0;  ///< the same, when no power limit acts; 0: not measured
   double watts = 0;                ///< the same: the device's meanwhile
   Bytes peak_bytes = 0;            ///< device memory above the level at the start, `takes` included
@@ -70,6 +73,11 @@ struct Operation {
   std::vector<std::int32_t> previous_waits;  ///< operations of the step before
   std::vector<std::int32_t> takes, gives;    ///< indices into Program::buffers
 };
+
+/// One of the operations that a profile has costs of.
+[[nodiscard]] constexpr bool is_unit_phase(const Operation& op) noexcept {
+  return op.kind == OpKind::Forward || op.kind == OpKind::Recompute || op.kind == OpKind::Backward;
+}
 
 /// A pool of equal device buffers that the units of one class share.
 struct UnitPool {
@@ -97,5 +105,9 @@ struct Program {
   /// Stable and unique within the step: "gather block.3 chunk 1 micro-batch 0 #17".
   [[nodiscard]] std::string name(std::int32_t operation) const;
 };
+
+/// By index into Program::buffers: the unit whose output the buffer holds, where that unit
+/// recomputes; -1 for all others.
+[[nodiscard]] std::vector<std::int32_t> output_owners(const Program& program);
 
 }  // namespace athanor

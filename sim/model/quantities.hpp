@@ -14,6 +14,7 @@ using Seconds = double;
 inline constexpr Bytes kKiB = Bytes{1} << 10;
 inline constexpr Bytes kMiB = Bytes{1} << 20;
 inline constexpr Bytes kGiB = Bytes{1} << 30;
+inline constexpr double kGigabyte = 1e9;  ///< of rates
 
 /// Element type of parameters, activations and gradients. Optimizer state is always fp32.
 enum class DataType { Float32, BFloat16 };

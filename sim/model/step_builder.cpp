@@ -39,7 +39,8 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       access_operation_(order_.size(), -1),
       saved_(units_.size(), -1),
       outputs_(units_.size(), -1),
-      grad_inputs_(units_.size(), -1) {
+      grad_inputs_(units_.size(), -1),
+      output_copies_(units_.size(), -1) {
   for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
   for (std::size_t u = 0; u < units_.size(); ++u) {
     units_[u].chunks.resize(program_.layouts[u].chunks.size());
@@ -47,6 +48,7 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
 }
 
 Program StepBuilder::build() {
+  reserve_operations();
   for (std::int32_t position = 0; position < static_cast<std::int32_t>(order_.size()); ++position) {
     fetch_ahead(position);
     compute(position);
@@ -55,6 +57,18 @@ Program StepBuilder::build() {
   resolve_previous_waits();
   order_by_schedule(program_, plan_.schedule);
   return std::move(program_);
+}
+
+/// Units compute, recompute and copy their outputs; each chunk is fetched and gathered for forward
+/// and for backward, reduced and copied to the host in every micro-batch, and squared, updated,
+/// sent back and published in every step, at most.
+void StepBuilder::reserve_operations() {
+  constexpr std::size_t kPerMicroBatch = 6, kPerStep = 4;
+  std::size_t chunks = 0;
+  for (const UnitLayout& layout : program_.layouts) chunks += layout.chunks.size();
+  const auto micro_batches = static_cast<std::size_t>(plan_.accumulation);
+  program_.operations.reserve(2 * order_.size() +
+                              chunks * (kPerMicroBatch * micro_batches + kPerStep));
 }
 
 std::int32_t StepBuilder::emit(Operation operation) {
@@ -86,6 +100,15 @@ const UnitCost& StepBuilder::cost(std::int32_t unit) const {
 bool StepBuilder::keeps(std::int32_t unit) const {
   const bool last = unit + 1 == static_cast<std::int32_t>(units_.size());
   return last || unit_plan(unit).activation == Activation::Keep;
+}
+
+/// The next unit has to recompute too, or its graph would hold its input. The output is dropped
+/// when the second unit after this one has run forward, and taken again before that unit's
+/// backward: where that is the last one, nothing would come between.
+bool StepBuilder::offloads(std::int32_t unit) const {
+  const auto num_units = static_cast<std::int32_t>(units_.size());
+  return unit + 3 < num_units && unit_plan(unit).activation == Activation::Offload &&
+         !keeps(unit + 1);
 }
 
 void StepBuilder::resolve_previous_waits() {

@@ -45,6 +45,7 @@ class StepBuilder {
     bool adam_only = false;  ///< the gradient shard was read, rather than the parameters written
   };
 
+  void reserve_operations();
   std::int32_t emit(Operation operation);
   [[nodiscard]] Operation& at(std::int32_t operation);
   [[nodiscard]] const UnitPlan& unit_plan(std::int32_t unit) const;
@@ -52,6 +53,8 @@ class StepBuilder {
   [[nodiscard]] std::vector<Chunk>& chunks(std::int32_t unit);
   [[nodiscard]] const UnitCost& cost(std::int32_t unit) const;
   [[nodiscard]] bool keeps(std::int32_t unit) const;
+  /// Whether the unit's output leaves the device between forward and backward.
+  [[nodiscard]] bool offloads(std::int32_t unit) const;
 
   // Fetching (step_builder_fetch.cpp)
   void fetch_ahead(std::int32_t position);
@@ -70,6 +73,11 @@ class StepBuilder {
   void emit_backward(const Access& access);
   [[nodiscard]] Operation compute_operation(OpKind kind, const Access& access,
                                             const PhaseCost& phase) const;
+  void emit_output_copy(OpKind kind, std::int32_t unit, std::int32_t micro_batch,
+                        std::int32_t after);
+  void store_output(std::int32_t unit, std::int32_t micro_batch);
+  void drop_output(std::int32_t operation, std::int32_t unit);
+  void fetch_output(std::int32_t unit, std::int32_t micro_batch, std::int32_t position);
   void wait_for_parameters(std::int32_t operation, std::int32_t unit);
   void take_gradient_buffers(std::int32_t operation, std::int32_t unit);
   void take_gradient_buffer(std::int32_t operation, std::int32_t unit);
@@ -107,6 +115,7 @@ class StepBuilder {
   std::vector<FirstFill> first_fills_;
   std::vector<UpdateWait> update_waits_;
   std::vector<std::int32_t> saved_, outputs_, grad_inputs_;  ///< buffers per unit, -1 = none
+  std::vector<std::int32_t> output_copies_;                  ///< the output's last copy, per unit
   std::int32_t batch_ = -1;
   std::int32_t last_forward_ = -1, norm_ = -1;
   std::vector<std::int32_t> square_sums_;

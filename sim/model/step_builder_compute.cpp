@@ -12,6 +12,9 @@ void StepBuilder::compute(std::int32_t position) {
   if (!access.backward) {
     emit_forward(access);
   } else {
+    if (access.unit >= 2 && offloads(access.unit - 2)) {
+      fetch_output(access.unit - 2, access.micro_batch, position);
+    }
     if (!keeps(access.unit)) emit_recompute(access);
     emit_backward(access);
   }
@@ -58,6 +61,42 @@ void StepBuilder::emit_forward(const Access& access) {
                           : buffer(outputs_, access.unit, "output ", unit_cost.output_bytes));
   last_forward_ = state(access.unit).last_compute = emit(std::move(op));
   wait_for_parameters(last_forward_, access.unit);
+  if (access.unit >= 2 && offloads(access.unit - 2)) drop_output(last_forward_, access.unit - 2);
+  if (offloads(access.unit)) store_output(access.unit, access.micro_batch);
+}
+
+void StepBuilder::emit_output_copy(OpKind kind, std::int32_t unit, std::int32_t micro_batch,
+                                   std::int32_t after) {
+  Operation op;
+  op.kind = kind;
+  op.lane = kind == OpKind::OutputD2H ? Lane::D2H : Lane::H2D;
+  op.unit = unit;
+  op.micro_batch = micro_batch;
+  op.bytes = cost(unit).output_bytes;
+  op.waits.push_back(after);
+  output_copies_[static_cast<std::size_t>(unit)] = emit(std::move(op));
+}
+
+/// The next micro-batch writes over what this one's backward has read: compute is in order.
+void StepBuilder::store_output(std::int32_t unit, std::int32_t micro_batch) {
+  if (micro_batch == 0) {
+    program_.static_buffers.push_back(
+        {"host output " + program_.unit_names[static_cast<std::size_t>(unit)], Tier::Pinned,
+         cost(unit).output_bytes});
+  }
+  emit_output_copy(OpKind::OutputD2H, unit, micro_batch, last_forward_);
+}
+
+void StepBuilder::drop_output(std::int32_t operation, std::int32_t unit) {
+  at(operation).waits.push_back(output_copies_[static_cast<std::size_t>(unit)]);
+  at(operation).gives.push_back(outputs_[static_cast<std::size_t>(unit)]);
+}
+
+/// Runs beside the access at `position`; the memory is taken at the end of the one before.
+void StepBuilder::fetch_output(std::int32_t unit, std::int32_t micro_batch, std::int32_t position) {
+  const std::int32_t before = access_operation_[static_cast<std::size_t>(position) - 1];
+  at(before).takes.push_back(outputs_[static_cast<std::size_t>(unit)]);
+  emit_output_copy(OpKind::OutputH2D, unit, micro_batch, before);
 }
 
 void StepBuilder::emit_recompute(const Access& access) {
@@ -65,6 +104,9 @@ void StepBuilder::emit_recompute(const Access& access) {
   Operation op = compute_operation(OpKind::Recompute, access, unit_cost.recompute);
   op.keep = true;
   op.takes.push_back(buffer(saved_, access.unit, "saved ", unit_cost.saved_bytes));
+  if (access.unit > 0 && offloads(access.unit - 1)) {
+    op.waits.push_back(output_copies_[static_cast<std::size_t>(access.unit) - 1]);
+  }
   wait_for_parameters(emit(std::move(op)), access.unit);
 }
 

@@ -74,7 +74,7 @@ std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
   op.accumulate = micro_batch > 0;
   op.bytes = owned_elements(chunks(unit)[static_cast<std::size_t>(chunk)], unit_plan(unit).sharding,
                             plan_.world_size) *
-             size_of(plan_.dtype);
+             size_of(program_.gradient_dtype);
   op.waits.push_back(source);
   const std::int32_t index = emit(std::move(op));
   if (micro_batch == 0) update_waits_.push_back({index, unit, chunk, true});

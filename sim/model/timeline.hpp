@@ -24,11 +24,19 @@ struct Interval {
   Seconds issue_end = 0;
 };
 
+/// What a rank's device draws from `start` until its next entry.
+struct PowerLevel {
+  std::int32_t rank = 0;
+  Seconds start = 0;
+  double watts = 0;
+};
+
 struct Timeline {
   bool predicted = false;
   std::vector<Interval> intervals;
-  Seconds step_seconds = 0;  ///< period of the repeated program in steady state
-  double step_joules = 0;    ///< of all devices together in that time; 0: not known
+  std::vector<PowerLevel> power;  ///< by rank and time; empty: not known
+  Seconds step_seconds = 0;       ///< period of the repeated program in steady state
+  double step_joules = 0;         ///< of all devices together in that time; 0: not known
   TierBytes peak_bytes;
 };
 
@@ -36,9 +44,9 @@ struct Timeline {
 inline constexpr const char* kIssueCategory = "cuda_runtime";
 
 /// Writes a Chrome/Kineto-shaped trace (opens in Perfetto): a process per rank, a track per lane
-/// and one for the host that issues, device memory as a counter; read_trace gives the same timeline
-/// back. With `rank` only that rank's part, as tools want it that read a file per rank (Holistic
-/// Trace Analysis).
+/// and one for the host that issues, device memory and power as counters; read_trace gives the same
+/// timeline back. With `rank` only that rank's part, as tools want it that read a file per rank
+/// (Holistic Trace Analysis).
 void write_trace(std::ostream& out, const Program& program, const Timeline& timeline,
                  std::optional<int> rank = std::nullopt);
 [[nodiscard]] Timeline read_trace(const std::string& path, const Program& program);

@@ -79,7 +79,6 @@ OrderedJson arguments(const Program& program, const Interval& interval, const Op
   if (op.lane == Lane::Collective) add_collective(args, program, op);
   const Seconds seconds = interval.end - interval.start;
   if ((op.lane == Lane::H2D || op.lane == Lane::D2H) && seconds > 0) {
-    constexpr double kGigabyte = 1e9;
     args["memory bandwidth (GB/s)"] = static_cast<double>(op.bytes) / seconds / kGigabyte;
   }
   return args;
@@ -120,6 +119,14 @@ OrderedJson memory_event(const Interval& interval, Seconds when, Bytes bytes) {
           {"args", {{"bytes", bytes}}}};
 }
 
+OrderedJson power_event(const PowerLevel& level) {
+  return {{"ph", "C"},
+          {"name", "power"},
+          {"pid", level.rank},
+          {"ts", microseconds(picoseconds(level.start))},
+          {"args", {{"W", level.watts}}}};
+}
+
 OrderedJson metadata_event(const char* what, int rank, int track, OrderedJson args) {
   return {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", track}, {"args", std::move(args)}};
 }
@@ -157,6 +164,9 @@ OrderedJson trace_events(const Program& program, const Timeline& timeline,
     if (point == memory.end() || point->operation != interval.operation) continue;
     events.push_back(memory_event(interval, interval.start, point->peak));
     events.push_back(memory_event(interval, interval.end, point->after));
+  }
+  for (const PowerLevel& level : timeline.power) {
+    if (wanted(level.rank)) events.push_back(power_event(level));
   }
   return events;
 }

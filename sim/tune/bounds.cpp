@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::size_t index(Lane lane) noexcept { return static_cast<std::size_t>(lane); }
 
-/// Capacity that one of `world_size` equal ranks gets.
-double capacity_per_rank(const SharedResource& resource, int world_size) {
-  return resource.scope == SharedResource::Scope::Node ? resource.capacity / world_size
-                                                       : resource.capacity;
-}
-
 Seconds total(const std::vector<Seconds>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), Seconds{0});
 }
@@ -96,7 +90,7 @@ Slowdowns slowdowns(const Platform& platform, int world_size) {
   result.least.fill(1);
   result.most.fill(1);
   for (const SharedResource& resource : platform.shared) {
-    const double capacity = capacity_per_rank(resource, world_size);
+    const double capacity = platform.capacity_per_rank(resource, world_size);
     double demand = 0, users = 0;
     for (const auto& [lane, use] : resource.use) {
       demand += use;
@@ -111,7 +105,7 @@ Slowdowns slowdowns(const Platform& platform, int world_size) {
     }
   }
   if (platform.interference.empty()) return result;
-  const Interference interference(platform.interference, world_size);
+  const Interference interference(platform.interference, platform.ranks_per_node(world_size));
   for (const Lane lane : kLanes) {
     result.least[index(lane)] = std::max(result.least[index(lane)], interference.least(lane));
     result.most[index(lane)] = std::max(result.most[index(lane)], interference.most(lane));
@@ -132,7 +126,7 @@ Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform, int w
   for (const SharedResource& resource : platform.shared) {
     double amount = 0;
     for (const auto& [lane, use] : resource.use) amount += busy[index(lane)] * use;
-    const double capacity = capacity_per_rank(resource, world_size);
+    const double capacity = platform.capacity_per_rank(resource, world_size);
     if (capacity > 0) most = std::max(most, amount / capacity);
   }
   return most;

@@ -30,15 +30,17 @@ std::int64_t least_fills(int units, int slots, std::int64_t accumulation) {
   return units + (2 * accumulation - 1) * std::max(0, units - slots);
 }
 
-Operation chunk_operation(OpKind kind, Lane lane, const Chunk& chunk, Sharding sharding,
+Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sharding,
                           const Program& header) {
   Operation op;
-  op.kind = kind;
-  op.lane = lane;
+  op.kind = work.kind;
+  op.lane = work.lane;
+  op.accumulate = work.accumulate;
   op.all_reduce = sharding == Sharding::Replicated;
   op.elements = owned_elements(chunk, sharding, header.world_size);
-  const bool whole = kind == OpKind::Gather || kind == OpKind::Reduce;
-  op.bytes = (whole ? chunk.elements : op.elements) * size_of(header.dtype);
+  const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
+  const DataType dtype = op.kind == OpKind::GradD2H ? header.gradient_dtype : header.dtype;
+  op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
   return op;
 }
 
@@ -81,49 +83,55 @@ Estimator::Estimator(const Profile& profile, const Platform& platform, const Pla
   }
 }
 
-const Estimator::Activations& Estimator::activations(std::int64_t micro_batch,
-                                                     int recompute_units) {
-  const auto [entry, is_new] = activations_.try_emplace({micro_batch, recompute_units});
-  if (!is_new) return entry->second;
+const Estimator::Activations& Estimator::activations(const Candidate& c) {
+  const auto [entry, is_new] =
+      activations_.try_emplace({c.batch.micro_batch, c.recompute_units, c.offload_units});
+  Activations& result = entry->second;
+  if (!is_new) return result;
   Plan plan =
-      uniform_plan("activations", profile_, request_, {micro_batch, 1},
+      uniform_plan("activations", profile_, request_, {c.batch.micro_batch, 1},
                    largest_unit_elements(profile_.architecture), Sharding::Replicated, kAllOnGpu);
-  recompute_leading(plan, recompute_units);
+  recompute_leading(plan, c.recompute_units, c.offload_units);
   plan.gradient_buffers = largest_class_size(profile_.architecture);
   const Program program = lower(profile_, plan);
   Bytes statics = program.workspace_bytes;
   for (const Buffer& buffer : program.static_buffers) {
     if (buffer.tier == Tier::Gpu) statics += buffer.bytes;
+    if (buffer.tier == Tier::Pinned) result.pinned_bytes += buffer.bytes;
   }
-  entry->second.peak_bytes = athanor::peak_bytes(program).gpu - statics;
+  result.peak_bytes = athanor::peak_bytes(program).gpu - statics;
   for (const Operation& op : program.operations) {
+    const bool is_copy = op.kind == OpKind::OutputD2H || op.kind == OpKind::OutputH2D;
+    if (!is_unit_phase(op) && !is_copy) continue;
+    const auto lane = static_cast<std::size_t>(op.lane);
     const PoweredSeconds powered = powered_seconds(op, platform_);
-    entry->second.compute.full_clock += powered.full_clock;
-    entry->second.compute.limited += powered.limited;
-    entry->second.issue_seconds += op.issue_seconds;
-    const bool of_unit =
-        op.kind == OpKind::Forward || op.kind == OpKind::Recompute || op.kind == OpKind::Backward;
-    entry->second.operations += of_unit ? 1 : 0;
+    result.compute.full_clock += powered.full_clock;
+    result.compute.limited += powered.limited;
+    result.issue_seconds += op.issue_seconds;
+    ++result.operations[lane];
+    if (is_copy) result.copies[lane] += solo_seconds(op, program, platform_);
   }
-  return entry->second;
+  return result;
 }
 
 const Estimator::ChunkSum& Estimator::chunk_sum(const Candidate& candidate, std::size_t unit_class,
-                                                OpKind kind, Lane lane) {
+                                                const ChunkWork& work) {
+  const DataType gradient = gradient_dtype(profile_.dtype, candidate.batch.accumulation);
   const auto [entry, is_new] =
-      chunk_sums_.try_emplace({unit_class, candidate.chunk_elements, candidate.sharding, kind, lane,
-                               candidate.adam_threads});
+      chunk_sums_.try_emplace({unit_class, candidate.chunk_elements, candidate.sharding, work,
+                               gradient, candidate.adam_threads});
   ChunkSum& sum = entry->second;
   if (!is_new) return sum;
   Program header;
   header.world_size = request_.num_gpus;
   header.dtype = profile_.dtype;
+  header.gradient_dtype = gradient;
   header.cpu_adam_threads = candidate.adam_threads;
   const std::int64_t whole =
       round_up(candidate.chunk_elements, request_.num_gpus * kParameterAlignment);
   for (std::int64_t rest = classes_[unit_class].elements; rest > 0; rest -= whole) {
     const Chunk chunk{.elements = std::min(whole, rest)};
-    const Operation op = chunk_operation(kind, lane, chunk, candidate.sharding, header);
+    const Operation op = chunk_operation(work, chunk, candidate.sharding, header);
     sum.seconds += solo_seconds(op, header, platform_);
     ++sum.operations;
   }
@@ -143,7 +151,7 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
 
 TierBytes Estimator::peak_bytes(const Candidate& c) {
   const Bytes parameter = size_of(profile_.dtype);
-  const Bytes gradient = c.batch.accumulation > 1 ? size_of(DataType::Float32) : parameter;
+  const Bytes gradient = size_of(gradient_dtype(profile_.dtype, c.batch.accumulation));
   const Bytes state = optimizer_state_bytes(profile_.dtype);
   TierBytes peak;
   for (const UnitClass& unit_class : classes_) {
@@ -158,8 +166,9 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
     peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
     peak.host += placed.host_optimizer * owned * state;
   }
-  peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes +
-             activations(c.batch.micro_batch, c.recompute_units).peak_bytes;
+  const Activations& units = activations(c);
+  peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes + units.peak_bytes;
+  peak.pinned += units.pinned_bytes;
   return peak;
 }
 
@@ -169,17 +178,18 @@ Seconds Estimator::bound_seconds(const Candidate& c) {
     if (classes_[i].units > 0) add_class(c, i, load);
   }
   add_scalars(c, load);
-  const Activations& units = activations(c.batch.micro_batch, c.recompute_units);
+  const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
   load.busy[kCompute] += accumulation * units.compute.full_clock;
+  for (std::size_t lane = 0; lane < load.busy.size(); ++lane) {
+    load.busy[lane] += accumulation * units.copies[lane];
+    load.operations[lane] += c.batch.accumulation * units.operations[lane];
+  }
   const Seconds limited = accumulation * units.compute.limited * slowdowns_.least[kCompute];
   Seconds issue = accumulation * units.issue_seconds;
   for (const auto& [lane, seconds] : platform_.issue) {
-    const std::int64_t units_issued =
-        lane == Lane::Compute ? c.batch.accumulation * units.operations : 0;
-    issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)] + units_issued) *
-             seconds;
+    issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)]) * seconds;
   }
   return std::max(
       {issue, limited, busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns_)});
@@ -199,25 +209,27 @@ void Estimator::add_fetches(const Candidate& c, std::size_t unit_class, const Pl
   const int gathered = request_.num_gpus > 1 ? units : placed.device_parameters;
   const std::int64_t accumulation = c.batch.accumulation;
   if (placed.host_parameters > 0) {
-    load.add(Lane::H2D, chunk_sum(c, unit_class, OpKind::Fetch, Lane::H2D),
+    load.add(Lane::H2D, chunk_sum(c, unit_class, {OpKind::Fetch, Lane::H2D}),
              least_fills(placed.host_parameters, slots, accumulation));
   }
   if (gathered > 0) {
-    load.add(Lane::Collective, chunk_sum(c, unit_class, OpKind::Gather, Lane::Collective),
+    load.add(Lane::Collective, chunk_sum(c, unit_class, {OpKind::Gather, Lane::Collective}),
              least_fills(gathered, slots, accumulation));
   }
 }
 
 void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Placed& placed,
                             Load& load) {
-  const auto add = [&](OpKind kind, Lane lane, std::int64_t times) {
-    if (times > 0) load.add(lane, chunk_sum(c, unit_class, kind, lane), times);
+  const auto add = [&](OpKind kind, Lane lane, std::int64_t times, bool accumulate = false) {
+    if (times > 0) load.add(lane, chunk_sum(c, unit_class, {kind, lane, accumulate}), times);
   };
   const bool several = request_.num_gpus > 1;
   const int units = classes_[unit_class].units;
   const int reduced = several ? units : placed.device_optimizer;
   add(OpKind::Reduce, Lane::Collective, c.batch.accumulation * reduced);
-  add(OpKind::GradD2H, Lane::D2H, c.batch.accumulation * placed.host_optimizer);
+  add(OpKind::GradD2H, Lane::D2H, placed.host_optimizer);
+  add(OpKind::GradD2H, Lane::D2H, (c.batch.accumulation - 1) * placed.host_optimizer,
+      /*accumulate=*/true);
   for (const OpKind kind : {OpKind::Adam, OpKind::SquareSum}) {
     if (kind == OpKind::SquareSum && request_.clipping == Clipping::None) continue;
     add(kind, Lane::Compute, placed.device_optimizer);

@@ -7,12 +7,22 @@
 #include "sim/tune/bounds.hpp"
 #include "sim/tune/search_space.hpp"
 
+#include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <tuple>
 #include <vector>
 
 namespace athanor {
+
+/// One operation on a chunk, whichever it is.
+struct ChunkWork {
+  OpKind kind;
+  Lane lane;
+  bool accumulate = false;
+  auto operator<=>(const ChunkWork&) const = default;
+};
 
 /// Memory and a lower bound of any candidate for one profile, platform and request. Units of one
 /// class are alike, so a candidate is a handful of counts per class. Tables fill as candidates ask
@@ -39,12 +49,14 @@ class Estimator {
     int device_optimizer = 0, host_optimizer = 0;
     int device_parameters = 0, host_parameters = 0;
   };
-  /// What depends on micro-batch and recomputation alone.
+  /// What depends on micro-batch, recomputation and offloaded outputs alone.
   struct Activations {
-    Bytes peak_bytes = 0;    ///< above what is there all the time
+    Bytes peak_bytes = 0;    ///< on the device, above what is there all the time
+    Bytes pinned_bytes = 0;  ///< outputs on the host
     PoweredSeconds compute;  ///< of one micro-batch
     Seconds issue_seconds = 0;
-    std::int64_t operations = 0;
+    std::array<Seconds, kNumLanes> copies{};
+    std::array<std::int64_t, kNumLanes> operations{};
   };
   /// One kind of operation on every chunk of a unit.
   struct ChunkSum {
@@ -53,9 +65,9 @@ class Estimator {
   };
   struct Load;
 
-  [[nodiscard]] const Activations& activations(std::int64_t micro_batch, int recompute_units);
+  [[nodiscard]] const Activations& activations(const Candidate& candidate);
   [[nodiscard]] const ChunkSum& chunk_sum(const Candidate& candidate, std::size_t unit_class,
-                                          OpKind kind, Lane lane);
+                                          const ChunkWork& work);
   [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
   void add_class(const Candidate& candidate, std::size_t unit_class, Load& load);
   void add_fetches(const Candidate& candidate, std::size_t unit_class, const Placed& placed,
@@ -70,8 +82,8 @@ class Estimator {
   Slowdowns slowdowns_;
   int num_units_;
   std::vector<UnitClass> classes_;
-  std::map<std::tuple<std::int64_t, int>, Activations> activations_;
-  std::map<std::tuple<std::size_t, std::int64_t, Sharding, OpKind, Lane, int>, ChunkSum>
+  std::map<std::tuple<std::int64_t, int, int>, Activations> activations_;
+  std::map<std::tuple<std::size_t, std::int64_t, Sharding, ChunkWork, DataType, int>, ChunkSum>
       chunk_sums_;
 };
 

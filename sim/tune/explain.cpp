@@ -20,7 +20,8 @@ std::vector<Load> step_loads(const Program& program, const Platform& platform,
   const auto share = [&](Seconds used) {
     return step_seconds > 0 ? std::min(1.0, used / step_seconds) : 0.0;
   };
-  const Interference interference(platform.interference, program.world_size);
+  const int ranks_per_node = platform.ranks_per_node(program.world_size);
+  const Interference interference(platform.interference, ranks_per_node);
   std::vector<Load> loads;
   for (const Lane lane : kLanes) {
     const Seconds at_least = busy[static_cast<std::size_t>(lane)] * interference.least(lane);
@@ -30,7 +31,7 @@ std::vector<Load> step_loads(const Program& program, const Platform& platform,
     double demand = 0;
     for (const auto& [lane, use] : resource.use)
       demand += use * busy[static_cast<std::size_t>(lane)];
-    if (resource.scope == SharedResource::Scope::Node) demand *= program.world_size;
+    if (resource.scope == SharedResource::Scope::Node) demand *= ranks_per_node;
     if (resource.capacity > 0) loads.push_back({resource.name, share(demand / resource.capacity)});
   }
   std::ranges::sort(loads, [](const Load& a, const Load& b) {

@@ -14,11 +14,11 @@
 namespace athanor {
 namespace {
 
-Bytes excess(const TierBytes& peak, int num_gpus, const MemoryLimits& limits) {
+Bytes excess(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits) {
   const auto over = [](Bytes need, Bytes limit) {
     return limit > 0 ? std::max<Bytes>(0, need - limit) : 0;
   };
-  return over(peak.gpu, limits.gpu) + over(node_host_bytes(peak, num_gpus), limits.host);
+  return over(peak.gpu, limits.gpu) + over(node_host_bytes(peak, ranks_per_node), limits.host);
 }
 
 /// Smallest GPU limit, or smallest host limit, with which one of `peaks` fits the other limit.
@@ -26,16 +26,16 @@ struct NeededLimits {
   std::optional<Bytes> gpu, host;
 };
 
-NeededLimits needed_limits(std::span<const TierBytes> peaks, int num_gpus,
+NeededLimits needed_limits(std::span<const TierBytes> peaks, int ranks_per_node,
                            const MemoryLimits& limits) {
   NeededLimits needed;
   const auto lower_to = [](std::optional<Bytes>& smallest, Bytes value) {
     smallest = std::min(smallest.value_or(value), value);
   };
   for (const TierBytes& peak : peaks) {
-    if (fits(peak, num_gpus, {.gpu = 0, .host = limits.host})) lower_to(needed.gpu, peak.gpu);
-    if (fits(peak, num_gpus, {.gpu = limits.gpu, .host = 0})) {
-      lower_to(needed.host, node_host_bytes(peak, num_gpus));
+    if (fits(peak, ranks_per_node, {.gpu = 0, .host = limits.host})) lower_to(needed.gpu, peak.gpu);
+    if (fits(peak, ranks_per_node, {.gpu = limits.gpu, .host = 0})) {
+      lower_to(needed.host, node_host_bytes(peak, ranks_per_node));
     }
   }
   return needed;
@@ -43,14 +43,14 @@ NeededLimits needed_limits(std::span<const TierBytes> peaks, int num_gpus,
 
 /// Options that raise the limits just enough for one of `peaks`.
 std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const TierBytes& closest,
-                                        int num_gpus, const MemoryLimits& limits) {
-  const NeededLimits needed = needed_limits(peaks, num_gpus, limits);
+                                        int ranks_per_node, const MemoryLimits& limits) {
+  const NeededLimits needed = needed_limits(peaks, ranks_per_node, limits);
   std::vector<std::string> changes;
   if (needed.gpu) changes.push_back("--gpu-memory " + option_size(*needed.gpu));
   if (needed.host) changes.push_back("--host-memory " + option_size(*needed.host));
   if (changes.empty()) {
     changes.push_back(fmt::format("--gpu-memory {} with --host-memory {}", option_size(closest.gpu),
-                                  option_size(node_host_bytes(closest, num_gpus))));
+                                  option_size(node_host_bytes(closest, ranks_per_node))));
   }
   return changes;
 }
@@ -58,11 +58,12 @@ std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const 
 /// Whether some plan of the default space fits.
 bool some_plan_fits(const Profile& profile, const Platform& platform, const PlanRequest& request) {
   const MemoryLimits limits = effective_limits(request, platform);
+  const int ranks_per_node = platform.ranks_per_node(request.num_gpus);
   Estimator estimator(profile, platform, request);
   bool found = false;
   enumerate(default_search_space(profile, platform, request), profile.architecture,
             request.num_gpus, [&](const Candidate& candidate) {
-              found = found || fits(estimator.peak_bytes(candidate), request.num_gpus, limits);
+              found = found || fits(estimator.peak_bytes(candidate), ranks_per_node, limits);
             });
   return found;
 }
@@ -96,7 +97,7 @@ std::vector<std::string> smaller_micro_batch(const Profile& profile, const Platf
 std::vector<std::string> more_gpus(const Profile& profile, const Platform& platform,
                                    const PlanRequest& request) {
   PlanRequest other = request;
-  for (other.num_gpus *= 2; other.num_gpus <= platform.num_devices; other.num_gpus *= 2) {
+  for (other.num_gpus *= 2; platform.holds(other.num_gpus); other.num_gpus *= 2) {
     if (can_split(other, profile) && some_plan_fits(profile, platform, other)) {
       return {fmt::format("--gpus {}", other.num_gpus)};
     }
@@ -104,10 +105,10 @@ std::vector<std::string> more_gpus(const Profile& profile, const Platform& platf
   return {};
 }
 
-std::string compose(const std::string& subject, const TierBytes& peak, int num_gpus,
+std::string compose(const std::string& subject, const TierBytes& peak, int ranks_per_node,
                     const MemoryLimits& limits, const std::vector<std::string>& changes) {
   return fmt::format("{}: {}. What would fit: {}.", subject,
-                     fmt::join(memory_overflows(peak, num_gpus, limits), "; "),
+                     fmt::join(memory_overflows(peak, ranks_per_node, limits), "; "),
                      fmt::join(changes, ", or "));
 }
 
@@ -117,17 +118,21 @@ void append(std::vector<T>& to, std::vector<T> from) {
 }
 
 /// Changes to the plan itself, each tried by lowering.
-std::vector<std::string> plan_changes(const Plan& plan, const Profile& profile,
+std::vector<std::string> plan_changes(const Plan& plan, const Profile& profile, int ranks_per_node,
                                       const MemoryLimits& limits) {
   std::vector<std::string> changes;
   const auto tried = [&](const Plan& changed, std::string text) {
-    const bool works = fits(plan_peak_bytes(profile, changed), plan.world_size, limits);
+    const bool works = fits(plan_peak_bytes(profile, changed), ranks_per_node, limits);
     if (works) changes.push_back(std::move(text));
     return works;
   };
+  const int num_units = static_cast<int>(plan.units.size());
   Plan recompute = plan;
-  recompute_leading(recompute, static_cast<int>(plan.units.size()));
-  tried(recompute, "recompute in every unit");
+  recompute_leading(recompute, num_units);
+  if (!tried(recompute, "recompute in every unit")) {
+    recompute_leading(recompute, num_units, num_units);
+    tried(recompute, "recompute in every unit with its output on the host");
+  }
   const std::vector<std::int64_t> sizes = profile.micro_batches();
   for (const std::int64_t size : std::views::reverse(sizes)) {
     if (size >= plan.micro_batch || (plan.micro_batch * plan.accumulation) % size != 0) continue;
@@ -149,25 +154,27 @@ std::string option_size(Bytes bytes) { return fmt::format("{}MiB", (bytes + kMiB
 std::string no_plan_fits(std::span<const TierBytes> peaks, const Profile& profile,
                          const Platform& platform, const PlanRequest& request) {
   const MemoryLimits limits = effective_limits(request, platform);
+  const int ranks_per_node = platform.ranks_per_node(request.num_gpus);
   const TierBytes& closest =
       *std::min_element(peaks.begin(), peaks.end(), [&](const TierBytes& a, const TierBytes& b) {
-        return excess(a, request.num_gpus, limits) < excess(b, request.num_gpus, limits);
+        return excess(a, ranks_per_node, limits) < excess(b, ranks_per_node, limits);
       });
-  std::vector<std::string> changes = memory_changes(peaks, closest, request.num_gpus, limits);
+  std::vector<std::string> changes = memory_changes(peaks, closest, ranks_per_node, limits);
   append(changes, smaller_micro_batch(profile, platform, request));
   append(changes, more_gpus(profile, platform, request));
-  return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest,
-                 request.num_gpus, limits, changes);
+  return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest, ranks_per_node,
+                 limits, changes);
 }
 
 std::string plan_does_not_fit(const Plan& plan, const TierBytes& peak, const Profile& profile,
                               const Platform& platform, const PlanRequest& request) {
   const MemoryLimits limits = effective_limits(request, platform);
+  const int ranks_per_node = platform.ranks_per_node(plan.world_size);
   std::vector<std::string> changes =
-      memory_changes(std::span(&peak, 1), peak, plan.world_size, limits);
-  append(changes, plan_changes(plan, profile, limits));
+      memory_changes(std::span(&peak, 1), peak, ranks_per_node, limits);
+  append(changes, plan_changes(plan, profile, ranks_per_node, limits));
   if (some_plan_fits(profile, platform, request)) changes.emplace_back("a plan from athanor tune");
-  return compose(fmt::format("plan {} does not fit", plan.name), peak, plan.world_size, limits,
+  return compose(fmt::format("plan {} does not fit", plan.name), peak, ranks_per_node, limits,
                  changes);
 }
 

@@ -21,11 +21,11 @@ Bytes step_for(const std::vector<Bytes>& sizes) {
 }  // namespace
 
 FrontResolution complete_resolution(const FrontResolution& wanted,
-                                    std::span<const TierBytes> fitting, int num_gpus) {
+                                    std::span<const TierBytes> fitting, int ranks_per_node) {
   std::vector<Bytes> gpu, host;
   for (const TierBytes& peak : fitting) {
     gpu.push_back(peak.gpu);
-    host.push_back(node_host_bytes(peak, num_gpus));
+    host.push_back(node_host_bytes(peak, ranks_per_node));
   }
   FrontResolution resolution = wanted;
   if (wanted.gpu_bytes == 0) resolution.gpu_bytes = step_for(gpu);
@@ -33,14 +33,14 @@ FrontResolution complete_resolution(const FrontResolution& wanted,
   return resolution;
 }
 
-ParetoFront::ParetoFront(const FrontResolution& resolution, int num_gpus)
-    : resolution_(resolution), num_gpus_(num_gpus) {}
+ParetoFront::ParetoFront(const FrontResolution& resolution, int ranks_per_node)
+    : resolution_(resolution), ranks_per_node_(ranks_per_node) {}
 
 ParetoFront::Cost ParetoFront::cost_of(const Evaluated& plan, Seconds seconds) const {
   const TierBytes& peak = plan.peak_bytes;
   return {.seconds = seconds,
           .gpu_steps = steps_in(peak.gpu, resolution_.gpu_bytes),
-          .host_steps = steps_in(node_host_bytes(peak, num_gpus_), resolution_.host_bytes),
+          .host_steps = steps_in(node_host_bytes(peak, ranks_per_node_), resolution_.host_bytes),
           .bytes = total_bytes(peak),
           .index = plan.index};
 }

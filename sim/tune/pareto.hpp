@@ -12,7 +12,8 @@ namespace athanor {
 
 /// `wanted` with a memory for each that is 0, from the peaks of the plans that fit.
 [[nodiscard]] FrontResolution complete_resolution(const FrontResolution& wanted,
-                                                  std::span<const TierBytes> fitting, int num_gpus);
+                                                  std::span<const TierBytes> fitting,
+                                                  int ranks_per_node);
 
 /// Plans of which none beats another. A plan beats one that is no better in step time, GPU memory
 /// and host memory; of two that are equal in all three the one with fewer bytes wins, then the
@@ -21,7 +22,7 @@ namespace athanor {
 class ParetoFront {
  public:
   /// Memories of `resolution` are at least 1.
-  ParetoFront(const FrontResolution& resolution, int num_gpus);
+  ParetoFront(const FrontResolution& resolution, int ranks_per_node);
 
   /// Takes `plan`, which was simulated, unless it is beaten, and drops those that it beats.
   void add(const Evaluated& plan);
@@ -47,7 +48,7 @@ class ParetoFront {
   [[nodiscard]] static bool is_better(const Cost& cost, const Cost& than);
 
   FrontResolution resolution_;
-  int num_gpus_;
+  int ranks_per_node_;
   std::vector<Member> members_;
 };
 

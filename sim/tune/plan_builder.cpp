@@ -67,10 +67,11 @@ void place_chunks(UnitPlan& unit, std::span<const Placement> placements) {
   }
 }
 
-void recompute_leading(Plan& plan, int num_units) {
-  for (std::size_t i = 0; i + 1 < plan.units.size(); ++i) {
-    const bool recompute = static_cast<int>(i) < num_units;
-    plan.units[i].activation = recompute ? Activation::Recompute : Activation::Keep;
+void recompute_leading(Plan& plan, int num_units, int num_offload) {
+  for (int i = 0; i + 1 < static_cast<int>(plan.units.size()); ++i) {
+    plan.units[static_cast<std::size_t>(i)].activation = i >= num_units    ? Activation::Keep
+                                                         : i < num_offload ? Activation::Offload
+                                                                           : Activation::Recompute;
   }
 }
 

@@ -43,7 +43,8 @@ void place(UnitPlan& unit, std::int64_t count, Placement placement);
 void place_chunks(UnitPlan& unit, std::span<const Placement> placements);
 
 /// The first `num_units` units recompute, the others keep. Leading units, because theirs are the
-/// activations that stay longest; the last unit always keeps.
-void recompute_leading(Plan& plan, int num_units);
+/// activations that stay longest; the last unit always keeps. Of those that recompute, the first
+/// `num_offload` leave their outputs on the host.
+void recompute_leading(Plan& plan, int num_units, int num_offload = 0);
 
 }  // namespace athanor

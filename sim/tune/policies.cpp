@@ -78,6 +78,7 @@ Plan make_policy_plan(std::string_view policy, const Profile& profile, const Pla
   PlanRequest settled = request;
   settled.adam_threads = adam_thread_choices(request, platform).back();
   const MemoryLimits limits = effective_limits(request, platform);
+  const int ranks_per_node = platform.ranks_per_node(request.num_gpus);
   const int all = static_cast<int>(profile.architecture.units.size());
   std::optional<Plan> leanest;
   for (const BatchSplit& batch : batch_splits(request, profile)) {
@@ -85,7 +86,7 @@ Plan make_policy_plan(std::string_view policy, const Profile& profile, const Pla
       const policy::Input input{
           std::string(chosen.name), profile, platform, settled, batch, num_recompute};
       for (Plan& plan : chosen.rule(input)) {
-        if (fits(plan_peak_bytes(profile, plan), request.num_gpus, limits)) return plan;
+        if (fits(plan_peak_bytes(profile, plan), ranks_per_node, limits)) return plan;
         leanest = std::move(plan);
       }
     }

@@ -60,11 +60,13 @@ Bytes usable_device_memory(const Platform& platform) {
 
 void validate_request(const PlanRequest& request, const Profile& profile,
                       const Platform& platform) {
-  if (request.num_gpus < 1 || request.num_gpus > platform.num_devices) {
-    throw InputError("--gpus",
-                     fmt::format("{} ranks on {}, which has {} devices", request.num_gpus,
-                                 platform.name, platform.num_devices),
-                     fmt::format("Use 1 to {}.", platform.num_devices));
+  if (!platform.holds(request.num_gpus)) {
+    throw InputError(
+        "--gpus",
+        fmt::format("{} ranks on {}, which has {} devices{}", request.num_gpus, platform.name,
+                    platform.num_devices, platform.network ? " a node" : ""),
+        fmt::format("Use {}{}.", platform.world_sizes(),
+                    platform.network ? "" : ", or a platform file with a network"));
   }
   validate_batch(request);
   validate_threads(request, platform);
@@ -113,7 +115,8 @@ std::vector<BatchSplit> batch_splits(const PlanRequest& request, const Profile& 
 
 std::vector<int> adam_thread_choices(const PlanRequest& request, const Platform& platform) {
   if (request.adam_threads) return {*request.adam_threads};
-  const int cores_per_rank = std::max(1, platform.host_cores / request.num_gpus);
+  const int cores_per_rank =
+      std::max(1, platform.host_cores / platform.ranks_per_node(request.num_gpus));
   std::vector<int> choices;
   for (const auto& [threads, curve] : platform.cpu_adam) {
     if (threads <= cores_per_rank) choices.push_back(threads);
@@ -127,8 +130,8 @@ TierBytes plan_peak_bytes(const Profile& profile, const Plan& plan) {
   return peak_bytes(lower(profile, plan));
 }
 
-bool fits(const TierBytes& peak, int num_gpus, const MemoryLimits& limits) {
-  return memory_overflows(peak, num_gpus, limits).empty();
+bool fits(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits) {
+  return memory_overflows(peak, ranks_per_node, limits).empty();
 }
 
 }  // namespace athanor

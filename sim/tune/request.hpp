@@ -15,7 +15,7 @@
 namespace athanor {
 
 struct PlanRequest {
-  int num_gpus = 1;               ///< ranks, all on one node
+  int num_gpus = 1;               ///< ranks, on one node or on all devices of several
   std::int64_t global_batch = 0;  ///< sequences per step over all ranks
   MemoryLimits limits = {};       ///< 0 = what the platform has
   Clipping clipping = Clipping::None;
@@ -57,7 +57,7 @@ void validate_request(const PlanRequest& request, const Profile& profile, const 
 [[nodiscard]] TierBytes plan_peak_bytes(const Profile& profile, const Plan& plan);
 
 /// Whether a peak per rank fits the limits of its device and of its node.
-[[nodiscard]] bool fits(const TierBytes& peak, int num_gpus, const MemoryLimits& limits);
+[[nodiscard]] bool fits(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits);
 
 /// All tiers together.
 [[nodiscard]] constexpr Bytes total_bytes(const TierBytes& peak) noexcept {

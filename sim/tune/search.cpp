@@ -80,6 +80,7 @@ class Search {
         request_(request),
         options_(options),
         limits_(effective_limits(request, platform)),
+        ranks_per_node_(platform.ranks_per_node(request.num_gpus)),
         slowdowns_(slowdowns(platform, request.num_gpus)),
         keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
 
@@ -116,7 +117,7 @@ class Search {
     for (Evaluated& e : all_) {
       report("bounding", e.index, all_.size());
       e.peak_bytes = estimator.peak_bytes(e.candidate);
-      const auto overflows = memory_overflows(e.peak_bytes, request_.num_gpus, limits_);
+      const auto overflows = memory_overflows(e.peak_bytes, ranks_per_node_, limits_);
       if (!overflows.empty()) {
         e.reason = fmt::format("does not fit: {}", fmt::join(overflows, "; "));
         continue;
@@ -132,8 +133,8 @@ class Search {
     for (const Evaluated& e : all_) {
       if (e.outcome != Outcome::DoesNotFit) fitting.push_back(e.peak_bytes);
     }
-    resolution_ = complete_resolution(*options_.front, fitting, request_.num_gpus);
-    front_.emplace(resolution_, request_.num_gpus);
+    resolution_ = complete_resolution(*options_.front, fitting, ranks_per_node_);
+    front_.emplace(resolution_, ranks_per_node_);
   }
 
   /// In ascending order of bound, but for those whose bound is beaten by plans that are kept: a
@@ -257,6 +258,7 @@ class Search {
   const PlanRequest& request_;
   const SearchOptions& options_;
   MemoryLimits limits_;
+  int ranks_per_node_;
   Slowdowns slowdowns_;
   std::size_t keep_;
   std::vector<Evaluated> all_;

@@ -56,6 +56,8 @@ class NormalForm {
     Candidate c = candidate;
     c.chunk_elements = std::min(round_up(c.chunk_elements, cut_), largest_chunk_);
     c.recompute_units = std::min(c.recompute_units, num_units_ - 1);
+    c.offload_units =
+        std::clamp(std::min(c.recompute_units - 1, num_units_ - 3), 0, c.offload_units);
     c.gradient_buffers = std::min(c.gradient_buffers, class_size_);
     normalise_placement(c, num_units_);
     if (c.leading_gpu_optimizer == num_units_) c.adam_threads = 1;
@@ -85,6 +87,7 @@ struct CandidateHash {
     add(c.sharding);
     add(c.chunk_elements);
     add(c.recompute_units);
+    add(c.offload_units);
     add(c.leading_gpu_optimizer);
     add(c.trailing_gpu_optimizer);
     add(c.leading_gpu_parameters);
@@ -137,7 +140,9 @@ void for_each_combination(const SearchSpace& s, const Visit& visit) {
   for_each_value(c, &C::batch, s.batches, [&] {
     for_each_value(c, &C::sharding, s.shardings, [&] {
       for_each_value(c, &C::chunk_elements, s.chunk_elements, [&] {
-        for_each_value(c, &C::recompute_units, s.recompute_units, [&] { placements(pools); });
+        for_each_value(c, &C::recompute_units, s.recompute_units, [&] {
+          for_each_value(c, &C::offload_units, s.offload_units, [&] { placements(pools); });
+        });
       });
     });
   });
@@ -161,9 +166,9 @@ std::int64_t SearchSpace::num_combinations() const noexcept {
   std::int64_t product = 1;
   for (const std::size_t size :
        {batches.size(), shardings.size(), chunk_elements.size(), recompute_units.size(),
-        leading_gpu_optimizer.size(), trailing_gpu_optimizer.size(), leading_gpu_parameters.size(),
-        trailing_gpu_parameters.size(), cache_slots.size(), prefetch_depths.size(),
-        gradient_buffers.size(), adam_threads.size()}) {
+        offload_units.size(), leading_gpu_optimizer.size(), trailing_gpu_optimizer.size(),
+        leading_gpu_parameters.size(), trailing_gpu_parameters.size(), cache_slots.size(),
+        prefetch_depths.size(), gradient_buffers.size(), adam_threads.size()}) {
     product *= static_cast<std::int64_t>(size);
   }
   return product;
@@ -172,6 +177,7 @@ std::int64_t SearchSpace::num_combinations() const noexcept {
 void SearchSpace::validate() const {
   require_values<std::int64_t>("chunk_elements", chunk_elements, 1);
   require_values("recompute_units", recompute_units, 0);
+  require_values("offload_units", offload_units, 0);
   require_values("leading_gpu_optimizer", leading_gpu_optimizer, 0);
   require_values("trailing_gpu_optimizer", trailing_gpu_optimizer, 0);
   require_values("leading_gpu_parameters", leading_gpu_parameters, 0);
@@ -201,6 +207,7 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
     space.chunk_elements.push_back(std::max<std::int64_t>(1, whole / cuts));
   }
   space.recompute_units = fractions(num_units, 8);
+  space.offload_units = {0, num_units};
   space.leading_gpu_optimizer = can_offload ? fractions(num_units, 8) : std::vector{num_units};
   space.trailing_gpu_optimizer = {0, num_units / 4};
   space.leading_gpu_parameters = fractions(num_units, 4);
@@ -218,6 +225,7 @@ bool is_sensible(const Candidate& c, int num_gpus, int num_units) {
           std::max(c.trailing_gpu_parameters, c.trailing_gpu_optimizer) >=
       num_units;
   const bool all_optimizer_on_gpu = c.leading_gpu_optimizer + c.trailing_gpu_optimizer >= num_units;
+  if (c.offload_units > 0 && c.recompute_units < num_units - 1) return false;
   switch (c.sharding) {
     case Sharding::Sharded:
       return c.prefetch_depth < c.cache_slots && (num_gpus > 1 || !all_parameters_on_gpu);
@@ -252,7 +260,7 @@ Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& re
   plan.prefetch_depth = c.prefetch_depth;
   plan.gradient_buffers = c.gradient_buffers;
   plan.cpu_adam_threads = c.adam_threads;
-  recompute_leading(plan, c.recompute_units);
+  recompute_leading(plan, c.recompute_units, c.offload_units);
   const int num_units = static_cast<int>(plan.units.size());
   for (int i = 0; i < num_units; ++i) {
     for (ChunkRun& run : plan.units[static_cast<std::size_t>(i)].chunks) {

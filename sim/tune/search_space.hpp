@@ -16,6 +16,7 @@ struct Candidate {
   Sharding sharding = Sharding::Replicated;
   std::int64_t chunk_elements = 1;
   int recompute_units = 0;          ///< leading units that recompute
+  int offload_units = 0;            ///< of these, leading ones whose outputs go to the host
   int leading_gpu_optimizer = 0;    ///< leading units whose optimizer state stays on the GPU
   int trailing_gpu_optimizer = 0;   ///< and trailing ones
   int leading_gpu_parameters = 0;   ///< the same for parameters; wherever the optimizer state is on
@@ -33,7 +34,7 @@ struct SearchSpace {
   std::vector<BatchSplit> batches;
   std::vector<Sharding> shardings;
   std::vector<std::int64_t> chunk_elements;
-  std::vector<int> recompute_units;
+  std::vector<int> recompute_units, offload_units;
   std::vector<int> leading_gpu_optimizer, trailing_gpu_optimizer;
   std::vector<int> leading_gpu_parameters, trailing_gpu_parameters;
   std::vector<int> cache_slots;
@@ -53,8 +54,9 @@ struct SearchSpace {
                                                const PlanRequest& request);
 
 /// Whether the candidate is a plan, and not one that another beats in every respect: the prefetch
-/// depth is below the number of slots, one GPU does not shard what stays on it, and several do not
-/// repeat the same update on the CPU.
+/// depth is below the number of slots, one GPU does not shard what stays on it, several do not
+/// repeat the same update on the CPU, and outputs go to the host where every unit recomputes:
+/// before that, recomputing one more gives as much memory.
 [[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus, int num_units);
 
 /// The same plan with every choice that has no effect set to one fixed value: no cache where

@@ -83,8 +83,7 @@ TEST_CASE("times at full clock are taken over, and follow the largest micro-batc
     UnitCost result;
     result.unit_class = "block";
     result.micro_batch = micro_batch;
-    for (const auto phase : {&UnitCost::forward_keep, &UnitCost::forward_discard,
-                             &UnitCost::recompute, &UnitCost::backward}) {
+    for (const auto phase : kUnitPhases) {
       (result.*phase).seconds = seconds;
       (result.*phase).full_clock_seconds = full;
       (result.*phase).watts = watts;

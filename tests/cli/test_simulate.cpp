@@ -52,6 +52,36 @@ TEST_CASE_METHOD(SimFixture, "A peer's schedule is part of its plan, and costs w
   CHECK_FALSE(best.at("plan").contains("schedule"));
 }
 
+TEST_CASE_METHOD(SimFixture, "A job of several nodes has the host memory of each") {
+  platform.network = Network{.max_nodes = 4, .nics = 2, .bytes_per_second = 10e9, .latency = 1e-5};
+  write_file_atomically(folder.file("platform.json"), to_json(platform));
+  const auto on = [&](const char* gpus, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"simulate",
+                                       "--profile",
+                                       folder.file("profile.json"),
+                                       "--platform",
+                                       folder.file("platform.json"),
+                                       "--policy",
+                                       "zero3-offload",
+                                       "--global-batch",
+                                       "32",
+                                       "--gpus",
+                                       gpus};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program("athanor-sim", arguments);
+  };
+  const auto two = nlohmann::json::parse(on("8", {"--json"}).out).at("peak_bytes");
+  const Bytes ranks = two.at("pinned").get<Bytes>() + two.at("host").get<Bytes>();
+  CHECK(on("8", {"--host-memory", std::to_string(4 * ranks)}).exit_code == 0);
+  CHECK(on("8", {"--host-memory", std::to_string(4 * ranks - 1)}).exit_code == 3);
+  CHECK_THAT(on("8", {}).out, ContainsSubstring("all ranks of a node"));
+  CHECK_THAT(on("4", {}).out, !ContainsSubstring("of a node"));
+  const ProgramResult refused = on("6", {});
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err,
+             ContainsSubstring("--gpus") && ContainsSubstring("Use 1 to 4, or 8, 12, .. 16."));
+}
+
 TEST_CASE_METHOD(SimFixture, "A plan that does not fit is still printed, with exit code 3") {
   const ProgramResult result =
       run("simulate", {"--policy", "ddp", "--gpu-memory", "1MiB", "--json"});

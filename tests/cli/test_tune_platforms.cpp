@@ -103,6 +103,20 @@ TEST_CASE_METHOD(PlatformsFixture, "With prices, the cheapest token comes first"
   CHECK_FALSE(table[2].contains("price_per_million_tokens"));
 }
 
+TEST_CASE_METHOD(PlatformsFixture, "A price is that of a node, of which a job may have several") {
+  Platform machine = read_platform(folder.file("two.json"));
+  machine.name = "nodes of two";
+  machine.network = Network{.max_nodes = 4, .nics = 1, .bytes_per_second = 10e9, .latency = 1e-5};
+  write_file_atomically(folder.file("nodes.json"), to_json(machine));
+  const auto table =
+      rows({"four", "nodes"}, scaled({"--gpus", "4", "--price", "nodes=2", "--price", "four=4"}));
+  const auto& row = row_of(table, "nodes of two");
+  CHECK(row.at("nodes") == 2);
+  CHECK(row_of(table, platform.name).at("nodes") == 1);
+  CHECK(row.at("price_per_million_tokens").get<double>() ==
+        Approx(2 * 2 / 3600.0 / row.at("tokens_per_second").get<double>() * 1e6));
+}
+
 TEST_CASE_METHOD(PlatformsFixture, "The table as text has a line for each platform") {
   const ProgramResult result = tune({"four", "fast"}, scaled({"--price", "four=1.5"}));
   CHECK(result.exit_code == 0);

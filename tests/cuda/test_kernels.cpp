@@ -68,6 +68,17 @@ void compare_adam(const std::vector<Gradient>& gradient) {
   CHECK(device_parameters.fetch() == parameters);
 }
 
+/// Sums, what is added to them or replaces them, and what the host makes of both.
+struct Accumulation {
+  explicit Accumulation(bool add) : expected(start) {
+    if (!add) std::fill(expected.begin(), expected.end(), 0.0F);
+    accumulate(std::span<float>(expected), std::span<const BFloat16Bits>(addend));
+  }
+  std::vector<float> start = random_values(5, 1.0F);
+  std::vector<BFloat16Bits> addend = rounded(random_values(6, 1.0F));
+  std::vector<float> expected;
+};
+
 }  // namespace
 
 TEST_CASE("AdamW on the device gives the host's bits") {
@@ -79,17 +90,28 @@ TEST_CASE("AdamW on the device gives the host's bits") {
 
 TEST_CASE("accumulation on the device gives the host's bits") {
   test::require_device();
-  const std::vector<float> start = random_values(5, 1.0F);
-  const std::vector<BFloat16Bits> addend = rounded(random_values(6, 1.0F));
-  const DeviceCopy device_addend(addend);
-  const DeviceCopy sum(start);
-  std::vector<float> expected = start;
   const bool add = GENERATE(false, true);
-  if (!add) std::fill(expected.begin(), expected.end(), 0.0F);
-  accumulate(std::span<float>(expected), std::span<const BFloat16Bits>(addend));
-  cuda::launch_accumulate(nullptr, sum.data(), device_addend.data(), true, kElements, add);
+  const Accumulation sums(add);
+  const DeviceCopy addend(sums.addend);
+  const DeviceCopy sum(sums.start);
+  cuda::launch_accumulate(nullptr, sum.data(), cuda::MemoryHome::Device, addend.data(), true,
+                          kElements, add);
   cuda::check_launch("accumulate");
-  CHECK(sum.fetch() == expected);
+  CHECK(sum.fetch() == sums.expected);
+}
+
+TEST_CASE("accumulation into host memory gives the host's bits") {
+  test::require_device();
+  const bool add = GENERATE(false, true);
+  const Accumulation sums(add);
+  const DeviceCopy addend(sums.addend);
+  const cuda::PinnedBlock block(kElements * static_cast<Bytes>(sizeof(float)));
+  const std::span<float> sum(reinterpret_cast<float*>(block.data()), kElements);
+  std::ranges::copy(sums.start, sum.begin());
+  cuda::launch_accumulate(nullptr, sum.data(), cuda::MemoryHome::Host, addend.data(), true,
+                          kElements, add);
+  cuda::check(cudaDeviceSynchronize(), "accumulate");
+  CHECK(std::ranges::equal(sum, sums.expected));
 }
 
 TEST_CASE("rounding to bf16 on the device gives the host's bits") {
@@ -139,7 +161,7 @@ TEST_CASE("pinned memory is zero and read by the device") {
   auto* const floats = reinterpret_cast<float*>(block.data());
   floats[0] = 1.5F;
   const DeviceCopy sum{std::vector<float>(1)};
-  cuda::launch_accumulate(nullptr, sum.data(), floats, false, 1, true);
+  cuda::launch_accumulate(nullptr, sum.data(), cuda::MemoryHome::Device, floats, false, 1, true);
   cuda::check_launch("accumulate");
   CHECK(sum.fetch() == std::vector<float>{1.5F});
 }

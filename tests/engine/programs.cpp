@@ -42,6 +42,17 @@ Platform plain_platform() {
   return platform;
 }
 
+Platform cluster(Platform node, int devices) {
+  constexpr int kMostRanks = 64;
+  node.num_devices = devices;
+  node.network = Network{
+      .max_nodes = kMostRanks / devices, .nics = 2, .bytes_per_second = 1e9, .latency = 1e-6};
+  for (auto* curves : {&node.all_gather, &node.reduce_scatter, &node.all_reduce}) {
+    std::erase_if(*curves, [=](const CollectiveCurve& c) { return c.world_size > devices; });
+  }
+  return node;
+}
+
 void share(Platform& platform, SharedResource::Scope scope, double capacity,
            const std::vector<Lane>& lanes, double use) {
   SharedResource resource;

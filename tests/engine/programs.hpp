@@ -15,6 +15,10 @@ namespace athanor::test {
 /// Copies and collectives at 1 GB/s, 1 element of CPU Adam per ns, without latency.
 [[nodiscard]] Platform plain_platform();
 
+/// Nodes like `node` with `devices` each, up to 64 ranks: two NICs of 1 GB/s, hops of 1 us. What
+/// the node has measured of more ranks is taken away.
+[[nodiscard]] Platform cluster(Platform node, int devices);
+
 /// Adds a resource that `lanes` ask `use` of each.
 void share(Platform& platform, SharedResource::Scope scope, double capacity,
            const std::vector<Lane>& lanes, double use);

@@ -94,7 +94,7 @@ class ReferenceReplay {
  public:
   ReferenceReplay(const Program& program, const Platform& platform)
       : program_(program),
-        draws_(draws(program, platform)),
+        draws_(draws(program, platform, solo_seconds(program, platform))),
         power_(platform.power),
         issue_(issue_seconds(program, platform)),
         shared_(platform, program.world_size),
@@ -198,14 +198,19 @@ class ReferenceReplay {
     return draws_[order_[static_cast<std::size_t>(lane)][state.position]];
   }
 
-  /// The lowest limit whose budget is used up decides.
-  [[nodiscard]] double clock_speed() const {
+  /// Above idle: the lowest limit whose budget is used up decides.
+  [[nodiscard]] double allowed_watts() const {
     double allowed = kNever;
     for (std::size_t i = 0; i < budgets_.size(); ++i) {
       if (budgets_[i] <= kUsedUp * power_->limits[i].burst_joules) {
         allowed = std::min(allowed, power_->limits[i].watts - power_->idle_watts);
       }
     }
+    return allowed;
+  }
+
+  [[nodiscard]] double clock_speed() const {
+    const double allowed = allowed_watts();
     const Draw& kernel = running(Lane::Compute);
     if (kernel.exponent <= 0 || kernel.watts <= allowed) return 1;
     return std::exp(std::log(allowed / kernel.watts) / kernel.exponent);
@@ -218,7 +223,7 @@ class ReferenceReplay {
     for (const Lane lane : {Lane::Collective, Lane::H2D, Lane::D2H, Lane::CpuAdam}) {
       watts += running(lane).watts;
     }
-    return watts;
+    return std::min(watts, allowed_watts());
   }
 
   void advance() {

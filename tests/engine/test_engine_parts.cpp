@@ -3,6 +3,7 @@
 #include "sim/engine/clock_frame.hpp"
 #include "sim/engine/shared_rates.hpp"
 #include "sim/engine/steady_state.hpp"
+#include "sim/model/costs.hpp"
 #include "sim/model/errors.hpp"
 #include "tests/engine/programs.hpp"
 
@@ -24,6 +25,39 @@ using Catch::Matchers::WithinRel;
 using test::plain_platform;
 using test::share;
 using Scope = SharedResource::Scope;
+
+TEST_CASE("adding to sums on the host is reading and writing them unless it was measured") {
+  Platform platform = plain_platform();
+  platform.h2d = {{{1000, 3, 0}}};
+  platform.d2h = {{{1000, 4, 0}}};
+  Operation op;
+  op.kind = OpKind::GradD2H;
+  op.lane = Lane::D2H;
+  op.bytes = 1000;
+  CHECK(solo_seconds(op, {}, platform) == 4);
+  op.accumulate = true;
+  CHECK(solo_seconds(op, {}, platform) == 7);
+  platform.d2h_add = {{{1000, 5, 0}}};
+  CHECK(solo_seconds(op, {}, platform) == 5);
+}
+
+TEST_CASE(
+    "Adam on gradients that were added up in fp32 moves 30 bytes an element where it moved 28") {
+  Platform platform = plain_platform();
+  platform.cpu_adam[1] = platform.device_adam = {{{0, 0, 0}, {28e6, 28, 0}}};
+  Operation op;
+  op.kind = OpKind::Adam;
+  op.elements = 14'000'000;
+  Program program;
+  program.dtype = DataType::BFloat16;
+  for (const Lane lane : {Lane::Compute, Lane::CpuAdam}) {
+    op.lane = lane;
+    program.gradient_dtype = DataType::BFloat16;
+    CHECK_THAT(solo_seconds(op, program, platform), WithinRel(14, 1e-12));
+    program.gradient_dtype = DataType::Float32;
+    CHECK_THAT(solo_seconds(op, program, platform), WithinRel(15, 1e-12));
+  }
+}
 
 bool add(SteadyState& state, int step, std::initializer_list<Seconds> ends) {
   std::copy(ends.begin(), ends.end(), state.ends(step).begin());

@@ -16,6 +16,7 @@
 namespace athanor {
 namespace {
 
+using test::cluster;
 using test::identical;
 using test::plain_platform;
 using test::ProgramBuilder;
@@ -25,6 +26,12 @@ using test::random_program;
 /// The engine resolves time to about 1e-12 of a serial step per operation.
 constexpr double kSlack = 1e-9;
 
+/// A node, or several of one to four devices.
+Platform random_machine(std::mt19937& random, int i) {
+  const Platform node = random_platform(random);
+  return i % 2 == 0 ? node : cluster(node, 1 << (i / 2 % 3));
+}
+
 TEST_CASE("lower bound <= simulated <= serial sum") {
   std::mt19937 random(20240601);
   SimulationOptions options;
@@ -32,7 +39,7 @@ TEST_CASE("lower bound <= simulated <= serial sum") {
   for (int i = 0; i < 400; ++i) {
     const int world_size = 1 << (i % 4);
     const Program program = random_program(random, world_size, 1 + i % 60);
-    const Platform platform = random_platform(random);
+    const Platform platform = random_machine(random, i);
     Engine engine(platform, world_size);
     const Seconds simulated = engine.simulate(program, options).step_seconds;
     CAPTURE(i, world_size, simulated);
@@ -64,7 +71,7 @@ TEST_CASE("one rank with its share stands for all ranks") {
   for (int i = 0; i < 60; ++i) {
     const int world_size = 2 << (i % 3);
     const Program program = random_program(random, world_size, 30);
-    const Platform platform = random_platform(random);
+    const Platform platform = random_machine(random, i);
     const auto simulate = [&](RankModel model) {
       return Engine(platform, world_size, model).simulate(program);
     };

@@ -12,9 +12,14 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <random>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace athanor {
@@ -78,6 +83,19 @@ TEST_CASE("a memory-bound kernel is below the limit, and copies use up what a bu
   CHECK_THAT(device.watts(), WithinRel(600, kRounding));
 }
 
+TEST_CASE("with an empty budget all lanes together draw its limit, with a full one what they do") {
+  DevicePower device(half_power(80));
+  device.start(Lane::Compute, kernel_draw());
+  device.start(Lane::Collective, {.seconds = 1, .watts = 200});
+  CHECK(device.watts() == 500);
+  CHECK_THAT(device.speed(), WithinRel(std::sqrt(0.5), kRounding));
+  device.stop(Lane::Compute);
+  CHECK(device.watts() == 300);
+  device.pass(1);
+  device.start(Lane::Compute, kernel_draw());
+  CHECK(device.watts() == 1100);
+}
+
 TEST_CASE("of two limits the lower holds in the end") {
   PowerModel power = half_power(400);
   power.limits.push_back({700, 20});
@@ -110,6 +128,39 @@ TEST_CASE("a step with pauses runs at full clock") {
   const Timeline timeline = Engine(platform, 1).simulate(builder.program());
   CHECK_THAT(timeline.step_seconds, WithinRel(2.5e-3, kRounding));
   CHECK_THAT(timeline.step_joules, WithinRel(1e-3 * 900 + 1.5e-3 * 100, kRounding));
+}
+
+TEST_CASE("a timeline has the power of every rank, whose integral over a step is its energy") {
+  ProgramBuilder builder;
+  const std::int32_t kernel = builder.kernel(1e-3, 1.25e-3, 900);
+  const std::int32_t copy = builder.copy_in(1'500'000, {kernel});
+  builder.after_previous(kernel, copy);
+  Program program = builder.program();
+  program.world_size = 2;
+  const Platform platform = limited_platform(half_power(40));
+  const RankModel ranks = GENERATE(RankModel::Folded, RankModel::Each);
+  Engine engine(platform, 2, ranks);
+  const Timeline timeline = engine.simulate(program);
+  for (const std::int32_t rank : {0, 1}) {
+    std::vector<PowerLevel> levels;
+    std::ranges::copy_if(timeline.power, std::back_inserter(levels),
+                         [rank](const PowerLevel& level) { return level.rank == rank; });
+    REQUIRE(levels.size() >= 4);
+    // The steady end of the run: on and off by turns.
+    const PowerLevel& on = levels[levels.size() - 4];
+    const PowerLevel& off = levels[levels.size() - 3];
+    const PowerLevel& next = levels[levels.size() - 2];
+    const double joules = on.watts * (off.start - on.start) + off.watts * (next.start - off.start);
+    CHECK_THAT(next.start - on.start, WithinRel(timeline.step_seconds, kRounding));
+    CHECK_THAT(2 * joules, WithinRel(timeline.step_joules, kRounding));
+  }
+  CHECK(engine.simulate(program, {.record_intervals = false}).power.empty());
+  std::ostringstream trace;
+  write_trace(trace, program, timeline);
+  const auto events = nlohmann::json::parse(trace.str()).at("traceEvents");
+  CHECK(std::ranges::count(events, "power", [](const auto& event) {
+          return event.at("name").template get<std::string>();
+        }) == std::ssize(timeline.power));
 }
 
 TEST_CASE("a budget that a pause fills in part is used at full clock, the rest runs at the limit") {

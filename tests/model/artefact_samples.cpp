@@ -80,6 +80,7 @@ Platform sample_platform() {
   platform.matmul_flops_per_second = 1e12 * kAwkward;
   platform.h2d = sample_curve(1);
   platform.d2h = sample_curve(2);
+  platform.d2h_add = sample_curve(14);
   platform.all_gather = {{1, sample_curve(3)}, {2, sample_curve(4)}};
   platform.reduce_scatter = {{2, sample_curve(5)}};
   platform.all_reduce = {{2, sample_curve(6)}};
@@ -95,6 +96,7 @@ Platform sample_platform() {
                       100e9,
                       {{Lane::H2D, 50e9}, {Lane::CpuAdam, 28 * kAwkward}}},
                      {"bridge", SharedResource::Scope::Device, 60e9, {{Lane::H2D, 50e9}}}};
+  platform.network = Network{4, 2, 25e9, 5e-6 * kAwkward};
   platform.disturbances = {{"h2d", "cpu-adam", 1.5, kAwkward}};
   platform.provenance = sample_provenance();
   return platform;

@@ -14,7 +14,17 @@ namespace {
 constexpr int kSteps = 3;
 using Clock = std::array<std::int64_t, kNumLanes>;
 
-enum class Place { Slot, GradientBuffer, GradientShard, DeviceShard, HostShard, Whole, Norm };
+enum class Place {
+  Slot,
+  GradientBuffer,
+  GradientShard,
+  DeviceShard,
+  HostShard,
+  Whole,
+  Norm,
+  DeviceOutput,
+  HostOutput
+};
 /// (place, pool or unit, slot or buffer, chunk)
 using Location = std::tuple<Place, int, int, int>;
 
@@ -38,7 +48,10 @@ struct History {
 class RaceCheck {
  public:
   RaceCheck(const Program& program, const Architecture& architecture, const Plan& plan)
-      : program_(program), architecture_(architecture), plan_(plan) {}
+      : program_(program),
+        architecture_(architecture),
+        plan_(plan),
+        outputs_(output_owners(program)) {}
 
   std::vector<std::string> run() {
     for (int step = 0; step < kSteps; ++step) {
@@ -112,6 +125,15 @@ class RaceCheck {
       case OpKind::Recompute:
       case OpKind::Backward:
         compute_uses(op, list);
+        output_uses(op, list);
+        break;
+      case OpKind::OutputD2H:
+        add(Place::DeviceOutput, op.unit, 0, 0, false);
+        add(Place::HostOutput, op.unit, 0, 0, true);
+        break;
+      case OpKind::OutputH2D:
+        add(Place::HostOutput, op.unit, 0, 0, false);
+        add(Place::DeviceOutput, op.unit, 0, 0, true);
         break;
       case OpKind::Reduce:
         add(Place::GradientBuffer, pool, op.gradient_buffer, op.chunk, true);
@@ -175,6 +197,21 @@ class RaceCheck {
     }
   }
 
+  /// The unit's input, and outputs whose memory it takes or gives back.
+  void output_uses(const Operation& op, std::vector<Use>& list) const {
+    bool gives_input = false;
+    for (const auto* buffers : {&op.takes, &op.gives}) {
+      for (const std::int32_t buffer : *buffers) {
+        const int owner = outputs_[static_cast<std::size_t>(buffer)];
+        if (owner >= 0) list.push_back({{Place::DeviceOutput, owner, 0, 0}, true});
+        gives_input = gives_input || owner + 1 == op.unit;
+      }
+    }
+    if (op.unit > 0 && !gives_input) {
+      list.push_back({{Place::DeviceOutput, op.unit - 1, 0, 0}, false});
+    }
+  }
+
   void read_parameters(const Operation& op, int unit, int chunk, std::vector<Use>& list) {
     if (device_place(unit) == Place::Whole) {
       list.push_back({{Place::Whole, unit, 0, chunk}, false});
@@ -219,6 +256,7 @@ class RaceCheck {
   const Program& program_;
   const Architecture& architecture_;
   const Plan& plan_;
+  std::vector<std::int32_t> outputs_;
   std::array<Clock, kNumLanes> lanes_{};
   std::vector<std::vector<Clock>> clocks_;
   std::map<Location, History> histories_;

@@ -150,6 +150,16 @@ TEST_CASE("torchtitan: recompute of some units is every nth") {
   CHECK_FALSE(mentions(export_torchtitan(plan), "activation"));
 }
 
+TEST_CASE("what offloads its output recomputes, and no system offloads it") {
+  Plan plan = make_plan(Sharding::Sharded, Home::Gpu, Home::Gpu);
+  for (std::size_t i = 0; i < 6; ++i) plan.units[i].activation = Activation::Offload;
+  CHECK_THAT(export_torchtitan(plan).text, ContainsSubstring("mode = \"full\""));
+  for (const ExportedPlan& exported :
+       {export_torchtitan(plan), export_deepspeed(plan), export_accelerate(plan)}) {
+    CHECK(mentions(exported, "activation: outputs of 6 units are on the host"));
+  }
+}
+
 TEST_CASE("torchtitan: batches, clipping and parallelism in its own words") {
   Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Host);
   const std::string text = export_torchtitan(plan).text;

@@ -77,6 +77,7 @@ Platform sample() {
   Platform platform = test::sample_platform();
   platform.num_devices = 4;
   platform.shared.clear();
+  platform.network.reset();
   return platform;
 }
 
@@ -180,6 +181,16 @@ TEST_CASE("nccl-tests: sizes are the whole buffer's, times in microseconds, rank
           Approx(nccl_tests(program, 80, passes)["results"][1]["in_place"]["bus_bw"]));
     CHECK_THAT(platform.provenance.notes, ContainsSubstring("NCCL 2.28.9"));
   }
+}
+
+TEST_CASE("nccl-tests of several nodes are taken where the platform has a network") {
+  Platform platform = sample();
+  platform.num_devices = 2;  // of the four ranks
+  CHECK_THROWS_WITH(import_json(nccl_tests("all_gather_perf", 80, 1), platform),
+                    ContainsSubstring("4 ranks, and platform node has 2 devices"));
+  platform.network = Network{.max_nodes = 2, .bytes_per_second = 25e9};
+  import_json(nccl_tests("all_gather_perf", 80, 1), platform);
+  CHECK(platform.all_gather.back().world_size == 4);
 }
 
 TEST_CASE("broken benchmark results are refused by key") {

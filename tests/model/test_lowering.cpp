@@ -5,6 +5,7 @@
 #include "tests/support/random_plans.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 
 #include <algorithm>
@@ -53,6 +54,36 @@ TEST_CASE("the design page's figure: three units, sharded, all on the host, reco
   CHECK(lane_text(program, Lane::CpuAdam) == "adam2 adam1 adam0");
 }
 
+TEST_CASE(
+    "offloaded outputs leave behind the next unit's forward and come back before its backward") {
+  const Architecture architecture = small_architecture(4, false);
+  Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
+  for (UnitPlan& unit : plan.units) unit.activation = Activation::Offload;
+  SECTION("all of them: those of the last three units would come back at once") {
+    const Program program = lower_random(architecture, plan);
+    CHECK(lane_text(program, Lane::D2H) == "output-d2h0 output-d2h1 output-d2h2");
+    CHECK(lane_text(program, Lane::H2D) == "output-h2d2 output-h2d1 output-h2d0");
+    const auto index = [&](OpKind kind, int unit) {
+      const auto found = std::ranges::find_if(program.operations, [&](const Operation& op) {
+        return op.kind == kind && op.unit == unit;
+      });
+      return static_cast<std::int32_t>(found - program.operations.begin());
+    };
+    const auto waits = [&](std::int32_t operation) {
+      return program.operations[static_cast<std::size_t>(operation)].waits;
+    };
+    using Waits = std::vector<std::int32_t>;
+    CHECK(waits(index(OpKind::OutputD2H, 1)) == Waits{index(OpKind::Forward, 1)});
+    CHECK(waits(index(OpKind::Forward, 3)) == Waits{index(OpKind::OutputD2H, 1)});
+    CHECK(waits(index(OpKind::OutputH2D, 1)) == Waits{index(OpKind::Backward, 4)});
+    CHECK(waits(index(OpKind::Recompute, 2)) == Waits{index(OpKind::OutputH2D, 1)});
+  }
+  SECTION("what the next unit keeps stays") {
+    plan.units[2].activation = Activation::Keep;
+    CHECK(lane_text(lower_random(architecture, plan), Lane::D2H) == "output-d2h0");
+  }
+}
+
 TEST_CASE("no program of a random plan has a data race") {
   std::mt19937 random(20261120);
   for (int i = 0; i < 600; ++i) {
@@ -79,6 +110,15 @@ TEST_CASE("the race check sees a wait that is missing") {
   SECTION("between steps") {
     for (Operation& op : program.operations) op.previous_waits.clear();
   }
+  SECTION("for an output that comes back") {
+    Plan offload = plan;
+    for (UnitPlan& unit : offload.units) unit.activation = Activation::Offload;
+    program = lower_random(architecture, offload);
+    REQUIRE(find_races(program, architecture, offload).empty());
+    for (Operation& op : program.operations) {
+      if (op.kind == OpKind::OutputH2D) op.waits.clear();
+    }
+  }
   CHECK_FALSE(find_races(program, architecture, plan).empty());
 }
 
@@ -103,6 +143,23 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
     CHECK(count[OpKind::Norm] == (plan.clipping == Clipping::Wait ? 1 : 0));
     CHECK(count[OpKind::Backward] ==
           static_cast<std::int64_t>(architecture.units.size()) * plan.accumulation);
+  }
+}
+
+TEST_CASE("gradients that are added over micro-batches go to the host in fp32") {
+  const Architecture architecture = small_architecture(2, false);
+  Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
+  plan.dtype = DataType::BFloat16;
+  plan.accumulation = GENERATE(1, 3);
+  const Program program = lower(
+      unmeasured_profile(architecture, plan.dtype, plan.sequence_length, plan.micro_batch), plan);
+  const Bytes size = plan.accumulation > 1 ? 4 : 2;
+  for (const Operation& op : program.operations) {
+    if (op.kind != OpKind::GradD2H) continue;
+    const UnitLayout& layout = program.layouts[static_cast<std::size_t>(op.unit)];
+    const Chunk& chunk = layout.chunks[static_cast<std::size_t>(op.chunk)];
+    CHECK(op.bytes == chunk.elements / plan.world_size * size);
+    CHECK(op.accumulate == (op.micro_batch > 0));
   }
 }
 

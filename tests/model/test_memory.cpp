@@ -56,6 +56,19 @@ TEST_CASE("everything sharded over two and on the host: slots and gradients stay
   CHECK(peak.host == owned * 8);
 }
 
+TEST_CASE("offloaded outputs are in pinned memory, all but those of the last units") {
+  const Architecture architecture = small_architecture(4, false);
+  const Profile profile = small_profile(architecture, 1);
+  Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
+  for (UnitPlan& unit : plan.units) unit.activation = Activation::Recompute;
+  const TierBytes on_device = peak_bytes(lower(profile, plan));
+  for (UnitPlan& unit : plan.units) unit.activation = Activation::Offload;
+  const TierBytes offloaded = peak_bytes(lower(profile, plan));
+  CHECK(offloaded.pinned == 3 * 64);
+  // The peak is in the head's backward: two of five outputs are there.
+  CHECK(offloaded.gpu == on_device.gpu - 3 * 64);
+}
+
 TEST_CASE("a step gives back all that it takes") {
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {

@@ -79,8 +79,9 @@ TEST_CASE("the message about a plan names file, key, value and way out") {
   const std::string text =
       test::broken(to_json(sample_plan()), {"/units/1/activation", "\"drop\"", ""});
   const auto error = test::input_error([&] { (void)parse_plan(text, "plan.json"); });
-  CHECK(std::string(error.what()) ==
-        "plan.json:units[1].activation: unknown value 'drop'. Use one of keep, recompute.");
+  CHECK(
+      std::string(error.what()) ==
+      "plan.json:units[1].activation: unknown value 'drop'. Use one of keep, recompute, offload.");
 }
 
 TEST_CASE("a truncated plan is refused") {

@@ -134,8 +134,7 @@ TEST_CASE("a faster machine is never slower, and every phase lies between the tw
     const UnitCost products = cost(target, ScalingRule::Products);
     const UnitCost memory = cost(target, ScalingRule::Memory);
     const UnitCost less = cost(faster, ScalingRule::Roofline);
-    for (const auto phase : {&UnitCost::forward_keep, &UnitCost::forward_discard,
-                             &UnitCost::recompute, &UnitCost::backward}) {
+    for (const auto phase : kUnitPhases) {
       const auto [low, high] = std::minmax((products.*phase).seconds, (memory.*phase).seconds);
       CHECK((point.*phase).seconds >= low * (1 - 1e-12));
       CHECK((point.*phase).seconds <= high * (1 + 1e-12));

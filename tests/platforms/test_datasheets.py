@@ -17,11 +17,11 @@ import datasheet_formulas as formulas  # noqa: E402
 import datasheets  # noqa: E402
 
 # Everything reaches its peak at once, so that each time is amount over peak.
-IDEAL = {"matmul": 1, "host_link": 1, "host_link_both_ways": 2, "peer_link": 1, "peer_through_host": 0.5,
+IDEAL = {"matmul": 1, "host_link": 1, "host_link_both_ways": 2, "host_sums": 1, "peer_link": 1, "peer_through_host": 0.5,
          "device_memory": 1, "host_memory": 1, "thread": 10e9, "square_sum_flops": 1, "host_square_sum": 1e9,
          "collective_beside_compute": 1e9, "compute_beside_collective": 1, "device_memory_size": 1,
          "host_memory_size": 1, "copy_latency": 0, "collective_latency": 0, "kernel_latency": 0,
-         "square_sum_latency": 0, "host_latency": 0}
+         "square_sum_latency": 0, "host_latency": 0, "nic": 1, "nic_hop": 0, "peer_hop": 0}
 GPU = {"device": "GPU", "peer": "nvlink", "tensor_tflops": 100, "fp64_tflops": 10, "memory_gib": 16,
        "memory_gb_per_s": 1000, "host_link_gb_per_s": 20, "peer_gb_per_s": 100}
 MACHINE = {"name": "machine", "gpu": "GPU", "count": 4, "host": "host", "cores": 8, "host_gib": 64,
@@ -48,6 +48,18 @@ class Formulas(unittest.TestCase):
 
     def test_copy_is_never_faster_than_host_memory(self):
         self.assertAlmostEqual(at(made(gpu={"host_link_gb_per_s": 450})["h2d"], 100e9), 1.0)
+
+    def test_sums_on_the_host_are_read_and_written(self):
+        self.assertAlmostEqual(at(made(achieved={"host_sums": 0.5})["d2h_add"], 10e9), 1.0)
+        self.assertAlmostEqual(at(made(gpu={"host_link_gb_per_s": 450})["d2h_add"], 100e9), 2.0)
+
+    def test_network_is_that_of_all_nics_and_a_hop_passes_every_gpu(self):
+        self.assertNotIn("network", made())
+        nics = {"nics": 2, "nic_gb_per_s": 50, "max_nodes": 16}
+        network = made(machine=nics, achieved={"nic": 0.5, "nic_hop": 1e-5, "peer_hop": 1e-6})["network"]
+        self.assertEqual((network["max_nodes"], network["nics"]), (16, 2))
+        self.assertAlmostEqual(network["bytes_per_second"], 25e9)
+        self.assertAlmostEqual(network["latency"], 1.3e-5)
 
     def test_ring_moves_n_minus_1_of_n_over_the_bus_and_copies_a_shard(self):
         platform = made(achieved={"collective_latency": 1e-3})

@@ -79,6 +79,7 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   constexpr auto kHost = Home::Host;
   constexpr auto kKeep = Activation::Keep;
   constexpr auto kAgain = Activation::Recompute;
+  constexpr auto kAway = Activation::Offload;
   const std::int64_t accumulation = global_batch / world_size;
   std::vector<Plan> plans;
   const auto add = [&](const char* name, Plan plan) -> Plan& {
@@ -112,6 +113,10 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   blocking.schedule = {.copies = Copies::Blocking,
                        .optimizer = OptimizerStart::AfterBackward,
                        .optimizer_lanes = OptimizerLanes::Serial};
+  add("outputs on the host", uniform(Sharding::Sharded, kDevice, kDevice, kAway, 3000));
+  add("all on the host", uniform(Sharding::Sharded, kHost, kHost, kAway, 3000));
+  Plan& waiting = add("blocking outputs", uniform(Sharding::Sharded, kHost, kHost, kAway, 3000));
+  waiting.schedule.copies = Copies::Blocking;
   add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
       .schedule.eviction = Eviction::Fifo;
   return plans;

@@ -105,7 +105,7 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
   for (const Unit& unit : architecture.units) {
     UnitPlan unit_plan;
     unit_plan.sharding = static_cast<Sharding>(pick(random, 0, 2));
-    unit_plan.activation = pick(random, 0, 1) == 0 ? Activation::Keep : Activation::Recompute;
+    unit_plan.activation = static_cast<Activation>(pick(random, 0, 2));
     unit_plan.chunks = random_runs(num_chunks(unit, plan.chunk_elements, plan.world_size),
                                    unit_plan.sharding, random);
     plan.units.push_back(unit_plan);

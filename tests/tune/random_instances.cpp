@@ -25,6 +25,18 @@ void scale(std::vector<CollectiveCurve>& curves, double factor) {
   for (CollectiveCurve& collective : curves) scale(collective.curve, factor);
 }
 
+/// Nodes of `devices`, joined by a network that may be slower or faster than what is inside.
+void spread_over_nodes(Platform& platform, std::mt19937& random, int devices) {
+  platform.num_devices = devices;
+  platform.network = Network{.max_nodes = 4,
+                             .nics = 1,
+                             .bytes_per_second = log_uniform(random, 1e8, 1e11),
+                             .latency = log_uniform(random, 1e-7, 1e-4)};
+  for (auto* curves : {&platform.all_gather, &platform.reduce_scatter, &platform.all_reduce}) {
+    std::erase_if(*curves, [=](const CollectiveCurve& c) { return c.world_size > devices; });
+  }
+}
+
 }  // namespace
 
 void speed_up(Platform& platform, Lane lane, double factor) {
@@ -38,12 +50,17 @@ void speed_up(Platform& platform, Lane lane, double factor) {
       for (auto* curves : {&platform.all_gather, &platform.reduce_scatter, &platform.all_reduce}) {
         scale(*curves, seconds);
       }
+      if (platform.network) {
+        platform.network->bytes_per_second *= factor;
+        platform.network->latency *= seconds;
+      }
       break;
     case Lane::H2D:
       scale(platform.h2d, seconds);
       break;
     case Lane::D2H:
       scale(platform.d2h, seconds);
+      scale(platform.d2h_add, seconds);
       break;
     case Lane::CpuAdam:
       for (auto& [threads, curve] : platform.cpu_adam) scale(curve, seconds);
@@ -58,17 +75,21 @@ void speed_up(Platform& platform, Lane lane, double factor) {
 
 Platform random_machine(std::mt19937& random, int num_gpus) {
   Platform platform = synthetic_platform(std::max(2, num_gpus));
+  if (std::uniform_int_distribution<int>(0, 1)(random) == 0) platform.d2h_add = platform.h2d;
   for (const Lane lane : kLanes) speed_up(platform, lane, log_uniform(random, 0.3, 3));
   for (SharedResource& resource : platform.shared) resource.capacity *= log_uniform(random, 0.3, 3);
+  const int nodes = std::uniform_int_distribution<int>(1, num_gpus > 1 ? 2 : 1)(random);
+  if (nodes > 1) spread_over_nodes(platform, random, num_gpus / nodes);
   if (std::uniform_int_distribution<int>(0, 1)(random) == 0) return platform;
   platform.shared.clear();
-  for (const int ranks : {1, num_gpus}) {
+  const int ranks_per_node = num_gpus / nodes;
+  for (const int ranks : {1, ranks_per_node}) {
     for (const Lane copy : {Lane::H2D, Lane::D2H}) {
       platform.interference.push_back({ranks,
                                        {{copy, log_uniform(random, 1, 1 + ranks)},
                                         {Lane::CpuAdam, log_uniform(random, 1, 1 + ranks)}}});
     }
-    if (num_gpus == 1) break;
+    if (ranks_per_node == 1) break;
   }
   return platform;
 }
@@ -96,7 +117,7 @@ std::vector<Simulated> simulate_all(const Question& question, const Platform& pl
   enumerate(space, profile.architecture, request.num_gpus, [&](const Candidate& candidate) {
     const Program program = lower(profile, make_plan(candidate, profile, request));
     const TierBytes peak = peak_bytes(program);
-    if (fits(peak, request.num_gpus, limits)) {
+    if (fits(peak, platform.ranks_per_node(request.num_gpus), limits)) {
       const Timeline timeline = engine.simulate(program, {.record_intervals = false});
       all.push_back(
           {candidate, index, timeline.step_seconds, total_bytes(peak), timeline.step_joules});
@@ -118,10 +139,10 @@ void limit_power(std::mt19937& random, Platform& platform, Profile& profile) {
   power.exponent = 1.5 + share(random);
   platform.power = power;
   for (UnitCost& cost : profile.costs) {
-    for (PhaseCost* phase :
-         {&cost.forward_keep, &cost.forward_discard, &cost.recompute, &cost.backward}) {
-      phase->full_clock_seconds = phase->seconds * (0.7 + 0.3 * share(random));
-      phase->watts = 400 + 500 * share(random);
+    for (const auto member : kUnitPhases) {
+      PhaseCost& phase = cost.*member;
+      phase.full_clock_seconds = phase.seconds * (0.7 + 0.3 * share(random));
+      phase.watts = 400 + 500 * share(random);
     }
   }
 }

@@ -29,6 +29,7 @@ inline SearchSpace random_space(std::mt19937& random, const std::vector<BatchSpl
       random, std::vector{Sharding::Replicated, Sharding::OptimizerSharded, Sharding::Sharded}, 3);
   space.chunk_elements = some_of(random, std::vector<std::int64_t>{100, 333, 5000}, 2);
   space.recompute_units = some_of(random, std::vector{0, 3, 9}, 2);
+  space.offload_units = some_of(random, std::vector{0, 1, 9}, 2);
   space.leading_gpu_optimizer = some_of(random, std::vector{0, 2, 6}, 2);
   space.trailing_gpu_optimizer = some_of(random, std::vector{0, 1}, 2);
   space.leading_gpu_parameters = some_of(random, std::vector{0, 3, 6}, 2);
@@ -46,6 +47,7 @@ inline Candidate random_candidate(std::mt19937& random) {
           .sharding = pick(random, space.shardings),
           .chunk_elements = pick(random, space.chunk_elements),
           .recompute_units = pick(random, space.recompute_units),
+          .offload_units = pick(random, space.offload_units),
           .leading_gpu_optimizer = pick(random, space.leading_gpu_optimizer),
           .trailing_gpu_optimizer = pick(random, space.trailing_gpu_optimizer),
           .leading_gpu_parameters = pick(random, space.leading_gpu_parameters),

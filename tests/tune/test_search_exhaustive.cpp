@@ -123,31 +123,38 @@ TEST_CASE("More of anything never gives a slower best plan") {
     const Platform platform = test::random_machine(random, num_gpus);
     const std::vector<Question> questions = random_questions(random, num_gpus, kQuestions);
     const std::vector<Seconds> before = best_seconds(questions, platform);
-    const auto check_no_slower = [&](const std::vector<Question>& changed, const Platform& better,
+    const auto check_no_slower = [&](const std::vector<Seconds>& former,
+                                     const std::vector<Question>& changed, const Platform& better,
                                      const char* what) {
       const std::vector<Seconds> after = best_seconds(changed, better);
       for (std::size_t i = 0; i < after.size(); ++i) {
-        CAPTURE(num_gpus, machine, i, what, before[i], after[i]);
-        CHECK(after[i] <= before[i] * (1 + kSlack));
-        faster += after[i] < before[i] ? 1 : 0;
+        CAPTURE(num_gpus, machine, i, what, former[i], after[i]);
+        CHECK(after[i] <= former[i] * (1 + kSlack));
+        faster += after[i] < former[i] ? 1 : 0;
       }
     };
+    // Beside others a faster lane takes more of what they share, and they may be in the way of
+    // the step: only where nothing is shared it never hurts.
+    Platform unshared = platform;
+    unshared.shared.clear();
+    unshared.interference.clear();
+    const std::vector<Seconds> unshared_before = best_seconds(questions, unshared);
     for (const Lane lane : kLanes) {
-      Platform better = platform;
+      Platform better = unshared;
       test::speed_up(better, lane, 1.5);
-      check_no_slower(questions, better, lane_name(lane));
+      check_no_slower(unshared_before, questions, better, lane_name(lane));
     }
     Platform better = platform;
     for (SharedResource& resource : better.shared) resource.capacity *= 1.5;
-    check_no_slower(questions, better, "shared capacity");
+    check_no_slower(before, questions, better, "shared capacity");
     std::vector<Question> changed = questions;
     for (Question& question : changed) question.request.limits.gpu *= 2;
-    check_no_slower(changed, platform, "device memory");
+    check_no_slower(before, changed, platform, "device memory");
     changed = questions;
     for (Question& question : changed) question.space.adam_threads = {1, 2, 4};
     better = platform;
     better.host_cores *= 2;
-    check_no_slower(changed, better, "cores");
+    check_no_slower(before, changed, better, "cores");
   }
   CHECK(faster > kMachines * kQuestions);
 }

@@ -183,11 +183,24 @@ TEST_CASE_METHOD(Fixture, "A plan that does not fit names changes to itself that
   request.limits.gpu = plan_peak_bytes(profile, recompute).gpu;
   const std::string text = plan_does_not_fit(plan, peak, profile, platform, request);
   CHECK_THAT(text, ContainsSubstring("plan ddp does not fit: gpu memory needs"));
-  CHECK_THAT(text, ContainsSubstring("recompute in every unit"));
+  CHECK_THAT(text, ContainsSubstring("recompute in every unit, or"));
   CHECK_THAT(text, ContainsSubstring("athanor tune"));
   request.limits.gpu = kMiB / 4;
   CHECK_THAT(plan_does_not_fit(plan, peak, profile, platform, request),
              !ContainsSubstring("recompute") && !ContainsSubstring("athanor tune"));
+}
+
+TEST_CASE_METHOD(Fixture, "Where recomputing is not enough, outputs go to the host") {
+  const Profile deep = test::synthetic_profile(load_architecture("opt-125m"), 1024, {16});
+  request.global_batch = 16 * request.num_gpus;
+  Plan plan = make_policy_plan("zero3", deep, platform, request);
+  const int num_units = static_cast<int>(plan.units.size());
+  recompute_leading(plan, num_units, num_units);
+  request.limits.gpu = plan_peak_bytes(deep, plan).gpu;
+  recompute_leading(plan, 0);
+  const TierBytes peak = plan_peak_bytes(deep, plan);
+  CHECK_THAT(plan_does_not_fit(plan, peak, deep, platform, request),
+             ContainsSubstring("recompute in every unit with its output on the host"));
 }
 
 }  // namespace athanor
