@@ -13,7 +13,7 @@ namespace athanor {
 
 struct SimulationOptions {
   int max_steps = 12;              ///< gives up settling after this many
-  double settle_tolerance = 1e-9;  ///< of the period: how far operations may be from repeating
+  double settle_tolerance = 1e-9;  ///< of the period: how far times may be from repeating
   bool record_intervals = true;    ///< off for search: only step_seconds and peak_bytes
   /// What if: how many times faster each lane is, and with it its part of what it shares, and how
   /// many times faster the host issues. Above 0.
@@ -37,8 +37,8 @@ enum class RankModel {
 /// what the network does to collectives is in their costs (sim/model/costs.hpp).
 ///
 /// Two steps may be under way at once: operations of step s + 2 wait until step s has ended. The
-/// period is the time from one step's end (that of its last operation) to the next one's, once all
-/// operations repeat with it.
+/// period is the time from one step's end (that of its last operation) to the next one's, once the
+/// state at both is the same; with intervals, one step more is simulated and is the one to look at.
 class Engine {
  public:
   /// Throws InputError when the platform's shared resources contradict each other, and Error when

@@ -119,6 +119,13 @@ class Fabric::Impl {
     end_after(ports_[static_cast<std::size_t>(port_index)], frame_.to_clock(duration));
   }
 
+  [[nodiscard]] Seconds until_end(std::size_t port_index) const {
+    const Port& port = ports_[port_index];
+    if (!port.runs) return 0;
+    if (!port.flows) return std::ldexp(port.due - sg::Engine::get_clock(), -frame_.shift);
+    return std::ldexp(port.current->get_remaining() / (port.rate * speed_), -frame_.shift);
+  }
+
   [[nodiscard]] Seconds now() const { return frame_.to_seconds(sg::Engine::get_clock()); }
   [[nodiscard]] std::span<const DevicePower> power() const { return power_; }
   void keep_power_history(bool keep) {
@@ -128,8 +135,10 @@ class Fabric::Impl {
  private:
   struct Port {
     int index = 0;
-    double rate = 0;       ///< alone; 0: a plain delay
-    double slowdown = 1;   ///< by what runs beside it
+    double rate = 0;      ///< alone; 0: a plain delay
+    double slowdown = 1;  ///< by what runs beside it
+    bool runs = false, flows = false;
+    double due = 0;        ///< on the clock, where nothing flows
     std::size_t link = 0;  ///< its own one
     sg::Host* host = nullptr;
     sg::CommPtr current, previous;  ///< SimGrid still touches a flow after it has told of its end
@@ -285,6 +294,7 @@ class Fabric::Impl {
   }
 
   void start_flow(Port& port, std::uint64_t amount) {
+    port.runs = port.flows = true;
     // SimGrid never lets a flow run faster than its route is when it starts.
     set_slowdown(port, 1);
     port.previous = std::move(port.current);
@@ -295,10 +305,14 @@ class Fabric::Impl {
   }
 
   void end_after(Port& port, double clock) {
-    Timer::set(sg::Engine::get_clock() + clock, [this, &port] { end(port); });
+    port.runs = true;
+    port.flows = false;
+    port.due = sg::Engine::get_clock() + clock;
+    Timer::set(port.due, [this, &port] { end(port); });
   }
 
-  void end(const Port& port) {
+  void end(Port& port) {
+    port.runs = false;
     pass_power();
     running_[port.rank()] &= ~lane_bit(port.lane());
     if (!power_.empty()) power_[port.rank()].stop(port.lane());
@@ -339,6 +353,8 @@ void Fabric::run(Seconds horizon, const std::function<void()>& begin,
 void Fabric::start(int port, const Draw& draw) { impl_->start(port, draw); }
 
 void Fabric::wait(int port, Seconds duration) { impl_->wait(port, duration); }
+
+Seconds Fabric::until_end(std::size_t port) const { return impl_->until_end(port); }
 
 Seconds Fabric::now() const { return impl_->now(); }
 

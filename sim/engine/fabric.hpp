@@ -8,6 +8,7 @@
 #include "sim/model/interference.hpp"
 #include "sim/model/quantities.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +40,10 @@ class Fabric {
 
   /// Ends after `duration`, whatever else runs. Only within run, on an idle port.
   void wait(int port, Seconds duration);
+
+  /// How long what runs on `port` would last from now on if it ran alone; 0 on an idle port. Only
+  /// within run.
+  [[nodiscard]] Seconds until_end(std::size_t port) const;
 
   /// Simulated time since this run began. Only within run.
   [[nodiscard]] Seconds now() const;

@@ -20,12 +20,12 @@ Replay::Replay(const Program& program, std::span<const Draw> draws, std::span<co
       options_(options),
       fabric_(fabric),
       dependencies_(program),
-      steady_(program.operations.size() * static_cast<std::size_t>(num_ranks),
-              options.settle_tolerance),
+      steady_(static_cast<std::size_t>(num_ranks) * kNumLanes, options.settle_tolerance),
       num_operations_(program.operations.size()),
       ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
       pending_(kPendingSteps * num_operations_ * static_cast<std::size_t>(num_ranks)),
-      issued_after_(num_operations_) {
+      issued_after_(num_operations_),
+      last_step_(options.max_steps - 1) {
   std::partial_sum(issue.begin(), issue.end(), issued_after_.begin());
 }
 
@@ -67,7 +67,6 @@ void Replay::prepare_step(int step) {
 /// The step after must be ready to be counted down by this one.
 void Replay::open_step(int step) {
   prepare_step(step + 1);
-  steady_.open(step);
   unfinished_[static_cast<std::size_t>(step % kPendingSteps)] =
       num_operations_ * static_cast<std::size_t>(num_ranks_);
   Seconds& issue_start = issue_start_[static_cast<std::size_t>(step % kStepsUnderWay)];
@@ -112,17 +111,17 @@ void Replay::arrive(int rank, std::size_t lane, std::int32_t operation) {
 void Replay::launch(int rank, std::size_t lane, std::int32_t operation) {
   Port& here = port(rank, lane);
   here.start = fabric_.now();
-  steady_.starts(here.step)[within_step(rank, operation)] = here.start;
   fabric_.start(rank * kNumLanes + static_cast<int>(lane),
                 draws_[static_cast<std::size_t>(operation)]);
 }
 
 void Replay::on_end(int port) {
+  if (!is_looked_at_) look_at_step_end();
+  if (done_) return;
   const auto lane = static_cast<std::size_t>(port % kNumLanes);
   Port& here = ports_[static_cast<std::size_t>(port)];
   if (here.unissued) {
     here.unissued = false;
-    if (done_) return;
     return arrive(port / kNumLanes, lane, dependencies_.lanes[lane][here.position]);
   }
   if (!meets_ranks(lane)) {
@@ -145,6 +144,7 @@ void Replay::finish(int rank, std::size_t lane) {
   if (++here.position == operations.size()) {
     here.position = 0;
     ++here.step;
+    steady_.lane_ended(static_cast<std::size_t>(rank) * kNumLanes + lane, fabric_.now());
   }
   if (--unfinished_[static_cast<std::size_t>(step % kPendingSteps)] == 0) close_step(step);
 }
@@ -157,18 +157,11 @@ void Replay::release(int rank, int step, std::int32_t operation) {
   for (const std::int32_t next : dependencies_.next_step[index]) --later[next];
 }
 
-std::size_t Replay::within_step(int rank, std::int32_t operation) const noexcept {
-  return static_cast<std::size_t>(rank) * num_operations_ + static_cast<std::size_t>(operation);
-}
-
 void Replay::record(int rank, std::int32_t operation, const Port& here) {
-  const std::size_t within = within_step(rank, operation);
-  const Seconds end = fabric_.now();
-  steady_.ends(here.step)[within] = end;
   if (!options_.record_intervals) return;
-  const std::size_t row = num_operations_ * static_cast<std::size_t>(num_ranks_);
-  Interval& interval = intervals_[static_cast<std::size_t>(here.step) * row + within];
-  interval = {operation, rank, here.step, here.start, end};
+  const auto row = static_cast<std::size_t>(here.step * num_ranks_ + rank);
+  Interval& interval = intervals_[row * num_operations_ + static_cast<std::size_t>(operation)];
+  interval = {operation, rank, here.step, here.start, fabric_.now()};
   if (issue_[static_cast<std::size_t>(operation)] <= 0) return;
   interval.issue_end = issued_at(here.step, operation);
   interval.issue_start = interval.issue_end - issue_[static_cast<std::size_t>(operation)];
@@ -176,7 +169,12 @@ void Replay::record(int rank, std::int32_t operation, const Port& here) {
 
 void Replay::close_step(int step) {
   finished_ = step + 1;
-  if (settle(step) || finished_ >= options_.max_steps) {
+  step_end_ = fabric_.now();
+  is_looked_at_ = false;
+  double joules = 0;
+  for (const DevicePower& device : fabric_.power()) joules += device.joules();
+  joules_.push_back(joules);
+  if (step >= last_step_) {
     done_ = true;  // what runs already ends by itself; nothing starts any more
     return;
   }
@@ -184,25 +182,40 @@ void Replay::close_step(int step) {
   for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
 }
 
-/// The energy that devices may still take is part of what the step after starts from.
-bool Replay::settle(int step) {
-  std::vector<double> budgets;
-  double joules = 0;
-  for (const DevicePower& device : fabric_.power()) {
-    budgets.insert(budgets.end(), device.levels().begin(), device.levels().end());
-    joules += device.joules();
+/// What ends together with a step does so in any order: the state counts that is left when all of
+/// it has ended, and now is when the first of what runs then has ended.
+void Replay::look_at_step_end() {
+  const Seconds together = options_.settle_tolerance * step_end_ / finished_;
+  if (fabric_.now() - step_end_ <= together) return;
+  is_looked_at_ = true;
+  if (last_step_ < options_.max_steps - 1 || !steady_.add(step_end())) return;
+  last_step_ = finished_;
+  done_ = !options_.record_intervals;
+}
+
+StepEnd Replay::step_end() const {
+  const Seconds now = fabric_.now();
+  StepEnd end{finished_ - 1, step_end_, {}, {}, std::max(issue_end_ - step_end_, 0.0), {}};
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    if (dependencies_.lanes[i % kNumLanes].empty()) continue;
+    const Port& port = ports_[i];
+    const std::int64_t steps = port.step - finished_;
+    const std::int64_t place = steps * static_cast<std::int64_t>(num_operations_) + port.position;
+    end.places.push_back(4 * place + (port.busy ? 2 : 0) + (port.unissued ? 1 : 0));
+    end.until.push_back(port.busy ? now - step_end_ + fabric_.until_end(i) : 0);
   }
-  joules_.push_back(joules);
-  return steady_.add(step, issue_end_, std::move(budgets));
+  for (const DevicePower& device : fabric_.power()) {
+    end.budgets.insert(end.budgets.end(), device.levels().begin(), device.levels().end());
+  }
+  return end;
 }
 
 double Replay::period_joules() const {
-  const int steps = steady_.period_steps();
-  if (joules_.empty() || steps == 0) return 0;
-  const auto last = joules_.size() - 1;
-  const auto first = static_cast<std::size_t>(steps);
-  const double before = first <= last ? joules_[last - first] : 0;
-  return (joules_[last] - before) / steps / num_ranks_;
+  const SteadyState::Period period = steady_.period();
+  if (period.last < 0) return 0;
+  const double before = period.first < 0 ? 0 : joules_[static_cast<std::size_t>(period.first)];
+  const double joules = joules_[static_cast<std::size_t>(period.last)] - before;
+  return joules / (period.last - period.first) / num_ranks_;
 }
 
 void Replay::require_complete() const {

@@ -25,10 +25,11 @@ class Replay {
   Replay(const Program& program, std::span<const Draw> draws, std::span<const Seconds> issue,
          int num_ranks, const SimulationOptions& options, Fabric& fabric);
 
-  /// Runs until the period has settled or options.max_steps have passed. `horizon` as in Fabric.
+  /// Runs until the period has settled or options.max_steps have passed; with intervals for one
+  /// step more, all of which is then as in every later one. `horizon` as in Fabric.
   void run(Seconds horizon);
 
-  [[nodiscard]] Seconds period() { return steady_.period(); }
+  [[nodiscard]] Seconds period() const { return steady_.period().seconds; }
   /// Energy that one simulated device takes in a period, mean over the ranks; 0 without a power
   /// model.
   [[nodiscard]] double period_joules() const;
@@ -59,10 +60,10 @@ class Replay {
   void release(int rank, int step, std::int32_t operation);
   void record(int rank, std::int32_t operation, const Port& here);
   void close_step(int step);
-  [[nodiscard]] bool settle(int step);
+  void look_at_step_end();
+  [[nodiscard]] StepEnd step_end() const;
   void require_complete() const;
   [[nodiscard]] Seconds issued_at(int step, std::int32_t operation) const;
-  [[nodiscard]] std::size_t within_step(int rank, std::int32_t operation) const noexcept;
   [[nodiscard]] std::int32_t* pending(int step, int rank) noexcept;
   [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
   [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;
@@ -83,8 +84,11 @@ class Replay {
   Seconds issue_end_ = 0;                              ///< of the steps that may start
   std::vector<Interval> intervals_;
   std::vector<double> joules_;  ///< of all devices, by the end of each step
+  Seconds step_end_ = 0;        ///< of the step that ended last
+  bool is_looked_at_ = true;    ///< that end, by `steady_`
   int opened_ = 0;              ///< steps that may start
   int finished_ = 0;            ///< steps that have ended
+  int last_step_;               ///< after which nothing starts
   int met_ = 0;  ///< ranks that have arrived at, or not yet left, the collective under way
   bool done_ = false;
 };

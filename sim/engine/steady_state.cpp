@@ -9,97 +9,56 @@
 namespace athanor {
 namespace {
 
-constexpr Seconds kNotYet = std::numeric_limits<Seconds>::infinity();
+constexpr double kSameBudget = 1e-6;  // of a budget
 
-/// Two ends of steps, and how far what repeats may be from repeating.
-struct Comparison {
-  Seconds before = 0, shift = 0, allowed = 0;
-
-  [[nodiscard]] bool is_same(Seconds now, Seconds then) const {
-    return std::abs(now - then - shift) <= allowed;
-  }
-  /// The same for what may not have come yet by the end of its step.
-  [[nodiscard]] bool is_same_so_far(Seconds now, Seconds then) const {
-    return now == kNotYet ? then >= before - allowed : is_same(now, then);
-  }
-};
+bool are_same(const std::vector<double>& now, const std::vector<double>& then, double allowed) {
+  return std::ranges::equal(now, then,
+                            [allowed](double a, double b) { return std::abs(a - b) <= allowed; });
+}
 
 }  // namespace
 
-SteadyState::SteadyState(std::size_t operations_per_step, double tolerance)
-    : width_(operations_per_step),
-      tolerance_(tolerance),
-      starts_(kKept * width_, kNotYet),
-      ends_(kKept * width_, kNotYet) {}
+SteadyState::SteadyState(std::size_t num_lanes, double tolerance)
+    : tolerance_(tolerance), lane_ends_(num_lanes) {}
 
-void SteadyState::open(int step) noexcept {
-  std::ranges::fill(starts(step), kNotYet);
-  std::ranges::fill(ends(step), kNotYet);
-}
+void SteadyState::lane_ended(std::size_t lane, Seconds time) { lane_ends_[lane].push_back(time); }
 
-std::span<Seconds> SteadyState::starts(int step) noexcept {
-  return {starts_.data() + static_cast<std::size_t>(step % kKept) * width_, width_};
-}
-
-std::span<Seconds> SteadyState::ends(int step) noexcept {
-  return {ends_.data() + static_cast<std::size_t>(step % kKept) * width_, width_};
-}
-
-bool SteadyState::add(int step, Seconds issued_until, std::vector<double> budgets) {
-  steps_ = step + 1;
-  closed_[static_cast<std::size_t>(step % kKept)] = *std::ranges::max_element(ends(step));
-  issued_until_[static_cast<std::size_t>(step % kKept)] = issued_until;
-  budgets_[static_cast<std::size_t>(step % kKept)] = std::move(budgets);
-  // The first two steps run without the limit on steps under way and cannot tell.
-  for (int cycle = 1; cycle <= kLongestCycle && step >= 2 * cycle && !steady_; ++cycle) {
-    steady_ = repeats(step, cycle);
+bool SteadyState::add(StepEnd end) {
+  const auto found = std::find_if(ends_.rbegin(), ends_.rend(), [&](const StepEnd& then) {
+    return end.step - then.step <= kLongestCycle && repeats(end, then);
+  });
+  if (found != ends_.rend()) {
+    const int cycle = end.step - found->step;
+    steady_ = {found->step, end.step, (end.time - found->time) / cycle};
+    return true;
   }
-  return steady_;
+  ends_.push_back(std::move(end));
+  return false;
 }
 
-bool SteadyState::repeats(int step, int cycle) {
-  const auto now = static_cast<std::size_t>(step % kKept);
-  const auto then = static_cast<std::size_t>((step - cycle) % kKept);
-  const Seconds shift = closed_[now] - closed_[then];
-  const Comparison compare{closed_[then], shift, tolerance_ * shift};
-  const bool issued_alike = issued_until_[now] <= closed_[now]
-                                ? issued_until_[then] <= closed_[then] + compare.allowed
-                                : compare.is_same(issued_until_[now], issued_until_[then]);
-  if (!issued_alike || !has_same_budgets(step, cycle)) return false;
-  for (std::size_t i = 0; i < width_; ++i) {
-    if (!compare.is_same(ends(step)[i], ends(step - cycle)[i])) return false;
+bool SteadyState::repeats(const StepEnd& now, const StepEnd& then) const {
+  const Seconds allowed = tolerance_ * (now.time - then.time);
+  return now.places == then.places && are_same(now.until, then.until, allowed) &&
+         std::abs(now.issued_until - then.issued_until) <= allowed &&
+         are_same(now.budgets, then.budgets, kSameBudget);
+}
+
+SteadyState::Period SteadyState::period() const {
+  if (steady_.last >= 0) return steady_;
+  std::size_t steps = std::numeric_limits<std::size_t>::max();
+  for (const std::vector<Seconds>& ends : lane_ends_) {
+    if (!ends.empty()) steps = std::min(steps, ends.size());
   }
-  for (std::size_t i = 0; i < width_; ++i) {
-    if (!compare.is_same_so_far(starts(step + 1)[i], starts(step + 1 - cycle)[i]) ||
-        !compare.is_same_so_far(ends(step + 1)[i], ends(step + 1 - cycle)[i])) {
-      return false;
-    }
-  }
-  period_ = shift / cycle;
-  cycle_ = cycle;
-  return true;
-}
-
-bool SteadyState::has_same_budgets(int step, int cycle) const {
-  constexpr double kSame = 1e-6;  // of a budget
-  return std::ranges::equal(budgets_[static_cast<std::size_t>(step % kKept)],
-                            budgets_[static_cast<std::size_t>((step - cycle) % kKept)],
-                            [](double a, double b) { return std::abs(a - b) <= kSame; });
-}
-
-int SteadyState::period_steps() const noexcept {
-  return steady_ ? cycle_ : std::clamp(steps_ - 1, std::min(steps_, 1), kLongestCycle);
-}
-
-Seconds SteadyState::period() {
-  if (steady_ || steps_ == 0 || width_ == 0) return period_;
-  const std::span<const Seconds> last = ends(steps_ - 1);
-  if (steps_ == 1) return *std::ranges::max_element(last);
-  const int window = period_steps();
-  const std::span<const Seconds> first = ends(steps_ - 1 - window);
+  if (steps == std::numeric_limits<std::size_t>::max()) return {};
+  const int last = static_cast<int>(steps) - 1;
+  const int first = std::max(last - kLongestCycle, last == 0 ? -1 : 0);
   Seconds longest = 0;
-  for (std::size_t i = 0; i < width_; ++i) longest = std::max(longest, last[i] - first[i]);
-  return longest / window;
+  for (const std::vector<Seconds>& ends : lane_ends_) {
+    if (ends.empty()) continue;
+    const Seconds before = first < 0 ? 0 : ends[static_cast<std::size_t>(first)];
+    longest = std::max(longest, ends[static_cast<std::size_t>(last)] - before);
+  }
+  return {first, last, longest / (last - first)};
 }
 
 }  // namespace athanor

@@ -17,7 +17,8 @@
 namespace athanor::test {
 namespace {
 
-constexpr int kFirstStep = 20, kLastStep = 40;
+/// Of which the period is the mean: as many as every cycle of up to four steps divides.
+constexpr int kFirstStep = 40, kLastStep = 100;
 constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
 /// Of the time that is left: what rounding leaves of an operation that has ended.
 constexpr double kRounding = 1e-12;

@@ -14,8 +14,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
-#include <optional>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -59,66 +60,71 @@ TEST_CASE(
   }
 }
 
-bool add(SteadyState& state, int step, std::initializer_list<Seconds> ends) {
-  std::copy(ends.begin(), ends.end(), state.ends(step).begin());
-  state.open(step + 1);
-  return state.add(step, 0);
+StepEnd step_end(int step, Seconds time, std::int64_t place = 1, Seconds until = 0) {
+  return {step, time, {place}, {until}, 0, {}};
 }
 
-TEST_CASE("a program is steady when all operations repeat, not when the last one does") {
-  SteadyState state(2, 1e-9);
-  CHECK_FALSE(add(state, 0, {1.0, 10}));
-  CHECK_FALSE(add(state, 1, {2.5, 11}));
-  CHECK_FALSE(add(state, 2, {4.0, 12}));  // the first operation is slower and will catch up
-  CHECK_FALSE(add(state, 3, {12.5, 13}));
-  CHECK_FALSE(add(state, 4, {14.0, 14.625}));
-  CHECK(add(state, 5, {15.5, 16.125}));
-  CHECK(state.period() == 1.5);
-}
-
-TEST_CASE("steps that take turns repeat after two") {
-  SteadyState state(2, 1e-9);
-  CHECK_FALSE(add(state, 0, {1, 1}));
-  CHECK_FALSE(add(state, 1, {3, 5}));
-  CHECK_FALSE(add(state, 2, {6, 6}));
-  CHECK_FALSE(add(state, 3, {8, 10}));
-  CHECK(add(state, 4, {11, 11}));
-  CHECK(state.period() == 2.5);
-}
-
-TEST_CASE("a step that ends as the one before is not steady while the step after differs") {
+TEST_CASE("a program is steady when a step ends in the state in which the one before did") {
   SteadyState state(1, 1e-9);
-  const auto step = [&](int number, Seconds start, Seconds end, std::optional<Seconds> next_start,
-                        Seconds issued_until) {
-    state.starts(number)[0] = start;
-    state.ends(number)[0] = end;
-    state.open(number + 1);
-    if (next_start) state.starts(number + 1)[0] = *next_start;
-    return state.add(number, issued_until);
-  };
-  CHECK_FALSE(step(0, 0, 10, 9.5, 0));
-  CHECK_FALSE(step(1, 9.5, 20, 19, 0));
-  CHECK_FALSE(step(2, 19, 30, 29.5, 0));            // the next began later
-  CHECK_FALSE(step(3, 29.5, 40, std::nullopt, 0));  // the next has not begun
-  CHECK_FALSE(step(4, 40, 50, 50.0, 51));           // the host is behind as it was not before
-  CHECK_FALSE(step(5, 50, 60, 59.5, 61));
-  CHECK_FALSE(step(6, 59.5, 70, 69.5, 71.5));
-  CHECK(step(7, 69.5, 80, 79.5, 81.5));
-  CHECK(state.period() == 10);
+  CHECK_FALSE(state.add(step_end(0, 10, 3, 0.5)));
+  CHECK_FALSE(state.add(step_end(1, 20, 3, 0.25)));  // what runs is further on
+  CHECK_FALSE(state.add(step_end(2, 30, 2, 0.25)));  // the lane is at another operation
+  StepEnd end = step_end(3, 40, 2, 0.25);
+  end.issued_until = 1;  // the host is behind as it was not before
+  CHECK_FALSE(state.add(end));
+  end.step = 4;
+  end.time = 51;
+  end.issued_until = 2;
+  CHECK_FALSE(state.add(end));
+  end.step = 5;
+  end.time = 63;
+  end.until[0] += 1e-9;
+  CHECK(state.add(end));
+  CHECK(state.period().seconds == 12);
+  CHECK(state.period().first == 4);
+  CHECK(state.period().last == 5);
 }
 
-TEST_CASE("without a steady state the slowest operation's mean counts") {
-  SteadyState state(2, 1e-9);
-  CHECK(state.period() == 0);
-  CHECK_FALSE(add(state, 0, {9, 1}));
-  CHECK(state.period() == 9);
-  CHECK_FALSE(add(state, 1, {10, 6}));
-  CHECK(state.period() == 5);
-  CHECK_FALSE(add(state, 2, {12, 9}));
-  CHECK_FALSE(add(state, 3, {15, 14}));
-  CHECK_FALSE(add(state, 4, {19, 17.5}));
-  CHECK_FALSE(add(state, 5, {21, 22.5}));
-  CHECK(state.period() == (22.5 - 6) / 4);
+TEST_CASE("energy that devices may still take is part of the state") {
+  SteadyState state(1, 1e-9);
+  StepEnd end = step_end(0, 1);
+  end.budgets = {0.5};
+  CHECK_FALSE(state.add(end));
+  end = step_end(1, 2);
+  end.budgets = {0.4};
+  CHECK_FALSE(state.add(end));
+  end.step = 2;
+  end.time = 4;
+  CHECK(state.add(end));
+  CHECK(state.period().seconds == 2);
+}
+
+TEST_CASE("steps that take turns repeat after two, and not after five") {
+  SteadyState state(1, 1e-9);
+  CHECK_FALSE(state.add(step_end(0, 1, 1)));
+  CHECK_FALSE(state.add(step_end(1, 5, 2)));
+  CHECK(state.add(step_end(2, 6, 1)));
+  CHECK(state.period().seconds == 2.5);
+  SteadyState late(1, 1e-9);
+  CHECK_FALSE(late.add(step_end(0, 1)));
+  CHECK_FALSE(late.add(step_end(5, 6)));
+}
+
+TEST_CASE("without a steady state the mean of the slowest lane counts") {
+  SteadyState state(3, 1e-9);  // nothing runs on the third
+  CHECK(state.period().seconds == 0);
+  CHECK(state.period().last == -1);
+  const std::vector<Seconds> first{9, 10, 12, 15, 19, 21}, second{1, 6, 9, 14, 17.5, 22.5};
+  for (std::size_t step = 0; step < first.size(); ++step) {
+    state.lane_ended(0, first[step]);
+    if (step == 1) CHECK(state.period().seconds == 9);  // the second lane is a step behind
+    state.lane_ended(1, second[step]);
+    if (step == 0) CHECK(state.period().seconds == 9);
+    if (step == 1) CHECK(state.period().seconds == 5);
+  }
+  CHECK(state.period().seconds == (22.5 - 6) / 4);
+  CHECK(state.period().first == 1);
+  CHECK(state.period().last == 5);
 }
 
 TEST_CASE("every clock frame computes with the same bits") {
