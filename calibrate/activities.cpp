@@ -97,6 +97,9 @@ Activity lane_activity(Lane lane, int compute_threads) {
       return copy_activity(kLaneCopy);
     case Lane::CpuAdam:
       return adam_activity(kLaneAdam, 1);
+    case Lane::NvmeRead:
+    case Lane::NvmeWrite:
+      break;  // measure_file_sharing
   }
   throw Error("no activity stands for this lane");
 }

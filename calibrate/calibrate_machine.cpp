@@ -199,6 +199,7 @@ class Calibration {
       }
     }
     platform_.shared = fit_shared(compute, memory, compute_threads_);
+    measure_file_sharing(options_.folder, extent_.file_rule, platform_);
     note(fmt::format("compute lane: {} thread(s)", compute_threads_));
   }
 

@@ -180,6 +180,7 @@ class CudaCalibration {
     platform_.file_read = std::move(files.read);
     platform_.file_write = std::move(files.write);
     note("files: " + files.method);
+    measure_file_sharing(options_.folder, extent_.file_rule, platform_);
   }
 
   void measure_issue() {

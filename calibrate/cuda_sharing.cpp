@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <numeric>
 #include <set>
@@ -13,6 +14,10 @@
 
 namespace athanor {
 namespace {
+
+/// Files are measured apart: measure_file_sharing.
+constexpr std::array kMeasuredLanes{Lane::Compute, Lane::Collective, Lane::H2D, Lane::D2H,
+                                    Lane::CpuAdam};
 
 /// One rank's activities, made when they are first used and kept: making one takes longer than a
 /// repetition.
@@ -49,6 +54,8 @@ class RankActivities {
       case Lane::D2H:
         return cuda_.copy_d2h(device_, extent_.copy);
       case Lane::CpuAdam:
+      case Lane::NvmeRead:
+      case Lane::NvmeWrite:
         break;
     }
     return host_device_activity(
@@ -78,7 +85,7 @@ class SharingBench {
   }
 
   void measure_alone() {
-    for (const Lane lane : kLanes) {
+    for (const Lane lane : kMeasuredLanes) {
       alone_[lane] = measure_together({&ranks_.front().of(lane)}, extent_.warm_up, extent_.window)
                          .front()
                          .median();
@@ -123,8 +130,8 @@ class SharingBench {
 };
 
 void add_pairs_of_one_rank(SharingBench& bench, std::vector<LaneLoad>& loads) {
-  for (auto first = kLanes.begin(); first != kLanes.end(); ++first) {
-    for (auto second = std::next(first); second != kLanes.end(); ++second) {
+  for (auto first = kMeasuredLanes.begin(); first != kMeasuredLanes.end(); ++first) {
+    for (auto second = std::next(first); second != kMeasuredLanes.end(); ++second) {
       loads.push_back(bench.load(1, {*first, *second}));
     }
   }

@@ -27,9 +27,12 @@ struct FileCurves {
   std::string method;  ///< "O_DIRECT", or how the page cache was kept out otherwise
 };
 
-/// The file has no name while it is there, so nothing stays behind. Throws Error with the system's
-/// reason.
+/// As the executor keeps optimizer state (ScratchFile). Throws Error with the system's reason.
 [[nodiscard]] FileCurves measure_files(const std::string& folder, const std::vector<Bytes>& sizes,
                                        const StoppingRule& rule);
+
+/// Adds to `platform` what reads and writes at once, of one process or of several, leave of each
+/// other's speed: the pairs, and the resource "nvme" that follows from them.
+void measure_file_sharing(const std::string& folder, const StoppingRule& rule, Platform& platform);
 
 }  // namespace athanor

@@ -51,28 +51,33 @@ double slowdown(Seconds together, Seconds alone) { return std::max(1.0, together
 /// Two sets, because a lane beside itself needs buffers of its own.
 struct LaneActivities {
   Activity first, second;
-  Seconds alone = 0;
 };
 
 }  // namespace
 
+Disturbance measure_pair(const std::string& first_name, const Activity& first,
+                         const std::string& second_name, const Activity& second,
+                         const StoppingRule& rule) {
+  const auto slowdown_of = [&](const Activity& activity, const Activity& other) {
+    const Seconds alone = measure(rule, activity).median();
+    return slowdown(median_beside(activity, {other}, rule), alone);
+  };
+  const double of_first = slowdown_of(first, second);
+  const double of_second = first_name == second_name ? of_first : slowdown_of(second, first);
+  return {first_name, second_name, of_first, of_second};
+}
+
 std::vector<Disturbance> measure_disturbances(int compute_threads, const StoppingRule& rule) {
   std::map<Lane, LaneActivities> lanes;
   for (const Lane lane : kLanes) {
-    LaneActivities& entry = lanes[lane];
-    entry.first = lane_activity(lane, compute_threads);
-    entry.second = lane_activity(lane, compute_threads);
-    entry.alone = measure(rule, entry.first).median();
+    if (is_nvme_lane(lane)) continue;
+    lanes[lane] = {lane_activity(lane, compute_threads), lane_activity(lane, compute_threads)};
   }
   std::vector<Disturbance> disturbances;
   for (auto first = lanes.begin(); first != lanes.end(); ++first) {
     for (auto second = first; second != lanes.end(); ++second) {
-      const auto& [a, b] = std::pair(first->second, second->second);
-      const Seconds first_seconds = median_beside(a.first, {b.second}, rule);
-      const Seconds second_seconds =
-          first == second ? first_seconds : median_beside(b.second, {a.first}, rule);
-      disturbances.push_back({lane_name(first->first), lane_name(second->first),
-                              slowdown(first_seconds, a.alone), slowdown(second_seconds, b.alone)});
+      disturbances.push_back(measure_pair(lane_name(first->first), first->second.first,
+                                          lane_name(second->first), second->second.second, rule));
     }
   }
   return disturbances;

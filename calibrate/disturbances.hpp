@@ -3,9 +3,11 @@
 // that explain it.
 #pragma once
 
+#include "calibrate/activities.hpp"
 #include "calibrate/samples.hpp"
 #include "sim/model/platform.hpp"
 
+#include <string>
 #include <vector>
 
 namespace athanor {
@@ -17,7 +19,13 @@ struct Crowd {
   double slowdown = 1;  ///< of each, compared with one alone
 };
 
-/// Every pair of lanes, a lane beside itself included. `compute_threads` of the compute lane.
+/// Two activities, each alone and beside the other.
+[[nodiscard]] Disturbance measure_pair(const std::string& first_name, const Activity& first,
+                                       const std::string& second_name, const Activity& second,
+                                       const StoppingRule& rule);
+
+/// Every pair of lanes but those of files, a lane beside itself included. `compute_threads` of the
+/// compute lane.
 [[nodiscard]] std::vector<Disturbance> measure_disturbances(int compute_threads,
                                                             const StoppingRule& rule);
 

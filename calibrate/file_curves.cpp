@@ -1,113 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes that reach the device: O_DIRECT where the file system has it, else fsync after
-// writing and pages dropped before reading.
+// Reads and writes that reach the device, by the executor's own files.
 #include "calibrate/curves.hpp"
+#include "calibrate/disturbances.hpp"
 #include "calibrate/measure.hpp"
-#include "sim/model/errors.hpp"
+#include "executor/lanes/device.hpp"
+#include "executor/lanes/scratch_file.hpp"
+#include "sim/model/program.hpp"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace athanor {
 namespace {
 
-constexpr std::size_t kDirectAlignment = 4096;
-constexpr Bytes kLargestTransfer = 16 * kMiB;
+constexpr Bytes kAtOnce = 16 * kMiB;  ///< beside one another
 
-struct Free {
-  void operator()(std::byte* block) const noexcept { std::free(block); }
-};
-using AlignedBlock = std::unique_ptr<std::byte, Free>;
-
-AlignedBlock zeroed_block(std::size_t bytes) {
-  AlignedBlock block(static_cast<std::byte*>(std::aligned_alloc(kDirectAlignment, bytes)));
-  if (!block) {
-    throw std::bad_alloc();
-  }
-  std::memset(block.get(), 0, bytes);
-  return block;
-}
-
-/// An open file that vanishes when it is closed.
-class ScratchFile {
- public:
-  explicit ScratchFile(const std::string& folder) {
-    std::string path = folder + "/.athanor-calibrate-XXXXXX";
-    descriptor_ = mkstemp(path.data());
-    if (descriptor_ < 0) {
-      throw Error(fmt::format("cannot create a file in {}: {}", folder, std::strerror(errno)));
-    }
-    unlink(path.c_str());
-    direct_ = try_direct();
-  }
-  ~ScratchFile() { close(descriptor_); }
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
-
-  [[nodiscard]] bool direct() const noexcept { return direct_; }
-
-  void write(const std::byte* data, Bytes bytes) const {
-    for_each_transfer(bytes, [&](Bytes offset, std::size_t count) {
-      return pwrite(descriptor_, data, count, offset);
-    });
-    if (fsync(descriptor_) != 0) {
-      throw Error(fmt::format("fsync failed: {}", std::strerror(errno)));
-    }
-  }
-
-  void read(std::byte* data, Bytes bytes) const {
-    if (!direct_) {
-      posix_fadvise(descriptor_, 0, bytes, POSIX_FADV_DONTNEED);
-    }
-    for_each_transfer(bytes, [&](Bytes offset, std::size_t count) {
-      return pread(descriptor_, data, count, offset);
-    });
-  }
-
- private:
-  template <typename Transfer>
-  static void for_each_transfer(Bytes bytes, Transfer transfer) {
-    for (Bytes offset = 0; offset < bytes;) {
-      const auto count = static_cast<std::size_t>(std::min(bytes - offset, kLargestTransfer));
-      const ssize_t moved = transfer(offset, count);
-      if (moved <= 0) {
-        throw Error(fmt::format("measuring the file system: {}",
-                                moved == 0 ? "unexpected end of file" : std::strerror(errno)));
-      }
-      offset += moved;
-    }
-  }
-
-  /// Some file systems accept the flag and then refuse to write.
-  [[nodiscard]] bool try_direct() const {
-    const int flags = fcntl(descriptor_, F_GETFL);
-    if (fcntl(descriptor_, F_SETFL, flags | O_DIRECT) != 0) {
-      return false;
-    }
-    const auto block = zeroed_block(kDirectAlignment);
-    if (pwrite(descriptor_, block.get(), kDirectAlignment, 0) > 0) {
-      return true;
-    }
-    fcntl(descriptor_, F_SETFL, flags);
-    return false;
-  }
-
-  int descriptor_ = -1;
-  bool direct_ = false;
-};
-
-AlignedBlock random_block(Bytes bytes) {
-  AlignedBlock block = zeroed_block(static_cast<std::size_t>(bytes));
+MemoryBlock random_block(Bytes bytes) {
+  MemoryBlock block = take_host_memory(bytes);
   const std::vector<float> values = random_floats(bytes / static_cast<Bytes>(sizeof(float)), 1);
   std::memcpy(block.get(), values.data(), values.size() * sizeof(float));
   return block;
@@ -117,22 +30,47 @@ Curve::Point point(Bytes bytes, const Samples& samples) {
   return {static_cast<double>(bytes), samples.median(), samples.interquartile_range()};
 }
 
+/// Reads or writes of a file of its own.
+Activity file_activity(Lane lane, const std::string& folder, Bytes bytes) {
+  const auto file = std::make_shared<ScratchFile>(folder, bytes);
+  const std::shared_ptr<std::byte> block = random_block(bytes);
+  const std::span<std::byte> data(block.get(), static_cast<std::size_t>(bytes));
+  file->write(0, data);
+  if (lane == Lane::NvmeRead) return [file, block, data] { file->read(0, data); };
+  return [file, block, data] { file->write(0, data); };
+}
+
 }  // namespace
 
 FileCurves measure_files(const std::string& folder, const std::vector<Bytes>& sizes,
                          const StoppingRule& rule) {
   FileCurves curves;
-  ScratchFile file(folder);
-  curves.method = file.direct() ? "O_DIRECT" : "page cache dropped before reads";
-  curves.method += ", fsync after each write";
-  const auto block = random_block(kLargestTransfer);
+  const bool direct = ScratchFile(folder, kFileBlock).direct();
+  curves.method = direct ? "O_DIRECT" : "page cache dropped before reads, written through";
   for (const Bytes bytes : sizes) {
-    curves.write.points.push_back(
-        point(bytes, measure(rule, [&] { file.write(block.get(), bytes); })));
-    curves.read.points.push_back(
-        point(bytes, measure(rule, [&] { file.read(block.get(), bytes); })));
+    const auto measured = [&](Lane lane) {
+      return point(bytes, measure(rule, file_activity(lane, folder, bytes)));
+    };
+    curves.write.points.push_back(measured(Lane::NvmeWrite));
+    curves.read.points.push_back(measured(Lane::NvmeRead));
   }
   return curves;
+}
+
+void measure_file_sharing(const std::string& folder, const StoppingRule& rule, Platform& platform) {
+  std::vector<Disturbance> pairs;
+  for (const auto& [first, second] :
+       {std::pair(Lane::NvmeRead, Lane::NvmeRead), std::pair(Lane::NvmeRead, Lane::NvmeWrite),
+        std::pair(Lane::NvmeWrite, Lane::NvmeWrite)}) {
+    const Activity one = file_activity(first, folder, kAtOnce);
+    const Activity other = file_activity(second, folder, kAtOnce);
+    pairs.push_back(measure_pair(lane_name(first), one, lane_name(second), other, rule));
+  }
+  SharedResource nvme{"nvme", SharedResource::Scope::Node, 0, {}};
+  nvme.use = {{Lane::NvmeRead, 1}, {Lane::NvmeWrite, 1}};
+  nvme.capacity = common_capacity(crowds_of_two(pairs, {Lane::NvmeRead, Lane::NvmeWrite}));
+  platform.shared.push_back(std::move(nvme));
+  platform.disturbances.insert(platform.disturbances.end(), pairs.begin(), pairs.end());
 }
 
 }  // namespace athanor

@@ -59,6 +59,8 @@ class Acts {
       case Lane::D2H:
         return device_.copy(lane, host_.get(), there_.get(), kBytes);
       case Lane::CpuAdam:
+      case Lane::NvmeRead:
+      case Lane::NvmeWrite:
         return;
     }
   }

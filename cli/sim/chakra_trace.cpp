@@ -32,8 +32,10 @@ chakra::NodeType node_type(const Operation& op, int world_size) {
     case Lane::Collective:
       return world_size > 1 ? chakra::COMM_COLL_NODE : chakra::COMP_NODE;
     case Lane::H2D:
+    case Lane::NvmeRead:
       return chakra::MEM_LOAD_NODE;
     case Lane::D2H:
+    case Lane::NvmeWrite:
       return chakra::MEM_STORE_NODE;
     case Lane::Compute:
     case Lane::CpuAdam:
@@ -85,7 +87,7 @@ chakra::Node make_node(const Program& program, std::int32_t index, Seconds secon
   node.set_type(node_type(op, program.world_size));
   node.set_duration_micros(static_cast<std::uint64_t>(std::llround(seconds / kMicrosecond)));
   add_dependencies(node, op, before_on_lane);
-  add_attribute(node, "is_cpu_op").set_bool_val(op.lane == Lane::CpuAdam);
+  add_attribute(node, "is_cpu_op").set_bool_val(is_host_lane(op.lane));
   add_attribute(node, "athanor.lane").set_string_val(lane_name(op.lane));
   add_attribute(node, "athanor.seconds").set_double_val(seconds);
   if (node.type() == chakra::COMM_COLL_NODE) {

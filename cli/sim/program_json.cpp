@@ -50,6 +50,8 @@ const char* tier_name(Tier tier) noexcept {
       return "pinned";
     case Tier::Host:
       return "host";
+    case Tier::Nvme:
+      return "nvme";
   }
   return "unknown";
 }

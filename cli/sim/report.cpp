@@ -32,7 +32,7 @@ std::string sharding_text(const Plan& plan) {
 }
 
 struct HostShare {
-  std::int64_t chunks = 0, parameters = 0, optimizer = 0;
+  std::int64_t chunks = 0, parameters = 0, optimizer = 0, nvme = 0;
 };
 
 HostShare count_host_chunks(const Plan& plan) {
@@ -42,6 +42,7 @@ HostShare count_host_chunks(const Plan& plan) {
       count.chunks += run.count;
       if (run.parameters == Home::Host) count.parameters += run.count;
       if (run.optimizer == Home::Host) count.optimizer += run.count;
+      if (run.optimizer == Home::Nvme) count.nvme += run.count;
     }
   }
   return count;
@@ -176,6 +177,10 @@ std::string report_text(const Report& report) {
   line("critical", path_text(report.critical_path, report.step_seconds));
   line("gpu memory", of_limit(peak.gpu, report.limits.gpu));
   line("host memory", of_limit(node_host, report.limits.host) + ranks_text(report));
+  if (peak.nvme > 0) {
+    line("nvme", of_limit(node_nvme_bytes(peak, report.ranks_per_node), report.limits.nvme) +
+                     ranks_text(report));
+  }
   line("fits", report.feasible ? "yes" : "no");
   return text + sensitivity_text(report.sensitivities, report.step_seconds);
 }
@@ -195,6 +200,7 @@ std::string plan_summary(const Plan& plan) {
   };
   if (host.optimizer > 0)
     text += fmt::format(", {:.0f} % optimizer on host", percent(host.optimizer));
+  if (host.nvme > 0) text += fmt::format(", {:.0f} % optimizer on NVMe", percent(host.nvme));
   if (host.parameters > 0) {
     text += fmt::format(", {:.0f} % parameters on host", percent(host.parameters));
   }

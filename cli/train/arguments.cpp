@@ -45,6 +45,7 @@ void add_run(CLI::App& app, TrainArguments& a) {
       ->type_name("RUN");
   app.add_option("--export", a.export_folder, "write the weights as a Hugging Face folder");
   add_size(app, "--device-memory", a.device_memory, "limit per process (default: the platform's)");
+  app.add_option("--nvme", a.nvme, "folder on the NVMe that the plan keeps optimizer state on");
   app.add_option("--deadline", a.deadline,
                  "seconds without progress before a process is taken to hang");
   app.add_flag("--dry-run", a.dry_run, "check everything, start nothing");
@@ -135,6 +136,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"beta2", a.beta2},
         {"epsilon", a.epsilon},
         {"seed", a.seed},
+        {"nvme", a.nvme},
         {"checkpoint_every", a.checkpoint_every},
         {"keep_last", a.keep_last},
         {"resume_from", a.resume_from},

@@ -30,6 +30,7 @@ struct TrainArguments {
   std::string export_folder;
   std::string tokens_dtype = "auto";
   Bytes device_memory = 0;
+  std::string nvme;     ///< folder
   double deadline = 0;  ///< 0 = from the predicted step
   bool dry_run = false, quiet = false;
 };

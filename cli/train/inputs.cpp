@@ -2,6 +2,7 @@
 #include "cli/train/inputs.hpp"
 
 #include "executor/lanes/cuda_plugin.hpp"
+#include "executor/lanes/scratch_file.hpp"
 #include "executor/run/checkpoint_reader.hpp"
 #include "executor/run/memory_check.hpp"
 #include "sim/model/errors.hpp"
@@ -10,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 namespace athanor::cli {
@@ -43,6 +45,9 @@ void check_same_model(const Architecture& model, const Profile& profile) {
 MemoryLimits limits_of(const TrainArguments& arguments, const std::optional<Platform>& platform) {
   MemoryLimits limits{.gpu = arguments.device_memory, .host = host_memory_of_this_machine()};
   if (limits.gpu == 0 && platform) limits.gpu = platform->device_memory;
+  // A full disk has a limit too.
+  if (!arguments.nvme.empty())
+    limits.nvme = std::max<Bytes>(1, free_bytes(arguments.nvme, "--nvme"));
   return limits;
 }
 
@@ -67,6 +72,7 @@ TrainInputs read_inputs(const TrainArguments& arguments) {
     in.architecture = load_architecture(arguments.model);
   }
   check_same_model(in.architecture, in.profile);
+  check_nvme_folder(in.plan, arguments.nvme);
   in.limits = limits_of(arguments, in.platform);
   check_memory(in.profile, in.plan, in.plan.world_size, in.limits);
 
@@ -91,11 +97,11 @@ std::string describe(const TrainInputs& in) {
       "model      {} ({} parameters)\n"
       "plan       {}: {} processes, micro-batch {}, accumulation {}, sequence {}\n"
       "data       {}: {} tokens\n"
-      "memory     device {}, pinned {}, host {} per process\n",
+      "memory     device {}, pinned {}, host {}, nvme {} per process\n",
       in.architecture.name, in.architecture.num_parameters(), in.plan.name, in.plan.world_size,
       in.plan.micro_batch, in.plan.accumulation, in.plan.sequence_length, in.tokens->path(),
       in.tokens->num_tokens(), format_bytes(peak.gpu), format_bytes(peak.pinned),
-      format_bytes(peak.host));
+      format_bytes(peak.host), format_bytes(peak.nvme));
 }
 
 }  // namespace athanor::cli

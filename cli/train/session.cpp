@@ -30,6 +30,7 @@ TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& i
                        .epsilon = arguments.epsilon,
                        .weight_decay = arguments.weight_decay};
   options.seed = arguments.seed;
+  options.nvme_folder = arguments.nvme;
   options.progress_board = inputs.folder.progress_board();
   const Seconds predicted = inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0;
   options.deadline = arguments.deadline > 0

@@ -56,7 +56,7 @@ CudaDevice::CudaDevice(int index, Bytes memory_limit)
 }
 
 cudaStream_t CudaDevice::stream(Lane lane) const {
-  assert(lane != Lane::CpuAdam);
+  assert(!is_host_lane(lane));
   return streams_.at(static_cast<std::size_t>(lane)).get();
 }
 

@@ -38,7 +38,7 @@ class CudaDevice final : public Device {
   void clip(Lane lane, std::span<const ExactSum> square_sums, float limit,
             ClippingResult* result) override;
 
-  /// Not for Lane::CpuAdam, which has none.
+  /// Not for the host's lanes, which have none.
   [[nodiscard]] cudaStream_t stream(Lane lane) const;
   /// For the calling thread: this GPU, and the compute lane's stream for LibTorch's operators.
   void make_current() const;

@@ -37,13 +37,16 @@ StreamLanes::StreamLanes(CudaDevice& device, const Program& program, std::int64_
       event_index_(program.operations.size(), -1),
       released_until_(first_step) {
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
-    if (program.operations[i].lane == Lane::CpuAdam) continue;
+    if (is_host_lane(program.operations[i].lane)) continue;
     event_index_[i] = static_cast<std::int32_t>(events_per_step_++);
   }
   events_.resize(events_per_step_ * kEventSteps);
   tie_clocks();
   issuer_ = std::thread([this] { issue_steps(); });
-  host_lane_ = std::thread([this] { run_host_lane(); });
+  for (const Lane lane : kLanes) {
+    if (!is_host_lane(lane) || progress_.operations(lane).empty()) continue;
+    host_lanes_.emplace_back([this, lane] { run_host_lane(lane); });
+  }
 }
 
 StreamLanes::~StreamLanes() {
@@ -57,7 +60,7 @@ StreamLanes::~StreamLanes() {
   }
   changed_.notify_all();
   issuer_.join();
-  host_lane_.join();
+  for (std::thread& lane : host_lanes_) lane.join();
   device_.wait_idle();
 }
 
@@ -76,9 +79,13 @@ void StreamLanes::fail(const std::string& failure) {
     failure_ = failure;
     stopping_ = true;
     cancelled_ = true;
-    // Streams that wait for the host's Adam go on, to their end: nobody reads what they compute.
+    // Streams that wait for the host go on, to their end: nobody reads what they compute.
     constexpr std::int64_t kFarAhead = 1 << 30;
-    progress_.set(Lane::CpuAdam, std::int64_t{*progress_.counter(Lane::CpuAdam)} + kFarAhead);
+    for (const Lane lane : kLanes) {
+      if (is_host_lane(lane)) {
+        progress_.set(lane, std::int64_t{*progress_.counter(lane)} + kFarAhead);
+      }
+    }
   }
   changed_.notify_all();
   abort_collectives_();
@@ -142,7 +149,7 @@ void StreamLanes::let_wait(Lane lane, std::int32_t operation, std::int64_t step)
   if (other == lane || awaited >= number) return;
   awaited = number;
   const cudaStream_t stream = device_.stream(lane);
-  if (other == Lane::CpuAdam) {
+  if (is_host_lane(other)) {
     stream_wait_at_least(stream, progress_.counter(other), static_cast<std::uint32_t>(number));
   } else {
     check(cudaStreamWaitEvent(stream, events(operation, step).end.get(), 0),
@@ -150,10 +157,10 @@ void StreamLanes::let_wait(Lane lane, std::int32_t operation, std::int64_t step)
   }
 }
 
-void StreamLanes::run_host_lane() {
+void StreamLanes::run_host_lane(Lane lane) {
   try {
     for (std::int64_t step = first_step_; wait_for_release(step); ++step) {
-      for (const std::int32_t operation : progress_.operations(Lane::CpuAdam)) {
+      for (const std::int32_t operation : progress_.operations(lane)) {
         run_on_host(operation, step);
         if (stopping_) return;
       }
@@ -172,7 +179,7 @@ void StreamLanes::run_on_host(std::int32_t operation, std::int64_t step) {
   callbacks_.run(operation, step);
   callbacks_.done(operation, step, start, steady_seconds());
   const std::lock_guard lock(mutex_);
-  if (!failure_) progress_.set(Lane::CpuAdam, progress_.number(program_, operation, step));
+  if (!failure_) progress_.set(op.lane, progress_.number(program_, operation, step));
 }
 
 bool StreamLanes::waits_are_over(const Operation& op, std::int64_t step) const {

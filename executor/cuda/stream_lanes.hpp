@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's lanes on a GPU: a stream for each, and a host thread for the CPU's Adam.
+// A program's lanes on a GPU: a stream for each, and host threads for the CPU's Adam and for files.
 #pragma once
 
 #include "executor/cuda/cuda_device.hpp"
@@ -19,9 +19,9 @@
 namespace athanor::cuda {
 
 /// Everything is issued ahead: one thread walks the program in its order and puts operations on
-/// their streams; streams wait for each other by events and for the host's Adam by a flag, the Adam
-/// thread waits for streams by flags that they set. Nothing waits for the issuing thread, and it
-/// waits for nothing but the release of a step.
+/// their streams; streams wait for each other by events and for the host's lanes by flags, and host
+/// threads wait for streams and for each other by flags too. Nothing waits for the issuing thread,
+/// and it waits for nothing but the release of a step.
 class StreamLanes final : public Lanes {
  public:
   /// `abort_collectives`: called once when a lane fails, so that streams do not wait for ranks
@@ -50,7 +50,7 @@ class StreamLanes final : public Lanes {
   /// end.
   Seconds issue(std::int32_t operation, std::int64_t step, Seconds start);
   void let_wait(Lane lane, std::int32_t operation, std::int64_t step);
-  void run_host_lane();
+  void run_host_lane(Lane lane);
   void run_on_host(std::int32_t operation, std::int64_t step);
   [[nodiscard]] bool wait_for_release(std::int64_t step);
 
@@ -68,7 +68,7 @@ class StreamLanes final : public Lanes {
   std::atomic<bool>& cancelled_;
   const std::function<void()> abort_collectives_;
   LaneProgress progress_;
-  std::vector<std::int32_t> event_index_;  ///< by operation; -1 on the host's lane
+  std::vector<std::int32_t> event_index_;  ///< by operation; -1 on the host's lanes
   std::vector<EventPair> events_;          ///< [step % kEventSteps][event_index_]
   std::size_t events_per_step_ = 0;
   /// What each stream has been told to wait for already, by the lane waited for.
@@ -85,7 +85,9 @@ class StreamLanes final : public Lanes {
   std::int64_t released_until_;
   std::atomic<bool> stopping_ = false;
   std::optional<std::string> failure_;
-  std::thread issuer_, host_lane_;  // last: joined before the rest is destroyed
+  // Last: joined before the rest is destroyed.
+  std::thread issuer_;
+  std::vector<std::thread> host_lanes_;
 };
 
 }  // namespace athanor::cuda

@@ -39,8 +39,8 @@ void StreamLanes::wait_for_step(std::int64_t step) {
     throw_failure();
     const bool done = std::all_of(kLanes.begin(), kLanes.end(), [&](Lane lane) {
       const std::int64_t last = progress_.last_number(lane, step);
-      return lane == Lane::CpuAdam ? progress_.has_reached(lane, last)
-                                   : reported_[lane_index(lane)] >= last;
+      return is_host_lane(lane) ? progress_.has_reached(lane, last)
+                                : reported_[lane_index(lane)] >= last;
     });
     if (done) return;
     std::this_thread::sleep_for(kPeriod);

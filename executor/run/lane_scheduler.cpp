@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <utility>
 
 namespace athanor {
@@ -24,6 +25,10 @@ LaneScheduler::LaneScheduler(const Program& program, std::int64_t first_step,
         static_cast<std::int32_t>(i));
   }
   for (std::size_t lane = 0; lane < kNumLanes; ++lane) {
+    if (lane_operations_[lane].empty()) {
+      lane_done_until_[lane] = std::numeric_limits<std::int64_t>::max();
+      continue;
+    }
     lanes_.emplace_back([this, lane] {
       if (callbacks_.entered) callbacks_.entered(kLanes[lane]);
       run_lane(lane);
@@ -48,7 +53,7 @@ LaneScheduler::~LaneScheduler() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
     const bool idle = std::all_of(lane_done_until_.begin(), lane_done_until_.end(),
-                                  [&](std::int64_t done) { return done == released_until_; });
+                                  [&](std::int64_t done) { return done >= released_until_; });
     if (!idle) cancelled_ = true;
   }
   wake_everybody();

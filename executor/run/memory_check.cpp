@@ -56,6 +56,8 @@ std::vector<Change> changes() {
        [](Plan& plan) { place_everything(plan, Home::Gpu, Home::Host); }},
       {"parameters and optimizer on the host",
        [](Plan& plan) { place_everything(plan, Home::Host, Home::Host); }},
+      {"parameters on the host and the optimizer on NVMe (--nvme)",
+       [](Plan& plan) { place_everything(plan, Home::Host, Home::Nvme); }},
   };
 }
 
@@ -100,6 +102,13 @@ void check_memory(const Profile& profile, const Plan& plan, int ranks_per_node,
       "the plan does not fit: {}. {} athanor tune finds the fastest "
       "plan that fits.",
       fmt::join(overflows, "; "), nearest_change(profile, plan, ranks_per_node, limits)));
+}
+
+void check_nvme_folder(const Plan& plan, const std::string& folder) {
+  if (!uses_nvme(plan) || !folder.empty()) return;
+  throw InputError("--nvme", "is missing, and the plan keeps optimizer state on NVMe",
+                   "Name a folder on that disk, or make a plan without it (athanor tune without "
+                   "--nvme).");
 }
 
 Bytes host_memory_of_this_machine() {

@@ -6,12 +6,17 @@
 #include "sim/model/plan.hpp"
 #include "sim/model/profile.hpp"
 
+#include <string>
+
 namespace athanor {
 
 /// Throws InfeasibleError when `plan` needs more than `limits`: which tier, how much, and the
 /// nearest change of the plan that would fit.
 void check_memory(const Profile& profile, const Plan& plan, int ranks_per_node,
                   const MemoryLimits& limits);
+
+/// Throws InputError where `plan` keeps optimizer state on NVMe and no folder is named for it.
+void check_nvme_folder(const Plan& plan, const std::string& folder);
 
 /// Memory of this machine that the processes of a job may use: its own, or what its control group
 /// allows.

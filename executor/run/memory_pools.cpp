@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/run/memory_pools.hpp"
 
+#include "sim/model/errors.hpp"
+#include "sim/model/memory.hpp"
+#include "sim/model/static_memory.hpp"
+
 #include <fmt/format.h>
 
 #include <cassert>
 
 namespace athanor {
 namespace {
-
-constexpr Bytes kStateBytes = 4;  // optimizer state is fp32
 
 std::size_t index(std::int32_t value) {
   assert(value >= 0);
@@ -18,10 +20,7 @@ std::size_t index(std::int32_t value) {
 TierBytes accounted_bytes(const Program& program) {
   TierBytes total;
   for (const Buffer& buffer : program.static_buffers) {
-    Bytes& tier = buffer.tier == Tier::Gpu      ? total.gpu
-                  : buffer.tier == Tier::Pinned ? total.pinned
-                                                : total.host;
-    tier += buffer.bytes;
+    bytes_of(total, buffer.tier) += buffer.bytes;
   }
   return total;
 }
@@ -46,6 +45,7 @@ class MemoryPools::Builder {
     pinned_ = pinned;
     host_ = host;
     pools_.bytes_ = {};
+    lay_out_state_buffers();
     lay_out_pools();
     lay_out_units();
     lay_out_outputs();
@@ -60,6 +60,14 @@ class MemoryPools::Builder {
   std::byte* device(Bytes bytes) { return take(device_, pools_.bytes_.gpu, bytes); }
   std::byte* pinned(Bytes bytes) { return take(pinned_, pools_.bytes_.pinned, bytes); }
   std::byte* host(Bytes bytes) { return take(host_, pools_.bytes_.host, bytes); }
+
+  /// First in host memory: at the start of a page, as reads past the page cache need them.
+  void lay_out_state_buffers() {
+    pools_.state_buffers_.clear();
+    for (int i = 0; i < program_.state_buffers; ++i) {
+      pools_.state_buffers_.push_back(host(program_.state_buffer_bytes));
+    }
+  }
 
   void lay_out_pools() {
     pools_.slots_.assign(program_.pools.size(), {});
@@ -109,29 +117,34 @@ class MemoryPools::Builder {
     } else if (chunk.parameters == Home::Gpu) {
       memory.device_parameters = device(bytes);
     }
-    if (chunk.optimizer == Home::Host) memory.host_parameters = pinned(bytes);
+    if (updates_on_host(chunk.optimizer)) memory.host_parameters = pinned(bytes);
     lay_out_state(chunk, memory);
     return memory;
   }
 
   void lay_out_state(const Chunk& chunk, ChunkMemory& memory) {
-    const bool on_host = chunk.optimizer == Home::Host;
+    const bool on_host = updates_on_host(chunk.optimizer);
+    const bool in_file = chunk.optimizer == Home::Nvme;
     const Bytes gradient = memory.elements * size_of(program_.gradient_dtype);
     memory.gradient = on_host ? pinned(gradient) : device(gradient);
-    const auto take_state = [&] {
+    const auto take_state = [&]() -> float* {
+      if (in_file) return nullptr;
       const Bytes bytes = memory.elements * kStateBytes;
       return reinterpret_cast<float*>(on_host ? host(bytes) : device(bytes));
     };
     if (program_.dtype == DataType::Float32) {
-      memory.master =
+      memory.state.master =
           reinterpret_cast<float*>(on_host ? memory.host_parameters : memory.device_parameters);
     } else {
-      memory.master = take_state();
+      memory.state.master = take_state();
       memory.rounded = reinterpret_cast<BFloat16Bits*>(on_host ? memory.host_parameters
                                                                : memory.device_parameters);
     }
-    memory.first_moment = take_state();
-    memory.second_moment = take_state();
+    memory.state.first_moment = take_state();
+    memory.state.second_moment = take_state();
+    if (!in_file) return;
+    memory.file_offset = pools_.bytes_.nvme;
+    pools_.bytes_.nvme += state_file_bytes(memory.elements, program_.dtype);
   }
 
   const Program& program_;
@@ -141,7 +154,8 @@ class MemoryPools::Builder {
   std::byte *device_ = nullptr, *pinned_ = nullptr, *host_ = nullptr;
 };
 
-MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device)
+MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
+                         const std::string& nvme_folder)
     : element_bytes_(size_of(program.dtype)), pool_of_(program.pool_of) {
   for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.elements);
   Builder builder(program, plan, rank, *this);
@@ -150,9 +164,11 @@ MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Dev
   check_accounted("device", device_blocks(bytes_.gpu), accounted.gpu);
   check_accounted("pinned", bytes_.pinned, accounted.pinned);
   check_accounted("host", bytes_.host, accounted.host);
+  check_accounted("nvme", bytes_.nvme, accounted.nvme);
   device_ = device.take(accounted.gpu);
   pinned_ = device.pin(bytes_.pinned);
   host_ = take_host_memory(bytes_.host);
+  if (bytes_.nvme > 0) file_.emplace(nvme_folder, bytes_.nvme);
   builder.lay_out(device_.get(), pinned_.get(), host_.get());
 }
 

@@ -4,14 +4,34 @@
 #pragma once
 
 #include "executor/lanes/device.hpp"
+#include "executor/lanes/scratch_file.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/program.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace athanor {
+
+enum class StatePart { Master, FirstMoment, SecondMoment };
+inline constexpr std::array kStateParts{StatePart::Master, StatePart::FirstMoment,
+                                        StatePart::SecondMoment};
+
+inline constexpr Bytes kStateBytes = 4;  ///< of an element of one part: fp32
+
+/// A shard's fp32 state, by StatePart: where Adam finds it.
+struct OptimizerState {
+  float* master = nullptr;  ///< in fp32 training the parameters themselves
+  float* first_moment = nullptr;
+  float* second_moment = nullptr;
+
+  [[nodiscard]] float* part(StatePart part) const noexcept;
+};
 
 /// What this rank holds of one chunk: the whole of it where the unit is Replicated, else
 /// 1 / world_size. Pointers are null where the plan keeps nothing there.
@@ -23,18 +43,19 @@ struct ChunkMemory {
   std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only
   std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer
   BFloat16Bits* rounded = nullptr;  ///< bf16 training: where Adam writes new parameters, beside it
-  float* master = nullptr;          ///< fp32 parameters; in fp32 training one of the two above
-  float* first_moment = nullptr;
-  float* second_moment = nullptr;
+  OptimizerState state;             ///< null, but for the master of fp32 training, where in a file
+  Bytes file_offset = -1;           ///< of what `state` has no place for; -1: it is all in memory
 };
 
-/// Memory of one rank. Device, pinned and pageable host memory are one block each; all of it is
-/// zero at first.
+/// Memory of one rank. Device, pinned and pageable host memory are one block each, and what is on
+/// NVMe is one file; all of it is zero at first.
 class MemoryPools {
  public:
-  /// Throws OutOfDeviceMemory when the device's limit is too small, and Error when the sizes are
-  /// not those of Program::static_buffers.
-  MemoryPools(const Program& program, const Plan& plan, int rank, Device& device);
+  /// `nvme_folder`: where a plan that keeps optimizer state on NVMe puts its file. Throws
+  /// OutOfDeviceMemory when the device's limit is too small, and Error when the file cannot be made
+  /// or the sizes are not those of Program::static_buffers.
+  MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
+              const std::string& nvme_folder);
 
   /// Start of the unit's flat storage: in the cache slot, or, for slot -1, its own place on the
   /// device. Null for a unit without parameters.
@@ -46,6 +67,19 @@ class MemoryPools {
   [[nodiscard]] std::byte* host_output(std::int32_t unit) const;
   [[nodiscard]] const ChunkMemory& chunk(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] const std::vector<ChunkMemory>& chunks(std::int32_t unit) const;
+
+  /// What `adam` works on: the chunk's own state, or what is in the state buffer.
+  [[nodiscard]] OptimizerState state(const Operation& adam) const;
+  /// Between a chunk's place in the file and a state buffer: what `op`, of either kind, says.
+  void read_state(const Operation& op) const;
+  void write_state(const Operation& op) const;
+  /// Elements [skip, skip + size) of one part of a chunk, from wherever it is; outside steps.
+  void read_part(const ChunkMemory& chunk, StatePart part, std::int64_t skip, std::span<float> to,
+                 Device& device) const;
+  /// All elements of one part, to wherever it is; outside steps.
+  void write_part(const ChunkMemory& chunk, StatePart part, std::span<const float> from,
+                  Device& device) const;
+
   [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
 
  private:
@@ -57,8 +91,10 @@ class MemoryPools {
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_;  // [pool][index]
   std::vector<std::byte*> storages_, host_outputs_;                // [unit]
   std::vector<std::vector<ChunkMemory>> chunks_;                   // [unit][chunk]
+  std::vector<std::byte*> state_buffers_;
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;
+  std::optional<ScratchFile> file_;
 };
 
 }  // namespace athanor

@@ -43,6 +43,10 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
       return optimizer_.adam(op, state);
     case OpKind::ParamH2D:
       return copy_parameters_to_device(context_, op);
+    case OpKind::StateRead:
+      return context_.memory.read_state(op);
+    case OpKind::StateWrite:
+      return context_.memory.write_state(op);
     case OpKind::Loss:
       return gather_losses(context_, op, state.scalars);
   }

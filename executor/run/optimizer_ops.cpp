@@ -52,6 +52,7 @@ void OptimizerOps::square_sum(std::int32_t operation, const StepState& state) co
 
 void OptimizerOps::adam(const Operation& op, const StepState& state) const {
   const ChunkMemory& memory = context_.chunk_memory(op);
+  const OptimizerState shard = context_.memory.state(op);
   const Home home = op.lane == Lane::CpuAdam ? Home::Host : Home::Gpu;
   const Bytes gradient_bytes = size_of(context_.program.gradient_dtype);
   AdamWork work{.gradient_dtype = context_.program.gradient_dtype,
@@ -65,9 +66,9 @@ void OptimizerOps::adam(const Operation& op, const StepState& state) const {
   for (const Segment& s :
        segments_[static_cast<std::size_t>(op.unit)][static_cast<std::size_t>(op.chunk)]) {
     work.coefficients.weight_decay = s.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
-    work.master = memory.master + s.begin;
-    work.first_moment = memory.first_moment + s.begin;
-    work.second_moment = memory.second_moment + s.begin;
+    work.master = shard.master + s.begin;
+    work.first_moment = shard.first_moment + s.begin;
+    work.second_moment = shard.second_moment + s.begin;
     work.gradient = memory.gradient + s.begin * gradient_bytes;
     work.rounded = memory.rounded == nullptr ? nullptr : memory.rounded + s.begin;
     work.elements = s.elements;

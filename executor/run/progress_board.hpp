@@ -24,7 +24,8 @@ struct RankRecord {
   std::atomic<std::int64_t> heartbeat_ns{0};  ///< monotonic clock of the node
   std::atomic<std::int64_t> operations{0};    ///< ended so far, on all lanes
   std::atomic<std::int64_t> collectives{0};   ///< entered so far
-  std::array<std::atomic<std::int64_t>, kNumLanes> running{-1, -1, -1, -1, -1};  ///< by lane
+  std::array<std::atomic<std::int64_t>, kNumLanes> running{-1, -1, -1, -1,
+                                                           -1, -1, -1};  ///< by lane
   std::atomic<std::int64_t> step{0};  ///< of the operation that started last
   std::atomic<RankPhase> phase{RankPhase::Away};
 };

@@ -3,6 +3,7 @@
 
 #include "executor/lanes/lane_threads.hpp"
 #include "executor/run/host_backend.hpp"
+#include "executor/run/memory_check.hpp"
 #include "executor/run/op_runner.hpp"
 #include "executor/run/timeline_recorder.hpp"
 #include "executor/run/watchdog.hpp"
@@ -23,7 +24,8 @@ namespace {
 /// the main thread.
 constexpr std::int64_t kStepsAhead = 2;
 
-const Plan& checked(const Plan& plan, const Collectives& collectives) {
+const Plan& checked(const Plan& plan, const TrainOptions& options, const Collectives& collectives) {
+  check_nvme_folder(plan, options.nvme_folder);
   if (plan.world_size != collectives.world_size()) {
     throw InputError("plan:world_size",
                      fmt::format("the plan is for {} processes, but {} were started",
@@ -45,10 +47,11 @@ class Trainer::Rank {
       : options_(options),
         backend_(backend),
         model_(std::move(model)),
-        plan_(checked(plan, backend.collectives())),
+        plan_(checked(plan, options, backend.collectives())),
         program_(lower(profile, plan_)),
         logical_(logical_elements(model_.architecture)),
-        memory_(program_, plan_, backend.collectives().rank(), backend.device()),
+        memory_(program_, plan_, backend.collectives().rank(), backend.device(),
+                options.nvme_folder),
         context_{program_,
                  plan_,
                  memory_,

@@ -25,6 +25,7 @@ struct TrainOptions {
   OptimizerOptions optimizer;
   std::uint64_t seed = 0;   ///< of fresh weights
   Bytes device_memory = 0;  ///< host backend: limit of the device arena; 0 = none
+  std::string nvme_folder;  ///< for plans that keep optimizer state on NVMe
   /// File that the ranks of a node share to notice each other's failures; empty: they do not.
   std::string progress_board;
   Seconds deadline = 20;  ///< without any progress, before a rank is taken to hang
@@ -37,8 +38,9 @@ class Trainer {
  public:
   using OnStep = std::function<void(const StepReport&)>;
 
-  /// Takes all memory. Throws InputError when plan, profile, model and number of ranks do not
-  /// belong together, OutOfDeviceMemory when the limit is too small.
+  /// Takes all memory. Throws InputError when options lack what the plan needs, or when plan,
+  /// profile, model and number of ranks do not belong together, OutOfDeviceMemory when the limit is
+  /// too small.
   Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
           const TrainOptions& options, Backend& backend);
   /// On the host backend.

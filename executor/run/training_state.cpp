@@ -15,8 +15,6 @@ namespace {
 
 std::size_t size(std::int64_t elements) { return static_cast<std::size_t>(elements); }
 
-constexpr Bytes kStateBytes = 4;  // state is fp32
-
 /// Writes state through a buffer, since a pool may be in device memory.
 class StateLoader {
  public:
@@ -42,11 +40,10 @@ class StateLoader {
   }
 
   void load_chunk(std::int32_t unit, const ChunkMemory& memory, std::int64_t logical) {
-    for (const auto& [part, to] : {std::pair(StatePart::FirstMoment, memory.first_moment),
-                                   std::pair(StatePart::SecondMoment, memory.second_moment),
-                                   std::pair(StatePart::Master, memory.master)}) {
+    for (const StatePart part :
+         {StatePart::FirstMoment, StatePart::SecondMoment, StatePart::Master}) {
       read(unit, part, memory.offset, memory.elements, logical);
-      write(to);
+      context_.memory.write_part(memory, part, buffer_, context_.device);
     }
     // The buffer now holds the master parameters.
     for (std::byte* const home : {memory.host_parameters, memory.device_parameters}) {
@@ -64,13 +61,12 @@ class StateLoader {
     std::fill(all.begin() + present, all.end(), 0.0F);
   }
 
-  void write(float* to) {
-    context_.device.copy_now(to, buffer_.data(), static_cast<Bytes>(buffer_.size()) * kStateBytes);
-  }
-
   /// In compute dtype.
   void write_parameters(std::byte* to) {
-    if (context_.program.dtype == DataType::Float32) return write(reinterpret_cast<float*>(to));
+    if (context_.program.dtype == DataType::Float32) {
+      const std::span<const float> values(buffer_);
+      return context_.device.copy_now(to, values.data(), static_cast<Bytes>(values.size_bytes()));
+    }
     rounded_.resize(buffer_.size());
     convert_to_bf16(buffer_, rounded_, context_.plan.cpu_adam_threads);
     context_.device.copy_now(to, rounded_.data(),
@@ -122,18 +118,6 @@ class WeightsAhead {
   std::map<std::int32_t, std::future<std::vector<float>>> coming_;
 };
 
-const float* part_of(const ChunkMemory& memory, StatePart part) {
-  switch (part) {
-    case StatePart::Master:
-      return memory.master;
-    case StatePart::FirstMoment:
-      return memory.first_moment;
-    case StatePart::SecondMoment:
-      break;
-  }
-  return memory.second_moment;
-}
-
 }  // namespace
 
 std::vector<std::int64_t> logical_elements(const Architecture& architecture) {
@@ -177,12 +161,11 @@ std::vector<StateRange> ranges_to_save(const RankContext& context,
       const std::int64_t offset = memory.offset + skip;
       const std::int64_t elements = std::min(part, logical[u] - offset);
       if (elements <= 0) continue;
-      ranges.push_back(
-          {unit, offset, elements,
-           [&device = context.device, &memory, skip](StatePart p, std::span<float> to) {
-             device.copy_now(to.data(), part_of(memory, p) + skip,
-                             static_cast<Bytes>(to.size_bytes()));
-           }});
+      ranges.push_back({unit, offset, elements,
+                        [&device = context.device, &pools = context.memory, &memory, skip](
+                            StatePart p, std::span<float> to) {
+                          pools.read_part(memory, p, skip, to, device);
+                        }});
     }
   }
   return ranges;
@@ -195,8 +178,9 @@ std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,
   std::vector<float> flat(size(layout.elements));
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
     const ChunkMemory& memory = context.memory.chunks(unit)[c];
-    context.device.copy_now(flat.data() + memory.offset, memory.master,
-                            memory.elements * kStateBytes);
+    context.memory.read_part(memory, StatePart::Master, 0,
+                             std::span(flat).subspan(size(memory.offset), size(memory.elements)),
+                             context.device);
     if (context.plan.units[index].sharding == Sharding::Replicated) continue;
     context.host_collectives.all_gather(flat.data() + layout.chunks[c].offset,
                                         memory.elements * kStateBytes);

@@ -3,20 +3,16 @@
 // steps. In plan-independent terms: a unit, a part and a range of the unit's flat storage.
 #pragma once
 
+#include "executor/run/memory_pools.hpp"
 #include "executor/run/rank_context.hpp"
 #include "sim/model/architecture.hpp"
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
 namespace athanor {
-
-enum class StatePart { Master, FirstMoment, SecondMoment };
-inline constexpr std::array kStateParts{StatePart::Master, StatePart::FirstMoment,
-                                        StatePart::SecondMoment};
 
 /// Writes elements [offset, offset + out.size()) of a unit's part into `out`.
 using StateReader = std::function<void(std::int32_t unit, StatePart part, std::int64_t offset,

@@ -73,7 +73,8 @@ void Watchdog::run() {
 /// What it runs; a collective only where it runs nothing else, since that is where others wait too.
 std::string Watchdog::running_on(const RankRecord& record) const {
   std::vector<std::string> names;
-  for (const Lane lane : {Lane::Compute, Lane::H2D, Lane::D2H, Lane::CpuAdam, Lane::Collective}) {
+  for (const Lane lane : {Lane::Compute, Lane::H2D, Lane::D2H, Lane::CpuAdam, Lane::NvmeRead,
+                          Lane::NvmeWrite, Lane::Collective}) {
     const std::int64_t operation = record.running[static_cast<std::size_t>(lane)];
     if (operation < 0 || (lane == Lane::Collective && !names.empty())) continue;
     names.push_back("'" + program_.name(static_cast<std::int32_t>(operation)) + "'");

@@ -88,6 +88,20 @@ Seconds grad_d2h_seconds(const Operation& op, const Platform& platform) {
   return written + require(platform.h2d, platform, "h2d").at(bytes);
 }
 
+/// Ranks share a node's NVMe, and reads take from writes: without that figure every prediction
+/// would be too good.
+Seconds nvme_seconds(const Operation& op, const Curve& curve, const Platform& platform,
+                     const char* key) {
+  if (!platform.shares(op.lane)) {
+    throw InputError(
+        fmt::format("platform {}:shared", platform.name),
+        fmt::format("no resource says what lanes {} and {} share", lane_name(Lane::NvmeRead),
+                    lane_name(Lane::NvmeWrite)),
+        "Calibrate the machine again, or add the resource by hand (platforms/README.md).");
+  }
+  return require(curve, platform, key).at(static_cast<double>(op.bytes));
+}
+
 /// Curves of AdamW are of gradients in the parameters' type: in bf16 an element moves 28 bytes
 /// (fp32 master and two moments read and written, gradient read, parameter written), and 2 more
 /// where the gradient was added up in fp32. Returns the elements of the curve that move as much.
@@ -123,6 +137,10 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::Reduce:
       return collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, bytes,
                                 program.world_size, platform);
+    case OpKind::StateRead:
+      return nvme_seconds(op, platform.file_read, platform, "file_read");
+    case OpKind::StateWrite:
+      return nvme_seconds(op, platform.file_write, platform, "file_write");
     case OpKind::SquareSum:
       return (on_device ? require(platform.device_square_sum, platform, "device_square_sum")
                         : require(platform.host_square_sum, platform, "host_square_sum"))

@@ -16,7 +16,7 @@ enum class Backend { None, Ddp, Fsdp2, DeepSpeed };
 bool is_fsdp2(const PlanOutline& outline) {
   if (outline.main_sharding() != Sharding::Sharded) return false;
   const bool all_on_gpu = outline.host_optimizer == 0;
-  const bool all_on_host = outline.host_parameters == outline.chunks;
+  const bool all_on_host = outline.host_parameters == outline.chunks && outline.nvme_optimizer == 0;
   return all_on_gpu || all_on_host;
 }
 
@@ -64,10 +64,13 @@ OrderedJson fsdp_json(const Plan& plan, const PlanOutline& outline, Losses& loss
 
 OrderedJson deepspeed_json(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   const bool sharded = outline.main_sharding() == Sharding::Sharded;
+  const bool nvme = sharded && 2 * outline.nvme_optimizer > outline.chunks;
   OrderedJson json{
       {"zero_stage", sharded ? 3 : 2},
       {"gradient_accumulation_steps", plan.accumulation},
-      {"offload_optimizer_device", outline.host_optimizer > 0 ? "cpu" : "none"},
+      {"offload_optimizer_device", nvme                         ? "nvme"
+                                   : outline.host_optimizer > 0 ? "cpu"
+                                                                : "none"},
       {"offload_param_device", sharded && outline.host_parameters > 0 ? "cpu" : "none"},
       {"zero3_init_flag", sharded}};
   if (plan.clipping == Clipping::Wait) json["gradient_clipping"] = plan.max_gradient_norm;
@@ -126,6 +129,8 @@ ExportedPlan export_accelerate(const Plan& plan) {
   losses.cpu_adam_threads(
       fmt::format("accelerate launch --num_cpu_threads_per_process {}", plan.cpu_adam_threads));
   losses.compute_threads();
+  losses.state_on_nvme(
+      "only DeepSpeed keeps it there: all or none; fill in offload_optimizer_nvme_path");
   losses.offloaded_outputs("accelerate keeps them on the GPU");
   return {dump_json(json), losses.take()};
 }

@@ -43,11 +43,15 @@ void add_stage3(OrderedJson& zero, const Plan& plan, const PlanOutline& outline)
   zero["sub_group_size"] = std::max<std::int64_t>(1, plan.chunk_elements / plan.world_size);
 }
 
-void add_offload(OrderedJson& zero, const PlanOutline& outline, int stage, Losses& losses) {
+void add_offload(OrderedJson& zero, const Plan& plan, const PlanOutline& outline, int stage,
+                 Losses& losses) {
+  constexpr int kLeastBuffers = 4;  // a parameter, its gradient and two moments
   if (outline.host_optimizer > 0) {
-    OrderedJson offload{{"device", "cpu"}, {"pin_memory", true}};
+    const bool nvme = stage == 3 && 2 * outline.nvme_optimizer > outline.chunks;
+    OrderedJson offload{{"device", nvme ? "nvme" : "cpu"}, {"pin_memory", true}};
+    if (nvme) offload["buffer_count"] = std::max(kLeastBuffers, plan.nvme_buffers);
     const double share = outline.host_optimizer_share();
-    if (stage == 3) {
+    if (stage == 3 && !nvme) {
       offload["ratio"] = share;
       if (share < 1) {
         losses.add(
@@ -58,7 +62,7 @@ void add_offload(OrderedJson& zero, const PlanOutline& outline, int stage, Losse
     } else if (share < 1) {
       losses.add(
           fmt::format("optimizer: {} of the chunks are on the host; DeepSpeed offloads all "
-                      "in stages 1 and 2",
+                      "in stages 1 and 2, and on NVMe",
                       percent(share)));
     }
     zero["offload_optimizer"] = std::move(offload);
@@ -87,7 +91,7 @@ OrderedJson zero_json(const Plan& plan, const PlanOutline& outline, Losses& loss
   zero["reduce_bucket_size"] = plan.chunk_elements;
   if (stage < 3) zero["allgather_bucket_size"] = plan.chunk_elements;
   if (stage == 3) add_stage3(zero, plan, outline);
-  add_offload(zero, outline, stage, losses);
+  add_offload(zero, plan, outline, stage, losses);
   if (outline.main_sharding() == Sharding::Replicated) {
     losses.add("sharding: replicated; DeepSpeed offloads the optimizer in stages 1 to 3 alone: 2");
   }
@@ -105,6 +109,8 @@ void add_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   losses.gradient_buffers("DeepSpeed holds buckets, reduce_bucket_size elements each");
   losses.cpu_adam_threads(fmt::format("set OMP_NUM_THREADS={}", plan.cpu_adam_threads));
   losses.compute_threads();
+  losses.state_on_nvme(
+      "DeepSpeed keeps all of it there or none, in stage 3 alone; fill in nvme_path");
   losses.offloaded_outputs("DeepSpeed's cpu_checkpointing is for partitioned activations alone");
   losses.sequence_length("DeepSpeed");
   losses.schedule("DeepSpeed");

@@ -46,6 +46,13 @@ void Losses::offloaded_outputs(const std::string& instead) {
   }
 }
 
+void Losses::state_on_nvme(const std::string& instead) {
+  if (outline_.nvme_optimizer > 0) {
+    add(fmt::format("optimizer: the state of {} of the chunks is on NVMe; {}",
+                    percent(outline_.nvme_optimizer / outline_.chunks), instead));
+  }
+}
+
 void Losses::sequence_length(const std::string& system) {
   add(fmt::format("sequence_length {}: {} takes it from the data", plan_.sequence_length, system));
 }

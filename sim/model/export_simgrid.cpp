@@ -85,6 +85,8 @@ class Writer {
     lines_[Lane::H2D] = line_of(platform.h2d);
     lines_[Lane::D2H] = line_of(platform.d2h);
     lines_[Lane::Collective] = collective_line(platform);
+    lines_[Lane::NvmeRead] = line_of(platform.file_read);
+    lines_[Lane::NvmeWrite] = line_of(platform.file_write);
   }
 
   std::string write() {
@@ -153,7 +155,7 @@ class Writer {
       if (bandwidth(lane) <= 0) continue;
       add_lane(device, lane);
       // What moves nothing between hosts has an end of its own.
-      if (lane == Lane::Compute || lane == Lane::CpuAdam) {
+      if (lane == Lane::Compute || is_host_lane(lane)) {
         text_ += fmt::format("    <host id=\"{}\" speed=\"1f\"/>\n", lane_id(device, lane));
       }
     }
@@ -177,8 +179,8 @@ class Writer {
     if (has(Lane::H2D)) add_route("host", self, device, Lane::H2D);
     if (has(Lane::D2H)) add_route(self, "host", device, Lane::D2H);
     if (has(Lane::Compute)) add_route(self, lane_id(device, Lane::Compute), device, Lane::Compute);
-    if (has(Lane::CpuAdam)) {
-      add_route("host", lane_id(device, Lane::CpuAdam), device, Lane::CpuAdam);
+    for (const Lane lane : kLanes) {
+      if (is_host_lane(lane) && has(lane)) add_route("host", lane_id(device, lane), device, lane);
     }
     if (!has(Lane::Collective)) return;
     for (int other = 0; other < platform_.num_devices; ++other) {

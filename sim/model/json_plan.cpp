@@ -13,8 +13,8 @@ OrderedJson json_of(const UnitPlan& unit) {
   OrderedJson chunks = OrderedJson::array();
   for (const ChunkRun& run : unit.chunks) {
     chunks.push_back({{"count", run.count},
-                      {"parameters", name_of(kHomeNames, run.parameters)},
-                      {"optimizer", name_of(kHomeNames, run.optimizer)}});
+                      {"parameters", name_of(kParameterHomeNames, run.parameters)},
+                      {"optimizer", name_of(kOptimizerHomeNames, run.optimizer)}});
   }
   return {{"sharding", name_of(kShardingNames, unit.sharding)},
           {"activation", name_of(kActivationNames, unit.activation)},
@@ -26,8 +26,9 @@ UnitPlan read_unit_plan(JsonReader json) {
   unit.sharding = json.key("sharding").choice(kShardingNames);
   unit.activation = json.key("activation").choice(kActivationNames);
   for (JsonReader& run : json.key("chunks").items()) {
-    unit.chunks.push_back({run.key("count").integer(1), run.key("parameters").choice(kHomeNames),
-                           run.key("optimizer").choice(kHomeNames)});
+    unit.chunks.push_back({run.key("count").integer(1),
+                           run.key("parameters").choice(kParameterHomeNames),
+                           run.key("optimizer").choice(kOptimizerHomeNames)});
     run.reject_other_keys();
   }
   json.reject_other_keys();
@@ -100,6 +101,9 @@ void read_step(JsonReader& json, Plan& plan) {
   plan.clipping = json.key("clipping").choice(kClippingNames);
   plan.max_gradient_norm = read_max_gradient_norm(json.key("max_gradient_norm"));
   plan.cpu_adam_threads = json.key("cpu_adam_threads").small_integer(1);
+  if (const auto buffers = json.optional_key("nvme_buffers")) {
+    plan.nvme_buffers = buffers->small_integer(1);
+  }
   plan.compute_threads = json.key("compute_threads").small_integer(1);
   if (const auto schedule = json.optional_key("schedule")) plan.schedule = read_schedule(*schedule);
 }
@@ -122,6 +126,7 @@ std::string to_json(const Plan& plan) {
                    {"max_gradient_norm", plan.max_gradient_norm},
                    {"cpu_adam_threads", plan.cpu_adam_threads},
                    {"compute_threads", plan.compute_threads}};
+  if (uses_nvme(plan)) json["nvme_buffers"] = plan.nvme_buffers;
   if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
   json["units"] = OrderedJson::array();
   for (const UnitPlan& unit : plan.units) {

@@ -35,6 +35,7 @@ Program make_header(const Profile& profile, const Plan& plan) {
   for (const Unit& unit : profile.architecture.units) program.unit_names.push_back(unit.name);
   program.layouts = layout_units(profile.architecture, plan);
   make_pools(program, profile.architecture, plan);
+  make_state_buffers(program, plan);
   make_static_buffers(program, plan);
   return program;
 }

@@ -9,22 +9,10 @@
 namespace athanor {
 namespace {
 
-Bytes& tier_of(TierBytes& bytes, Tier tier) {
-  switch (tier) {
-    case Tier::Gpu:
-      return bytes.gpu;
-    case Tier::Pinned:
-      return bytes.pinned;
-    case Tier::Host:
-      break;
-  }
-  return bytes.host;
-}
-
 TierBytes static_bytes(const Program& program) {
   TierBytes total;
   total.gpu = program.workspace_bytes;
-  for (const Buffer& buffer : program.static_buffers) tier_of(total, buffer.tier) += buffer.bytes;
+  for (const Buffer& buffer : program.static_buffers) bytes_of(total, buffer.tier) += buffer.bytes;
   return total;
 }
 
@@ -44,6 +32,20 @@ std::string overflow(const char* tier, Bytes need, Bytes limit) {
 }
 
 }  // namespace
+
+Bytes& bytes_of(TierBytes& bytes, Tier tier) noexcept {
+  switch (tier) {
+    case Tier::Gpu:
+      return bytes.gpu;
+    case Tier::Pinned:
+      return bytes.pinned;
+    case Tier::Nvme:
+      return bytes.nvme;
+    case Tier::Host:
+      break;
+  }
+  return bytes.host;
+}
 
 std::vector<MemoryPoint> device_memory_profile(const Program& program) {
   std::vector<MemoryPoint> points;
@@ -75,6 +77,10 @@ std::vector<std::string> memory_overflows(const TierBytes& peak, int ranks_per_n
   const Bytes host = node_host_bytes(peak, ranks_per_node);
   if (limits.host > 0 && host > limits.host) {
     overflows.push_back(overflow("host memory", host, limits.host));
+  }
+  const Bytes nvme = node_nvme_bytes(peak, ranks_per_node);
+  if (limits.nvme > 0 && nvme > limits.nvme) {
+    overflows.push_back(overflow("nvme", nvme, limits.nvme));
   }
   return overflows;
 }

@@ -10,6 +10,8 @@
 
 namespace athanor {
 
+[[nodiscard]] Bytes& bytes_of(TierBytes& bytes, Tier tier) noexcept;
+
 /// Peak bytes per rank. Exact: dynamic device memory is taken and given back on the compute lane
 /// alone, in program order, so the peak does not depend on timing.
 [[nodiscard]] TierBytes peak_bytes(const Program& program);
@@ -28,10 +30,17 @@ struct MemoryPoint {
   return (peak.pinned + peak.host) * ranks_per_node;
 }
 
-/// Limits of one rank (gpu) and of one node (host: pinned and pageable memory of all its ranks).
+/// Files of all ranks of a node.
+[[nodiscard]] constexpr Bytes node_nvme_bytes(const TierBytes& peak, int ranks_per_node) noexcept {
+  return peak.nvme * ranks_per_node;
+}
+
+/// Limits of one rank (gpu) and of one node (host: pinned and pageable memory of all its ranks;
+/// nvme: their files); 0 = no limit.
 struct MemoryLimits {
-  Bytes gpu = 0;   ///< 0 = no limit
-  Bytes host = 0;  ///< 0 = no limit
+  Bytes gpu = 0;
+  Bytes host = 0;
+  Bytes nvme = 0;
 };
 
 /// Empty when the program fits; else one sentence per tier that overflows: tier, need, limit,

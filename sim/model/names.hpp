@@ -28,7 +28,9 @@ inline constexpr NameTable<Sharding, 3> kShardingNames{
     {{"replicated", Sharding::Replicated},
      {"optimizer-sharded", Sharding::OptimizerSharded},
      {"sharded", Sharding::Sharded}}};
-inline constexpr NameTable<Home, 2> kHomeNames{{{"gpu", Home::Gpu}, {"host", Home::Host}}};
+inline constexpr NameTable<Home, 2> kParameterHomeNames{{{"gpu", Home::Gpu}, {"host", Home::Host}}};
+inline constexpr NameTable<Home, 3> kOptimizerHomeNames{
+    {{"gpu", Home::Gpu}, {"host", Home::Host}, {"nvme", Home::Nvme}}};
 inline constexpr NameTable<Activation, 3> kActivationNames{{{"keep", Activation::Keep},
                                                             {"recompute", Activation::Recompute},
                                                             {"offload", Activation::Offload}}};
@@ -49,7 +51,9 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"collective", Lane::Collective},
                                                         {"h2d", Lane::H2D},
                                                         {"d2h", Lane::D2H},
-                                                        {"cpu-adam", Lane::CpuAdam}}};
+                                                        {"cpu-adam", Lane::CpuAdam},
+                                                        {"nvme-read", Lane::NvmeRead},
+                                                        {"nvme-write", Lane::NvmeWrite}}};
 inline constexpr NameTable<KernelClass, kNumKernelClasses> kKernelClassNames{
     {{"matmul", KernelClass::MatrixProduct},
      {"attention", KernelClass::Attention},

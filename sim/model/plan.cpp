@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -33,6 +34,7 @@ void validate_counts(const Plan& plan, const std::string& where) {
   require_between(where, "gradient_buffers", plan.gradient_buffers, 1, kMaxInt);
   require_between(where, "prefetch_depth", plan.prefetch_depth, 0, plan.cache_slots - 1);
   require_between(where, "cpu_adam_threads", plan.cpu_adam_threads, 1, 4096);
+  require_between(where, "nvme_buffers", plan.nvme_buffers, 1, 4096);
   require_between(where, "compute_threads", plan.compute_threads, 1, 4096);
   if (!std::isfinite(plan.max_gradient_norm) || plan.max_gradient_norm <= 0) {
     throw InputError(where + ":max_gradient_norm",
@@ -48,9 +50,9 @@ void validate_run(const ChunkRun& run, Sharding sharding, const std::string& whe
     throw InputError(where + ":parameters", "\"host\" needs a sharded unit",
                      "Set the unit's sharding to \"sharded\", or parameters to \"gpu\".");
   }
-  if (run.optimizer != Home::Host) {
+  if (!updates_on_host(run.optimizer)) {
     throw InputError(where + ":parameters", "\"host\" needs the optimizer on the host too",
-                     "Set optimizer to \"host\", or parameters to \"gpu\".");
+                     "Set optimizer to \"host\" or \"nvme\", or parameters to \"gpu\".");
   }
 }
 
@@ -88,6 +90,12 @@ void Plan::validate(const Architecture& architecture, const std::string& where) 
   for (std::size_t i = 0; i < units.size(); ++i) {
     validate_unit(*this, architecture.units[i], units[i], fmt::format("{}:units[{}]", where, i));
   }
+}
+
+bool uses_nvme(const Plan& plan) noexcept {
+  return std::ranges::any_of(plan.units, [](const UnitPlan& unit) {
+    return std::ranges::find(unit.chunks, Home::Nvme, &ChunkRun::optimizer) != unit.chunks.end();
+  });
 }
 
 }  // namespace athanor

@@ -21,7 +21,16 @@ enum class Sharding {
   Sharded,           ///< everything sharded; gathered into a cache slot for use (ZeRO-3)
 };
 
-enum class Home { Gpu, Host };
+enum class Home {
+  Gpu,
+  Host,
+  Nvme,  ///< of optimizer state alone: in a file, from which it passes through host memory
+};
+
+/// Whether Adam runs on the CPU, with gradients and new parameters in pinned host memory.
+[[nodiscard]] constexpr bool updates_on_host(Home optimizer) noexcept {
+  return optimizer != Home::Gpu;
+}
 
 /// What a unit leaves behind between forward and backward.
 enum class Activation {
@@ -73,9 +82,8 @@ struct Schedule {
 /// Placement of `count` consecutive chunks of a unit.
 struct ChunkRun {
   std::int64_t count = 0;
-  Home parameters =
-      Home::Gpu;  ///< Host only where the unit is Sharded and the optimizer is on the host
-  Home optimizer = Home::Gpu;  ///< where fp32 state lives; Adam runs on the processor beside it
+  Home parameters = Home::Gpu;  ///< Host only where the unit is Sharded and updates_on_host
+  Home optimizer = Home::Gpu;   ///< where fp32 state lives; Adam runs on the processor beside it
 };
 
 struct UnitPlan {
@@ -119,6 +127,7 @@ struct Plan {
   Clipping clipping = Clipping::None;
   double max_gradient_norm = 1.0;  ///< used with Clipping::Wait
   int cpu_adam_threads = 1;
+  int nvme_buffers = 3;     ///< chunks' state between file and CPU at once: read, updated, written
   int compute_threads = 1;  ///< CPU backend: threads of the compute lane
   Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
@@ -132,5 +141,8 @@ struct Plan {
   /// Throws InputError where a value is out of range or the plan does not fit `architecture`.
   void validate(const Architecture& architecture, const std::string& where) const;
 };
+
+/// Whether some chunk's optimizer state is in a file.
+[[nodiscard]] bool uses_nvme(const Plan& plan) noexcept;
 
 }  // namespace athanor

@@ -14,6 +14,7 @@ struct PlanOutline {
   std::int64_t sharded = 0, optimizer_sharded = 0, replicated = 0;  ///< units
   /// Chunks; doubles, because the counts of a plan that no model was held against have no limit.
   double chunks = 0, host_optimizer = 0, host_parameters = 0;
+  double nvme_optimizer = 0;  ///< of host_optimizer
   std::int64_t compute_units = 0;
   std::int64_t recompute_units = 0;  ///< with those that offload
   std::int64_t offload_units = 0;    ///< whose outputs go to the host

@@ -47,7 +47,7 @@ void check_collective(const std::vector<CollectiveCurve>& curves, const Place& p
 void check_issue(const std::map<Lane, Seconds>& issue, const Place& place) {
   for (const auto& [lane, seconds] : issue) {
     check_number(place.key(lane_name(lane)), seconds, 0, kMaxSeconds);
-    if (lane == Lane::CpuAdam) {
+    if (is_host_lane(lane)) {
       place.key(lane_name(lane))
           .reject("the host runs this lane itself", "Remove it; only a GPU's lanes are issued.");
     }
@@ -94,9 +94,9 @@ void check_disturbances(const std::vector<Disturbance>& disturbances, const Plac
 }
 
 void check_interference(const Platform& platform, const Place& place) {
-  if (!platform.interference.empty() && !platform.shared.empty()) {
-    place.reject("the platform has shared resources too",
-                 "Say what lanes do to each other in one of the two: shared or interference.");
+  std::set<Lane> sharing;
+  for (const SharedResource& resource : platform.shared) {
+    for (const auto& [lane, use] : resource.use) sharing.insert(lane);
   }
   std::set<std::string> names;
   for (std::size_t i = 0; i < platform.interference.size(); ++i) {
@@ -108,6 +108,11 @@ void check_interference(const Platform& platform, const Place& place) {
     }
     for (const auto& [lane, factor] : load.slowdown) {
       check_positive(slowdown.key(lane_name(lane)), factor, kMaxSlowdown);
+      if (sharing.contains(lane)) {
+        slowdown.key(lane_name(lane))
+            .reject("the lane uses a shared resource too",
+                    "Say what the lane does to others in one of the two: shared or interference.");
+      }
     }
     if (!names.insert(load_name(load)).second) {
       slowdown.reject("a second entry for " + load_name(load), "Remove one of the two.");
@@ -202,6 +207,11 @@ std::string Platform::world_sizes() const {
   if (nodes >= 3) text += fmt::format(", {}", 3 * num_devices);
   if (nodes >= 4) text += fmt::format(", .. {}", std::int64_t{nodes} * num_devices);
   return text;
+}
+
+bool Platform::shares(Lane lane) const noexcept {
+  return std::ranges::any_of(
+      shared, [lane](const SharedResource& resource) { return resource.use.contains(lane); });
 }
 
 double Platform::capacity_per_rank(const SharedResource& resource, int world_size) const noexcept {

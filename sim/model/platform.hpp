@@ -17,12 +17,19 @@
 namespace athanor {
 
 /// Does one thing at a time, per rank, in program order.
-enum class Lane { Compute, Collective, H2D, D2H, CpuAdam };
-inline constexpr int kNumLanes = 5;
-inline constexpr std::array<Lane, kNumLanes> kLanes{Lane::Compute, Lane::Collective, Lane::H2D,
-                                                    Lane::D2H, Lane::CpuAdam};
-[[nodiscard]] const char* lane_name(
-    Lane lane) noexcept;  ///< "compute", "collective", "h2d", "d2h", "cpu-adam"
+enum class Lane { Compute, Collective, H2D, D2H, CpuAdam, NvmeRead, NvmeWrite };
+inline constexpr int kNumLanes = 7;
+inline constexpr std::array<Lane, kNumLanes> kLanes{
+    Lane::Compute, Lane::Collective, Lane::H2D,      Lane::D2H,
+    Lane::CpuAdam, Lane::NvmeRead,   Lane::NvmeWrite};
+[[nodiscard]] const char* lane_name(Lane lane) noexcept;  ///< as in files: kLaneNames
+[[nodiscard]] constexpr bool is_nvme_lane(Lane lane) noexcept {
+  return lane == Lane::NvmeRead || lane == Lane::NvmeWrite;
+}
+/// Whether the host runs the lane itself, and does not issue to a device what runs on it.
+[[nodiscard]] constexpr bool is_host_lane(Lane lane) noexcept {
+  return lane == Lane::CpuAdam || is_nvme_lane(lane);
+}
 
 /// Seconds as a function of size: linear between measured points (ascending sizes), constant below
 /// the first, continued with the last slope above the last.
@@ -135,6 +142,8 @@ struct Platform {
     const int ranks = ranks_per_node(world_size);
     return (world_size + ranks - 1) / ranks;
   }
+  /// Whether a shared resource says what the lane takes.
+  [[nodiscard]] bool shares(Lane lane) const noexcept;
   /// What one of `world_size` equal ranks gets of a resource.
   [[nodiscard]] double capacity_per_rank(const SharedResource& resource,
                                          int world_size) const noexcept;

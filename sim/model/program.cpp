@@ -33,6 +33,10 @@ const char* op_kind_name(OpKind kind) noexcept {
       return "adam";
     case OpKind::ParamH2D:
       return "param-h2d";
+    case OpKind::StateRead:
+      return "state-read";
+    case OpKind::StateWrite:
+      return "state-write";
     case OpKind::Loss:
       return "loss";
   }

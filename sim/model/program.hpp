@@ -15,24 +15,26 @@ namespace athanor {
 
 /// The closed set of operations.
 enum class OpKind {
-  Fetch,      ///< h2d: this rank's shard of a host chunk -> its place in the slot
-  Gather,     ///< collective: shards -> the whole chunk, in the slot or in the replicated storage
-  Forward,    ///< compute: one unit, one micro-batch
-  Recompute,  ///< compute: forward again, from the saved input
-  Backward,   ///< compute: adds parameter gradients into the unit's gradient buffer
-  OutputD2H,  ///< d2h: a unit's output -> its place in pinned memory
-  OutputH2D,  ///< h2d: back, into the next unit's input
-  Reduce,     ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
-  GradD2H,    ///< d2h: the reduced shard -> host gradient (written or added)
-  SquareSum,  ///< compute or cpu-adam: sum of squares of a shard's gradient
-  Norm,       ///< collective: the global norm from all square sums
-  Adam,       ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
-  ParamH2D,   ///< h2d: updated shard -> its home on the device
-  Loss,       ///< collective: every rank's micro-batch losses, for the metrics
+  Fetch,       ///< h2d: this rank's shard of a host chunk -> its place in the slot
+  Gather,      ///< collective: shards -> the whole chunk, in the slot or in the replicated storage
+  Forward,     ///< compute: one unit, one micro-batch
+  Recompute,   ///< compute: forward again, from the saved input
+  Backward,    ///< compute: adds parameter gradients into the unit's gradient buffer
+  OutputD2H,   ///< d2h: a unit's output -> its place in pinned memory
+  OutputH2D,   ///< h2d: back, into the next unit's input
+  Reduce,      ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
+  GradD2H,     ///< d2h: the reduced shard -> host gradient (written or added)
+  SquareSum,   ///< compute or cpu-adam: sum of squares of a shard's gradient
+  Norm,        ///< collective: the global norm from all square sums
+  Adam,        ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
+  ParamH2D,    ///< h2d: updated shard -> its home on the device
+  StateRead,   ///< nvme-read: a shard's optimizer state, file -> state buffer
+  StateWrite,  ///< nvme-write: back, after Adam
+  Loss,        ///< collective: every rank's micro-batch losses, for the metrics
 };
 [[nodiscard]] const char* op_kind_name(OpKind kind) noexcept;  ///< "fetch", "gather", ..
 
-enum class Tier { Gpu, Pinned, Host };
+enum class Tier { Gpu, Pinned, Host, Nvme };
 
 /// Memory that operations take and give back.
 struct Buffer {
@@ -48,6 +50,13 @@ struct Buffer {
   return (bytes + kBlock - 1) / kBlock * kBlock;
 }
 
+/// What a shard's optimizer state takes in its file and moves between file and memory: whole
+/// blocks, as reads and writes past the page cache need it.
+inline constexpr Bytes kFileBlock = 4096;
+[[nodiscard]] constexpr Bytes file_blocks(Bytes bytes) noexcept {
+  return (bytes + kFileBlock - 1) / kFileBlock * kFileBlock;
+}
+
 /// One operation. Indices point into Program::operations; -1 = does not apply.
 struct Operation {
   OpKind kind = OpKind::Forward;
@@ -60,7 +69,9 @@ struct Operation {
   std::int32_t micro_batch = -1;
   std::int32_t slot = -1;  ///< slot of the unit's class pool (Fetch, Gather into the cache)
   std::int32_t gradient_buffer =
-      -1;                     ///< buffer of the unit's class pool (Backward, Reduce, GradD2H)
+      -1;  ///< buffer of the unit's class pool (Backward, Reduce, GradD2H)
+  std::int32_t state_buffer =
+      -1;                     ///< StateRead, Adam, StateWrite of a shard whose state is in a file
   Bytes bytes = 0;            ///< what moves: a shard or an output for copies, the whole chunk for
                               ///< collectives
   std::int64_t elements = 0;  ///< Adam, SquareSum: elements of the shard
@@ -93,7 +104,9 @@ struct Program {
   DataType dtype = DataType::Float32;
   DataType gradient_dtype = DataType::Float32;  ///< of gradient shards; fp32 when accumulating
   int cpu_adam_threads = 1;
-  Bytes workspace_bytes = 0;  ///< device memory of libraries, beside the buffers below
+  int state_buffers = 0;         ///< through which optimizer state passes between file and CPU
+  Bytes state_buffer_bytes = 0;  ///< of each
+  Bytes workspace_bytes = 0;     ///< device memory of libraries, beside the buffers below
   std::vector<std::string> unit_names;
   std::vector<UnitLayout> layouts;    ///< per unit
   std::vector<UnitPool> pools;        ///< per unit class

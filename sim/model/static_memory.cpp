@@ -11,18 +11,22 @@ struct UnitElements {
   std::int64_t replicated = 0;        ///< whole parameters on the device
   std::int64_t device_shards = 0;     ///< parameter shards on the device
   std::int64_t device_optimizer = 0;  ///< gradient shard and optimizer state on the device
-  std::int64_t host_optimizer = 0;    ///< the same on the host, and the parameters beside them
+  std::int64_t host_optimizer = 0;    ///< gradient shard on the host, and the parameters beside it
+  std::int64_t host_state = 0;        ///< optimizer state in host memory
+  Bytes nvme_bytes = 0;               ///< of optimizer state in the file
 };
 
-UnitElements count_elements(const UnitLayout& layout, Sharding sharding, int world_size) {
+UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const Program& program) {
   UnitElements count;
   if (sharding != Sharding::Sharded) count.replicated = layout.elements;
   for (const Chunk& chunk : layout.chunks) {
-    const std::int64_t owned = owned_elements(chunk, sharding, world_size);
+    const std::int64_t owned = owned_elements(chunk, sharding, program.world_size);
     if (sharding == Sharding::Sharded && chunk.parameters == Home::Gpu) {
       count.device_shards += owned;
     }
-    (chunk.optimizer == Home::Gpu ? count.device_optimizer : count.host_optimizer) += owned;
+    (updates_on_host(chunk.optimizer) ? count.host_optimizer : count.device_optimizer) += owned;
+    if (chunk.optimizer == Home::Host) count.host_state += owned;
+    if (chunk.optimizer == Home::Nvme) count.nvme_bytes += state_file_bytes(owned, program.dtype);
   }
   return count;
 }
@@ -41,7 +45,8 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
   add_buffer(program, "optimizer " + unit, Tier::Gpu, count.device_optimizer * state);
   add_buffer(program, "host parameters " + unit, Tier::Pinned, count.host_optimizer * parameter);
   add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_optimizer * gradient);
-  add_buffer(program, "host optimizer " + unit, Tier::Host, count.host_optimizer * state);
+  add_buffer(program, "host optimizer " + unit, Tier::Host, count.host_state * state);
+  add_buffer(program, "nvme optimizer " + unit, Tier::Nvme, count.nvme_bytes);
 }
 
 }  // namespace
@@ -49,6 +54,10 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
 Bytes optimizer_state_bytes(DataType dtype) noexcept {
   constexpr Bytes kMoments = 8, kMaster = 4;
   return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
+}
+
+Bytes state_file_bytes(std::int64_t elements, DataType dtype) noexcept {
+  return file_blocks(elements * optimizer_state_bytes(dtype));
 }
 
 std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size) {
@@ -72,6 +81,18 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
   }
 }
 
+void make_state_buffers(Program& program, const Plan& plan) {
+  for (std::size_t u = 0; u < program.layouts.size(); ++u) {
+    for (const Chunk& chunk : program.layouts[u].chunks) {
+      if (chunk.optimizer != Home::Nvme) continue;
+      const std::int64_t owned = owned_elements(chunk, plan.units[u].sharding, program.world_size);
+      program.state_buffers = std::min(program.state_buffers + 1, plan.nvme_buffers);
+      program.state_buffer_bytes =
+          std::max(program.state_buffer_bytes, state_file_bytes(owned, program.dtype));
+    }
+  }
+}
+
 void make_static_buffers(Program& program, const Plan& plan) {
   for (const UnitPool& pool : program.pools) {
     const Bytes buffer = pool.elements * size_of(program.dtype);
@@ -80,8 +101,10 @@ void make_static_buffers(Program& program, const Plan& plan) {
   }
   for (std::size_t u = 0; u < program.layouts.size(); ++u) {
     add_unit(program, program.unit_names[u],
-             count_elements(program.layouts[u], plan.units[u].sharding, program.world_size));
+             count_elements(program.layouts[u], plan.units[u].sharding, program));
   }
+  add_buffer(program, "optimizer state buffers", Tier::Host,
+             program.state_buffers * program.state_buffer_bytes);
   Bytes device = 0;
   for (const Buffer& buffer : program.static_buffers) {
     device += buffer.tier == Tier::Gpu ? buffer.bytes : 0;

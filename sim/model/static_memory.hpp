@@ -10,11 +10,17 @@ namespace athanor {
 /// Of one element: two moments in fp32, and a master copy where parameters are bf16.
 [[nodiscard]] Bytes optimizer_state_bytes(DataType dtype) noexcept;
 
+/// What a shard's optimizer state takes in its file.
+[[nodiscard]] Bytes state_file_bytes(std::int64_t elements, DataType dtype) noexcept;
+
 /// Elements of a chunk whose gradient and optimizer state one rank holds.
 [[nodiscard]] std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size);
 
 /// Fills Program::pools and pool_of from the layouts: one pool per unit class.
 void make_pools(Program& program, const Architecture& architecture, const Plan& plan);
+
+/// Fills Program::state_buffers and state_buffer_bytes.
+void make_state_buffers(Program& program, const Plan& plan);
 
 /// Fills Program::static_buffers: cache slots, gradient buffers, parameters, gradient shards and
 /// optimizer state. In fp32 the parameter shard beside the optimizer is the master copy.

@@ -40,7 +40,8 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       saved_(units_.size(), -1),
       outputs_(units_.size(), -1),
       grad_inputs_(units_.size(), -1),
-      output_copies_(units_.size(), -1) {
+      output_copies_(units_.size(), -1),
+      state_buffer_writes_(static_cast<std::size_t>(program_.state_buffers), -1) {
   for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
   for (std::size_t u = 0; u < units_.size(); ++u) {
     units_[u].chunks.resize(program_.layouts[u].chunks.size());
@@ -60,10 +61,10 @@ Program StepBuilder::build() {
 }
 
 /// Units compute, recompute and copy their outputs; each chunk is fetched and gathered for forward
-/// and for backward, reduced and copied to the host in every micro-batch, and squared, updated,
-/// sent back and published in every step, at most.
+/// and for backward, reduced and copied to the host in every micro-batch, and squared, updated
+/// between a read and a write of its state, sent back and published in every step, at most.
 void StepBuilder::reserve_operations() {
-  constexpr std::size_t kPerMicroBatch = 6, kPerStep = 4;
+  constexpr std::size_t kPerMicroBatch = 6, kPerStep = 6;
   std::size_t chunks = 0;
   for (const UnitLayout& layout : program_.layouts) chunks += layout.chunks.size();
   const auto micro_batches = static_cast<std::size_t>(plan_.accumulation);
@@ -132,6 +133,12 @@ void StepBuilder::resolve_previous_waits() {
   for (const UpdateWait& update : update_waits_) {
     const ChunkState& chunk = state(update.unit).chunks[static_cast<std::size_t>(update.chunk)];
     wait(update.operation, update.adam_only ? chunk.adam : chunk.updated);
+  }
+  for (std::size_t i = 0; i < state_reads_.size(); ++i) {
+    const Operation& read = at(state_reads_[i]);
+    wait(state_reads_[i],
+         state(read.unit).chunks[static_cast<std::size_t>(read.chunk)].state_written);
+    if (i < state_buffer_writes_.size()) wait(state_reads_[i], state_buffer_writes_[i]);
   }
 }
 

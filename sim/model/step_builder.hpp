@@ -26,6 +26,7 @@ class StepBuilder {
     std::int32_t gradient_ready = -1;  ///< the last write of the gradient shard in this step
     std::int32_t updated = -1;         ///< the new parameters are at their home
     std::int32_t adam = -1;
+    std::int32_t state_written = -1;  ///< into its file
   };
   struct UnitState {
     std::vector<ChunkState> chunks;
@@ -97,7 +98,10 @@ class StepBuilder {
   void emit_square_sums();
   [[nodiscard]] std::int32_t emit_square_sum(std::int32_t unit, std::int32_t chunk);
   void emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t after);
-  void emit_updates(Home optimizer);
+  [[nodiscard]] Operation state_copy(OpKind kind, const Operation& adam) const;
+  [[nodiscard]] std::int32_t emit_state_read(Operation& adam);
+  [[nodiscard]] std::int32_t emit_state_write(std::int32_t adam);
+  void emit_updates(bool on_host);
   void emit_publish();
   void publish_chunk(std::int32_t unit, std::int32_t chunk);
   void resolve_previous_waits();
@@ -116,6 +120,8 @@ class StepBuilder {
   std::vector<UpdateWait> update_waits_;
   std::vector<std::int32_t> saved_, outputs_, grad_inputs_;  ///< buffers per unit, -1 = none
   std::vector<std::int32_t> output_copies_;                  ///< the output's last copy, per unit
+  std::vector<std::int32_t> state_reads_;                    ///< in their order
+  std::vector<std::int32_t> state_buffer_writes_;  ///< by state buffer, its last one; -1 = none yet
   std::int32_t batch_ = -1;
   std::int32_t last_forward_ = -1, norm_ = -1;
   std::vector<std::int32_t> square_sums_;

@@ -10,7 +10,9 @@
 namespace athanor {
 namespace {
 
-Lane adam_lane(Home optimizer) { return optimizer == Home::Gpu ? Lane::Compute : Lane::CpuAdam; }
+Lane adam_lane(Home optimizer) {
+  return updates_on_host(optimizer) ? Lane::CpuAdam : Lane::Compute;
+}
 
 }  // namespace
 
@@ -29,7 +31,7 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
   std::int32_t last_reduce = -1;
   std::int32_t last_copy = -1;
   for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-    const bool on_host = chunks(unit)[static_cast<std::size_t>(c)].optimizer == Home::Host;
+    const bool on_host = updates_on_host(chunks(unit)[static_cast<std::size_t>(c)].optimizer);
     std::int32_t ready = backward;
     if (!on_host || plan_.world_size > 1)
       ready = last_reduce = emit_reduce(unit, c, micro_batch, held, backward);
@@ -97,8 +99,8 @@ void StepBuilder::finish_step() {
     norm.waits = square_sums_;
     norm_ = emit(std::move(norm));
   }
-  if (!updates_within_backward()) emit_updates(Home::Host);
-  emit_updates(Home::Gpu);
+  if (!updates_within_backward()) emit_updates(/*on_host=*/true);
+  emit_updates(/*on_host=*/false);
   emit_publish();
 }
 
@@ -138,14 +140,47 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t 
   op.elements = owned_elements(layout, unit_plan(unit).sharding, plan_.world_size);
   op.waits.push_back(after);
   ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  const bool in_file = layout.optimizer == Home::Nvme;
+  if (in_file) op.waits.push_back(emit_state_read(op));
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
+  if (in_file) chunk_state.state_written = emit_state_write(chunk_state.adam);
+}
+
+Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
+  Operation op;
+  op.kind = kind;
+  op.lane = kind == OpKind::StateRead ? Lane::NvmeRead : Lane::NvmeWrite;
+  op.unit = adam.unit;
+  op.chunk = adam.chunk;
+  op.state_buffer = adam.state_buffer;
+  op.bytes = state_file_bytes(adam.elements, program_.dtype);
+  return op;
+}
+
+/// Gives `adam` the state buffer that was used longest ago. It is read as soon as that is free:
+/// ahead of the gradient, and of the step.
+std::int32_t StepBuilder::emit_state_read(Operation& adam) {
+  const std::size_t buffer = state_reads_.size() % state_buffer_writes_.size();
+  adam.state_buffer = static_cast<std::int32_t>(buffer);
+  Operation op = state_copy(OpKind::StateRead, adam);
+  if (state_buffer_writes_[buffer] >= 0) op.waits.push_back(state_buffer_writes_[buffer]);
+  state_reads_.push_back(emit(std::move(op)));
+  return state_reads_.back();
+}
+
+std::int32_t StepBuilder::emit_state_write(std::int32_t adam) {
+  Operation op = state_copy(OpKind::StateWrite, at(adam));
+  op.waits.push_back(adam);
+  const auto buffer = static_cast<std::size_t>(op.state_buffer);
+  return state_buffer_writes_[buffer] = emit(std::move(op));
 }
 
 /// In the order in which the next forward needs the parameters.
-void StepBuilder::emit_updates(Home optimizer) {
+void StepBuilder::emit_updates(bool on_host) {
   for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-      if (chunks(unit)[static_cast<std::size_t>(c)].optimizer != optimizer) continue;
+      const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
+      if (updates_on_host(optimizer) != on_host) continue;
       const std::int32_t ready = state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready;
       emit_adam(unit, c, norm_ >= 0 ? norm_ : ready);
     }
@@ -176,7 +211,7 @@ void StepBuilder::publish_chunk(std::int32_t unit, std::int32_t chunk) {
   const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
   ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
   const Sharding sharding = unit_plan(unit).sharding;
-  if (layout.optimizer == Home::Host && layout.parameters == Home::Gpu) {
+  if (updates_on_host(layout.optimizer) && layout.parameters == Home::Gpu) {
     Operation op;
     op.kind = OpKind::ParamH2D;
     op.lane = Lane::H2D;

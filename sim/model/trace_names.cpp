@@ -18,6 +18,8 @@ const char* kernel_name(const Operation& op) {
       return op.all_reduce ? "ncclDevKernel_AllReduce_Sum " : "ncclDevKernel_ReduceScatter_Sum ";
     case Lane::Compute:
     case Lane::CpuAdam:
+    case Lane::NvmeRead:
+    case Lane::NvmeWrite:
       break;
   }
   return "";

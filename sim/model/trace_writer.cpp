@@ -33,6 +33,8 @@ const char* category(Lane lane) {
     case Lane::D2H:
       return "gpu_memcpy";
     case Lane::CpuAdam:
+    case Lane::NvmeRead:
+    case Lane::NvmeWrite:
       return "cpu_op";
     case Lane::Compute:
     case Lane::Collective:
@@ -71,7 +73,7 @@ OrderedJson common_arguments(const Program& program, const Interval& interval) {
 OrderedJson arguments(const Program& program, const Interval& interval, const Operation& op) {
   OrderedJson args = common_arguments(program, interval);
   // What has a stream runs on the device. Trace tools take streams above 0.
-  if (op.lane != Lane::CpuAdam) {
+  if (!is_host_lane(op.lane)) {
     args["device"] = interval.rank;
     args["stream"] = static_cast<int>(op.lane) + 1;
   }

@@ -24,6 +24,14 @@ int covered(const std::vector<int>& units_before, int leading, int trailing) {
          units_before[static_cast<std::size_t>(num_units - trailing)];
 }
 
+/// Members from `leading` on, without the last `trailing`.
+int between(const std::vector<int>& units_before, int leading, int trailing) {
+  const int num_units = static_cast<int>(units_before.size()) - 1;
+  if (leading + trailing >= num_units) return 0;
+  return units_before[static_cast<std::size_t>(num_units - trailing)] -
+         units_before[static_cast<std::size_t>(leading)];
+}
+
 /// Units that are filled into `slots` in a step, at least: all in the first pass over them, and in
 /// every later pass those for which there was no slot at its start.
 std::int64_t least_fills(int units, int slots, std::int64_t accumulation) {
@@ -41,6 +49,7 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
   const DataType dtype = op.kind == OpKind::GradD2H ? header.gradient_dtype : header.dtype;
   op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
+  if (is_nvme_lane(op.lane)) op.bytes = state_file_bytes(op.elements, header.dtype);
   return op;
 }
 
@@ -143,6 +152,10 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
   placed.device_optimizer =
       covered(unit_class.units_before, c.leading_gpu_optimizer, c.trailing_gpu_optimizer);
   placed.host_optimizer = unit_class.units - placed.device_optimizer;
+  placed.nvme_optimizer =
+      between(unit_class.units_before,
+              std::max(c.leading_gpu_optimizer, num_units_ - c.trailing_nvme_optimizer),
+              c.trailing_gpu_optimizer);
   placed.device_parameters =
       covered(unit_class.units_before, c.leading_gpu_parameters, c.trailing_gpu_parameters);
   placed.host_parameters = unit_class.units - placed.device_parameters;
@@ -153,7 +166,7 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
   const Bytes parameter = size_of(profile_.dtype);
   const Bytes gradient = size_of(gradient_dtype(profile_.dtype, c.batch.accumulation));
   const Bytes state = optimizer_state_bytes(profile_.dtype);
-  TierBytes peak;
+  TierBytes peak = state_bytes(c);
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(c, unit_class);
     const bool sharded = c.sharding == Sharding::Sharded;
@@ -164,12 +177,36 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
     if (sharded) peak.gpu += placed.device_parameters * owned * parameter;
     peak.gpu += placed.device_optimizer * owned * (gradient + state);
     peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
-    peak.host += placed.host_optimizer * owned * state;
   }
   const Activations& units = activations(c);
   peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes + units.peak_bytes;
   peak.pinned += units.pinned_bytes;
   return peak;
+}
+
+/// Of optimizer state in host memory and in files.
+TierBytes Estimator::state_bytes(const Candidate& c) const {
+  const Bytes state = optimizer_state_bytes(profile_.dtype);
+  const std::int64_t cut = request_.num_gpus * kParameterAlignment;
+  const std::int64_t whole = round_up(c.chunk_elements, cut);
+  const int parts = c.sharding == Sharding::Replicated ? 1 : request_.num_gpus;
+  TierBytes bytes;
+  std::int64_t chunks = 0;
+  Bytes buffer = 0;
+  for (const UnitClass& unit_class : classes_) {
+    const Placed placed = place(c, unit_class);
+    bytes.host +=
+        (placed.host_optimizer - placed.nvme_optimizer) * (unit_class.elements / parts) * state;
+    if (placed.nvme_optimizer == 0) continue;
+    for (std::int64_t rest = unit_class.elements; rest > 0; rest -= whole) {
+      const Bytes file = state_file_bytes(std::min(whole, rest) / parts, profile_.dtype);
+      bytes.nvme += placed.nvme_optimizer * file;
+      buffer = std::max(buffer, file);
+      chunks += placed.nvme_optimizer;
+    }
+  }
+  bytes.host += std::min<std::int64_t>(chunks, Plan().nvme_buffers) * buffer;
+  return bytes;
 }
 
 Seconds Estimator::bound_seconds(const Candidate& c) {
@@ -235,6 +272,8 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
     add(kind, Lane::Compute, placed.device_optimizer);
     add(kind, Lane::CpuAdam, placed.host_optimizer);
   }
+  add(OpKind::StateRead, Lane::NvmeRead, placed.nvme_optimizer);
+  add(OpKind::StateWrite, Lane::NvmeWrite, placed.nvme_optimizer);
   add(OpKind::ParamH2D, Lane::H2D, placed.device_parameters - placed.device_optimizer);
   if (several && c.sharding == Sharding::OptimizerSharded) {
     add(OpKind::Gather, Lane::Collective, units);

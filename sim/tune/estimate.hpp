@@ -47,6 +47,7 @@ class Estimator {
   /// Members of a class by where a candidate places them.
   struct Placed {
     int device_optimizer = 0, host_optimizer = 0;
+    int nvme_optimizer = 0;  ///< of host_optimizer
     int device_parameters = 0, host_parameters = 0;
   };
   /// What depends on micro-batch, recomputation and offloaded outputs alone.
@@ -68,6 +69,7 @@ class Estimator {
   [[nodiscard]] const Activations& activations(const Candidate& candidate);
   [[nodiscard]] const ChunkSum& chunk_sum(const Candidate& candidate, std::size_t unit_class,
                                           const ChunkWork& work);
+  [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
   [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
   void add_class(const Candidate& candidate, std::size_t unit_class, Load& load);
   void add_fetches(const Candidate& candidate, std::size_t unit_class, const Placed& placed,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <optional>
 
 namespace athanor {
@@ -112,10 +113,12 @@ void add_vertices(const Interference& interference, const Lanes& lanes,
 std::vector<LaneSeconds> fluid_limits(const Interference& interference) {
   std::vector<LaneSeconds> limits;
   if (interference.none()) return limits;
-  for (std::size_t a = 0; a < kLanes.size(); ++a) {
-    for (std::size_t b = a + 1; b < kLanes.size(); ++b) {
-      for (std::size_t c = b + 1; c < kLanes.size(); ++c) {
-        add_vertices(interference, {kLanes[a], kLanes[b], kLanes[c]}, limits);
+  std::vector<Lane> lanes;  // files are in nobody's way but each other's
+  std::ranges::copy_if(kLanes, std::back_inserter(lanes), std::not_fn(is_nvme_lane));
+  for (std::size_t a = 0; a < lanes.size(); ++a) {
+    for (std::size_t b = a + 1; b < lanes.size(); ++b) {
+      for (std::size_t c = b + 1; c < lanes.size(); ++c) {
+        add_vertices(interference, {lanes[a], lanes[b], lanes[c]}, limits);
       }
     }
   }

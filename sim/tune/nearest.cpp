@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <ranges>
 
@@ -18,12 +19,13 @@ Bytes excess(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limi
   const auto over = [](Bytes need, Bytes limit) {
     return limit > 0 ? std::max<Bytes>(0, need - limit) : 0;
   };
-  return over(peak.gpu, limits.gpu) + over(node_host_bytes(peak, ranks_per_node), limits.host);
+  return over(peak.gpu, limits.gpu) + over(node_host_bytes(peak, ranks_per_node), limits.host) +
+         over(node_nvme_bytes(peak, ranks_per_node), limits.nvme);
 }
 
-/// Smallest GPU limit, or smallest host limit, with which one of `peaks` fits the other limit.
+/// The smallest limit of each tier with which one of `peaks` fits the other limits.
 struct NeededLimits {
-  std::optional<Bytes> gpu, host;
+  std::optional<Bytes> gpu, host, nvme;
 };
 
 NeededLimits needed_limits(std::span<const TierBytes> peaks, int ranks_per_node,
@@ -33,9 +35,17 @@ NeededLimits needed_limits(std::span<const TierBytes> peaks, int ranks_per_node,
     smallest = std::min(smallest.value_or(value), value);
   };
   for (const TierBytes& peak : peaks) {
-    if (fits(peak, ranks_per_node, {.gpu = 0, .host = limits.host})) lower_to(needed.gpu, peak.gpu);
-    if (fits(peak, ranks_per_node, {.gpu = limits.gpu, .host = 0})) {
+    const auto fits_without = [&](Bytes MemoryLimits::* tier) {
+      MemoryLimits others = limits;
+      others.*tier = 0;
+      return fits(peak, ranks_per_node, others);
+    };
+    if (fits_without(&MemoryLimits::gpu)) lower_to(needed.gpu, peak.gpu);
+    if (fits_without(&MemoryLimits::host)) {
       lower_to(needed.host, node_host_bytes(peak, ranks_per_node));
+    }
+    if (limits.nvme > 0 && fits_without(&MemoryLimits::nvme)) {
+      lower_to(needed.nvme, node_nvme_bytes(peak, ranks_per_node));
     }
   }
   return needed;
@@ -48,6 +58,7 @@ std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const 
   std::vector<std::string> changes;
   if (needed.gpu) changes.push_back("--gpu-memory " + option_size(*needed.gpu));
   if (needed.host) changes.push_back("--host-memory " + option_size(*needed.host));
+  if (needed.nvme) changes.push_back("--nvme " + option_size(*needed.nvme));
   if (changes.empty()) {
     changes.push_back(fmt::format("--gpu-memory {} with --host-memory {}", option_size(closest.gpu),
                                   option_size(node_host_bytes(closest, ranks_per_node))));
@@ -55,17 +66,37 @@ std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const 
   return changes;
 }
 
-/// Whether some plan of the default space fits.
-bool some_plan_fits(const Profile& profile, const Platform& platform, const PlanRequest& request) {
+/// Of the plans of the default space that fit, the least that the node's files take.
+std::optional<Bytes> least_nvme(const Profile& profile, const Platform& platform,
+                                const PlanRequest& request) {
   const MemoryLimits limits = effective_limits(request, platform);
   const int ranks_per_node = platform.ranks_per_node(request.num_gpus);
   Estimator estimator(profile, platform, request);
-  bool found = false;
+  std::optional<Bytes> least;
   enumerate(default_search_space(profile, platform, request), profile.architecture,
             request.num_gpus, [&](const Candidate& candidate) {
-              found = found || fits(estimator.peak_bytes(candidate), ranks_per_node, limits);
+              if (least == 0) return;
+              const TierBytes peak = estimator.peak_bytes(candidate);
+              if (!fits(peak, ranks_per_node, limits)) return;
+              const Bytes nvme = node_nvme_bytes(peak, ranks_per_node);
+              least = std::min(least.value_or(nvme), nvme);
             });
-  return found;
+  return least;
+}
+
+bool some_plan_fits(const Profile& profile, const Platform& platform, const PlanRequest& request) {
+  return least_nvme(profile, platform, request).has_value();
+}
+
+/// Where the request gives none of it, and the machine says what it would do.
+std::vector<std::string> some_nvme(const Profile& profile, const Platform& platform,
+                                   const PlanRequest& request) {
+  if (request.limits.nvme > 0 || !has_nvme(platform)) return {};
+  PlanRequest other = request;
+  other.limits.nvme = std::numeric_limits<Bytes>::max();
+  const std::optional<Bytes> least = least_nvme(profile, platform, other);
+  if (!least || *least == 0) return {};
+  return {"--nvme " + option_size(*least)};
 }
 
 /// Whether the request's batch splits over its GPUs at all.
@@ -160,6 +191,7 @@ std::string no_plan_fits(std::span<const TierBytes> peaks, const Profile& profil
         return excess(a, ranks_per_node, limits) < excess(b, ranks_per_node, limits);
       });
   std::vector<std::string> changes = memory_changes(peaks, closest, ranks_per_node, limits);
+  append(changes, some_nvme(profile, platform, request));
   append(changes, smaller_micro_batch(profile, platform, request));
   append(changes, more_gpus(profile, platform, request));
   return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest, ranks_per_node,

@@ -70,8 +70,15 @@ void validate_request(const PlanRequest& request, const Profile& profile,
   }
   validate_batch(request);
   validate_threads(request, platform);
-  if (request.limits.gpu < 0 || request.limits.host < 0) {
-    throw InputError("--gpu-memory, --host-memory", "a negative size", "Use a size like 40GiB.");
+  if (request.limits.gpu < 0 || request.limits.host < 0 || request.limits.nvme < 0) {
+    throw InputError("--gpu-memory, --host-memory, --nvme", "a negative size",
+                     "Use a size like 40GiB.");
+  }
+  if (request.limits.nvme > 0 && !has_nvme(platform)) {
+    throw InputError(
+        "--nvme",
+        fmt::format("{} does not say what its files and its CPU Adam take", platform.name),
+        "Calibrate the machine again, or leave the option out.");
   }
   if (!std::isfinite(request.max_gradient_norm) || request.max_gradient_norm <= 0) {
     throw InputError("--clip", fmt::format("{} is not a norm", request.max_gradient_norm),
@@ -80,13 +87,20 @@ void validate_request(const PlanRequest& request, const Profile& profile,
   (void)batch_splits(request, profile);
 }
 
+bool has_nvme(const Platform& platform) noexcept {
+  return !platform.cpu_adam.empty() && !platform.file_read.points.empty() &&
+         !platform.file_write.points.empty() && platform.shares(Lane::NvmeRead) &&
+         platform.shares(Lane::NvmeWrite);
+}
+
 Bytes device_memory(const PlanRequest& request, const Platform& platform) {
   return request.limits.gpu > 0 ? request.limits.gpu : platform.device_memory;
 }
 
 MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform) {
   return {.gpu = request.limits.gpu > 0 ? request.limits.gpu : usable_device_memory(platform),
-          .host = request.limits.host > 0 ? request.limits.host : platform.host_memory};
+          .host = request.limits.host > 0 ? request.limits.host : platform.host_memory,
+          .nvme = request.limits.nvme};
 }
 
 std::vector<BatchSplit> batch_splits(const PlanRequest& request, const Profile& profile) {

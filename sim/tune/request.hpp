@@ -17,7 +17,7 @@ namespace athanor {
 struct PlanRequest {
   int num_gpus = 1;               ///< ranks, on one node or on all devices of several
   std::int64_t global_batch = 0;  ///< sequences per step over all ranks
-  MemoryLimits limits = {};       ///< 0 = what the platform has
+  MemoryLimits limits = {};       ///< 0 = what the platform has; of NVMe, none
   Clipping clipping = Clipping::None;
   double max_gradient_norm = 1.0;                          ///< used with Clipping::Wait
   std::optional<std::int64_t> micro_batch = std::nullopt;  ///< absent: chosen
@@ -38,6 +38,9 @@ void validate_request(const PlanRequest& request, const Profile& profile, const 
 /// Memory of one GPU: what the request caps it to, else all that it has. See effective_limits for
 /// what plans may take of it.
 [[nodiscard]] Bytes device_memory(const PlanRequest& request, const Platform& platform);
+
+/// Whether the platform says how fast optimizer state passes between its files and the CPU.
+[[nodiscard]] bool has_nvme(const Platform& platform) noexcept;
 
 /// The limits in force: the request's, else the platform's, of a GPU less what plans do not count:
 /// 5 % of its memory, at least 2 GiB.

@@ -39,6 +39,11 @@ void normalise_placement(Candidate& c, int num_units) {
   if (c.sharding != Sharding::Sharded) c.leading_gpu_parameters = num_units;
   normalise_cover(c.leading_gpu_optimizer, c.trailing_gpu_optimizer, num_units);
   normalise_cover(c.leading_gpu_parameters, c.trailing_gpu_parameters, num_units);
+  // Counted from the end, so that those on the GPU are among them.
+  c.trailing_nvme_optimizer =
+      c.trailing_nvme_optimizer <= c.trailing_gpu_optimizer
+          ? 0
+          : std::min(c.trailing_nvme_optimizer, num_units - c.leading_gpu_optimizer);
 }
 
 /// What normal_form needs to know of an architecture.
@@ -90,6 +95,7 @@ struct CandidateHash {
     add(c.offload_units);
     add(c.leading_gpu_optimizer);
     add(c.trailing_gpu_optimizer);
+    add(c.trailing_nvme_optimizer);
     add(c.leading_gpu_parameters);
     add(c.trailing_gpu_parameters);
     add(c.cache_slots);
@@ -122,8 +128,10 @@ void for_each_combination(const SearchSpace& s, const Visit& visit) {
   const auto placements = [&](const auto& inner) {
     for_each_value(c, &C::leading_gpu_optimizer, s.leading_gpu_optimizer, [&] {
       for_each_value(c, &C::trailing_gpu_optimizer, s.trailing_gpu_optimizer, [&] {
-        for_each_value(c, &C::leading_gpu_parameters, s.leading_gpu_parameters, [&] {
-          for_each_value(c, &C::trailing_gpu_parameters, s.trailing_gpu_parameters, inner);
+        for_each_value(c, &C::trailing_nvme_optimizer, s.trailing_nvme_optimizer, [&] {
+          for_each_value(c, &C::leading_gpu_parameters, s.leading_gpu_parameters, [&] {
+            for_each_value(c, &C::trailing_gpu_parameters, s.trailing_gpu_parameters, inner);
+          });
         });
       });
     });
@@ -167,8 +175,9 @@ std::int64_t SearchSpace::num_combinations() const noexcept {
   for (const std::size_t size :
        {batches.size(), shardings.size(), chunk_elements.size(), recompute_units.size(),
         offload_units.size(), leading_gpu_optimizer.size(), trailing_gpu_optimizer.size(),
-        leading_gpu_parameters.size(), trailing_gpu_parameters.size(), cache_slots.size(),
-        prefetch_depths.size(), gradient_buffers.size(), adam_threads.size()}) {
+        trailing_nvme_optimizer.size(), leading_gpu_parameters.size(),
+        trailing_gpu_parameters.size(), cache_slots.size(), prefetch_depths.size(),
+        gradient_buffers.size(), adam_threads.size()}) {
     product *= static_cast<std::int64_t>(size);
   }
   return product;
@@ -180,6 +189,7 @@ void SearchSpace::validate() const {
   require_values("offload_units", offload_units, 0);
   require_values("leading_gpu_optimizer", leading_gpu_optimizer, 0);
   require_values("trailing_gpu_optimizer", trailing_gpu_optimizer, 0);
+  require_values("trailing_nvme_optimizer", trailing_nvme_optimizer, 0);
   require_values("leading_gpu_parameters", leading_gpu_parameters, 0);
   require_values("trailing_gpu_parameters", trailing_gpu_parameters, 0);
   require_values("cache_slots", cache_slots, 1);
@@ -210,6 +220,8 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   space.offload_units = {0, num_units};
   space.leading_gpu_optimizer = can_offload ? fractions(num_units, 8) : std::vector{num_units};
   space.trailing_gpu_optimizer = {0, num_units / 4};
+  const bool may_use_nvme = request.limits.nvme > 0 && has_nvme(platform);
+  space.trailing_nvme_optimizer = may_use_nvme ? fractions(num_units, 4) : std::vector{0};
   space.leading_gpu_parameters = fractions(num_units, 4);
   space.trailing_gpu_parameters = {0};
   space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
@@ -269,7 +281,8 @@ Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& re
       const bool parameters =
           optimizer || c.sharding != Sharding::Sharded ||
           is_covered(i, c.leading_gpu_parameters, c.trailing_gpu_parameters, num_units);
-      run.optimizer = optimizer ? Home::Gpu : Home::Host;
+      const bool in_file = i >= num_units - c.trailing_nvme_optimizer;
+      run.optimizer = optimizer ? Home::Gpu : in_file ? Home::Nvme : Home::Host;
       run.parameters = parameters ? Home::Gpu : Home::Host;
     }
   }

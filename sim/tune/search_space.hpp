@@ -15,10 +15,12 @@ struct Candidate {
   BatchSplit batch;
   Sharding sharding = Sharding::Replicated;
   std::int64_t chunk_elements = 1;
-  int recompute_units = 0;          ///< leading units that recompute
-  int offload_units = 0;            ///< of these, leading ones whose outputs go to the host
-  int leading_gpu_optimizer = 0;    ///< leading units whose optimizer state stays on the GPU
-  int trailing_gpu_optimizer = 0;   ///< and trailing ones
+  int recompute_units = 0;         ///< leading units that recompute
+  int offload_units = 0;           ///< of these, leading ones whose outputs go to the host
+  int leading_gpu_optimizer = 0;   ///< leading units whose optimizer state stays on the GPU
+  int trailing_gpu_optimizer = 0;  ///< and trailing ones
+  int trailing_nvme_optimizer =
+      0;  ///< of those not on the GPU, trailing ones whose state is on NVMe
   int leading_gpu_parameters = 0;   ///< the same for parameters; wherever the optimizer state is on
   int trailing_gpu_parameters = 0;  ///< the GPU, the parameters are too
   int cache_slots = 2;
@@ -35,7 +37,7 @@ struct SearchSpace {
   std::vector<Sharding> shardings;
   std::vector<std::int64_t> chunk_elements;
   std::vector<int> recompute_units, offload_units;
-  std::vector<int> leading_gpu_optimizer, trailing_gpu_optimizer;
+  std::vector<int> leading_gpu_optimizer, trailing_gpu_optimizer, trailing_nvme_optimizer;
   std::vector<int> leading_gpu_parameters, trailing_gpu_parameters;
   std::vector<int> cache_slots;
   std::vector<int> prefetch_depths;
@@ -49,7 +51,7 @@ struct SearchSpace {
 };
 
 /// Plans that cover every choice, more than a hundred thousand for a large model: what `auto`
-/// searches.
+/// searches. NVMe is among the choices where the request gives some of it.
 [[nodiscard]] SearchSpace default_search_space(const Profile& profile, const Platform& platform,
                                                const PlanRequest& request);
 

@@ -62,8 +62,14 @@ TEST_CASE("a quick calibration is a valid platform") {
   CHECK(platform.backend == "cpu");
   CHECK(platform.num_devices == 2);
   CHECK(platform.all_gather.size() == 2);
-  CHECK(platform.disturbances.size() == kNumLanes * (kNumLanes + 1) / 2);
-  CHECK(platform.shared.size() == 2);
+  constexpr int kBesideOthers = kNumLanes - 2;
+  constexpr int kFilePairs = 3;
+  CHECK(platform.disturbances.size() == kBesideOthers * (kBesideOthers + 1) / 2 + kFilePairs);
+  REQUIRE(platform.shared.size() == 3);
+  CHECK(platform.shared[2].name == "nvme");
+  CHECK(platform.shared[2].capacity >= 1);
+  CHECK(platform.shared[2].capacity <= 2);
+  CHECK(platform.shares(Lane::NvmeWrite));
   CHECK(platform.matmul_flops_per_second > 0);
   CHECK(platform.h2d.at(kMiB) > 0);
   CHECK(platform.provenance.source == Source::Measured);

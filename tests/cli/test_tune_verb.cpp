@@ -36,6 +36,20 @@ TEST_CASE_METHOD(SimFixture, "tune beats or equals every policy under the same l
   }
 }
 
+TEST_CASE_METHOD(SimFixture, "where host memory is short, optimizer state goes to NVMe") {
+  const std::vector<std::string> limits{"--gpu-memory", tight_limit(*this), "--host-memory",
+                                        "16MiB"};
+  std::vector<std::string> more = limits;
+  more.insert(more.end(), {"--nvme", "1GiB"});
+  const auto without = json("tune", limits);
+  const auto with = json("tune", more);
+  CHECK(without.at("peak_bytes").at("nvme") == 0);
+  CHECK(with.at("peak_bytes").at("nvme").get<Bytes>() > 0);
+  CHECK(with.at("step_seconds").get<double>() < without.at("step_seconds").get<double>());
+  const ProgramResult text = run("tune", more);
+  CHECK_THAT(text.out, ContainsSubstring("optimizer on NVMe") && ContainsSubstring("of 1.00 GiB"));
+}
+
 TEST_CASE_METHOD(SimFixture, "tune writes a plan that names its inputs relative to itself") {
   std::filesystem::create_directory(folder.path() / "plans");
   const ProgramResult result =

@@ -9,6 +9,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
+#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,7 @@ Result train(const Plan& plan, DataType dtype, Where& where) {
   typed.dtype = dtype;
   TrainOptions options;
   options.seed = 11;
+  options.nvme_folder = std::filesystem::temp_directory_path();
   options.schedule = {.peak = 3e-3, .minimum = 1e-4, .warmup_steps = 5, .total_steps = kSteps};
   Trainer trainer(make_language_model(architecture, dtype, test::kSequence),
                   unmeasured_profile(architecture, dtype, test::kSequence, 1), typed, batch_of,

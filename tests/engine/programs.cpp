@@ -39,6 +39,7 @@ Platform plain_platform() {
   platform.cpu_adam[1] = linear(kPerUnit);
   platform.device_adam = platform.device_square_sum = linear(kPerUnit / 10);
   platform.host_square_sum = linear(kPerUnit / 2);
+  platform.file_read = platform.file_write = linear(kPerUnit);
   return platform;
 }
 
@@ -182,6 +183,10 @@ Platform random_platform(std::mt19937& random) {
   Platform platform = plain_platform();
   std::array<double, kNumLanes> use{};
   for (double& value : use) value = uniform(random, 0.5, 2);
+  SharedResource nvme{"nvme", SharedResource::Scope::Node, uniform(random, 2, 5), {}};
+  for (const Lane lane : {Lane::NvmeRead, Lane::NvmeWrite}) {
+    nvme.use[lane] = use[static_cast<std::size_t>(lane)];
+  }
   for (int i = pick(random, 0, 4); i > 0; --i) {
     SharedResource resource;
     resource.name = "resource " + std::to_string(i);
@@ -197,6 +202,7 @@ Platform random_platform(std::mt19937& random) {
     resource.capacity = largest > 0 ? largest * uniform(random, 0.8, 3) : unit;
     platform.shared.push_back(std::move(resource));
   }
+  platform.shared.push_back(nvme);
   return platform;
 }
 

@@ -40,6 +40,9 @@ std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds) {
       return builder.copy_out(amount);
     case Lane::CpuAdam:
       return builder.adam(amount);
+    case Lane::NvmeRead:
+    case Lane::NvmeWrite:
+      break;  // in no recorded interference
   }
   return -1;
 }

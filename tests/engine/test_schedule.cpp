@@ -193,12 +193,14 @@ TEST_CASE("No choice of a schedule makes a step faster where lanes keep their or
     const Architecture architecture = test::small_architecture(1 + i % 6, i % 2 == 0);
     Plan plan = test::random_plan(architecture, random);
     plan.clipping = Clipping::Wait;  // updates are in one order whenever they start
+    Platform platform = test::plain_platform();
+    test::share(platform, SharedResource::Scope::Node, 1e9, {Lane::NvmeRead, Lane::NvmeWrite}, 1);
     const auto seconds = [&](const Schedule& schedule) {
       Plan changed = plan;
       changed.schedule = schedule;
       Program program = lower(test::small_profile(architecture, plan.micro_batch), changed);
       for (Operation& op : program.operations) op.compute_seconds *= 1e-3;
-      return Engine(test::plain_platform(), program.world_size).simulate(program).step_seconds;
+      return Engine(platform, program.world_size).simulate(program).step_seconds;
     };
     Schedule schedule = plan.schedule;
     const Seconds chosen = seconds(schedule);

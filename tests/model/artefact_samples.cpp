@@ -131,7 +131,7 @@ Plan sample_plan() {
                    Eviction::Fifo};
   plan.units = {
       {Sharding::Sharded, Activation::Recompute, {{3, Home::Host, Home::Host}, {2, Home::Gpu}}},
-      {Sharding::OptimizerSharded, Activation::Keep, {{1, Home::Gpu, Home::Host}}},
+      {Sharding::OptimizerSharded, Activation::Keep, {{1, Home::Gpu, Home::Nvme}}},
       {Sharding::Replicated, Activation::Keep, {}}};
   plan.profile_path = "profile.json";
   plan.platform_path = "platform.json";

@@ -23,7 +23,9 @@ enum class Place {
   Whole,
   Norm,
   DeviceOutput,
-  HostOutput
+  HostOutput,
+  State,
+  StateBuffer
 };
 /// (place, pool or unit, slot or buffer, chunk)
 using Location = std::tuple<Place, int, int, int>;
@@ -162,6 +164,15 @@ class RaceCheck {
         add(Place::GradientShard, op.unit, 0, op.chunk, false);
         if (plan_.clipping == Clipping::Wait) add(Place::Norm, -1, 0, 0, false);
         add(adam_target(op), op.unit, 0, op.chunk, true);
+        if (op.state_buffer >= 0) add(Place::StateBuffer, -1, op.state_buffer, 0, true);
+        break;
+      case OpKind::StateRead:
+        add(Place::State, op.unit, 0, op.chunk, false);
+        add(Place::StateBuffer, -1, op.state_buffer, 0, true);
+        break;
+      case OpKind::StateWrite:
+        add(Place::StateBuffer, -1, op.state_buffer, 0, false);
+        add(Place::State, op.unit, 0, op.chunk, true);
         break;
       case OpKind::ParamH2D:
         add(Place::HostShard, op.unit, 0, op.chunk, false);

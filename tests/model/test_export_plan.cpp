@@ -160,6 +160,21 @@ TEST_CASE("what offloads its output recomputes, and no system offloads it") {
   }
 }
 
+TEST_CASE("DeepSpeed keeps optimizer state on NVMe in stage 3, and the others do not") {
+  const Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Nvme);
+  const std::string deepspeed = export_deepspeed(plan).text;
+  CHECK_THAT(deepspeed, ContainsSubstring("\"device\": \"nvme\""));
+  CHECK_THAT(deepspeed, ContainsSubstring("\"buffer_count\": 4"));
+  CHECK_THAT(deepspeed, !ContainsSubstring("ratio"));
+  CHECK_THAT(export_accelerate(plan).text,
+             ContainsSubstring("\"offload_optimizer_device\": \"nvme\""));
+  const Plan stage2 = make_plan(Sharding::OptimizerSharded, Home::Gpu, Home::Nvme);
+  CHECK_THAT(export_deepspeed(stage2).text, !ContainsSubstring("nvme"));
+  for (const ExportedPlan& exported : {export_torchtitan(plan), export_deepspeed(stage2)}) {
+    CHECK(mentions(exported, "optimizer: the state of 100 % of the chunks is on NVMe"));
+  }
+}
+
 TEST_CASE("torchtitan: batches, clipping and parallelism in its own words") {
   Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Host);
   const std::string text = export_torchtitan(plan).text;

@@ -132,14 +132,19 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
     for (const Operation& op : program.operations) ++count[op.kind];
     std::int64_t chunks = 0;
     std::int64_t on_host = 0;
+    std::int64_t in_files = 0;
     for (const UnitLayout& layout : program.layouts) {
       chunks += static_cast<std::int64_t>(layout.chunks.size());
-      on_host += std::ranges::count(layout.chunks, Home::Host, &Chunk::optimizer);
+      in_files += std::ranges::count(layout.chunks, Home::Nvme, &Chunk::optimizer);
+      on_host += std::ranges::count_if(
+          layout.chunks, [](const Chunk& chunk) { return updates_on_host(chunk.optimizer); });
     }
     const std::int64_t reduced = plan.world_size > 1 ? chunks : chunks - on_host;
     CHECK(count[OpKind::Adam] == chunks);
     CHECK(count[OpKind::Reduce] == reduced * plan.accumulation);
     CHECK(count[OpKind::GradD2H] == on_host * plan.accumulation);
+    CHECK(count[OpKind::StateRead] == in_files);
+    CHECK(count[OpKind::StateWrite] == in_files);
     CHECK(count[OpKind::Norm] == (plan.clipping == Clipping::Wait ? 1 : 0));
     CHECK(count[OpKind::Backward] ==
           static_cast<std::int64_t>(architecture.units.size()) * plan.accumulation);

@@ -37,42 +37,54 @@ TEST_CASE("a schedule is left out where it is the usual one") {
   CHECK(parse_plan(to_json(plan), "input.json").schedule == Schedule{});
 }
 
+TEST_CASE("NVMe buffers are left out where nothing is on NVMe") {
+  Plan plan = sample_plan();
+  plan.nvme_buffers = 5;
+  CHECK(parse_plan(to_json(plan), "input.json").nvme_buffers == 5);
+  plan.units[1].chunks[0].optimizer = Home::Host;
+  CHECK(to_json(plan).find("nvme_buffers") == std::string::npos);
+  CHECK(parse_plan(to_json(plan), "input.json").nvme_buffers == Plan().nvme_buffers);
+}
+
 TEST_CASE("a broken plan is refused by key") {
-  test::check_rejects(to_json(sample_plan()),
-                      {{"/schema", "\"athanor.plan/9\"", "schema"},
-                       {"/schema", "null", "schema"},
-                       {"/world_size", "0", "world_size"},
-                       {"/world_size", "-2", "world_size"},
-                       {"/world_size", "2.0", "world_size"},
-                       {"/world_size", "99999999999", "world_size"},
-                       {"/micro_batch", "", "micro_batch"},
-                       {"/accumulation", "0", "accumulation"},
-                       {"/dtype", "\"fp8\"", "dtype"},
-                       {"/chunk_elements", "0", "chunk_elements"},
-                       {"/cache_slots", "[3]", "cache_slots"},
-                       {"/prefetch_depth", "-1", "prefetch_depth"},
-                       {"/clipping", "true", "clipping"},
-                       {"/clipping", "\"speculate\"", "clipping"},
-                       {"/max_gradient_norm", "0", "max_gradient_norm"},
-                       {"/max_gradient_norm", "NaN", "max_gradient_norm"},
-                       {"/schedule", "\"blocking\"", "schedule"},
-                       {"/schedule/copies", "\"pageable\"", "schedule.copies"},
-                       {"/schedule/optimizer", "\"after_backward\"", "schedule.optimizer"},
-                       {"/schedule/optimizer_lanes", "2", "schedule.optimizer_lanes"},
-                       {"/schedule/eviction", "", "schedule.eviction"},
-                       {"/schedule/prefetch", "1", "schedule.prefetch"},
-                       {"/units", "7", "units"},
-                       {"/units/0", "[]", "units[0]"},
-                       {"/units/0/sharding", "\"Sharded\"", "units[0].sharding"},
-                       {"/units/1/activation", "\"drop\"", "units[1].activation"},
-                       {"/units/0/chunks/1/count", "0", "units[0].chunks[1].count"},
-                       {"/units/0/chunks/1/optimizer", "\"nvme\"", "units[0].chunks[1].optimizer"},
-                       {"/units/0/chunks/1/gradient", "1", "units[0].chunks[1].gradient"},
-                       {"/profile_path", "5", "profile_path"},
-                       {"/prediction/step_seconds", "-1", "prediction.step_seconds"},
-                       {"/prediction/peak_bytes/gpu", "-1", "prediction.peak_bytes.gpu"},
-                       {"/comment", "\"mine\"", "comment"}},
-                      read);
+  test::check_rejects(
+      to_json(sample_plan()),
+      {{"/schema", "\"athanor.plan/9\"", "schema"},
+       {"/schema", "null", "schema"},
+       {"/world_size", "0", "world_size"},
+       {"/world_size", "-2", "world_size"},
+       {"/world_size", "2.0", "world_size"},
+       {"/world_size", "99999999999", "world_size"},
+       {"/micro_batch", "", "micro_batch"},
+       {"/accumulation", "0", "accumulation"},
+       {"/dtype", "\"fp8\"", "dtype"},
+       {"/chunk_elements", "0", "chunk_elements"},
+       {"/cache_slots", "[3]", "cache_slots"},
+       {"/prefetch_depth", "-1", "prefetch_depth"},
+       {"/clipping", "true", "clipping"},
+       {"/clipping", "\"speculate\"", "clipping"},
+       {"/max_gradient_norm", "0", "max_gradient_norm"},
+       {"/max_gradient_norm", "NaN", "max_gradient_norm"},
+       {"/schedule", "\"blocking\"", "schedule"},
+       {"/schedule/copies", "\"pageable\"", "schedule.copies"},
+       {"/schedule/optimizer", "\"after_backward\"", "schedule.optimizer"},
+       {"/schedule/optimizer_lanes", "2", "schedule.optimizer_lanes"},
+       {"/schedule/eviction", "", "schedule.eviction"},
+       {"/schedule/prefetch", "1", "schedule.prefetch"},
+       {"/units", "7", "units"},
+       {"/units/0", "[]", "units[0]"},
+       {"/units/0/sharding", "\"Sharded\"", "units[0].sharding"},
+       {"/units/1/activation", "\"drop\"", "units[1].activation"},
+       {"/units/0/chunks/1/count", "0", "units[0].chunks[1].count"},
+       {"/units/0/chunks/1/optimizer", "\"disk\"", "units[0].chunks[1].optimizer"},
+       {"/units/0/chunks/1/parameters", "\"nvme\"", "units[0].chunks[1].parameters"},
+       {"/nvme_buffers", "0", "nvme_buffers"},
+       {"/units/0/chunks/1/gradient", "1", "units[0].chunks[1].gradient"},
+       {"/profile_path", "5", "profile_path"},
+       {"/prediction/step_seconds", "-1", "prediction.step_seconds"},
+       {"/prediction/peak_bytes/gpu", "-1", "prediction.peak_bytes.gpu"},
+       {"/comment", "\"mine\"", "comment"}},
+      read);
 }
 
 TEST_CASE("the message about a plan names file, key, value and way out") {

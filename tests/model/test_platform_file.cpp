@@ -81,8 +81,8 @@ TEST_CASE("measured interference is read back, and refused by key where it is br
        {"/interference/0/slowdown/nvme", "2", "interference[0].slowdown.nvme"},
        {"/interference/0/load", "1", "interference[0].load"},
        {"/interference/0", R"({"ranks": 4, "slowdown": {"h2d": 3}})", "interference[1].slowdown"},
-       {"/shared", R"([{"name": "m", "scope": "node", "capacity": 1, "use": {}}])",
-        "interference"}},
+       {"/shared", R"([{"name": "m", "scope": "node", "capacity": 1, "use": {"h2d": 1}}])",
+        "interference[0].slowdown.h2d"}},
       read);
 }
 

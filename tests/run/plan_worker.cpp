@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <string>
 
 namespace {
@@ -27,10 +28,11 @@ Batch batch_of(std::int64_t first, std::int64_t count) {
 }
 
 nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t steps,
-                        Collectives& collectives) {
+                        const std::string& nvme_folder, Collectives& collectives) {
   Model model = make_language_model(profile.architecture, plan.dtype, plan.sequence_length);
   TrainOptions options;
   options.seed = 11;
+  options.nvme_folder = nvme_folder;
   options.schedule = {.peak = 3e-3, .minimum = 1e-4, .warmup_steps = 5, .total_steps = steps};
   Trainer trainer(std::move(model), profile, plan, batch_of, options, collectives);
   trainer.start_fresh();
@@ -59,9 +61,10 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   const Profile profile = profile_model(
       make_language_model(architecture, DataType::Float32, test::kSequence), profiling);
   nlohmann::json results = nlohmann::json::array();
+  const std::string nvme_folder = std::filesystem::path(argv[1]).parent_path();
   const int world_size = collectives->world_size();
   for (const Plan& plan : test::varied_plans(architecture, world_size, std::stoll(argv[2]))) {
-    results.push_back(run_plan(profile, plan, std::stoll(argv[3]), *collectives));
+    results.push_back(run_plan(profile, plan, std::stoll(argv[3]), nvme_folder, *collectives));
   }
   if (collectives->rank() == 0) write_file_atomically(argv[1], results.dump(1));
   return kExitDone;

@@ -117,6 +117,9 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   add("all on the host", uniform(Sharding::Sharded, kHost, kHost, kAway, 3000));
   Plan& waiting = add("blocking outputs", uniform(Sharding::Sharded, kHost, kHost, kAway, 3000));
   waiting.schedule.copies = Copies::Blocking;
+  add("state on NVMe", uniform(Sharding::Sharded, kHost, Home::Nvme, kAgain, 3000));
+  add("one NVMe buffer", uniform(Sharding::OptimizerSharded, kDevice, Home::Nvme, kKeep, 700))
+      .nvme_buffers = 1;
   add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
       .schedule.eviction = Eviction::Fifo;
   return plans;

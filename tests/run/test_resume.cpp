@@ -100,6 +100,32 @@ TEST_CASE("a run goes on under another plan and another number of processes") {
   CHECK(loss_curve(moved) == loss_curve(whole));
 }
 
+TEST_CASE("with optimizer state on NVMe a run is the same, and goes on in memory and back") {
+  for (const auto dtype : {athanor::DataType::Float32, athanor::DataType::BFloat16}) {
+    const TrainFixture fixture(dtype);
+    const std::string memory = fixture.write_plan("memory", fixture.offloaded_plan(2, 2));
+    const std::string nvme = fixture.write_plan("nvme", fixture.nvme_plan(2, 2));
+    const auto train = [&](const std::string& plan, int steps, const std::string& out,
+                           const std::vector<std::string>& more) {
+      require_done(run(
+          with_processes(2, fixture.command(plan, steps, out) + more +
+                                std::vector<std::string>{"--checkpoint-every", "5", "--schedule",
+                                                         "constant", "--nvme", fixture.file("")})));
+    };
+    const std::string whole = fixture.file("whole");
+    train(memory, 15, whole, {});
+    const std::string moved = fixture.file("moved");
+    train(nvme, 5, moved, {});
+    train(memory, 10, moved, {"--resume"});
+    train(nvme, 15, moved, {"--resume", "--export", fixture.file("exported")});
+    CHECK(loss_curve(moved) == loss_curve(whole));
+    CHECK(fs::exists(fixture.file("exported") + "/model.safetensors"));
+    for (const auto& entry : fs::directory_iterator(fixture.file(""))) {
+      CHECK_FALSE(entry.path().filename().string().starts_with(".athanor-"));
+    }
+  }
+}
+
 TEST_CASE("resuming refuses what it cannot use") {
   const TrainFixture fixture;
   const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(1, 2));

@@ -75,6 +75,9 @@ TEST_CASE("what cannot run is refused before anything starts") {
   check_refused(replaced(command, "--model", "opt-125m"), {}, 2, "is not the model of the profile");
   check_refused(fixture.command(fixture.file("none.json"), 4, out), {}, 2, "none.json");
   check_refused(fixture.command(plan, 4, "/dev/null/run"), {}, 2, "is no folder");
+  const auto on_nvme = fixture.command(fixture.write_plan("nvme", fixture.nvme_plan(1, 2)), 4, out);
+  check_refused(on_nvme, {}, 2, "--nvme: is missing");
+  check_refused(on_nvme, {"--nvme", "/dev/null"}, 2, "'/dev/null' is no folder");
   CHECK_FALSE(fs::exists(out));
 }
 

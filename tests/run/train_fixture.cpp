@@ -25,12 +25,11 @@ void write_tokens(const std::string& path) {
 
 }  // namespace
 
-TrainFixture::TrainFixture() : architecture_(tiny_gpt2()) {
-  write_file_atomically(file("config.json"),
-                        write_hf_config(*architecture_.language_model, DataType::Float32));
+TrainFixture::TrainFixture(DataType dtype) : architecture_(tiny_gpt2()), dtype_(dtype) {
+  write_file_atomically(file("config.json"), write_hf_config(*architecture_.language_model, dtype));
   write_file_atomically(
       file("profile.json"),
-      to_json(unmeasured_profile(architecture_, DataType::Float32, kSequence, /*micro_batch=*/1)));
+      to_json(unmeasured_profile(architecture_, dtype, kSequence, /*micro_batch=*/1)));
   write_tokens(file("tokens.bin"));
 }
 
@@ -61,8 +60,18 @@ std::vector<std::string> TrainFixture::command(const std::string& plan, std::int
 }
 
 Plan TrainFixture::offloaded_plan(int world_size, std::int64_t global_batch) const {
-  return uniform_plan(architecture_, world_size, global_batch / world_size, Sharding::Sharded,
-                      Home::Host, Home::Host, Activation::Recompute, 2000);
+  Plan plan = uniform_plan(architecture_, world_size, global_batch / world_size, Sharding::Sharded,
+                           Home::Host, Home::Host, Activation::Recompute, 2000);
+  plan.dtype = dtype_;
+  return plan;
+}
+
+Plan TrainFixture::nvme_plan(int world_size, std::int64_t global_batch) const {
+  Plan plan = offloaded_plan(world_size, global_batch);
+  for (UnitPlan& unit : plan.units) {
+    for (ChunkRun& run : unit.chunks) run.optimizer = Home::Nvme;
+  }
+  return plan;
 }
 
 Plan TrainFixture::replicated_plan(int world_size, std::int64_t global_batch) const {

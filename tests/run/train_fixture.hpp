@@ -15,7 +15,7 @@ namespace athanor::test {
 
 class TrainFixture {
  public:
-  TrainFixture();
+  explicit TrainFixture(DataType dtype = DataType::Float32);
 
   /// Writes the plan as NAME.json and returns its path.
   [[nodiscard]] std::string write_plan(const std::string& name, const Plan& plan) const;
@@ -27,11 +27,14 @@ class TrainFixture {
 
   /// Sharded, everything on the host, two slots.
   [[nodiscard]] Plan offloaded_plan(int world_size, std::int64_t global_batch) const;
+  /// The same with optimizer state on NVMe.
+  [[nodiscard]] Plan nvme_plan(int world_size, std::int64_t global_batch) const;
   [[nodiscard]] Plan replicated_plan(int world_size, std::int64_t global_batch) const;
 
  private:
   TemporaryFolder folder_;
   Architecture architecture_;
+  DataType dtype_;
 };
 
 /// "step" and "loss_metrics/global_avg_loss" of every line of a run's metrics.jsonl that is whole.

@@ -15,8 +15,8 @@ std::vector<ChunkRun> random_runs(std::int64_t count, Sharding sharding, std::mt
   while (count > 0) {
     ChunkRun run;
     run.count = pick(random, 1, static_cast<int>(count));
-    run.optimizer = pick(random, 0, 1) == 0 ? Home::Gpu : Home::Host;
-    const bool may_move = run.optimizer == Home::Host && sharding == Sharding::Sharded;
+    run.optimizer = static_cast<Home>(pick(random, 0, 2));
+    const bool may_move = updates_on_host(run.optimizer) && sharding == Sharding::Sharded;
     run.parameters = may_move && pick(random, 0, 1) == 0 ? Home::Host : Home::Gpu;
     count -= run.count;
     runs.push_back(run);
@@ -101,6 +101,7 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
   plan.cache_slots = pick(random, 1, 4);
   plan.gradient_buffers = pick(random, 1, 3);
   plan.prefetch_depth = pick(random, 0, plan.cache_slots - 1);
+  plan.nvme_buffers = pick(random, 1, 4);
   plan.clipping = pick(random, 0, 1) == 0 ? Clipping::None : Clipping::Wait;
   for (const Unit& unit : architecture.units) {
     UnitPlan unit_plan;

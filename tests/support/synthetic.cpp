@@ -95,7 +95,11 @@ Platform synthetic_platform(int num_devices) {
   platform.shared = {{"host memory",
                       SharedResource::Scope::Node,
                       12 * kGB,
-                      {{Lane::H2D, 6 * kGB}, {Lane::D2H, 5 * kGB}, {Lane::CpuAdam, 8 * kGB}}}};
+                      {{Lane::H2D, 6 * kGB}, {Lane::D2H, 5 * kGB}, {Lane::CpuAdam, 8 * kGB}}},
+                     {"nvme",
+                      SharedResource::Scope::Node,
+                      1.2 * kGB,
+                      {{Lane::NvmeRead, 1 * kGB}, {Lane::NvmeWrite, 0.6 * kGB}}}};
   platform.provenance = made_up();
   return platform;
 }

@@ -66,6 +66,12 @@ void speed_up(Platform& platform, Lane lane, double factor) {
       for (auto& [threads, curve] : platform.cpu_adam) scale(curve, seconds);
       scale(platform.host_square_sum, seconds);
       break;
+    case Lane::NvmeRead:
+      scale(platform.file_read, seconds);
+      break;
+    case Lane::NvmeWrite:
+      scale(platform.file_write, seconds);
+      break;
   }
   for (SharedResource& resource : platform.shared) {
     const auto use = resource.use.find(lane);
@@ -81,7 +87,8 @@ Platform random_machine(std::mt19937& random, int num_gpus) {
   const int nodes = std::uniform_int_distribution<int>(1, num_gpus > 1 ? 2 : 1)(random);
   if (nodes > 1) spread_over_nodes(platform, random, num_gpus / nodes);
   if (std::uniform_int_distribution<int>(0, 1)(random) == 0) return platform;
-  platform.shared.clear();
+  std::erase_if(platform.shared,
+                [](const SharedResource& shared) { return shared.name != "nvme"; });
   const int ranks_per_node = num_gpus / nodes;
   for (const int ranks : {1, ranks_per_node}) {
     for (const Lane copy : {Lane::H2D, Lane::D2H}) {
@@ -101,6 +108,7 @@ Question random_question(std::mt19937& random, int num_gpus) {
   question.profile = synthetic_profile(small_architecture(blocks, tied), 64, {1, 2});
   question.request = {.num_gpus = num_gpus, .global_batch = 2 * num_gpus};
   question.request.limits.gpu = std::uniform_int_distribution<Bytes>(30'000, 400'000)(random);
+  question.request.limits.nvme = kGiB;
   if (std::uniform_int_distribution<int>(0, 3)(random) == 0) {
     question.request.clipping = Clipping::Wait;
   }

@@ -57,6 +57,15 @@ TEST_CASE_METHOD(Fixture, "Impossible requests name the option and a way out") {
   }
 }
 
+TEST_CASE_METHOD(Fixture, "NVMe is refused where the platform does not say what it takes") {
+  request.limits.nvme = kGiB;
+  validate_request(request, profile, platform);
+  CHECK(has_nvme(platform));
+  platform.file_write = {};
+  CHECK_FALSE(has_nvme(platform));
+  CHECK_THROWS_WITH(validate_request(request, profile, platform), ContainsSubstring("--nvme"));
+}
+
 TEST_CASE_METHOD(Fixture, "Limits and threads default to what the platform has") {
   CHECK(effective_limits(request, platform).gpu == platform.device_memory);
   CHECK(effective_limits(request, platform).host == platform.host_memory);

@@ -71,7 +71,7 @@ TEST_CASE("The search returns what simulating everything returns") {
       bounded += result.num_bounded;
     }
   }
-  CHECK(feasible > kMachines * kQuestions / 2);
+  CHECK(feasible > kMachines * kQuestions / 3);
   CHECK(bounded > 0);  // else the bounds did nothing
 }
 
@@ -136,7 +136,8 @@ TEST_CASE("More of anything never gives a slower best plan") {
     // Beside others a faster lane takes more of what they share, and they may be in the way of
     // the step: only where nothing is shared it never hurts.
     Platform unshared = platform;
-    unshared.shared.clear();
+    std::erase_if(unshared.shared, [](const auto& shared) { return shared.name != "nvme"; });
+    for (SharedResource& nvme : unshared.shared) nvme.capacity = 1e18;
     unshared.interference.clear();
     const std::vector<Seconds> unshared_before = best_seconds(questions, unshared);
     for (const Lane lane : kLanes) {

@@ -107,11 +107,15 @@ TEST_CASE("Each proposed change fits, and anything smaller does not, whatever th
     fixture.request = {.num_gpus = 1, .global_batch = 4};
     fixture.request.limits.gpu = std::uniform_int_distribution<Bytes>(1, 12)(random) * kMiB;
     fixture.request.limits.host = std::uniform_int_distribution<Bytes>(1, 16)(random) * kMiB;
+    if (round % 3 == 0) {
+      fixture.request.limits.nvme = std::uniform_int_distribution<Bytes>(1, 8)(random) * kMiB;
+    }
     if (round % 2 == 0) fixture.request.micro_batch = 4;
     const std::string text = fixture.message(engine);
     CAPTURE(round, fixture.request.limits.gpu, fixture.request.limits.host, text);
     for (const auto& [option, limit] : {std::pair{"--gpu-memory", &MemoryLimits::gpu},
-                                        std::pair{"--host-memory", &MemoryLimits::host}}) {
+                                        std::pair{"--host-memory", &MemoryLimits::host},
+                                        std::pair{"--nvme", &MemoryLimits::nvme}}) {
       const std::string size = proposal(text, option);
       if (size.empty()) continue;
       ++proposed[option];
@@ -120,6 +124,8 @@ TEST_CASE("Each proposed change fits, and anything smaller does not, whatever th
       REQUIRE(fits_with(request));
       request.limits.*limit -= kMiB;  // sizes are whole MiB, rounded up
       REQUIRE_FALSE(fits_with(request));
+      if (std::string_view(option) == "--nvme")
+        ++proposed[fixture.request.limits.nvme > 0 ? "more" : "some"];
     }
     const std::string micro_batch = proposal(text, "--micro-batch");
     if (micro_batch.empty()) continue;
@@ -130,7 +136,7 @@ TEST_CASE("Each proposed change fits, and anything smaller does not, whatever th
     request.micro_batch = *request.micro_batch * 2;  // the next that was profiled: less of a change
     REQUIRE_FALSE(fits_with(request));
   }
-  for (const char* option : {"--gpu-memory", "--host-memory", "--micro-batch"}) {
+  for (const char* option : {"--gpu-memory", "--host-memory", "--micro-batch", "some", "more"}) {
     CAPTURE(option);
     CHECK(proposed[option] > 0);
   }

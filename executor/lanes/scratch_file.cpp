@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/lanes/scratch_file.hpp"
+
+#include "executor/lanes/device.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/program.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace athanor {
+namespace {
+
+/// Linux moves 2 GiB at once at most; more than this does not help.
+constexpr std::size_t kLargestTransfer = 16 << 20;
+
+[[noreturn]] void fail(const std::string& folder, const char* what, int error) {
+  throw Error(fmt::format("{} a file in {}: {}", what, folder, std::strerror(error)));
+}
+
+/// Calls `transfer(done, count)` until `bytes` are moved; it returns how many it moved.
+template <typename Transfer>
+void move_all(const std::string& folder, const char* what, std::size_t bytes, Transfer transfer) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t moved = transfer(done, std::min(bytes - done, kLargestTransfer));
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0) fail(folder, what, moved < 0 ? errno : ENODATA);
+    done += static_cast<std::size_t>(moved);
+  }
+}
+
+}  // namespace
+
+ScratchFile::ScratchFile(const std::string& folder, Bytes bytes) : folder_(folder) {
+  std::string path = folder + "/.athanor-XXXXXX";
+  descriptor_ = ::mkostemp(path.data(), O_CLOEXEC);
+  if (descriptor_ < 0) fail(folder, "cannot create", errno);
+  ::unlink(path.c_str());
+  const int error = bytes > 0 ? ::posix_fallocate(descriptor_, 0, bytes) : 0;
+  if (error != 0) {
+    ::close(descriptor_);
+    fail(folder, fmt::format("cannot reserve {} for", format_bytes(bytes)).c_str(), error);
+  }
+  direct_ = try_direct();
+}
+
+ScratchFile::~ScratchFile() { ::close(descriptor_); }
+
+/// Some file systems accept the flag and then refuse to read.
+bool ScratchFile::try_direct() const {
+  const int flags = ::fcntl(descriptor_, F_GETFL);
+  if (::fcntl(descriptor_, F_SETFL, flags | O_DIRECT) != 0) return false;
+  const MemoryBlock block = take_host_memory(kFileBlock);
+  if (::pread(descriptor_, block.get(), static_cast<std::size_t>(kFileBlock), 0) >= 0) return true;
+  ::fcntl(descriptor_, F_SETFL, flags);
+  return false;
+}
+
+void ScratchFile::write(Bytes offset, std::span<const std::byte> data) const {
+  move_all(folder_, "cannot write", data.size(), [&](std::size_t done, std::size_t count) {
+    return ::pwrite(descriptor_, data.data() + done, count, offset + static_cast<Bytes>(done));
+  });
+  if (!direct_ && ::fdatasync(descriptor_) != 0) fail(folder_, "cannot write", errno);
+}
+
+void ScratchFile::read(Bytes offset, std::span<std::byte> data) const {
+  if (!direct_) {
+    // A wish: where it is not granted, reading is faster.
+    static_cast<void>(
+        ::posix_fadvise(descriptor_, offset, static_cast<Bytes>(data.size()), POSIX_FADV_DONTNEED));
+  }
+  move_all(folder_, "cannot read", data.size(), [&](std::size_t done, std::size_t count) {
+    return ::pread(descriptor_, data.data() + done, count, offset + static_cast<Bytes>(done));
+  });
+}
+
+Bytes free_bytes(const std::string& folder, const std::string& option) {
+  struct stat status{};
+  struct statvfs system{};
+  const bool is_there = ::stat(folder.c_str(), &status) == 0;
+  if (!is_there || !S_ISDIR(status.st_mode) || ::statvfs(folder.c_str(), &system) != 0) {
+    throw InputError(option, fmt::format("'{}' is no folder", folder),
+                     "Name a folder on the disk that is to hold optimizer state.");
+  }
+  return static_cast<Bytes>(system.f_bavail) * static_cast<Bytes>(system.f_frsize);
+}
+
+}  // namespace athanor

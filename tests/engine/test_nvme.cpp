@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizer state that passes between a file and the CPU, in closed form.
+#include "sim/engine/engine.hpp"
+#include "sim/model/errors.hpp"
+#include "sim/model/lowering.hpp"
+#include "tests/engine/programs.hpp"
+#include "tests/support/random_plans.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::WithinRel;
+
+constexpr int kUnits = 12;
+constexpr Seconds kRead = 2, kAdam = 1, kWrite = 3;
+
+/// Equal units, one chunk each, all state in files; nothing but state takes time.
+Program state_program(int buffers) {
+  Architecture architecture;
+  architecture.name = "equal";
+  for (int i = 0; i < kUnits; ++i) {
+    architecture.units.push_back({"unit." + std::to_string(i), "unit", {{"weight", {32}}}, {}});
+  }
+  Plan plan = test::uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Nvme);
+  plan.nvme_buffers = buffers;
+  return lower(test::small_profile(architecture, 1), plan);
+}
+
+Platform state_platform(double capacity) {
+  Platform platform = test::plain_platform();
+  const auto always = [](Seconds seconds) { return Curve{{{1, seconds, 0}, {2, seconds, 0}}}; };
+  platform.file_read = always(kRead);
+  platform.file_write = always(kWrite);
+  platform.cpu_adam[1] = always(kAdam);
+  platform.h2d = platform.d2h = always(0);
+  test::share(platform, SharedResource::Scope::Node, capacity, {Lane::NvmeRead, Lane::NvmeWrite},
+              1);
+  return platform;
+}
+
+Seconds period(int buffers, double capacity, int world_size = 1) {
+  Program program = state_program(buffers);
+  for (Operation& op : program.operations) op.compute_seconds = 0;
+  program.world_size = world_size;
+  Platform platform = state_platform(capacity);
+  platform.num_devices = world_size;
+  return Engine(platform, world_size).simulate(program).step_seconds;
+}
+
+TEST_CASE("with buffers enough the slowest of reading, updating and writing is the period") {
+  CHECK_THAT(period(3, 2), WithinRel(kUnits * kWrite, 1e-9));
+}
+
+TEST_CASE("with one buffer they follow each other") {
+  CHECK_THAT(period(1, 2), WithinRel(kUnits * (kRead + kAdam + kWrite), 1e-9));
+}
+
+TEST_CASE("where reads and writes take turns, their sum is the period") {
+  CHECK_THAT(period(4, 1), WithinRel(kUnits * (kRead + kWrite), 1e-9));
+}
+
+TEST_CASE("ranks share their node's files") {
+  CHECK_THAT(period(4, 2, 4), WithinRel(kUnits * (kRead + kWrite) * 4 / 2, 1e-9));
+}
+
+TEST_CASE("a platform that does not say what files share is refused") {
+  const Program program = state_program(3);
+  Platform platform = state_platform(2);
+  platform.shared.clear();
+  CHECK_THROWS_WITH(Engine(platform, 1).simulate(program), ContainsSubstring("shared"));
+  platform = state_platform(2);
+  platform.file_read = {};
+  CHECK_THROWS_WITH(Engine(platform, 1).simulate(program), ContainsSubstring("file_read"));
+}
+
+}  // namespace
+}  // namespace athanor
