@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -39,12 +40,12 @@ nlohmann::json parse_line(const std::string& text, const std::string& where) {
   throw InputError(where, "is no JSON object", "Use the metrics.jsonl that athanor train wrote.");
 }
 
-/// Of a list that is not empty.
-Seconds median(std::vector<Seconds> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+/// Of a sorted list that is not empty; linear between its values.
+Seconds quantile(const std::vector<Seconds>& sorted, double share) {
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
 /// Seconds of rank 0 by kind, and the steps that they are from. The first step of several is left
@@ -104,6 +105,24 @@ std::string kind_row(const KindComparison& kind, Seconds predicted, Seconds meas
                      ratio_text(measured, predicted));
 }
 
+struct TierName {
+  const char *key, *name;
+  Bytes TierBytes::* bytes;
+};
+constexpr std::array kTierNames{TierName{"gpu", "device peak", &TierBytes::gpu},
+                                TierName{"pinned", "pinned", &TierBytes::pinned},
+                                TierName{"host", "host", &TierBytes::host},
+                                TierName{"nvme", "nvme", &TierBytes::nvme}};
+
+/// Empty for memory that neither has.
+std::string tier_row(const TierName& tier, const TierBytes& predicted, const TierBytes& measured) {
+  const Bytes expected = predicted.*tier.bytes;
+  const Bytes taken = measured.*tier.bytes;
+  if (expected == 0 && taken == 0) return "";
+  return fmt::format("{:<12} predicted {} B, measured {} B: {}\n", tier.name, expected, taken,
+                     expected == taken ? "equal" : "different");
+}
+
 /// The host's part, where operations are issued.
 std::string issue_text(const Comparison& comparison) {
   std::string text;
@@ -134,8 +153,14 @@ Metrics read_metrics(const std::string& path) {
   }
   if (seconds.empty()) throw InputError(path, "holds no step", "Train for a step or more.");
   if (seconds.size() > kWarmUpSteps) seconds.erase(seconds.begin(), seconds.begin() + kWarmUpSteps);
-  const auto count = static_cast<std::int64_t>(seconds.size());
-  return {median(std::move(seconds)), static_cast<Bytes>(peak), count};
+  std::ranges::sort(seconds);
+  constexpr double kMiddle = 0.5;
+  constexpr double kDecile = 0.1;
+  return {.step_seconds = quantile(seconds, kMiddle),
+          .low_seconds = quantile(seconds, kDecile),
+          .high_seconds = quantile(seconds, 1 - kDecile),
+          .peak_bytes = static_cast<Bytes>(peak),
+          .num_steps = std::ssize(seconds)};
 }
 
 Comparison compare_run(const std::string& run) {
@@ -154,22 +179,31 @@ Comparison compare_run(const std::string& run) {
   std::ostringstream trace;
   write_trace(trace, program, predicted);
   write_file_atomically(in_run("predicted.trace.json"), trace.str());
+  TierBytes measured_peak = measured.peak_bytes;
+  measured_peak.gpu = metrics.peak_bytes;
   return {.kinds = compare_kinds(program, predicted, measured),
           .predicted_step = predicted.step_seconds,
           .measured_step = metrics.step_seconds,
-          .predicted_peak = peak_bytes(program).gpu,
-          .measured_peak = metrics.peak_bytes,
-          .num_steps = metrics.num_steps};
+          .low_step = metrics.low_seconds,
+          .high_step = metrics.high_seconds,
+          .num_steps = metrics.num_steps,
+          .predicted_peak = peak_bytes(program),
+          .measured_peak = measured_peak};
 }
 
 nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   nlohmann::ordered_json json;
-  json["step_seconds"] = {{"predicted", comparison.predicted_step},
-                          {"measured", comparison.measured_step},
-                          {"relative_error", comparison.step_error()},
-                          {"measured_steps", comparison.num_steps}};
-  json["device_peak_bytes"] = {{"predicted", comparison.predicted_peak},
-                               {"measured", comparison.measured_peak}};
+  json["step_seconds"] = {
+      {"predicted", comparison.predicted_step},    {"measured", comparison.measured_step},
+      {"measured_low", comparison.low_step},       {"measured_high", comparison.high_step},
+      {"relative_error", comparison.step_error()}, {"measured_steps", comparison.num_steps}};
+  json["device_peak_bytes"] = {{"predicted", comparison.predicted_peak.gpu},
+                               {"measured", comparison.measured_peak.gpu}};
+  json["peak_bytes"] = nlohmann::ordered_json::object();
+  for (const TierName& tier : kTierNames) {
+    json["peak_bytes"][tier.key] = {{"predicted", comparison.predicted_peak.*tier.bytes},
+                                    {"measured", comparison.measured_peak.*tier.bytes}};
+  }
   json["operations"] = nlohmann::ordered_json::array();
   for (const KindComparison& kind : comparison.kinds) {
     nlohmann::ordered_json entry = {{"kind", op_kind_name(kind.kind)},
@@ -193,14 +227,15 @@ std::string comparison_text(const Comparison& comparison) {
     text += kind_row(kind, kind.predicted, kind.measured);
   }
   text += issue_text(comparison);
-  text += fmt::format("\n{:<12} predicted {}, measured {} (median of {}): {:.1f} % off\n", "step",
-                      format_seconds(comparison.predicted_step),
-                      format_seconds(comparison.measured_step), comparison.num_steps,
-                      100 * comparison.step_error());
-  const bool equal = comparison.predicted_peak == comparison.measured_peak;
-  text += fmt::format("{:<12} predicted {} B, measured {} B: {}\n", "device peak",
-                      comparison.predicted_peak, comparison.measured_peak,
-                      equal ? "equal" : "different");
+  text += fmt::format(
+      "\n{:<12} predicted {}, measured {} (median of {}; eight in ten from {} to {}): {:.1f} % "
+      "off\n",
+      "step", format_seconds(comparison.predicted_step), format_seconds(comparison.measured_step),
+      comparison.num_steps, format_seconds(comparison.low_step),
+      format_seconds(comparison.high_step), 100 * comparison.step_error());
+  for (const TierName& tier : kTierNames) {
+    text += tier_row(tier, comparison.predicted_peak, comparison.measured_peak);
+  }
   return text;
 }
 

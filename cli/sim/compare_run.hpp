@@ -24,15 +24,17 @@ struct KindComparison {
 struct Comparison {
   std::vector<KindComparison> kinds;
   Seconds predicted_step = 0, measured_step = 0;
-  Bytes predicted_peak = 0, measured_peak = 0;  ///< device memory
-  std::int64_t num_steps = 0;                   ///< steps behind measured_step
+  Seconds low_step = 0, high_step = 0;      ///< between which eight in ten measured steps are
+  std::int64_t num_steps = 0;               ///< measured
+  TierBytes predicted_peak, measured_peak;  ///< of a rank
   /// Relative error of the predicted step time.
   [[nodiscard]] double step_error() const noexcept;
 };
 
-/// What metrics.jsonl says: the median step after the first two (warm-up), and the highest peak.
+/// What metrics.jsonl says: the median step after the first two (warm-up), its first and ninth
+/// decile, and the highest device memory.
 struct Metrics {
-  Seconds step_seconds = 0;
+  Seconds step_seconds = 0, low_seconds = 0, high_seconds = 0;
   Bytes peak_bytes = 0;
   std::int64_t num_steps = 0;
 };

@@ -159,7 +159,9 @@ void Replay::release(int rank, int step, std::int32_t operation) {
 
 void Replay::record(int rank, std::int32_t operation, const Port& here) {
   if (!options_.record_intervals) return;
-  const auto row = static_cast<std::size_t>(here.step * num_ranks_ + rank);
+  const auto num_ranks = static_cast<std::size_t>(num_ranks_);
+  const std::size_t row =
+      static_cast<std::size_t>(here.step) * num_ranks + static_cast<std::size_t>(rank);
   Interval& interval = intervals_[row * num_operations_ + static_cast<std::size_t>(operation)];
   interval = {operation, rank, here.step, here.start, fabric_.now()};
   if (issue_[static_cast<std::size_t>(operation)] <= 0) return;

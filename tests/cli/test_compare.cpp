@@ -70,8 +70,12 @@ TEST_CASE_METHOD(RunFixture, "compare finds the factor between prediction and me
   CHECK(step.at("measured").get<double>() == Approx(kSlowdown * timeline.step_seconds));
   CHECK(step.at("measured_steps") == 3);
   CHECK(step.at("relative_error").get<double>() == Approx(1 - 1 / kSlowdown));
-  CHECK(json.at("device_peak_bytes").at("predicted") ==
-        json.at("device_peak_bytes").at("measured"));
+  CHECK(json.at("device_peak_bytes") == json.at("peak_bytes").at("gpu"));
+  for (const char* tier : {"gpu", "pinned", "host", "nvme"}) {
+    const auto& peak = json.at("peak_bytes").at(tier);
+    CHECK(peak.at("predicted") == peak.at("measured"));
+    CHECK((peak.at("predicted") > 0) == (std::string_view(tier) != "nvme"));
+  }
   REQUIRE_FALSE(json.at("operations").empty());
   for (const auto& operation : json.at("operations")) {
     CAPTURE(operation.dump());
@@ -90,6 +94,8 @@ TEST_CASE_METHOD(RunFixture, "compare as text says how far off it was") {
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, ContainsSubstring("20.0 % off") && ContainsSubstring("equal") &&
                              ContainsSubstring("backward"));
+  CHECK_THAT(result.out, ContainsSubstring("device peak") && ContainsSubstring("\npinned") &&
+                             ContainsSubstring("\nhost") && !ContainsSubstring("\nnvme"));
 }
 
 TEST_CASE_METHOD(RunFixture, "compare exits with 4 outside the tolerance, and only there") {
@@ -102,10 +108,11 @@ TEST_CASE_METHOD(RunFixture, "compare exits with 4 outside the tolerance, and on
 
 TEST_CASE_METHOD(RunFixture, "compare takes the median, and warm-up only where there is no more") {
   write_metrics({9, 9, 1, 3, 2, 4});
-  CHECK(nlohmann::json::parse(compare({"--json"}).out)
-            .at("step_seconds")
-            .at("measured")
-            .get<double>() == Approx(2.5 * kSlowdown * timeline.step_seconds));
+  const auto step = nlohmann::json::parse(compare({"--json"}).out).at("step_seconds");
+  const Seconds slowed = kSlowdown * timeline.step_seconds;
+  CHECK(step.at("measured").get<double>() == Approx(2.5 * slowed));
+  CHECK(step.at("measured_low").get<double>() == Approx(1.3 * slowed));
+  CHECK(step.at("measured_high").get<double>() == Approx(3.7 * slowed));
   write_metrics({9, 7});
   CHECK(nlohmann::json::parse(compare({"--json"}).out)
             .at("step_seconds")
