@@ -26,7 +26,6 @@ class StepBuilder {
     std::int32_t gradient_ready = -1;  ///< the last write of the gradient shard in this step
     std::int32_t updated = -1;         ///< the new parameters are at their home
     std::int32_t adam = -1;
-    std::int32_t state_written = -1;  ///< into its file
   };
   struct UnitState {
     std::vector<ChunkState> chunks;
@@ -100,7 +99,7 @@ class StepBuilder {
   void emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t after);
   [[nodiscard]] Operation state_copy(OpKind kind, const Operation& adam) const;
   [[nodiscard]] std::int32_t emit_state_read(Operation& adam);
-  [[nodiscard]] std::int32_t emit_state_write(std::int32_t adam);
+  void emit_state_write(std::int32_t adam);
   void emit_updates(bool on_host);
   void emit_publish();
   void publish_chunk(std::int32_t unit, std::int32_t chunk);

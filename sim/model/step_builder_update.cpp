@@ -143,7 +143,7 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t 
   const bool in_file = layout.optimizer == Home::Nvme;
   if (in_file) op.waits.push_back(emit_state_read(op));
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
-  if (in_file) chunk_state.state_written = emit_state_write(chunk_state.adam);
+  if (in_file) emit_state_write(chunk_state.adam);
 }
 
 Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
@@ -168,11 +168,11 @@ std::int32_t StepBuilder::emit_state_read(Operation& adam) {
   return state_reads_.back();
 }
 
-std::int32_t StepBuilder::emit_state_write(std::int32_t adam) {
+void StepBuilder::emit_state_write(std::int32_t adam) {
   Operation op = state_copy(OpKind::StateWrite, at(adam));
   op.waits.push_back(adam);
   const auto buffer = static_cast<std::size_t>(op.state_buffer);
-  return state_buffer_writes_[buffer] = emit(std::move(op));
+  state_buffer_writes_[buffer] = emit(std::move(op));
 }
 
 /// In the order in which the next forward needs the parameters.
