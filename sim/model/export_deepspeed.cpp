@@ -45,11 +45,14 @@ void add_stage3(OrderedJson& zero, const Plan& plan, const PlanOutline& outline)
 
 void add_offload(OrderedJson& zero, const Plan& plan, const PlanOutline& outline, int stage,
                  Losses& losses) {
-  constexpr int kLeastBuffers = 4;  // a parameter, its gradient and two moments
+  constexpr int kTensors = 4;  // a parameter, its gradient and two moments: a buffer each
   if (outline.host_optimizer > 0) {
     const bool nvme = stage == 3 && 2 * outline.nvme_optimizer > outline.chunks;
     OrderedJson offload{{"device", nvme ? "nvme" : "cpu"}, {"pin_memory", true}};
-    if (nvme) offload["buffer_count"] = std::max(kLeastBuffers, plan.nvme_buffers);
+    if (nvme) {
+      offload["buffer_count"] = std::int64_t{kTensors} * plan.nvme_buffers;
+      offload["pipeline_read"] = offload["pipeline_write"] = plan.nvme_buffers > 1;
+    }
     const double share = outline.host_optimizer_share();
     if (stage == 3 && !nvme) {
       offload["ratio"] = share;

@@ -34,7 +34,9 @@ bool makes_gradients(OpKind kind) {
   return kind == OpKind::Backward || kind == OpKind::Reduce || kind == OpKind::GradD2H;
 }
 
-bool updates(OpKind kind) { return kind == OpKind::SquareSum || kind == OpKind::Adam; }
+bool updates(OpKind kind) {
+  return kind == OpKind::SquareSum || kind == OpKind::StateRead || kind == OpKind::Adam;
+}
 
 /// A copy that blocks the host waits for what was computed before, and what is computed next was
 /// not issued yet: copies and computation run in one order.

@@ -21,7 +21,7 @@ struct Policy {
   std::string_view summary;
 };
 
-constexpr std::array<Policy, 16> kPolicies{{
+constexpr std::array<Policy, 17> kPolicies{{
     {"ddp", policy::ddp, "PyTorch DDP: everything on every GPU, Adam after backward"},
     {"zero1", policy::zero1, "DeepSpeed: optimizer state sharded, whole gradients kept"},
     {"zero2", policy::zero2, "DeepSpeed: optimizer state and gradients sharded"},
@@ -30,6 +30,8 @@ constexpr std::array<Policy, 16> kPolicies{{
      "DeepSpeed ZeRO-Offload: zero2 with CPU Adam after backward"},
     {"zero3-offload", policy::zero3_offload,
      "DeepSpeed: zero3 with parameters and CPU Adam, after backward, on the host"},
+    {"zero-infinity", policy::zero_infinity,
+     "DeepSpeed ZeRO-Infinity: zero3-offload with optimizer state on NVMe"},
     {"zero2-offload-blocking", policy::zero2_offload_blocking,
      "zero2-offload with blocking copies, DeepSpeed's default until August 2026"},
     {"zero3-offload-blocking", policy::zero3_offload_blocking,

@@ -35,6 +35,8 @@ namespace athanor {
 ///                  (1e9), cut down until it fits, as its users do by hand
 ///   zero2-offload  ZeRO-Offload: zero2 with the optimizer state on the host and Adam on the CPU
 ///   zero3-offload  zero3 with parameters and optimizer state on the host
+///   zero-infinity  zero3-offload with optimizer state on NVMe, one group of it at a time; on
+///                  platforms that say what files take
 ///   fsdp2          everything sharded, one gather per unit, one unit ahead, reshard after forward
 ///   fsdp2-offload  fsdp2 with CPUOffloadPolicy: all parameters and optimizer state on the host
 ///
@@ -57,11 +59,11 @@ namespace athanor {
 ///
 /// Not represented, in the peers' favour: pageable copies are slower than the pinned ones that
 /// platforms measure; Gemini and PatrickStar copy parameters back when they evict them; Python's
-/// launch times, and launches that wait for a blocking copy; what elixir.hpp lists. Not
-/// represented, to their disadvantage: Elixir, Gemini and PatrickStar keep gradients in the place
-/// of parameters. Not represented: gradients that share a bucket over units, DeepSpeed's persistent
-/// small parameters and reuse distance, PatrickStar's embedding on the CPU and its activation
-/// offload.
+/// launch times, and launches that wait for a blocking copy; gradients that ZeRO-Infinity keeps on
+/// NVMe too; what elixir.hpp lists. Not represented, to their disadvantage: Elixir, Gemini and
+/// PatrickStar keep gradients in the place of parameters. Not represented: gradients that share a
+/// bucket over units, DeepSpeed's persistent small parameters and reuse distance, PatrickStar's
+/// embedding on the CPU and its activation offload.
 ///
 /// Sources: hpcaitech/Elixir e9ccbd9, hpcaitech/ColossalAI 4f9953be3, Tencent/PatrickStar 2384535,
 /// deepspeedai/DeepSpeed edaa72212, PyTorch 2.11.

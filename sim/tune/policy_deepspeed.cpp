@@ -52,6 +52,14 @@ std::vector<Plan> zero2_offload(const Input& in) {
 
 std::vector<Plan> zero3_offload(const Input& in) { return zero3_with(in, kAllOnHost); }
 
+/// Without pipeline_read and pipeline_write, the defaults, one group's state is read, updated and
+/// written before the next one's is read.
+std::vector<Plan> zero_infinity(const Input& in) {
+  std::vector<Plan> plans = zero3_with(in, kStateOnNvme);
+  for (Plan& plan : plans) plan.nvme_buffers = 1;
+  return plans;
+}
+
 std::vector<Plan> zero2_offload_blocking(const Input& in) {
   return with_blocking_copies(zero2_offload(in));
 }

@@ -55,6 +55,7 @@ using Rule = std::vector<Plan> (*)(const Input&);
 [[nodiscard]] std::vector<Plan> zero3(const Input& in);
 [[nodiscard]] std::vector<Plan> zero2_offload(const Input& in);
 [[nodiscard]] std::vector<Plan> zero3_offload(const Input& in);
+[[nodiscard]] std::vector<Plan> zero_infinity(const Input& in);
 [[nodiscard]] std::vector<Plan> zero2_offload_blocking(const Input& in);
 [[nodiscard]] std::vector<Plan> zero3_offload_blocking(const Input& in);
 

@@ -70,7 +70,7 @@ Seconds adam_beside_adam(const Program& program, const Timeline& timeline) {
 Seconds update_before_gradient(const Program& program, const Timeline& timeline) {
   Seconds most = 0;
   const auto updates = chosen(program, timeline, [](const Operation& op) {
-    return op.kind == OpKind::Adam || op.kind == OpKind::SquareSum;
+    return op.kind == OpKind::Adam || op.kind == OpKind::SquareSum || op.kind == OpKind::StateRead;
   });
   const auto gradients = chosen(program, timeline, [](const Operation& op) {
     return op.kind == OpKind::Backward || op.kind == OpKind::Reduce || op.kind == OpKind::GradD2H;

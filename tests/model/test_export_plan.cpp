@@ -164,7 +164,8 @@ TEST_CASE("DeepSpeed keeps optimizer state on NVMe in stage 3, and the others do
   const Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Nvme);
   const std::string deepspeed = export_deepspeed(plan).text;
   CHECK_THAT(deepspeed, ContainsSubstring("\"device\": \"nvme\""));
-  CHECK_THAT(deepspeed, ContainsSubstring("\"buffer_count\": 4"));
+  CHECK_THAT(deepspeed, ContainsSubstring("\"buffer_count\": 12"));
+  CHECK_THAT(deepspeed, ContainsSubstring("\"pipeline_write\": true"));
   CHECK_THAT(deepspeed, !ContainsSubstring("ratio"));
   CHECK_THAT(export_accelerate(plan).text,
              ContainsSubstring("\"offload_optimizer_device\": \"nvme\""));

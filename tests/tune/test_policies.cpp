@@ -62,7 +62,7 @@ std::ptrdiff_t num_recompute(const Plan& plan) {
 
 TEST_CASE_METHOD(Fixture, "Every policy makes a valid plan that fits and keeps the batch") {
   const auto names = policy_names();
-  REQUIRE(names.size() == 16);
+  REQUIRE(names.size() == 17);
   request.num_gpus = GENERATE(1, 2, 4);
   for (const std::string& name : names) {
     CAPTURE(name, request.num_gpus);
@@ -94,6 +94,8 @@ TEST_CASE_METHOD(Fixture, "The peers place what they are known to place") {
   for (const char* name : {"zero3-offload", "fsdp2-offload", "gemini"}) {
     CHECK(all_runs(plan(name), kAllOnHost));
   }
+  CHECK(all_runs(plan("zero-infinity"), kStateOnNvme));
+  CHECK(plan("zero-infinity").nvme_buffers == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "The peers fetch ahead as far as they are known to") {
