@@ -40,44 +40,45 @@ void move_all(const std::string& folder, const char* what, std::size_t bytes, Tr
 
 ScratchFile::ScratchFile(const std::string& folder, Bytes bytes) : folder_(folder) {
   std::string path = folder + "/.athanor-XXXXXX";
-  descriptor_ = ::mkostemp(path.data(), O_CLOEXEC);
-  if (descriptor_ < 0) fail(folder, "cannot create", errno);
+  file_.value = ::mkostemp(path.data(), O_CLOEXEC);
+  if (file_.value < 0) fail(folder, "cannot create", errno);
   ::unlink(path.c_str());
-  const int error = bytes > 0 ? ::posix_fallocate(descriptor_, 0, bytes) : 0;
+  const int error = bytes > 0 ? ::posix_fallocate(file_.value, 0, bytes) : 0;
   if (error != 0) {
-    ::close(descriptor_);
     fail(folder, fmt::format("cannot reserve {} for", format_bytes(bytes)).c_str(), error);
   }
   direct_ = try_direct();
 }
 
-ScratchFile::~ScratchFile() { ::close(descriptor_); }
+ScratchFile::Descriptor::~Descriptor() {
+  if (value >= 0) ::close(value);
+}
 
 /// Some file systems accept the flag and then refuse to read.
 bool ScratchFile::try_direct() const {
-  const int flags = ::fcntl(descriptor_, F_GETFL);
-  if (::fcntl(descriptor_, F_SETFL, flags | O_DIRECT) != 0) return false;
+  const int flags = ::fcntl(file_.value, F_GETFL);
+  if (::fcntl(file_.value, F_SETFL, flags | O_DIRECT) != 0) return false;
   const MemoryBlock block = take_host_memory(kFileBlock);
-  if (::pread(descriptor_, block.get(), static_cast<std::size_t>(kFileBlock), 0) >= 0) return true;
-  ::fcntl(descriptor_, F_SETFL, flags);
+  if (::pread(file_.value, block.get(), static_cast<std::size_t>(kFileBlock), 0) >= 0) return true;
+  ::fcntl(file_.value, F_SETFL, flags);
   return false;
 }
 
 void ScratchFile::write(Bytes offset, std::span<const std::byte> data) const {
   move_all(folder_, "cannot write", data.size(), [&](std::size_t done, std::size_t count) {
-    return ::pwrite(descriptor_, data.data() + done, count, offset + static_cast<Bytes>(done));
+    return ::pwrite(file_.value, data.data() + done, count, offset + static_cast<Bytes>(done));
   });
-  if (!direct_ && ::fdatasync(descriptor_) != 0) fail(folder_, "cannot write", errno);
+  if (!direct_ && ::fdatasync(file_.value) != 0) fail(folder_, "cannot write", errno);
 }
 
 void ScratchFile::read(Bytes offset, std::span<std::byte> data) const {
   if (!direct_) {
     // A wish: where it is not granted, reading is faster.
     static_cast<void>(
-        ::posix_fadvise(descriptor_, offset, static_cast<Bytes>(data.size()), POSIX_FADV_DONTNEED));
+        ::posix_fadvise(file_.value, offset, static_cast<Bytes>(data.size()), POSIX_FADV_DONTNEED));
   }
   move_all(folder_, "cannot read", data.size(), [&](std::size_t done, std::size_t count) {
-    return ::pread(descriptor_, data.data() + done, count, offset + static_cast<Bytes>(done));
+    return ::pread(file_.value, data.data() + done, count, offset + static_cast<Bytes>(done));
   });
 }
 

@@ -19,20 +19,23 @@ class ScratchFile {
  public:
   /// Reserves `bytes` in `folder`, so that a full disk is noticed now.
   ScratchFile(const std::string& folder, Bytes bytes);
-  ~ScratchFile();
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
-
   /// Whether it goes past the page cache.
   [[nodiscard]] bool direct() const noexcept { return direct_; }
   void write(Bytes offset, std::span<const std::byte> data) const;
   void read(Bytes offset, std::span<std::byte> data) const;
 
  private:
+  struct Descriptor {
+    int value = -1;
+    Descriptor() = default;
+    ~Descriptor();
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+  };
   [[nodiscard]] bool try_direct() const;
 
   std::string folder_;
-  int descriptor_ = -1;
+  Descriptor file_;
   bool direct_ = false;
 };
 
