@@ -45,9 +45,10 @@ def answer(verb, **options):
 
 
 def policies():
-    """The names that --policy takes, auto first."""
+    """The names that --policy takes, auto first; without those that need NVMe, of which data sheets say nothing."""
     text = " ".join(run("simulate", "--help")[0].split())
-    return re.search(r"A named rule instead of a plan: ((?:[\w-]+, )*[\w-]+)", text).group(1).split(", ")
+    names = re.search(r"A named rule instead of a plan: ((?:[\w-]+, )*[\w-]+)", text).group(1).split(", ")
+    return [name for name in names if name != "zero-infinity"]
 
 
 def records():
