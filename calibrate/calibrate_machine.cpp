@@ -36,7 +36,7 @@ HostExtent host_extent(bool quick) {
   if (quick) {
     return {.copies = {64, 64 * kKiB, kMiB, 16 * kMiB},
             .collectives = {kKiB, 64 * kKiB, kMiB, 8 * kMiB},
-            .files = {kMiB, 8 * kMiB},
+            .files = {64 * kKiB, kMiB, 8 * kMiB},
             .elements = {1 << 12, 1 << 17, 1 << 20},
             .matrix = 512,
             .rule = {.min_repetitions = 3, .max_seconds = 0.04, .relative_error = 0.05},
@@ -46,7 +46,7 @@ HostExtent host_extent(bool quick) {
   return {
       .copies = {64, 4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB},
       .collectives = {64, 4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB},
-      .files = {kMiB, 4 * kMiB, 16 * kMiB},
+      .files = {64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB},
       .elements = {1 << 12, 1 << 15, 1 << 18, 1 << 20, 1 << 22},
       .matrix = 1024,
       .rule = {},

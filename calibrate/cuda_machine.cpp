@@ -36,7 +36,7 @@ CudaExtent cuda_extent(bool quick) {
   CudaExtent extent{
       .copies = {4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB},
       .collectives = {kKiB, 64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB, kGiB},
-      .files = {kMiB, 16 * kMiB, 64 * kMiB},
+      .files = {64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB},
       .device_elements = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 27},
       .host_elements = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 26},
       .matrix_rule = {.min_repetitions = 20,
@@ -58,7 +58,7 @@ CudaExtent cuda_extent(bool quick) {
   if (quick) {
     extent.copies = {4 * kKiB, kMiB, 64 * kMiB};
     extent.collectives = {kKiB, kMiB, 64 * kMiB};
-    extent.files = {kMiB, 8 * kMiB};
+    extent.files = {64 * kKiB, kMiB, 8 * kMiB};
     extent.device_elements = {1 << 12, 1 << 20, 1 << 24};
     extent.host_elements = {1 << 12, 1 << 20, 1 << 22};
     extent.matrix_warm_up = 0.3;
