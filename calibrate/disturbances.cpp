@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <latch>
-#include <map>
 #include <thread>
 #include <utility>
 
@@ -48,23 +47,27 @@ Seconds median_beside(const Activity& activity, const std::vector<Activity>& oth
 
 double slowdown(Seconds together, Seconds alone) { return std::max(1.0, together / alone); }
 
-/// Two sets, because a lane beside itself needs buffers of its own.
-struct LaneActivities {
-  Activity first, second;
-};
-
 }  // namespace
 
-Disturbance measure_pair(const std::string& first_name, const Activity& first,
-                         const std::string& second_name, const Activity& second,
-                         const StoppingRule& rule) {
-  const auto slowdown_of = [&](const Activity& activity, const Activity& other) {
-    const Seconds alone = measure(rule, activity).median();
-    return slowdown(median_beside(activity, {other}, rule), alone);
-  };
-  const double of_first = slowdown_of(first, second);
-  const double of_second = first_name == second_name ? of_first : slowdown_of(second, first);
-  return {first_name, second_name, of_first, of_second};
+std::vector<Disturbance> measure_pairs(const std::map<Lane, LaneActivities>& lanes,
+                                       const StoppingRule& rule) {
+  std::map<Lane, Seconds> alone;
+  for (const auto& [lane, activities] : lanes) {
+    alone[lane] = measure(rule, activities.first).median();
+  }
+  std::vector<Disturbance> disturbances;
+  for (auto first = lanes.begin(); first != lanes.end(); ++first) {
+    for (auto second = first; second != lanes.end(); ++second) {
+      const auto& [a, b] = std::pair(first->second, second->second);
+      const Seconds first_seconds = median_beside(a.first, {b.second}, rule);
+      const Seconds second_seconds =
+          first == second ? first_seconds : median_beside(b.second, {a.first}, rule);
+      disturbances.push_back({lane_name(first->first), lane_name(second->first),
+                              slowdown(first_seconds, alone[first->first]),
+                              slowdown(second_seconds, alone[second->first])});
+    }
+  }
+  return disturbances;
 }
 
 std::vector<Disturbance> measure_disturbances(int compute_threads, const StoppingRule& rule) {
@@ -73,14 +76,7 @@ std::vector<Disturbance> measure_disturbances(int compute_threads, const Stoppin
     if (is_nvme_lane(lane)) continue;
     lanes[lane] = {lane_activity(lane, compute_threads), lane_activity(lane, compute_threads)};
   }
-  std::vector<Disturbance> disturbances;
-  for (auto first = lanes.begin(); first != lanes.end(); ++first) {
-    for (auto second = first; second != lanes.end(); ++second) {
-      disturbances.push_back(measure_pair(lane_name(first->first), first->second.first,
-                                          lane_name(second->first), second->second.second, rule));
-    }
-  }
-  return disturbances;
+  return measure_pairs(lanes, rule);
 }
 
 Crowd measure_crowd(Lane lane, int count, int compute_threads, const StoppingRule& rule) {

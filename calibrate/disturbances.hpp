@@ -7,7 +7,7 @@
 #include "calibrate/samples.hpp"
 #include "sim/model/platform.hpp"
 
-#include <string>
+#include <map>
 #include <vector>
 
 namespace athanor {
@@ -19,10 +19,14 @@ struct Crowd {
   double slowdown = 1;  ///< of each, compared with one alone
 };
 
-/// Two activities, each alone and beside the other.
-[[nodiscard]] Disturbance measure_pair(const std::string& first_name, const Activity& first,
-                                       const std::string& second_name, const Activity& second,
-                                       const StoppingRule& rule);
+/// Two sets, because a lane beside itself needs buffers of its own.
+struct LaneActivities {
+  Activity first, second;
+};
+
+/// Every pair of `lanes`, a lane beside itself included; each lane alone once.
+[[nodiscard]] std::vector<Disturbance> measure_pairs(const std::map<Lane, LaneActivities>& lanes,
+                                                     const StoppingRule& rule);
 
 /// Every pair of lanes but those of files, a lane beside itself included. `compute_threads` of the
 /// compute lane.

@@ -8,6 +8,7 @@
 #include "sim/model/program.hpp"
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,14 +59,11 @@ FileCurves measure_files(const std::string& folder, const std::vector<Bytes>& si
 }
 
 void measure_file_sharing(const std::string& folder, const StoppingRule& rule, Platform& platform) {
-  std::vector<Disturbance> pairs;
-  for (const auto& [first, second] :
-       {std::pair(Lane::NvmeRead, Lane::NvmeRead), std::pair(Lane::NvmeRead, Lane::NvmeWrite),
-        std::pair(Lane::NvmeWrite, Lane::NvmeWrite)}) {
-    const Activity one = file_activity(first, folder, kAtOnce);
-    const Activity other = file_activity(second, folder, kAtOnce);
-    pairs.push_back(measure_pair(lane_name(first), one, lane_name(second), other, rule));
+  std::map<Lane, LaneActivities> lanes;
+  for (const Lane lane : {Lane::NvmeRead, Lane::NvmeWrite}) {
+    lanes[lane] = {file_activity(lane, folder, kAtOnce), file_activity(lane, folder, kAtOnce)};
   }
+  const std::vector<Disturbance> pairs = measure_pairs(lanes, rule);
   SharedResource nvme{"nvme", SharedResource::Scope::Node, 0, {}};
   nvme.use = {{Lane::NvmeRead, 1}, {Lane::NvmeWrite, 1}};
   nvme.capacity = common_capacity(crowds_of_two(pairs, {Lane::NvmeRead, Lane::NvmeWrite}));

@@ -28,7 +28,7 @@ class SteadyState {
   /// `tolerance`: of the period, by how much times may differ and still count as the same.
   SteadyState(std::size_t num_lanes, double tolerance);
 
-  /// The last operation of `step` on a lane has ended. Each lane's steps come in order from 0.
+  /// The last operation of a step on the lane has ended; its steps come in order from 0.
   void lane_ended(std::size_t lane, Seconds time);
   /// Steps come in order; some may be left out. Returns whether the program is steady.
   [[nodiscard]] bool add(StepEnd end);

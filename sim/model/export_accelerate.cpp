@@ -64,7 +64,7 @@ OrderedJson fsdp_json(const Plan& plan, const PlanOutline& outline, Losses& loss
 
 OrderedJson deepspeed_json(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   const bool sharded = outline.main_sharding() == Sharding::Sharded;
-  const bool nvme = sharded && 2 * outline.nvme_optimizer > outline.chunks;
+  const bool nvme = outline.keeps_state_on_nvme();
   OrderedJson json{
       {"zero_stage", sharded ? 3 : 2},
       {"gradient_accumulation_steps", plan.accumulation},

@@ -47,7 +47,7 @@ void add_offload(OrderedJson& zero, const Plan& plan, const PlanOutline& outline
                  Losses& losses) {
   constexpr int kTensors = 4;  // a parameter, its gradient and two moments: a buffer each
   if (outline.host_optimizer > 0) {
-    const bool nvme = stage == 3 && 2 * outline.nvme_optimizer > outline.chunks;
+    const bool nvme = outline.keeps_state_on_nvme();
     OrderedJson offload{{"device", nvme ? "nvme" : "cpu"}, {"pin_memory", true}};
     if (nvme) {
       offload["buffer_count"] = std::int64_t{kTensors} * plan.nvme_buffers;

@@ -61,6 +61,10 @@ double PlanOutline::host_parameter_share() const noexcept {
   return chunks > 0 ? host_parameters / chunks : 0;
 }
 
+bool PlanOutline::keeps_state_on_nvme() const noexcept {
+  return main_sharding() == Sharding::Sharded && 2 * nvme_optimizer > chunks;
+}
+
 PlanOutline outline(const Plan& plan) {
   PlanOutline outline;
   std::vector<std::int64_t> elements;

@@ -27,6 +27,8 @@ struct PlanOutline {
   [[nodiscard]] bool uniform_sharding() const noexcept;
   [[nodiscard]] double host_optimizer_share() const noexcept;
   [[nodiscard]] double host_parameter_share() const noexcept;
+  /// Whether DeepSpeed, which keeps all state on NVMe or none, and in stage 3 alone, would do so.
+  [[nodiscard]] bool keeps_state_on_nvme() const noexcept;
 };
 
 [[nodiscard]] PlanOutline outline(const Plan& plan);
