@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine as SimGrid sees it: lanes as ports that run one activity at a time, some of them over
-// shared links. Nothing outside fabric.cpp includes SimGrid.
+// The machine: lanes as ports that run one activity at a time. What lanes share flows over links,
+// what they do to each other otherwise, and what power allows, changes their speed.
 #pragma once
 
+#include "sim/engine/clock_frame.hpp"
 #include "sim/engine/device_power.hpp"
+#include "sim/engine/fluid_links.hpp"
 #include "sim/engine/shared_rates.hpp"
 #include "sim/model/interference.hpp"
 #include "sim/model/quantities.hpp"
 
 #include <cstddef>
 #include <functional>
-#include <memory>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,9 +27,6 @@ class Fabric {
   /// the process has a fabric already: SimGrid allows one.
   Fabric(const SharedRates& rates, std::vector<Interference> interference,
          const std::optional<PowerModel>& power, int num_ranks, int ranks_per_node);
-  ~Fabric();
-  Fabric(const Fabric&) = delete;
-  Fabric& operator=(const Fabric&) = delete;
 
   /// Calls `begin`, then lets simulated time pass until no activity is left. `on_end` is called at
   /// the end of each activity and may start others. `horizon`: about how long this takes at most.
@@ -50,13 +49,39 @@ class Fabric {
 
   /// What the devices have of power, rank after rank, now or when a run ended; empty without
   /// limits.
-  [[nodiscard]] std::span<const DevicePower> power() const;
+  [[nodiscard]] std::span<const DevicePower> power() const noexcept { return power_; }
   /// Whether the devices keep their power's history from the next run on.
   void keep_power_history(bool keep);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  struct Port {
+    bool flows = false;   ///< over links, which say when it ends
+    double due = kNever;  ///< on the clock, of what does not
+    double slowdown = 1;  ///< by what runs beside it
+  };
+
+  [[nodiscard]] static std::size_t rank_of(std::size_t port) noexcept { return port / kNumLanes; }
+  [[nodiscard]] static Lane lane_of(std::size_t port) noexcept { return kLanes[port % kNumLanes]; }
+
+  void ring(const std::function<void(int port)>& on_end);
+  void end(std::size_t port, const std::function<void(int port)>& on_end);
+  void pass_power();
+  void adjust();
+  [[nodiscard]] double slowdown_now(std::size_t port) const;
+  [[nodiscard]] double slowdown_beside(std::size_t port) const;
+  void set_slowdown(std::size_t port, double slowdown);
+  [[nodiscard]] double next_date() const;
+
+  FluidLinks links_;
+  std::size_t ranks_per_node_;
+  std::vector<Port> ports_;
+  std::vector<Interference> interference_;  ///< by the ranks that run a lane, from one on
+  std::vector<LaneSet> running_;            ///< by rank
+  std::vector<DevicePower> power_;          ///< by rank
+  Seconds power_passed_ = 0;                ///< up to which time
+  ClockFrame frame_;
 };
 
 }  // namespace athanor
