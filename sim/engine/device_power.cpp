@@ -13,7 +13,9 @@ constexpr double kEmpty = 1e-9;
 }  // namespace
 
 DevicePower::DevicePower(const PowerModel& model)
-    : idle_watts_(model.idle_watts), levels_(model.limits.size()) {
+    : idle_watts_(model.idle_watts),
+      levels_(model.limits.size()),
+      times_empty_(model.limits.size()) {
   for (const PowerLimit& limit : model.limits) {
     watts_above_idle_.push_back(limit.watts - model.idle_watts);
     burst_joules_.push_back(limit.burst_joules);
@@ -22,6 +24,7 @@ DevicePower::DevicePower(const PowerModel& model)
 
 void DevicePower::reset() noexcept {
   std::ranges::fill(levels_, 0);
+  std::ranges::fill(times_empty_, 0);
   draws_ = {};
   joules_ = 0;
   passed_ = 0;
@@ -50,6 +53,7 @@ void DevicePower::pass(Seconds time) {
   passed_ += time;
   joules_ += time * watts();
   for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (levels_[i] <= 0) ++times_empty_[i];
     if (burst_joules_[i] <= 0) continue;
     const double level = levels_[i] + time * gain(i) / burst_joules_[i];
     levels_[i] = level < kEmpty ? 0 : std::min(level, 1.0);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -46,8 +47,9 @@ class DevicePower {
     double watts = 0;
   };
   [[nodiscard]] std::span<const Level> history() const noexcept { return history_; }
-  /// Budgets, as shares of their burst_joules.
+  /// Budgets, as shares of their burst_joules, and how often time passed while each was empty.
   [[nodiscard]] std::span<const double> levels() const noexcept { return levels_; }
+  [[nodiscard]] std::span<const std::int64_t> times_empty() const noexcept { return times_empty_; }
 
  private:
   /// By limit: what the budget gains in a second.
@@ -56,6 +58,7 @@ class DevicePower {
 
   double idle_watts_;
   std::vector<double> watts_above_idle_, burst_joules_, levels_;  ///< by limit
+  std::vector<std::int64_t> times_empty_;                         ///< by limit
   std::array<Draw, kNumLanes> draws_{};                           ///< by lane; none: idle
   double speed_ = 1, drawn_ = 0, joules_ = 0;
   bool keeps_history_ = false;

@@ -12,9 +12,14 @@ Fabric::Fabric(const SharedRates& rates, std::vector<Interference> interference,
                const std::optional<PowerModel>& power, int num_ranks, int ranks_per_node)
     : links_(rates, num_ranks, ranks_per_node),
       ranks_per_node_(static_cast<std::size_t>(ranks_per_node)),
+      lane_group_(rates.group),
       ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
+      groups_(ports_.size()),
       interference_(std::move(interference)),
       running_(static_cast<std::size_t>(num_ranks)) {
+  for (const Lane lane : kLanes) {
+    alone_slowdown_[static_cast<std::size_t>(lane)] = rates.alone_slowdown(lane, ranks_per_node);
+  }
   if (power) power_.assign(static_cast<std::size_t>(num_ranks), DevicePower(*power));
 }
 
@@ -39,11 +44,32 @@ void Fabric::start(int port_index, const Draw& draw) {
   const auto index = static_cast<std::size_t>(port_index);
   running_[rank_of(index)] |= lane_bit(lane_of(index));
   if (!power_.empty()) power_[rank_of(index)].start(lane_of(index), draw);
-  Port& port = ports_[index];
-  port.slowdown = 1;
   const double duration = frame_.to_clock(draw.seconds);
-  port.flows = links_.has_route(index) && links_.start(index, duration);
-  if (!port.flows) port.due = links_.clock() + duration;
+  ports_[index] = {false, links_.clock() + duration, 1};
+  if (links_.has_route(index)) join_group(index, duration);
+}
+
+/// Flows where another flows, and makes what was alone flow from now on.
+void Fabric::join_group(std::size_t index, double duration) {
+  Group& group = group_of(index);
+  if (++group.running == 1) {
+    group.alone = index;
+    return set_slowdown(index, alone_slowdown_[index % kNumLanes]);
+  }
+  const auto flow = [this](std::size_t port, double alone) {
+    if (links_.start(port, alone)) ports_[port] = {true, kNever, 1};
+  };
+  if (group.alone != kNobody) {
+    const Port& alone = ports_[group.alone];
+    flow(std::exchange(group.alone, kNobody), (alone.due - links_.clock()) / alone.slowdown);
+  }
+  flow(index, duration);
+}
+
+void Fabric::leave_group(std::size_t index) {
+  Group& group = group_of(index);
+  --group.running;
+  if (group.alone == index) group.alone = kNobody;
 }
 
 void Fabric::wait(int port_index, Seconds duration) {
@@ -74,8 +100,8 @@ void Fabric::ring(const std::function<void(int port)>& on_end) {
 }
 
 void Fabric::end(std::size_t index, const std::function<void(int port)>& on_end) {
-  Port& port = ports_[index];
-  port = {};
+  ports_[index] = {};
+  if (runs(index) && links_.has_route(index)) leave_group(index);
   running_[rank_of(index)] &= ~lane_bit(lane_of(index));
   if (!power_.empty()) power_[rank_of(index)].stop(lane_of(index));
   on_end(static_cast<int>(index));
@@ -95,17 +121,18 @@ void Fabric::pass_power() {
 void Fabric::adjust() {
   if (!interference_.empty() || !power_.empty()) {
     for (std::size_t port = 0; port < ports_.size(); ++port) {
-      if ((running_[rank_of(port)] & lane_bit(lane_of(port))) == 0) continue;
-      set_slowdown(port, slowdown_now(port));
+      if (runs(port)) set_slowdown(port, slowdown_now(port));
     }
   }
   links_.set_alarm(next_date());
 }
 
 double Fabric::slowdown_now(std::size_t port) const {
-  const double beside = interference_.empty() ? 1 : slowdown_beside(port);
-  if (lane_of(port) != Lane::Compute || power_.empty()) return beside;
-  return beside / power_[rank_of(port)].speed();
+  double slowdown = interference_.empty() ? 1 : slowdown_beside(port);
+  if (lane_of(port) == Lane::Compute && !power_.empty()) {
+    slowdown /= power_[rank_of(port)].speed();
+  }
+  return ports_[port].flows ? slowdown : std::max(slowdown, alone_slowdown_[port % kNumLanes]);
 }
 
 double Fabric::slowdown_beside(std::size_t port) const {

@@ -10,6 +10,7 @@
 #include "sim/model/interference.hpp"
 #include "sim/model/quantities.hpp"
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <limits>
@@ -55,16 +56,31 @@ class Fabric {
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
 
   struct Port {
     bool flows = false;   ///< over links, which say when it ends
     double due = kNever;  ///< on the clock, of what does not
-    double slowdown = 1;  ///< by what runs beside it
+    double slowdown = 1;  ///< by what runs beside it, and by its links if it does not flow
+  };
+  /// Ports of one node that share. As long as one of them runs alone its end is known.
+  struct Group {
+    int running = 0;
+    std::size_t alone = kNobody;
   };
 
   [[nodiscard]] static std::size_t rank_of(std::size_t port) noexcept { return port / kNumLanes; }
   [[nodiscard]] static Lane lane_of(std::size_t port) noexcept { return kLanes[port % kNumLanes]; }
 
+  /// An activity, and not a wait for its issue.
+  [[nodiscard]] bool runs(std::size_t port) const noexcept {
+    return (running_[rank_of(port)] & lane_bit(lane_of(port))) != 0;
+  }
+  [[nodiscard]] Group& group_of(std::size_t port) noexcept {
+    return groups_[rank_of(port) / ranks_per_node_ * kNumLanes + lane_group_[port % kNumLanes]];
+  }
+  void join_group(std::size_t port, double duration);
+  void leave_group(std::size_t port);
   void ring(const std::function<void(int port)>& on_end);
   void end(std::size_t port, const std::function<void(int port)>& on_end);
   void pass_power();
@@ -76,7 +92,10 @@ class Fabric {
 
   FluidLinks links_;
   std::size_t ranks_per_node_;
+  std::array<std::size_t, kNumLanes> lane_group_;
+  std::array<double, kNumLanes> alone_slowdown_;  ///< by its links
   std::vector<Port> ports_;
+  std::vector<Group> groups_;               ///< by node and lane group
   std::vector<Interference> interference_;  ///< by the ranks that run a lane, from one on
   std::vector<LaneSet> running_;            ///< by rank
   std::vector<DevicePower> power_;          ///< by rank

@@ -94,6 +94,7 @@ void Replay::start_port(int rank, std::size_t lane) {
   const Seconds wait = is_issued ? issued_at(here.step, operation) - fabric_.now() : 0;
   if (wait <= 0) return arrive(rank, lane, operation);
   here.unissued = true;
+  ++issue_waits_;
   fabric_.wait(rank * kNumLanes + static_cast<int>(lane), wait);
 }
 
@@ -197,7 +198,13 @@ void Replay::look_at_step_end() {
 
 StepEnd Replay::step_end() const {
   const Seconds now = fabric_.now();
-  StepEnd end{finished_ - 1, step_end_, {}, {}, std::max(issue_end_ - step_end_, 0.0), {}};
+  StepEnd end{.step = finished_ - 1,
+              .time = step_end_,
+              .places = {},
+              .until = {},
+              .issued_until = std::max(issue_end_ - step_end_, 0.0),
+              .issue_waits = issue_waits_,
+              .budgets = {}};
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     if (dependencies_.lanes[i % kNumLanes].empty()) continue;
     const Port& port = ports_[i];
@@ -207,7 +214,9 @@ StepEnd Replay::step_end() const {
     end.until.push_back(port.busy ? now - step_end_ + fabric_.until_end(i) : 0);
   }
   for (const DevicePower& device : fabric_.power()) {
-    end.budgets.insert(end.budgets.end(), device.levels().begin(), device.levels().end());
+    for (std::size_t i = 0; i < device.levels().size(); ++i) {
+      end.budgets.push_back({device.levels()[i], device.times_empty()[i]});
+    }
   }
   return end;
 }

@@ -81,6 +81,7 @@ class Replay {
   std::array<std::size_t, kPendingSteps> unfinished_{};
   std::vector<Seconds> issued_after_;  ///< by operation, from the start of its step's issue
   std::array<Seconds, kStepsUnderWay> issue_start_{};  ///< by step
+  std::int64_t issue_waits_ = 0;                       ///< so far
   Seconds issue_end_ = 0;                              ///< of the steps that may start
   std::vector<Interval> intervals_;
   std::vector<double> joules_;  ///< of all devices, by the end of each step

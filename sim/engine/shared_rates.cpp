@@ -76,7 +76,7 @@ std::vector<std::size_t> connect(const Platform& platform, std::vector<Contended
 
 /// Moves one connected group into `rates`, scaled so that its fastest lane has rate 1.
 void add_group(const std::vector<Contended>& contended, const std::vector<std::size_t>& group,
-               SharedRates& rates) {
+               std::size_t number, SharedRates& rates) {
   std::array<bool, kNumLanes> member{};
   double fastest = 0;
   for (const std::size_t index : group) {
@@ -87,7 +87,9 @@ void add_group(const std::vector<Contended>& contended, const std::vector<std::s
     }
   }
   for (std::size_t lane = 0; lane < member.size(); ++lane) {
-    if (member[lane]) rates.rate[lane] /= fastest;
+    if (!member[lane]) continue;
+    rates.rate[lane] /= fastest;
+    rates.group[lane] = number;
   }
   for (const std::size_t index : group) {
     const Contended& from = contended[index];
@@ -101,12 +103,25 @@ void add_group(const std::vector<Contended>& contended, const std::vector<std::s
 
 }  // namespace
 
+bool SharedRate::has(Lane lane) const {
+  return std::find(lanes.begin(), lanes.end(), lane) != lanes.end();
+}
+
+double SharedRates::alone_slowdown(Lane lane, int ranks) const {
+  double slowdown = 1;
+  for (const SharedRate& resource : resources) {
+    if (!resource.has(lane)) continue;
+    const bool node = resource.scope == SharedResource::Scope::Node;
+    const double capacity = resource.capacity * (node ? ranks : 1);
+    slowdown = std::max(slowdown, rate[static_cast<std::size_t>(lane)] / capacity);
+  }
+  return slowdown;
+}
+
 double SharedRates::worst_slowdown(Lane lane) const {
   double slowdown = 1;
   for (const SharedRate& resource : resources) {
-    if (std::find(resource.lanes.begin(), resource.lanes.end(), lane) == resource.lanes.end()) {
-      continue;
-    }
+    if (!resource.has(lane)) continue;
     const double fair_share = resource.capacity / static_cast<double>(resource.lanes.size());
     slowdown = std::max(slowdown, rate[static_cast<std::size_t>(lane)] / fair_share);
   }
@@ -116,9 +131,10 @@ double SharedRates::worst_slowdown(Lane lane) const {
 SharedRates shared_rates(const Platform& platform, int world_size) {
   SharedRates rates;
   std::vector<Contended> contended = contended_resources(platform, world_size);
+  std::size_t groups = 0;
   for (std::size_t start = 0; start < contended.size(); ++start) {
     if (contended[start].unit > 0) continue;
-    add_group(contended, connect(platform, contended, start, rates), rates);
+    add_group(contended, connect(platform, contended, start, rates), groups++, rates);
   }
   return rates;
 }

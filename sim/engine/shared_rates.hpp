@@ -5,7 +5,7 @@
 #include "sim/model/platform.hpp"
 
 #include <array>
-#include <string>
+#include <cstddef>
 #include <vector>
 
 namespace athanor {
@@ -16,12 +16,19 @@ struct SharedRate {
   SharedResource::Scope scope = SharedResource::Scope::Node;
   double capacity = 0;
   std::vector<Lane> lanes;
+  [[nodiscard]] bool has(Lane lane) const;
 };
 
 /// Rates are relative: within one group of connected resources, the fastest lane has rate 1.
 struct SharedRates {
   std::array<double, kNumLanes> rate{};  ///< at full speed; 0 = the lane shares nothing
   std::vector<SharedRate> resources;
+  /// Lanes that are connected by resources have one group, from 0 on. Of lanes that share nothing:
+  /// 0.
+  std::array<std::size_t, kNumLanes> group{};
+  /// How many times longer an activity of `lane` takes while no other shares with it, on a node of
+  /// `ranks`, all of which it may have to itself.
+  [[nodiscard]] double alone_slowdown(Lane lane, int ranks) const;
   /// How many times longer an activity of `lane` takes at most: every other lane runs all the time.
   [[nodiscard]] double worst_slowdown(Lane lane) const;
 };

@@ -16,6 +16,16 @@ bool are_same(const std::vector<double>& now, const std::vector<double>& then, d
                             [allowed](double a, double b) { return std::abs(a - b) <= allowed; });
 }
 
+bool issue_repeats(const StepEnd& now, const StepEnd& then, Seconds allowed) {
+  const Seconds later = now.issued_until - then.issued_until;
+  return later <= allowed && (later >= -allowed || now.issue_waits == then.issue_waits);
+}
+
+bool budget_repeats(const StepEnd::Budget& now, const StepEnd::Budget& then) {
+  const double gain = now.level - then.level;
+  return gain >= -kSameBudget && (gain <= kSameBudget || now.times_empty == then.times_empty);
+}
+
 }  // namespace
 
 SteadyState::SteadyState(std::size_t num_lanes, double tolerance)
@@ -39,8 +49,8 @@ bool SteadyState::add(StepEnd end) {
 bool SteadyState::repeats(const StepEnd& now, const StepEnd& then) const {
   const Seconds allowed = tolerance_ * (now.time - then.time);
   return now.places == then.places && are_same(now.until, then.until, allowed) &&
-         std::abs(now.issued_until - then.issued_until) <= allowed &&
-         are_same(now.budgets, then.budgets, kSameBudget);
+         issue_repeats(now, then, allowed) &&
+         std::ranges::equal(now.budgets, then.budgets, budget_repeats);
 }
 
 SteadyState::Period SteadyState::period() const {

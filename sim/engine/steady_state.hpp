@@ -17,12 +17,19 @@ struct StepEnd {
   std::vector<std::int64_t> places;  ///< how far each lane is beyond the step, and if it is busy
   std::vector<Seconds> until;        ///< lane by lane what runs would last if it ran alone
   Seconds issued_until = 0;          ///< when the host has issued the step after; at least 0
-  std::vector<double> budgets;       ///< shares left of what devices may take above power limits
+  std::int64_t issue_waits = 0;      ///< operations that have waited for their issue so far
+  struct Budget {
+    double level = 0;              ///< share left of what a device may take above a power limit
+    std::int64_t times_empty = 0;  ///< changes at which it was empty so far
+  };
+  std::vector<Budget> budgets;
 };
 
 /// A program is steady when a step ends in the state in which the step k before did: what follows
-/// is then the same, k steps later. The period is the time between the two over k. k is 1 as a
-/// rule, and more where successive steps take turns.
+/// is then the same, k steps later. So it is when the host was never waited for meanwhile and is
+/// now no later, or when a budget was never empty and is no lower: neither will matter. The period
+/// is the time between the two over k. k is 1 as a rule, and more where successive steps take
+/// turns.
 class SteadyState {
  public:
   /// `tolerance`: of the period, by how much times may differ and still count as the same.

@@ -61,7 +61,7 @@ TEST_CASE(
 }
 
 StepEnd step_end(int step, Seconds time, std::int64_t place = 1, Seconds until = 0) {
-  return {step, time, {place}, {until}, 0, {}};
+  return {step, time, {place}, {until}, 0, 0, {}};
 }
 
 TEST_CASE("a program is steady when a step ends in the state in which the one before did") {
@@ -71,6 +71,7 @@ TEST_CASE("a program is steady when a step ends in the state in which the one be
   CHECK_FALSE(state.add(step_end(2, 30, 2, 0.25)));  // the lane is at another operation
   StepEnd end = step_end(3, 40, 2, 0.25);
   end.issued_until = 1;  // the host is behind as it was not before
+  end.issue_waits = 1;
   CHECK_FALSE(state.add(end));
   end.step = 4;
   end.time = 51;
@@ -88,15 +89,43 @@ TEST_CASE("a program is steady when a step ends in the state in which the one be
 TEST_CASE("energy that devices may still take is part of the state") {
   SteadyState state(1, 1e-9);
   StepEnd end = step_end(0, 1);
-  end.budgets = {0.5};
+  end.budgets = {{0.5, 1}};
   CHECK_FALSE(state.add(end));
   end = step_end(1, 2);
-  end.budgets = {0.4};
+  end.budgets = {{0.6, 2}};  // it was empty in between
   CHECK_FALSE(state.add(end));
-  end.step = 2;
-  end.time = 4;
+  end = step_end(2, 4);
+  end.budgets = {{0.4, 2}};  // it will be
+  CHECK_FALSE(state.add(end));
+  end.step = 3;
+  end.time = 6;
   CHECK(state.add(end));
   CHECK(state.period().seconds == 2);
+}
+
+TEST_CASE("a budget that grows and was never empty does not matter any more") {
+  SteadyState state(1, 1e-9);
+  StepEnd end = step_end(0, 1);
+  end.budgets = {{0.5, 7}, {1, 0}};
+  CHECK_FALSE(state.add(end));
+  end.step = 1;
+  end.time = 3;
+  end.budgets[0].level = 0.6;
+  CHECK(state.add(end));
+}
+
+TEST_CASE("a host that is less behind and was not waited for does not matter any more") {
+  for (const std::int64_t waits : {0, 1}) {
+    SteadyState state(1, 1e-9);
+    StepEnd end = step_end(0, 1);
+    end.issued_until = 0.5;
+    CHECK_FALSE(state.add(end));
+    end.step = 1;
+    end.time = 3;
+    end.issued_until = 0.25;
+    end.issue_waits = waits;
+    CHECK(state.add(end) == (waits == 0));
+  }
 }
 
 TEST_CASE("steps that take turns repeat after two, and not after five") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of the search on a recorded profile: opt-30b on four GPUs.
+// Speed of the search on recorded profiles: opt-30b on four GPUs, and a small candidate of gpt2-1b.
 #include "sim/model/files.hpp"
 #include "sim/model/lowering.hpp"
 #include "sim/tune/estimate.hpp"
@@ -7,15 +7,22 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace athanor {
 namespace {
 
 struct Setting {
-  Profile profile =
-      read_profile(std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/h200-opt-30b.profile.json");
+  explicit Setting(const std::string& model)
+      : profile(read_profile(std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/h200-" + model +
+                             ".profile.json")) {}
+
+  Profile profile;
   Platform platform = read_platform(std::string(ATHANOR_SOURCE_DIR) + "/platforms/h200x4.json");
   PlanRequest request{.num_gpus = 4, .global_batch = 64};
   std::vector<Candidate> candidates = [this] {
@@ -27,9 +34,42 @@ struct Setting {
 };
 
 const Setting& setting() {
-  static const Setting shared;
+  static const Setting shared("opt-30b");
   return shared;
 }
+
+/// The candidate of gpt2-1b, of some hundred from all over the space, whose program is nearest to
+/// `operations`.
+Plan plan_of_size(const Setting& s, std::size_t operations) {
+  constexpr std::size_t kLooks = 500;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  Plan nearest;
+  for (std::size_t i = 0; i < s.candidates.size(); i += s.candidates.size() / kLooks) {
+    Plan plan = make_plan(s.candidates[i], s.profile, s.request);
+    const std::size_t size = lower(s.profile, plan).operations.size();
+    const std::size_t off = std::max(size, operations) - std::min(size, operations);
+    if (off >= least) continue;
+    least = off;
+    nearest = std::move(plan);
+  }
+  return nearest;
+}
+
+/// All that the search does with a candidate that it cannot rule out: lowering and replay.
+void candidate(benchmark::State& state) {
+  const Setting s("gpt2-1b");
+  const Plan plan = plan_of_size(s, static_cast<std::size_t>(state.range(0)));
+  Engine engine(s.platform, s.request.num_gpus);
+  const SimulationOptions options{.record_intervals = false};
+  std::size_t operations = 0;
+  for (auto _ : state) {
+    const Program program = lower(s.profile, plan);
+    operations = program.operations.size();
+    benchmark::DoNotOptimize(engine.simulate(program, options).step_seconds);
+  }
+  state.counters["operations"] = static_cast<double>(operations);
+}
+BENCHMARK(candidate)->ArgName("operations")->Arg(1'000)->Unit(benchmark::kMillisecond);
 
 /// Memory and first bound; items are candidates.
 void estimate(benchmark::State& state) {
