@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the runs that a record lists and writes what came out beside what was predicted.
 
-usage: tools/record.py RECORD.json --data FILE [--athanor PROGRAM] [--only NAME,..]
+usage: tools/record.py RECORD.json --data FILE [--nvme FOLDER] [--athanor PROGRAM] [--only NAME,..]
 
 Each run is predicted (athanor tune for the policy auto, athanor simulate for the others) before it is trained. Paths
 in the record are relative to its folder; format: traces/README.md. Results already there are measured again.
@@ -29,7 +29,7 @@ def make_plan(arguments, folder, record, run, path):
     """Writes the plan, with its prediction."""
     words = ["--profile", folder / run["profile"], "--platform", folder / record["platform"], "--gpus", run["gpus"]]
     words += ["--global-batch", run["global_batch"]]
-    for key in ("gpu_memory", "micro_batch"):
+    for key in ("gpu_memory", "host_memory", "nvme", "micro_batch"):
         if key in run:
             words += ["--" + key.replace("_", "-"), run[key]]
     if run["policy"] == "auto":
@@ -49,6 +49,8 @@ def measure(arguments, folder, record, run, work):
     words += ["--lr", "1e-4", "--out", out, "--nproc", run["gpus"], "--quiet"]
     if "gpu_memory" in run:
         words += ["--device-memory", run["gpu_memory"]]
+    if "nvme" in run:
+        words += ["--nvme", arguments.nvme]
     athanor(arguments, "train", *words)
     compared = json.loads(athanor(arguments, "compare", out, "--json"))
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -66,6 +68,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("record", type=pathlib.Path)
     parser.add_argument("--data", required=True, help="tokens or text to train on")
+    parser.add_argument("--nvme", help="folder for what runs keep on NVMe")
     parser.add_argument("--athanor", default="athanor")
     parser.add_argument("--only", help="names of runs, with commas")
     arguments = parser.parse_args()

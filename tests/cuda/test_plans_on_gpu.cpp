@@ -34,6 +34,17 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
+/// Plans with outputs on the host need to know how large those are.
+Profile profile_of(const Architecture& architecture, DataType dtype) {
+  Profile profile = unmeasured_profile(architecture, dtype, test::kSequence, 1);
+  const Bytes output =
+      test::kSequence * architecture.language_model.value().hidden_size * size_of(dtype);
+  for (UnitCost& cost : profile.costs) {
+    cost.output_bytes = cost.unit_class == architecture.units.back().unit_class ? 0 : output;
+  }
+  return profile;
+}
+
 template <typename Where>
 Result train(const Plan& plan, DataType dtype, Where& where) {
   const Architecture architecture = test::tiny_gpt2();
@@ -44,8 +55,7 @@ Result train(const Plan& plan, DataType dtype, Where& where) {
   options.nvme_folder = std::filesystem::temp_directory_path();
   options.schedule = {.peak = 3e-3, .minimum = 1e-4, .warmup_steps = 5, .total_steps = kSteps};
   Trainer trainer(make_language_model(architecture, dtype, test::kSequence),
-                  unmeasured_profile(architecture, dtype, test::kSequence, 1), typed, batch_of,
-                  options, where);
+                  profile_of(architecture, dtype), typed, batch_of, options, where);
   trainer.start_fresh();
   Result result;
   trainer.train_until(kSteps, [&](const StepReport& report) {
