@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <cassert>
 #include <memory>
 #include <string>
@@ -15,6 +16,11 @@ namespace athanor::cuda {
 namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
+
+/// LibTorch's limit is on what its allocator keeps: tensors, and gaps between them that fit none.
+/// memory_limit is on tensors alone, so gaps may come on top of it, up to one part in 32.
+constexpr Bytes kLeastGaps = 256 * kMiB;
+constexpr Bytes kGapsShare = 32;
 
 static_assert(sizeof(DoubleDouble) == sizeof(ExactSum));
 
@@ -43,14 +49,16 @@ CudaDevice::Selected::Selected(int index) {
 
 CudaDevice::CudaDevice(int index, Bytes memory_limit)
     : index_(index),
+      memory_limit_(memory_limit > 0 ? memory_limit : total_memory(index)),
       selected_(index),
       // Collectives first: others wait for them, and they need few of the GPU's processors.
       streams_{Stream(), Stream(Stream::Priority::High), Stream(), Stream()},
       square_sum_partials_(kSquareSumPartials * static_cast<Bytes>(sizeof(DoubleDouble))) {
   allocator::init(c10::cuda::device_count());
   const Bytes total = total_memory(index);
-  if (memory_limit > 0 && memory_limit < total) {
-    allocator::setMemoryFraction(static_cast<double>(memory_limit) / static_cast<double>(total),
+  const Bytes kept = memory_limit + std::max(kLeastGaps, memory_limit / kGapsShare);
+  if (memory_limit > 0 && kept < total) {
+    allocator::setMemoryFraction(static_cast<double>(kept) / static_cast<double>(total),
                                  torch_index(index));
   }
 }
@@ -76,9 +84,7 @@ MemoryBlock CudaDevice::take(Bytes bytes) {
   try {
     data = allocator::raw_alloc_with_stream(size(bytes), stream(Lane::Compute));
   } catch (const c10::OutOfMemoryError&) {
-    const Bytes limit = static_cast<Bytes>(allocator::getMemoryFraction(torch_index(index_)) *
-                                           static_cast<double>(total_memory(index_)));
-    throw OutOfDeviceMemory(bytes, allocated_now(index_), limit);
+    throw OutOfDeviceMemory(bytes, allocated_now(index_), memory_limit_);
   }
   MemoryBlock block(static_cast<std::byte*>(data), [](std::byte* p) { allocator::raw_delete(p); });
   check(cudaMemsetAsync(data, 0, size(bytes), stream(Lane::Compute)), "clear device memory");

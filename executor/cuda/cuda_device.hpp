@@ -11,7 +11,7 @@ namespace athanor::cuda {
 
 /// Device memory is what LibTorch's allocator hands out, to tensors and to take() alike: bytes
 /// rounded up to 512, cuBLAS workspaces included. The CUDA context, NCCL's buffers and memory that
-/// the allocator keeps for later are not counted.
+/// the allocator keeps for later, or between tensors, are not counted.
 class CudaDevice final : public Device {
  public:
   /// Makes GPU `index` the calling thread's. `memory_limit` 0: all of it. Throws Error.
@@ -51,6 +51,7 @@ class CudaDevice final : public Device {
   };
 
   int index_;
+  Bytes memory_limit_;
   Selected selected_;  // before everything that belongs to the GPU
   std::array<Stream, 4> streams_;
   DeviceBuffer square_sum_partials_;

@@ -10,11 +10,14 @@
 #include "sim/model/errors.hpp"
 #include "sim/model/lowering.hpp"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace athanor {
@@ -23,6 +26,17 @@ namespace {
 /// Steps that may be released before the oldest of them is complete, so that lanes never wait for
 /// the main thread.
 constexpr std::int64_t kStepsAhead = 2;
+
+/// LibTorch's errors come with a stack of frames, which says nothing to who trains a model.
+std::string reason(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  if (torch_error == nullptr) return error.what();
+  std::string text = torch_error->what_without_backtrace();
+  if (dynamic_cast<const c10::OutOfMemoryError*>(torch_error) != nullptr) {
+    text += " Make a plan for less memory (athanor tune --gpu-memory).";
+  }
+  return text;
+}
 
 const Plan& checked(const Plan& plan, const TrainOptions& options, const Collectives& collectives) {
   check_nvme_folder(plan, options.nvme_folder);
@@ -144,7 +158,7 @@ void Trainer::Rank::run_operation(std::int32_t operation, std::int64_t step) {
     runner_.run(operation, state_of(step));
   } catch (const std::exception& error) {
     throw Error(fmt::format("rank {} failed in '{}' of step {}: {}", context_.collectives.rank(),
-                            program_.name(operation), step + 1, error.what()));
+                            program_.name(operation), step + 1, reason(error)));
   }
 }
 
