@@ -41,9 +41,9 @@ class Fabric {
   /// Ends after `duration`, whatever else runs. Only within run, on an idle port.
   void wait(int port, Seconds duration);
 
-  /// How long what runs on `port` would last from now on if it ran alone; 0 on an idle port. Only
-  /// within run.
-  [[nodiscard]] Seconds until_end(std::size_t port) const;
+  /// How long what runs on port `index` would last from now on if it ran alone; 0 on an idle port.
+  /// Only within run.
+  [[nodiscard]] Seconds until_end(std::size_t index) const;
 
   /// Simulated time since this run began. Only within run.
   [[nodiscard]] Seconds now() const;
@@ -79,15 +79,15 @@ class Fabric {
   [[nodiscard]] Group& group_of(std::size_t port) noexcept {
     return groups_[rank_of(port) / ranks_per_node_ * kNumLanes + lane_group_[port % kNumLanes]];
   }
-  void join_group(std::size_t port, double duration);
-  void leave_group(std::size_t port);
+  void join_group(std::size_t index, double duration);
+  void leave_group(std::size_t index);
   void ring(const std::function<void(int port)>& on_end);
-  void end(std::size_t port, const std::function<void(int port)>& on_end);
+  void end(std::size_t index, const std::function<void(int port)>& on_end);
   void pass_power();
   void adjust();
   [[nodiscard]] double slowdown_now(std::size_t port) const;
   [[nodiscard]] double slowdown_beside(std::size_t port) const;
-  void set_slowdown(std::size_t port, double slowdown);
+  void set_slowdown(std::size_t index, double slowdown);
   [[nodiscard]] double next_date() const;
 
   FluidLinks links_;

@@ -6,6 +6,8 @@
 #include "sim/model/errors.hpp"
 #include "tests/run/run_plans.hpp"
 
+#include <c10/util/Exception.h>
+
 #include <chrono>
 #include <string>
 #include <thread>
@@ -17,7 +19,7 @@ using namespace athanor;
 Batch batch_of(const std::string& mode, int rank, std::int64_t first, std::int64_t count) {
   constexpr std::int64_t kFailingSample = 10;
   if (rank == 1 && first >= kFailingSample) {
-    if (mode == "throw") throw Error("no more data");
+    if (mode == "throw") TORCH_CHECK(false, "no more data");
     while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
   }
   const torch::Tensor ids =
