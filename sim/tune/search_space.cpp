@@ -237,7 +237,6 @@ bool is_sensible(const Candidate& c, int num_gpus, int num_units) {
           std::max(c.trailing_gpu_parameters, c.trailing_gpu_optimizer) >=
       num_units;
   const bool all_optimizer_on_gpu = c.leading_gpu_optimizer + c.trailing_gpu_optimizer >= num_units;
-  if (c.offload_units > 0 && c.recompute_units < num_units - 1) return false;
   switch (c.sharding) {
     case Sharding::Sharded:
       return c.prefetch_depth < c.cache_slots && (num_gpus > 1 || !all_parameters_on_gpu);

@@ -56,9 +56,8 @@ struct SearchSpace {
                                                const PlanRequest& request);
 
 /// Whether the candidate is a plan, and not one that another beats in every respect: the prefetch
-/// depth is below the number of slots, one GPU does not shard what stays on it, several do not
-/// repeat the same update on the CPU, and outputs go to the host where every unit recomputes:
-/// before that, recomputing one more gives as much memory.
+/// depth is below the number of slots, one GPU does not shard what stays on it, and several do not
+/// repeat the same update on the CPU.
 [[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus, int num_units);
 
 /// The same plan with every choice that has no effect set to one fixed value: no cache where
