@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the losses of a run with PyTorch FSDP2's, from the same weights, on the same tokens in the same order.
 
-usage: torchrun --nproc-per-node N tools/check_fsdp2.py RUN [--tolerance T] [--noise] [--losses FILE]
+usage: torchrun --nproc-per-node N tools/check_fsdp2.py RUN [--tolerance T] [--noise] [--gradients] [--losses FILE]
 
 RUN is the folder of an `athanor train` run of a gpt2 model that started from a Hugging Face folder (--model FOLDER;
 `athanor train --steps 1 --lr 0 --export FOLDER` writes fresh weights as one). Options, model and data are those that
@@ -22,9 +22,13 @@ tokens, in which roundings cancel for the most part, so the first step agrees to
 differ as the gradients' roundings do, and add up over the steps: 2^-9 * (1 + step / 50). In fp32: 1e-5 likewise.
 
 That holds where training is stable. Adam's first updates go by the signs of gradients, also of those that are nothing
-but rounding, and where the loss jumps it multiplies what differs. --noise measures how much: FSDP2 trains once more with
-its blocks compiled (torch.compile), which computes the same and rounds at other places, as athanor does. The tolerance of
-a step is then three times the largest difference of FSDP2 from itself up to that step, where that is more.
+but rounding, and where the loss jumps it multiplies what differs. --noise measures how much: FSDP2 trains once more
+with its blocks compiled (torch.compile), which computes the same and rounds at other places, as athanor does. The
+tolerance of a step is then three times the largest difference of FSDP2 from itself up to that step, if that is more.
+
+--gradients compares what the first step's gradients left: Adam's first moments in the checkpoint of a run of one step
+(`athanor train --steps 1 --checkpoint-every 1`), parameter by parameter: the norm of the difference over that of
+FSDP2's, those that differ most first, and with --noise the same of FSDP2 from itself.
 """
 
 import argparse
@@ -45,6 +49,7 @@ from torch.distributed.tensor import distribute_tensor
 
 OUTSIDE_TOLERANCE, BAD_INPUT = 4, 2
 NOISE_FACTOR = 3
+PARAMETER_ALIGNMENT = 32  # elements (sim/model/chunk_layout.hpp)
 TORCH_TYPES_OF_PLAN = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 TORCH_TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 ACTIVATIONS = {"gelu_new": lambda x: F.gelu(x, approximate="tanh"), "gelu": F.gelu, "relu": F.relu}
@@ -231,11 +236,10 @@ def micro_batches(tokens, plan, step, rank, world):
         yield rows[:, :-1], rows[:, 1:]
 
 
-def train(model, options, plan, tokens, device):
+def train(model, optimizer, options, plan, tokens, device):
     """Yields the loss of every step, the mean over all ranks' micro-batches."""
     rank, world = dist.get_rank(), dist.get_world_size()
     per_rank = plan["accumulation"] * plan["world_size"] // world
-    optimizer = make_optimizer(model, options)
     for step in range(options["steps"]):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(options, step)
@@ -253,16 +257,56 @@ def train(model, options, plan, tokens, device):
         yield total.item() / world
 
 
-def losses_of_fsdp2(run, device, compiled):
-    """Of every step, from the start."""
+def train_fsdp2(run, device, compiled, with_moments):
+    """From the start: (the losses of every step, {name: first moment at the end} if wanted)."""
     options, plan, _ = run
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     model = build_model(options["model"], TORCH_TYPES_OF_PLAN[plan["dtype"]], mesh, compiled)
+    optimizer = make_optimizer(model, options)
     tokens = read_tokens(options["data"], options["tokens_dtype"])
-    return list(train(model, options, plan, tokens, device))
+    losses = list(train(model, optimizer, options, plan, tokens, device))
+    named = model.named_parameters() if with_moments else ()
+    return losses, {name: optimizer.state[p]["exp_avg"].full_tensor().cpu() for name, p in named}
 
 
-def compare(folder, tolerance, with_noise, out):
+def read_first_moments(folder):
+    """{name: tensor} of the run's newest checkpoint."""
+    checkpoints = sorted(pathlib.Path(folder).glob("checkpoints/step-*"))
+    if not checkpoints:
+        raise BadInput(f"{folder}: has no checkpoint. Train with --checkpoint-every 1.")
+    parts = {}
+    for name, tensor in read_weights(checkpoints[-1]).items():
+        unit, _, rest = name.rpartition("/")
+        part, _, first = rest.partition("@")
+        if part == "first_moment":
+            parts.setdefault(unit, {})[int(first)] = tensor
+    moments = {}
+    for unit in read_json(pathlib.Path(folder) / "profile.json")["architecture"]["units"]:
+        flat = torch.cat([part for _, part in sorted(parts[unit["name"]].items())])
+        offset = 0
+        for parameter in unit["parameters"]:
+            elements = math.prod(parameter["shape"])
+            moments[parameter["name"]] = flat[offset : offset + elements].view(parameter["shape"])
+            offset += -(-elements // PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT
+    return moments
+
+
+def report_gradients(folder, expected, compiled, out):
+    moments, lines = read_first_moments(folder), []
+    for name, moment in expected.items():
+        own, moment, other = (m[name].to(torch.float64) for m in (moments, expected, compiled))
+        squares = [x.square().sum().item() for x in (own - moment, other - moment, moment)]
+        lines.append((name, squares))
+    lines.sort(key=lambda line: -line[1][0])
+    lines.append(("all", [sum(column) for column in zip(*(squares for _, squares in lines))]))
+    for name, (difference, noise, square) in lines:
+        relative = [math.sqrt(x / square) if square else 0.0 for x in (difference, noise)]
+        report(out, {"parameter": name, "relative_difference": relative[0],
+                     "fsdp2_compiled_relative_difference": relative[1], "norm": math.sqrt(square)})
+
+
+def compare(arguments):
+    folder, out = arguments.run, arguments.losses
     run = options, plan, losses = read_run(folder)
     use_gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if use_gpu else torch.device("cpu")
@@ -271,9 +315,11 @@ def compare(folder, tolerance, with_noise, out):
     if plan["accumulation"] * plan["world_size"] % dist.get_world_size():
         raise BadInput(f"{folder}/plan.json: its micro-batches per step cannot be dealt out to "
                        f"{dist.get_world_size()} processes.")
-    base = tolerance or (2.0**-9 if plan["dtype"] == "bfloat16" else 1e-5)
-    fsdp2 = losses_of_fsdp2(run, device, compiled=False)
-    again = losses_of_fsdp2(run, device, compiled=True) if with_noise else fsdp2
+    base = arguments.tolerance or (2.0**-9 if plan["dtype"] == "bfloat16" else 1e-5)
+    fsdp2, moments = train_fsdp2(run, device, False, arguments.gradients)
+    again, moments_again = train_fsdp2(run, device, True, arguments.gradients) if arguments.noise else (fsdp2, moments)
+    if arguments.gradients:
+        report_gradients(folder, moments, moments_again, out)
     worst = beyond = noise = 0
     for step, (loss, other) in enumerate(zip(fsdp2, again), start=1):
         noise = max(noise, abs(other - loss) / abs(loss))
@@ -300,13 +346,14 @@ def main():
     parser.add_argument("run", help="folder of the run")
     parser.add_argument("--tolerance", type=float, help="relative, at the start (default: 2^-9 in bf16, 1e-5 in fp32)")
     parser.add_argument("--noise", action="store_true", help="measure how far FSDP2 is from itself, compiled")
+    parser.add_argument("--gradients", action="store_true", help="compare first moments with the newest checkpoint's")
     parser.add_argument("--losses", type=argparse.FileType("w"), default=sys.stdout, help="file for the lines")
     arguments = parser.parse_args()
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}.items():
         os.environ.setdefault(name, value)
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
-        return compare(arguments.run, arguments.tolerance, arguments.noise, arguments.losses)
+        return compare(arguments)
     except BadInput as error:
         print(f"check_fsdp2: {error}", file=sys.stderr)
         return BAD_INPUT

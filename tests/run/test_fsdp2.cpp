@@ -4,8 +4,10 @@
 #include "tests/run/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,19 @@ std::vector<std::string> with(std::vector<std::string> command,
   return command;
 }
 
+/// Of the parameters' gradients, from the lines with "parameter" in them.
+double largest_difference(const std::string& output) {
+  double largest = -1;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"parameter\"") == std::string::npos) continue;
+    const auto report = nlohmann::json::parse(line);
+    largest = std::max(largest, report.at("relative_difference").get<double>());
+  }
+  REQUIRE(largest >= 0);
+  return largest;
+}
+
 }  // namespace
 
 TEST_CASE("losses agree with FSDP2's from the same weights and tokens") {
@@ -46,6 +61,14 @@ TEST_CASE("losses agree with FSDP2's from the same weights and tokens") {
   require_done(run({ATHANOR_PYTHON, kCheck, out}));
   require_done(run({ATHANOR_PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2",
                     "--master-port", "29518", kCheck, out}));
+
+  command = fixture.command(plan, 1, fixture.file("one"));
+  *(std::find(command.begin(), command.end(), "--model") + 1) = fresh;
+  require_done(run(with(command, {"--nproc", "2", "--checkpoint-every", "1"})));
+  const Finished gradients = run({ATHANOR_PYTHON, kCheck, fixture.file("one"), "--gradients"});
+  INFO(gradients.output);
+  CHECK(gradients.exit_code == 0);
+  CHECK(largest_difference(gradients.output) < 1e-5);
 
   const Finished strict = run({ATHANOR_PYTHON, kCheck, out, "--tolerance", "1e-12"});
   CHECK(strict.exit_code == 4);
