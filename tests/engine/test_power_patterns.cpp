@@ -18,8 +18,8 @@ namespace {
 
 using Catch::Matchers::WithinRel;
 
-constexpr double kRateTolerance = 0.035;
-constexpr double kPowerTolerance = 0.065;
+constexpr double kRateTolerance = 0.02;
+constexpr double kPowerTolerance = 0.04;
 /// NVML's counter looks at a GPU for some 25 of every 100 ms: what it says of patterns that are
 /// about as short depends on how the two meet.
 constexpr Seconds kShortestForCounter = 0.1;
