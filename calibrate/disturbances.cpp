@@ -8,7 +8,6 @@
 #include <atomic>
 #include <latch>
 #include <thread>
-#include <utility>
 
 namespace athanor {
 namespace {
@@ -58,7 +57,8 @@ std::vector<Disturbance> measure_pairs(const std::map<Lane, LaneActivities>& lan
   std::vector<Disturbance> disturbances;
   for (auto first = lanes.begin(); first != lanes.end(); ++first) {
     for (auto second = first; second != lanes.end(); ++second) {
-      const auto& [a, b] = std::pair(first->second, second->second);
+      const LaneActivities& a = first->second;
+      const LaneActivities& b = second->second;
       const Seconds first_seconds = median_beside(a.first, {b.second}, rule);
       const Seconds second_seconds =
           first == second ? first_seconds : median_beside(b.second, {a.first}, rule);

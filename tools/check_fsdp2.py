@@ -294,15 +294,15 @@ def read_first_moments(folder):
 def report_gradients(folder, expected, compiled, out):
     moments, lines = read_first_moments(folder), []
     for name, moment in expected.items():
-        own, moment, other = (m[name].to(torch.float64) for m in (moments, expected, compiled))
-        squares = [x.square().sum().item() for x in (own - moment, other - moment, moment)]
-        lines.append((name, squares))
-    lines.sort(key=lambda line: -line[1][0])
+        moment = moment.to(torch.float64)
+        others = [m[name].to(torch.float64) for m in (moments, compiled) if m]
+        lines.append((name, [x.square().sum().item() for x in [moment, *(other - moment for other in others)]]))
+    lines.sort(key=lambda line: -line[1][1])
     lines.append(("all", [sum(column) for column in zip(*(squares for _, squares in lines))]))
-    for name, (difference, noise, square) in lines:
-        relative = [math.sqrt(x / square) if square else 0.0 for x in (difference, noise)]
-        report(out, {"parameter": name, "relative_difference": relative[0],
-                     "fsdp2_compiled_relative_difference": relative[1], "norm": math.sqrt(square)})
+    for name, (square, *differences) in lines:
+        keys = ("relative_difference", "fsdp2_compiled_relative_difference")
+        relative = {key: math.sqrt(x / square) if square else 0.0 for key, x in zip(keys, differences)}
+        report(out, {"parameter": name, **relative, "norm": math.sqrt(square)})
 
 
 def compare(arguments):
@@ -317,22 +317,23 @@ def compare(arguments):
                        f"{dist.get_world_size()} processes.")
     base = arguments.tolerance or (2.0**-9 if plan["dtype"] == "bfloat16" else 1e-5)
     fsdp2, moments = train_fsdp2(run, device, False, arguments.gradients)
-    again, moments_again = train_fsdp2(run, device, True, arguments.gradients) if arguments.noise else (fsdp2, moments)
+    again, moments_again = train_fsdp2(run, device, True, arguments.gradients) if arguments.noise else ([], {})
     if arguments.gradients:
         report_gradients(folder, moments, moments_again, out)
     worst = beyond = noise = 0
-    for step, (loss, other) in enumerate(zip(fsdp2, again), start=1):
-        noise = max(noise, abs(other - loss) / abs(loss))
+    for step, loss in enumerate(fsdp2, start=1):
+        compiled = {"fsdp2_compiled_loss": again[step - 1]} if again else {}
+        noise = max([noise, *(abs(other - loss) / abs(loss) for other in compiled.values())])
         difference = abs(loss - losses[step]) / abs(losses[step])
         allowed = max(base * (1 + step / 50), NOISE_FACTOR * noise)
         # A loss that is not a number differs.
         beyond += not difference <= allowed
         worst = max(worst, difference)
-        report(out, {"step": step, "loss": losses[step], "fsdp2_loss": loss, "fsdp2_compiled_loss": other,
+        report(out, {"step": step, "loss": losses[step], "fsdp2_loss": loss, **compiled,
                      "relative_difference": difference, "tolerance": allowed})
     report(out, {"steps": options["steps"], "processes": dist.get_world_size(), "dtype": plan["dtype"],
-                 "torch": torch.__version__, "largest_relative_difference": worst, "largest_noise": noise,
-                 "steps_outside_tolerance": beyond})
+                 "torch": torch.__version__, "largest_relative_difference": worst,
+                 **({"largest_noise": noise} if again else {}), "steps_outside_tolerance": beyond})
     return OUTSIDE_TOLERANCE if beyond else 0
 
 

@@ -50,6 +50,8 @@ def measure(arguments, folder, record, run, work):
     if "gpu_memory" in run:
         words += ["--device-memory", run["gpu_memory"]]
     if "nvme" in run:
+        if arguments.nvme is None:
+            raise RuntimeError("keeps state on NVMe: say where with --nvme FOLDER")
         words += ["--nvme", arguments.nvme]
     athanor(arguments, "train", *words)
     compared = json.loads(athanor(arguments, "compare", out, "--json"))

@@ -49,15 +49,16 @@ CudaDevice::Selected::Selected(int index) {
 
 CudaDevice::CudaDevice(int index, Bytes memory_limit)
     : index_(index),
-      memory_limit_(memory_limit > 0 ? memory_limit : total_memory(index)),
+      memory_limit_(memory_limit > 0 ? std::min(memory_limit, total_memory(index))
+                                     : total_memory(index)),
       selected_(index),
       // Collectives first: others wait for them, and they need few of the GPU's processors.
       streams_{Stream(), Stream(Stream::Priority::High), Stream(), Stream()},
       square_sum_partials_(kSquareSumPartials * static_cast<Bytes>(sizeof(DoubleDouble))) {
   allocator::init(c10::cuda::device_count());
   const Bytes total = total_memory(index);
-  const Bytes kept = memory_limit + std::max(kLeastGaps, memory_limit / kGapsShare);
-  if (memory_limit > 0 && kept < total) {
+  const Bytes kept = memory_limit_ + std::max(kLeastGaps, memory_limit_ / kGapsShare);
+  if (kept < total) {
     allocator::setMemoryFraction(static_cast<double>(kept) / static_cast<double>(total),
                                  torch_index(index));
   }

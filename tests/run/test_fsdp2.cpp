@@ -30,6 +30,13 @@ std::vector<std::string> with(std::vector<std::string> command,
   return command;
 }
 
+/// The command with another --model.
+std::vector<std::string> starting_from(const std::string& weights,
+                                       std::vector<std::string> command) {
+  *(std::find(command.begin(), command.end(), "--model") + 1) = weights;
+  return command;
+}
+
 /// Of the parameters' gradients, from the lines with "parameter" in them.
 double largest_difference(const std::string& output) {
   double largest = -1;
@@ -55,15 +62,13 @@ TEST_CASE("losses agree with FSDP2's from the same weights and tokens") {
   command.back() = "0";
   require_done(run(with(command, {"--nproc", "2", "--export", fresh})));
 
-  command = fixture.command(plan, 12, out);
-  *(std::find(command.begin(), command.end(), "--model") + 1) = fresh;
+  command = starting_from(fresh, fixture.command(plan, 12, out));
   require_done(run(with(command, {"--nproc", "2", "--warmup-steps", "3"})));
   require_done(run({ATHANOR_PYTHON, kCheck, out}));
   require_done(run({ATHANOR_PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2",
                     "--master-port", "29518", kCheck, out}));
 
-  command = fixture.command(plan, 1, fixture.file("one"));
-  *(std::find(command.begin(), command.end(), "--model") + 1) = fresh;
+  command = starting_from(fresh, fixture.command(plan, 1, fixture.file("one")));
   require_done(run(with(command, {"--nproc", "2", "--checkpoint-every", "1"})));
   const Finished gradients = run({ATHANOR_PYTHON, kCheck, fixture.file("one"), "--gradients"});
   INFO(gradients.output);
