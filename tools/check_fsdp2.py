@@ -27,8 +27,9 @@ with its blocks compiled (torch.compile), which computes the same and rounds at 
 tolerance of a step is then three times the largest difference of FSDP2 from itself up to that step, if that is more.
 
 --gradients compares what the first step's gradients left: Adam's first moments in the checkpoint of a run of one step
-(`athanor train --steps 1 --checkpoint-every 1`), parameter by parameter: the norm of the difference over that of
-FSDP2's, those that differ most first, and with --noise the same of FSDP2 from itself.
+(`athanor train --steps 1 --checkpoint-every 1`), parameter by parameter. What they should be comes from FSDP2 in fp32,
+one sequence at a time, from the same weights: {"parameter", "norm", "error", "fsdp2_error", "difference"} and
+with --noise "fsdp2_compiled_error", each over the fp32 norm, the largest errors first.
 """
 
 import argparse
@@ -225,10 +226,13 @@ def make_optimizer(model, options):
     return torch.optim.AdamW(groups, lr=options["lr"], betas=betas, eps=options["epsilon"], fused=True)
 
 
+def micro_batches_per_step(plan):
+    return plan["accumulation"] * plan["world_size"]
+
+
 def micro_batches(tokens, plan, step, rank, world):
     """This rank's (inputs, targets) of a step: micro-batches of consecutive windows, dealt out in turn."""
-    sequence, size = plan["sequence_length"], plan["micro_batch"]
-    per_step = plan["accumulation"] * plan["world_size"]
+    sequence, size, per_step = plan["sequence_length"], plan["micro_batch"], micro_batches_per_step(plan)
     windows = (len(tokens) - 1) // sequence
     for index in range(step * per_step + rank, (step + 1) * per_step, world):
         starts = [(index * size + i) % windows * sequence for i in range(size)]
@@ -239,7 +243,7 @@ def micro_batches(tokens, plan, step, rank, world):
 def train(model, optimizer, options, plan, tokens, device):
     """Yields the loss of every step, the mean over all ranks' micro-batches."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    per_rank = plan["accumulation"] * plan["world_size"] // world
+    per_rank = micro_batches_per_step(plan) // world
     for step in range(options["steps"]):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(options, step)
@@ -257,9 +261,14 @@ def train(model, optimizer, options, plan, tokens, device):
         yield total.item() / world
 
 
-def train_fsdp2(run, device, compiled, with_moments):
+def in_fp32(plan):
+    """The plan's step in fp32, one sequence at a time: the same sums, and memory for wider activations."""
+    split = {"micro_batch": 1, "accumulation": plan["accumulation"] * plan["micro_batch"], "dtype": "float32"}
+    return plan | split
+
+
+def train_fsdp2(options, plan, device, compiled, with_moments):
     """From the start: (the losses of every step, {name: first moment at the end} if wanted)."""
-    options, plan, _ = run
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     model = build_model(options["model"], TORCH_TYPES_OF_PLAN[plan["dtype"]], mesh, compiled)
     optimizer = make_optimizer(model, options)
@@ -291,35 +300,44 @@ def read_first_moments(folder):
     return moments
 
 
-def report_gradients(folder, expected, compiled, out):
-    moments, lines = read_first_moments(folder), []
-    for name, moment in expected.items():
-        moment = moment.to(torch.float64)
-        others = [m[name].to(torch.float64) for m in (moments, compiled) if m]
-        lines.append((name, [x.square().sum().item() for x in [moment, *(other - moment for other in others)]]))
-    lines.sort(key=lambda line: -line[1][1])
-    lines.append(("all", [sum(column) for column in zip(*(squares for _, squares in lines))]))
-    for name, (square, *differences) in lines:
-        keys = ("relative_difference", "fsdp2_compiled_relative_difference")
-        relative = {key: math.sqrt(x / square) if square else 0.0 for key, x in zip(keys, differences)}
-        report(out, {"parameter": name, **relative, "norm": math.sqrt(square)})
+def report_gradients(exact, others, out):
+    """`others`: {key: (moments, those that they are compared with)}."""
+    lines = []
+    for name, moment in exact.items():
+        squares = {"norm": moment.to(torch.float64).square().sum().item()}
+        for key, (moments, reference) in others.items():
+            difference = moments[name].to(torch.float64) - reference[name].to(torch.float64)
+            squares[key] = difference.square().sum().item()
+        lines.append((name, squares))
+    lines.sort(key=lambda line: -line[1]["error"])
+    lines.append(("all", {key: sum(squares[key] for _, squares in lines) for key in lines[0][1]}))
+    for name, squares in lines:
+        norm = math.sqrt(squares.pop("norm"))
+        relative = {key: math.sqrt(square) / norm if norm else 0.0 for key, square in squares.items()}
+        report(out, {"parameter": name, "norm": norm, **relative})
 
 
 def compare(arguments):
     folder, out = arguments.run, arguments.losses
-    run = options, plan, losses = read_run(folder)
+    options, plan, losses = read_run(folder)
     use_gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if use_gpu else torch.device("cpu")
     if use_gpu:
         torch.cuda.set_device(device)
-    if plan["accumulation"] * plan["world_size"] % dist.get_world_size():
+    if micro_batches_per_step(plan) % dist.get_world_size():
         raise BadInput(f"{folder}/plan.json: its micro-batches per step cannot be dealt out to "
                        f"{dist.get_world_size()} processes.")
     base = arguments.tolerance or (2.0**-9 if plan["dtype"] == "bfloat16" else 1e-5)
-    fsdp2, moments = train_fsdp2(run, device, False, arguments.gradients)
-    again, moments_again = train_fsdp2(run, device, True, arguments.gradients) if arguments.noise else ([], {})
+    fsdp2, moments = train_fsdp2(options, plan, device, False, arguments.gradients)
+    again, moments_again = [], {}
+    if arguments.noise:
+        again, moments_again = train_fsdp2(options, plan, device, True, arguments.gradients)
     if arguments.gradients:
-        report_gradients(folder, moments, moments_again, out)
+        own, (_, exact) = read_first_moments(folder), train_fsdp2(options, in_fp32(plan), device, False, True)
+        others = {"error": (own, exact), "fsdp2_error": (moments, exact), "difference": (own, moments)}
+        if again:
+            others["fsdp2_compiled_error"] = (moments_again, exact)
+        report_gradients(exact, others, out)
     worst = beyond = noise = 0
     for step, loss in enumerate(fsdp2, start=1):
         compiled = {"fsdp2_compiled_loss": again[step - 1]} if again else {}

@@ -77,25 +77,20 @@ template <typename Value, Activation kActivation>
 struct ActivateRows {
   static constexpr bool kSums = false;
   using Loaded = Packed<Value>;
-  using Column = Packed<Value>;
-  const Value *x, *bias;
+  struct Column {};
+  const Value* x;
   Value* y;
   std::int64_t columns;
 
-  __device__ __forceinline__ Column column(std::int64_t column) const {
-    return load(bias + column);
-  }
+  __device__ __forceinline__ Column column(std::int64_t) const { return {}; }
   __device__ __forceinline__ Loaded load_at(const Column&, std::int64_t row,
                                             std::int64_t column) const {
     return load(x + row * columns + column);
   }
-  __device__ __forceinline__ Eight take(const Loaded& loaded, const Column& offset,
-                                        std::int64_t row, std::int64_t column) const {
+  __device__ __forceinline__ Eight take(const Loaded& loaded, const Column&, std::int64_t row,
+                                        std::int64_t column) const {
     Eight values = unpack(loaded);
-    const Eight offsets = unpack(offset);
-    for (int j = 0; j < kEight; ++j) {
-      values.at[j] = curve<kActivation>(values.at[j] + offsets.at[j]).value;
-    }
+    for (int j = 0; j < kEight; ++j) values.at[j] = curve<kActivation>(values.at[j]).value;
     store(y + row * columns + column, pack<Value>(values));
     return values;
   }
@@ -110,57 +105,23 @@ template <typename Value, Activation kActivation>
 struct DifferentiateRows {
   static constexpr bool kSums = true;
   using Loaded = PackedPair<Value>;
-  using Column = Packed<Value>;
-  const Value *grad_y, *x, *bias;
+  struct Column {};
+  const Value *grad_y, *x;
   Value* grad_x;
   std::int64_t columns;
 
-  __device__ __forceinline__ Column column(std::int64_t column) const {
-    return load(bias + column);
-  }
+  __device__ __forceinline__ Column column(std::int64_t) const { return {}; }
   __device__ __forceinline__ Loaded load_at(const Column&, std::int64_t row,
                                             std::int64_t column) const {
     return {load(grad_y + row * columns + column), load(x + row * columns + column)};
   }
-  __device__ __forceinline__ Eight take(const Loaded& loaded, const Column& offset,
-                                        std::int64_t row, std::int64_t column) const {
+  __device__ __forceinline__ Eight take(const Loaded& loaded, const Column&, std::int64_t row,
+                                        std::int64_t column) const {
     Eight gradient = unpack(loaded.first);
     const Eight values = unpack(loaded.second);
-    const Eight offsets = unpack(offset);
-    for (int j = 0; j < kEight; ++j) {
-      gradient.at[j] *= curve<kActivation>(values.at[j] + offsets.at[j]).slope;
-    }
+    for (int j = 0; j < kEight; ++j) gradient.at[j] *= curve<kActivation>(values.at[j]).slope;
     store(grad_x + row * columns + column, pack<Value>(gradient));
     return gradient;
-  }
-};
-
-template <typename Value>
-struct AddRows {
-  static constexpr bool kSums = false;
-  using Loaded = PackedPair<Value>;
-  using Column = Packed<Value>;
-  const Value *a, *b, *bias;
-  Value* sum;
-  std::int64_t columns;
-
-  __device__ __forceinline__ Column column(std::int64_t column) const {
-    return load(bias + column);
-  }
-  __device__ __forceinline__ Loaded load_at(const Column&, std::int64_t row,
-                                            std::int64_t column) const {
-    return {load(a + row * columns + column), load(b + row * columns + column)};
-  }
-  __device__ __forceinline__ Eight take(const Loaded& loaded, const Column& offset,
-                                        std::int64_t row, std::int64_t column) const {
-    Eight values = unpack(loaded.first);
-    const Eight others = unpack(loaded.second);
-    const Eight offsets = unpack(offset);
-    for (int j = 0; j < kEight; ++j) {
-      values.at[j] = (values.at[j] + offsets.at[j]) + others.at[j];
-    }
-    store(sum + row * columns + column, pack<Value>(values));
-    return values;
   }
 };
 
@@ -300,41 +261,29 @@ void launch_column_sums(cudaStream_t stream, Element element, const void* x, Sha
 }
 
 void launch_activation(cudaStream_t stream, Element element, Activation activation, const void* x,
-                       const void* bias, Shape shape, void* y) {
-  with_element(element, [&](auto of_type) {
-    using Value = decltype(of_type);
-    with_activation(activation, [&](auto kind) {
-      launch<Value>(stream,
-                    ActivateRows<Value, decltype(kind)::value>{as<Value>(x), as<Value>(bias),
-                                                               as<Value>(y), shape.columns},
-                    shape, nullptr, nullptr);
-    });
-  });
-}
-
-void launch_activation_backward(cudaStream_t stream, Element element, Activation activation,
-                                const void* grad_y, const void* x, const void* bias, Shape shape,
-                                void* grad_x, float* partials, void* sums) {
+                       Shape shape, void* y) {
   with_element(element, [&](auto of_type) {
     using Value = decltype(of_type);
     with_activation(activation, [&](auto kind) {
       launch<Value>(
           stream,
-          DifferentiateRows<Value, decltype(kind)::value>{
-              as<Value>(grad_y), as<Value>(x), as<Value>(bias), as<Value>(grad_x), shape.columns},
-          shape, partials, sums);
+          ActivateRows<Value, decltype(kind)::value>{as<Value>(x), as<Value>(y), shape.columns},
+          shape, nullptr, nullptr);
     });
   });
 }
 
-void launch_add(cudaStream_t stream, Element element, const void* a, const void* b,
-                const void* bias, Shape shape, void* sum) {
+void launch_activation_backward(cudaStream_t stream, Element element, Activation activation,
+                                const void* grad_y, const void* x, Shape shape, void* grad_x,
+                                float* partials, void* sums) {
   with_element(element, [&](auto of_type) {
     using Value = decltype(of_type);
-    launch<Value>(
-        stream,
-        AddRows<Value>{as<Value>(a), as<Value>(b), as<Value>(bias), as<Value>(sum), shape.columns},
-        shape, nullptr, nullptr);
+    with_activation(activation, [&](auto kind) {
+      launch<Value>(stream,
+                    DifferentiateRows<Value, decltype(kind)::value>{
+                        as<Value>(grad_y), as<Value>(x), as<Value>(grad_x), shape.columns},
+                    shape, partials, sums);
+    });
   });
 }
 

@@ -25,19 +25,15 @@ struct Shape {
 void launch_column_sums(cudaStream_t stream, Element element, const void* x, Shape shape,
                         float* partials, void* sums);
 
-/// y = activation(x + bias). `bias` [columns].
+/// y = activation(x).
 void launch_activation(cudaStream_t stream, Element element, Activation activation, const void* x,
-                       const void* bias, Shape shape, void* y);
+                       Shape shape, void* y);
 
-/// grad_x = grad_y * activation'(x + bias); sums[j] = sum over i of grad_x[i, j], the gradient of
-/// the bias.
+/// grad_x = grad_y * activation'(x); sums[j] = sum over i of grad_x[i, j], the gradient of a bias
+/// that is in x.
 void launch_activation_backward(cudaStream_t stream, Element element, Activation activation,
-                                const void* grad_y, const void* x, const void* bias, Shape shape,
-                                void* grad_x, float* partials, void* sums);
-
-/// sum = a + b + bias.
-void launch_add(cudaStream_t stream, Element element, const void* a, const void* b,
-                const void* bias, Shape shape, void* sum);
+                                const void* grad_y, const void* x, Shape shape, void* grad_x,
+                                float* partials, void* sums);
 
 /// Three matrices of `part`'s shape side by side, and the sums over rows of the whole.
 struct Parts {
@@ -49,10 +45,10 @@ void launch_concatenate(cudaStream_t stream, Element element, Parts parts, Shape
 /// Columns that layer norm's kernels can hold.
 inline constexpr std::int64_t kMostNormColumns = 12288;
 
-/// sum = a + bias + residual, or residual where `a` is null (sum is not written then);
+/// sum = a + residual, or residual where `a` is null (sum is not written then);
 /// normal = (sum - mean) * inverse_deviation * weight + offset, of the rounded sum.
 struct AddLayerNorm {
-  const void *a, *bias, *residual, *weight, *offset;
+  const void *a, *residual, *weight, *offset;
   float epsilon;
   void *sum, *normal;
   float *mean, *inverse_deviation;  ///< [rows]

@@ -66,44 +66,29 @@ at::Tensor column_sum(const at::Tensor& x) {
   return sums;
 }
 
-at::Tensor activate(const at::Tensor& x, const at::Tensor& bias, c10::string_view activation) {
+at::Tensor activate(const at::Tensor& x, c10::string_view activation) {
   const at::Tensor rows = readable(x);
-  const at::Tensor offsets = readable(bias);
   at::Tensor y = at::empty_like(rows);
   launch_activation(current_stream(), element_of(rows), activation_of(activation),
-                    rows.const_data_ptr(), offsets.const_data_ptr(), shape_of(rows),
-                    y.mutable_data_ptr());
+                    rows.const_data_ptr(), shape_of(rows), y.mutable_data_ptr());
   check_launch("activation");
   return y;
 }
 
 std::tuple<at::Tensor, at::Tensor> activate_backward(const at::Tensor& grad_y, const at::Tensor& x,
-                                                     const at::Tensor& bias,
                                                      c10::string_view activation) {
   const at::Tensor gradient = readable(grad_y);
   const at::Tensor rows = readable(x);
-  const at::Tensor offsets = readable(bias);
   const Shape shape = shape_of(rows);
   const at::Tensor partials = floats(rows, {column_partials(shape.rows), shape.columns});
   at::Tensor grad_x = at::empty_like(rows);
   at::Tensor sums = at::empty({shape.columns}, rows.options());
   launch_activation_backward(current_stream(), element_of(rows), activation_of(activation),
-                             gradient.const_data_ptr(), rows.const_data_ptr(),
-                             offsets.const_data_ptr(), shape, grad_x.mutable_data_ptr(),
-                             partials.mutable_data_ptr<float>(), sums.mutable_data_ptr());
+                             gradient.const_data_ptr(), rows.const_data_ptr(), shape,
+                             grad_x.mutable_data_ptr(), partials.mutable_data_ptr<float>(),
+                             sums.mutable_data_ptr());
   check_launch("activation's gradient");
   return {grad_x, sums};
-}
-
-at::Tensor add(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& residual) {
-  const at::Tensor rows = readable(x);
-  const at::Tensor offsets = readable(bias);
-  const at::Tensor others = readable(residual);
-  at::Tensor sum = at::empty_like(rows);
-  launch_add(current_stream(), element_of(rows), rows.const_data_ptr(), others.const_data_ptr(),
-             offsets.const_data_ptr(), shape_of(rows), sum.mutable_data_ptr());
-  check_launch("addition");
-  return sum;
 }
 
 std::tuple<at::Tensor, at::Tensor> concatenate(const at::Tensor& first, const at::Tensor& second,
@@ -125,12 +110,10 @@ std::tuple<at::Tensor, at::Tensor> concatenate(const at::Tensor& first, const at
 
 /// The sum is undefined where there is nothing to add.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> add_layer_norm(
-    const std::optional<at::Tensor>& x, const std::optional<at::Tensor>& bias,
-    const at::Tensor& residual, const at::Tensor& weight, const at::Tensor& offset,
-    double epsilon) {
+    const std::optional<at::Tensor>& x, const at::Tensor& residual, const at::Tensor& weight,
+    const at::Tensor& offset, double epsilon) {
   const at::Tensor others = readable(residual);
   const at::Tensor rows = x ? readable(*x) : at::Tensor();
-  const at::Tensor biases = x ? readable(bias.value()) : at::Tensor();
   const at::Tensor weights = readable(weight);
   const at::Tensor offsets = readable(offset);
   const Shape shape = shape_of(others);
@@ -142,7 +125,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> add_layer_norm(
   at::Tensor inverse_deviation = floats(others, {shape.rows});
   launch_add_layer_norm(current_stream(), element_of(others),
                         {.a = x ? rows.const_data_ptr() : nullptr,
-                         .bias = x ? biases.const_data_ptr() : nullptr,
                          .residual = others.const_data_ptr(),
                          .weight = weights.const_data_ptr(),
                          .offset = offsets.const_data_ptr(),
@@ -216,7 +198,6 @@ TORCH_LIBRARY_IMPL(athanor, CUDA, library) {
   library.impl("column_sum", operators::column_sum);
   library.impl("activate", operators::activate);
   library.impl("activate_backward", operators::activate_backward);
-  library.impl("add", operators::add);
   library.impl("concatenate", operators::concatenate);
   library.impl("add_layer_norm", operators::add_layer_norm);
   library.impl("layer_norm_backward", operators::layer_norm_backward);

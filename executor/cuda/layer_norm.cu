@@ -38,7 +38,7 @@ __device__ __forceinline__ float block_sum(float value, float* shared) {
 
 template <typename Value>
 struct Forward {
-  const Value *a, *bias, *residual, *weight, *offset;
+  const Value *a, *residual, *weight, *offset;
   float epsilon;
   Value *sum, *normal;
   float *mean, *inverse_deviation;
@@ -51,9 +51,8 @@ __device__ __forceinline__ Eight row_values(const Forward<Value>& f, std::int64_
   Eight values = unpack(load(f.residual + row + column));
   if (f.a == nullptr) return values;
   const Eight added = unpack(load(f.a + row + column));
-  const Eight offsets = unpack(load(f.bias + column));
 #pragma unroll
-  for (int j = 0; j < kEight; ++j) values.at[j] = (added.at[j] + offsets.at[j]) + values.at[j];
+  for (int j = 0; j < kEight; ++j) values.at[j] += added.at[j];
   const Packed<Value> rounded = pack<Value>(values);
   store(f.sum + row + column, rounded);
   return unpack(rounded);
@@ -272,7 +271,6 @@ template <typename Value>
 void launch_forward(cudaStream_t stream, const AddLayerNorm& a, Shape shape) {
   const auto as = [](const void* values) { return static_cast<const Value*>(values); };
   const Forward<Value> forward{as(a.a),
-                               as(a.bias),
                                as(a.residual),
                                as(a.weight),
                                as(a.offset),

@@ -4,6 +4,7 @@
 #include "executor/units/attention.hpp"
 #include "executor/units/fused_operators.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace athanor {
@@ -17,12 +18,12 @@ using torch::autograd::variable_list;
 class ProductFunction : public Function<ProductFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& offset, bool in_out) {
+                        const std::optional<Tensor>& bias, bool in_out) {
     context->save_for_backward({x, weight});
     context->saved_data["in_out"] = in_out;
     const Tensor rows = x.flatten(0, -2);
     const Tensor matrix = in_out ? weight : weight.t();
-    const Tensor y = offset ? at::addmm(*offset, rows, matrix) : at::mm(rows, matrix);
+    const Tensor y = bias ? at::addmm(*bias, rows, matrix) : at::mm(rows, matrix);
     std::vector<std::int64_t> sizes = x.sizes().vec();
     sizes.back() = y.size(1);
     return y.view(sizes);
@@ -47,7 +48,7 @@ class BranchFunction : public Function<BranchFunction> {
  public:
   static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                                const Tensor& offset, double epsilon) {
-    const fused::AddedNorm result = fused::add_layer_norm({}, {}, x, weight, offset, epsilon);
+    const fused::AddedNorm result = fused::add_layer_norm({}, x, weight, offset, epsilon);
     context->save_for_backward(
         {x, weight, result.statistics.mean, result.statistics.inverse_deviation});
     return {x, result.normal};
@@ -63,11 +64,11 @@ class BranchFunction : public Function<BranchFunction> {
 
 class AddAndBranchFunction : public Function<AddAndBranchFunction> {
  public:
-  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& bias,
+  /// `bias` is in `x` already and comes along for its gradient.
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& /*bias*/,
                                const Tensor& residual, const Tensor& weight, const Tensor& offset,
                                double epsilon) {
-    const fused::AddedNorm result =
-        fused::add_layer_norm(x, bias, residual, weight, offset, epsilon);
+    const fused::AddedNorm result = fused::add_layer_norm(x, residual, weight, offset, epsilon);
     context->save_for_backward(
         {result.sum, weight, result.statistics.mean, result.statistics.inverse_deviation});
     return {result.sum, result.normal};
@@ -92,31 +93,20 @@ class BiasGradientFunction : public Function<BiasGradientFunction> {
   }
 };
 
-class AddFunction : public Function<AddFunction> {
- public:
-  static Tensor forward(AutogradContext* /*context*/, const Tensor& x, const Tensor& bias,
-                        const Tensor& residual) {
-    return fused::add(x, bias, residual);
-  }
-
-  static variable_list backward(AutogradContext* /*context*/, const variable_list& gradients) {
-    return {gradients[0], fused::column_sum(gradients[0]), gradients[0]};
-  }
-};
-
 class ActivateFunction : public Function<ActivateFunction> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& bias,
+  /// `bias` is in `x` already and comes along for its gradient.
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& /*bias*/,
                         const std::string& activation) {
-    context->save_for_backward({x, bias});
+    context->save_for_backward({x});
     context->saved_data["activation"] = activation;
-    return fused::activate(x, bias, activation);
+    return fused::activate(x, activation);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const auto [grad_x, grad_bias] = fused::activate_backward(
-        gradients[0], saved[0], saved[1], context->saved_data["activation"].toStringRef());
+        gradients[0], saved[0], context->saved_data["activation"].toStringRef());
     return {grad_x, grad_bias, Tensor()};
   }
 };
@@ -172,9 +162,9 @@ bool takes_flash(const Tensor& x, std::int64_t heads) {
 
 }  // namespace
 
-Tensor direct_product(const Linear& layer, const Tensor& x, const std::optional<Tensor>& offset) {
-  return ProductFunction::apply(x, layer.weight, offset,
-                                layer.layout == Linear::Layout::InputsFirst);
+Tensor direct_product(const Linear& layer, const Tensor& x) {
+  const auto bias = layer.bias.defined() ? std::optional(layer.bias.detach()) : std::nullopt;
+  return ProductFunction::apply(x, layer.weight, bias, layer.layout == Linear::Layout::InputsFirst);
 }
 
 Branch branch(const Tensor& x, const LayerNorm& norm) {
@@ -189,8 +179,8 @@ Branch add_and_branch(const Tensor& residual, const Linear& layer, const Tensor&
     const Tensor sum = residual + layer(x);
     return {sum, norm(sum)};
   }
-  const variable_list result = AddAndBranchFunction::apply(layer.product(x), layer.bias, residual,
-                                                           norm.weight, norm.bias, norm.epsilon);
+  const variable_list result = AddAndBranchFunction::apply(
+      direct_product(layer, x), layer.bias, residual, norm.weight, norm.bias, norm.epsilon);
   return {result[0], result[1]};
 }
 
@@ -198,20 +188,14 @@ Tensor with_bias_gradient(const Tensor& x, const Tensor& bias) {
   return BiasGradientFunction::apply(x, bias);
 }
 
-Tensor add(const Tensor& residual, const Linear& layer, const Tensor& x) {
-  if (!takes_bias(layer)) return residual + layer(x);
-  return AddFunction::apply(layer.product(x), layer.bias, residual);
-}
-
 Tensor activated(const Linear& layer, const Tensor& x, const std::string& activation) {
   if (!takes_bias(layer)) return activate(layer(x), activation);
-  return ActivateFunction::apply(layer.product(x), layer.bias, activation);
+  return ActivateFunction::apply(direct_product(layer, x), layer.bias, activation);
 }
 
 Tensor packed_attention(const Linear& layer, const Tensor& x, std::int64_t heads) {
   if (takes_flash(x, heads) && takes_bias(layer)) {
-    return PackedAttentionFunction::apply(direct_product(layer, x, layer.bias.detach()), layer.bias,
-                                          heads);
+    return PackedAttentionFunction::apply(direct_product(layer, x), layer.bias, heads);
   }
   const variable_list parts = layer(x).chunk(3, -1);
   return merge_heads(causal_attention(split_heads(parts[0], heads), split_heads(parts[1], heads),

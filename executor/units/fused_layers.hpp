@@ -10,7 +10,6 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace athanor {
@@ -20,12 +19,14 @@ struct Branch {
   torch::Tensor trunk, normal;
 };
 
-/// x times the layer's weight, with `offset`, which gets no gradient, added where there is one.
+/// x times the layer's weight plus its bias, which gets no gradient here. The bias is added before
+/// the sum is rounded: a bias that is added to a rounded product and then rounded with a residual
+/// decides ties, and there are many among sums of two bf16 numbers, so that a bias of 1e-7 would
+/// move them all by half a unit in the last place.
 /// Where fused operators are available. backward() adds the weight's gradient to its bound .grad
 /// within the product, which otherwise takes a matrix of its own and a pass over both; where no
 /// .grad is bound, the gradient is returned.
-[[nodiscard]] torch::Tensor direct_product(const Linear& layer, const torch::Tensor& x,
-                                           const std::optional<torch::Tensor>& offset);
+[[nodiscard]] torch::Tensor direct_product(const Linear& layer, const torch::Tensor& x);
 
 /// {x, norm(x)}. Backward adds both gradients to x in the pass through the norm.
 [[nodiscard]] Branch branch(const torch::Tensor& x, const LayerNorm& norm);
@@ -36,10 +37,6 @@ struct Branch {
 
 /// `x`, which has `bias` in it already: the gradient of the bias is a pass of its own.
 [[nodiscard]] torch::Tensor with_bias_gradient(const torch::Tensor& x, const torch::Tensor& bias);
-
-/// residual + layer(x).
-[[nodiscard]] torch::Tensor add(const torch::Tensor& residual, const Linear& layer,
-                                const torch::Tensor& x);
 
 /// activate(layer(x), activation).
 [[nodiscard]] torch::Tensor activated(const Linear& layer, const torch::Tensor& x,

@@ -52,23 +52,16 @@ Tensor column_sum(const Tensor& x) {
   return call(x);
 }
 
-Tensor activate(const Tensor& x, const Tensor& bias, const std::string& activation) {
-  static const Operator<Tensor(const Tensor&, const Tensor&, c10::string_view)> call(
-      "athanor::activate");
-  return call(x, bias, activation);
+Tensor activate(const Tensor& x, const std::string& activation) {
+  static const Operator<Tensor(const Tensor&, c10::string_view)> call("athanor::activate");
+  return call(x, activation);
 }
 
 std::tuple<Tensor, Tensor> activate_backward(const Tensor& grad_y, const Tensor& x,
-                                             const Tensor& bias, const std::string& activation) {
-  static const Operator<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
-                                                   c10::string_view)>
+                                             const std::string& activation) {
+  static const Operator<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, c10::string_view)>
       call("athanor::activate_backward");
-  return call(grad_y, x, bias, activation);
-}
-
-Tensor add(const Tensor& x, const Tensor& bias, const Tensor& residual) {
-  static const Operator<Tensor(const Tensor&, const Tensor&, const Tensor&)> call("athanor::add");
-  return call(x, bias, residual);
+  return call(grad_y, x, activation);
 }
 
 std::tuple<Tensor, Tensor> concatenate(const Tensor& first, const Tensor& second,
@@ -78,12 +71,12 @@ std::tuple<Tensor, Tensor> concatenate(const Tensor& first, const Tensor& second
   return call(first, second, third);
 }
 
-AddedNorm add_layer_norm(const MaybeTensor& x, const MaybeTensor& bias, const Tensor& residual,
-                         const Tensor& weight, const Tensor& offset, double epsilon) {
+AddedNorm add_layer_norm(const MaybeTensor& x, const Tensor& residual, const Tensor& weight,
+                         const Tensor& offset, double epsilon) {
   static const Operator<std::tuple<Tensor, Tensor, Tensor, Tensor>(
-      const MaybeTensor&, const MaybeTensor&, const Tensor&, const Tensor&, const Tensor&, double)>
+      const MaybeTensor&, const Tensor&, const Tensor&, const Tensor&, double)>
       call("athanor::add_layer_norm");
-  auto [sum, normal, mean, inverse_deviation] = call(x, bias, residual, weight, offset, epsilon);
+  auto [sum, normal, mean, inverse_deviation] = call(x, residual, weight, offset, epsilon);
   return {sum, normal, {mean, inverse_deviation}};
 }
 
@@ -110,15 +103,12 @@ Tensor cross_entropy_in_place(Tensor& logits, const Tensor& targets, std::int64_
 
 TORCH_LIBRARY(athanor, library) {
   library.def("column_sum(Tensor x) -> Tensor");
-  library.def("activate(Tensor x, Tensor bias, str activation) -> Tensor");
-  library.def(
-      "activate_backward(Tensor grad_y, Tensor x, Tensor bias, str activation)"
-      " -> (Tensor, Tensor)");
-  library.def("add(Tensor x, Tensor bias, Tensor residual) -> Tensor");
+  library.def("activate(Tensor x, str activation) -> Tensor");
+  library.def("activate_backward(Tensor grad_y, Tensor x, str activation) -> (Tensor, Tensor)");
   library.def("concatenate(Tensor first, Tensor second, Tensor third) -> (Tensor, Tensor)");
   library.def(
-      "add_layer_norm(Tensor? x, Tensor? bias, Tensor residual, Tensor weight, Tensor offset,"
-      " float epsilon) -> (Tensor, Tensor, Tensor, Tensor)");
+      "add_layer_norm(Tensor? x, Tensor residual, Tensor weight, Tensor offset, float epsilon)"
+      " -> (Tensor, Tensor, Tensor, Tensor)");
   library.def(
       "layer_norm_backward(Tensor grad_normal, Tensor? grad_residual, Tensor x, Tensor mean,"
       " Tensor inverse_deviation, Tensor weight, bool bias)"

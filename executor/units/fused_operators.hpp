@@ -24,18 +24,12 @@ namespace athanor::fused {
 /// The sum of all rows: [columns].
 [[nodiscard]] torch::Tensor column_sum(const torch::Tensor& x);
 
-/// activation(x + bias); see athanor::activate for the names.
-[[nodiscard]] torch::Tensor activate(const torch::Tensor& x, const torch::Tensor& bias,
-                                     const std::string& activation);
+/// See athanor::activate for the names.
+[[nodiscard]] torch::Tensor activate(const torch::Tensor& x, const std::string& activation);
 
-/// Gradients of x and of bias.
+/// The gradient of x and the sum of all its rows: the gradient of a bias that is in x.
 [[nodiscard]] std::tuple<torch::Tensor, torch::Tensor> activate_backward(
-    const torch::Tensor& grad_y, const torch::Tensor& x, const torch::Tensor& bias,
-    const std::string& activation);
-
-/// x + bias + residual.
-[[nodiscard]] torch::Tensor add(const torch::Tensor& x, const torch::Tensor& bias,
-                                const torch::Tensor& residual);
+    const torch::Tensor& grad_y, const torch::Tensor& x, const std::string& activation);
 
 /// Three matrices of one shape side by side, and the sum of all rows of the result.
 [[nodiscard]] std::tuple<torch::Tensor, torch::Tensor> concatenate(const torch::Tensor& first,
@@ -47,13 +41,12 @@ struct NormStatistics {
   torch::Tensor mean, inverse_deviation;
 };
 
-/// sum = x + bias + residual and its layer norm. Without x: the norm of `residual`, and no sum.
+/// sum = x + residual and its layer norm. Without x: the norm of `residual`, and no sum.
 struct AddedNorm {
   torch::Tensor sum, normal;
   NormStatistics statistics;
 };
 [[nodiscard]] AddedNorm add_layer_norm(const std::optional<torch::Tensor>& x,
-                                       const std::optional<torch::Tensor>& bias,
                                        const torch::Tensor& residual, const torch::Tensor& weight,
                                        const torch::Tensor& offset, double epsilon);
 

@@ -42,7 +42,7 @@ class Gpt2Block final : public LanguageUnit {
     place = add_and_branch(place.trunk, attention_output_,
                            packed_attention(query_key_value_, place.normal, config_.num_heads),
                            mlp_norm_);
-    return add(place.trunk, contract_, activated(expand_, place.normal, config_.activation));
+    return place.trunk + contract_(activated(expand_, place.normal, config_.activation));
   }
 
  private:

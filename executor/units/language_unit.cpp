@@ -26,18 +26,14 @@ std::string registered_name(std::string name) {
 }  // namespace
 
 torch::Tensor Linear::operator()(const torch::Tensor& x) const {
-  if (!bias.defined()) return product(x);
-  if (fused::available(bias)) {
-    return with_bias_gradient(direct_product(*this, x, bias.detach()), bias);
+  if (fused::available(bias.defined() ? bias : weight)) {
+    const torch::Tensor y = direct_product(*this, x);
+    return bias.defined() ? with_bias_gradient(y, bias) : y;
   }
   if (layout == Layout::OutputsFirst) return at::linear(x, weight, bias);
+  if (!bias.defined()) return at::matmul(x, weight);
   const torch::Tensor rows = at::addmm(bias, x.reshape({-1, weight.size(0)}), weight);
   return rows.view({x.size(0), x.size(1), weight.size(1)});
-}
-
-torch::Tensor Linear::product(const torch::Tensor& x) const {
-  if (fused::available(weight)) return direct_product(*this, x, {});
-  return layout == Layout::OutputsFirst ? at::linear(x, weight) : at::matmul(x, weight);
 }
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& x) const {

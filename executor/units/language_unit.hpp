@@ -21,8 +21,6 @@ struct Linear {
   Layout layout = Layout::OutputsFirst;
 
   [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
-  /// Without the bias.
-  [[nodiscard]] torch::Tensor product(const torch::Tensor& x) const;
 };
 
 struct LayerNorm {

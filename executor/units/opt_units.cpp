@@ -48,7 +48,7 @@ class OptBlock final : public LanguageUnit {
   torch::Tensor forward(torch::Tensor activation, const Batch& /*batch*/) override {
     Branch place = branch(activation, attention_norm_);
     place = add_and_branch(place.trunk, attention_output_, attention(place.normal), mlp_norm_);
-    return add(place.trunk, contract_, activated(expand_, place.normal, config_.activation));
+    return place.trunk + contract_(activated(expand_, place.normal, config_.activation));
   }
 
  private:

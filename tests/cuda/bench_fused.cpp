@@ -47,20 +47,17 @@ void operators() {
   const Tensor x = random({kTokens, kHidden}), residual = random({kTokens, kHidden});
   const Tensor gradient = random({kTokens, kHidden});
   const Tensor wide = random({kTokens, kWide}), wide_gradient = random({kTokens, kWide});
-  const Tensor bias = random({kHidden}), wide_bias = random({kWide});
   const Tensor weight = random({kHidden}), offset = random({kHidden});
 
   report("activation",
          {{"aten", [&] { static_cast<void>(at::gelu(wide, "tanh")); }},
-          {"fused", [&] { static_cast<void>(fused::activate(wide, wide_bias, "gelu_new")); }}},
+          {"fused", [&] { static_cast<void>(fused::activate(wide, "gelu_new")); }}},
          8 * kMatrixBytes);
   report(
       "activation backward and bias gradient",
       {{"aten", [&] { static_cast<void>(at::gelu_backward(wide_gradient, wide, "tanh").sum(0)); }},
        {"fused",
-        [&] {
-          static_cast<void>(fused::activate_backward(wide_gradient, wide, wide_bias, "gelu_new"));
-        }}},
+        [&] { static_cast<void>(fused::activate_backward(wide_gradient, wide, "gelu_new")); }}},
       12 * kMatrixBytes);
   report("bias gradient, hidden",
          {{"aten", [&] { static_cast<void>(gradient.sum(0)); }},
@@ -70,29 +67,24 @@ void operators() {
          {{"aten", [&] { static_cast<void>(wide_gradient.sum(0)); }},
           {"fused", [&] { static_cast<void>(fused::column_sum(wide_gradient)); }}},
          4 * kMatrixBytes);
-  report("residual",
-         {{"aten", [&] { static_cast<void>(x + residual); }},
-          {"fused", [&] { static_cast<void>(fused::add(x, bias, residual)); }}},
-         3 * kMatrixBytes);
   report("layer norm",
          {{"aten",
            [&] {
              static_cast<void>(at::native_layer_norm(x, weight.sizes(), weight, offset, kEpsilon));
            }},
           {"fused",
-           [&] { static_cast<void>(fused::add_layer_norm({}, {}, x, weight, offset, kEpsilon)); }}},
+           [&] { static_cast<void>(fused::add_layer_norm({}, x, weight, offset, kEpsilon)); }}},
          2 * kMatrixBytes);
-  report("residual and layer norm",
-         {{"aten",
-           [&] {
-             static_cast<void>(
-                 at::native_layer_norm(x + residual, weight.sizes(), weight, offset, kEpsilon));
-           }},
-          {"fused",
-           [&] {
-             static_cast<void>(fused::add_layer_norm(x, bias, residual, weight, offset, kEpsilon));
-           }}},
-         4 * kMatrixBytes);
+  report(
+      "residual and layer norm",
+      {{"aten",
+        [&] {
+          static_cast<void>(
+              at::native_layer_norm(x + residual, weight.sizes(), weight, offset, kEpsilon));
+        }},
+       {"fused",
+        [&] { static_cast<void>(fused::add_layer_norm(x, residual, weight, offset, kEpsilon)); }}},
+      4 * kMatrixBytes);
   const auto [norm, mean, deviation] =
       at::native_layer_norm(x, weight.sizes(), weight, offset, kEpsilon);
   const auto aten_backward = [&] {
@@ -223,12 +215,13 @@ void epilogues() {
 
   const LtProduct gelu({x}, {expand}, {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, wide_bias, auxiliary, {}},
                        wide_out);
-  report("expand and activation",
-         {{"aten", [&] { static_cast<void>(at::gelu(at::addmm(wide_bias, x, expand), "tanh")); }},
-          {"fused",
-           [&] { static_cast<void>(fused::activate(at::mm(x, expand), wide_bias, "gelu_new")); }},
-          {"epilogue #0", [&] { gelu.run(0); }},
-          best("epilogue", gelu)});
+  report(
+      "expand and activation",
+      {{"aten", [&] { static_cast<void>(at::gelu(at::addmm(wide_bias, x, expand), "tanh")); }},
+       {"fused",
+        [&] { static_cast<void>(fused::activate(at::addmm(wide_bias, x, expand), "gelu_new")); }},
+       {"epilogue #0", [&] { gelu.run(0); }},
+       best("epilogue", gelu)});
   const LtProduct gelu_backward({gradient}, {contract, true},
                                 {CUBLASLT_EPILOGUE_DGELU_BGRAD, wide_bias, auxiliary, {}},
                                 wide_out);
@@ -240,8 +233,8 @@ void epilogues() {
            }},
           {"fused",
            [&] {
-             static_cast<void>(fused::activate_backward(at::mm(gradient, contract.t()), auxiliary,
-                                                        wide_bias, "gelu_new"));
+             static_cast<void>(
+                 fused::activate_backward(at::mm(gradient, contract.t()), auxiliary, "gelu_new"));
            }},
           {"epilogue #0", [&] { gelu_backward.run(0); }},
           best("epilogue", gelu_backward)});
@@ -262,7 +255,6 @@ void epilogues() {
   const LtProduct add({wide}, {contract}, {CUBLASLT_EPILOGUE_BIAS, bias, {}, residual}, out);
   report("contract and residual",
          {{"aten", [&] { static_cast<void>(residual + at::addmm(bias, wide, contract)); }},
-          {"fused", [&] { static_cast<void>(fused::add(at::mm(wide, contract), bias, residual)); }},
           {"epilogue #0", [&] { add.run(0); }},
           best("epilogue", add)});
   Tensor buffer = torch::zeros_like(contract);
@@ -318,7 +310,7 @@ Tensor fused_block(const Block& b, const Tensor& x) {
   Branch place = branch(x, b.first);
   place = add_and_branch(place.trunk, b.output, packed_attention(b.packed, place.normal, kHeads),
                          b.second);
-  return add(place.trunk, b.contract, activated(b.expand, place.normal, "gelu_new"));
+  return place.trunk + b.contract(activated(b.expand, place.normal, "gelu_new"));
 }
 
 void block() {

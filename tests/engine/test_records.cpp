@@ -117,4 +117,26 @@ TEST_CASE("recorded plans of the search are as fast as those of every policy in 
   CHECK(beaten > 0);
 }
 
+TEST_CASE("recorded losses on GPUs agree with FSDP2's, and are the same under every plan") {
+  const json record = read_record("h200-agreement.json");
+  REQUIRE(record.at("fsdp2").size() == 2);
+  for (const json& run : record.at("fsdp2")) {
+    const auto losses = run.at("losses").get<std::vector<double>>();
+    const auto others = run.at("fsdp2_losses").get<std::vector<double>>();
+    REQUIRE(losses.size() == 50);
+    REQUIRE(others.size() == losses.size());
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      // As tools/check_fsdp2.py.
+      const double tolerance = 0x1p-9 * (1 + static_cast<double>(i + 1) / 50);
+      CHECK(std::abs(others[i] - losses[i]) <= tolerance * losses[i]);
+    }
+  }
+  const json& plans = record.at("plans");
+  REQUIRE(plans.size() >= 8);
+  for (const json& plan : plans) {
+    CHECK(plan.at("losses") == plans.front().at("losses"));
+    CHECK(plan.at("gradient_norms") == plans.front().at("gradient_norms"));
+  }
+}
+
 }  // namespace athanor

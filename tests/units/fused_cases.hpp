@@ -19,7 +19,8 @@ struct FusedShape {
 /// run, bit for bit. `dtype` is fp32 or bf16.
 void check_branch(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
 void check_add_and_branch(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
-void check_add(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
+/// A bias far below the rounding of what it is added to does not decide how the sum is rounded.
+void check_ties(torch::Device device);
 void check_linear(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
 void check_packed_attention(const FusedShape& shape, std::int64_t heads, torch::Device device,
                             torch::ScalarType dtype);

@@ -16,7 +16,7 @@ using MaybeTensor = std::optional<Tensor>;
 
 Tensor column_sum(const Tensor& x) { return x.flatten(0, -2).sum(0); }
 
-Tensor curve(const Tensor& x, c10::string_view activation) {
+Tensor activate(const Tensor& x, c10::string_view activation) {
   if (activation == "gelu_new") return at::gelu(x, "tanh");
   if (activation == "gelu") return at::gelu(x, "none");
   return activation == "relu" ? at::relu(x) : at::silu(x);
@@ -29,18 +29,10 @@ Tensor curve_backward(const Tensor& gradient, const Tensor& x, c10::string_view 
                               : at::silu_backward(gradient, x);
 }
 
-Tensor activate(const Tensor& x, const Tensor& bias, c10::string_view activation) {
-  return curve(x + bias, activation);
-}
-
 std::tuple<Tensor, Tensor> activate_backward(const Tensor& grad_y, const Tensor& x,
-                                             const Tensor& bias, c10::string_view activation) {
-  const Tensor grad_x = curve_backward(grad_y.contiguous(), x + bias, activation);
+                                             c10::string_view activation) {
+  const Tensor grad_x = curve_backward(grad_y.contiguous(), x, activation);
   return {grad_x, column_sum(grad_x)};
-}
-
-Tensor add(const Tensor& x, const Tensor& bias, const Tensor& residual) {
-  return x + bias + residual;
 }
 
 std::tuple<Tensor, Tensor> concatenate(const Tensor& first, const Tensor& second,
@@ -50,11 +42,10 @@ std::tuple<Tensor, Tensor> concatenate(const Tensor& first, const Tensor& second
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> add_layer_norm(const MaybeTensor& x,
-                                                          const MaybeTensor& bias,
                                                           const Tensor& residual,
                                                           const Tensor& weight,
                                                           const Tensor& offset, double epsilon) {
-  const Tensor sum = x ? add(*x, bias.value(), residual) : Tensor();
+  const Tensor sum = x ? *x + residual : Tensor();
   const auto [normal, mean, inverse_deviation] =
       at::native_layer_norm(x ? sum : residual, weight.sizes(), weight, offset, epsilon);
   return {sum, normal, mean, inverse_deviation};
@@ -94,7 +85,6 @@ TORCH_LIBRARY_IMPL(athanor, CPU, library) {
   library.impl("column_sum", column_sum);
   library.impl("activate", activate);
   library.impl("activate_backward", activate_backward);
-  library.impl("add", add);
   library.impl("concatenate", concatenate);
   library.impl("add_layer_norm", add_layer_norm);
   library.impl("layer_norm_backward", layer_norm_backward);
