@@ -71,9 +71,7 @@ class Acts {
   [[nodiscard]] AdamWork work() const {
     auto* const state = reinterpret_cast<float*>(state_.get());
     AdamWork work;
-    work.master = state;
-    work.first_moment = state + kElements;
-    work.second_moment = state + 2 * kElements;
+    work.from = work.to = {state, state + kElements, state + 2 * kElements};
     work.gradient = here_.get();
     work.elements = kElements;
     work.gradient_scale = reinterpret_cast<const float*>(scale_.get());

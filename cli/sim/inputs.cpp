@@ -17,6 +17,7 @@ PlanRequest Inputs::request() const {
   if (clip) {
     request.clipping = Clipping::Wait;
     request.max_gradient_norm = *clip;
+    request.clipped_share = clipped_share;
   }
   if (micro_batch > 0) request.micro_batch = micro_batch;
   if (adam_threads > 0) request.adam_threads = adam_threads;
@@ -38,6 +39,11 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
            "What plans may keep on each node's NVMe (default: nothing)");
   verb.add_option("--clip", inputs.clip, "Clip gradients to this global L2 norm (default: none)")
       ->type_name("NORM");
+  verb.add_option("--clipped-share", inputs.clipped_share,
+                  "Share of steps that clipping is expected to change (default: 0). Where Adam on "
+                  "the CPU does not wait for the norm, those do it again")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("SHARE");
   add_count(verb, "--micro-batch", inputs.micro_batch, "Sequences per rank at once");
   add_count(verb, "--adam-threads", inputs.adam_threads, "CPU threads of Adam per rank");
 }

@@ -20,6 +20,7 @@ struct Inputs {
   std::int64_t global_batch = 0;      ///< 0 = not given
   MemoryLimits limits;
   std::optional<double> clip;    ///< global norm; absent: no clipping
+  double clipped_share = 0;      ///< of steps
   std::int64_t micro_batch = 0;  ///< 0 = chosen
   int adam_threads = 0;          ///< 0 = chosen
 
@@ -27,8 +28,7 @@ struct Inputs {
 };
 
 /// Adds --profile, --profile-platform, --gpus, --global-batch, --gpu-memory,
-/// --host-memory, --clip,
-/// --micro-batch and --adam-threads.
+/// --host-memory, --nvme, --clip, --clipped-share, --micro-batch and --adam-threads.
 void add_inputs(CLI::App& verb, Inputs& inputs);
 
 /// Throws InputError that names the option when `value` was not given.

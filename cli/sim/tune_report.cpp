@@ -36,7 +36,8 @@ nlohmann::ordered_json choices_json(const Candidate& c) {
           {"cache_slots", c.cache_slots},
           {"prefetch_depth", c.prefetch_depth},
           {"gradient_buffers", c.gradient_buffers},
-          {"adam_threads", c.adam_threads}};
+          {"adam_threads", c.adam_threads},
+          {"speculate", c.speculate}};
 }
 
 nlohmann::ordered_json front_json(const SearchResult& result, int ranks_per_node) {

@@ -42,7 +42,7 @@ void complete_from(const Plan& plan, SimulateOptions& options) {
   agree("--global-batch", inputs.global_batch, plan.global_batch());
   inputs.num_gpus = plan.world_size;
   inputs.global_batch = plan.global_batch();
-  if (plan.clipping == Clipping::Wait) inputs.clip = plan.max_gradient_norm;
+  if (plan.clipping != Clipping::None) inputs.clip = plan.max_gradient_norm;
 }
 
 Plan plan_of(const SimulateOptions& options, const Profile& profile, const Platform& platform,

@@ -54,7 +54,8 @@ CudaDevice::CudaDevice(int index, Bytes memory_limit)
       selected_(index),
       // Collectives first: others wait for them, and they need few of the GPU's processors.
       streams_{Stream(), Stream(Stream::Priority::High), Stream(), Stream()},
-      square_sum_partials_(kSquareSumPartials * static_cast<Bytes>(sizeof(DoubleDouble))) {
+      compute_partials_(kSquareSumPartials * static_cast<Bytes>(sizeof(DoubleDouble))),
+      collective_partials_(kSquareSumPartials * static_cast<Bytes>(sizeof(DoubleDouble))) {
   allocator::init(c10::cuda::device_count());
   const Bytes total = total_memory(index);
   const Bytes kept = memory_limit_ + std::max(kLeastGaps, memory_limit_ / kGapsShare);
@@ -138,10 +139,11 @@ void CudaDevice::accumulate(Lane lane, float* sum, const void* addend, DataType 
 
 void CudaDevice::adam(Lane lane, const AdamWork& work) {
   if (lane == Lane::CpuAdam) return host_.adam(lane, work);
+  assert(work.from == work.to && !work.only_if_scaled && "a GPU's updates wait for the norm");
   launch_adam(stream(lane),
-              {.master = work.master,
-               .first_moment = work.first_moment,
-               .second_moment = work.second_moment,
+              {.master = work.to.master,
+               .first_moment = work.to.first_moment,
+               .second_moment = work.to.second_moment,
                .gradient = work.gradient,
                .gradient_is_bf16 = work.gradient_dtype == DataType::BFloat16,
                .rounded = work.rounded,
@@ -151,11 +153,14 @@ void CudaDevice::adam(Lane lane, const AdamWork& work) {
 }
 
 void CudaDevice::square_sum(Lane lane, const void* values, DataType dtype, std::int64_t elements,
-                            ExactSum* result) {
-  if (lane == Lane::CpuAdam) return host_.square_sum(lane, values, dtype, elements, result);
-  assert(lane == Lane::Compute && "the partial sums are the compute lane's");
+                            int threads, ExactSum* result) {
+  if (lane == Lane::CpuAdam) {
+    return host_.square_sum(lane, values, dtype, elements, threads, result);
+  }
+  assert(lane == Lane::Compute || lane == Lane::Collective);
+  const DeviceBuffer& partials = lane == Lane::Compute ? compute_partials_ : collective_partials_;
   launch_square_sum(stream(lane), values, dtype == DataType::BFloat16, elements,
-                    reinterpret_cast<DoubleDouble*>(square_sum_partials_.data()), sums(result));
+                    reinterpret_cast<DoubleDouble*>(partials.data()), sums(result));
   check_launch("sum squares");
 }
 

@@ -32,7 +32,7 @@ class CudaDevice final : public Device {
   void accumulate(Lane lane, float* sum, const void* addend, DataType dtype, std::int64_t elements,
                   bool add) override;
   void adam(Lane lane, const AdamWork& work) override;
-  void square_sum(Lane lane, const void* values, DataType dtype, std::int64_t elements,
+  void square_sum(Lane lane, const void* values, DataType dtype, std::int64_t elements, int threads,
                   ExactSum* result) override;
   void sum(Lane lane, std::span<const ExactSum> values, ExactSum* result) override;
   void clip(Lane lane, std::span<const ExactSum> square_sums, float limit,
@@ -54,7 +54,7 @@ class CudaDevice final : public Device {
   Bytes memory_limit_;
   Selected selected_;  // before everything that belongs to the GPU
   std::array<Stream, 4> streams_;
-  DeviceBuffer square_sum_partials_;
+  DeviceBuffer compute_partials_, collective_partials_;  ///< of square sums on these lanes
   HostDevice host_;
 };
 

@@ -2,9 +2,11 @@
 #include "executor/lanes/adam.hpp"
 
 #include "executor/lanes/bfloat16.hpp"
+#include "executor/lanes/host_copy.hpp"
 #include "executor/lanes/parallel_blocks.hpp"
 #include "executor/lanes/vector_clones.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 
@@ -56,20 +58,70 @@ ATHANOR_VECTOR_CLONES void round_all(const float* __restrict from, BFloat16Bits*
   }
 }
 
-template <typename Gradient, typename Update>
-void run_update(const AdamState& state, std::span<const Gradient> gradient,
-                const AdamCoefficients& c, int threads, Update update_block) {
-  assert(state.first_moment.size() == state.master.size());
-  assert(state.second_moment.size() == state.master.size());
-  assert(gradient.size() == state.master.size());
-  assert(state.rounded.empty() || state.rounded.size() == state.master.size());
+void update_block(float* master, float* first, float* second, const float* gradient,
+                  BFloat16Bits* rounded, std::int64_t elements, const AdamStep& k, float scale) {
+  update_fp32(master, first, second, gradient, rounded, elements, k, scale);
+}
+void update_block(float* master, float* first, float* second, const BFloat16Bits* gradient,
+                  BFloat16Bits* rounded, std::int64_t elements, const AdamStep& k, float scale) {
+  update_bf16(master, first, second, gradient, rounded, elements, k, scale);
+}
+
+BFloat16Bits* rounded_at(const AdamState& state, std::int64_t begin) {
+  return state.rounded.empty() ? nullptr : state.rounded.data() + begin;
+}
+
+void check_sizes(const AdamState& state, [[maybe_unused]] std::size_t size) {
+  assert(state.master.size() == size);
+  assert(state.first_moment.size() == size);
+  assert(state.second_moment.size() == size);
+  static_cast<void>(state);
+}
+
+template <typename Gradient>
+void update_in_place(const AdamState& state, std::span<const Gradient> gradient,
+                     const AdamCoefficients& c, int threads) {
+  check_sizes(state, gradient.size());
+  assert(state.rounded.empty() || state.rounded.size() == gradient.size());
   const AdamStep step = adam_step(c);
-  BFloat16Bits* const rounded = state.rounded.empty() ? nullptr : state.rounded.data();
-  parallel_blocks(std::ssize(state.master), threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {
     update_block(state.master.data() + begin, state.first_moment.data() + begin,
                  state.second_moment.data() + begin, gradient.data() + begin,
-                 rounded == nullptr ? nullptr : rounded + begin, end - begin, step,
-                 c.gradient_scale);
+                 rounded_at(state, begin), end - begin, step, c.gradient_scale);
+  });
+}
+
+/// A part of the state that stays in the first cache while it is updated.
+struct Tile {
+  static constexpr std::int64_t kElements = 1024;
+  alignas(64) float master[kElements];
+  alignas(64) float first_moment[kElements];
+  alignas(64) float second_moment[kElements];
+};
+
+template <typename Gradient>
+void update_beside(const AdamState& old, const AdamState& state, std::span<const Gradient> gradient,
+                   const AdamCoefficients& c, int threads) {
+  check_sizes(old, gradient.size());
+  check_sizes(state, gradient.size());
+  assert(state.rounded.empty() || state.rounded.size() == gradient.size());
+  const AdamStep step = adam_step(c);
+  const auto update_tile = [&](std::int64_t begin, std::int64_t elements, Tile& tile) {
+    const auto bytes = elements * static_cast<Bytes>(sizeof(float));
+    host_copy(tile.master, old.master.data() + begin, bytes);
+    host_copy(tile.first_moment, old.first_moment.data() + begin, bytes);
+    host_copy(tile.second_moment, old.second_moment.data() + begin, bytes);
+    update_block(tile.master, tile.first_moment, tile.second_moment, gradient.data() + begin,
+                 rounded_at(state, begin), elements, step, c.gradient_scale);
+    stream_copy(state.master.data() + begin, tile.master, bytes);
+    stream_copy(state.first_moment.data() + begin, tile.first_moment, bytes);
+    stream_copy(state.second_moment.data() + begin, tile.second_moment, bytes);
+  };
+  parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {
+    Tile tile;
+    for (; begin < end; begin += Tile::kElements) {
+      update_tile(begin, std::min(Tile::kElements, end - begin), tile);
+    }
   });
 }
 
@@ -94,12 +146,22 @@ AdamStep adam_step(const AdamCoefficients& c) {
 
 void adamw(const AdamState& state, std::span<const float> gradient, const AdamCoefficients& c,
            int threads) {
-  run_update(state, gradient, c, threads, update_fp32);
+  update_in_place(state, gradient, c, threads);
 }
 
 void adamw(const AdamState& state, std::span<const BFloat16Bits> gradient,
            const AdamCoefficients& c, int threads) {
-  run_update(state, gradient, c, threads, update_bf16);
+  update_in_place(state, gradient, c, threads);
+}
+
+void adamw_beside(const AdamState& old, const AdamState& state, std::span<const float> gradient,
+                  const AdamCoefficients& c, int threads) {
+  update_beside(old, state, gradient, c, threads);
+}
+
+void adamw_beside(const AdamState& old, const AdamState& state,
+                  std::span<const BFloat16Bits> gradient, const AdamCoefficients& c, int threads) {
+  update_beside(old, state, gradient, c, threads);
 }
 
 void convert_to_bf16(std::span<const float> from, std::span<BFloat16Bits> to, int threads) {

@@ -39,6 +39,13 @@ void adamw(const AdamState& state, std::span<const float> gradient, const AdamCo
 void adamw(const AdamState& state, std::span<const BFloat16Bits> gradient,
            const AdamCoefficients& c, int threads);
 
+/// The same from the state in `old`, which stays as it is; its `rounded` does not count. `state`
+/// has the new one. Takes as long: neither is read or written more than once.
+void adamw_beside(const AdamState& old, const AdamState& state, std::span<const float> gradient,
+                  const AdamCoefficients& c, int threads);
+void adamw_beside(const AdamState& old, const AdamState& state,
+                  std::span<const BFloat16Bits> gradient, const AdamCoefficients& c, int threads);
+
 /// fp32 -> bf16, round to nearest even, NaN kept.
 void convert_to_bf16(std::span<const float> from, std::span<BFloat16Bits> to, int threads);
 
@@ -55,7 +62,7 @@ struct ExactSum {
 };
 
 /// Sum of squares; a square of an fp32 is exact in double.
-[[nodiscard]] ExactSum square_sum(std::span<const float> values);
-[[nodiscard]] ExactSum square_sum(std::span<const BFloat16Bits> values);
+[[nodiscard]] ExactSum square_sum(std::span<const float> values, int threads = 1);
+[[nodiscard]] ExactSum square_sum(std::span<const BFloat16Bits> values, int threads = 1);
 
 }  // namespace athanor

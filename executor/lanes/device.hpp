@@ -18,15 +18,22 @@ namespace athanor {
 /// Owner of a block of memory of any kind; null for 0 bytes.
 using MemoryBlock = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 
+/// fp32 state of AdamW.
+struct AdamPlace {
+  float *master = nullptr, *first_moment = nullptr, *second_moment = nullptr;
+  bool operator==(const AdamPlace&) const = default;
+};
+
 /// AdamW on one range of a shard, all of it beside the processor of the lane.
 struct AdamWork {
-  float *master = nullptr, *first_moment = nullptr, *second_moment = nullptr;
+  AdamPlace from, to;  ///< the same where the old state is not kept; on a GPU always
   const void* gradient = nullptr;
   DataType gradient_dtype = DataType::Float32;
   BFloat16Bits* rounded = nullptr;  ///< gets the new parameters in bf16; may be null
   std::int64_t elements = 0;
   AdamCoefficients coefficients;          ///< without the gradient's scale
   const float* gradient_scale = nullptr;  ///< read when the update runs
+  bool only_if_scaled = false;            ///< nothing is done where the scale is 1; on the host
   int threads = 1;                        ///< of the host; a GPU takes what it needs
 };
 
@@ -65,8 +72,9 @@ class Device {
   virtual void accumulate(Lane lane, float* sum, const void* addend, DataType dtype,
                           std::int64_t elements, bool add) = 0;
   virtual void adam(Lane lane, const AdamWork& work) = 0;
+  /// `threads`: of the host.
   virtual void square_sum(Lane lane, const void* values, DataType dtype, std::int64_t elements,
-                          ExactSum* result) = 0;
+                          int threads, ExactSum* result) = 0;
   /// *result = values[0] + values[1] + .., in this order.
   virtual void sum(Lane lane, std::span<const ExactSum> values, ExactSum* result) = 0;
   /// Norm and factor as torch.nn.utils.clip_grad_norm_ computes them, from sums of squares.
@@ -95,7 +103,7 @@ class HostDevice final : public Device {
   void accumulate(Lane lane, float* sum, const void* addend, DataType dtype, std::int64_t elements,
                   bool add) override;
   void adam(Lane lane, const AdamWork& work) override;
-  void square_sum(Lane lane, const void* values, DataType dtype, std::int64_t elements,
+  void square_sum(Lane lane, const void* values, DataType dtype, std::int64_t elements, int threads,
                   ExactSum* result) override;
   void sum(Lane lane, std::span<const ExactSum> values, ExactSum* result) override;
   void clip(Lane lane, std::span<const ExactSum> square_sums, float limit,

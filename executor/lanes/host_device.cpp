@@ -53,20 +53,28 @@ void HostDevice::accumulate(Lane /*lane*/, float* sum, const void* addend, DataT
 }
 
 void HostDevice::adam(Lane /*lane*/, const AdamWork& work) {
-  const std::size_t count = size(work.elements);
   AdamCoefficients coefficients = work.coefficients;
   coefficients.gradient_scale = *work.gradient_scale;
-  const AdamState state{{work.master, count},
-                        {work.first_moment, count},
-                        {work.second_moment, count},
-                        {work.rounded, work.rounded == nullptr ? 0 : count}};
-  with_type(work.gradient, work.gradient_dtype, work.elements,
-            [&](auto gradient) { adamw(state, gradient, coefficients, work.threads); });
+  if (work.only_if_scaled && coefficients.gradient_scale == 1.0F) return;
+  const std::size_t count = size(work.elements);
+  const auto state_at = [&](const AdamPlace& place) {
+    return AdamState{{place.master, count},
+                     {place.first_moment, count},
+                     {place.second_moment, count},
+                     {work.rounded, work.rounded == nullptr ? 0 : count}};
+  };
+  const AdamState old = state_at(work.from);
+  const AdamState state = state_at(work.to);
+  with_type(work.gradient, work.gradient_dtype, work.elements, [&](auto gradient) {
+    if (work.from == work.to) return adamw(state, gradient, coefficients, work.threads);
+    adamw_beside(old, state, gradient, coefficients, work.threads);
+  });
 }
 
 void HostDevice::square_sum(Lane /*lane*/, const void* values, DataType dtype,
-                            std::int64_t elements, ExactSum* result) {
-  with_type(values, dtype, elements, [&](auto all) { *result = athanor::square_sum(all); });
+                            std::int64_t elements, int threads, ExactSum* result) {
+  with_type(values, dtype, elements,
+            [&](auto all) { *result = athanor::square_sum(all, threads); });
 }
 
 void HostDevice::sum(Lane /*lane*/, std::span<const ExactSum> values, ExactSum* result) {

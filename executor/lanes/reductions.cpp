@@ -2,10 +2,13 @@
 // Sums over gradients: accumulation, and the exact sum of squares.
 #include "executor/lanes/adam.hpp"
 #include "executor/lanes/bfloat16.hpp"
+#include "executor/lanes/parallel_blocks.hpp"
 #include "executor/lanes/vector_clones.hpp"
 
 #include <array>
 #include <cassert>
+#include <map>
+#include <mutex>
 
 namespace athanor {
 namespace {
@@ -49,7 +52,7 @@ ATHANOR_VECTOR_CLONES void add_squares_bf16(Partials& sums, const BFloat16Bits* 
 }
 
 template <typename Value, typename AddSquares>
-ExactSum run_square_sum(std::span<const Value> values, AddSquares add_whole_blocks) {
+ExactSum sum_of_block(std::span<const Value> values, AddSquares add_whole_blocks) {
   const std::int64_t whole = std::ssize(values) / kPartials * kPartials;
   Partials sums;
   add_whole_blocks(sums, values.data(), whole);
@@ -61,6 +64,23 @@ ExactSum run_square_sum(std::span<const Value> values, AddSquares add_whole_bloc
     const double wide = to_float(value);
     total.add(wide * wide);
   }
+  return total;
+}
+
+/// Blocks are added in their order, whoever summed them.
+template <typename Value, typename AddSquares>
+ExactSum run_square_sum(std::span<const Value> values, int threads, AddSquares add_whole_blocks) {
+  std::mutex mutex;
+  std::map<std::int64_t, ExactSum> sums;
+  parallel_blocks(std::ssize(values), threads, [&](std::int64_t begin, std::int64_t end) {
+    const ExactSum sum = sum_of_block(
+        values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+        add_whole_blocks);
+    const std::lock_guard lock(mutex);
+    sums[begin] = sum;
+  });
+  ExactSum total;
+  for (const auto& [begin, sum] : sums) total.add(sum);
   return total;
 }
 
@@ -102,12 +122,12 @@ void ExactSum::add(const ExactSum& other) noexcept {
   add(other.low);
 }
 
-ExactSum square_sum(std::span<const float> values) {
-  return run_square_sum(values, add_squares_fp32);
+ExactSum square_sum(std::span<const float> values, int threads) {
+  return run_square_sum(values, threads, add_squares_fp32);
 }
 
-ExactSum square_sum(std::span<const BFloat16Bits> values) {
-  return run_square_sum(values, add_squares_bf16);
+ExactSum square_sum(std::span<const BFloat16Bits> values, int threads) {
+  return run_square_sum(values, threads, add_squares_bf16);
 }
 
 }  // namespace athanor

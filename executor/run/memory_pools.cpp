@@ -142,6 +142,9 @@ class MemoryPools::Builder {
     }
     memory.state.first_moment = take_state();
     memory.state.second_moment = take_state();
+    if (speculates(plan_, chunk.optimizer)) {
+      memory.other = {take_state(), take_state(), take_state()};
+    }
     if (!in_file) return;
     memory.file_offset = pools_.bytes_.nvme;
     pools_.bytes_.nvme += state_file_bytes(memory.elements, program_.dtype);

@@ -31,6 +31,10 @@ struct OptimizerState {
   float* second_moment = nullptr;
 
   [[nodiscard]] float* part(StatePart part) const noexcept;
+  /// From element `begin` on.
+  [[nodiscard]] AdamPlace range(std::int64_t begin) const noexcept {
+    return {master + begin, first_moment + begin, second_moment + begin};
+  }
 };
 
 /// What this rank holds of one chunk: the whole of it where the unit is Replicated, else
@@ -44,7 +48,13 @@ struct ChunkMemory {
   std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer
   BFloat16Bits* rounded = nullptr;  ///< bf16 training: where Adam writes new parameters, beside it
   OptimizerState state;             ///< null, but for the master of fp32 training, where in a file
-  Bytes file_offset = -1;           ///< of what `state` has no place for; -1: it is all in memory
+  OptimizerState other;    ///< where old state is kept beside the new: in odd steps the old
+  Bytes file_offset = -1;  ///< of what `state` has no place for; -1: it is all in memory
+
+  /// After `steps` steps of training.
+  [[nodiscard]] const OptimizerState& state_after(std::int64_t steps) const noexcept {
+    return other.master != nullptr && steps % 2 == 1 ? other : state;
+  }
 };
 
 /// Memory of one rank. Device, pinned and pageable host memory are one block each, and what is on
@@ -68,17 +78,18 @@ class MemoryPools {
   [[nodiscard]] const ChunkMemory& chunk(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] const std::vector<ChunkMemory>& chunks(std::int32_t unit) const;
 
-  /// What `adam` works on: the chunk's own state, or what is in the state buffer.
-  [[nodiscard]] OptimizerState state(const Operation& adam) const;
+  /// What `adam` works on, after `steps` steps: the chunk's own state, or the state buffer.
+  [[nodiscard]] OptimizerState state(const Operation& adam, std::int64_t steps) const;
   /// Between a chunk's place in the file and a state buffer: what `op`, of either kind, says.
   void read_state(const Operation& op) const;
   void write_state(const Operation& op) const;
-  /// Elements [skip, skip + size) of one part of a chunk, from wherever it is; outside steps.
-  void read_part(const ChunkMemory& chunk, StatePart part, std::int64_t skip, std::span<float> to,
-                 Device& device) const;
-  /// All elements of one part, to wherever it is; outside steps.
-  void write_part(const ChunkMemory& chunk, StatePart part, std::span<const float> from,
-                  Device& device) const;
+  /// Elements [skip, skip + size) of one part of a chunk, from wherever it is; between steps, after
+  /// `steps` of them.
+  void read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
+                 std::span<float> to, Device& device) const;
+  /// All elements of one part, to wherever it is; between steps, after `steps` of them.
+  void write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                  std::span<const float> from, Device& device) const;
 
   [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
 

@@ -49,9 +49,9 @@ float* OptimizerState::part(StatePart part) const noexcept {
   return second_moment;
 }
 
-OptimizerState MemoryPools::state(const Operation& adam) const {
+OptimizerState MemoryPools::state(const Operation& adam, std::int64_t steps) const {
   const ChunkMemory& memory = chunk(adam.unit, adam.chunk);
-  if (adam.state_buffer < 0) return memory.state;
+  if (adam.state_buffer < 0) return memory.state_after(steps);
   auto* const buffer =
       reinterpret_cast<float*>(state_buffers_[static_cast<std::size_t>(adam.state_buffer)]);
   const auto place = [&](StatePart part) {
@@ -73,10 +73,10 @@ void MemoryPools::write_state(const Operation& op) const {
                 static_cast<std::size_t>(op.bytes)});
 }
 
-void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64_t skip,
-                            std::span<float> to, Device& device) const {
+void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                            std::int64_t skip, std::span<float> to, Device& device) const {
   const auto bytes = static_cast<Bytes>(to.size_bytes());
-  if (const float* const from = chunk.state.part(part)) {
+  if (const float* const from = chunk.state_after(steps).part(part)) {
     return device.copy_now(to.data(), from + skip, bytes);
   }
   const Window window(offset_in_file(chunk, part, skip), bytes);
@@ -84,11 +84,13 @@ void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64
   std::memcpy(to.data(), window.memory.get() + window.inside, to.size_bytes());
 }
 
-void MemoryPools::write_part(const ChunkMemory& chunk, StatePart part, std::span<const float> from,
-                             Device& device) const {
+void MemoryPools::write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                             std::span<const float> from, Device& device) const {
   assert(std::ssize(from) == chunk.elements);
   const auto bytes = static_cast<Bytes>(from.size_bytes());
-  if (float* const to = chunk.state.part(part)) return device.copy_now(to, from.data(), bytes);
+  if (float* const to = chunk.state_after(steps).part(part)) {
+    return device.copy_now(to, from.data(), bytes);
+  }
   const Window window(offset_in_file(chunk, part, 0), bytes);
   file_->read(window.offset, window.bytes());
   std::memcpy(window.memory.get() + window.inside, from.data(), from.size_bytes());

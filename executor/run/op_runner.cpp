@@ -40,6 +40,7 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::Norm:
       return compute_norm(context_, op, state.scalars);
     case OpKind::Adam:
+    case OpKind::Redo:
       return optimizer_.adam(op, state);
     case OpKind::ParamH2D:
       return copy_parameters_to_device(context_, op);

@@ -45,30 +45,41 @@ int OptimizerOps::threads_of(const Operation& op) const {
 void OptimizerOps::square_sum(std::int32_t operation, const StepState& state) const {
   const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
   const ChunkMemory& memory = context_.chunk_memory(op);
-  context_.device.square_sum(op.lane, memory.gradient, context_.program.gradient_dtype,
-                             memory.elements,
+  const bool in_buffer = op.gradient_buffer >= 0;
+  const std::byte* const gradient = in_buffer
+                                        ? context_.memory.gradients(op.unit, op.gradient_buffer) +
+                                              context_.bytes_of(memory.offset)
+                                        : memory.gradient;
+  context_.device.square_sum(op.lane, gradient,
+                             in_buffer ? context_.program.dtype : context_.program.gradient_dtype,
+                             memory.elements, op.lane == Lane::CpuAdam ? threads_of(op) : 1,
                              state.scalars.square_sum(context_.program, operation));
 }
 
 void OptimizerOps::adam(const Operation& op, const StepState& state) const {
   const ChunkMemory& memory = context_.chunk_memory(op);
-  const OptimizerState shard = context_.memory.state(op);
+  static constexpr float kUnscaled = 1;
+  const OptimizerState from = context_.memory.state(op, state.step);
+  const OptimizerState to = context_.memory.state(op, state.step + 1);
   const Home home = op.lane == Lane::CpuAdam ? Home::Host : Home::Gpu;
   const Bytes gradient_bytes = size_of(context_.program.gradient_dtype);
-  AdamWork work{.gradient_dtype = context_.program.gradient_dtype,
-                .coefficients = {.learning_rate = state.learning_rate,
-                                 .beta1 = static_cast<float>(options_.beta1),
-                                 .beta2 = static_cast<float>(options_.beta2),
-                                 .epsilon = static_cast<float>(options_.epsilon),
-                                 .step = state.step + 1},
-                .gradient_scale = &state.scalars.clipping(home)->scale,
-                .threads = threads_of(op)};
+  AdamWork work{
+      .from = {},
+      .to = {},
+      .gradient_dtype = context_.program.gradient_dtype,
+      .coefficients = {.learning_rate = state.learning_rate,
+                       .beta1 = static_cast<float>(options_.beta1),
+                       .beta2 = static_cast<float>(options_.beta2),
+                       .epsilon = static_cast<float>(options_.epsilon),
+                       .step = state.step + 1},
+      .gradient_scale = op.speculative ? &kUnscaled : &state.scalars.clipping(home)->scale,
+      .only_if_scaled = op.kind == OpKind::Redo,
+      .threads = threads_of(op)};
   for (const Segment& s :
        segments_[static_cast<std::size_t>(op.unit)][static_cast<std::size_t>(op.chunk)]) {
     work.coefficients.weight_decay = s.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
-    work.master = shard.master + s.begin;
-    work.first_moment = shard.first_moment + s.begin;
-    work.second_moment = shard.second_moment + s.begin;
+    work.from = from.range(s.begin);
+    work.to = to.range(s.begin);
     work.gradient = memory.gradient + s.begin * gradient_bytes;
     work.rounded = memory.rounded == nullptr ? nullptr : memory.rounded + s.begin;
     work.elements = s.elements;

@@ -26,8 +26,8 @@ class OptimizerOps {
 
   /// Sum of squares of the shard's gradient.
   void square_sum(std::int32_t operation, const StepState& state) const;
-  /// Updates the shard's master parameters, and in bf16 training rounds them into the shard that
-  /// is sent or gathered.
+  /// Adam or Redo: updates the shard's master parameters, and in bf16 training rounds them into the
+  /// shard that is sent or gathered.
   void adam(const Operation& op, const StepState& state) const;
 
  private:

@@ -195,7 +195,7 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
                     .seconds = recorder_.step_end(step) -
                                (continuous ? previous_end : recorder_.step_start(step)),
                     .device_peak_bytes = context_.device.peak()};
-  if (plan_.clipping == Clipping::Wait) {
+  if (plan_.clipping != Clipping::None) {
     report.gradient_norm = scalars.clipping(Home::Host)->norm;
   }
   return report;
@@ -204,7 +204,7 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
 void Trainer::Rank::start(const StateReader& state, std::int64_t step) {
   watchdog_.reset();
   lanes_.reset();
-  load_state(context_, logical_, state);
+  load_state(context_, logical_, step, state);
   context_.device.reset_peak();
   steps_done_ = step;
   lanes_ = backend_.start_lanes(
@@ -282,7 +282,7 @@ const Program& Trainer::program() const noexcept { return rank_->program(); }
 TierBytes Trainer::peak_bytes() const { return rank_->peak_bytes(); }
 
 std::vector<StateRange> Trainer::ranges_to_save() const {
-  return athanor::ranges_to_save(rank_->context(), rank_->logical());
+  return athanor::ranges_to_save(rank_->context(), rank_->logical(), rank_->steps_done());
 }
 
 std::vector<std::uint64_t> Trainer::exchange(std::uint64_t value) {
@@ -296,8 +296,8 @@ std::vector<std::uint64_t> Trainer::exchange(std::uint64_t value) {
 std::vector<float> Trainer::unit_weights(int unit) {
   std::vector<float> weights;
   rank_->together([&] {
-    weights =
-        gather_weights(rank_->context(), unit, rank_->logical()[static_cast<std::size_t>(unit)]);
+    weights = gather_weights(rank_->context(), unit,
+                             rank_->logical()[static_cast<std::size_t>(unit)], rank_->steps_done());
   });
   return weights;
 }

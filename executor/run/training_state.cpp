@@ -18,8 +18,8 @@ std::size_t size(std::int64_t elements) { return static_cast<std::size_t>(elemen
 /// Writes state through a buffer, since a pool may be in device memory.
 class StateLoader {
  public:
-  StateLoader(const RankContext& context, const StateReader& reader)
-      : context_(context), reader_(reader) {}
+  StateLoader(const RankContext& context, std::int64_t steps, const StateReader& reader)
+      : context_(context), steps_(steps), reader_(reader) {}
 
   void load(std::int32_t unit, std::int64_t logical) {
     const auto index = static_cast<std::size_t>(unit);
@@ -43,7 +43,7 @@ class StateLoader {
     for (const StatePart part :
          {StatePart::FirstMoment, StatePart::SecondMoment, StatePart::Master}) {
       read(unit, part, memory.offset, memory.elements, logical);
-      context_.memory.write_part(memory, part, buffer_, context_.device);
+      context_.memory.write_part(memory, part, steps_, buffer_, context_.device);
     }
     // The buffer now holds the master parameters.
     for (std::byte* const home : {memory.host_parameters, memory.device_parameters}) {
@@ -74,6 +74,7 @@ class StateLoader {
   }
 
   const RankContext& context_;
+  std::int64_t steps_;
   const StateReader& reader_;
   std::vector<float> buffer_;
   std::vector<BFloat16Bits> rounded_;
@@ -140,15 +141,16 @@ StateReader fresh_state(const Architecture& architecture,
 }
 
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
-                const StateReader& reader) {
-  StateLoader loader(context, reader);
+                std::int64_t steps, const StateReader& reader) {
+  StateLoader loader(context, steps, reader);
   for (std::size_t unit = 0; unit < logical.size(); ++unit) {
     loader.load(static_cast<std::int32_t>(unit), logical[unit]);
   }
 }
 
 std::vector<StateRange> ranges_to_save(const RankContext& context,
-                                       const std::vector<std::int64_t>& logical) {
+                                       const std::vector<std::int64_t>& logical,
+                                       std::int64_t steps) {
   std::vector<StateRange> ranges;
   const int world_size = context.program.world_size;
   for (std::size_t u = 0; u < logical.size(); ++u) {
@@ -162,9 +164,9 @@ std::vector<StateRange> ranges_to_save(const RankContext& context,
       const std::int64_t elements = std::min(part, logical[u] - offset);
       if (elements <= 0) continue;
       ranges.push_back({unit, offset, elements,
-                        [&device = context.device, &pools = context.memory, &memory, skip](
+                        [&device = context.device, &pools = context.memory, &memory, steps, skip](
                             StatePart p, std::span<float> to) {
-                          pools.read_part(memory, p, skip, to, device);
+                          pools.read_part(memory, p, steps, skip, to, device);
                         }});
     }
   }
@@ -172,13 +174,13 @@ std::vector<StateRange> ranges_to_save(const RankContext& context,
 }
 
 std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,
-                                  std::int64_t logical_elements) {
+                                  std::int64_t logical_elements, std::int64_t steps) {
   const auto index = static_cast<std::size_t>(unit);
   const UnitLayout& layout = context.program.layouts[index];
   std::vector<float> flat(size(layout.elements));
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
     const ChunkMemory& memory = context.memory.chunks(unit)[c];
-    context.memory.read_part(memory, StatePart::Master, 0,
+    context.memory.read_part(memory, StatePart::Master, steps, 0,
                              std::span(flat).subspan(size(memory.offset), size(memory.elements)),
                              context.device);
     if (context.plan.units[index].sharding == Sharding::Replicated) continue;

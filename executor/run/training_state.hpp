@@ -27,9 +27,10 @@ using StateReader = std::function<void(std::int32_t unit, StatePart part, std::i
     const Architecture& architecture,
     std::function<void(std::int32_t unit, std::span<float> flat)> weights);
 
-/// Fills parameters and optimizer state of this rank. `reader` is never asked for padding.
+/// Fills parameters and optimizer state of this rank, as after `steps` steps. `reader` is never
+/// asked for padding.
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
-                const StateReader& reader);
+                std::int64_t steps, const StateReader& reader);
 
 /// One range that this rank is to save. Over all ranks every element is saved once.
 struct StateRange {
@@ -39,10 +40,11 @@ struct StateRange {
   std::function<void(StatePart part, std::span<float> to)> read;
 };
 [[nodiscard]] std::vector<StateRange> ranges_to_save(const RankContext& context,
-                                                     const std::vector<std::int64_t>& logical);
+                                                     const std::vector<std::int64_t>& logical,
+                                                     std::int64_t steps);
 
-/// Master parameters of the whole unit, padding left out. A collective call.
+/// Master parameters of the whole unit after `steps` steps, padding left out. A collective call.
 [[nodiscard]] std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,
-                                                std::int64_t logical_elements);
+                                                std::int64_t logical_elements, std::int64_t steps);
 
 }  // namespace athanor

@@ -80,6 +80,15 @@ const Curve& cpu_adam(const Platform& platform, int threads) {
   return require(above->second, platform, "cpu_adam");
 }
 
+/// The curve is of one thread; several are as much faster as they are at Adam, which is bound by
+/// memory too.
+Seconds host_square_sum_seconds(double elements, int threads, const Platform& platform) {
+  const Seconds alone = require(platform.host_square_sum, platform, "host_square_sum").at(elements);
+  const Seconds one = cpu_adam(platform, 1).at(elements);
+  const Seconds several = cpu_adam(platform, threads).at(elements);
+  return several < one ? alone * several / one : alone;
+}
+
 Seconds grad_d2h_seconds(const Operation& op, const Platform& platform) {
   const auto bytes = static_cast<double>(op.bytes);
   const Seconds written = require(platform.d2h, platform, "d2h").at(bytes);
@@ -116,7 +125,7 @@ double adam_elements(const Operation& op, const Program& program) {
 Seconds solo_seconds(const Operation& op, const Program& program, const Platform& platform) {
   const auto bytes = static_cast<double>(op.bytes);
   const auto elements = static_cast<double>(op.elements);
-  const bool on_device = op.lane == Lane::Compute;
+  const bool on_device = op.lane != Lane::CpuAdam;
   switch (op.kind) {
     case OpKind::Forward:
     case OpKind::Recompute:
@@ -142,9 +151,12 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::StateWrite:
       return nvme_seconds(op, platform.file_write, platform, "file_write");
     case OpKind::SquareSum:
-      return (on_device ? require(platform.device_square_sum, platform, "device_square_sum")
-                        : require(platform.host_square_sum, platform, "host_square_sum"))
-          .at(elements);
+      return on_device
+                 ? require(platform.device_square_sum, platform, "device_square_sum").at(elements)
+                 : host_square_sum_seconds(elements, program.cpu_adam_threads, platform);
+    case OpKind::Redo:
+      return program.clipped_share *
+             cpu_adam(platform, program.cpu_adam_threads).at(adam_elements(op, program));
     case OpKind::Adam:
       return (on_device ? require(platform.device_adam, platform, "device_adam")
                         : cpu_adam(platform, program.cpu_adam_threads))

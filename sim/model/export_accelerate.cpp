@@ -73,7 +73,7 @@ OrderedJson deepspeed_json(const Plan& plan, const PlanOutline& outline, Losses&
                                                                 : "none"},
       {"offload_param_device", sharded && outline.host_parameters > 0 ? "cpu" : "none"},
       {"zero3_init_flag", sharded}};
-  if (plan.clipping == Clipping::Wait) json["gradient_clipping"] = plan.max_gradient_norm;
+  if (plan.clipping != Clipping::None) json["gradient_clipping"] = plan.max_gradient_norm;
   losses.add(
       "buckets, prefetch and offload ratio: write them with --as deepspeed, and name that file in "
       "deepspeed_config.deepspeed_config_file instead of the other keys there");
@@ -91,7 +91,7 @@ void add_script_losses(const Plan& plan, const PlanOutline& outline, Backend bac
       losses.add(fmt::format("accumulation {}: Accelerator(gradient_accumulation_steps={})",
                              plan.accumulation, plan.accumulation));
     }
-    if (plan.clipping == Clipping::Wait) {
+    if (plan.clipping != Clipping::None) {
       losses.add(
           fmt::format("max_gradient_norm {}: Accelerator.clip_grad_norm_", plan.max_gradient_norm));
     }

@@ -100,6 +100,10 @@ void read_step(JsonReader& json, Plan& plan) {
   plan.prefetch_depth = json.key("prefetch_depth").small_integer(0);
   plan.clipping = json.key("clipping").choice(kClippingNames);
   plan.max_gradient_norm = read_max_gradient_norm(json.key("max_gradient_norm"));
+  if (const auto share = json.optional_key("clipped_share")) {
+    plan.clipped_share = share->number();
+    check_number(share->place(), plan.clipped_share, 0, 1);
+  }
   plan.cpu_adam_threads = json.key("cpu_adam_threads").small_integer(1);
   if (const auto buffers = json.optional_key("nvme_buffers")) {
     plan.nvme_buffers = buffers->small_integer(1);
@@ -126,6 +130,7 @@ std::string to_json(const Plan& plan) {
                    {"max_gradient_norm", plan.max_gradient_norm},
                    {"cpu_adam_threads", plan.cpu_adam_threads},
                    {"compute_threads", plan.compute_threads}};
+  if (plan.clipped_share > 0) json["clipped_share"] = plan.clipped_share;
   if (uses_nvme(plan)) json["nvme_buffers"] = plan.nvme_buffers;
   if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
   json["units"] = OrderedJson::array();

@@ -31,6 +31,7 @@ Program make_header(const Profile& profile, const Plan& plan) {
   program.dtype = plan.dtype;
   program.gradient_dtype = gradient_dtype(plan.dtype, plan.accumulation);
   program.cpu_adam_threads = plan.cpu_adam_threads;
+  program.clipped_share = plan.clipped_share;
   program.workspace_bytes = profile.workspace_bytes;
   for (const Unit& unit : profile.architecture.units) program.unit_names.push_back(unit.name);
   program.layouts = layout_units(profile.architecture, plan);

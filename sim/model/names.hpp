@@ -34,8 +34,8 @@ inline constexpr NameTable<Home, 3> kOptimizerHomeNames{
 inline constexpr NameTable<Activation, 3> kActivationNames{{{"keep", Activation::Keep},
                                                             {"recompute", Activation::Recompute},
                                                             {"offload", Activation::Offload}}};
-inline constexpr NameTable<Clipping, 2> kClippingNames{
-    {{"none", Clipping::None}, {"wait", Clipping::Wait}}};
+inline constexpr NameTable<Clipping, 3> kClippingNames{
+    {{"none", Clipping::None}, {"wait", Clipping::Wait}, {"speculate", Clipping::Speculate}}};
 inline constexpr NameTable<Copies, 2> kCopiesNames{
     {{"overlapped", Copies::Overlapped}, {"blocking", Copies::Blocking}}};
 inline constexpr NameTable<OptimizerStart, 2> kOptimizerStartNames{

@@ -23,6 +23,23 @@ void require_between(const std::string& where, const char* key, std::int64_t val
                    fmt::format("Give a value from {} to {}.", lowest, highest));
 }
 
+void validate_clipping(const Plan& plan, const std::string& where) {
+  if (!std::isfinite(plan.max_gradient_norm) || plan.max_gradient_norm <= 0) {
+    throw InputError(where + ":max_gradient_norm",
+                     fmt::format("{} is no positive number", plan.max_gradient_norm),
+                     "Give a norm above 0, or clipping \"none\".");
+  }
+  if (!(plan.clipped_share >= 0 && plan.clipped_share <= 1)) {
+    throw InputError(where + ":clipped_share",
+                     fmt::format("{} is no share of steps", plan.clipped_share),
+                     "Give a number from 0 to 1.");
+  }
+  if (plan.clipping == Clipping::Speculate && plan.dtype == DataType::Float32) {
+    throw InputError(where + ":clipping", "\"speculate\" does not go with fp32",
+                     "Use \"wait\", or train in bf16.");
+  }
+}
+
 void validate_counts(const Plan& plan, const std::string& where) {
   constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
   require_between(where, "world_size", plan.world_size, 1, 1 << 16);
@@ -36,11 +53,6 @@ void validate_counts(const Plan& plan, const std::string& where) {
   require_between(where, "cpu_adam_threads", plan.cpu_adam_threads, 1, 4096);
   require_between(where, "nvme_buffers", plan.nvme_buffers, 1, 4096);
   require_between(where, "compute_threads", plan.compute_threads, 1, 4096);
-  if (!std::isfinite(plan.max_gradient_norm) || plan.max_gradient_norm <= 0) {
-    throw InputError(where + ":max_gradient_norm",
-                     fmt::format("{} is no positive number", plan.max_gradient_norm),
-                     "Give a norm above 0, or clipping \"none\".");
-  }
 }
 
 void validate_run(const ChunkRun& run, Sharding sharding, const std::string& where) {
@@ -81,6 +93,7 @@ void validate_unit(const Plan& plan, const Unit& unit, const UnitPlan& unit_plan
 
 void Plan::validate(const Architecture& architecture, const std::string& where) const {
   validate_counts(*this, where);
+  validate_clipping(*this, where);
   if (units.size() != architecture.units.size()) {
     throw InputError(where + ":units",
                      fmt::format("{} units, but model {} has {}", units.size(), architecture.name,

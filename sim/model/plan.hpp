@@ -42,7 +42,12 @@ enum class Activation {
 
 enum class Clipping {
   None,
-  Wait,  ///< the global L2 norm first, then every update (exact)
+  Wait,       ///< the global L2 norm first, then every update (exact)
+  Speculate,  ///< updates on the host do not wait for the norm: they write new state beside the
+              ///< old, and are done again from the old where the norm turns out to be too large
+              ///< (exact; SuperOffload, ASPLOS 2026). In bf16 alone: fp32 parameters are
+              ///< themselves part of the state. What Adam takes from files, and all where updates
+              ///< start after backward, waits
 };
 
 /// Copies between host and device.
@@ -125,7 +130,9 @@ struct Plan {
   int gradient_buffers = 2;         ///< full gradients of one class that may be in flight
   int prefetch_depth = 1;           ///< units fetched ahead of the one that computes; < cache_slots
   Clipping clipping = Clipping::None;
-  double max_gradient_norm = 1.0;  ///< used with Clipping::Wait
+  double max_gradient_norm = 1.0;  ///< used with clipping
+  double clipped_share = 0;  ///< of steps, that clipping is expected to change: the part of its
+                             ///< time that an update done again takes in predictions
   int cpu_adam_threads = 1;
   int nvme_buffers = 3;     ///< chunks' state between file and CPU at once: read, updated, written
   int compute_threads = 1;  ///< CPU backend: threads of the compute lane
@@ -141,6 +148,12 @@ struct Plan {
   /// Throws InputError where a value is out of range or the plan does not fit `architecture`.
   void validate(const Architecture& architecture, const std::string& where) const;
 };
+
+/// Whether the updates of chunks with this home run before the norm is known.
+[[nodiscard]] constexpr bool speculates(const Plan& plan, Home optimizer) noexcept {
+  return plan.clipping == Clipping::Speculate && optimizer == Home::Host &&
+         plan.schedule.optimizer == OptimizerStart::Overlapped;
+}
 
 /// Whether some chunk's optimizer state is in a file.
 [[nodiscard]] bool uses_nvme(const Plan& plan) noexcept;

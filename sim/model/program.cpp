@@ -31,6 +31,8 @@ const char* op_kind_name(OpKind kind) noexcept {
       return "norm";
     case OpKind::Adam:
       return "adam";
+    case OpKind::Redo:
+      return "redo";
     case OpKind::ParamH2D:
       return "param-h2d";
     case OpKind::StateRead:

@@ -24,9 +24,10 @@ enum class OpKind {
   OutputH2D,   ///< h2d: back, into the next unit's input
   Reduce,      ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
   GradD2H,     ///< d2h: the reduced shard -> host gradient (written or added)
-  SquareSum,   ///< compute or cpu-adam: sum of squares of a shard's gradient
+  SquareSum,   ///< compute, cpu-adam or collective: sum of squares of a shard's gradient
   Norm,        ///< collective: the global norm from all square sums
   Adam,        ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
+  Redo,        ///< cpu-adam: Adam again, from the old state, where the norm says to clip
   ParamH2D,    ///< h2d: updated shard -> its home on the device
   StateRead,   ///< nvme-read: a shard's optimizer state, file -> state buffer
   StateWrite,  ///< nvme-write: back, after Adam
@@ -61,20 +62,21 @@ inline constexpr Bytes kFileBlock = 4096;
 struct Operation {
   OpKind kind = OpKind::Forward;
   Lane lane = Lane::Compute;
-  bool keep = false;        ///< Forward: save for backward
-  bool accumulate = false;  ///< GradD2H, Reduce: add to the gradient shard instead of writing it
-  bool all_reduce = false;  ///< Reduce of a replicated unit
+  bool keep = false;         ///< Forward: save for backward
+  bool accumulate = false;   ///< GradD2H, Reduce: add to the gradient shard instead of writing it
+  bool all_reduce = false;   ///< Reduce of a replicated unit
+  bool speculative = false;  ///< Adam: before the norm is known; keeps the old state
   std::int32_t unit = -1;
   std::int32_t chunk = -1;
   std::int32_t micro_batch = -1;
   std::int32_t slot = -1;  ///< slot of the unit's class pool (Fetch, Gather into the cache)
   std::int32_t gradient_buffer =
-      -1;  ///< buffer of the unit's class pool (Backward, Reduce, GradD2H)
+      -1;  ///< buffer of the unit's class pool (Backward, Reduce, GradD2H; SquareSum before that)
   std::int32_t state_buffer =
       -1;                     ///< StateRead, Adam, StateWrite of a shard whose state is in a file
   Bytes bytes = 0;            ///< what moves: a shard or an output for copies, the whole chunk for
                               ///< collectives
-  std::int64_t elements = 0;  ///< Adam, SquareSum: elements of the shard
+  std::int64_t elements = 0;  ///< Adam, Redo, SquareSum: elements of the shard
   Seconds compute_seconds = 0;     ///< Forward, Recompute, Backward: from the profile
   Seconds issue_seconds = 0;       ///< the same: host time to launch it
   Seconds full_clock_seconds = 0;  ///< the same, when no power limit acts; 0: not measured
@@ -104,6 +106,7 @@ struct Program {
   DataType dtype = DataType::Float32;
   DataType gradient_dtype = DataType::Float32;  ///< of gradient shards; fp32 when accumulating
   int cpu_adam_threads = 1;
+  double clipped_share = 0;      ///< of its time that a Redo takes, on average
   int state_buffers = 0;         ///< through which optimizer state passes between file and CPU
   Bytes state_buffer_bytes = 0;  ///< of each
   Bytes workspace_bytes = 0;     ///< device memory of libraries, beside the buffers below

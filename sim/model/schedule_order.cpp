@@ -34,8 +34,10 @@ bool makes_gradients(OpKind kind) {
   return kind == OpKind::Backward || kind == OpKind::Reduce || kind == OpKind::GradD2H;
 }
 
-bool updates(OpKind kind) {
-  return kind == OpKind::SquareSum || kind == OpKind::StateRead || kind == OpKind::Adam;
+/// What is summed in its buffer is summed during backward.
+bool updates(const Operation& op) {
+  return (op.kind == OpKind::SquareSum && op.gradient_buffer < 0) || op.kind == OpKind::StateRead ||
+         op.kind == OpKind::Adam;
 }
 
 /// A copy that blocks the host waits for what was computed before, and what is computed next was
@@ -59,7 +61,7 @@ void update_after_backward(Program& program) {
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.operations.size()); ++i) {
     const Operation& op = at(program, i);
     if (makes_gradients(op.kind)) gradients[op.lane] = i;
-    if (!updates(op.kind) || first_update[op.lane] >= 0) continue;
+    if (!updates(op) || first_update[op.lane] >= 0) continue;
     first_update[op.lane] = i;
     for (const std::int32_t gradient : gradients.all()) {
       add_wait(program, &Operation::waits, i, gradient);
@@ -88,7 +90,7 @@ void update_on_one_lane_at_a_time(Program& program) {
   std::int32_t last_on_host = -1;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.operations.size()); ++i) {
     const Operation& op = at(program, i);
-    if (op.kind != OpKind::Adam) continue;
+    if (op.kind != OpKind::Adam && op.kind != OpKind::Redo) continue;
     if (op.lane == Lane::Compute) return add_wait(program, &Operation::waits, i, last_on_host);
     last_on_host = i;
   }

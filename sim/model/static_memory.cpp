@@ -12,11 +12,13 @@ struct UnitElements {
   std::int64_t device_shards = 0;     ///< parameter shards on the device
   std::int64_t device_optimizer = 0;  ///< gradient shard and optimizer state on the device
   std::int64_t host_optimizer = 0;    ///< gradient shard on the host, and the parameters beside it
-  std::int64_t host_state = 0;        ///< optimizer state in host memory
+  std::int64_t host_state = 0;        ///< optimizer state in host memory, twice where it is kept
+                                      ///< until the norm is known
   Bytes nvme_bytes = 0;               ///< of optimizer state in the file
 };
 
-UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const Program& program) {
+UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const Plan& plan,
+                            const Program& program) {
   UnitElements count;
   if (sharding != Sharding::Sharded) count.replicated = layout.elements;
   for (const Chunk& chunk : layout.chunks) {
@@ -25,7 +27,9 @@ UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const P
       count.device_shards += owned;
     }
     (updates_on_host(chunk.optimizer) ? count.host_optimizer : count.device_optimizer) += owned;
-    if (chunk.optimizer == Home::Host) count.host_state += owned;
+    if (chunk.optimizer == Home::Host) {
+      count.host_state += state_copies(plan, chunk.optimizer) * owned;
+    }
     if (chunk.optimizer == Home::Nvme) count.nvme_bytes += state_file_bytes(owned, program.dtype);
   }
   return count;
@@ -54,6 +58,10 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
 Bytes optimizer_state_bytes(DataType dtype) noexcept {
   constexpr Bytes kMoments = 8, kMaster = 4;
   return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
+}
+
+int state_copies(const Plan& plan, Home optimizer) noexcept {
+  return speculates(plan, optimizer) ? 2 : 1;
 }
 
 Bytes state_file_bytes(std::int64_t elements, DataType dtype) noexcept {
@@ -101,7 +109,7 @@ void make_static_buffers(Program& program, const Plan& plan) {
   }
   for (std::size_t u = 0; u < program.layouts.size(); ++u) {
     add_unit(program, program.unit_names[u],
-             count_elements(program.layouts[u], plan.units[u].sharding, program));
+             count_elements(program.layouts[u], plan.units[u].sharding, plan, program));
   }
   add_buffer(program, "optimizer state buffers", Tier::Host,
              program.state_buffers * program.state_buffer_bytes);

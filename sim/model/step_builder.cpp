@@ -42,6 +42,7 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       grad_inputs_(units_.size(), -1),
       output_copies_(units_.size(), -1),
       state_buffer_writes_(static_cast<std::size_t>(program_.state_buffers), -1) {
+  square_sums_.fill(-1);
   for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
   for (std::size_t u = 0; u < units_.size(); ++u) {
     units_[u].chunks.resize(program_.layouts[u].chunks.size());
@@ -64,7 +65,7 @@ Program StepBuilder::build() {
 /// and for backward, reduced and copied to the host in every micro-batch, and squared, updated
 /// between a read and a write of its state, sent back and published in every step, at most.
 void StepBuilder::reserve_operations() {
-  constexpr std::size_t kPerMicroBatch = 6, kPerStep = 6;
+  constexpr std::size_t kPerMicroBatch = 6, kPerStep = 7;
   std::size_t chunks = 0;
   for (const UnitLayout& layout : program_.layouts) chunks += layout.chunks.size();
   const auto micro_batches = static_cast<std::size_t>(plan_.accumulation);

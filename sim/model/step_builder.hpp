@@ -8,6 +8,7 @@
 #include "sim/model/program.hpp"
 #include "sim/model/slot_cache.hpp"
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -85,7 +86,9 @@ class StepBuilder {
                                     const char* name, Bytes bytes);
 
   // Reducing and updating (step_builder_update.cpp)
-  [[nodiscard]] bool updates_within_backward() const;
+  [[nodiscard]] bool clips() const;
+  [[nodiscard]] bool updates_within_backward(Home optimizer) const;
+  [[nodiscard]] bool sums_squares_in_buffer(Home optimizer) const;
   void drain_gradients(std::int32_t unit, std::int32_t micro_batch, std::int32_t backward);
   [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,
                                          std::int32_t micro_batch, std::int32_t gradient_buffer,
@@ -95,8 +98,11 @@ class StepBuilder {
                                            std::int32_t source);
   void finish_step();
   void emit_square_sums();
-  [[nodiscard]] std::int32_t emit_square_sum(std::int32_t unit, std::int32_t chunk);
+  void emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after);
+  [[nodiscard]] Operation update_operation(OpKind kind, std::int32_t unit,
+                                           std::int32_t chunk) const;
   void emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t after);
+  void emit_redo(std::int32_t unit, std::int32_t chunk);
   [[nodiscard]] Operation state_copy(OpKind kind, const Operation& adam) const;
   [[nodiscard]] std::int32_t emit_state_read(Operation& adam);
   void emit_state_write(std::int32_t adam);
@@ -123,7 +129,7 @@ class StepBuilder {
   std::vector<std::int32_t> state_buffer_writes_;  ///< by state buffer, its last one; -1 = none yet
   std::int32_t batch_ = -1;
   std::int32_t last_forward_ = -1, norm_ = -1;
-  std::vector<std::int32_t> square_sums_;
+  std::array<std::int32_t, kNumLanes> square_sums_;  ///< the last one on each lane, -1 = none
 };
 
 }  // namespace athanor

@@ -10,15 +10,27 @@
 namespace athanor {
 namespace {
 
+constexpr std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
+
 Lane adam_lane(Home optimizer) {
   return updates_on_host(optimizer) ? Lane::CpuAdam : Lane::Compute;
 }
 
 }  // namespace
 
-/// Host updates are emitted, and so run, in the order in which backward makes gradients.
-bool StepBuilder::updates_within_backward() const {
-  return plan_.clipping == Clipping::None && plan_.schedule.optimizer == OptimizerStart::Overlapped;
+bool StepBuilder::clips() const { return plan_.clipping != Clipping::None; }
+
+/// These are emitted, and so run, in the order in which backward makes gradients.
+bool StepBuilder::updates_within_backward(Home optimizer) const {
+  return clips()
+             ? speculates(plan_, optimizer)
+             : updates_on_host(optimizer) && plan_.schedule.optimizer == OptimizerStart::Overlapped;
+}
+
+/// A gradient that goes to the host is whole on the device before it goes, unless it is added up
+/// over micro-batches there; the device sums its squares hundreds of times as fast.
+bool StepBuilder::sums_squares_in_buffer(Home optimizer) const {
+  return clips() && updates_on_host(optimizer) && plan_.accumulation == 1;
 }
 
 /// Backward of `unit` was the last to write its gradient buffer: borrowers come after it in the
@@ -31,13 +43,21 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
   std::int32_t last_reduce = -1;
   std::int32_t last_copy = -1;
   for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-    const bool on_host = updates_on_host(chunks(unit)[static_cast<std::size_t>(c)].optimizer);
+    const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
+    const bool on_host = updates_on_host(optimizer);
     std::int32_t ready = backward;
     if (!on_host || plan_.world_size > 1)
       ready = last_reduce = emit_reduce(unit, c, micro_batch, held, backward);
+    const bool in_buffer = sums_squares_in_buffer(optimizer);
+    if (in_buffer) {
+      emit_square_sum(unit, c, ready);
+      if (plan_.world_size > 1) last_reduce = square_sums_[index_of(Lane::Collective)];
+    }
     if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
     state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
-    if (last && on_host && updates_within_backward()) emit_adam(unit, c, ready);
+    if (!last || !updates_within_backward(optimizer)) continue;
+    if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
+    emit_adam(unit, c, ready);
   }
   std::vector<std::int32_t> drained;
   if (last_reduce >= 0) drained.push_back(last_reduce);
@@ -84,66 +104,84 @@ std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
 }
 
 void StepBuilder::finish_step() {
-  if (plan_.clipping == Clipping::Wait) emit_square_sums();
+  if (clips()) emit_square_sums();
   Operation loss;
   loss.kind = OpKind::Loss;
   loss.lane = Lane::Collective;
   loss.bytes = plan_.world_size * plan_.accumulation * static_cast<Bytes>(sizeof(double));
   loss.waits.push_back(last_forward_);
   emit(std::move(loss));
-  if (plan_.clipping == Clipping::Wait) {
+  if (clips()) {
     Operation norm;
     norm.kind = OpKind::Norm;
     norm.lane = Lane::Collective;
     norm.bytes = plan_.world_size * 2 * static_cast<Bytes>(sizeof(double));
-    norm.waits = square_sums_;
+    for (const std::int32_t last : square_sums_) {
+      if (last >= 0 && at(last).lane != norm.lane) norm.waits.push_back(last);
+    }
     norm_ = emit(std::move(norm));
   }
-  if (!updates_within_backward()) emit_updates(/*on_host=*/true);
+  emit_updates(/*on_host=*/true);
   emit_updates(/*on_host=*/false);
   emit_publish();
 }
 
-/// In the order in which gradients became ready; the last on each lane stands for all of it.
+/// Those that are left, in the order in which gradients became ready.
 void StepBuilder::emit_square_sums() {
-  std::int32_t on_device = -1;
-  std::int32_t on_host = -1;
   for (auto unit = static_cast<std::int32_t>(units_.size()); unit-- > 0;) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-      const std::int32_t op = emit_square_sum(unit, c);
-      (at(op).lane == Lane::Compute ? on_device : on_host) = op;
+      const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
+      if (updates_within_backward(optimizer) || sums_squares_in_buffer(optimizer)) continue;
+      emit_square_sum(unit, c, state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready);
     }
   }
-  if (on_device >= 0) square_sums_.push_back(on_device);
-  if (on_host >= 0) square_sums_.push_back(on_host);
 }
 
-std::int32_t StepBuilder::emit_square_sum(std::int32_t unit, std::int32_t chunk) {
-  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+/// On the lane of Adam; of a gradient in its buffer on the lane that `after` is on.
+void StepBuilder::emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after) {
+  Operation op = update_operation(OpKind::SquareSum, unit, chunk);
+  if (sums_squares_in_buffer(chunks(unit)[static_cast<std::size_t>(chunk)].optimizer)) {
+    op.lane = at(after).lane;
+    op.gradient_buffer = at(after).gradient_buffer;
+  }
+  op.waits.push_back(after);
+  std::int32_t& last = square_sums_[index_of(op.lane)];
+  last = emit(std::move(op));
+}
+
+Operation StepBuilder::update_operation(OpKind kind, std::int32_t unit, std::int32_t chunk) const {
+  const Chunk& layout =
+      program_.layouts[static_cast<std::size_t>(unit)].chunks[static_cast<std::size_t>(chunk)];
   Operation op;
-  op.kind = OpKind::SquareSum;
+  op.kind = kind;
   op.lane = adam_lane(layout.optimizer);
   op.unit = unit;
   op.chunk = chunk;
   op.elements = owned_elements(layout, unit_plan(unit).sharding, plan_.world_size);
-  op.waits.push_back(state(unit).chunks[static_cast<std::size_t>(chunk)].gradient_ready);
-  return emit(std::move(op));
+  return op;
 }
 
 void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t after) {
-  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
-  Operation op;
-  op.kind = OpKind::Adam;
-  op.lane = adam_lane(layout.optimizer);
-  op.unit = unit;
-  op.chunk = chunk;
-  op.elements = owned_elements(layout, unit_plan(unit).sharding, plan_.world_size);
+  const Home optimizer = chunks(unit)[static_cast<std::size_t>(chunk)].optimizer;
+  Operation op = update_operation(OpKind::Adam, unit, chunk);
+  op.speculative = speculates(plan_, optimizer);
   op.waits.push_back(after);
   ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
-  const bool in_file = layout.optimizer == Home::Nvme;
+  // The norm may be known before the gradient is on the host.
+  const bool apart = sums_squares_in_buffer(optimizer) && after != chunk_state.gradient_ready;
+  if (apart) op.waits.push_back(chunk_state.gradient_ready);
+  const bool in_file = optimizer == Home::Nvme;
   if (in_file) op.waits.push_back(emit_state_read(op));
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
   if (in_file) emit_state_write(chunk_state.adam);
+}
+
+/// What waits for the chunk's update waits for this.
+void StepBuilder::emit_redo(std::int32_t unit, std::int32_t chunk) {
+  Operation op = update_operation(OpKind::Redo, unit, chunk);
+  op.waits.push_back(norm_);
+  ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  chunk_state.adam = chunk_state.updated = emit(std::move(op));
 }
 
 Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
@@ -175,14 +213,19 @@ void StepBuilder::emit_state_write(std::int32_t adam) {
   state_buffer_writes_[buffer] = emit(std::move(op));
 }
 
-/// In the order in which the next forward needs the parameters.
+/// What is left to do once all gradients, and the norm, are there. In the order in which the next
+/// forward needs the parameters.
 void StepBuilder::emit_updates(bool on_host) {
   for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
       const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
       if (updates_on_host(optimizer) != on_host) continue;
       const std::int32_t ready = state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready;
-      emit_adam(unit, c, norm_ >= 0 ? norm_ : ready);
+      if (!updates_within_backward(optimizer)) {
+        emit_adam(unit, c, norm_ >= 0 ? norm_ : ready);
+      } else if (clips()) {
+        emit_redo(unit, c);
+      }
     }
   }
 }

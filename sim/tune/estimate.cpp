@@ -59,6 +59,7 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
 struct Estimator::Load {
   LaneSeconds busy{};
   std::array<std::int64_t, kNumLanes> operations{};
+  Seconds after_norm = 0;  ///< of the CPU, between the norm and the next forward
 
   void add(Lane lane, const ChunkSum& unit, std::int64_t times) {
     busy[static_cast<std::size_t>(lane)] += static_cast<double>(times) * unit.seconds;
@@ -115,6 +116,7 @@ const Estimator::Activations& Estimator::activations(const Candidate& c) {
     const auto lane = static_cast<std::size_t>(op.lane);
     const PoweredSeconds powered = powered_seconds(op, platform_);
     result.compute.full_clock += powered.full_clock;
+    if (op.kind == OpKind::Forward) result.forward += powered.full_clock;
     result.compute.limited += powered.limited;
     result.issue_seconds += op.issue_seconds;
     ++result.operations[lane];
@@ -136,6 +138,7 @@ const Estimator::ChunkSum& Estimator::chunk_sum(const Candidate& candidate, std:
   header.dtype = profile_.dtype;
   header.gradient_dtype = gradient;
   header.cpu_adam_threads = candidate.adam_threads;
+  header.clipped_share = request_.clipped_share;
   const std::int64_t whole =
       round_up(candidate.chunk_elements, request_.num_gpus * kParameterAlignment);
   for (std::int64_t rest = classes_[unit_class].elements; rest > 0; rest -= whole) {
@@ -195,8 +198,8 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   Bytes buffer = 0;
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(c, unit_class);
-    bytes.host +=
-        (placed.host_optimizer - placed.nvme_optimizer) * (unit_class.elements / parts) * state;
+    bytes.host += (c.speculate ? 2 : 1) * (placed.host_optimizer - placed.nvme_optimizer) *
+                  (unit_class.elements / parts) * state;
     if (placed.nvme_optimizer == 0) continue;
     for (std::int64_t rest = unit_class.elements; rest > 0; rest -= whole) {
       const Bytes file = state_file_bytes(std::min(whole, rest) / parts, profile_.dtype);
@@ -228,8 +231,20 @@ Seconds Estimator::bound_seconds(const Candidate& c) {
   for (const auto& [lane, seconds] : platform_.issue) {
     issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)]) * seconds;
   }
-  return std::max(
-      {issue, limited, busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns_)});
+  return std::max({issue, limited, norm_cycle_seconds(c, load),
+                   busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns_)});
+}
+
+/// From one norm to the next: the CPU's updates come after it in the order of the next forward, and
+/// the last of them before its unit's forward. What the step still has to compute then is all but
+/// the forward of units before.
+Seconds Estimator::norm_cycle_seconds(const Candidate& c, const Load& load) {
+  if (load.after_norm <= 0) return 0;
+  const Activations& units = activations(c);
+  const auto accumulation = static_cast<double>(c.batch.accumulation);
+  const auto slowdown = [&](Lane lane) { return slowdowns_.least[static_cast<std::size_t>(lane)]; };
+  return load.after_norm * slowdown(Lane::CpuAdam) +
+         (accumulation * units.compute.full_clock - units.forward) * slowdown(Lane::Compute);
 }
 
 void Estimator::add_class(const Candidate& c, std::size_t unit_class, Load& load) {
@@ -267,11 +282,23 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
   add(OpKind::GradD2H, Lane::D2H, placed.host_optimizer);
   add(OpKind::GradD2H, Lane::D2H, (c.batch.accumulation - 1) * placed.host_optimizer,
       /*accumulate=*/true);
-  for (const OpKind kind : {OpKind::Adam, OpKind::SquareSum}) {
-    if (kind == OpKind::SquareSum && request_.clipping == Clipping::None) continue;
-    add(kind, Lane::Compute, placed.device_optimizer);
-    add(kind, Lane::CpuAdam, placed.host_optimizer);
+  add(OpKind::Adam, Lane::Compute, placed.device_optimizer);
+  add(OpKind::Adam, Lane::CpuAdam, placed.host_optimizer);
+  if (request_.clipping != Clipping::None) {
+    const Lane of_host = c.batch.accumulation > 1 ? Lane::CpuAdam
+                         : several                ? Lane::Collective
+                                                  : Lane::Compute;
+    add(OpKind::SquareSum, Lane::Compute, placed.device_optimizer);
+    add(OpKind::SquareSum, of_host, placed.host_optimizer);
+    const auto after_norm = [&](OpKind kind, std::int64_t times) {
+      if (times == 0) return;
+      load.after_norm +=
+          static_cast<double>(times) * chunk_sum(c, unit_class, {kind, Lane::CpuAdam}).seconds;
+    };
+    after_norm(OpKind::Adam, c.speculate ? placed.nvme_optimizer : placed.host_optimizer);
+    if (c.speculate) after_norm(OpKind::Redo, placed.host_optimizer - placed.nvme_optimizer);
   }
+  if (c.speculate) add(OpKind::Redo, Lane::CpuAdam, placed.host_optimizer - placed.nvme_optimizer);
   add(OpKind::StateRead, Lane::NvmeRead, placed.nvme_optimizer);
   add(OpKind::StateWrite, Lane::NvmeWrite, placed.nvme_optimizer);
   add(OpKind::ParamH2D, Lane::H2D, placed.device_parameters - placed.device_optimizer);
@@ -292,7 +319,7 @@ void Estimator::add_scalars(const Candidate& c, Load& load) const {
     load.add(op.lane, {solo_seconds(op, header, platform_), 1}, 1);
   };
   add(OpKind::Loss, c.batch.accumulation * Bytes{sizeof(double)});
-  if (request_.clipping == Clipping::Wait) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
+  if (request_.clipping != Clipping::None) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
 }
 
 }  // namespace athanor

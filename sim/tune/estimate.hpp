@@ -55,6 +55,7 @@ class Estimator {
     Bytes peak_bytes = 0;    ///< on the device, above what is there all the time
     Bytes pinned_bytes = 0;  ///< outputs on the host
     PoweredSeconds compute;  ///< of one micro-batch
+    Seconds forward = 0;     ///< of that, forward at full clock
     Seconds issue_seconds = 0;
     std::array<Seconds, kNumLanes> copies{};
     std::array<std::int64_t, kNumLanes> operations{};
@@ -77,6 +78,7 @@ class Estimator {
   void add_updates(const Candidate& candidate, std::size_t unit_class, const Placed& placed,
                    Load& load);
   void add_scalars(const Candidate& candidate, Load& load) const;
+  [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const Load& load);
 
   const Profile& profile_;
   const Platform& platform_;

@@ -40,6 +40,7 @@ Plan uniform_plan(const std::string& name, const Profile& profile, const PlanReq
   plan.chunk_elements = chunk_elements;
   plan.clipping = request.clipping;
   plan.max_gradient_norm = request.max_gradient_norm;
+  plan.clipped_share = request.clipped_share;
   plan.cpu_adam_threads = request.adam_threads.value_or(1);
   plan.compute_threads = profile.compute_threads;
   plan.units.resize(profile.architecture.units.size());

@@ -19,7 +19,8 @@ struct PlanRequest {
   std::int64_t global_batch = 0;  ///< sequences per step over all ranks
   MemoryLimits limits = {};       ///< 0 = what the platform has; of NVMe, none
   Clipping clipping = Clipping::None;
-  double max_gradient_norm = 1.0;                          ///< used with Clipping::Wait
+  double max_gradient_norm = 1.0;                          ///< used with clipping
+  double clipped_share = 0;                                ///< of steps; see Plan
   std::optional<std::int64_t> micro_batch = std::nullopt;  ///< absent: chosen
   std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
 };

@@ -66,6 +66,10 @@ class NormalForm {
     c.gradient_buffers = std::min(c.gradient_buffers, class_size_);
     normalise_placement(c, num_units_);
     if (c.leading_gpu_optimizer == num_units_) c.adam_threads = 1;
+    if (num_units_ - c.leading_gpu_optimizer <=
+        std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer)) {
+      c.speculate = false;
+    }
     if (c.sharding == Sharding::Sharded) {
       c.cache_slots = std::max(std::min(c.cache_slots, class_size_), c.prefetch_depth + 1);
     } else {
@@ -102,6 +106,7 @@ struct CandidateHash {
     add(c.prefetch_depth);
     add(c.gradient_buffers);
     add(c.adam_threads);
+    add(c.speculate);
     return hash;
   }
 };
@@ -140,7 +145,8 @@ void for_each_combination(const SearchSpace& s, const Visit& visit) {
     for_each_value(c, &C::cache_slots, s.cache_slots, [&] {
       for_each_value(c, &C::prefetch_depth, s.prefetch_depths, [&] {
         for_each_value(c, &C::gradient_buffers, s.gradient_buffers, [&] {
-          for_each_value(c, &C::adam_threads, s.adam_threads, [&] { visit(c); });
+          for_each_value(c, &C::adam_threads, s.adam_threads,
+                         [&] { for_each_value(c, &C::speculate, s.speculate, [&] { visit(c); }); });
         });
       });
     });
@@ -177,7 +183,7 @@ std::int64_t SearchSpace::num_combinations() const noexcept {
         offload_units.size(), leading_gpu_optimizer.size(), trailing_gpu_optimizer.size(),
         trailing_nvme_optimizer.size(), leading_gpu_parameters.size(),
         trailing_gpu_parameters.size(), cache_slots.size(), prefetch_depths.size(),
-        gradient_buffers.size(), adam_threads.size()}) {
+        gradient_buffers.size(), adam_threads.size(), speculate.size()}) {
     product *= static_cast<std::int64_t>(size);
   }
   return product;
@@ -196,8 +202,8 @@ void SearchSpace::validate() const {
   require_values("prefetch_depths", prefetch_depths, 0);
   require_values("gradient_buffers", gradient_buffers, 1);
   require_values("adam_threads", adam_threads, 1);
-  if (batches.empty() || shardings.empty()) {
-    throw InputError("search space:batches, shardings", "the list is empty",
+  if (batches.empty() || shardings.empty() || speculate.empty()) {
+    throw InputError("search space:batches, shardings, speculate", "a list is empty",
                      "Give at least one value.");
   }
 }
@@ -228,6 +234,9 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   space.prefetch_depths = {1, 2};
   space.gradient_buffers = up_to({1, 2}, largest_class_size(architecture));
   space.adam_threads = {adam_thread_choices(request, platform).back()};
+  const bool may_speculate =
+      request.clipping != Clipping::None && profile.dtype != DataType::Float32;
+  if (may_speculate && can_offload) space.speculate.push_back(true);
   return space;
 }
 
@@ -271,6 +280,7 @@ Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& re
   plan.prefetch_depth = c.prefetch_depth;
   plan.gradient_buffers = c.gradient_buffers;
   plan.cpu_adam_threads = c.adam_threads;
+  if (c.speculate) plan.clipping = Clipping::Speculate;
   recompute_leading(plan, c.recompute_units, c.offload_units);
   const int num_units = static_cast<int>(plan.units.size());
   for (int i = 0; i < num_units; ++i) {

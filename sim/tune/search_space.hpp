@@ -27,6 +27,7 @@ struct Candidate {
   int prefetch_depth = 1;
   int gradient_buffers = 2;
   int adam_threads = 1;
+  bool speculate = false;  ///< where the request clips: Clipping::Speculate instead of Wait
   auto operator<=>(const Candidate&) const = default;
 };
 
@@ -43,6 +44,7 @@ struct SearchSpace {
   std::vector<int> prefetch_depths;
   std::vector<int> gradient_buffers;
   std::vector<int> adam_threads;
+  std::vector<bool> speculate{false};
 
   /// Size of the product, before anything is left out.
   [[nodiscard]] std::int64_t num_combinations() const noexcept;
@@ -61,8 +63,8 @@ struct SearchSpace {
 [[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus, int num_units);
 
 /// The same plan with every choice that has no effect set to one fixed value: no cache where
-/// nothing is sharded, no thread count where nothing is updated on the CPU, no pool larger than its
-/// class, no placement counted twice.
+/// nothing is sharded, no thread count and no speculation where nothing is updated on the CPU, no
+/// pool larger than its class, no placement counted twice.
 [[nodiscard]] Candidate normal_form(const Candidate& candidate, const Architecture& architecture,
                                     int num_gpus);
 

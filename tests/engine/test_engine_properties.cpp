@@ -53,7 +53,7 @@ TEST_CASE("lowered programs settle between their bounds") {
   for (int i = 0; i < 60; ++i) {
     const Architecture architecture = test::small_architecture(1 + i % 6, i % 2 == 0);
     const Plan plan = test::random_plan(architecture, random);
-    Program program = lower(test::small_profile(architecture, plan.micro_batch), plan);
+    Program program = lower(test::small_profile(architecture, plan.micro_batch, plan.dtype), plan);
     // As long as the small units' copies take, so that either may be the bottleneck.
     for (Operation& op : program.operations) op.compute_seconds *= 1e-3;
     const Platform platform = random_platform(random);

@@ -70,7 +70,8 @@ Seconds adam_beside_adam(const Program& program, const Timeline& timeline) {
 Seconds update_before_gradient(const Program& program, const Timeline& timeline) {
   Seconds most = 0;
   const auto updates = chosen(program, timeline, [](const Operation& op) {
-    return op.kind == OpKind::Adam || op.kind == OpKind::SquareSum || op.kind == OpKind::StateRead;
+    return op.kind == OpKind::Adam || op.kind == OpKind::StateRead ||
+           (op.kind == OpKind::SquareSum && op.gradient_buffer < 0);
   });
   const auto gradients = chosen(program, timeline, [](const Operation& op) {
     return op.kind == OpKind::Backward || op.kind == OpKind::Reduce || op.kind == OpKind::GradD2H;
@@ -159,7 +160,7 @@ TEST_CASE("A schedule's promises hold in the timeline of every random plan") {
   for (int i = 0; i < 150; ++i) {
     const Architecture architecture = test::small_architecture(1 + i % 6, i % 2 == 0);
     const Plan plan = test::random_plan(architecture, random);
-    Program program = lower(test::small_profile(architecture, plan.micro_batch), plan);
+    Program program = lower(test::small_profile(architecture, plan.micro_batch, plan.dtype), plan);
     for (Operation& op : program.operations) op.compute_seconds *= 1e-3;
     const Platform platform = test::random_platform(random);
     const Timeline timeline = Engine(platform, program.world_size).simulate(program);
@@ -198,7 +199,8 @@ TEST_CASE("No choice of a schedule makes a step faster where lanes keep their or
     const auto seconds = [&](const Schedule& schedule) {
       Plan changed = plan;
       changed.schedule = schedule;
-      Program program = lower(test::small_profile(architecture, plan.micro_batch), changed);
+      Program program =
+          lower(test::small_profile(architecture, plan.micro_batch, plan.dtype), changed);
       for (Operation& op : program.operations) op.compute_seconds *= 1e-3;
       return Engine(platform, program.world_size).simulate(program).step_seconds;
     };

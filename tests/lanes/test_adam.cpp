@@ -84,6 +84,41 @@ TEST_CASE("the first step without decay moves every parameter by the learning ra
   }
 }
 
+TEST_CASE("AdamW beside the old state gives the same bits and leaves it as it is") {
+  constexpr std::size_t kCount = 40'003;
+  const std::vector<float> gradient = random_values(kCount, 2);
+  std::vector<BFloat16Bits> narrow(kCount), rounded(kCount), expected_rounded(kCount);
+  convert_to_bf16(gradient, narrow, 1);
+  AdamCoefficients c{.weight_decay = 0.01F};
+  State old(kCount);
+  adamw(old.view(), std::span<const float>(gradient), c, 1);
+  c.step = 2;
+  const auto with_rounded = [](AdamState state, std::vector<BFloat16Bits>& to) {
+    state.rounded = to;
+    return state;
+  };
+  const auto check = [&](auto values, int threads) {
+    State expected = old;
+    adamw(with_rounded(expected.view(), expected_rounded), values, c, 1);
+    State before = old;
+    State after(kCount);
+    adamw_beside(before.view(), with_rounded(after.view(), rounded), values, c, threads);
+    CHECK(after == expected);
+    CHECK(rounded == expected_rounded);
+    CHECK(before == old);
+    // From any element on: vectors are stored past the caches where they are aligned.
+    State part(kCount);
+    const std::size_t offset = 5;
+    adamw_beside(before.view(offset, 3000), part.view(offset, 3000), values.subspan(offset, 3000),
+                 c, threads);
+    CHECK(std::equal(part.master.begin() + 5, part.master.begin() + 3005,
+                     expected.master.begin() + 5));
+  };
+  const int threads = GENERATE(1, 3);
+  check(std::span<const float>(gradient), threads);
+  check(std::span<const BFloat16Bits>(narrow), threads);
+}
+
 TEST_CASE("AdamW gives the same bits under every cut and number of threads") {
   constexpr std::size_t kCount = 100'003;
   const std::vector<float> gradient = random_values(kCount, 2);

@@ -51,6 +51,16 @@ TEST_CASE("a sum of squares does not depend on the cut") {
   }
 }
 
+TEST_CASE("several threads sum squares as exactly, and the same again") {
+  const std::vector<float> values = wild_values(200'003);
+  const ExactSum one = square_sum(std::span<const float>(values));
+  const ExactSum several = square_sum(std::span<const float>(values), 4);
+  CHECK(std::abs((several.high - one.high) + (several.low - one.low)) <= std::ldexp(one.high, -95));
+  const ExactSum again = square_sum(std::span<const float>(values), 4);
+  CHECK(again.high == several.high);
+  CHECK(again.low == several.low);
+}
+
 TEST_CASE("bf16 squares equal those of the widened values") {
   const std::vector<float> values = wild_values(1025);
   std::vector<BFloat16Bits> narrow(values.size());

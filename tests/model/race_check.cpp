@@ -147,7 +147,11 @@ class RaceCheck {
         add(Place::GradientShard, op.unit, 0, op.chunk, true);
         break;
       case OpKind::SquareSum:
-        add(Place::GradientShard, op.unit, 0, op.chunk, false);
+        if (op.gradient_buffer >= 0) {
+          add(Place::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+        } else {
+          add(Place::GradientShard, op.unit, 0, op.chunk, false);
+        }
         add(Place::Norm, op.unit, 1, op.chunk, true);
         break;
       case OpKind::Norm:
@@ -161,8 +165,9 @@ class RaceCheck {
         add(Place::Norm, -1, 0, 0, true);
         break;
       case OpKind::Adam:
+      case OpKind::Redo:
         add(Place::GradientShard, op.unit, 0, op.chunk, false);
-        if (plan_.clipping == Clipping::Wait) add(Place::Norm, -1, 0, 0, false);
+        if (plan_.clipping != Clipping::None && !op.speculative) add(Place::Norm, -1, 0, 0, false);
         add(adam_target(op), op.unit, 0, op.chunk, true);
         if (op.state_buffer >= 0) add(Place::StateBuffer, -1, op.state_buffer, 0, true);
         break;

@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <map>
@@ -14,6 +15,7 @@
 namespace athanor {
 namespace {
 
+using Catch::Matchers::ContainsSubstring;
 using test::find_races;
 using test::random_plan;
 using test::small_architecture;
@@ -23,7 +25,7 @@ using test::uniform_plan;
 /// A random plan may ask for what no cache can hold (a unit that borrows within its own class);
 /// in these architectures it cannot.
 Program lower_random(const Architecture& architecture, const Plan& plan) {
-  return lower(small_profile(architecture, plan.micro_batch), plan);
+  return lower(small_profile(architecture, plan.micro_batch, plan.dtype), plan);
 }
 
 std::string lane_text(const Program& program, Lane lane) {
@@ -52,6 +54,21 @@ TEST_CASE("the design page's figure: three units, sharded, all on the host, reco
         "forward0 forward1 forward2 backward2 recompute1 backward1 recompute0 backward0");
   CHECK(lane_text(program, Lane::D2H) == "grad-d2h2 grad-d2h1 grad-d2h0");
   CHECK(lane_text(program, Lane::CpuAdam) == "adam2 adam1 adam0");
+
+  plan.dtype = profile.dtype = DataType::BFloat16;
+  plan.clipping = Clipping::Wait;
+  const Program waiting = lower(profile, plan);
+  CHECK(lane_text(waiting, Lane::CpuAdam) == "adam0 adam1 adam2");
+  CHECK(lane_text(waiting, Lane::Collective) ==
+        "gather0 gather1 gather2 reduce2 square-sum2 gather0 reduce1 square-sum1 reduce0 "
+        "square-sum0 loss-1 norm-1");
+  plan.clipping = Clipping::Speculate;
+  CHECK(lane_text(lower(profile, plan), Lane::CpuAdam) == "adam2 adam1 adam0 redo0 redo1 redo2");
+  plan.accumulation = 2;
+  CHECK(lane_text(lower(profile, plan), Lane::CpuAdam) ==
+        "square-sum2 adam2 square-sum1 adam1 square-sum0 adam0 redo0 redo1 redo2");
+  plan.dtype = profile.dtype = DataType::Float32;
+  CHECK_THROWS_WITH(lower(profile, plan), ContainsSubstring("\"speculate\" does not go with fp32"));
 }
 
 TEST_CASE(
@@ -133,7 +150,10 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
     std::int64_t chunks = 0;
     std::int64_t on_host = 0;
     std::int64_t in_files = 0;
+    std::int64_t speculated = 0;
     for (const UnitLayout& layout : program.layouts) {
+      speculated += std::ranges::count_if(
+          layout.chunks, [&](const Chunk& chunk) { return speculates(plan, chunk.optimizer); });
       chunks += static_cast<std::int64_t>(layout.chunks.size());
       in_files += std::ranges::count(layout.chunks, Home::Nvme, &Chunk::optimizer);
       on_host += std::ranges::count_if(
@@ -145,7 +165,11 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
     CHECK(count[OpKind::GradD2H] == on_host * plan.accumulation);
     CHECK(count[OpKind::StateRead] == in_files);
     CHECK(count[OpKind::StateWrite] == in_files);
-    CHECK(count[OpKind::Norm] == (plan.clipping == Clipping::Wait ? 1 : 0));
+    const bool clips = plan.clipping != Clipping::None;
+    CHECK(count[OpKind::Norm] == (clips ? 1 : 0));
+    CHECK(count[OpKind::SquareSum] == (clips ? chunks : 0));
+    CHECK(count[OpKind::Redo] == speculated);
+    CHECK(std::ranges::count(program.operations, true, &Operation::speculative) == speculated);
     CHECK(count[OpKind::Backward] ==
           static_cast<std::int64_t>(architecture.units.size()) * plan.accumulation);
   }

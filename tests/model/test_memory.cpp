@@ -74,7 +74,7 @@ TEST_CASE("a step gives back all that it takes") {
   for (int i = 0; i < 200; ++i) {
     const Architecture architecture = small_architecture(1 + i % 4, i % 2 == 0);
     const Plan plan = random_plan(architecture, random);
-    const Program program = lower(small_profile(architecture, 1), plan);
+    const Program program = lower(small_profile(architecture, 1, plan.dtype), plan);
     Bytes statics = 0;
     for (const Buffer& buffer : program.static_buffers) {
       if (buffer.tier == Tier::Gpu) statics += buffer.bytes;

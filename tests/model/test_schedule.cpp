@@ -22,7 +22,7 @@ using test::uniform_plan;
 
 Program lower_with(const Architecture& architecture, Plan plan, const Schedule& schedule) {
   plan.schedule = schedule;
-  return lower(small_profile(architecture, plan.micro_batch), plan);
+  return lower(small_profile(architecture, plan.micro_batch, plan.dtype), plan);
 }
 
 /// How often each operation occurs, by what it does.
@@ -55,7 +55,9 @@ TEST_CASE("A schedule changes neither memory nor, but for eviction, the operatio
   int stricter = 0;
   for (int i = 0; i < 200; ++i) {
     const Architecture architecture = small_architecture(1 + i % 5, i % 2 == 0);
-    const Plan plan = random_plan(architecture, random);
+    Plan plan = random_plan(architecture, random);
+    // Updates after backward do not run ahead of the norm.
+    if (plan.clipping == Clipping::Speculate) plan.clipping = Clipping::Wait;
     const Program program = lower_with(architecture, plan, plan.schedule);
     const Program plain = lower_with(architecture, plan, {.eviction = plan.schedule.eviction});
     CAPTURE(i);

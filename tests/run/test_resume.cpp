@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -123,6 +124,43 @@ TEST_CASE("with optimizer state on NVMe a run is the same, and goes on in memory
     for (const auto& entry : fs::directory_iterator(fixture.file(""))) {
       CHECK_FALSE(entry.path().filename().string().starts_with(".athanor-"));
     }
+  }
+}
+
+TEST_CASE("updates ahead of the norm change nothing, and a run goes on without them and back") {
+  const TrainFixture fixture(athanor::DataType::BFloat16);
+  for (const int global_batch : {2, 4}) {  // gradients summed on the device, and on the host
+    CAPTURE(global_batch);
+    const auto path = [&](const std::string& name) {
+      return fixture.file(name + std::to_string(global_batch));
+    };
+    const auto train = [&](athanor::Clipping clipping, double limit, int steps,
+                           const std::string& out, const std::vector<std::string>& more) {
+      athanor::Plan plan = fixture.offloaded_plan(2, global_batch);
+      plan.clipping = clipping;
+      plan.max_gradient_norm = limit;
+      require_done(run(with_processes(
+          2, fixture.command(fixture.write_plan("plan", plan), steps, out) + more +
+                 std::vector<std::string>{"--checkpoint-every", "5", "--schedule", "constant"})));
+    };
+    using enum athanor::Clipping;
+    train(Wait, 1e9, 15, path("unclipped"), {});
+    std::vector<double> norms = loss_curve(path("unclipped")).norms;
+    std::ranges::nth_element(norms, norms.begin() + 7);
+    const double limit = norms[7];
+
+    train(Wait, limit, 15, path("whole"), {});
+    const LossCurve whole = loss_curve(path("whole"));
+    const auto clipped = std::ranges::count_if(whole.norms, [=](double n) { return n > limit; });
+    REQUIRE(clipped > 0);
+    REQUIRE(clipped < 15);
+    CHECK(whole != loss_curve(path("unclipped")));
+    train(Speculate, limit, 15, path("ahead"), {});
+    CHECK(loss_curve(path("ahead")) == whole);
+    train(Speculate, limit, 5, path("moved"), {});
+    train(Wait, limit, 10, path("moved"), {"--resume"});
+    train(Speculate, limit, 15, path("moved"), {"--resume"});
+    CHECK(loss_curve(path("moved")) == whole);
   }
 }
 

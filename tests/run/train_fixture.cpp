@@ -88,6 +88,7 @@ LossCurve loss_curve(const std::string& run) {
     if (!record.is_object()) break;
     curve.steps.push_back(record["step"].get<std::int64_t>());
     curve.losses.push_back(record["loss_metrics/global_avg_loss"].get<double>());
+    curve.norms.push_back(record.value("grad_norm", 0.0));
   }
   return curve;
 }

@@ -37,10 +37,11 @@ class TrainFixture {
   DataType dtype_;
 };
 
-/// "step" and "loss_metrics/global_avg_loss" of every line of a run's metrics.jsonl that is whole.
+/// "step", "loss_metrics/global_avg_loss" and "grad_norm" of every line of a run's metrics.jsonl
+/// that is whole.
 struct LossCurve {
   std::vector<std::int64_t> steps;
-  std::vector<double> losses;
+  std::vector<double> losses, norms;
   bool operator==(const LossCurve&) const = default;
 };
 [[nodiscard]] LossCurve loss_curve(const std::string& run);

@@ -56,9 +56,8 @@ Architecture small_architecture(int num_blocks, bool tied) {
   return architecture;
 }
 
-Profile small_profile(const Architecture& architecture, std::int64_t micro_batch) {
-  Profile profile =
-      unmeasured_profile(architecture, DataType::Float32, /*sequence_length=*/16, micro_batch);
+Profile small_profile(const Architecture& architecture, std::int64_t micro_batch, DataType dtype) {
+  Profile profile = unmeasured_profile(architecture, dtype, /*sequence_length=*/16, micro_batch);
   for (UnitCost& cost : profile.costs) {
     const bool first = cost.unit_class == "embedding";
     const bool last = cost.unit_class == "head";
@@ -102,7 +101,8 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
   plan.gradient_buffers = pick(random, 1, 3);
   plan.prefetch_depth = pick(random, 0, plan.cache_slots - 1);
   plan.nvme_buffers = pick(random, 1, 4);
-  plan.clipping = pick(random, 0, 1) == 0 ? Clipping::None : Clipping::Wait;
+  plan.dtype = pick(random, 0, 1) == 0 ? DataType::Float32 : DataType::BFloat16;
+  plan.clipping = static_cast<Clipping>(pick(random, 0, plan.dtype == DataType::Float32 ? 1 : 2));
   for (const Unit& unit : architecture.units) {
     UnitPlan unit_plan;
     unit_plan.sharding = static_cast<Sharding>(pick(random, 0, 2));

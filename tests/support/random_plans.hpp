@@ -14,7 +14,8 @@ namespace athanor::test {
 [[nodiscard]] Architecture small_architecture(int num_blocks, bool tied);
 
 /// Costs that differ between phases and unit classes, so that a mix-up shows.
-[[nodiscard]] Profile small_profile(const Architecture& architecture, std::int64_t micro_batch);
+[[nodiscard]] Profile small_profile(const Architecture& architecture, std::int64_t micro_batch,
+                                    DataType dtype = DataType::Float32);
 
 /// Whole units on one placement: a plan without surprises to start from.
 [[nodiscard]] Plan uniform_plan(const Architecture& architecture, int world_size, Sharding sharding,

@@ -111,8 +111,13 @@ Question random_question(std::mt19937& random, int num_gpus) {
   question.request.limits.nvme = kGiB;
   if (std::uniform_int_distribution<int>(0, 3)(random) == 0) {
     question.request.clipping = Clipping::Wait;
+    question.request.clipped_share = std::uniform_real_distribution<double>(0, 1)(random);
   }
   question.space = random_space(random, {{1, 2}, {2, 1}});
+  if (question.request.clipping != Clipping::None) {
+    question.profile.dtype = DataType::BFloat16;
+    question.space.speculate = {false, true};
+  }
   return question;
 }
 

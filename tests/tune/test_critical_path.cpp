@@ -95,8 +95,9 @@ TEST_CASE("the parts of a critical path add up to the step") {
     const Architecture architecture = test::small_architecture(3, i % 2 == 0);
     const Plan plan = test::random_plan(architecture, random);
     if (plan.world_size > 2) continue;
-    const Profile profile =
+    Profile profile =
         test::synthetic_profile(architecture, plan.sequence_length, {plan.micro_batch});
+    profile.dtype = plan.dtype;
     Engine engine(platform, plan.world_size);
     const Program program = lower(profile, plan);
     const Timeline timeline = engine.simulate(program);

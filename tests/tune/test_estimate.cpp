@@ -23,8 +23,9 @@ struct Case {
         profile(test::synthetic_profile(test::small_architecture(2 + round % 4, round % 2 == 0), 64,
                                         {1, 2})),
         request{.num_gpus = 1 << (round % 3), .global_batch = 4 << (round % 3)} {
-    if (round % 5 == 0) request.clipping = Clipping::Wait;
-    if (round % 4 == 0) profile.dtype = DataType::BFloat16;
+    if (round % 3 != 0) request.clipping = Clipping::Wait;
+    if (round % 4 < 2) profile.dtype = DataType::BFloat16;
+    request.clipped_share = 0.1 * (round % 11);
     profile.workspace_bytes = 100 * (round % 2);
     if (round % 3 == 0) {
       std::uniform_real_distribution<double> micro(0, 1e-5);
@@ -50,6 +51,9 @@ TEST_CASE("Estimated memory is that of the lowered program, and the bound is bel
     for (int i = 0; i < 40; ++i) {
       Candidate candidate = test::random_candidate(random);
       candidate.batch = i % 2 == 0 ? BatchSplit{2, 2} : BatchSplit{1, 4};
+      const bool may_speculate =
+          c.request.clipping != Clipping::None && c.profile.dtype == DataType::BFloat16;
+      candidate.speculate = may_speculate && i % 3 != 0;
       if (candidate.prefetch_depth >= candidate.cache_slots) continue;
       if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
       candidate = normal_form(candidate, c.profile.architecture, c.request.num_gpus);
