@@ -29,7 +29,8 @@ void validate_clipping(const Plan& plan, const std::string& where) {
                      fmt::format("{} is no positive number", plan.max_gradient_norm),
                      "Give a norm above 0, or clipping \"none\".");
   }
-  if (!(plan.clipped_share >= 0 && plan.clipped_share <= 1)) {
+  const bool is_share = plan.clipped_share >= 0 && plan.clipped_share <= 1;
+  if (!is_share) {
     throw InputError(where + ":clipped_share",
                      fmt::format("{} is no share of steps", plan.clipped_share),
                      "Give a number from 0 to 1.");
