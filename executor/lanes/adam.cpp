@@ -71,18 +71,17 @@ BFloat16Bits* rounded_at(const AdamState& state, std::int64_t begin) {
   return state.rounded.empty() ? nullptr : state.rounded.data() + begin;
 }
 
-void check_sizes(const AdamState& state, [[maybe_unused]] std::size_t size) {
+void check_sizes([[maybe_unused]] const AdamState& state, [[maybe_unused]] std::size_t size) {
   assert(state.master.size() == size);
   assert(state.first_moment.size() == size);
   assert(state.second_moment.size() == size);
-  static_cast<void>(state);
+  assert(state.rounded.empty() || state.rounded.size() == size);
 }
 
 template <typename Gradient>
 void update_in_place(const AdamState& state, std::span<const Gradient> gradient,
                      const AdamCoefficients& c, int threads) {
   check_sizes(state, gradient.size());
-  assert(state.rounded.empty() || state.rounded.size() == gradient.size());
   const AdamStep step = adam_step(c);
   parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {
     update_block(state.master.data() + begin, state.first_moment.data() + begin,
@@ -104,7 +103,6 @@ void update_beside(const AdamState& old, const AdamState& state, std::span<const
                    const AdamCoefficients& c, int threads) {
   check_sizes(old, gradient.size());
   check_sizes(state, gradient.size());
-  assert(state.rounded.empty() || state.rounded.size() == gradient.size());
   const AdamStep step = adam_step(c);
   const auto update_tile = [&](std::int64_t begin, std::int64_t elements, Tile& tile) {
     const auto bytes = elements * static_cast<Bytes>(sizeof(float));
@@ -122,6 +120,7 @@ void update_beside(const AdamState& old, const AdamState& state, std::span<const
     for (; begin < end; begin += Tile::kElements) {
       update_tile(begin, std::min(Tile::kElements, end - begin), tile);
     }
+    finish_streams();
   });
 }
 

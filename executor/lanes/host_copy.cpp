@@ -27,12 +27,17 @@ void stream_copy(void* to, const void* from, Bytes bytes) noexcept {
     for (std::size_t i = 0; i < vectors; ++i) {
       _mm_stream_si128(target + i, _mm_loadu_si128(source + i));
     }
-    _mm_sfence();
     return host_copy(target + vectors, source + vectors,
                      static_cast<Bytes>(size - vectors * kWidth));
   }
 #endif
   host_copy(to, from, bytes);
+}
+
+void finish_streams() noexcept {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
 }
 
 }  // namespace athanor

@@ -11,7 +11,10 @@ namespace athanor {
 void host_copy(void* to, const void* from, Bytes bytes) noexcept;
 
 /// The same, where `to` is not read again soon: it is written without being read into the caches
-/// first, which would take as much of the memory's time as reading `from`.
+/// first, which would take as much of the memory's time as reading `from`. Other threads may read
+/// it once this one has called finish_streams().
 void stream_copy(void* to, const void* from, Bytes bytes) noexcept;
+/// Once for any number of stream_copy(): it waits until all are written.
+void finish_streams() noexcept;
 
 }  // namespace athanor
