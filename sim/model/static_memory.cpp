@@ -28,7 +28,7 @@ UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const P
     }
     (updates_on_host(chunk.optimizer) ? count.host_optimizer : count.device_optimizer) += owned;
     if (chunk.optimizer == Home::Host) {
-      count.host_state += state_copies(plan, chunk.optimizer) * owned;
+      count.host_state += (speculates(plan, chunk.optimizer) ? 2 : 1) * owned;
     }
     if (chunk.optimizer == Home::Nvme) count.nvme_bytes += state_file_bytes(owned, program.dtype);
   }
@@ -58,10 +58,6 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
 Bytes optimizer_state_bytes(DataType dtype) noexcept {
   constexpr Bytes kMoments = 8, kMaster = 4;
   return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
-}
-
-int state_copies(const Plan& plan, Home optimizer) noexcept {
-  return speculates(plan, optimizer) ? 2 : 1;
 }
 
 Bytes state_file_bytes(std::int64_t elements, DataType dtype) noexcept {

@@ -10,9 +10,6 @@ namespace athanor {
 /// Of one element: two moments in fp32, and a master copy where parameters are bf16.
 [[nodiscard]] Bytes optimizer_state_bytes(DataType dtype) noexcept;
 
-/// In memory, of a shard's state: one, or the old beside the new.
-[[nodiscard]] int state_copies(const Plan& plan, Home optimizer) noexcept;
-
 /// What a shard's optimizer state takes in its file.
 [[nodiscard]] Bytes state_file_bytes(std::int64_t elements, DataType dtype) noexcept;
 

@@ -98,10 +98,10 @@ class StepBuilder {
                                            std::int32_t source);
   void finish_step();
   void emit_square_sums();
-  void emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after);
+  std::int32_t emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after);
   [[nodiscard]] Operation update_operation(OpKind kind, std::int32_t unit,
                                            std::int32_t chunk) const;
-  void emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t after);
+  void emit_adam(std::int32_t unit, std::int32_t chunk);
   void emit_redo(std::int32_t unit, std::int32_t chunk);
   [[nodiscard]] Operation state_copy(OpKind kind, const Operation& adam) const;
   [[nodiscard]] std::int32_t emit_state_read(Operation& adam);

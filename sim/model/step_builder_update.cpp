@@ -10,8 +10,6 @@
 namespace athanor {
 namespace {
 
-constexpr std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
-
 Lane adam_lane(Home optimizer) {
   return updates_on_host(optimizer) ? Lane::CpuAdam : Lane::Compute;
 }
@@ -50,14 +48,15 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
       ready = last_reduce = emit_reduce(unit, c, micro_batch, held, backward);
     const bool in_buffer = sums_squares_in_buffer(optimizer);
     if (in_buffer) {
-      emit_square_sum(unit, c, ready);
-      if (plan_.world_size > 1) last_reduce = square_sums_[index_of(Lane::Collective)];
+      // On the lane of `ready`: among collectives it is now the last to use the buffer.
+      const std::int32_t sum = emit_square_sum(unit, c, ready);
+      if (plan_.world_size > 1) last_reduce = sum;
     }
     if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
     state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
     if (!last || !updates_within_backward(optimizer)) continue;
     if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
-    emit_adam(unit, c, ready);
+    emit_adam(unit, c);
   }
   std::vector<std::int32_t> drained;
   if (last_reduce >= 0) drained.push_back(last_reduce);
@@ -138,15 +137,16 @@ void StepBuilder::emit_square_sums() {
 }
 
 /// On the lane of Adam; of a gradient in its buffer on the lane that `after` is on.
-void StepBuilder::emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after) {
+std::int32_t StepBuilder::emit_square_sum(std::int32_t unit, std::int32_t chunk,
+                                          std::int32_t after) {
   Operation op = update_operation(OpKind::SquareSum, unit, chunk);
   if (sums_squares_in_buffer(chunks(unit)[static_cast<std::size_t>(chunk)].optimizer)) {
     op.lane = at(after).lane;
     op.gradient_buffer = at(after).gradient_buffer;
   }
   op.waits.push_back(after);
-  std::int32_t& last = square_sums_[index_of(op.lane)];
-  last = emit(std::move(op));
+  std::int32_t& last = square_sums_[static_cast<std::size_t>(op.lane)];
+  return last = emit(std::move(op));
 }
 
 Operation StepBuilder::update_operation(OpKind kind, std::int32_t unit, std::int32_t chunk) const {
@@ -161,15 +161,17 @@ Operation StepBuilder::update_operation(OpKind kind, std::int32_t unit, std::int
   return op;
 }
 
-void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk, std::int32_t after) {
+void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   const Home optimizer = chunks(unit)[static_cast<std::size_t>(chunk)].optimizer;
   Operation op = update_operation(OpKind::Adam, unit, chunk);
   op.speculative = speculates(plan_, optimizer);
-  op.waits.push_back(after);
   ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
-  // The norm may be known before the gradient is on the host.
-  const bool apart = sums_squares_in_buffer(optimizer) && after != chunk_state.gradient_ready;
-  if (apart) op.waits.push_back(chunk_state.gradient_ready);
+  const bool after_norm = clips() && !op.speculative;
+  if (after_norm) op.waits.push_back(norm_);
+  // What is summed in its buffer may be on its way to the host when the norm is known.
+  if (!after_norm || sums_squares_in_buffer(optimizer)) {
+    op.waits.push_back(chunk_state.gradient_ready);
+  }
   const bool in_file = optimizer == Home::Nvme;
   if (in_file) op.waits.push_back(emit_state_read(op));
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
@@ -220,9 +222,8 @@ void StepBuilder::emit_updates(bool on_host) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
       const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
       if (updates_on_host(optimizer) != on_host) continue;
-      const std::int32_t ready = state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready;
       if (!updates_within_backward(optimizer)) {
-        emit_adam(unit, c, norm_ >= 0 ? norm_ : ready);
+        emit_adam(unit, c);
       } else if (clips()) {
         emit_redo(unit, c);
       }

@@ -295,10 +295,11 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
       load.after_norm +=
           static_cast<double>(times) * chunk_sum(c, unit_class, {kind, Lane::CpuAdam}).seconds;
     };
-    after_norm(OpKind::Adam, c.speculate ? placed.nvme_optimizer : placed.host_optimizer);
-    if (c.speculate) after_norm(OpKind::Redo, placed.host_optimizer - placed.nvme_optimizer);
+    const int ahead = c.speculate ? placed.host_optimizer - placed.nvme_optimizer : 0;
+    add(OpKind::Redo, Lane::CpuAdam, ahead);
+    after_norm(OpKind::Redo, ahead);
+    after_norm(OpKind::Adam, placed.host_optimizer - ahead);
   }
-  if (c.speculate) add(OpKind::Redo, Lane::CpuAdam, placed.host_optimizer - placed.nvme_optimizer);
   add(OpKind::StateRead, Lane::NvmeRead, placed.nvme_optimizer);
   add(OpKind::StateWrite, Lane::NvmeWrite, placed.nvme_optimizer);
   add(OpKind::ParamH2D, Lane::H2D, placed.device_parameters - placed.device_optimizer);
