@@ -23,6 +23,7 @@ struct AdamBuffers {
         first(static_cast<std::size_t>(elements)),
         second(static_cast<std::size_t>(elements)),
         gradient(random_floats(elements, 2)) {}
+  [[nodiscard]] AdamState state() { return {master, first, second, {}}; }
   std::vector<float> master, first, second, gradient;
 };
 
@@ -65,8 +66,16 @@ Activity add_activity(Bytes bytes) {
 Activity adam_activity(std::int64_t elements, int threads) {
   auto buffers = std::make_shared<AdamBuffers>(elements);
   return [buffers, threads] {
-    const AdamState state{buffers->master, buffers->first, buffers->second, {}};
-    adamw(state, std::span<const float>(buffers->gradient), AdamCoefficients{}, threads);
+    adamw(buffers->state(), std::span<const float>(buffers->gradient), AdamCoefficients{}, threads);
+  };
+}
+
+Activity adam_beside_activity(std::int64_t elements, int threads) {
+  auto old = std::make_shared<AdamBuffers>(elements);
+  auto buffers = std::make_shared<AdamBuffers>(elements);
+  return [old, buffers, threads] {
+    adamw_beside(old->state(), buffers->state(), std::span<const float>(buffers->gradient),
+                 AdamCoefficients{}, threads);
   };
 }
 

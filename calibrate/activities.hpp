@@ -21,6 +21,7 @@ using Activity = std::function<void()>;
 /// The CPU backend's d2h that adds gradients to `bytes` of fp32 sums.
 [[nodiscard]] Activity add_activity(Bytes bytes);
 [[nodiscard]] Activity adam_activity(std::int64_t elements, int threads);
+[[nodiscard]] Activity adam_beside_activity(std::int64_t elements, int threads);
 [[nodiscard]] Activity square_sum_activity(std::int64_t elements);
 /// What one rank's processor does in a collective: its part goes to a place that others read, and
 /// theirs is added.

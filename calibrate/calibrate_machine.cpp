@@ -149,7 +149,11 @@ class Calibration {
 
   void measure_updates() {
     say("AdamW and sums of squares");
-    platform_.cpu_adam = measure_adam(extent_.elements, platform_.host_cores, extent_.rule);
+    const auto by_threads = [this](const std::function<Activity(std::int64_t, int)>& make) {
+      return measure_by_threads(extent_.elements, platform_.host_cores, extent_.rule, make);
+    };
+    platform_.cpu_adam = by_threads(adam_activity);
+    platform_.cpu_adam_beside = by_threads(adam_beside_activity);
     platform_.device_adam = measure_curve(
         extent_.elements, extent_.rule,
         [this](std::int64_t elements) { return adam_activity(elements, compute_threads_); });

@@ -150,9 +150,16 @@ class CudaCalibration {
 
   void measure_host_updates() {
     say("AdamW and square sums on the host");
-    HostUpdates updates(extent_.host_elements.back());
+    constexpr std::int64_t kWindows = 2;  // the old state and the new
+    HostUpdates updates(kWindows * extent_.host_elements.back());
+    const auto by_threads = [this](const std::function<Activity(std::int64_t, int)>& make) {
+      return measure_by_threads(extent_.host_elements, platform_.host_cores, extent_.host_rule,
+                                make);
+    };
     platform_.cpu_adam =
-        measure_host_adam(updates, extent_.host_elements, platform_.host_cores, extent_.host_rule);
+        by_threads([&](std::int64_t size, int threads) { return updates.adam(size, threads); });
+    platform_.cpu_adam_beside = by_threads(
+        [&](std::int64_t size, int threads) { return updates.adam_beside(size, threads); });
     platform_.host_square_sum =
         measure_curve(extent_.host_elements, extent_.host_rule,
                       [&](std::int64_t size) { return updates.square_sum(size); });

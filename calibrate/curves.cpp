@@ -3,6 +3,7 @@
 
 #include "calibrate/measure.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace athanor {
@@ -18,16 +19,20 @@ Curve measure_curve(const std::vector<std::int64_t>& sizes, const StoppingRule& 
   return curve;
 }
 
-std::map<int, Curve> measure_adam(const std::vector<std::int64_t>& elements, int host_cores,
-                                  const StoppingRule& rule) {
-  std::set<int> threads{host_cores};
+std::map<int, Curve> measure_by_threads(const std::vector<std::int64_t>& sizes, int host_cores,
+                                        const StoppingRule& rule,
+                                        const std::function<Activity(std::int64_t, int)>& make) {
+  // A thread updates a few hundred million parameters a second at best.
+  constexpr std::int64_t kLargestOfThread = 1 << 23;
+  std::set<int> threads{host_cores, std::max(1, 3 * host_cores / 4)};
   for (int count = 1; count < host_cores; count *= 2) {
     threads.insert(count);
   }
   std::map<int, Curve> curves;
   for (const int count : threads) {
-    curves[count] = measure_curve(
-        elements, rule, [count](std::int64_t size) { return adam_activity(size, count); });
+    std::vector<std::int64_t> some = sizes;
+    std::erase_if(some, [count](std::int64_t size) { return size > count * kLargestOfThread; });
+    curves[count] = measure_curve(some, rule, [&](std::int64_t size) { return make(size, count); });
   }
   return curves;
 }

@@ -17,9 +17,11 @@ namespace athanor {
 [[nodiscard]] Curve measure_curve(const std::vector<std::int64_t>& sizes, const StoppingRule& rule,
                                   const std::function<Activity(std::int64_t)>& make);
 
-/// 1, 2, 4, .. and `host_cores` threads -> AdamW by elements.
-[[nodiscard]] std::map<int, Curve> measure_adam(const std::vector<std::int64_t>& elements,
-                                                int host_cores, const StoppingRule& rule);
+/// 1, 2, 4, .., three quarters of and all `host_cores` threads -> what `make(size, threads)` takes.
+/// Sizes that would take a number of threads long are left out.
+[[nodiscard]] std::map<int, Curve> measure_by_threads(
+    const std::vector<std::int64_t>& sizes, int host_cores, const StoppingRule& rule,
+    const std::function<Activity(std::int64_t, int)>& make);
 
 /// Sequential reads and writes of a file in `folder`, by bytes.
 struct FileCurves {

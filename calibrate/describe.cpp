@@ -69,6 +69,9 @@ std::string describe(const Platform& platform) {
   for (const auto& [threads, curve] : platform.cpu_adam) {
     add_curve(out, fmt::format("AdamW, {} thread(s)", threads), curve, "G elements/s");
   }
+  for (const auto& [threads, curve] : platform.cpu_adam_beside) {
+    add_curve(out, fmt::format("AdamW beside, {} thread(s)", threads), curve, "G elements/s");
+  }
   add_curve(out, "device AdamW", platform.device_adam, "G elements/s");
   add_curve(out, "square sum", platform.host_square_sum, "G elements/s");
   add_curve(out, "file read", platform.file_read, "GB/s");

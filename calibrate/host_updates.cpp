@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/host_updates.hpp"
 
-#include "calibrate/curves.hpp"
 #include "executor/lanes/device.hpp"
 
 #include <algorithm>
-#include <set>
 #include <span>
 #include <thread>
 #include <utility>
@@ -15,8 +13,6 @@ namespace athanor {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
-/// A thread updates a few hundred million parameters a second at best.
-constexpr std::int64_t kElementsPerThread = 1 << 23;
 /// Values that repeat: drawing as many as the buffers hold would take longer than measuring.
 constexpr std::int64_t kRandom = 1 << 22;
 
@@ -79,28 +75,19 @@ Activity HostUpdates::adam(std::int64_t elements, int threads) {
   };
 }
 
+Activity HostUpdates::adam_beside(std::int64_t elements, int threads) {
+  return [buffers = buffers_, elements, threads] {
+    const Buffers::Window old = buffers->next_window(elements);
+    const Buffers::Window window = buffers->next_window(elements);
+    adamw_beside(old.state, window.state, window.gradient, AdamCoefficients{}, threads);
+  };
+}
+
 Activity HostUpdates::square_sum(std::int64_t elements) {
   auto result = std::make_shared<ExactSum>();
   return [buffers = buffers_, elements, result] {
     *result = athanor::square_sum(buffers->next_window(elements).gradient);
   };
-}
-
-std::map<int, Curve> measure_host_adam(HostUpdates& updates,
-                                       const std::vector<std::int64_t>& elements, int host_cores,
-                                       const StoppingRule& rule) {
-  std::set<int> threads{host_cores, std::max(1, 3 * host_cores / 4)};
-  for (int count = 1; count < host_cores; count *= 2) {
-    threads.insert(count);
-  }
-  std::map<int, Curve> curves;
-  for (const int count : threads) {
-    std::vector<std::int64_t> sizes = elements;
-    std::erase_if(sizes, [count](std::int64_t size) { return size > count * kElementsPerThread; });
-    curves[count] =
-        measure_curve(sizes, rule, [&](std::int64_t size) { return updates.adam(size, count); });
-  }
-  return curves;
 }
 
 }  // namespace athanor

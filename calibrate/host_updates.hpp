@@ -4,14 +4,10 @@
 #pragma once
 
 #include "calibrate/activities.hpp"
-#include "calibrate/samples.hpp"
 #include "executor/lanes/adam.hpp"
-#include "sim/model/platform.hpp"
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <vector>
 
 namespace athanor {
 
@@ -27,17 +23,13 @@ class HostUpdates {
   explicit HostUpdates(std::int64_t length);
 
   [[nodiscard]] Activity adam(std::int64_t elements, int threads);
+  /// From one window's state to the next one's: `elements` at most half of `length`.
+  [[nodiscard]] Activity adam_beside(std::int64_t elements, int threads);
   [[nodiscard]] Activity square_sum(std::int64_t elements);
 
  private:
   class Buffers;
   std::shared_ptr<Buffers> buffers_;
 };
-
-/// 1, 2, 4, .., three quarters of and all `host_cores` threads -> AdamW by elements. Sizes that
-/// would take a number of threads long are left out.
-[[nodiscard]] std::map<int, Curve> measure_host_adam(HostUpdates& updates,
-                                                     const std::vector<std::int64_t>& elements,
-                                                     int host_cores, const StoppingRule& rule);
 
 }  // namespace athanor

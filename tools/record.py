@@ -29,7 +29,7 @@ def make_plan(arguments, folder, record, run, path):
     """Writes the plan, with its prediction."""
     words = ["--profile", folder / run["profile"], "--platform", folder / record["platform"], "--gpus", run["gpus"]]
     words += ["--global-batch", run["global_batch"]]
-    for key in ("gpu_memory", "host_memory", "nvme", "micro_batch"):
+    for key in ("gpu_memory", "host_memory", "nvme", "micro_batch", "clip", "clipped_share"):
         if key in run:
             words += ["--" + key.replace("_", "-"), run[key]]
     if run["policy"] == "auto":

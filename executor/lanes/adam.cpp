@@ -4,11 +4,12 @@
 #include "executor/lanes/bfloat16.hpp"
 #include "executor/lanes/host_copy.hpp"
 #include "executor/lanes/parallel_blocks.hpp"
+#include "executor/lanes/stream_line.hpp"
 #include "executor/lanes/vector_clones.hpp"
 
-#include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 
 namespace athanor {
 namespace {
@@ -90,13 +91,61 @@ void update_in_place(const AdamState& state, std::span<const Gradient> gradient,
   });
 }
 
-/// A part of the state that stays in the first cache while it is updated.
-struct Tile {
-  static constexpr std::int64_t kElements = 1024;
-  alignas(64) float master[kElements];
-  alignas(64) float first_moment[kElements];
-  alignas(64) float second_moment[kElements];
+/// The new state of a cache line's elements, on its way from registers to memory.
+struct Line {
+  static constexpr std::int64_t kElements = 16;
+  alignas(64) float master[kElements], first[kElements], second[kElements];
+  alignas(32) BFloat16Bits rounded[kElements];
 };
+
+template <typename Gradient>
+inline __attribute__((always_inline)) void update_lines(const AdamState& old,
+                                                        const AdamState& state,
+                                                        const Gradient* gradient,
+                                                        std::int64_t begin, std::int64_t end,
+                                                        const AdamStep& k, float gradient_scale) {
+  const float* const master = old.master.data();
+  const float* const first = old.first_moment.data();
+  const float* const second = old.second_moment.data();
+  BFloat16Bits* const rounded = state.rounded.empty() ? nullptr : state.rounded.data();
+  Line line;
+  for (; begin < end; begin += Line::kElements) {
+    for (std::int64_t i = 0; i < Line::kElements; ++i) {
+      float new_first = first[begin + i];
+      float new_second = second[begin + i];
+      line.master[i] = adam_update(master[begin + i], new_first, new_second,
+                                   to_float(gradient[begin + i]) * gradient_scale, k);
+      line.first[i] = new_first;
+      line.second[i] = new_second;
+      line.rounded[i] = round_to_bf16(line.master[i]);
+    }
+    stream_line(state.master.data() + begin, line.master);
+    stream_line(state.first_moment.data() + begin, line.first);
+    stream_line(state.second_moment.data() + begin, line.second);
+    if (rounded != nullptr) std::memcpy(rounded + begin, line.rounded, sizeof(line.rounded));
+  }
+}
+
+ATHANOR_VECTOR_CLONES void update_lines_fp32(const AdamState& old, const AdamState& state,
+                                             const float* gradient, std::int64_t begin,
+                                             std::int64_t end, AdamStep k, float gradient_scale) {
+  update_lines(old, state, gradient, begin, end, k, gradient_scale);
+}
+
+ATHANOR_VECTOR_CLONES void update_lines_bf16(const AdamState& old, const AdamState& state,
+                                             const BFloat16Bits* gradient, std::int64_t begin,
+                                             std::int64_t end, AdamStep k, float gradient_scale) {
+  update_lines(old, state, gradient, begin, end, k, gradient_scale);
+}
+
+void update_whole_lines(const AdamState& old, const AdamState& state, const float* gradient,
+                        std::int64_t begin, std::int64_t end, const AdamStep& k, float scale) {
+  update_lines_fp32(old, state, gradient, begin, end, k, scale);
+}
+void update_whole_lines(const AdamState& old, const AdamState& state, const BFloat16Bits* gradient,
+                        std::int64_t begin, std::int64_t end, const AdamStep& k, float scale) {
+  update_lines_bf16(old, state, gradient, begin, end, k, scale);
+}
 
 template <typename Gradient>
 void update_beside(const AdamState& old, const AdamState& state, std::span<const Gradient> gradient,
@@ -104,23 +153,17 @@ void update_beside(const AdamState& old, const AdamState& state, std::span<const
   check_sizes(old, gradient.size());
   check_sizes(state, gradient.size());
   const AdamStep step = adam_step(c);
-  const auto update_tile = [&](std::int64_t begin, std::int64_t elements, Tile& tile) {
-    const auto bytes = elements * static_cast<Bytes>(sizeof(float));
-    host_copy(tile.master, old.master.data() + begin, bytes);
-    host_copy(tile.first_moment, old.first_moment.data() + begin, bytes);
-    host_copy(tile.second_moment, old.second_moment.data() + begin, bytes);
-    update_block(tile.master, tile.first_moment, tile.second_moment, gradient.data() + begin,
-                 rounded_at(state, begin), elements, step, c.gradient_scale);
-    stream_copy(state.master.data() + begin, tile.master, bytes);
-    stream_copy(state.first_moment.data() + begin, tile.first_moment, bytes);
-    stream_copy(state.second_moment.data() + begin, tile.second_moment, bytes);
-  };
   parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {
-    Tile tile;
-    for (; begin < end; begin += Tile::kElements) {
-      update_tile(begin, std::min(Tile::kElements, end - begin), tile);
-    }
+    const std::int64_t lines_end = end - (end - begin) % Line::kElements;
+    update_whole_lines(old, state, gradient.data(), begin, lines_end, step, c.gradient_scale);
     finish_streams();
+    const Bytes rest = (end - lines_end) * static_cast<Bytes>(sizeof(float));
+    host_copy(state.master.data() + lines_end, old.master.data() + lines_end, rest);
+    host_copy(state.first_moment.data() + lines_end, old.first_moment.data() + lines_end, rest);
+    host_copy(state.second_moment.data() + lines_end, old.second_moment.data() + lines_end, rest);
+    update_block(state.master.data() + lines_end, state.first_moment.data() + lines_end,
+                 state.second_moment.data() + lines_end, gradient.data() + lines_end,
+                 rounded_at(state, lines_end), end - lines_end, step, c.gradient_scale);
   });
 }
 

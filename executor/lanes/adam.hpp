@@ -40,7 +40,7 @@ void adamw(const AdamState& state, std::span<const BFloat16Bits> gradient,
            const AdamCoefficients& c, int threads);
 
 /// The same from the state in `old`, which stays as it is; its `rounded` does not count. `state`
-/// has the new one. Takes up to twice as long as in place.
+/// has the new one, stored past the caches: it moves as many bytes as in place.
 void adamw_beside(const AdamState& old, const AdamState& state, std::span<const float> gradient,
                   const AdamCoefficients& c, int threads);
 void adamw_beside(const AdamState& old, const AdamState& state,

@@ -72,12 +72,20 @@ Seconds collective_seconds(const RingCollective& collective, double bytes, int w
 }
 
 /// The curve of the largest measured thread count that is not above `threads`, else the smallest.
+const Curve& with_threads(const std::map<int, Curve>& curves, int threads) {
+  const auto above = curves.upper_bound(threads);
+  return (above == curves.begin() ? above : std::prev(above))->second;
+}
+
 const Curve& cpu_adam(const Platform& platform, int threads) {
   static const Curve kNone;
   if (platform.cpu_adam.empty()) return require(kNone, platform, "cpu_adam");
-  auto above = platform.cpu_adam.upper_bound(threads);
-  if (above != platform.cpu_adam.begin()) above = std::prev(above);
-  return require(above->second, platform, "cpu_adam");
+  return require(with_threads(platform.cpu_adam, threads), platform, "cpu_adam");
+}
+
+const Curve& cpu_adam_beside(const Platform& platform, int threads) {
+  if (platform.cpu_adam_beside.empty()) return cpu_adam(platform, threads);
+  return require(with_threads(platform.cpu_adam_beside, threads), platform, "cpu_adam_beside");
 }
 
 /// The curve is of one thread; several are as much faster as they are at Adam, which is bound by
@@ -156,10 +164,11 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
                  : host_square_sum_seconds(elements, program.cpu_adam_threads, platform);
     case OpKind::Redo:
       return program.clipped_share *
-             cpu_adam(platform, program.cpu_adam_threads).at(adam_elements(op, program));
+             cpu_adam_beside(platform, program.cpu_adam_threads).at(adam_elements(op, program));
     case OpKind::Adam:
-      return (on_device ? require(platform.device_adam, platform, "device_adam")
-                        : cpu_adam(platform, program.cpu_adam_threads))
+      return (on_device        ? require(platform.device_adam, platform, "device_adam")
+              : op.speculative ? cpu_adam_beside(platform, program.cpu_adam_threads)
+                               : cpu_adam(platform, program.cpu_adam_threads))
           .at(adam_elements(op, program));
   }
   throw Error("costs: an operation of an unknown kind");

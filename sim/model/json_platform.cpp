@@ -179,6 +179,9 @@ void add_curves(OrderedJson& json, const Platform& platform) {
   json["reduce_scatter"] = json_of(platform.reduce_scatter);
   json["all_reduce"] = json_of(platform.all_reduce);
   json["cpu_adam"] = json_of(platform.cpu_adam);
+  if (!platform.cpu_adam_beside.empty()) {
+    json["cpu_adam_beside"] = json_of(platform.cpu_adam_beside);
+  }
   json["device_adam"] = json_of(platform.device_adam);
   json["device_square_sum"] = json_of(platform.device_square_sum);
   json["host_square_sum"] = json_of(platform.host_square_sum);
@@ -194,6 +197,9 @@ void read_curves(JsonReader& json, Platform& platform) {
   platform.reduce_scatter = read_collective(json.key("reduce_scatter"));
   platform.all_reduce = read_collective(json.key("all_reduce"));
   platform.cpu_adam = read_by_threads(json.key("cpu_adam"));
+  if (const auto beside = json.optional_key("cpu_adam_beside")) {
+    platform.cpu_adam_beside = read_by_threads(*beside);
+  }
   platform.device_adam = read_curve(json.key("device_adam"));
   platform.device_square_sum = read_curve(json.key("device_square_sum"));
   platform.host_square_sum = read_curve(json.key("host_square_sum"));

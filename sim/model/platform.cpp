@@ -30,6 +30,14 @@ void check_curve(const Curve& curve, const Place& place) {
   }
 }
 
+void check_by_threads(const std::map<int, Curve>& curves, const Place& place) {
+  for (const auto& [threads, curve] : curves) {
+    const Place entry = place.key(fmt::format("{}", threads));
+    check_integer(entry, threads, 1, kMaxRanks);
+    check_curve(curve, entry);
+  }
+}
+
 void check_collective(const std::vector<CollectiveCurve>& curves, const Place& place) {
   int previous = 0;
   for (std::size_t i = 0; i < curves.size(); ++i) {
@@ -229,11 +237,8 @@ void Platform::validate(const std::string& where) const {
   check_collective(all_gather, place.key("all_gather"));
   check_collective(reduce_scatter, place.key("reduce_scatter"));
   check_collective(all_reduce, place.key("all_reduce"));
-  for (const auto& [threads, curve] : cpu_adam) {
-    const Place entry = place.key("cpu_adam").key(fmt::format("{}", threads));
-    check_integer(entry, threads, 1, kMaxRanks);
-    check_curve(curve, entry);
-  }
+  check_by_threads(cpu_adam, place.key("cpu_adam"));
+  check_by_threads(cpu_adam_beside, place.key("cpu_adam_beside"));
   check_curve(device_adam, place.key("device_adam"));
   check_curve(device_square_sum, place.key("device_square_sum"));
   check_curve(host_square_sum, place.key("host_square_sum"));

@@ -116,7 +116,10 @@ struct Platform {
   /// as long as reading the sums by h2d and writing them by d2h.
   Curve d2h_add;
   std::vector<CollectiveCurve> all_gather, reduce_scatter, all_reduce;
-  std::map<int, Curve> cpu_adam;             ///< threads -> seconds by elements (fp32 state)
+  std::map<int, Curve> cpu_adam;  ///< threads -> seconds by elements (fp32 state)
+  /// The same beside the old state, which stays; empty: as long as in place, since it moves as
+  /// much.
+  std::map<int, Curve> cpu_adam_beside;
   Curve device_adam;                         ///< seconds by elements
   Curve device_square_sum, host_square_sum;  ///< partial gradient norm, by elements
   Curve file_read, file_write;               ///< by bytes

@@ -65,7 +65,7 @@ struct Operation {
   bool keep = false;         ///< Forward: save for backward
   bool accumulate = false;   ///< GradD2H, Reduce: add to the gradient shard instead of writing it
   bool all_reduce = false;   ///< Reduce of a replicated unit
-  bool speculative = false;  ///< Adam: before the norm is known; keeps the old state
+  bool speculative = false;  ///< Adam: before the norm is known; beside the old state
   std::int32_t unit = -1;
   std::int32_t chunk = -1;
   std::int32_t micro_batch = -1;

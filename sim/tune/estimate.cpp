@@ -44,6 +44,7 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   op.kind = work.kind;
   op.lane = work.lane;
   op.accumulate = work.accumulate;
+  op.speculative = work.speculative;
   op.all_reduce = sharding == Sharding::Replicated;
   op.elements = owned_elements(chunk, sharding, header.world_size);
   const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
@@ -272,18 +273,23 @@ void Estimator::add_fetches(const Candidate& c, std::size_t unit_class, const Pl
 
 void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Placed& placed,
                             Load& load) {
-  const auto add = [&](OpKind kind, Lane lane, std::int64_t times, bool accumulate = false) {
-    if (times > 0) load.add(lane, chunk_sum(c, unit_class, {kind, lane, accumulate}), times);
+  const auto add_work = [&](const ChunkWork& work, std::int64_t times) {
+    if (times > 0) load.add(work.lane, chunk_sum(c, unit_class, work), times);
+  };
+  const auto add = [&](OpKind kind, Lane lane, std::int64_t times) {
+    add_work({kind, lane}, times);
   };
   const bool several = request_.num_gpus > 1;
   const int units = classes_[unit_class].units;
   const int reduced = several ? units : placed.device_optimizer;
   add(OpKind::Reduce, Lane::Collective, c.batch.accumulation * reduced);
   add(OpKind::GradD2H, Lane::D2H, placed.host_optimizer);
-  add(OpKind::GradD2H, Lane::D2H, (c.batch.accumulation - 1) * placed.host_optimizer,
-      /*accumulate=*/true);
+  add_work({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = true},
+           (c.batch.accumulation - 1) * placed.host_optimizer);
+  const int ahead = c.speculate ? placed.host_optimizer - placed.nvme_optimizer : 0;
   add(OpKind::Adam, Lane::Compute, placed.device_optimizer);
-  add(OpKind::Adam, Lane::CpuAdam, placed.host_optimizer);
+  add_work({.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true}, ahead);
+  add(OpKind::Adam, Lane::CpuAdam, placed.host_optimizer - ahead);
   if (request_.clipping != Clipping::None) {
     const Lane of_host = c.batch.accumulation > 1 ? Lane::CpuAdam
                          : several                ? Lane::Collective
@@ -295,7 +301,6 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
       load.after_norm +=
           static_cast<double>(times) * chunk_sum(c, unit_class, {kind, Lane::CpuAdam}).seconds;
     };
-    const int ahead = c.speculate ? placed.host_optimizer - placed.nvme_optimizer : 0;
     add(OpKind::Redo, Lane::CpuAdam, ahead);
     after_norm(OpKind::Redo, ahead);
     after_norm(OpKind::Adam, placed.host_optimizer - ahead);

@@ -21,6 +21,7 @@ struct ChunkWork {
   OpKind kind;
   Lane lane;
   bool accumulate = false;
+  bool speculative = false;
   auto operator<=>(const ChunkWork&) const = default;
 };
 

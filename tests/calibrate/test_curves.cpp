@@ -26,11 +26,18 @@ TEST_CASE("a curve has a point for each size") {
   CHECK(curve.points[1].size == 20);
 }
 
-TEST_CASE("Adam is measured with powers of two threads and with all cores") {
-  const auto curves = measure_adam({1024}, 6, kQuick);
+TEST_CASE("threads are powers of two, three quarters of all and all, each to its largest size") {
+  const std::int64_t large = 1 << 24;
+  std::vector<std::int64_t> of_one;
+  const auto curves =
+      measure_by_threads({1024, large}, 6, kQuick, [&](std::int64_t size, int count) {
+        if (count == 1) of_one.push_back(size);
+        return Activity([] {});
+      });
+  CHECK(of_one == std::vector<std::int64_t>{1024});
   REQUIRE(curves.size() == 4);
-  for (const int threads : {1, 2, 4, 6}) {
-    CHECK(curves.at(threads).points.size() == 1);
+  for (const int threads : {2, 4, 6}) {
+    CHECK(curves.at(threads).points.size() == 2);
   }
 }
 

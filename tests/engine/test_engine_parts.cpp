@@ -60,6 +60,28 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("Adam beside the old state takes as long as in place unless it was measured") {
+  Platform platform = plain_platform();
+  platform.cpu_adam = {{1, {{{1000, 4, 0}}}}, {2, {{{1000, 3, 0}}}}};
+  Operation ahead;
+  ahead.kind = OpKind::Adam;
+  ahead.lane = Lane::CpuAdam;
+  ahead.elements = 1000;
+  ahead.speculative = true;
+  Operation in_place = ahead;
+  in_place.speculative = false;
+  Operation redo = ahead;
+  redo.kind = OpKind::Redo;
+  Program program;
+  program.cpu_adam_threads = 2;
+  program.clipped_share = 0.5;
+  CHECK(solo_seconds(ahead, program, platform) == 3);
+  platform.cpu_adam_beside = {{1, {{{1000, 7, 0}}}}, {2, {{{1000, 5, 0}}}}};
+  CHECK(solo_seconds(in_place, program, platform) == 3);
+  CHECK(solo_seconds(ahead, program, platform) == 5);
+  CHECK(solo_seconds(redo, program, platform) == 2.5);
+}
+
 StepEnd step_end(int step, Seconds time, std::int64_t place = 1, Seconds until = 0) {
   return {step, time, {place}, {until}, 0, 0, {}};
 }

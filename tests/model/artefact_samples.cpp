@@ -85,6 +85,7 @@ Platform sample_platform() {
   platform.reduce_scatter = {{2, sample_curve(5)}};
   platform.all_reduce = {{2, sample_curve(6)}};
   platform.cpu_adam = {{1, sample_curve(7)}, {8, sample_curve(8)}};
+  platform.cpu_adam_beside = {{8, sample_curve(15)}};
   platform.device_adam = sample_curve(9);
   platform.device_square_sum = sample_curve(10);
   platform.host_square_sum = sample_curve(11);

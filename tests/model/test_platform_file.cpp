@@ -49,6 +49,7 @@ TEST_CASE("a broken platform is refused by key") {
                        {"/all_gather/1/world_size", "1", "all_gather[1].world_size"},
                        {"/all_gather/1/curve/0/size", "true", "all_gather[1].curve[0].size"},
                        {"/cpu_adam/1/threads", "1", "cpu_adam[1].threads"},
+                       {"/cpu_adam_beside/0/threads", "0", "cpu_adam_beside[0].threads"},
                        {"/issue/h2d", "-1e-6", "issue.h2d"},
                        {"/issue/cpu-adam", "1e-6", "issue.cpu-adam"},
                        {"/issue/nccl", "1e-6", "issue.nccl"},

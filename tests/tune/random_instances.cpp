@@ -64,6 +64,7 @@ void speed_up(Platform& platform, Lane lane, double factor) {
       break;
     case Lane::CpuAdam:
       for (auto& [threads, curve] : platform.cpu_adam) scale(curve, seconds);
+      for (auto& [threads, curve] : platform.cpu_adam_beside) scale(curve, seconds);
       scale(platform.host_square_sum, seconds);
       break;
     case Lane::NvmeRead:
@@ -82,6 +83,10 @@ void speed_up(Platform& platform, Lane lane, double factor) {
 Platform random_machine(std::mt19937& random, int num_gpus) {
   Platform platform = synthetic_platform(std::max(2, num_gpus));
   if (std::uniform_int_distribution<int>(0, 1)(random) == 0) platform.d2h_add = platform.h2d;
+  if (std::uniform_int_distribution<int>(0, 1)(random) == 0) {
+    platform.cpu_adam_beside = platform.cpu_adam;
+    for (auto& [threads, curve] : platform.cpu_adam_beside) scale(curve, 1.5);
+  }
   for (const Lane lane : kLanes) speed_up(platform, lane, log_uniform(random, 0.3, 3));
   for (SharedResource& resource : platform.shared) resource.capacity *= log_uniform(random, 0.3, 3);
   const int nodes = std::uniform_int_distribution<int>(1, num_gpus > 1 ? 2 : 1)(random);
