@@ -204,6 +204,9 @@ std::string plan_summary(const Plan& plan) {
   if (host.parameters > 0) {
     text += fmt::format(", {:.0f} % parameters on host", percent(host.parameters));
   }
+  if (plan.late_updates > 0) {
+    text += fmt::format(", {} units updated after backward", plan.late_updates);
+  }
   if (plan.schedule.copies == Copies::Blocking) text += ", blocking copies";
   if (plan.schedule.optimizer == OptimizerStart::AfterBackward) text += ", Adam after backward";
   return text;

@@ -65,6 +65,12 @@ void Losses::schedule(const std::string& system) {
   if (plan_.schedule != Schedule{}) {
     add(fmt::format("schedule: {} overlaps copies and updates as it does", system));
   }
+  if (plan_.late_updates > 0) {
+    add(fmt::format("late_updates {}: {} updates in its own order", plan_.late_updates, system));
+  }
+  if (plan_.clipping == Clipping::Speculate) {
+    add(fmt::format("clipping \"speculate\": {} waits for the norm", system));
+  }
 }
 
 }  // namespace athanor

@@ -105,6 +105,9 @@ void read_step(JsonReader& json, Plan& plan) {
     check_number(share->place(), plan.clipped_share, 0, 1);
   }
   plan.cpu_adam_threads = json.key("cpu_adam_threads").small_integer(1);
+  if (const auto late = json.optional_key("late_updates")) {
+    plan.late_updates = late->small_integer(0);
+  }
   if (const auto buffers = json.optional_key("nvme_buffers")) {
     plan.nvme_buffers = buffers->small_integer(1);
   }
@@ -131,6 +134,7 @@ std::string to_json(const Plan& plan) {
                    {"cpu_adam_threads", plan.cpu_adam_threads},
                    {"compute_threads", plan.compute_threads}};
   if (plan.clipped_share > 0) json["clipped_share"] = plan.clipped_share;
+  if (plan.late_updates > 0) json["late_updates"] = plan.late_updates;
   if (uses_nvme(plan)) json["nvme_buffers"] = plan.nvme_buffers;
   if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
   json["units"] = OrderedJson::array();

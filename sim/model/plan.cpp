@@ -52,6 +52,8 @@ void validate_counts(const Plan& plan, const std::string& where) {
   require_between(where, "gradient_buffers", plan.gradient_buffers, 1, kMaxInt);
   require_between(where, "prefetch_depth", plan.prefetch_depth, 0, plan.cache_slots - 1);
   require_between(where, "cpu_adam_threads", plan.cpu_adam_threads, 1, 4096);
+  require_between(where, "late_updates", plan.late_updates, 0,
+                  static_cast<std::int64_t>(plan.units.size()));
   require_between(where, "nvme_buffers", plan.nvme_buffers, 1, 4096);
   require_between(where, "compute_threads", plan.compute_threads, 1, 4096);
 }

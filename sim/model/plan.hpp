@@ -134,6 +134,8 @@ struct Plan {
   double clipped_share = 0;  ///< of steps, that clipping is expected to change: the part of its
                              ///< time that an update done again takes in predictions
   int cpu_adam_threads = 1;
+  int late_updates = 0;     ///< leading units that the CPU updates after backward, in the order in
+                            ///< which the next forward needs them, not as gradients arrive
   int nvme_buffers = 3;     ///< chunks' state between file and CPU at once: read, updated, written
   int compute_threads = 1;  ///< CPU backend: threads of the compute lane
   Schedule schedule;

@@ -87,7 +87,7 @@ class StepBuilder {
 
   // Reducing and updating (step_builder_update.cpp)
   [[nodiscard]] bool clips() const;
-  [[nodiscard]] bool updates_within_backward(Home optimizer) const;
+  [[nodiscard]] bool updates_within_backward(std::int32_t unit, Home optimizer) const;
   [[nodiscard]] bool sums_squares_in_buffer(Home optimizer) const;
   void drain_gradients(std::int32_t unit, std::int32_t micro_batch, std::int32_t backward);
   [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,

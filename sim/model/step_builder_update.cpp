@@ -19,7 +19,8 @@ Lane adam_lane(Home optimizer) {
 bool StepBuilder::clips() const { return plan_.clipping != Clipping::None; }
 
 /// These are emitted, and so run, in the order in which backward makes gradients.
-bool StepBuilder::updates_within_backward(Home optimizer) const {
+bool StepBuilder::updates_within_backward(std::int32_t unit, Home optimizer) const {
+  if (unit < plan_.late_updates) return false;
   return clips()
              ? speculates(plan_, optimizer)
              : updates_on_host(optimizer) && plan_.schedule.optimizer == OptimizerStart::Overlapped;
@@ -54,7 +55,7 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
     }
     if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
     state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
-    if (!last || !updates_within_backward(optimizer)) continue;
+    if (!last || !updates_within_backward(unit, optimizer)) continue;
     if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
     emit_adam(unit, c);
   }
@@ -130,7 +131,7 @@ void StepBuilder::emit_square_sums() {
   for (auto unit = static_cast<std::int32_t>(units_.size()); unit-- > 0;) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
       const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
-      if (updates_within_backward(optimizer) || sums_squares_in_buffer(optimizer)) continue;
+      if (updates_within_backward(unit, optimizer) || sums_squares_in_buffer(optimizer)) continue;
       emit_square_sum(unit, c, state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready);
     }
   }
@@ -222,11 +223,8 @@ void StepBuilder::emit_updates(bool on_host) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
       const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
       if (updates_on_host(optimizer) != on_host) continue;
-      if (!updates_within_backward(optimizer)) {
-        emit_adam(unit, c);
-      } else if (clips()) {
-        emit_redo(unit, c);
-      }
+      if (!updates_within_backward(unit, optimizer)) emit_adam(unit, c);
+      if (speculates(plan_, optimizer)) emit_redo(unit, c);
     }
   }
 }

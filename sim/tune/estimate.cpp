@@ -213,7 +213,15 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   return bytes;
 }
 
-Seconds Estimator::bound_seconds(const Candidate& c) {
+Seconds Estimator::bound_seconds(const Candidate& c) { return bound_seconds(c, load_of(c)); }
+
+double Estimator::cpu_adam_share(const Candidate& c) {
+  const Load load = load_of(c);
+  const Seconds updates = load.busy[static_cast<std::size_t>(Lane::CpuAdam)];
+  return updates > 0 ? updates / bound_seconds(c, load) : 0;
+}
+
+Estimator::Load Estimator::load_of(const Candidate& c) {
   Load load;
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].units > 0) add_class(c, i, load);
@@ -227,6 +235,13 @@ Seconds Estimator::bound_seconds(const Candidate& c) {
     load.busy[lane] += accumulation * units.copies[lane];
     load.operations[lane] += c.batch.accumulation * units.operations[lane];
   }
+  return load;
+}
+
+Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
+  const Activations& units = activations(c);
+  const auto accumulation = static_cast<double>(c.batch.accumulation);
+  constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
   const Seconds limited = accumulation * units.compute.limited * slowdowns_.least[kCompute];
   Seconds issue = accumulation * units.issue_seconds;
   for (const auto& [lane, seconds] : platform_.issue) {

@@ -38,6 +38,8 @@ class Estimator {
   /// often than its slots make necessary. Never above lower_bound_seconds of the lowered program.
   /// Throws InputError when the platform lacks a curve that the candidate needs.
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate);
+  /// What updates on the CPU take, each alone, as a share of that bound.
+  [[nodiscard]] double cpu_adam_share(const Candidate& candidate);
 
  private:
   struct UnitClass {
@@ -73,6 +75,8 @@ class Estimator {
                                           const ChunkWork& work);
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
   [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
+  [[nodiscard]] Load load_of(const Candidate& candidate);
+  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, const Load& load);
   void add_class(const Candidate& candidate, std::size_t unit_class, Load& load);
   void add_fetches(const Candidate& candidate, std::size_t unit_class, const Placed& placed,
                    Load& load);

@@ -19,6 +19,7 @@
 #include <queue>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -103,7 +104,18 @@ class Search {
   }
 
   void collect(const SearchSpace& space) {
+    Estimator estimator(profile_, platform_, request_);
+    Candidate in_time;  // the last that was asked about
+    bool may_pay = false;
+    const auto late_updates_pay = [&](Candidate candidate) {
+      candidate.late_updates = 0;
+      if (std::exchange(in_time, candidate) == candidate) return may_pay;
+      return may_pay = fits(estimator.peak_bytes(candidate), ranks_per_node_, limits_) &&
+                       estimator.cpu_adam_share(candidate) >= space.late_updates_from;
+    };
     enumerate(space, profile_.architecture, request_.num_gpus, [&](const Candidate& candidate) {
+      const bool chosen = space.late_updates_from > 0 && candidate.late_updates > 0;
+      if (chosen && !late_updates_pay(candidate)) return;
       Evaluated e;
       e.candidate = candidate;
       e.index = static_cast<std::int64_t>(all_.size());

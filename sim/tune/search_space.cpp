@@ -70,6 +70,8 @@ class NormalForm {
         std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer)) {
       c.speculate = false;
     }
+    c.late_updates = std::min(c.late_updates, num_units_ - c.trailing_gpu_optimizer);
+    if (c.late_updates <= c.leading_gpu_optimizer) c.late_updates = 0;
     if (c.sharding == Sharding::Sharded) {
       c.cache_slots = std::max(std::min(c.cache_slots, class_size_), c.prefetch_depth + 1);
     } else {
@@ -106,6 +108,7 @@ struct CandidateHash {
     add(c.prefetch_depth);
     add(c.gradient_buffers);
     add(c.adam_threads);
+    add(c.late_updates);
     add(c.speculate);
     return hash;
   }
@@ -145,8 +148,11 @@ void for_each_combination(const SearchSpace& s, const Visit& visit) {
     for_each_value(c, &C::cache_slots, s.cache_slots, [&] {
       for_each_value(c, &C::prefetch_depth, s.prefetch_depths, [&] {
         for_each_value(c, &C::gradient_buffers, s.gradient_buffers, [&] {
-          for_each_value(c, &C::adam_threads, s.adam_threads,
-                         [&] { for_each_value(c, &C::speculate, s.speculate, [&] { visit(c); }); });
+          for_each_value(c, &C::adam_threads, s.adam_threads, [&] {
+            for_each_value(c, &C::speculate, s.speculate, [&] {
+              for_each_value(c, &C::late_updates, s.late_updates, [&] { visit(c); });
+            });
+          });
         });
       });
     });
@@ -183,7 +189,7 @@ std::int64_t SearchSpace::num_combinations() const noexcept {
         offload_units.size(), leading_gpu_optimizer.size(), trailing_gpu_optimizer.size(),
         trailing_nvme_optimizer.size(), leading_gpu_parameters.size(),
         trailing_gpu_parameters.size(), cache_slots.size(), prefetch_depths.size(),
-        gradient_buffers.size(), adam_threads.size(), speculate.size()}) {
+        gradient_buffers.size(), adam_threads.size(), late_updates.size(), speculate.size()}) {
     product *= static_cast<std::int64_t>(size);
   }
   return product;
@@ -202,6 +208,7 @@ void SearchSpace::validate() const {
   require_values("prefetch_depths", prefetch_depths, 0);
   require_values("gradient_buffers", gradient_buffers, 1);
   require_values("adam_threads", adam_threads, 1);
+  require_values("late_updates", late_updates, 0);
   if (batches.empty() || shardings.empty() || speculate.empty()) {
     throw InputError("search space:batches, shardings, speculate", "a list is empty",
                      "Give at least one value.");
@@ -234,9 +241,13 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   space.prefetch_depths = {1, 2};
   space.gradient_buffers = up_to({1, 2}, largest_class_size(architecture));
   space.adam_threads = {adam_thread_choices(request, platform).back()};
+  space.clips = request.clipping != Clipping::None;
   const bool may_speculate =
       request.clipping != Clipping::None && profile.dtype != DataType::Float32;
   if (may_speculate && can_offload) space.speculate.push_back(true);
+  if (can_offload) space.late_updates = up_to({0, num_units / 2, num_units * 3 / 4}, num_units);
+  constexpr double kMostOfTheStep = 0.7;
+  space.late_updates_from = kMostOfTheStep;
   return space;
 }
 
@@ -268,6 +279,7 @@ void enumerate(const SearchSpace& space, const Architecture& architecture, int n
   std::unordered_set<Candidate, CandidateHash> seen;
   for_each_combination(space, [&](const Candidate& candidate) {
     if (!is_sensible(candidate, num_gpus, normal_form.num_units())) return;
+    if (space.clips && !candidate.speculate && candidate.late_updates > 0) return;
     const Candidate normal = normal_form.of(candidate);
     if (seen.insert(normal).second) visit(normal);
   });
@@ -280,6 +292,7 @@ Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& re
   plan.prefetch_depth = c.prefetch_depth;
   plan.gradient_buffers = c.gradient_buffers;
   plan.cpu_adam_threads = c.adam_threads;
+  plan.late_updates = c.late_updates;
   if (c.speculate) plan.clipping = Clipping::Speculate;
   recompute_leading(plan, c.recompute_units, c.offload_units);
   const int num_units = static_cast<int>(plan.units.size());

@@ -27,6 +27,7 @@ struct Candidate {
   int prefetch_depth = 1;
   int gradient_buffers = 2;
   int adam_threads = 1;
+  int late_updates = 0;    ///< leading units that the CPU updates after backward
   bool speculate = false;  ///< where the request clips: Clipping::Speculate instead of Wait
   auto operator<=>(const Candidate&) const = default;
 };
@@ -44,7 +45,12 @@ struct SearchSpace {
   std::vector<int> prefetch_depths;
   std::vector<int> gradient_buffers;
   std::vector<int> adam_threads;
+  std::vector<int> late_updates{0};
+  /// Late updates are tried where those on the CPU take at least this share of the lower bound:
+  /// where they take less, the CPU keeps up with backward.
+  double late_updates_from = 0;
   std::vector<bool> speculate{false};
+  bool clips = false;  ///< what does not speculate waits for the norm: all its updates are late
 
   /// Size of the product, before anything is left out.
   [[nodiscard]] std::int64_t num_combinations() const noexcept;
@@ -63,8 +69,8 @@ struct SearchSpace {
 [[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus, int num_units);
 
 /// The same plan with every choice that has no effect set to one fixed value: no cache where
-/// nothing is sharded, no thread count and no speculation where nothing is updated on the CPU, no
-/// pool larger than its class, no placement counted twice.
+/// nothing is sharded, no thread count, late update or speculation where nothing is updated on the
+/// CPU, no pool larger than its class, no placement counted twice.
 [[nodiscard]] Candidate normal_form(const Candidate& candidate, const Architecture& architecture,
                                     int num_gpus);
 

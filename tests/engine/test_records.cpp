@@ -120,7 +120,7 @@ TEST_CASE("recorded plans of the search are as fast as those of every policy in 
   CHECK(beaten > 0);
 }
 
-TEST_CASE("recorded losses on GPUs agree with FSDP2's, and are the same under every plan") {
+TEST_CASE("recorded losses on GPUs agree with FSDP2's, and no plan or order changes them") {
   const json record = read_record("h200-agreement.json");
   REQUIRE(record.at("fsdp2").size() == 2);
   for (const json& run : record.at("fsdp2")) {
@@ -146,6 +146,16 @@ TEST_CASE("recorded losses on GPUs agree with FSDP2's, and are the same under ev
       ahead_of_the_norm += plan.at("clipping") == "speculate" ? 1 : 0;
     }
     CHECK(ahead_of_the_norm > 0);
+  }
+  std::map<std::string, std::vector<json>> orders;  // of updates, by memory
+  for (const json& run : record.at("late_updates")) orders[run.at("gpu_memory")].push_back(run);
+  REQUIRE(orders.size() == 2);
+  for (const auto& [memory, runs] : orders) {
+    INFO(memory);
+    REQUIRE(runs.size() == 2);
+    CHECK(runs[0].at("late_updates") > runs[1].at("late_updates"));
+    CHECK(runs[0].at("losses") == runs[1].at("losses"));
+    CHECK(runs[0].at("step_seconds") < runs[1].at("step_seconds"));
   }
 }
 

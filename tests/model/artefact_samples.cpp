@@ -127,6 +127,7 @@ Plan sample_plan() {
   plan.clipping = Clipping::Wait;
   plan.max_gradient_norm = kAwkward;
   plan.cpu_adam_threads = 5;
+  plan.late_updates = 2;
   plan.compute_threads = 6;
   plan.schedule = {Copies::Blocking, OptimizerStart::AfterBackward, OptimizerLanes::Serial,
                    Eviction::Fifo};

@@ -204,14 +204,21 @@ TEST_CASE("Counts that no model was held against do not overflow") {
 
 TEST_CASE("a schedule is lost, and said to be, where it is not the usual one") {
   Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Host);
-  const auto mentioned = [&] {
-    return static_cast<int>(mentions(export_deepspeed(plan), "schedule")) +
-           static_cast<int>(mentions(export_accelerate(plan), "schedule")) +
-           static_cast<int>(mentions(export_torchtitan(plan), "schedule"));
+  const auto mentioned = [&](const char* choice) {
+    return static_cast<int>(mentions(export_deepspeed(plan), choice)) +
+           static_cast<int>(mentions(export_accelerate(plan), choice)) +
+           static_cast<int>(mentions(export_torchtitan(plan), choice));
   };
-  CHECK(mentioned() == 0);
+  CHECK(mentioned("schedule") == 0);
   plan.schedule.copies = Copies::Blocking;
-  CHECK(mentioned() == 3);
+  CHECK(mentioned("schedule") == 3);
+  CHECK(mentioned("late_updates") == 0);
+  plan.late_updates = 1;
+  CHECK(mentioned("late_updates") == 3);
+  CHECK(mentioned("clipping \"speculate\"") == 0);
+  plan.dtype = DataType::BFloat16;
+  plan.clipping = Clipping::Speculate;
+  CHECK(mentioned("clipping \"speculate\"") == 3);
 }
 
 }  // namespace

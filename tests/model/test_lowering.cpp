@@ -55,6 +55,10 @@ TEST_CASE("the design page's figure: three units, sharded, all on the host, reco
   CHECK(lane_text(program, Lane::D2H) == "grad-d2h2 grad-d2h1 grad-d2h0");
   CHECK(lane_text(program, Lane::CpuAdam) == "adam2 adam1 adam0");
 
+  plan.late_updates = 2;
+  CHECK(lane_text(lower(profile, plan), Lane::CpuAdam) == "adam2 adam0 adam1");
+  plan.late_updates = 0;
+
   plan.dtype = profile.dtype = DataType::BFloat16;
   plan.clipping = Clipping::Wait;
   const Program waiting = lower(profile, plan);
@@ -239,6 +243,7 @@ TEST_CASE("a plan for another model, dtype or sequence is refused") {
     plan.units[0].chunks[0].parameters = Home::Host;
     plan.units[0].chunks[0].optimizer = Home::Host;
   }
+  SECTION("late updates of units that are not there") { plan.late_updates = 5; }
   SECTION("prefetch deeper than the cache") { plan.prefetch_depth = plan.cache_slots; }
   CHECK_THROWS_AS(lower(profile, plan), InputError);
 }

@@ -66,6 +66,7 @@ TEST_CASE("a broken plan is refused by key") {
        {"/clipped_share", "1.5", "clipped_share"},
        {"/max_gradient_norm", "0", "max_gradient_norm"},
        {"/max_gradient_norm", "NaN", "max_gradient_norm"},
+       {"/late_updates", "-1", "late_updates"},
        {"/schedule", "\"blocking\"", "schedule"},
        {"/schedule/copies", "\"pageable\"", "schedule.copies"},
        {"/schedule/optimizer", "\"after_backward\"", "schedule.optimizer"},

@@ -120,6 +120,7 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   add("state on NVMe", uniform(Sharding::Sharded, kHost, Home::Nvme, kAgain, 3000));
   add("one NVMe buffer", uniform(Sharding::OptimizerSharded, kDevice, Home::Nvme, kKeep, 700))
       .nvme_buffers = 1;
+  add("late updates", uniform(Sharding::Sharded, kHost, kHost, kKeep, 3000)).late_updates = 3;
   add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
       .schedule.eviction = Eviction::Fifo;
   return plans;

@@ -24,6 +24,11 @@ std::vector<ChunkRun> random_runs(std::int64_t count, Sharding sharding, std::mt
   return runs;
 }
 
+/// Mostly none, since it is what others do not have.
+int random_late_updates(std::mt19937& random, std::size_t num_units) {
+  return std::max(0, pick(random, -static_cast<int>(num_units), static_cast<int>(num_units)));
+}
+
 Schedule random_schedule(std::mt19937& random) {
   Schedule schedule;
   schedule.copies = static_cast<Copies>(pick(random, 0, 1));
@@ -112,6 +117,7 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
     plan.units.push_back(unit_plan);
   }
   plan.schedule = random_schedule(random);
+  plan.late_updates = random_late_updates(random, plan.units.size());
   return plan;
 }
 
