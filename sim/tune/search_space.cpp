@@ -246,7 +246,7 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
       request.clipping != Clipping::None && profile.dtype != DataType::Float32;
   if (may_speculate && can_offload) space.speculate.push_back(true);
   if (can_offload) space.late_updates = up_to({0, num_units / 2, num_units * 3 / 4}, num_units);
-  constexpr double kMostOfTheStep = 0.7;
+  constexpr double kMostOfTheStep = 0.8;
   space.late_updates_from = kMostOfTheStep;
   return space;
 }
