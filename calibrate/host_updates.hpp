@@ -11,10 +11,6 @@
 
 namespace athanor {
 
-/// Bytes of host memory that the update of one parameter moves: master and two moments read and
-/// written, gradient read, parameter written.
-inline constexpr double kAdamBytesPerElement = 6 * 4 + 2 + 2;
-
 /// Buffers of `length` elements in the memory that training takes (large pages where there are
 /// some), filled and touched once. Each repetition takes the next window, as a step goes from chunk
 /// to chunk. One activity at a time.

@@ -83,6 +83,7 @@ class Search {
         limits_(effective_limits(request, platform)),
         ranks_per_node_(platform.ranks_per_node(request.num_gpus)),
         slowdowns_(slowdowns(platform, request.num_gpus)),
+        estimator_(profile, platform, request),
         keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
 
   SearchResult run(const SearchSpace& space) {
@@ -104,14 +105,13 @@ class Search {
   }
 
   void collect(const SearchSpace& space) {
-    Estimator estimator(profile_, platform_, request_);
     Candidate in_time;  // the last that was asked about
     bool may_pay = false;
     const auto late_updates_pay = [&](Candidate candidate) {
       candidate.late_updates = 0;
       if (std::exchange(in_time, candidate) == candidate) return may_pay;
-      return may_pay = fits(estimator.peak_bytes(candidate), ranks_per_node_, limits_) &&
-                       estimator.cpu_adam_share(candidate) >= space.late_updates_from;
+      return may_pay = fits(estimator_.peak_bytes(candidate), ranks_per_node_, limits_) &&
+                       estimator_.cpu_adam_share(candidate) >= space.late_updates_from;
     };
     enumerate(space, profile_.architecture, request_.num_gpus, [&](const Candidate& candidate) {
       const bool chosen = space.late_updates_from > 0 && candidate.late_updates > 0;
@@ -125,17 +125,16 @@ class Search {
 
   /// Memory and a first bound of every candidate, in closed form.
   void screen() {
-    Estimator estimator(profile_, platform_, request_);
     for (Evaluated& e : all_) {
       report("bounding", e.index, all_.size());
-      e.peak_bytes = estimator.peak_bytes(e.candidate);
+      e.peak_bytes = estimator_.peak_bytes(e.candidate);
       const auto overflows = memory_overflows(e.peak_bytes, ranks_per_node_, limits_);
       if (!overflows.empty()) {
         e.reason = fmt::format("does not fit: {}", fmt::join(overflows, "; "));
         continue;
       }
       e.outcome = Outcome::Bounded;
-      e.bound_seconds = estimator.bound_seconds(e.candidate);
+      e.bound_seconds = estimator_.bound_seconds(e.candidate);
       queue_.push({key_of(e, e.bound_seconds), &e, false});
     }
   }
@@ -272,6 +271,7 @@ class Search {
   MemoryLimits limits_;
   int ranks_per_node_;
   Slowdowns slowdowns_;
+  Estimator estimator_;
   std::size_t keep_;
   std::vector<Evaluated> all_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
