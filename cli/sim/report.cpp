@@ -32,7 +32,7 @@ std::string sharding_text(const Plan& plan) {
 }
 
 struct HostShare {
-  std::int64_t chunks = 0, parameters = 0, optimizer = 0, nvme = 0;
+  std::int64_t chunks = 0, parameters = 0, optimizer = 0, nvme = 0, streamed = 0;
 };
 
 HostShare count_host_chunks(const Plan& plan) {
@@ -43,6 +43,7 @@ HostShare count_host_chunks(const Plan& plan) {
       if (run.parameters == Home::Host) count.parameters += run.count;
       if (run.optimizer == Home::Host) count.optimizer += run.count;
       if (run.optimizer == Home::Nvme) count.nvme += run.count;
+      if (run.gpu_adam) count.streamed += run.count;
     }
   }
   return count;
@@ -200,6 +201,9 @@ std::string plan_summary(const Plan& plan) {
   };
   if (host.optimizer > 0)
     text += fmt::format(", {:.0f} % optimizer on host", percent(host.optimizer));
+  if (host.streamed > 0) {
+    text += fmt::format(", {:.0f} % streams through the GPU", percent(host.streamed));
+  }
   if (host.nvme > 0) text += fmt::format(", {:.0f} % optimizer on NVMe", percent(host.nvme));
   if (host.parameters > 0) {
     text += fmt::format(", {:.0f} % parameters on host", percent(host.parameters));

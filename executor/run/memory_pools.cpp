@@ -64,6 +64,10 @@ class MemoryPools::Builder {
   /// First in host memory: at the start of a page, as reads past the page cache need them.
   void lay_out_state_buffers() {
     pools_.state_buffers_.clear();
+    pools_.stream_buffers_.clear();
+    for (int i = 0; i < program_.stream_buffers; ++i) {
+      pools_.stream_buffers_.push_back(device(program_.stream_buffer_bytes));
+    }
     for (int i = 0; i < program_.state_buffers; ++i) {
       pools_.state_buffers_.push_back(host(program_.state_buffer_bytes));
     }
@@ -117,20 +121,22 @@ class MemoryPools::Builder {
     } else if (chunk.parameters == Home::Gpu) {
       memory.device_parameters = device(bytes);
     }
-    if (updates_on_host(chunk.optimizer)) memory.host_parameters = pinned(bytes);
+    if (off_gpu(chunk.optimizer)) memory.host_parameters = pinned(bytes);
     lay_out_state(chunk, memory);
     return memory;
   }
 
   void lay_out_state(const Chunk& chunk, ChunkMemory& memory) {
-    const bool on_host = updates_on_host(chunk.optimizer);
+    const bool on_host = off_gpu(chunk.optimizer);
     const bool in_file = chunk.optimizer == Home::Nvme;
     const Bytes gradient = memory.elements * size_of(program_.gradient_dtype);
     memory.gradient = on_host ? pinned(gradient) : device(gradient);
     const auto take_state = [&]() -> float* {
       if (in_file) return nullptr;
       const Bytes bytes = memory.elements * kStateBytes;
-      return reinterpret_cast<float*>(on_host ? host(bytes) : device(bytes));
+      return reinterpret_cast<float*>(chunk.gpu_adam ? pinned(bytes)
+                                      : on_host      ? host(bytes)
+                                                     : device(bytes));
     };
     if (program_.dtype == DataType::Float32) {
       memory.state.master =
@@ -142,7 +148,7 @@ class MemoryPools::Builder {
     }
     memory.state.first_moment = take_state();
     memory.state.second_moment = take_state();
-    if (speculates(plan_, chunk.optimizer)) {
+    if (speculates(plan_, chunk)) {
       memory.other = {take_state(), take_state(), take_state()};
     }
     if (!in_file) return;
@@ -159,7 +165,9 @@ class MemoryPools::Builder {
 
 MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
                          const std::string& nvme_folder)
-    : element_bytes_(size_of(program.dtype)), pool_of_(program.pool_of) {
+    : element_bytes_(size_of(program.dtype)),
+      gradient_element_bytes_(size_of(program.gradient_dtype)),
+      pool_of_(program.pool_of) {
   for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.elements);
   Builder builder(program, plan, rank, *this);
   builder.lay_out(nullptr, nullptr, nullptr);

@@ -37,6 +37,14 @@ struct OptimizerState {
   }
 };
 
+/// What an update works on: old and new state, the same where the old is not kept, the gradient,
+/// and in bf16 training where new parameters go.
+struct UpdateMemory {
+  OptimizerState from, to;
+  std::byte* gradient = nullptr;
+  BFloat16Bits* rounded = nullptr;
+};
+
 /// What this rank holds of one chunk: the whole of it where the unit is Replicated, else
 /// 1 / world_size. Pointers are null where the plan keeps nothing there.
 struct ChunkMemory {
@@ -78,8 +86,11 @@ class MemoryPools {
   [[nodiscard]] const ChunkMemory& chunk(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] const std::vector<ChunkMemory>& chunks(std::int32_t unit) const;
 
-  /// What `adam` works on, after `steps` steps: the chunk's own state, or the state buffer.
-  [[nodiscard]] OptimizerState state(const Operation& adam, std::int64_t steps) const;
+  /// What `adam` works on, after `steps` steps: the chunk's own memory, or a state or stream
+  /// buffer.
+  [[nodiscard]] UpdateMemory update_memory(const Operation& adam, std::int64_t steps) const;
+  /// Of what streams through the device: the buffer of `op`, laid out for its chunk.
+  [[nodiscard]] UpdateMemory stream_buffer(const Operation& op) const;
   /// Between a chunk's place in the file and a state buffer: what `op`, of either kind, says.
   void read_state(const Operation& op) const;
   void write_state(const Operation& op) const;
@@ -95,14 +106,15 @@ class MemoryPools {
 
  private:
   class Builder;
+  [[nodiscard]] OptimizerState state_in_file_buffer(const Operation& adam) const;
 
-  Bytes element_bytes_;
+  Bytes element_bytes_, gradient_element_bytes_;
   std::vector<std::int64_t> unit_elements_;
   std::vector<std::int32_t> pool_of_;
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_;  // [pool][index]
   std::vector<std::byte*> storages_, host_outputs_;                // [unit]
   std::vector<std::vector<ChunkMemory>> chunks_;                   // [unit][chunk]
-  std::vector<std::byte*> state_buffers_;
+  std::vector<std::byte*> state_buffers_, stream_buffers_;
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;
   std::optional<ScratchFile> file_;

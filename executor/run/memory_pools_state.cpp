@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer state of MemoryPools: in memory, in a state buffer, or in the file. There, and in state
-// buffers, the parts that a chunk has no place for in memory follow each other.
+// Optimizer state of MemoryPools: in memory, in a buffer that it passes through, or in the file.
+// There, and in state buffers, the parts that a chunk has no place for in memory follow each other;
+// stream buffers are laid out as sim/model/static_memory.hpp says.
 #include "executor/run/memory_pools.hpp"
 #include "sim/model/program.hpp"
 
@@ -49,9 +50,31 @@ float* OptimizerState::part(StatePart part) const noexcept {
   return second_moment;
 }
 
-OptimizerState MemoryPools::state(const Operation& adam, std::int64_t steps) const {
+UpdateMemory MemoryPools::update_memory(const Operation& adam, std::int64_t steps) const {
+  if (adam.state_buffer >= 0 && adam.lane != Lane::CpuAdam) return stream_buffer(adam);
   const ChunkMemory& memory = chunk(adam.unit, adam.chunk);
-  if (adam.state_buffer < 0) return memory.state_after(steps);
+  UpdateMemory update{memory.state_after(steps), memory.state_after(steps + 1), memory.gradient,
+                      memory.rounded};
+  if (adam.state_buffer >= 0) update.from = update.to = state_in_file_buffer(adam);
+  return update;
+}
+
+UpdateMemory MemoryPools::stream_buffer(const Operation& op) const {
+  const std::int64_t elements = chunk(op.unit, op.chunk).elements;
+  std::byte* const buffer = stream_buffers_[static_cast<std::size_t>(op.state_buffer)];
+  auto* const state = reinterpret_cast<float*>(buffer);
+  UpdateMemory update;
+  update.from = update.to = {state, state + elements, state + 2 * elements};
+  update.gradient = buffer + std::ssize(kStateParts) * elements * kStateBytes;
+  if (element_bytes_ != kStateBytes) {
+    update.rounded =
+        reinterpret_cast<BFloat16Bits*>(update.gradient + elements * gradient_element_bytes_);
+  }
+  return update;
+}
+
+OptimizerState MemoryPools::state_in_file_buffer(const Operation& adam) const {
+  const ChunkMemory& memory = chunk(adam.unit, adam.chunk);
   auto* const buffer =
       reinterpret_cast<float*>(state_buffers_[static_cast<std::size_t>(adam.state_buffer)]);
   const auto place = [&](StatePart part) {

@@ -45,9 +45,11 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::ParamH2D:
       return copy_parameters_to_device(context_, op);
     case OpKind::StateRead:
-      return context_.memory.read_state(op);
+      return op.lane == Lane::H2D ? copy_state_to_device(context_, op)
+                                  : context_.memory.read_state(op);
     case OpKind::StateWrite:
-      return context_.memory.write_state(op);
+      return op.lane == Lane::D2H ? copy_state_to_host(context_, op)
+                                  : context_.memory.write_state(op);
     case OpKind::Loss:
       return gather_losses(context_, op, state.scalars);
   }

@@ -57,10 +57,8 @@ void OptimizerOps::square_sum(std::int32_t operation, const StepState& state) co
 }
 
 void OptimizerOps::adam(const Operation& op, const StepState& state) const {
-  const ChunkMemory& memory = context_.chunk_memory(op);
   static constexpr float kUnscaled = 1;
-  const OptimizerState from = context_.memory.state(op, state.step);
-  const OptimizerState to = context_.memory.state(op, state.step + 1);
+  const UpdateMemory memory = context_.memory.update_memory(op, state.step);
   const Home home = op.lane == Lane::CpuAdam ? Home::Host : Home::Gpu;
   const Bytes gradient_bytes = size_of(context_.program.gradient_dtype);
   AdamWork work{
@@ -78,8 +76,8 @@ void OptimizerOps::adam(const Operation& op, const StepState& state) const {
   for (const Segment& s :
        segments_[static_cast<std::size_t>(op.unit)][static_cast<std::size_t>(op.chunk)]) {
     work.coefficients.weight_decay = s.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
-    work.from = from.range(s.begin);
-    work.to = to.range(s.begin);
+    work.from = memory.from.range(s.begin);
+    work.to = memory.to.range(s.begin);
     work.gradient = memory.gradient + s.begin * gradient_bytes;
     work.rounded = memory.rounded == nullptr ? nullptr : memory.rounded + s.begin;
     work.elements = s.elements;

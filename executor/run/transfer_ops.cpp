@@ -39,6 +39,29 @@ void copy_parameters_to_device(const RankContext& context, const Operation& op) 
                       context.bytes_of(memory.elements));
 }
 
+void copy_state_to_device(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  const UpdateMemory buffer = context.memory.stream_buffer(op);
+  for (const StatePart part : kStateParts) {
+    context.device.copy(op.lane, buffer.from.part(part), memory.state.part(part),
+                        memory.elements * kStateBytes);
+  }
+  context.device.copy(op.lane, buffer.gradient, memory.gradient,
+                      memory.elements * size_of(context.program.gradient_dtype));
+}
+
+void copy_state_to_host(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  const UpdateMemory buffer = context.memory.stream_buffer(op);
+  for (const StatePart part : kStateParts) {
+    context.device.copy(op.lane, memory.state.part(part), buffer.to.part(part),
+                        memory.elements * kStateBytes);
+  }
+  if (buffer.rounded == nullptr) return;
+  context.device.copy(op.lane, memory.host_parameters, buffer.rounded,
+                      context.bytes_of(memory.elements));
+}
+
 void store_gradient(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   const std::byte* const from =

@@ -22,6 +22,12 @@ void copy_output_to_device(const RankContext& context, const Operation& op,
 /// Updated parameters on the host -> their home on the device.
 void copy_parameters_to_device(const RankContext& context, const Operation& op);
 
+/// State and gradient on the host -> the stream buffer of `op`.
+void copy_state_to_device(const RankContext& context, const Operation& op);
+
+/// State and new parameters in the stream buffer of `op` -> host.
+void copy_state_to_host(const RankContext& context, const Operation& op);
+
 /// Writes own part of the reduced gradient into the gradient shard, or adds it (op.accumulate).
 void store_gradient(const RankContext& context, const Operation& op);
 

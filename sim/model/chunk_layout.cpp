@@ -23,7 +23,8 @@ UnitLayout layout_unit(const Unit& unit, const UnitPlan& plan, std::int64_t chun
   for (const ChunkRun& run : plan.chunks) {
     for (std::int64_t i = 0; i < run.count; ++i) {
       const std::int64_t elements = std::min(whole, remaining);
-      layout.chunks.push_back({layout.elements, elements, run.parameters, run.optimizer});
+      layout.chunks.push_back(
+          {layout.elements, elements, run.parameters, run.optimizer, run.gpu_adam});
       layout.elements += elements;
       remaining -= elements;
     }

@@ -21,6 +21,7 @@ struct Chunk {
   std::int64_t elements = 0;  ///< a multiple of world_size * kParameterAlignment
   Home parameters = Home::Gpu;
   Home optimizer = Home::Gpu;
+  bool gpu_adam = false;  ///< as in ChunkRun
   [[nodiscard]] std::int64_t shard_elements(int world_size) const noexcept {
     return elements / world_size;
   }

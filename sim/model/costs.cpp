@@ -155,8 +155,10 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
       return collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, bytes,
                                 program.world_size, platform);
     case OpKind::StateRead:
+      if (op.lane == Lane::H2D) return require(platform.h2d, platform, "h2d").at(bytes);
       return nvme_seconds(op, platform.file_read, platform, "file_read");
     case OpKind::StateWrite:
+      if (op.lane == Lane::D2H) return require(platform.d2h, platform, "d2h").at(bytes);
       return nvme_seconds(op, platform.file_write, platform, "file_write");
     case OpKind::SquareSum:
       return on_device

@@ -68,6 +68,9 @@ void Losses::schedule(const std::string& system) {
   if (plan_.late_updates > 0) {
     add(fmt::format("late_updates {}: {} updates in its own order", plan_.late_updates, system));
   }
+  if (streams_state(plan_)) {
+    add(fmt::format("adam \"gpu\": {} updates on the processor beside the state", system));
+  }
   if (plan_.clipping == Clipping::Speculate) {
     add(fmt::format("clipping \"speculate\": {} waits for the norm", system));
   }

@@ -15,6 +15,7 @@ OrderedJson json_of(const UnitPlan& unit) {
     chunks.push_back({{"count", run.count},
                       {"parameters", name_of(kParameterHomeNames, run.parameters)},
                       {"optimizer", name_of(kOptimizerHomeNames, run.optimizer)}});
+    if (run.gpu_adam) chunks.back()["adam"] = name_of(kAdamNames, run.gpu_adam);
   }
   return {{"sharding", name_of(kShardingNames, unit.sharding)},
           {"activation", name_of(kActivationNames, unit.activation)},
@@ -29,6 +30,8 @@ UnitPlan read_unit_plan(JsonReader json) {
     unit.chunks.push_back({run.key("count").integer(1),
                            run.key("parameters").choice(kParameterHomeNames),
                            run.key("optimizer").choice(kOptimizerHomeNames)});
+    const auto adam = run.optional_key("adam");
+    unit.chunks.back().gpu_adam = adam && adam->choice(kAdamNames);
     run.reject_other_keys();
   }
   json.reject_other_keys();
@@ -111,6 +114,9 @@ void read_step(JsonReader& json, Plan& plan) {
   if (const auto buffers = json.optional_key("nvme_buffers")) {
     plan.nvme_buffers = buffers->small_integer(1);
   }
+  if (const auto buffers = json.optional_key("stream_buffers")) {
+    plan.stream_buffers = buffers->small_integer(1);
+  }
   plan.compute_threads = json.key("compute_threads").small_integer(1);
   if (const auto schedule = json.optional_key("schedule")) plan.schedule = read_schedule(*schedule);
 }
@@ -136,6 +142,7 @@ std::string to_json(const Plan& plan) {
   if (plan.clipped_share > 0) json["clipped_share"] = plan.clipped_share;
   if (plan.late_updates > 0) json["late_updates"] = plan.late_updates;
   if (uses_nvme(plan)) json["nvme_buffers"] = plan.nvme_buffers;
+  if (streams_state(plan)) json["stream_buffers"] = plan.stream_buffers;
   if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
   json["units"] = OrderedJson::array();
   for (const UnitPlan& unit : plan.units) {

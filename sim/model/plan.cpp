@@ -55,17 +55,22 @@ void validate_counts(const Plan& plan, const std::string& where) {
   require_between(where, "late_updates", plan.late_updates, 0,
                   static_cast<std::int64_t>(plan.units.size()));
   require_between(where, "nvme_buffers", plan.nvme_buffers, 1, 4096);
+  require_between(where, "stream_buffers", plan.stream_buffers, 1, 4096);
   require_between(where, "compute_threads", plan.compute_threads, 1, 4096);
 }
 
 void validate_run(const ChunkRun& run, Sharding sharding, const std::string& where) {
   require_between(where, "count", run.count, 1, kMaxCount);
+  if (run.gpu_adam && run.optimizer != Home::Host) {
+    throw InputError(where + ":adam", "\"gpu\" is for optimizer state in host memory",
+                     "Set optimizer to \"host\", or leave adam out.");
+  }
   if (run.parameters == Home::Gpu) return;
   if (sharding != Sharding::Sharded) {
     throw InputError(where + ":parameters", "\"host\" needs a sharded unit",
                      "Set the unit's sharding to \"sharded\", or parameters to \"gpu\".");
   }
-  if (!updates_on_host(run.optimizer)) {
+  if (!off_gpu(run.optimizer)) {
     throw InputError(where + ":parameters", "\"host\" needs the optimizer on the host too",
                      "Set optimizer to \"host\" or \"nvme\", or parameters to \"gpu\".");
   }
@@ -111,6 +116,12 @@ void Plan::validate(const Architecture& architecture, const std::string& where) 
 bool uses_nvme(const Plan& plan) noexcept {
   return std::ranges::any_of(plan.units, [](const UnitPlan& unit) {
     return std::ranges::find(unit.chunks, Home::Nvme, &ChunkRun::optimizer) != unit.chunks.end();
+  });
+}
+
+bool streams_state(const Plan& plan) noexcept {
+  return std::ranges::any_of(plan.units, [](const UnitPlan& unit) {
+    return std::ranges::any_of(unit.chunks, &ChunkRun::gpu_adam);
   });
 }
 

@@ -27,10 +27,9 @@ enum class Home {
   Nvme,  ///< of optimizer state alone: in a file, from which it passes through host memory
 };
 
-/// Whether Adam runs on the CPU, with gradients and new parameters in pinned host memory.
-[[nodiscard]] constexpr bool updates_on_host(Home optimizer) noexcept {
-  return optimizer != Home::Gpu;
-}
+/// Whether optimizer state is kept off the GPU, with gradients and new parameters beside it in
+/// pinned host memory.
+[[nodiscard]] constexpr bool off_gpu(Home optimizer) noexcept { return optimizer != Home::Gpu; }
 
 /// What a unit leaves behind between forward and backward.
 enum class Activation {
@@ -43,11 +42,11 @@ enum class Activation {
 enum class Clipping {
   None,
   Wait,       ///< the global L2 norm first, then every update (exact)
-  Speculate,  ///< updates on the host do not wait for the norm: they write new state beside the
+  Speculate,  ///< updates by the CPU do not wait for the norm: they write new state beside the
               ///< old, and are done again from the old where the norm turns out to be too large
               ///< (exact; SuperOffload, ASPLOS 2026). In bf16 alone: fp32 parameters are
-              ///< themselves part of the state. What Adam takes from files, and all where updates
-              ///< start after backward, waits
+              ///< themselves part of the state. What Adam takes from files or on the GPU, and all
+              ///< where updates start after backward, waits
 };
 
 /// Copies between host and device.
@@ -87,8 +86,9 @@ struct Schedule {
 /// Placement of `count` consecutive chunks of a unit.
 struct ChunkRun {
   std::int64_t count = 0;
-  Home parameters = Home::Gpu;  ///< Host only where the unit is Sharded and updates_on_host
+  Home parameters = Home::Gpu;  ///< Host only where the unit is Sharded and off_gpu
   Home optimizer = Home::Gpu;   ///< where fp32 state lives; Adam runs on the processor beside it
+  bool gpu_adam = false;        ///< or, from Host, on the GPU: the state streams through it
 };
 
 struct UnitPlan {
@@ -137,6 +137,7 @@ struct Plan {
   int late_updates = 0;     ///< leading units that the CPU updates after backward, in the order in
                             ///< which the next forward needs them, not as gradients arrive
   int nvme_buffers = 3;     ///< chunks' state between file and CPU at once: read, updated, written
+  int stream_buffers = 2;   ///< chunks' state between host memory and GPU at once
   int compute_threads = 1;  ///< CPU backend: threads of the compute lane
   Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
@@ -151,13 +152,17 @@ struct Plan {
   void validate(const Architecture& architecture, const std::string& where) const;
 };
 
-/// Whether the updates of chunks with this home run before the norm is known.
-[[nodiscard]] constexpr bool speculates(const Plan& plan, Home optimizer) noexcept {
-  return plan.clipping == Clipping::Speculate && optimizer == Home::Host &&
+/// Whether the update of a chunk (ChunkRun or Chunk) runs before the norm is known.
+template <typename PlacedChunk>
+[[nodiscard]] constexpr bool speculates(const Plan& plan, const PlacedChunk& chunk) noexcept {
+  return plan.clipping == Clipping::Speculate && chunk.optimizer == Home::Host && !chunk.gpu_adam &&
          plan.schedule.optimizer == OptimizerStart::Overlapped;
 }
 
 /// Whether some chunk's optimizer state is in a file.
 [[nodiscard]] bool uses_nvme(const Plan& plan) noexcept;
+
+/// Whether some chunk's optimizer state streams through the GPU.
+[[nodiscard]] bool streams_state(const Plan& plan) noexcept;
 
 }  // namespace athanor

@@ -15,7 +15,7 @@ double count_chunks(PlanOutline& outline, const UnitPlan& unit) {
   for (const ChunkRun& run : unit.chunks) {
     const auto count = static_cast<double>(run.count);
     chunks += count;
-    if (updates_on_host(run.optimizer)) outline.host_optimizer += count;
+    if (off_gpu(run.optimizer)) outline.host_optimizer += count;
     if (run.optimizer == Home::Nvme) outline.nvme_optimizer += count;
     if (run.parameters == Home::Host) outline.host_parameters += count;
   }

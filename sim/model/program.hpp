@@ -29,8 +29,9 @@ enum class OpKind {
   Adam,        ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
   Redo,        ///< cpu-adam: Adam again, from the old state, where the norm says to clip
   ParamH2D,    ///< h2d: updated shard -> its home on the device
-  StateRead,   ///< nvme-read: a shard's optimizer state, file -> state buffer
-  StateWrite,  ///< nvme-write: back, after Adam
+  StateRead,   ///< nvme-read: a shard's optimizer state, file -> state buffer; or h2d: the same and
+               ///< its gradient, host memory -> stream buffer
+  StateWrite,  ///< nvme-write: back, after Adam; or d2h: the same, with the new parameters
   Loss,        ///< collective: every rank's micro-batch losses, for the metrics
 };
 [[nodiscard]] const char* op_kind_name(OpKind kind) noexcept;  ///< "fetch", "gather", ..
@@ -72,8 +73,8 @@ struct Operation {
   std::int32_t slot = -1;  ///< slot of the unit's class pool (Fetch, Gather into the cache)
   std::int32_t gradient_buffer =
       -1;  ///< buffer of the unit's class pool (Backward, Reduce, GradD2H; SquareSum before that)
-  std::int32_t state_buffer =
-      -1;                     ///< StateRead, Adam, StateWrite of a shard whose state is in a file
+  std::int32_t state_buffer = -1;  ///< StateRead, Adam, StateWrite of a shard whose state is in a
+                                   ///< file: state buffer; or streams: stream buffer
   Bytes bytes = 0;            ///< what moves: a shard or an output for copies, the whole chunk for
                               ///< collectives
   std::int64_t elements = 0;  ///< Adam, Redo, SquareSum: elements of the shard
@@ -109,7 +110,9 @@ struct Program {
   double clipped_share = 0;      ///< of its time that a Redo takes, on average
   int state_buffers = 0;         ///< through which optimizer state passes between file and CPU
   Bytes state_buffer_bytes = 0;  ///< of each
-  Bytes workspace_bytes = 0;     ///< device memory of libraries, beside the buffers below
+  int stream_buffers = 0;        ///< the same between host memory and GPU, on the device
+  Bytes stream_buffer_bytes = 0;
+  Bytes workspace_bytes = 0;  ///< device memory of libraries, beside the buffers below
   std::vector<std::string> unit_names;
   std::vector<UnitLayout> layouts;    ///< per unit
   std::vector<UnitPool> pools;        ///< per unit class

@@ -14,6 +14,7 @@ struct UnitElements {
   std::int64_t host_optimizer = 0;    ///< gradient shard on the host, and the parameters beside it
   std::int64_t host_state = 0;        ///< optimizer state in host memory, twice where it is kept
                                       ///< until the norm is known
+  std::int64_t streamed_state = 0;    ///< in pinned host memory
   Bytes nvme_bytes = 0;               ///< of optimizer state in the file
 };
 
@@ -26,9 +27,11 @@ UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const P
     if (sharding == Sharding::Sharded && chunk.parameters == Home::Gpu) {
       count.device_shards += owned;
     }
-    (updates_on_host(chunk.optimizer) ? count.host_optimizer : count.device_optimizer) += owned;
-    if (chunk.optimizer == Home::Host) {
-      count.host_state += (speculates(plan, chunk.optimizer) ? 2 : 1) * owned;
+    (off_gpu(chunk.optimizer) ? count.host_optimizer : count.device_optimizer) += owned;
+    if (chunk.gpu_adam) {
+      count.streamed_state += owned;
+    } else if (chunk.optimizer == Home::Host) {
+      count.host_state += (speculates(plan, chunk) ? 2 : 1) * owned;
     }
     if (chunk.optimizer == Home::Nvme) count.nvme_bytes += state_file_bytes(owned, program.dtype);
   }
@@ -50,6 +53,7 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
   add_buffer(program, "host parameters " + unit, Tier::Pinned, count.host_optimizer * parameter);
   add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_optimizer * gradient);
   add_buffer(program, "host optimizer " + unit, Tier::Host, count.host_state * state);
+  add_buffer(program, "streamed optimizer " + unit, Tier::Pinned, count.streamed_state * state);
   add_buffer(program, "nvme optimizer " + unit, Tier::Nvme, count.nvme_bytes);
 }
 
@@ -62,6 +66,14 @@ Bytes optimizer_state_bytes(DataType dtype) noexcept {
 
 Bytes state_file_bytes(std::int64_t elements, DataType dtype) noexcept {
   return file_blocks(elements * optimizer_state_bytes(dtype));
+}
+
+StreamBytes stream_bytes(std::int64_t elements, DataType dtype, DataType gradient_dtype) noexcept {
+  constexpr Bytes kState = 12;
+  const Bytes gradient = size_of(gradient_dtype);
+  const Bytes parameter = dtype == DataType::Float32 ? 0 : size_of(dtype);
+  return {elements * (kState + gradient), elements * (kState + parameter),
+          elements * (kState + gradient + parameter)};
 }
 
 std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size) {
@@ -88,8 +100,14 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
 void make_state_buffers(Program& program, const Plan& plan) {
   for (std::size_t u = 0; u < program.layouts.size(); ++u) {
     for (const Chunk& chunk : program.layouts[u].chunks) {
-      if (chunk.optimizer != Home::Nvme) continue;
       const std::int64_t owned = owned_elements(chunk, plan.units[u].sharding, program.world_size);
+      if (chunk.gpu_adam) {
+        program.stream_buffers = std::min(program.stream_buffers + 1, plan.stream_buffers);
+        program.stream_buffer_bytes =
+            std::max(program.stream_buffer_bytes,
+                     stream_bytes(owned, program.dtype, program.gradient_dtype).buffer);
+      }
+      if (chunk.optimizer != Home::Nvme) continue;
       program.state_buffers = std::min(program.state_buffers + 1, plan.nvme_buffers);
       program.state_buffer_bytes =
           std::max(program.state_buffer_bytes, state_file_bytes(owned, program.dtype));
@@ -109,6 +127,8 @@ void make_static_buffers(Program& program, const Plan& plan) {
   }
   add_buffer(program, "optimizer state buffers", Tier::Host,
              program.state_buffers * program.state_buffer_bytes);
+  add_buffer(program, "stream buffers", Tier::Gpu,
+             program.stream_buffers * program.stream_buffer_bytes);
   Bytes device = 0;
   for (const Buffer& buffer : program.static_buffers) {
     device += buffer.tier == Tier::Gpu ? buffer.bytes : 0;

@@ -13,13 +13,23 @@ namespace athanor {
 /// What a shard's optimizer state takes in its file.
 [[nodiscard]] Bytes state_file_bytes(std::int64_t elements, DataType dtype) noexcept;
 
+/// What moves of a shard that streams through the GPU. Its stream buffer has one place after the
+/// other for the three parts of its state (in fp32 the first are the parameters), its gradient,
+/// and, in bf16, its new parameters: what is read is at the front; what is written is all but the
+/// gradient.
+struct StreamBytes {
+  Bytes read = 0, written = 0, buffer = 0;
+};
+[[nodiscard]] StreamBytes stream_bytes(std::int64_t elements, DataType dtype,
+                                       DataType gradient_dtype) noexcept;
+
 /// Elements of a chunk whose gradient and optimizer state one rank holds.
 [[nodiscard]] std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size);
 
 /// Fills Program::pools and pool_of from the layouts: one pool per unit class.
 void make_pools(Program& program, const Architecture& architecture, const Plan& plan);
 
-/// Fills Program::state_buffers and state_buffer_bytes.
+/// Fills Program::state_buffers and stream_buffers, and what each takes.
 void make_state_buffers(Program& program, const Plan& plan);
 
 /// Fills Program::static_buffers: cache slots, gradient buffers, parameters, gradient shards and

@@ -41,7 +41,10 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       outputs_(units_.size(), -1),
       grad_inputs_(units_.size(), -1),
       output_copies_(units_.size(), -1),
-      state_buffer_writes_(static_cast<std::size_t>(program_.state_buffers), -1) {
+      file_buffers_{std::vector<std::int32_t>(static_cast<std::size_t>(program_.state_buffers), -1),
+                    {}},
+      stream_buffers_{
+          std::vector<std::int32_t>(static_cast<std::size_t>(program_.stream_buffers), -1), {}} {
   square_sums_.fill(-1);
   for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
   for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -136,8 +139,10 @@ void StepBuilder::resolve_previous_waits() {
     wait(update.operation, update.adam_only ? chunk.adam : chunk.updated);
   }
   // The buffer's last write came after the chunk's own: lanes are in order.
-  for (std::size_t i = 0; i < state_buffer_writes_.size(); ++i) {
-    wait(state_reads_[i], state_buffer_writes_[i]);
+  for (const StateBuffers* const buffers : {&file_buffers_, &stream_buffers_}) {
+    for (std::size_t i = 0; i < buffers->writes.size(); ++i) {
+      wait(buffers->reads[i], buffers->writes[i]);
+    }
   }
 }
 

@@ -40,6 +40,11 @@ class StepBuilder {
     std::int32_t pool = 0, slot = 0;
     std::vector<std::int32_t> operations;
   };
+  /// Through which state passes that is not beside its Adam: in a file, or streamed.
+  struct StateBuffers {
+    std::vector<std::int32_t> writes;  ///< by buffer, its last one; -1 = none yet
+    std::vector<std::int32_t> reads;   ///< in their order
+  };
   /// Operations that wait for a chunk's update in the step before.
   struct UpdateWait {
     std::int32_t operation = 0, unit = 0, chunk = 0;
@@ -87,7 +92,7 @@ class StepBuilder {
 
   // Reducing and updating (step_builder_update.cpp)
   [[nodiscard]] bool clips() const;
-  [[nodiscard]] bool updates_within_backward(std::int32_t unit, Home optimizer) const;
+  [[nodiscard]] bool updates_within_backward(std::int32_t unit, const Chunk& chunk) const;
   [[nodiscard]] bool sums_squares_in_buffer(Home optimizer) const;
   void drain_gradients(std::int32_t unit, std::int32_t micro_batch, std::int32_t backward);
   [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,
@@ -103,10 +108,11 @@ class StepBuilder {
                                            std::int32_t chunk) const;
   void emit_adam(std::int32_t unit, std::int32_t chunk);
   void emit_redo(std::int32_t unit, std::int32_t chunk);
+  [[nodiscard]] StateBuffers& state_buffers(const Operation& adam);
   [[nodiscard]] Operation state_copy(OpKind kind, const Operation& adam) const;
-  [[nodiscard]] std::int32_t emit_state_read(Operation& adam);
-  void emit_state_write(std::int32_t adam);
-  void emit_updates(bool on_host);
+  [[nodiscard]] std::int32_t emit_state_read(Operation& adam, std::int32_t gradient_ready);
+  [[nodiscard]] std::int32_t emit_state_write(std::int32_t adam);
+  void emit_updates(Lane lane, bool streamed);
   void emit_publish();
   void publish_chunk(std::int32_t unit, std::int32_t chunk);
   void resolve_previous_waits();
@@ -125,8 +131,7 @@ class StepBuilder {
   std::vector<UpdateWait> update_waits_;
   std::vector<std::int32_t> saved_, outputs_, grad_inputs_;  ///< buffers per unit, -1 = none
   std::vector<std::int32_t> output_copies_;                  ///< the output's last copy, per unit
-  std::vector<std::int32_t> state_reads_;                    ///< in their order
-  std::vector<std::int32_t> state_buffer_writes_;  ///< by state buffer, its last one; -1 = none yet
+  StateBuffers file_buffers_, stream_buffers_;
   std::int32_t batch_ = -1;
   std::int32_t last_forward_ = -1, norm_ = -1;
   std::array<std::int32_t, kNumLanes> square_sums_;  ///< the last one on each lane, -1 = none

@@ -10,26 +10,24 @@
 namespace athanor {
 namespace {
 
-Lane adam_lane(Home optimizer) {
-  return updates_on_host(optimizer) ? Lane::CpuAdam : Lane::Compute;
-}
+Lane adam_lane(Home optimizer) { return off_gpu(optimizer) ? Lane::CpuAdam : Lane::Compute; }
 
 }  // namespace
 
 bool StepBuilder::clips() const { return plan_.clipping != Clipping::None; }
 
 /// These are emitted, and so run, in the order in which backward makes gradients.
-bool StepBuilder::updates_within_backward(std::int32_t unit, Home optimizer) const {
-  if (unit < plan_.late_updates) return false;
+bool StepBuilder::updates_within_backward(std::int32_t unit, const Chunk& chunk) const {
+  if (unit < plan_.late_updates || chunk.gpu_adam) return false;
   return clips()
-             ? speculates(plan_, optimizer)
-             : updates_on_host(optimizer) && plan_.schedule.optimizer == OptimizerStart::Overlapped;
+             ? speculates(plan_, chunk)
+             : off_gpu(chunk.optimizer) && plan_.schedule.optimizer == OptimizerStart::Overlapped;
 }
 
 /// A gradient that goes to the host is whole on the device before it goes, unless it is added up
 /// over micro-batches there; the device sums its squares hundreds of times as fast.
 bool StepBuilder::sums_squares_in_buffer(Home optimizer) const {
-  return clips() && updates_on_host(optimizer) && plan_.accumulation == 1;
+  return clips() && off_gpu(optimizer) && plan_.accumulation == 1;
 }
 
 /// Backward of `unit` was the last to write its gradient buffer: borrowers come after it in the
@@ -42,12 +40,12 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
   std::int32_t last_reduce = -1;
   std::int32_t last_copy = -1;
   for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-    const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
-    const bool on_host = updates_on_host(optimizer);
+    const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
+    const bool on_host = off_gpu(chunk.optimizer);
     std::int32_t ready = backward;
     if (!on_host || plan_.world_size > 1)
       ready = last_reduce = emit_reduce(unit, c, micro_batch, held, backward);
-    const bool in_buffer = sums_squares_in_buffer(optimizer);
+    const bool in_buffer = sums_squares_in_buffer(chunk.optimizer);
     if (in_buffer) {
       // On the lane of `ready`: among collectives it is now the last to use the buffer.
       const std::int32_t sum = emit_square_sum(unit, c, ready);
@@ -55,7 +53,7 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
     }
     if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
     state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
-    if (!last || !updates_within_backward(unit, optimizer)) continue;
+    if (!last || !updates_within_backward(unit, chunk)) continue;
     if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
     emit_adam(unit, c);
   }
@@ -121,8 +119,9 @@ void StepBuilder::finish_step() {
     }
     norm_ = emit(std::move(norm));
   }
-  emit_updates(/*on_host=*/true);
-  emit_updates(/*on_host=*/false);
+  emit_updates(Lane::CpuAdam, /*streamed=*/false);
+  emit_updates(Lane::Compute, /*streamed=*/false);
+  emit_updates(Lane::Compute, /*streamed=*/true);
   emit_publish();
 }
 
@@ -130,8 +129,8 @@ void StepBuilder::finish_step() {
 void StepBuilder::emit_square_sums() {
   for (auto unit = static_cast<std::int32_t>(units_.size()); unit-- > 0;) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-      const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
-      if (updates_within_backward(unit, optimizer) || sums_squares_in_buffer(optimizer)) continue;
+      const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
+      if (updates_within_backward(unit, chunk) || sums_squares_in_buffer(chunk.optimizer)) continue;
       emit_square_sum(unit, c, state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready);
     }
   }
@@ -163,20 +162,26 @@ Operation StepBuilder::update_operation(OpKind kind, std::int32_t unit, std::int
 }
 
 void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
-  const Home optimizer = chunks(unit)[static_cast<std::size_t>(chunk)].optimizer;
+  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
   Operation op = update_operation(OpKind::Adam, unit, chunk);
-  op.speculative = speculates(plan_, optimizer);
+  if (layout.gpu_adam) op.lane = Lane::Compute;
+  op.speculative = speculates(plan_, layout);
   ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
   const bool after_norm = clips() && !op.speculative;
   if (after_norm) op.waits.push_back(norm_);
   // What is summed in its buffer may be on its way to the host when the norm is known.
-  if (!after_norm || sums_squares_in_buffer(optimizer)) {
+  if (!layout.gpu_adam && (!after_norm || sums_squares_in_buffer(layout.optimizer))) {
     op.waits.push_back(chunk_state.gradient_ready);
   }
-  const bool in_file = optimizer == Home::Nvme;
-  if (in_file) op.waits.push_back(emit_state_read(op));
+  const bool in_file = layout.optimizer == Home::Nvme;
+  if (in_file || layout.gpu_adam) {
+    op.waits.push_back(emit_state_read(op, chunk_state.gradient_ready));
+  }
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
-  if (in_file) emit_state_write(chunk_state.adam);
+  if (in_file || layout.gpu_adam) {
+    const std::int32_t write = emit_state_write(chunk_state.adam);
+    if (layout.gpu_adam) chunk_state.updated = write;
+  }
 }
 
 /// What waits for the chunk's update waits for this.
@@ -187,44 +192,58 @@ void StepBuilder::emit_redo(std::int32_t unit, std::int32_t chunk) {
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
 }
 
+StepBuilder::StateBuffers& StepBuilder::state_buffers(const Operation& adam) {
+  return adam.lane == Lane::CpuAdam ? file_buffers_ : stream_buffers_;
+}
+
 Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
   Operation op;
   op.kind = kind;
-  op.lane = kind == OpKind::StateRead ? Lane::NvmeRead : Lane::NvmeWrite;
   op.unit = adam.unit;
   op.chunk = adam.chunk;
   op.state_buffer = adam.state_buffer;
-  op.bytes = state_file_bytes(adam.elements, program_.dtype);
+  const bool reads = kind == OpKind::StateRead;
+  if (adam.lane == Lane::CpuAdam) {
+    op.lane = reads ? Lane::NvmeRead : Lane::NvmeWrite;
+    op.bytes = state_file_bytes(adam.elements, program_.dtype);
+  } else {
+    const StreamBytes moved = stream_bytes(adam.elements, program_.dtype, program_.gradient_dtype);
+    op.lane = reads ? Lane::H2D : Lane::D2H;
+    op.bytes = reads ? moved.read : moved.written;
+  }
   return op;
 }
 
-/// Gives `adam` the state buffer that was used longest ago. It is read as soon as that is free:
-/// ahead of the gradient, and of the step.
-std::int32_t StepBuilder::emit_state_read(Operation& adam) {
-  const std::size_t buffer = state_reads_.size() % state_buffer_writes_.size();
+/// Gives `adam` the buffer that was used longest ago. A file is read as soon as that is free: ahead
+/// of the gradient, and of the step. What streams takes its gradient along.
+std::int32_t StepBuilder::emit_state_read(Operation& adam, std::int32_t gradient_ready) {
+  StateBuffers& buffers = state_buffers(adam);
+  const std::size_t buffer = buffers.reads.size() % buffers.writes.size();
   adam.state_buffer = static_cast<std::int32_t>(buffer);
   Operation op = state_copy(OpKind::StateRead, adam);
-  if (state_buffer_writes_[buffer] >= 0) op.waits.push_back(state_buffer_writes_[buffer]);
-  state_reads_.push_back(emit(std::move(op)));
-  return state_reads_.back();
+  if (op.lane == Lane::H2D) op.waits.push_back(gradient_ready);
+  if (buffers.writes[buffer] >= 0) op.waits.push_back(buffers.writes[buffer]);
+  buffers.reads.push_back(emit(std::move(op)));
+  return buffers.reads.back();
 }
 
-void StepBuilder::emit_state_write(std::int32_t adam) {
+std::int32_t StepBuilder::emit_state_write(std::int32_t adam) {
   Operation op = state_copy(OpKind::StateWrite, at(adam));
   op.waits.push_back(adam);
   const auto buffer = static_cast<std::size_t>(op.state_buffer);
-  state_buffer_writes_[buffer] = emit(std::move(op));
+  return state_buffers(at(adam)).writes[buffer] = emit(std::move(op));
 }
 
 /// What is left to do once all gradients, and the norm, are there. In the order in which the next
-/// forward needs the parameters.
-void StepBuilder::emit_updates(bool on_host) {
+/// forward needs the parameters. On the device what streams comes last: it waits for copies.
+void StepBuilder::emit_updates(Lane lane, bool streamed) {
   for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-      const Home optimizer = chunks(unit)[static_cast<std::size_t>(c)].optimizer;
-      if (updates_on_host(optimizer) != on_host) continue;
-      if (!updates_within_backward(unit, optimizer)) emit_adam(unit, c);
-      if (speculates(plan_, optimizer)) emit_redo(unit, c);
+      const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
+      const Lane adam = chunk.gpu_adam ? Lane::Compute : adam_lane(chunk.optimizer);
+      if (adam != lane || chunk.gpu_adam != streamed) continue;
+      if (!updates_within_backward(unit, chunk)) emit_adam(unit, c);
+      if (speculates(plan_, chunk)) emit_redo(unit, c);
     }
   }
 }
@@ -253,7 +272,7 @@ void StepBuilder::publish_chunk(std::int32_t unit, std::int32_t chunk) {
   const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
   ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
   const Sharding sharding = unit_plan(unit).sharding;
-  if (updates_on_host(layout.optimizer) && layout.parameters == Home::Gpu) {
+  if (off_gpu(layout.optimizer) && layout.parameters == Home::Gpu) {
     Operation op;
     op.kind = OpKind::ParamH2D;
     op.lane = Lane::H2D;

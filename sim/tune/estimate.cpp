@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <string>
 
 namespace athanor {
@@ -50,7 +51,12 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
   const DataType dtype = op.kind == OpKind::GradD2H ? header.gradient_dtype : header.dtype;
   op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
-  if (is_nvme_lane(op.lane)) op.bytes = state_file_bytes(op.elements, header.dtype);
+  if (is_nvme_lane(op.lane)) {
+    op.bytes = state_file_bytes(op.elements, header.dtype);
+  } else if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
+    const StreamBytes moved = stream_bytes(op.elements, header.dtype, header.gradient_dtype);
+    op.bytes = op.kind == OpKind::StateRead ? moved.read : moved.written;
+  }
   return op;
 }
 
@@ -61,6 +67,7 @@ struct Estimator::Load {
   LaneSeconds busy{};
   std::array<std::int64_t, kNumLanes> operations{};
   Seconds after_norm = 0;  ///< of the CPU, between the norm and the next forward
+  Seconds streamed = 0;    ///< reads of state that streams through the device
 
   void add(Lane lane, const ChunkSum& unit, std::int64_t times) {
     busy[static_cast<std::size_t>(lane)] += static_cast<double>(times) * unit.seconds;
@@ -111,6 +118,7 @@ const Estimator::Activations& Estimator::activations(const Candidate& c) {
     if (buffer.tier == Tier::Pinned) result.pinned_bytes += buffer.bytes;
   }
   result.peak_bytes = athanor::peak_bytes(program).gpu - statics;
+  result.backward_below.assign(static_cast<std::size_t>(num_units_) + 1, 0);
   for (const Operation& op : program.operations) {
     const bool is_copy = op.kind == OpKind::OutputD2H || op.kind == OpKind::OutputH2D;
     if (!is_unit_phase(op) && !is_copy) continue;
@@ -118,11 +126,16 @@ const Estimator::Activations& Estimator::activations(const Candidate& c) {
     const PoweredSeconds powered = powered_seconds(op, platform_);
     result.compute.full_clock += powered.full_clock;
     if (op.kind == OpKind::Forward) result.forward += powered.full_clock;
+    if (op.kind == OpKind::Recompute || op.kind == OpKind::Backward) {
+      result.backward_below[static_cast<std::size_t>(op.unit) + 1] += powered.full_clock;
+    }
     result.compute.limited += powered.limited;
     result.issue_seconds += op.issue_seconds;
     ++result.operations[lane];
     if (is_copy) result.copies[lane] += solo_seconds(op, program, platform_);
   }
+  std::partial_sum(result.backward_below.begin(), result.backward_below.end(),
+                   result.backward_below.begin());
   return result;
 }
 
@@ -160,6 +173,8 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
       between(unit_class.units_before,
               std::max(c.leading_gpu_optimizer, num_units_ - c.trailing_nvme_optimizer),
               c.trailing_gpu_optimizer);
+  placed.streamed_optimizer =
+      between(unit_class.units_before, c.leading_gpu_optimizer, num_units_ - c.gpu_adam_units);
   placed.device_parameters =
       covered(unit_class.units_before, c.leading_gpu_parameters, c.trailing_gpu_parameters);
   placed.host_parameters = unit_class.units - placed.device_parameters;
@@ -188,28 +203,39 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
   return peak;
 }
 
-/// Of optimizer state in host memory and in files.
+/// Of optimizer state in host memory and in files, and of what it passes through.
 TierBytes Estimator::state_bytes(const Candidate& c) const {
   const Bytes state = optimizer_state_bytes(profile_.dtype);
   const std::int64_t cut = request_.num_gpus * kParameterAlignment;
   const std::int64_t whole = round_up(c.chunk_elements, cut);
   const int parts = c.sharding == Sharding::Replicated ? 1 : request_.num_gpus;
   TierBytes bytes;
-  std::int64_t chunks = 0;
-  Bytes buffer = 0;
+  const DataType gradient = gradient_dtype(profile_.dtype, c.batch.accumulation);
+  std::int64_t in_files = 0, streamed = 0;  // chunks
+  Bytes file_buffer = 0, stream_buffer = 0;
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(c, unit_class);
-    bytes.host += (c.speculate ? 2 : 1) * (placed.host_optimizer - placed.nvme_optimizer) *
-                  (unit_class.elements / parts) * state;
-    if (placed.nvme_optimizer == 0) continue;
+    const Bytes owned = unit_class.elements / parts * state;
+    bytes.host += (c.speculate ? 2 : 1) * placed.cpu_optimizer() * owned;
+    bytes.pinned += placed.streamed_optimizer * owned;
+    if (placed.nvme_optimizer == 0 && placed.streamed_optimizer == 0) continue;
     for (std::int64_t rest = unit_class.elements; rest > 0; rest -= whole) {
-      const Bytes file = state_file_bytes(std::min(whole, rest) / parts, profile_.dtype);
-      bytes.nvme += placed.nvme_optimizer * file;
-      buffer = std::max(buffer, file);
-      chunks += placed.nvme_optimizer;
+      const std::int64_t elements = std::min(whole, rest) / parts;
+      if (placed.nvme_optimizer > 0) {
+        const Bytes file = state_file_bytes(elements, profile_.dtype);
+        bytes.nvme += placed.nvme_optimizer * file;
+        file_buffer = std::max(file_buffer, file);
+        in_files += placed.nvme_optimizer;
+      }
+      if (placed.streamed_optimizer > 0) {
+        stream_buffer =
+            std::max(stream_buffer, stream_bytes(elements, profile_.dtype, gradient).buffer);
+        streamed += placed.streamed_optimizer;
+      }
     }
   }
-  bytes.host += std::min<std::int64_t>(chunks, Plan().nvme_buffers) * buffer;
+  bytes.host += std::min<std::int64_t>(in_files, Plan().nvme_buffers) * file_buffer;
+  bytes.gpu += std::min<std::int64_t>(streamed, Plan().stream_buffers) * stream_buffer;
   return bytes;
 }
 
@@ -247,7 +273,7 @@ Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
   for (const auto& [lane, seconds] : platform_.issue) {
     issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)]) * seconds;
   }
-  return std::max({issue, limited, norm_cycle_seconds(c, load),
+  return std::max({issue, limited, norm_cycle_seconds(c, load), stream_cycle_seconds(c, load),
                    busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns_)});
 }
 
@@ -261,6 +287,20 @@ Seconds Estimator::norm_cycle_seconds(const Candidate& c, const Load& load) {
   const auto slowdown = [&](Lane lane) { return slowdowns_.least[static_cast<std::size_t>(lane)]; };
   return load.after_norm * slowdown(Lane::CpuAdam) +
          (accumulation * units.compute.full_clock - units.forward) * slowdown(Lane::Compute);
+}
+
+/// The device updates what streams through it after backward, first units first, and before the
+/// next forward: nothing is read before backward of the first of them, beside which the device
+/// computes no more than backward of units before.
+Seconds Estimator::stream_cycle_seconds(const Candidate& c, const Load& load) {
+  if (load.streamed <= 0) return 0;
+  const Activations& units = activations(c);
+  const auto first = static_cast<std::size_t>(c.leading_gpu_optimizer);
+  const auto accumulation = static_cast<double>(c.batch.accumulation);
+  const auto slowdown = [&](Lane lane) { return slowdowns_.least[static_cast<std::size_t>(lane)]; };
+  return load.streamed * slowdown(Lane::H2D) +
+         (accumulation * units.compute.full_clock - units.backward_below[first]) *
+             slowdown(Lane::Compute);
 }
 
 void Estimator::add_class(const Candidate& c, std::size_t unit_class, Load& load) {
@@ -301,10 +341,11 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
   add(OpKind::GradD2H, Lane::D2H, placed.host_optimizer);
   add_work({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = true},
            (c.batch.accumulation - 1) * placed.host_optimizer);
-  const int ahead = c.speculate ? placed.host_optimizer - placed.nvme_optimizer : 0;
-  add(OpKind::Adam, Lane::Compute, placed.device_optimizer);
+  const int ahead = c.speculate ? placed.cpu_optimizer() : 0;
+  const int on_cpu = placed.host_optimizer - placed.streamed_optimizer;
+  add(OpKind::Adam, Lane::Compute, placed.device_optimizer + placed.streamed_optimizer);
   add_work({.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true}, ahead);
-  add(OpKind::Adam, Lane::CpuAdam, placed.host_optimizer - ahead);
+  add(OpKind::Adam, Lane::CpuAdam, on_cpu - ahead);
   if (request_.clipping != Clipping::None) {
     const Lane of_host = c.batch.accumulation > 1 ? Lane::CpuAdam
                          : several                ? Lane::Collective
@@ -318,10 +359,16 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
     };
     add(OpKind::Redo, Lane::CpuAdam, ahead);
     after_norm(OpKind::Redo, ahead);
-    after_norm(OpKind::Adam, placed.host_optimizer - ahead);
+    after_norm(OpKind::Adam, on_cpu - ahead);
   }
   add(OpKind::StateRead, Lane::NvmeRead, placed.nvme_optimizer);
   add(OpKind::StateWrite, Lane::NvmeWrite, placed.nvme_optimizer);
+  add(OpKind::StateRead, Lane::H2D, placed.streamed_optimizer);
+  if (placed.streamed_optimizer > 0) {
+    load.streamed += placed.streamed_optimizer *
+                     chunk_sum(c, unit_class, {OpKind::StateRead, Lane::H2D}).seconds;
+  }
+  add(OpKind::StateWrite, Lane::D2H, placed.streamed_optimizer);
   add(OpKind::ParamH2D, Lane::H2D, placed.device_parameters - placed.device_optimizer);
   if (several && c.sharding == Sharding::OptimizerSharded) {
     add(OpKind::Gather, Lane::Collective, units);

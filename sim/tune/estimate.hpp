@@ -50,15 +50,20 @@ class Estimator {
   /// Members of a class by where a candidate places them.
   struct Placed {
     int device_optimizer = 0, host_optimizer = 0;
-    int nvme_optimizer = 0;  ///< of host_optimizer
+    int nvme_optimizer = 0, streamed_optimizer = 0;  ///< of host_optimizer
     int device_parameters = 0, host_parameters = 0;
+    /// With state in memory beside the CPU, which updates it.
+    [[nodiscard]] int cpu_optimizer() const noexcept {
+      return host_optimizer - nvme_optimizer - streamed_optimizer;
+    }
   };
   /// What depends on micro-batch, recomputation and offloaded outputs alone.
   struct Activations {
-    Bytes peak_bytes = 0;    ///< on the device, above what is there all the time
-    Bytes pinned_bytes = 0;  ///< outputs on the host
-    PoweredSeconds compute;  ///< of one micro-batch
-    Seconds forward = 0;     ///< of that, forward at full clock
+    Bytes peak_bytes = 0;                 ///< on the device, above what is there all the time
+    Bytes pinned_bytes = 0;               ///< outputs on the host
+    PoweredSeconds compute;               ///< of one micro-batch
+    Seconds forward = 0;                  ///< of that, forward at full clock
+    std::vector<Seconds> backward_below;  ///< by unit index: backward of units with a lower one
     Seconds issue_seconds = 0;
     std::array<Seconds, kNumLanes> copies{};
     std::array<std::int64_t, kNumLanes> operations{};
@@ -84,6 +89,7 @@ class Estimator {
                    Load& load);
   void add_scalars(const Candidate& candidate, Load& load) const;
   [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const Load& load);
+  [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const Load& load);
 
   const Profile& profile_;
   const Platform& platform_;

@@ -105,22 +105,18 @@ class Search {
   }
 
   void collect(const SearchSpace& space) {
-    Candidate in_time;  // the last that was asked about
-    bool may_pay = false;
-    const auto late_updates_pay = [&](Candidate candidate) {
-      candidate.late_updates = 0;
-      if (std::exchange(in_time, candidate) == candidate) return may_pay;
-      return may_pay = fits(estimator_.peak_bytes(candidate), ranks_per_node_, limits_) &&
-                       estimator_.cpu_adam_share(candidate) >= space.late_updates_from;
-    };
-    enumerate(space, profile_.architecture, request_.num_gpus, [&](const Candidate& candidate) {
-      const bool chosen = space.late_updates_from > 0 && candidate.late_updates > 0;
-      if (chosen && !late_updates_pay(candidate)) return;
+    const auto add = [&](const Candidate& candidate) {
       Evaluated e;
       e.candidate = candidate;
       e.index = static_cast<std::int64_t>(all_.size());
       all_.push_back(std::move(e));
-    });
+    };
+    const auto updates_are_slow = [&](const Candidate& candidate) {
+      return space.slow_updates_from <= 0 ||
+             (fits(estimator_.peak_bytes(candidate), ranks_per_node_, limits_) &&
+              estimator_.cpu_adam_share(candidate) >= space.slow_updates_from);
+    };
+    enumerate(space, profile_.architecture, request_.num_gpus, add, updates_are_slow);
   }
 
   /// Memory and a first bound of every candidate, in closed form.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <set>
 #include <unordered_set>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -66,12 +67,7 @@ class NormalForm {
     c.gradient_buffers = std::min(c.gradient_buffers, class_size_);
     normalise_placement(c, num_units_);
     if (c.leading_gpu_optimizer == num_units_) c.adam_threads = 1;
-    if (num_units_ - c.leading_gpu_optimizer <=
-        std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer)) {
-      c.speculate = false;
-    }
-    c.late_updates = std::min(c.late_updates, num_units_ - c.trailing_gpu_optimizer);
-    if (c.late_updates <= c.leading_gpu_optimizer) c.late_updates = 0;
+    normalise_updates(c);
     if (c.sharding == Sharding::Sharded) {
       c.cache_slots = std::max(std::min(c.cache_slots, class_size_), c.prefetch_depth + 1);
     } else {
@@ -82,6 +78,17 @@ class NormalForm {
   }
 
  private:
+  void normalise_updates(Candidate& c) const {
+    const int in_memory =
+        num_units_ - std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer);
+    c.gpu_adam_units = std::min(c.gpu_adam_units, in_memory);
+    if (c.gpu_adam_units <= c.leading_gpu_optimizer) c.gpu_adam_units = 0;
+    const int first_on_cpu = std::max(c.leading_gpu_optimizer, c.gpu_adam_units);
+    if (first_on_cpu >= in_memory) c.speculate = false;
+    c.late_updates = std::min(c.late_updates, num_units_ - c.trailing_gpu_optimizer);
+    if (c.late_updates <= first_on_cpu) c.late_updates = 0;
+  }
+
   int num_units_, class_size_;
   std::int64_t cut_, largest_chunk_;
 };
@@ -108,6 +115,7 @@ struct CandidateHash {
     add(c.prefetch_depth);
     add(c.gradient_buffers);
     add(c.adam_threads);
+    add(c.gpu_adam_units);
     add(c.late_updates);
     add(c.speculate);
     return hash;
@@ -128,7 +136,7 @@ void for_each_value(Candidate& candidate, T Candidate::* member, const std::vect
   }
 }
 
-/// The product of all lists; the first varies slowest.
+/// The product of all lists but those of for_each_update; the first varies slowest.
 template <typename Visit>
 void for_each_combination(const SearchSpace& s, const Visit& visit) {
   using C = Candidate;
@@ -148,11 +156,8 @@ void for_each_combination(const SearchSpace& s, const Visit& visit) {
     for_each_value(c, &C::cache_slots, s.cache_slots, [&] {
       for_each_value(c, &C::prefetch_depth, s.prefetch_depths, [&] {
         for_each_value(c, &C::gradient_buffers, s.gradient_buffers, [&] {
-          for_each_value(c, &C::adam_threads, s.adam_threads, [&] {
-            for_each_value(c, &C::speculate, s.speculate, [&] {
-              for_each_value(c, &C::late_updates, s.late_updates, [&] { visit(c); });
-            });
-          });
+          for_each_value(c, &C::adam_threads, s.adam_threads,
+                         [&] { for_each_value(c, &C::speculate, s.speculate, [&] { visit(c); }); });
         });
       });
     });
@@ -165,6 +170,15 @@ void for_each_combination(const SearchSpace& s, const Visit& visit) {
         });
       });
     });
+  });
+}
+
+/// `candidate` with every combination of what is tried where updates are slow.
+template <typename Visit>
+void for_each_update(const SearchSpace& s, Candidate candidate, const Visit& visit) {
+  using C = Candidate;
+  for_each_value(candidate, &C::gpu_adam_units, s.gpu_adam_units, [&] {
+    for_each_value(candidate, &C::late_updates, s.late_updates, [&] { visit(candidate); });
   });
 }
 
@@ -189,7 +203,8 @@ std::int64_t SearchSpace::num_combinations() const noexcept {
         offload_units.size(), leading_gpu_optimizer.size(), trailing_gpu_optimizer.size(),
         trailing_nvme_optimizer.size(), leading_gpu_parameters.size(),
         trailing_gpu_parameters.size(), cache_slots.size(), prefetch_depths.size(),
-        gradient_buffers.size(), adam_threads.size(), late_updates.size(), speculate.size()}) {
+        gradient_buffers.size(), adam_threads.size(), gpu_adam_units.size(), late_updates.size(),
+        speculate.size()}) {
     product *= static_cast<std::int64_t>(size);
   }
   return product;
@@ -208,6 +223,7 @@ void SearchSpace::validate() const {
   require_values("prefetch_depths", prefetch_depths, 0);
   require_values("gradient_buffers", gradient_buffers, 1);
   require_values("adam_threads", adam_threads, 1);
+  require_values("gpu_adam_units", gpu_adam_units, 0);
   require_values("late_updates", late_updates, 0);
   if (batches.empty() || shardings.empty() || speculate.empty()) {
     throw InputError("search space:batches, shardings, speculate", "a list is empty",
@@ -245,9 +261,12 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   const bool may_speculate =
       request.clipping != Clipping::None && profile.dtype != DataType::Float32;
   if (may_speculate && can_offload) space.speculate.push_back(true);
-  if (can_offload) space.late_updates = up_to({0, num_units / 2, num_units * 3 / 4}, num_units);
+  if (can_offload) {
+    space.gpu_adam_units = fractions(num_units, 4);
+    space.late_updates = up_to({0, num_units / 2, num_units * 3 / 4}, num_units);
+  }
   constexpr double kMostOfTheStep = 0.8;
-  space.late_updates_from = kMostOfTheStep;
+  space.slow_updates_from = kMostOfTheStep;
   return space;
 }
 
@@ -273,15 +292,24 @@ Candidate normal_form(const Candidate& candidate, const Architecture& architectu
 }
 
 void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
-               const std::function<void(const Candidate&)>& visit) {
+               const std::function<void(const Candidate&)>& visit,
+               const std::function<bool(const Candidate&)>& updates_are_slow) {
   space.validate();
   const NormalForm normal_form(architecture, num_gpus);
   std::unordered_set<Candidate, CandidateHash> seen;
-  for_each_combination(space, [&](const Candidate& candidate) {
-    if (!is_sensible(candidate, num_gpus, normal_form.num_units())) return;
-    if (space.clips && !candidate.speculate && candidate.late_updates > 0) return;
-    const Candidate normal = normal_form.of(candidate);
-    if (seen.insert(normal).second) visit(normal);
+  for_each_combination(space, [&](const Candidate& combination) {
+    if (!is_sensible(combination, num_gpus, normal_form.num_units())) return;
+    const Candidate plain = normal_form.of(combination);
+    if (!seen.insert(plain).second) return;
+    if (updates_are_slow && !updates_are_slow(plain)) return visit(plain);
+    bool is_visited = false;
+    for_each_update(space, plain, [&](const Candidate& candidate) {
+      if (space.clips && !candidate.speculate && candidate.late_updates > 0) return;
+      const Candidate normal = normal_form.of(candidate);
+      const bool is_new =
+          normal == plain ? !std::exchange(is_visited, true) : seen.insert(normal).second;
+      if (is_new) visit(normal);
+    });
   });
 }
 
@@ -306,6 +334,7 @@ Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& re
       const bool in_file = i >= num_units - c.trailing_nvme_optimizer;
       run.optimizer = optimizer ? Home::Gpu : in_file ? Home::Nvme : Home::Host;
       run.parameters = parameters ? Home::Gpu : Home::Host;
+      run.gpu_adam = run.optimizer == Home::Host && i < c.gpu_adam_units;
     }
   }
   return plan;

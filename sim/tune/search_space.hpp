@@ -27,6 +27,7 @@ struct Candidate {
   int prefetch_depth = 1;
   int gradient_buffers = 2;
   int adam_threads = 1;
+  int gpu_adam_units = 0;  ///< leading units whose state, where in host memory, the GPU updates
   int late_updates = 0;    ///< leading units that the CPU updates after backward
   bool speculate = false;  ///< where the request clips: Clipping::Speculate instead of Wait
   auto operator<=>(const Candidate&) const = default;
@@ -45,10 +46,12 @@ struct SearchSpace {
   std::vector<int> prefetch_depths;
   std::vector<int> gradient_buffers;
   std::vector<int> adam_threads;
+  std::vector<int> gpu_adam_units{0};
   std::vector<int> late_updates{0};
-  /// Late updates are tried where those on the CPU take at least this share of the lower bound:
-  /// where they take less, the CPU keeps up with backward.
-  double late_updates_from = 0;
+  /// Late updates, and the GPU's of state in host memory, are tried where those on the CPU take at
+  /// least this share of the lower bound without: where they take less, the CPU keeps up with
+  /// backward.
+  double slow_updates_from = 0;
   std::vector<bool> speculate{false};
   bool clips = false;  ///< what does not speculate waits for the norm: all its updates are late
 
@@ -75,9 +78,11 @@ struct SearchSpace {
                                     int num_gpus);
 
 /// Calls `visit` with each distinct sensible candidate, in normal form, once, in a fixed order:
-/// the first list varies slowest.
+/// the first list varies slowest. Where `updates_are_slow` says no to a candidate without them,
+/// late updates and the GPU's of state in host memory are left out.
 void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
-               const std::function<void(const Candidate&)>& visit);
+               const std::function<void(const Candidate&)>& visit,
+               const std::function<bool(const Candidate&)>& updates_are_slow = {});
 
 /// The plan that a candidate stands for, named "auto".
 [[nodiscard]] Plan make_plan(const Candidate& candidate, const Profile& profile,

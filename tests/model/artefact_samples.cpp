@@ -131,10 +131,11 @@ Plan sample_plan() {
   plan.compute_threads = 6;
   plan.schedule = {Copies::Blocking, OptimizerStart::AfterBackward, OptimizerLanes::Serial,
                    Eviction::Fifo};
-  plan.units = {
-      {Sharding::Sharded, Activation::Recompute, {{3, Home::Host, Home::Host}, {2, Home::Gpu}}},
-      {Sharding::OptimizerSharded, Activation::Keep, {{1, Home::Gpu, Home::Nvme}}},
-      {Sharding::Replicated, Activation::Keep, {}}};
+  plan.units = {{Sharding::Sharded,
+                 Activation::Recompute,
+                 {{3, Home::Host, Home::Host, /*gpu_adam=*/true}, {2, Home::Gpu}}},
+                {Sharding::OptimizerSharded, Activation::Keep, {{1, Home::Gpu, Home::Nvme}}},
+                {Sharding::Replicated, Activation::Keep, {}}};
   plan.profile_path = "profile.json";
   plan.platform_path = "platform.json";
   plan.prediction = Prediction{1.0 / 3, {1, 2, 3, 4}};

@@ -25,7 +25,8 @@ enum class Place {
   DeviceOutput,
   HostOutput,
   State,
-  StateBuffer
+  StateBuffer,
+  StreamBuffer
 };
 /// (place, pool or unit, slot or buffer, chunk)
 using Location = std::tuple<Place, int, int, int>;
@@ -166,18 +167,24 @@ class RaceCheck {
         break;
       case OpKind::Adam:
       case OpKind::Redo:
-        add(Place::GradientShard, op.unit, 0, op.chunk, false);
         if (plan_.clipping != Clipping::None && !op.speculative) add(Place::Norm, -1, 0, 0, false);
+        if (op.state_buffer >= 0) add(state_buffer(op), -1, op.state_buffer, 0, true);
+        if (chunk_of(op).gpu_adam) break;
+        add(Place::GradientShard, op.unit, 0, op.chunk, false);
         add(adam_target(op), op.unit, 0, op.chunk, true);
-        if (op.state_buffer >= 0) add(Place::StateBuffer, -1, op.state_buffer, 0, true);
         break;
       case OpKind::StateRead:
         add(Place::State, op.unit, 0, op.chunk, false);
-        add(Place::StateBuffer, -1, op.state_buffer, 0, true);
+        if (chunk_of(op).gpu_adam) {
+          add(Place::HostShard, op.unit, 0, op.chunk, false);  // in fp32
+          add(Place::GradientShard, op.unit, 0, op.chunk, false);
+        }
+        add(state_buffer(op), -1, op.state_buffer, 0, true);
         break;
       case OpKind::StateWrite:
-        add(Place::StateBuffer, -1, op.state_buffer, 0, false);
+        add(state_buffer(op), -1, op.state_buffer, 0, false);
         add(Place::State, op.unit, 0, op.chunk, true);
+        if (chunk_of(op).gpu_adam) add(Place::HostShard, op.unit, 0, op.chunk, true);
         break;
       case OpKind::ParamH2D:
         add(Place::HostShard, op.unit, 0, op.chunk, false);
@@ -260,7 +267,10 @@ class RaceCheck {
                : Place::Whole;
   }
   [[nodiscard]] Place adam_target(const Operation& op) const {
-    return chunk_of(op).optimizer == Home::Host ? Place::HostShard : device_place(op.unit);
+    return off_gpu(chunk_of(op).optimizer) ? Place::HostShard : device_place(op.unit);
+  }
+  [[nodiscard]] Place state_buffer(const Operation& op) const {
+    return chunk_of(op).gpu_adam ? Place::StreamBuffer : Place::StateBuffer;
   }
   [[nodiscard]] std::string name(std::size_t i) const {
     return program_.name(static_cast<std::int32_t>(i));

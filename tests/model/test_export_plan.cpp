@@ -215,6 +215,9 @@ TEST_CASE("a schedule is lost, and said to be, where it is not the usual one") {
   CHECK(mentioned("late_updates") == 0);
   plan.late_updates = 1;
   CHECK(mentioned("late_updates") == 3);
+  CHECK(mentioned("adam \"gpu\"") == 0);
+  plan.units[0].chunks[0].gpu_adam = true;
+  CHECK(mentioned("adam \"gpu\"") == 3);
   CHECK(mentioned("clipping \"speculate\"") == 0);
   plan.dtype = DataType::BFloat16;
   plan.clipping = Clipping::Speculate;

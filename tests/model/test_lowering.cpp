@@ -153,22 +153,23 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
     for (const Operation& op : program.operations) ++count[op.kind];
     std::int64_t chunks = 0;
     std::int64_t on_host = 0;
-    std::int64_t in_files = 0;
+    std::int64_t moved = 0;  // through a state or stream buffer
     std::int64_t speculated = 0;
     for (const UnitLayout& layout : program.layouts) {
       speculated += std::ranges::count_if(
-          layout.chunks, [&](const Chunk& chunk) { return speculates(plan, chunk.optimizer); });
+          layout.chunks, [&](const Chunk& chunk) { return speculates(plan, chunk); });
       chunks += static_cast<std::int64_t>(layout.chunks.size());
-      in_files += std::ranges::count(layout.chunks, Home::Nvme, &Chunk::optimizer);
-      on_host += std::ranges::count_if(
-          layout.chunks, [](const Chunk& chunk) { return updates_on_host(chunk.optimizer); });
+      moved += std::ranges::count(layout.chunks, Home::Nvme, &Chunk::optimizer);
+      moved += std::ranges::count(layout.chunks, true, &Chunk::gpu_adam);
+      on_host += std::ranges::count_if(layout.chunks,
+                                       [](const Chunk& chunk) { return off_gpu(chunk.optimizer); });
     }
     const std::int64_t reduced = plan.world_size > 1 ? chunks : chunks - on_host;
     CHECK(count[OpKind::Adam] == chunks);
     CHECK(count[OpKind::Reduce] == reduced * plan.accumulation);
     CHECK(count[OpKind::GradD2H] == on_host * plan.accumulation);
-    CHECK(count[OpKind::StateRead] == in_files);
-    CHECK(count[OpKind::StateWrite] == in_files);
+    CHECK(count[OpKind::StateRead] == moved);
+    CHECK(count[OpKind::StateWrite] == moved);
     const bool clips = plan.clipping != Clipping::None;
     CHECK(count[OpKind::Norm] == (clips ? 1 : 0));
     CHECK(count[OpKind::SquareSum] == (clips ? chunks : 0));
@@ -242,6 +243,9 @@ TEST_CASE("a plan for another model, dtype or sequence is refused") {
   SECTION("host parameters of a replicated unit") {
     plan.units[0].chunks[0].parameters = Home::Host;
     plan.units[0].chunks[0].optimizer = Home::Host;
+  }
+  SECTION("an update on the GPU of state that is there") {
+    plan.units[0].chunks[0].gpu_adam = true;
   }
   SECTION("late updates of units that are not there") { plan.late_updates = 5; }
   SECTION("prefetch deeper than the cache") { plan.prefetch_depth = plan.cache_slots; }

@@ -46,6 +46,17 @@ TEST_CASE("NVMe buffers are left out where nothing is on NVMe") {
   CHECK(parse_plan(to_json(plan), "input.json").nvme_buffers == Plan().nvme_buffers);
 }
 
+TEST_CASE("stream buffers are left out where nothing streams") {
+  Plan plan = sample_plan();
+  plan.stream_buffers = 5;
+  CHECK(parse_plan(to_json(plan), "input.json").units[0].chunks[0].gpu_adam);
+  CHECK(parse_plan(to_json(plan), "input.json").stream_buffers == 5);
+  plan.units[0].chunks[0].gpu_adam = false;
+  CHECK(to_json(plan).find("adam\"") == std::string::npos);
+  CHECK(to_json(plan).find("stream_buffers") == std::string::npos);
+  CHECK(parse_plan(to_json(plan), "input.json").stream_buffers == Plan().stream_buffers);
+}
+
 TEST_CASE("a broken plan is refused by key") {
   test::check_rejects(
       to_json(sample_plan()),
@@ -80,7 +91,9 @@ TEST_CASE("a broken plan is refused by key") {
        {"/units/0/chunks/1/count", "0", "units[0].chunks[1].count"},
        {"/units/0/chunks/1/optimizer", "\"disk\"", "units[0].chunks[1].optimizer"},
        {"/units/0/chunks/1/parameters", "\"nvme\"", "units[0].chunks[1].parameters"},
+       {"/units/0/chunks/0/adam", "\"cpu\"", "units[0].chunks[0].adam"},
        {"/nvme_buffers", "0", "nvme_buffers"},
+       {"/stream_buffers", "0", "stream_buffers"},
        {"/units/0/chunks/1/gradient", "1", "units[0].chunks[1].gradient"},
        {"/profile_path", "5", "profile_path"},
        {"/prediction/step_seconds", "-1", "prediction.step_seconds"},

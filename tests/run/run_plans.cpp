@@ -121,6 +121,17 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   add("one NVMe buffer", uniform(Sharding::OptimizerSharded, kDevice, Home::Nvme, kKeep, 700))
       .nvme_buffers = 1;
   add("late updates", uniform(Sharding::Sharded, kHost, kHost, kKeep, 3000)).late_updates = 3;
+  const auto stream = [](Plan& plan, int buffers) {
+    plan.stream_buffers = buffers;
+    for (UnitPlan& unit : plan.units) {
+      for (ChunkRun& run : unit.chunks) run.gpu_adam = run.optimizer == kHost;
+    }
+  };
+  stream(add("streamed state", uniform(Sharding::Sharded, kHost, kHost, kAgain, 3000)), 2);
+  stream(add("one stream buffer",
+             uniform(Sharding::OptimizerSharded, kDevice, kHost, kKeep, kWholeUnit)),
+         1);
+  stream(add("streamed and mixed", mixed_plan(architecture, world_size, accumulation)), 3);
   add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
       .schedule.eviction = Eviction::Fifo;
   return plans;

@@ -54,6 +54,7 @@ TEST_CASE("Estimated memory is that of the lowered program, and the bound is bel
       const bool may_speculate =
           c.request.clipping != Clipping::None && c.profile.dtype == DataType::BFloat16;
       candidate.late_updates = i % 5;
+      candidate.gpu_adam_units = i % 7;
       candidate.speculate = may_speculate && i % 3 != 0;
       if (candidate.prefetch_depth >= candidate.cache_slots) continue;
       if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
