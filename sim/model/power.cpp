@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 
 namespace athanor {
 namespace {
@@ -26,17 +27,19 @@ Draw phase_draw(const Operation& op, const PowerModel& power) {
   return draw;
 }
 
-/// The least of weight * x + (1 - weight) * energy(x) / sustained over durations x from full speed
-/// on, where energy(x) is what the phase draws above idle.
-Seconds least_cost(const Draw& draw, double weight, double sustained) {
-  const double ratio = draw.watts / sustained;
-  if (draw.exponent <= 1) {  // slowing down saves nothing, or is not what happens
-    return draw.seconds * (weight + (1 - weight) * std::min(ratio, 1.0));
+/// What `draw` costs at least, where a second costs 1 - share, and the energy of one at the lowest
+/// limit the rest: at full clock, or slowed until it draws a limit whose budget is empty.
+Seconds least_cost(const Draw& draw, double share, const PowerModel& power) {
+  const double sustained = sustained_watts(power);
+  const auto cost = [&](double stretch, double watts) {
+    return draw.seconds * stretch * (1 - share + share * watts / sustained);
+  };
+  Seconds least = cost(1, draw.watts);
+  for (const PowerLimit& limit : power.limits) {
+    const double watts = limit.watts - power.idle_watts;
+    if (watts < draw.watts) least = std::min(least, cost(1 / draw.speed_at(watts), watts));
   }
-  const double stretch = std::max(
-      1.0, std::pow((1 - weight) / weight * (draw.exponent - 1) * ratio, 1 / draw.exponent));
-  const double energy = ratio * std::pow(stretch, 1 - draw.exponent);
-  return draw.seconds * (weight * stretch + (1 - weight) * energy);
+  return least;
 }
 
 }  // namespace
@@ -70,15 +73,24 @@ std::vector<Draw> draws(const Program& program, const Platform& platform,
   return draws;
 }
 
+PoweredSeconds& PoweredSeconds::operator+=(const PoweredSeconds& other) noexcept {
+  std::ranges::transform(at, other.at, at.begin(), std::plus());
+  return *this;
+}
+
+Seconds PoweredSeconds::most() const noexcept { return std::ranges::max(at); }
+
 PoweredSeconds powered_seconds(const Operation& op, const Platform& platform) {
-  if (!is_unit_phase(op)) return {};
-  if (!platform.power || op.watts <= 0) return {op.compute_seconds, op.compute_seconds};
-  const PowerModel& power = *platform.power;
-  const Draw draw = phase_draw(op, power);
-  if (power.exponent <= 1) return {draw.seconds, draw.seconds};
-  // At this weight a matrix product costs the time that it takes at the lowest limit.
-  const double weight = (power.exponent - 1) / power.exponent;
-  return {draw.seconds, least_cost(draw, weight, sustained_watts(power))};
+  PoweredSeconds powered;
+  if (!is_unit_phase(op)) return powered;
+  if (!platform.power) {
+    powered.at.fill(op.compute_seconds);
+    return powered;
+  }
+  const Draw draw = phase_draw(op, *platform.power);
+  std::ranges::transform(kEnergyShares, powered.at.begin(),
+                         [&](double share) { return least_cost(draw, share, *platform.power); });
+  return powered;
 }
 
 }  // namespace athanor

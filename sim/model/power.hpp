@@ -5,6 +5,7 @@
 #include "sim/model/platform.hpp"
 #include "sim/model/program.hpp"
 
+#include <array>
 #include <vector>
 
 namespace athanor {
@@ -30,12 +31,21 @@ struct Draw {
 [[nodiscard]] std::vector<Draw> draws(const Program& program, const Platform& platform,
                                       const std::vector<Seconds>& seconds);
 
-/// The seconds that a phase of a unit adds to a step at full clock, and those that the power limit
-/// makes of them. Whatever the order of operations, a step in steady state takes at least the sum
-/// of the first over its phases, and at least the sum of the second: Lagrange's bound on the
-/// shortest time in which the phases can be done with the limit's energy.
+/// Prices of energy for PoweredSeconds: what a second at the lowest limit costs by its energy, as a
+/// share of what it costs in all.
+inline constexpr std::array kEnergyShares{0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0};
+
+/// The least that a phase of a unit adds to a step, by each price of energy: Lagrange's bounds on
+/// the shortest time in which phases can be done with the energy of the lowest limit, when each
+/// runs at full clock, or draws one of the limits. Whatever the order of operations, a step in
+/// steady state takes at least the sum over its phases, at any price. At the first energy is free,
+/// and the phase takes its time at full clock; at the last time is.
 struct PoweredSeconds {
-  Seconds full_clock = 0, limited = 0;
+  std::array<Seconds, kEnergyShares.size()> at{};
+
+  PoweredSeconds& operator+=(const PoweredSeconds& other) noexcept;
+  [[nodiscard]] Seconds full_clock() const noexcept { return at.front(); }
+  [[nodiscard]] Seconds most() const noexcept;  ///< the best of these bounds
 };
 [[nodiscard]] PoweredSeconds powered_seconds(const Operation& op, const Platform& platform);
 

@@ -25,14 +25,14 @@ Seconds total(const std::vector<Seconds>& seconds) {
 /// sum.
 Seconds at_full_clock(const Program& program, const Platform& platform,
                       std::vector<Seconds>& seconds) {
-  Seconds limited = 0;
+  PoweredSeconds sum;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     const PoweredSeconds powered = powered_seconds(program.operations[i], platform);
-    if (powered.full_clock <= 0) continue;
-    seconds[i] = powered.full_clock;
-    limited += powered.limited;
+    if (powered.full_clock() <= 0) continue;
+    seconds[i] = powered.full_clock();
+    sum += powered;
   }
-  return limited;
+  return sum.most();
 }
 
 LaneSeconds busy_seconds(const Program& program, const std::vector<Seconds>& seconds) {

@@ -124,12 +124,11 @@ const Estimator::Activations& Estimator::activations(const Candidate& c) {
     if (!is_unit_phase(op) && !is_copy) continue;
     const auto lane = static_cast<std::size_t>(op.lane);
     const PoweredSeconds powered = powered_seconds(op, platform_);
-    result.compute.full_clock += powered.full_clock;
-    if (op.kind == OpKind::Forward) result.forward += powered.full_clock;
+    result.compute += powered;
+    if (op.kind == OpKind::Forward) result.forward += powered.full_clock();
     if (op.kind == OpKind::Recompute || op.kind == OpKind::Backward) {
-      result.backward_below[static_cast<std::size_t>(op.unit) + 1] += powered.full_clock;
+      result.backward_below[static_cast<std::size_t>(op.unit) + 1] += powered.full_clock();
     }
-    result.compute.limited += powered.limited;
     result.issue_seconds += op.issue_seconds;
     ++result.operations[lane];
     if (is_copy) result.copies[lane] += solo_seconds(op, program, platform_);
@@ -256,7 +255,7 @@ Estimator::Load Estimator::load_of(const Candidate& c) {
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
-  load.busy[kCompute] += accumulation * units.compute.full_clock;
+  load.busy[kCompute] += accumulation * units.compute.full_clock();
   for (std::size_t lane = 0; lane < load.busy.size(); ++lane) {
     load.busy[lane] += accumulation * units.copies[lane];
     load.operations[lane] += c.batch.accumulation * units.operations[lane];
@@ -268,7 +267,7 @@ Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
-  const Seconds limited = accumulation * units.compute.limited * slowdowns_.least[kCompute];
+  const Seconds limited = accumulation * units.compute.most() * slowdowns_.least[kCompute];
   Seconds issue = accumulation * units.issue_seconds;
   for (const auto& [lane, seconds] : platform_.issue) {
     issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)]) * seconds;
@@ -286,7 +285,7 @@ Seconds Estimator::norm_cycle_seconds(const Candidate& c, const Load& load) {
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   const auto slowdown = [&](Lane lane) { return slowdowns_.least[static_cast<std::size_t>(lane)]; };
   return load.after_norm * slowdown(Lane::CpuAdam) +
-         (accumulation * units.compute.full_clock - units.forward) * slowdown(Lane::Compute);
+         (accumulation * units.compute.full_clock() - units.forward) * slowdown(Lane::Compute);
 }
 
 /// The device updates what streams through it after backward, first units first, and before the
@@ -299,7 +298,7 @@ Seconds Estimator::stream_cycle_seconds(const Candidate& c, const Load& load) {
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   const auto slowdown = [&](Lane lane) { return slowdowns_.least[static_cast<std::size_t>(lane)]; };
   return load.streamed * slowdown(Lane::H2D) +
-         (accumulation * units.compute.full_clock - units.backward_below[first]) *
+         (accumulation * units.compute.full_clock() - units.backward_below[first]) *
              slowdown(Lane::Compute);
 }
 

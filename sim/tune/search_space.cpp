@@ -265,7 +265,7 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
     space.gpu_adam_units = fractions(num_units, 4);
     space.late_updates = up_to({0, num_units / 2, num_units * 3 / 4}, num_units);
   }
-  constexpr double kMostOfTheStep = 0.8;
+  constexpr double kMostOfTheStep = 0.7;
   space.slow_updates_from = kMostOfTheStep;
   return space;
 }

@@ -117,6 +117,7 @@ TEST_CASE("a step without pauses takes what the profile measured under the limit
   const Timeline timeline = Engine(platform, 1).simulate(builder.program());
   CHECK_THAT(timeline.step_seconds, WithinRel(6.25e-3, kRounding));
   CHECK_THAT(timeline.step_joules, WithinRel(500 * 6.25e-3, kRounding));
+  CHECK_THAT(lower_bound_seconds(builder.program(), platform), WithinRel(6.25e-3, kRounding));
 }
 
 TEST_CASE("a step with pauses runs at full clock") {
