@@ -263,7 +263,10 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   if (may_speculate && can_offload) space.speculate.push_back(true);
   if (can_offload) {
     space.gpu_adam_units = fractions(num_units, 4);
-    space.late_updates = up_to({0, num_units / 2, num_units * 3 / 4}, num_units);
+    space.late_updates = fractions(num_units, 8);
+    std::erase_if(space.late_updates, [=](int units) {
+      return units == num_units || (units > 0 && 2 * units < num_units - 1);
+    });
   }
   constexpr double kMostOfTheStep = 0.7;
   space.slow_updates_from = kMostOfTheStep;

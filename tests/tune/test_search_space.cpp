@@ -90,7 +90,7 @@ TEST_CASE_METHOD(Fixture, "The default space covers every choice and lowers thro
     CHECK(count > 200);
     CHECK(count < 50000);
     CHECK(slow > 0);
-    CHECK(slow < (5 * 3 - 1) * count);  // four values beside none, and two
+    CHECK(slow < (5 * 5 - 1) * count);  // beside none four values of each
     CHECK(shardings.size() == (num_gpus > 1 ? 3 : 2));
   }
 }
