@@ -6,6 +6,17 @@
 #include <fmt/format.h>
 
 namespace athanor {
+namespace {
+
+void copy_state(const RankContext& context, const Operation& op, const OptimizerState& to,
+                const OptimizerState& from) {
+  const Bytes bytes = context.chunk_memory(op).elements * kStateBytes;
+  for (const StatePart part : kStateParts) {
+    context.device.copy(op.lane, to.part(part), from.part(part), bytes);
+  }
+}
+
+}  // namespace
 
 void fetch_shard(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
@@ -42,10 +53,7 @@ void copy_parameters_to_device(const RankContext& context, const Operation& op) 
 void copy_state_to_device(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   const UpdateMemory buffer = context.memory.stream_buffer(op);
-  for (const StatePart part : kStateParts) {
-    context.device.copy(op.lane, buffer.from.part(part), memory.state.part(part),
-                        memory.elements * kStateBytes);
-  }
+  copy_state(context, op, buffer.from, memory.state);
   context.device.copy(op.lane, buffer.gradient, memory.gradient,
                       memory.elements * size_of(context.program.gradient_dtype));
 }
@@ -53,10 +61,7 @@ void copy_state_to_device(const RankContext& context, const Operation& op) {
 void copy_state_to_host(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   const UpdateMemory buffer = context.memory.stream_buffer(op);
-  for (const StatePart part : kStateParts) {
-    context.device.copy(op.lane, memory.state.part(part), buffer.to.part(part),
-                        memory.elements * kStateBytes);
-  }
+  copy_state(context, op, memory.state, buffer.to);
   if (buffer.rounded == nullptr) return;
   context.device.copy(op.lane, memory.host_parameters, buffer.rounded,
                       context.bytes_of(memory.elements));

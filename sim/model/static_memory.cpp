@@ -76,6 +76,12 @@ StreamBytes stream_bytes(std::int64_t elements, DataType dtype, DataType gradien
           elements * (kState + gradient + parameter)};
 }
 
+Bytes state_copy_bytes(Lane lane, std::int64_t elements, const Program& program) noexcept {
+  if (is_nvme_lane(lane)) return state_file_bytes(elements, program.dtype);
+  const StreamBytes moved = stream_bytes(elements, program.dtype, program.gradient_dtype);
+  return lane == Lane::H2D ? moved.read : moved.written;
+}
+
 std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size) {
   return sharding == Sharding::Replicated ? chunk.elements : chunk.shard_elements(world_size);
 }

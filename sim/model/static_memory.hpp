@@ -23,6 +23,10 @@ struct StreamBytes {
 [[nodiscard]] StreamBytes stream_bytes(std::int64_t elements, DataType dtype,
                                        DataType gradient_dtype) noexcept;
 
+/// What a StateRead or StateWrite on `lane` moves of a shard; of `program` only its types matter.
+[[nodiscard]] Bytes state_copy_bytes(Lane lane, std::int64_t elements,
+                                     const Program& program) noexcept;
+
 /// Elements of a chunk whose gradient and optimizer state one rank holds.
 [[nodiscard]] std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size);
 

@@ -10,7 +10,12 @@
 namespace athanor {
 namespace {
 
-Lane adam_lane(Home optimizer) { return off_gpu(optimizer) ? Lane::CpuAdam : Lane::Compute; }
+/// Of the processor beside the state.
+Lane lane_beside(Home optimizer) { return off_gpu(optimizer) ? Lane::CpuAdam : Lane::Compute; }
+
+Lane adam_lane(const Chunk& chunk) {
+  return chunk.gpu_adam ? Lane::Compute : lane_beside(chunk.optimizer);
+}
 
 }  // namespace
 
@@ -154,7 +159,7 @@ Operation StepBuilder::update_operation(OpKind kind, std::int32_t unit, std::int
       program_.layouts[static_cast<std::size_t>(unit)].chunks[static_cast<std::size_t>(chunk)];
   Operation op;
   op.kind = kind;
-  op.lane = adam_lane(layout.optimizer);
+  op.lane = kind == OpKind::SquareSum ? lane_beside(layout.optimizer) : adam_lane(layout);
   op.unit = unit;
   op.chunk = chunk;
   op.elements = owned_elements(layout, unit_plan(unit).sharding, plan_.world_size);
@@ -164,7 +169,6 @@ Operation StepBuilder::update_operation(OpKind kind, std::int32_t unit, std::int
 void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
   Operation op = update_operation(OpKind::Adam, unit, chunk);
-  if (layout.gpu_adam) op.lane = Lane::Compute;
   op.speculative = speculates(plan_, layout);
   ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
   const bool after_norm = clips() && !op.speculative;
@@ -202,15 +206,10 @@ Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
   op.unit = adam.unit;
   op.chunk = adam.chunk;
   op.state_buffer = adam.state_buffer;
-  const bool reads = kind == OpKind::StateRead;
-  if (adam.lane == Lane::CpuAdam) {
-    op.lane = reads ? Lane::NvmeRead : Lane::NvmeWrite;
-    op.bytes = state_file_bytes(adam.elements, program_.dtype);
-  } else {
-    const StreamBytes moved = stream_bytes(adam.elements, program_.dtype, program_.gradient_dtype);
-    op.lane = reads ? Lane::H2D : Lane::D2H;
-    op.bytes = reads ? moved.read : moved.written;
-  }
+  const bool in_file = adam.lane == Lane::CpuAdam;
+  op.lane = kind == OpKind::StateRead ? (in_file ? Lane::NvmeRead : Lane::H2D)
+                                      : (in_file ? Lane::NvmeWrite : Lane::D2H);
+  op.bytes = state_copy_bytes(op.lane, adam.elements, program_);
   return op;
 }
 
@@ -240,8 +239,7 @@ void StepBuilder::emit_updates(Lane lane, bool streamed) {
   for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
       const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
-      const Lane adam = chunk.gpu_adam ? Lane::Compute : adam_lane(chunk.optimizer);
-      if (adam != lane || chunk.gpu_adam != streamed) continue;
+      if (adam_lane(chunk) != lane || chunk.gpu_adam != streamed) continue;
       if (!updates_within_backward(unit, chunk)) emit_adam(unit, c);
       if (speculates(plan_, chunk)) emit_redo(unit, c);
     }

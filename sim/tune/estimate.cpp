@@ -51,11 +51,8 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
   const DataType dtype = op.kind == OpKind::GradD2H ? header.gradient_dtype : header.dtype;
   op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
-  if (is_nvme_lane(op.lane)) {
-    op.bytes = state_file_bytes(op.elements, header.dtype);
-  } else if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
-    const StreamBytes moved = stream_bytes(op.elements, header.dtype, header.gradient_dtype);
-    op.bytes = op.kind == OpKind::StateRead ? moved.read : moved.written;
+  if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
+    op.bytes = state_copy_bytes(op.lane, op.elements, header);
   }
   return op;
 }
@@ -294,7 +291,8 @@ Seconds Estimator::norm_cycle_seconds(const Candidate& c, const Load& load) {
 Seconds Estimator::stream_cycle_seconds(const Candidate& c, const Load& load) {
   if (load.streamed <= 0) return 0;
   const Activations& units = activations(c);
-  const auto first = static_cast<std::size_t>(c.leading_gpu_optimizer);
+  auto first = static_cast<std::size_t>(c.leading_gpu_optimizer);
+  while (profile_.architecture.units[first].parameters.empty()) ++first;
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   const auto slowdown = [&](Lane lane) { return slowdowns_.least[static_cast<std::size_t>(lane)]; };
   return load.streamed * slowdown(Lane::H2D) +
