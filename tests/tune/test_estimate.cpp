@@ -16,12 +16,20 @@
 namespace athanor {
 namespace {
 
+/// In every fourth a unit without parameters comes second.
+Architecture architecture_of(int round) {
+  Architecture architecture = test::small_architecture(2 + round % 4, round % 2 == 0);
+  if (round % 4 == 3) {
+    architecture.units.insert(architecture.units.begin() + 1, {"activation", "activation", {}, {}});
+  }
+  return architecture;
+}
+
 /// One model on 1, 2 or 4 GPUs, everything else at random.
 struct Case {
   Case(std::mt19937& random, int round)
       : platform(test::synthetic_platform(4)),
-        profile(test::synthetic_profile(test::small_architecture(2 + round % 4, round % 2 == 0), 64,
-                                        {1, 2})),
+        profile(test::synthetic_profile(architecture_of(round), 64, {1, 2})),
         request{.num_gpus = 1 << (round % 3), .global_batch = 4 << (round % 3)} {
     if (round % 3 != 0) request.clipping = Clipping::Wait;
     if (round % 4 < 2) profile.dtype = DataType::BFloat16;
