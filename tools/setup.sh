@@ -33,7 +33,7 @@ base_python() {
 install_torch() {
   local python attempt
   python=$(base_python)
-  say "Installing LibTorch and the reference packages into .venv (about 6 GB, some minutes)"
+  say "Installing LibTorch and the reference packages into .venv (about 5 GB, some minutes)"
   .venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv --clear .venv
   for attempt in 1 2 3; do
     if .venv/bin/python -m pip install --disable-pip-version-check --retries 10 \
