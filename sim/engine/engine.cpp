@@ -17,6 +17,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -29,7 +30,7 @@ namespace {
 /// then one run after the other, each slowed as much as sharing can slow it.
 Seconds longest_step(const Program& program, std::span<const Seconds> seconds,
                      std::span<const Seconds> issue, const SharedRates& rates,
-                     const std::vector<Interference>& interference) {
+                     std::span<const Interference> interference) {
   std::array<double, kNumLanes> slowdown{};
   for (const Lane lane : kLanes) {
     double& worst = slowdown[static_cast<std::size_t>(lane)];
@@ -49,18 +50,6 @@ void require_durations(const Program& program, std::span<const Seconds> seconds)
     throw Error(fmt::format("operation {} would take {} s",
                             program.name(static_cast<std::int32_t>(i)), seconds[i]));
   }
-}
-
-/// For every number of a node's ranks that may run a lane at once; a folded rank stands for all of
-/// them.
-std::vector<Interference> interference_of(const Platform& platform, int ranks_per_node,
-                                          bool folded) {
-  std::vector<Interference> by_ranks;
-  if (platform.interference.empty()) return by_ranks;
-  for (int ranks = folded ? ranks_per_node : 1; ranks <= ranks_per_node; ++ranks) {
-    by_ranks.emplace_back(platform.interference, ranks);
-  }
-  return by_ranks;
 }
 
 /// Equal ranks do the same at the same time: rank 0's intervals are every rank's.
@@ -89,10 +78,9 @@ class Engine::Impl {
         world_size_(world_size),
         simulated_ranks_(rank_model == RankModel::Folded ? 1 : world_size),
         rates_(shared_rates(platform, world_size)),
-        interference_(interference_of(platform, platform.ranks_per_node(world_size),
-                                      rank_model == RankModel::Folded)),
-        fabric_(rates_, interference_, platform.power, simulated_ranks_,
-                std::min(simulated_ranks_, platform.ranks_per_node(world_size))) {}
+        ranks_per_node_(platform.ranks_per_node(world_size)),
+        fabric_(rates_, platform.power, simulated_ranks_,
+                std::min(simulated_ranks_, ranks_per_node_)) {}
 
   [[nodiscard]] Timeline simulate(const Program& program, const SimulationOptions& options) {
     if (program.world_size != world_size_) {
@@ -113,8 +101,10 @@ class Engine::Impl {
     require_durations(program, seconds);
     require_durations(program, issue);
     fabric_.keep_power_history(options.record_intervals);
+    const std::span<const Interference> interference = interference_with(program.cpu_adam_threads);
+    fabric_.set_interference(interference);
     Replay replay(program, drawn, issue, simulated_ranks_, options, fabric_);
-    replay.run(longest_step(program, seconds, issue, rates_, interference_) * options.max_steps);
+    replay.run(longest_step(program, seconds, issue, rates_, interference) * options.max_steps);
     Timeline timeline;
     timeline.predicted = true;
     timeline.step_seconds = replay.period();
@@ -129,6 +119,18 @@ class Engine::Impl {
   }
 
  private:
+  /// For every number of a node's ranks that may run a lane at once; a folded rank stands for all
+  /// of them.
+  [[nodiscard]] std::span<const Interference> interference_with(int adam_threads) {
+    if (platform_.interference.empty()) return {};
+    const auto [entry, is_new] = interference_.try_emplace(adam_threads);
+    const int first = simulated_ranks_ < world_size_ ? ranks_per_node_ : 1;
+    for (int ranks = first; is_new && ranks <= ranks_per_node_; ++ranks) {
+      entry->second.emplace_back(platform_, ranks, adam_threads);
+    }
+    return entry->second;
+  }
+
   /// Of every rank; equal ranks draw what rank 0 draws.
   [[nodiscard]] std::vector<PowerLevel> power_levels() const {
     const std::span<const DevicePower> devices = fabric_.power();
@@ -146,7 +148,8 @@ class Engine::Impl {
   int world_size_;
   int simulated_ranks_;
   SharedRates rates_;
-  std::vector<Interference> interference_;
+  int ranks_per_node_;
+  std::map<int, std::vector<Interference>> interference_;  ///< by threads of CPU Adam
   Fabric fabric_;
 };
 

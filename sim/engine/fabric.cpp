@@ -8,14 +8,13 @@
 
 namespace athanor {
 
-Fabric::Fabric(const SharedRates& rates, std::vector<Interference> interference,
-               const std::optional<PowerModel>& power, int num_ranks, int ranks_per_node)
+Fabric::Fabric(const SharedRates& rates, const std::optional<PowerModel>& power, int num_ranks,
+               int ranks_per_node)
     : links_(rates, num_ranks, ranks_per_node),
       ranks_per_node_(static_cast<std::size_t>(ranks_per_node)),
       lane_group_(rates.group),
       ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
       groups_(ports_.size()),
-      interference_(std::move(interference)),
       running_(static_cast<std::size_t>(num_ranks)) {
   for (const Lane lane : kLanes) {
     alone_slowdown_[static_cast<std::size_t>(lane)] = rates.alone_slowdown(lane, ranks_per_node);

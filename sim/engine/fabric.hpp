@@ -23,11 +23,16 @@ namespace athanor {
 class Fabric {
  public:
   /// `num_ranks` copies of every lane, `ranks_per_node` of them on each node. A port is
-  /// rank * kNumLanes + lane. `interference`: by how many of a node's ranks run a lane, from one
-  /// on; empty where lanes only share `rates`. `power`: of every rank's device. Throws Error when
-  /// the process has a fabric already: SimGrid allows one.
-  Fabric(const SharedRates& rates, std::vector<Interference> interference,
-         const std::optional<PowerModel>& power, int num_ranks, int ranks_per_node);
+  /// rank * kNumLanes + lane. `power`: of every rank's device. Throws Error when the process has
+  /// a fabric already: SimGrid allows one.
+  Fabric(const SharedRates& rates, const std::optional<PowerModel>& power, int num_ranks,
+         int ranks_per_node);
+
+  /// Of the next runs, which it must outlive: by how many of a node's ranks run a lane, from one
+  /// on. Empty where lanes only share rates.
+  void set_interference(std::span<const Interference> by_ranks) noexcept {
+    interference_ = by_ranks;
+  }
 
   /// Calls `begin`, then lets simulated time pass until no activity is left. `on_end` is called at
   /// the end of each activity and may start others. `horizon`: about how long this takes at most.
@@ -95,11 +100,11 @@ class Fabric {
   std::array<std::size_t, kNumLanes> lane_group_;
   std::array<double, kNumLanes> alone_slowdown_;  ///< by its links
   std::vector<Port> ports_;
-  std::vector<Group> groups_;               ///< by node and lane group
-  std::vector<Interference> interference_;  ///< by the ranks that run a lane, from one on
-  std::vector<LaneSet> running_;            ///< by rank
-  std::vector<DevicePower> power_;          ///< by rank
-  Seconds power_passed_ = 0;                ///< up to which time
+  std::vector<Group> groups_;                   ///< by node and lane group
+  std::span<const Interference> interference_;  ///< by the ranks that run a lane, from one on
+  std::vector<LaneSet> running_;                ///< by rank
+  std::vector<DevicePower> power_;              ///< by rank
+  Seconds power_passed_ = 0;                    ///< up to which time
   ClockFrame frame_;
 };
 

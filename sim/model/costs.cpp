@@ -185,6 +185,13 @@ std::vector<Seconds> solo_seconds(const Program& program, const Platform& platfo
   return seconds;
 }
 
+double cpu_adam_share(const Platform& platform, int num_ranks, int threads) {
+  if (platform.cpu_adam.empty()) return 1;
+  const Curve& measured = cpu_adam(platform, std::max(1, platform.host_cores / num_ranks));
+  const auto elements = static_cast<double>(measured.points.back().size);
+  return std::min(1.0, measured.at(elements) / cpu_adam(platform, threads).at(elements));
+}
+
 std::vector<Seconds> issue_seconds(const Program& program, const Platform& platform) {
   std::vector<Seconds> seconds;
   seconds.reserve(program.operations.size());

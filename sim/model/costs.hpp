@@ -23,4 +23,9 @@ namespace athanor {
 /// in program order, and none starts before it was issued. 0 where running is issuing.
 [[nodiscard]] std::vector<Seconds> issue_seconds(const Program& program, const Platform& platform);
 
+/// What CPU Adam of `threads` asks of memory, as a share of what it asked when lanes of `num_ranks`
+/// ranks were measured at once: `athanor calibrate` then gives each rank its part of the node's
+/// cores. By the speeds of the two alone, which move equal bytes an element; at most 1.
+[[nodiscard]] double cpu_adam_share(const Platform& platform, int num_ranks, int threads);
+
 }  // namespace athanor

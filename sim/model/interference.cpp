@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/interference.hpp"
 
+#include "sim/model/costs.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -41,13 +43,15 @@ class Terms {
     for (const LaneLoad* load : by_size) add(*load);
   }
 
-  /// Over all sets within `running` but `without`.
-  [[nodiscard]] LaneValues sum(LaneSet running, int num_ranks, LaneSet without = 0) const {
+  /// Over all sets within `running` but `without`, those with CPU Adam times `adam_share`.
+  [[nodiscard]] LaneValues sum(LaneSet running, int num_ranks, double adam_share,
+                               LaneSet without = 0) const {
     LaneValues total{};
     for (const auto& [set, measured] : terms_) {
       if ((set & running) != set || set == without) continue;
+      const double share = (set & lane_bit(Lane::CpuAdam)) != 0 ? adam_share : 1;
       const LaneValues term = at(measured, num_ranks);
-      for (std::size_t i = 0; i < total.size(); ++i) total[i] += term[i];
+      for (std::size_t i = 0; i < total.size(); ++i) total[i] += share * term[i];
     }
     return total;
   }
@@ -56,7 +60,7 @@ class Terms {
   /// The sets within this one are there already.
   void add(const LaneLoad& load) {
     const LaneSet set = lanes_of(load);
-    const LaneValues explained = sum(set, load.ranks, set);
+    const LaneValues explained = sum(set, load.ranks, 1, set);
     LaneValues& term = terms_[set][load.ranks];
     for (const auto& [lane, slowdown] : load.slowdown) {
       term[index(lane)] = std::log(std::max(1.0, slowdown)) - explained[index(lane)];
@@ -74,12 +78,16 @@ LaneSet lanes_of(const LaneLoad& load) {
   return set;
 }
 
-Interference::Interference(const std::vector<LaneLoad>& loads, int num_ranks) {
+Interference::Interference(const Platform& platform, int num_ranks, int adam_threads)
+    : Interference(platform.interference, num_ranks,
+                   cpu_adam_share(platform, num_ranks, adam_threads)) {}
+
+Interference::Interference(const std::vector<LaneLoad>& loads, int num_ranks, double adam_share) {
   for (auto& row : slowdown_) row.fill(1);
   if (loads.empty()) return;
   const Terms terms(loads);
   for (LaneSet running = 1; running < kNumLaneSets; ++running) {
-    const LaneValues logarithms = terms.sum(running, num_ranks);
+    const LaneValues logarithms = terms.sum(running, num_ranks, adam_share);
     for (const Lane lane : kLanes) {
       if ((running & lane_bit(lane)) == 0) continue;
       const double slowdown = std::max(1.0, std::exp(logarithms[index(lane)]));

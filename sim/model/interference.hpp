@@ -27,10 +27,13 @@ inline constexpr LaneSet kNumLaneSets = LaneSet{1} << kNumLanes;
 /// The logarithm of a lane's slowdown beside others is a sum over the sets that it belongs to, each
 /// adding what was measured of it beyond what its parts explain (and 0 where nothing was measured).
 /// Between measured numbers of ranks that is linear in the logarithm of the number, and constant
-/// beyond them.
+/// beyond them. What sets with CPU Adam add is in proportion to what Adam asks of memory:
+/// `adam_share` of what it asked when they were measured.
 class Interference {
  public:
-  Interference(const std::vector<LaneLoad>& loads, int num_ranks);
+  Interference(const std::vector<LaneLoad>& loads, int num_ranks, double adam_share = 1);
+  /// Of `num_ranks` ranks of a node of `platform`, each with `adam_threads` for CPU Adam.
+  Interference(const Platform& platform, int num_ranks, int adam_threads);
 
   /// Whether no lane slows another down.
   [[nodiscard]] bool none() const noexcept { return none_; }

@@ -85,7 +85,7 @@ Seconds longest_cycle(const Program& program, const std::vector<Seconds>& second
 
 }  // namespace
 
-Slowdowns slowdowns(const Platform& platform, int world_size) {
+Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) {
   Slowdowns result;
   result.least.fill(1);
   result.most.fill(1);
@@ -105,13 +105,19 @@ Slowdowns slowdowns(const Platform& platform, int world_size) {
     }
   }
   if (platform.interference.empty()) return result;
-  const Interference interference(platform.interference, platform.ranks_per_node(world_size));
+  const Interference interference(platform, platform.ranks_per_node(world_size), adam_threads);
   for (const Lane lane : kLanes) {
     result.least[index(lane)] = std::max(result.least[index(lane)], interference.least(lane));
     result.most[index(lane)] = std::max(result.most[index(lane)], interference.most(lane));
   }
   result.limits = fluid_limits(interference);
   return result;
+}
+
+const Slowdowns& SlowdownTable::at(int adam_threads) {
+  const auto [entry, is_new] = by_threads_.try_emplace(adam_threads);
+  if (is_new) entry->second = slowdowns(platform_, world_size_, adam_threads);
+  return entry->second;
 }
 
 Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform, int world_size,
@@ -133,7 +139,8 @@ Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform, int w
 }
 
 Seconds lower_bound_seconds(const Program& program, const Platform& platform) {
-  return lower_bound_seconds(program, platform, slowdowns(platform, program.world_size));
+  return lower_bound_seconds(program, platform,
+                             slowdowns(platform, program.world_size, program.cpu_adam_threads));
 }
 
 Seconds lower_bound_seconds(const Program& program, const Platform& platform,
@@ -152,7 +159,7 @@ Seconds lower_bound_seconds(const Program& program, const Platform& platform,
 }
 
 Seconds serial_seconds(const Program& program, const Platform& platform) {
-  const Slowdowns slowdown = slowdowns(platform, program.world_size);
+  const Slowdowns slowdown = slowdowns(platform, program.world_size, program.cpu_adam_threads);
   const LaneSeconds busy = busy_seconds(program, solo_seconds(program, platform));
   Seconds sum = total(issue_seconds(program, platform));
   for (std::size_t lane = 0; lane < busy.size(); ++lane) sum += busy[lane] * slowdown.most[lane];

@@ -7,6 +7,7 @@
 #include "sim/tune/fluid_limits.hpp"
 
 #include <array>
+#include <map>
 #include <vector>
 
 namespace athanor {
@@ -17,7 +18,21 @@ struct Slowdowns {
   std::array<double, kNumLanes> least{}, most{};
   std::vector<LaneSeconds> limits;  ///< see fluid_limits.hpp; empty without measured interference
 };
-[[nodiscard]] Slowdowns slowdowns(const Platform& platform, int world_size);
+/// With `adam_threads` for CPU Adam on each of `world_size` ranks.
+[[nodiscard]] Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads);
+
+/// slowdowns() of one platform, by adam_threads, each made once.
+class SlowdownTable {
+ public:
+  SlowdownTable(const Platform& platform, int world_size)
+      : platform_(platform), world_size_(world_size) {}
+  [[nodiscard]] const Slowdowns& at(int adam_threads);
+
+ private:
+  const Platform& platform_;
+  int world_size_;
+  std::map<int, Slowdowns> by_threads_;
+};
 
 /// The busiest lane or shared resource, when each of `world_size` ranks has `busy` to do.
 [[nodiscard]] Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform,
@@ -26,7 +41,8 @@ struct Slowdowns {
 /// The busiest lane or shared resource over one step, the host that issues it, and the longest
 /// cycle through one step. Never above the simulated period.
 [[nodiscard]] Seconds lower_bound_seconds(const Program& program, const Platform& platform);
-/// The same for many programs on one platform: `slowdown` is slowdowns(platform, world size).
+/// The same for many programs on one platform: `slowdown` is slowdowns() of the program's ranks
+/// and threads.
 [[nodiscard]] Seconds lower_bound_seconds(const Program& program, const Platform& platform,
                                           const Slowdowns& slowdown);
 

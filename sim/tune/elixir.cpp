@@ -92,7 +92,7 @@ void place_as(Plan& plan, const Architecture& architecture, const std::vector<Ho
 elixir::Rates calibrated_rates(const Platform& platform, int num_gpus, int adam_threads) {
   constexpr Bytes kCopy = 10'000'000'000;
   constexpr std::int64_t kElements = 1'000'000'000;
-  const Slowdowns slowdown = slowdowns(platform, num_gpus);
+  const Slowdowns slowdown = slowdowns(platform, num_gpus, adam_threads);
   Program header;
   header.world_size = num_gpus;
   header.cpu_adam_threads = adam_threads;

@@ -76,7 +76,7 @@ Estimator::Estimator(const Profile& profile, const Platform& platform, const Pla
     : profile_(profile),
       platform_(platform),
       request_(request),
-      slowdowns_(slowdowns(platform, request.num_gpus)),
+      slowdowns_(platform, request.num_gpus),
       num_units_(static_cast<int>(profile.architecture.units.size())) {
   std::map<std::string, std::size_t> index;
   for (const Unit& unit : profile.architecture.units) {
@@ -264,13 +264,14 @@ Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
-  const Seconds limited = accumulation * units.compute.most() * slowdowns_.least[kCompute];
+  const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
+  const Seconds limited = accumulation * units.compute.most() * slowdowns.least[kCompute];
   Seconds issue = accumulation * units.issue_seconds;
   for (const auto& [lane, seconds] : platform_.issue) {
     issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)]) * seconds;
   }
   return std::max({issue, limited, norm_cycle_seconds(c, load), stream_cycle_seconds(c, load),
-                   busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns_)});
+                   busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns)});
 }
 
 /// From one norm to the next: the CPU's updates come after it in the order of the next forward, and
@@ -280,7 +281,8 @@ Seconds Estimator::norm_cycle_seconds(const Candidate& c, const Load& load) {
   if (load.after_norm <= 0) return 0;
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
-  const auto slowdown = [&](Lane lane) { return slowdowns_.least[static_cast<std::size_t>(lane)]; };
+  const auto& least = slowdowns_.at(c.adam_threads).least;
+  const auto slowdown = [&](Lane lane) { return least[static_cast<std::size_t>(lane)]; };
   return load.after_norm * slowdown(Lane::CpuAdam) +
          (accumulation * units.compute.full_clock() - units.forward) * slowdown(Lane::Compute);
 }
@@ -294,7 +296,8 @@ Seconds Estimator::stream_cycle_seconds(const Candidate& c, const Load& load) {
   auto first = static_cast<std::size_t>(c.leading_gpu_optimizer);
   while (profile_.architecture.units[first].parameters.empty()) ++first;
   const auto accumulation = static_cast<double>(c.batch.accumulation);
-  const auto slowdown = [&](Lane lane) { return slowdowns_.least[static_cast<std::size_t>(lane)]; };
+  const auto& least = slowdowns_.at(c.adam_threads).least;
+  const auto slowdown = [&](Lane lane) { return least[static_cast<std::size_t>(lane)]; };
   return load.streamed * slowdown(Lane::H2D) +
          (accumulation * units.compute.full_clock() - units.backward_below[first]) *
              slowdown(Lane::Compute);

@@ -94,7 +94,7 @@ class Estimator {
   const Profile& profile_;
   const Platform& platform_;
   const PlanRequest& request_;
-  Slowdowns slowdowns_;
+  SlowdownTable slowdowns_;
   int num_units_;
   std::vector<UnitClass> classes_;
   std::map<std::tuple<std::int64_t, int, int>, Activations> activations_;

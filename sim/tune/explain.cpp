@@ -21,7 +21,7 @@ std::vector<Load> step_loads(const Program& program, const Platform& platform,
     return step_seconds > 0 ? std::min(1.0, used / step_seconds) : 0.0;
   };
   const int ranks_per_node = platform.ranks_per_node(program.world_size);
-  const Interference interference(platform.interference, ranks_per_node);
+  const Interference interference(platform, ranks_per_node, program.cpu_adam_threads);
   std::vector<Load> loads;
   for (const Lane lane : kLanes) {
     const Seconds at_least = busy[static_cast<std::size_t>(lane)] * interference.least(lane);

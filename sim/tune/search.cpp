@@ -82,7 +82,7 @@ class Search {
         options_(options),
         limits_(effective_limits(request, platform)),
         ranks_per_node_(platform.ranks_per_node(request.num_gpus)),
-        slowdowns_(slowdowns(platform, request.num_gpus)),
+        slowdowns_(platform, request.num_gpus),
         estimator_(profile, platform, request),
         keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
 
@@ -178,11 +178,12 @@ class Search {
     return round;
   }
 
-  [[nodiscard]] JobResult evaluate(const Job& job) const {
+  [[nodiscard]] JobResult evaluate(const Job& job) {
     const Program program = lowered(all_[static_cast<std::size_t>(job.index)]);
     JobResult result;
     if (!job.simulate) {
-      result.seconds = lower_bound_seconds(program, platform_, slowdowns_);
+      result.seconds =
+          lower_bound_seconds(program, platform_, slowdowns_.at(program.cpu_adam_threads));
       return result;
     }
     const Timeline timeline = engine_.simulate(program, {.record_intervals = false});
@@ -266,7 +267,7 @@ class Search {
   const SearchOptions& options_;
   MemoryLimits limits_;
   int ranks_per_node_;
-  Slowdowns slowdowns_;
+  SlowdownTable slowdowns_;
   Estimator estimator_;
   std::size_t keep_;
   std::vector<Evaluated> all_;

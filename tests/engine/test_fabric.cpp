@@ -28,7 +28,7 @@ SharedRates bridge(double per_rank) {
 
 /// When each port's activity ended: rank 0 copies from 0 on for 2 s, rank 1 from `delay` on.
 std::map<int, Seconds> copy_both(double per_rank, Seconds delay) {
-  Fabric fabric(bridge(per_rank), {}, std::nullopt, 2, 2);
+  Fabric fabric(bridge(per_rank), std::nullopt, 2, 2);
   std::map<int, Seconds> ends;
   const Draw copy{.seconds = 2};
   fabric.run(

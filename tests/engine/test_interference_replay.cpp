@@ -98,6 +98,23 @@ TEST_CASE("an activity is slowed down while the other runs, and not before or af
   CHECK_THAT(find(timeline, copy).end, WithinRel(2.25 + rest, kRounding));
 }
 
+TEST_CASE("one engine runs programs with few threads and with many, each disturbed as it asks") {
+  Platform platform = disturbed_platform();
+  platform.host_cores = 4;
+  platform.cpu_adam[4] = platform.cpu_adam[1];
+  for (Curve::Point& point : platform.cpu_adam[4].points) point.seconds /= 4;
+  ProgramBuilder builder;
+  const std::int32_t copy = builder.copy_in(1'000'000'000);
+  builder.adam(20'000'000'000);
+  Program program = builder.program();
+  Engine engine(platform, 1);
+  for (const int threads : {4, 1, 4}) {
+    program.cpu_adam_threads = threads;
+    const double expected = threads == 4 ? 1.5 : std::pow(1.5, 0.25);
+    CHECK_THAT(find(engine.simulate(program), copy).end, WithinRel(expected, kRounding));
+  }
+}
+
 TEST_CASE("ranks that run a lane at once slow it down, folded or each for itself") {
   Platform platform = plain_platform();
   platform.interference = {{4, {{Lane::H2D, 2.0}}}, {4, {{Lane::H2D, 3.0}, {Lane::CpuAdam, 2.5}}}};
@@ -129,7 +146,10 @@ TEST_CASE("measured interference keeps between the bounds, and reruns are bit-id
         }
       }
     }
-    const Program program = test::random_program(random, world_size, 5 + round % 40);
+    platform.host_cores = 4;
+    platform.cpu_adam[4] = {{{0, 0, 0}, {4e9, 1, 0}}};
+    Program program = test::random_program(random, world_size, 5 + round % 40);
+    program.cpu_adam_threads = round % 2 == 0 ? 1 : 4;
     Engine engine(platform, world_size);
     const Timeline timeline = engine.simulate(program, {.max_steps = 40});
     CAPTURE(round, world_size);

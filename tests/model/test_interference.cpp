@@ -87,6 +87,33 @@ TEST_CASE("between measured numbers of ranks slowdowns are between theirs, and c
   CHECK_THAT(Interference(loads, 8).slowdown(Lane::H2D, alone), WithinRel(4.0, kRounding));
 }
 
+TEST_CASE("CPU Adam that asks for half as much disturbs by the root of what was measured") {
+  const std::vector<LaneLoad> loads{{4, {{Lane::H2D, 2.0}}},
+                                    {4, {{Lane::CpuAdam, 4.0}}},
+                                    {1, {{Lane::H2D, 2.25}, {Lane::CpuAdam, 1.44}}}};
+  const LaneSet pair = set_of({Lane::H2D, Lane::CpuAdam});
+  const Interference half(loads, 4, 0.5);
+  CHECK_THAT(half.slowdown(Lane::H2D, pair), WithinRel(2 * 1.5, kRounding));
+  CHECK_THAT(half.slowdown(Lane::CpuAdam, pair), WithinRel(2 * 1.2, kRounding));
+  CHECK_THAT(half.slowdown(Lane::H2D, lane_bit(Lane::H2D)), WithinRel(2.0, kRounding));
+}
+
+TEST_CASE("a node's interference follows its threads for CPU Adam") {
+  Platform platform;
+  platform.host_cores = 8;
+  platform.cpu_adam = {{1, {{{1000, 4, 0}}}}, {4, {{{1000, 1, 0}}}}, {8, {{{1000, 0.5, 0}}}}};
+  platform.interference = {{1, {{Lane::H2D, 2.0}, {Lane::CpuAdam, 1.5}}}};
+  const LaneSet pair = set_of({Lane::H2D, Lane::CpuAdam});
+  const auto copies = [&](int ranks, int threads) {
+    return Interference(platform, ranks, threads).slowdown(Lane::H2D, pair);
+  };
+  CHECK_THAT(copies(1, 8), WithinRel(2.0, kRounding));
+  CHECK_THAT(copies(1, 4), WithinRel(std::sqrt(2.0), kRounding));
+  CHECK_THAT(copies(1, 1), WithinRel(std::pow(2.0, 1.0 / 8), kRounding));
+  CHECK_THAT(copies(2, 4), WithinRel(2.0, kRounding));  // its part of the cores
+  CHECK_THAT(copies(2, 8), WithinRel(2.0, kRounding));  // no more than there are
+}
+
 TEST_CASE("a measurement below 1 is noise") {
   const Interference interference({{1, {{Lane::H2D, 0.99}, {Lane::Compute, 1.01}}}}, 1);
   CHECK(interference.slowdown(Lane::H2D, kAll) == 1);
