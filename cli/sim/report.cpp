@@ -32,7 +32,8 @@ std::string sharding_text(const Plan& plan) {
 }
 
 struct HostShare {
-  std::int64_t chunks = 0, parameters = 0, optimizer = 0, nvme = 0, streamed = 0;
+  std::int64_t chunks = 0, parameters = 0, optimizer = 0, nvme = 0, nvme_parameters = 0,
+               streamed = 0;
 };
 
 HostShare count_host_chunks(const Plan& plan) {
@@ -41,6 +42,7 @@ HostShare count_host_chunks(const Plan& plan) {
     for (const ChunkRun& run : unit.chunks) {
       count.chunks += run.count;
       if (run.parameters == Home::Host) count.parameters += run.count;
+      if (run.parameters == Home::Nvme) count.nvme_parameters += run.count;
       if (run.optimizer == Home::Host) count.optimizer += run.count;
       if (run.optimizer == Home::Nvme) count.nvme += run.count;
       if (run.gpu_adam) count.streamed += run.count;
@@ -207,6 +209,9 @@ std::string plan_summary(const Plan& plan) {
   if (host.nvme > 0) text += fmt::format(", {:.0f} % optimizer on NVMe", percent(host.nvme));
   if (host.parameters > 0) {
     text += fmt::format(", {:.0f} % parameters on host", percent(host.parameters));
+  }
+  if (host.nvme_parameters > 0) {
+    text += fmt::format(", {:.0f} % parameters on NVMe", percent(host.nvme_parameters));
   }
   if (plan.late_updates > 0) {
     text += fmt::format(", {} units updated after backward", plan.late_updates);

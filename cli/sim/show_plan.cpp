@@ -49,8 +49,7 @@ std::string runs_text(const UnitPlan& unit) {
   std::string text;
   for (const ChunkRun& run : unit.chunks) {
     text += fmt::format("{}{} x (parameters {}, optimizer {})", text.empty() ? "" : ", ", run.count,
-                        name_of(kParameterHomeNames, run.parameters),
-                        name_of(kOptimizerHomeNames, run.optimizer));
+                        name_of(kHomeNames, run.parameters), name_of(kHomeNames, run.optimizer));
   }
   return text.empty() ? "no parameters" : text;
 }

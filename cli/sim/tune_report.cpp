@@ -31,6 +31,7 @@ nlohmann::ordered_json choices_json(const Candidate& c) {
           {"leading_gpu_optimizer", c.leading_gpu_optimizer},
           {"trailing_gpu_optimizer", c.trailing_gpu_optimizer},
           {"trailing_nvme_optimizer", c.trailing_nvme_optimizer},
+          {"nvme_parameters", c.nvme_parameters},
           {"leading_gpu_parameters", c.leading_gpu_parameters},
           {"trailing_gpu_parameters", c.trailing_gpu_parameters},
           {"cache_slots", c.cache_slots},

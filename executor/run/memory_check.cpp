@@ -58,6 +58,8 @@ std::vector<Change> changes() {
        [](Plan& plan) { place_everything(plan, Home::Host, Home::Host); }},
       {"parameters on the host and the optimizer on NVMe (--nvme)",
        [](Plan& plan) { place_everything(plan, Home::Host, Home::Nvme); }},
+      {"parameters and optimizer on NVMe (--nvme)",
+       [](Plan& plan) { place_everything(plan, Home::Nvme, Home::Nvme); }},
   };
 }
 

@@ -61,10 +61,15 @@ class MemoryPools::Builder {
   std::byte* pinned(Bytes bytes) { return take(pinned_, pools_.bytes_.pinned, bytes); }
   std::byte* host(Bytes bytes) { return take(host_, pools_.bytes_.host, bytes); }
 
-  /// First in host memory: at the start of a page, as reads past the page cache need them.
+  /// First in host and pinned memory: at the start of a page, as reads past the page cache need
+  /// them.
   void lay_out_state_buffers() {
     pools_.state_buffers_.clear();
     pools_.stream_buffers_.clear();
+    pools_.parameter_buffers_.clear();
+    for (int i = 0; i < program_.parameter_buffers; ++i) {
+      pools_.parameter_buffers_.push_back(pinned(program_.parameter_buffer_bytes));
+    }
     for (int i = 0; i < program_.stream_buffers; ++i) {
       pools_.stream_buffers_.push_back(device(program_.stream_buffer_bytes));
     }
@@ -121,7 +126,8 @@ class MemoryPools::Builder {
     } else if (chunk.parameters == Home::Gpu) {
       memory.device_parameters = device(bytes);
     }
-    if (off_gpu(chunk.optimizer)) memory.host_parameters = pinned(bytes);
+    const bool in_file = chunk.parameters == Home::Nvme;
+    if (off_gpu(chunk.optimizer) && !in_file) memory.host_parameters = pinned(bytes);
     lay_out_state(chunk, memory);
     return memory;
   }
@@ -152,8 +158,11 @@ class MemoryPools::Builder {
       memory.other = {take_state(), take_state(), take_state()};
     }
     if (!in_file) return;
+    const FileBytes file =
+        file_bytes(memory.elements, program_.dtype, chunk.parameters == Home::Nvme);
     memory.file_offset = pools_.bytes_.nvme;
-    pools_.bytes_.nvme += state_file_bytes(memory.elements, program_.dtype);
+    memory.file_parameter_bytes = file.parameters;
+    pools_.bytes_.nvme += file.all();
   }
 
   const Program& program_;

@@ -55,9 +55,10 @@ struct ChunkMemory {
   std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only
   std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer
   BFloat16Bits* rounded = nullptr;  ///< bf16 training: where Adam writes new parameters, beside it
-  OptimizerState state;             ///< null, but for the master of fp32 training, where in a file
+  OptimizerState state;    ///< null where in a file, as the master of fp32 training seldom is
   OptimizerState other;    ///< where old state is kept beside the new: in odd steps the old
-  Bytes file_offset = -1;  ///< of what `state` has no place for; -1: it is all in memory
+  Bytes file_offset = -1;  ///< of what there is no other place for; -1: it is all in memory
+  Bytes file_parameter_bytes = 0;  ///< of parameters, ahead of the state in the file
 
   /// After `steps` steps of training.
   [[nodiscard]] const OptimizerState& state_after(std::int64_t steps) const noexcept {
@@ -91,6 +92,10 @@ class MemoryPools {
   [[nodiscard]] UpdateMemory update_memory(const Operation& adam, std::int64_t steps) const;
   /// Of what streams through the device: the buffer of `op`, laid out for its chunk.
   [[nodiscard]] UpdateMemory stream_buffer(const Operation& op) const;
+  /// Where a Fetch finds its shard: in pinned memory of its own, or in a parameter buffer.
+  [[nodiscard]] const std::byte* fetched_from(const Operation& fetch) const;
+  /// From a chunk's place in the file to the buffer that `op`, a ParamRead, names.
+  void read_parameters(const Operation& op) const;
   /// Between a chunk's place in the file and a state buffer: what `op`, of either kind, says.
   void read_state(const Operation& op) const;
   void write_state(const Operation& op) const;
@@ -101,12 +106,17 @@ class MemoryPools {
   /// All elements of one part, to wherever it is; between steps, after `steps` of them.
   void write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                   std::span<const float> from, Device& device) const;
+  /// All parameters of a chunk that are in the file; between steps.
+  void write_file_parameters(const ChunkMemory& chunk, std::span<const std::byte> from) const;
 
   [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
 
  private:
   class Builder;
-  [[nodiscard]] OptimizerState state_in_file_buffer(const Operation& adam) const;
+  [[nodiscard]] OptimizerState state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const;
+  /// In state buffers, and from file_offset on, of what a chunk has no place for in memory.
+  [[nodiscard]] Bytes offset_of(const ChunkMemory& chunk, StatePart part) const;
+  void write_to_file(Bytes offset, std::span<const std::byte> from) const;
 
   Bytes element_bytes_, gradient_element_bytes_;
   std::vector<std::int64_t> unit_elements_;
@@ -114,7 +124,7 @@ class MemoryPools {
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_;  // [pool][index]
   std::vector<std::byte*> storages_, host_outputs_;                // [unit]
   std::vector<std::vector<ChunkMemory>> chunks_;                   // [unit][chunk]
-  std::vector<std::byte*> state_buffers_, stream_buffers_;
+  std::vector<std::byte*> state_buffers_, stream_buffers_, parameter_buffers_;
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;
   std::optional<ScratchFile> file_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer state of MemoryPools: in memory, in a buffer that it passes through, or in the file.
-// There, and in state buffers, the parts that a chunk has no place for in memory follow each other;
-// stream buffers are laid out as sim/model/static_memory.hpp says.
+// What of MemoryPools is in memory, in a buffer that it passes through, or in the file: optimizer
+// state and parameters. There, and in state buffers, what a chunk has no place for in memory
+// follows each other: parameters (in fp32 they are the master copy) and then the parts of the
+// state. Stream buffers are laid out as sim/model/static_memory.hpp says.
 #include "executor/run/memory_pools.hpp"
 #include "sim/model/program.hpp"
 
@@ -10,6 +11,11 @@
 
 namespace athanor {
 namespace {
+
+std::size_t index(std::int64_t value) {
+  assert(value >= 0);
+  return static_cast<std::size_t>(value);
+}
 
 /// Whole blocks of the file around some bytes of it, and the same in memory.
 struct Window {
@@ -26,15 +32,6 @@ struct Window {
 
   [[nodiscard]] std::span<std::byte> bytes() const { return {memory.get(), size}; }
 };
-
-/// Place of a part among those that follow each other, in parts.
-int position_of(const ChunkMemory& chunk, StatePart part) {
-  return static_cast<int>(part) - (chunk.state.master != nullptr ? 1 : 0);
-}
-
-Bytes offset_in_file(const ChunkMemory& chunk, StatePart part, std::int64_t skip) {
-  return chunk.file_offset + (position_of(chunk, part) * chunk.elements + skip) * kStateBytes;
-}
 
 }  // namespace
 
@@ -55,7 +52,12 @@ UpdateMemory MemoryPools::update_memory(const Operation& adam, std::int64_t step
   const ChunkMemory& memory = chunk(adam.unit, adam.chunk);
   UpdateMemory update{memory.state_after(steps), memory.state_after(steps + 1), memory.gradient,
                       memory.rounded};
-  if (adam.state_buffer >= 0) update.from = update.to = state_in_file_buffer(adam);
+  if (adam.state_buffer < 0) return update;
+  std::byte* const buffer = state_buffers_[index(adam.state_buffer)];
+  update.from = update.to = state_in_buffer(memory, buffer);
+  if (memory.file_parameter_bytes > 0 && element_bytes_ != kStateBytes) {
+    update.rounded = reinterpret_cast<BFloat16Bits*>(buffer);
+  }
   return update;
 }
 
@@ -73,27 +75,42 @@ UpdateMemory MemoryPools::stream_buffer(const Operation& op) const {
   return update;
 }
 
-OptimizerState MemoryPools::state_in_file_buffer(const Operation& adam) const {
-  const ChunkMemory& memory = chunk(adam.unit, adam.chunk);
-  auto* const buffer =
-      reinterpret_cast<float*>(state_buffers_[static_cast<std::size_t>(adam.state_buffer)]);
+OptimizerState MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const {
   const auto place = [&](StatePart part) {
-    const int position = position_of(memory, part);
-    return position < 0 ? memory.state.part(part) : buffer + position * memory.elements;
+    float* const in_memory = chunk.state.part(part);
+    return in_memory != nullptr ? in_memory
+                                : reinterpret_cast<float*>(buffer + offset_of(chunk, part));
   };
   return {place(StatePart::Master), place(StatePart::FirstMoment), place(StatePart::SecondMoment)};
 }
 
-void MemoryPools::read_state(const Operation& op) const {
+Bytes MemoryPools::offset_of(const ChunkMemory& chunk, StatePart part) const {
+  const bool master_is_parameters = element_bytes_ == kStateBytes;
+  const Bytes before = static_cast<Bytes>(part) - (master_is_parameters ? 1 : 0);
+  return before < 0 ? 0 : chunk.file_parameter_bytes + before * chunk.elements * kStateBytes;
+}
+
+const std::byte* MemoryPools::fetched_from(const Operation& fetch) const {
+  return fetch.parameter_buffer < 0 ? chunk(fetch.unit, fetch.chunk).host_parameters
+                                    : parameter_buffers_[index(fetch.parameter_buffer)];
+}
+
+void MemoryPools::read_parameters(const Operation& op) const {
   file_->read(chunk(op.unit, op.chunk).file_offset,
-              {state_buffers_[static_cast<std::size_t>(op.state_buffer)],
-               static_cast<std::size_t>(op.bytes)});
+              {parameter_buffers_[index(op.parameter_buffer)], index(op.bytes)});
+}
+
+/// In bf16 all but the parameters.
+void MemoryPools::read_state(const Operation& op) const {
+  const ChunkMemory& memory = chunk(op.unit, op.chunk);
+  const Bytes skip = offset_of(memory, StatePart::Master);
+  file_->read(memory.file_offset + skip,
+              {state_buffers_[index(op.state_buffer)] + skip, index(op.bytes)});
 }
 
 void MemoryPools::write_state(const Operation& op) const {
   file_->write(chunk(op.unit, op.chunk).file_offset,
-               {state_buffers_[static_cast<std::size_t>(op.state_buffer)],
-                static_cast<std::size_t>(op.bytes)});
+               {state_buffers_[index(op.state_buffer)], index(op.bytes)});
 }
 
 void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
@@ -102,7 +119,7 @@ void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64
   if (const float* const from = chunk.state_after(steps).part(part)) {
     return device.copy_now(to.data(), from + skip, bytes);
   }
-  const Window window(offset_in_file(chunk, part, skip), bytes);
+  const Window window(chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes, bytes);
   file_->read(window.offset, window.bytes());
   std::memcpy(to.data(), window.memory.get() + window.inside, to.size_bytes());
 }
@@ -110,13 +127,22 @@ void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64
 void MemoryPools::write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                              std::span<const float> from, Device& device) const {
   assert(std::ssize(from) == chunk.elements);
-  const auto bytes = static_cast<Bytes>(from.size_bytes());
   if (float* const to = chunk.state_after(steps).part(part)) {
-    return device.copy_now(to, from.data(), bytes);
+    return device.copy_now(to, from.data(), static_cast<Bytes>(from.size_bytes()));
   }
-  const Window window(offset_in_file(chunk, part, 0), bytes);
+  write_to_file(chunk.file_offset + offset_of(chunk, part), std::as_bytes(from));
+}
+
+void MemoryPools::write_file_parameters(const ChunkMemory& chunk,
+                                        std::span<const std::byte> from) const {
+  assert(std::ssize(from) == chunk.elements * element_bytes_);
+  write_to_file(chunk.file_offset, from);
+}
+
+void MemoryPools::write_to_file(Bytes offset, std::span<const std::byte> from) const {
+  const Window window(offset, std::ssize(from));
   file_->read(window.offset, window.bytes());
-  std::memcpy(window.memory.get() + window.inside, from.data(), from.size_bytes());
+  std::memcpy(window.memory.get() + window.inside, from.data(), from.size());
   file_->write(window.offset, window.bytes());
 }
 

@@ -17,6 +17,8 @@ OpRunner::OpRunner(const RankContext& context, const Model& model, BatchSource b
 void OpRunner::run(std::int32_t operation, const StepState& state) {
   const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
   switch (op.kind) {
+    case OpKind::ParamRead:
+      return context_.memory.read_parameters(op);
     case OpKind::Fetch:
       return fetch_shard(context_, op);
     case OpKind::Gather:

@@ -35,7 +35,7 @@ class StateLoader {
     std::byte* const storage = context_.memory.parameters(unit, -1);
     for (const Chunk& chunk : layout.chunks) {
       read(unit, StatePart::Master, chunk.offset, chunk.elements, logical);
-      write_parameters(storage + context_.bytes_of(chunk.offset));
+      write(storage + context_.bytes_of(chunk.offset), in_compute_dtype());
     }
   }
 
@@ -46,8 +46,12 @@ class StateLoader {
       context_.memory.write_part(memory, part, steps_, buffer_, context_.device);
     }
     // The buffer now holds the master parameters.
+    const std::span<const std::byte> parameters = in_compute_dtype();
     for (std::byte* const home : {memory.host_parameters, memory.device_parameters}) {
-      if (home != nullptr) write_parameters(home);
+      if (home != nullptr) write(home, parameters);
+    }
+    if (memory.file_parameter_bytes > 0) {
+      context_.memory.write_file_parameters(memory, parameters);
     }
   }
 
@@ -61,16 +65,18 @@ class StateLoader {
     std::fill(all.begin() + present, all.end(), 0.0F);
   }
 
-  /// In compute dtype.
-  void write_parameters(std::byte* to) {
+  /// The buffer's elements.
+  std::span<const std::byte> in_compute_dtype() {
     if (context_.program.dtype == DataType::Float32) {
-      const std::span<const float> values(buffer_);
-      return context_.device.copy_now(to, values.data(), static_cast<Bytes>(values.size_bytes()));
+      return std::as_bytes(std::span<const float>(buffer_));
     }
     rounded_.resize(buffer_.size());
     convert_to_bf16(buffer_, rounded_, context_.plan.cpu_adam_threads);
-    context_.device.copy_now(to, rounded_.data(),
-                             static_cast<Bytes>(rounded_.size() * sizeof(BFloat16Bits)));
+    return std::as_bytes(std::span<const BFloat16Bits>(rounded_));
+  }
+
+  void write(std::byte* to, std::span<const std::byte> from) const {
+    context_.device.copy_now(to, from.data(), std::ssize(from));
   }
 
   const RankContext& context_;

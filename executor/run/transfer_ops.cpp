@@ -21,8 +21,8 @@ void copy_state(const RankContext& context, const Operation& op, const Optimizer
 void fetch_shard(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   std::byte* const unit = context.memory.parameters(op.unit, op.slot);
-  context.device.copy(op.lane, unit + context.bytes_of(memory.offset), memory.host_parameters,
-                      context.bytes_of(memory.elements));
+  context.device.copy(op.lane, unit + context.bytes_of(memory.offset),
+                      context.memory.fetched_from(op), context.bytes_of(memory.elements));
 }
 
 void copy_gradient_to_host(const RankContext& context, const Operation& op) {

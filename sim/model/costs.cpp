@@ -154,6 +154,8 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::Reduce:
       return collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, bytes,
                                 program.world_size, platform);
+    case OpKind::ParamRead:
+      return nvme_seconds(op, platform.file_read, platform, "file_read");
     case OpKind::StateRead:
       if (op.lane == Lane::H2D) return require(platform.h2d, platform, "h2d").at(bytes);
       return nvme_seconds(op, platform.file_read, platform, "file_read");

@@ -65,14 +65,15 @@ OrderedJson fsdp_json(const Plan& plan, const PlanOutline& outline, Losses& loss
 OrderedJson deepspeed_json(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   const bool sharded = outline.main_sharding() == Sharding::Sharded;
   const bool nvme = outline.keeps_state_on_nvme();
-  OrderedJson json{
-      {"zero_stage", sharded ? 3 : 2},
-      {"gradient_accumulation_steps", plan.accumulation},
-      {"offload_optimizer_device", nvme                         ? "nvme"
-                                   : outline.host_optimizer > 0 ? "cpu"
-                                                                : "none"},
-      {"offload_param_device", sharded && outline.host_parameters > 0 ? "cpu" : "none"},
-      {"zero3_init_flag", sharded}};
+  OrderedJson json{{"zero_stage", sharded ? 3 : 2},
+                   {"gradient_accumulation_steps", plan.accumulation},
+                   {"offload_optimizer_device", nvme                         ? "nvme"
+                                                : outline.host_optimizer > 0 ? "cpu"
+                                                                             : "none"},
+                   {"offload_param_device", outline.keeps_parameters_on_nvme()       ? "nvme"
+                                            : sharded && outline.host_parameters > 0 ? "cpu"
+                                                                                     : "none"},
+                   {"zero3_init_flag", sharded}};
   if (plan.clipping != Clipping::None) json["gradient_clipping"] = plan.max_gradient_norm;
   losses.add(
       "buckets, prefetch and offload ratio: write them with --as deepspeed, and name that file in "
@@ -129,8 +130,9 @@ ExportedPlan export_accelerate(const Plan& plan) {
   losses.cpu_adam_threads(
       fmt::format("accelerate launch --num_cpu_threads_per_process {}", plan.cpu_adam_threads));
   losses.compute_threads();
-  losses.state_on_nvme(
-      "only DeepSpeed keeps it there: all or none; fill in offload_optimizer_nvme_path");
+  losses.on_nvme(
+      "only DeepSpeed keeps them there: all or none; fill in offload_optimizer_nvme_path and "
+      "offload_param_nvme_path");
   losses.offloaded_outputs("accelerate keeps them on the GPU");
   return {dump_json(json), losses.take()};
 }

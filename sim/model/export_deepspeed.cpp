@@ -76,7 +76,10 @@ void add_offload(OrderedJson& zero, const Plan& plan, const PlanOutline& outline
                     "in stage 3 alone",
                     percent(outline.host_parameter_share())));
   } else if (outline.host_parameters > 0) {
-    zero["offload_param"] = {{"device", "cpu"}, {"pin_memory", true}};
+    const bool nvme = outline.keeps_parameters_on_nvme();
+    OrderedJson offload{{"device", nvme ? "nvme" : "cpu"}, {"pin_memory", true}};
+    if (nvme) offload["buffer_count"] = plan.parameter_buffers;
+    zero["offload_param"] = std::move(offload);
     const double share = outline.host_parameter_share();
     if (share < 1) {
       losses.add(fmt::format("parameters: {} of the chunks are on the host; DeepSpeed offloads all",
@@ -112,8 +115,7 @@ void add_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   losses.gradient_buffers("DeepSpeed holds buckets, reduce_bucket_size elements each");
   losses.cpu_adam_threads(fmt::format("set OMP_NUM_THREADS={}", plan.cpu_adam_threads));
   losses.compute_threads();
-  losses.state_on_nvme(
-      "DeepSpeed keeps all of it there or none, in stage 3 alone; fill in nvme_path");
+  losses.on_nvme("DeepSpeed keeps all of it there or none, in stage 3 alone; fill in nvme_path");
   losses.offloaded_outputs("DeepSpeed's cpu_checkpointing is for partitioned activations alone");
   losses.sequence_length("DeepSpeed");
   losses.schedule("DeepSpeed");

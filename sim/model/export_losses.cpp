@@ -46,10 +46,14 @@ void Losses::offloaded_outputs(const std::string& instead) {
   }
 }
 
-void Losses::state_on_nvme(const std::string& instead) {
+void Losses::on_nvme(const std::string& instead) {
   if (outline_.nvme_optimizer > 0) {
     add(fmt::format("optimizer: the state of {} of the chunks is on NVMe; {}",
                     percent(outline_.nvme_optimizer / outline_.chunks), instead));
+  }
+  if (outline_.nvme_parameters > 0) {
+    add(fmt::format("parameters: those of {} of the chunks are on NVMe; {}",
+                    percent(outline_.nvme_parameters / outline_.chunks), instead));
   }
 }
 

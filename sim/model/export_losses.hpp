@@ -23,7 +23,8 @@ class Losses {
   void compute_threads();
   /// Recompute of some units where `system` can only recompute all or none, or a pattern.
   void partial_recompute(const std::string& instead);
-  void state_on_nvme(const std::string& instead);
+  /// Optimizer state and parameters that are on NVMe.
+  void on_nvme(const std::string& instead);
   /// Outputs of units on the host.
   void offloaded_outputs(const std::string& instead);
   void sequence_length(const std::string& system);

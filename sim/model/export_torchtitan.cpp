@@ -85,7 +85,7 @@ void add_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   losses.schedule("torchtitan");
   losses.cpu_adam_threads(fmt::format("set OMP_NUM_THREADS={}", plan.cpu_adam_threads));
   losses.compute_threads();
-  losses.state_on_nvme("torchtitan keeps it in host memory");
+  losses.on_nvme("torchtitan keeps them in host memory");
   losses.offloaded_outputs("torchtitan keeps them on the GPU");
 }
 

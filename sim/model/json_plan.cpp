@@ -13,8 +13,8 @@ OrderedJson json_of(const UnitPlan& unit) {
   OrderedJson chunks = OrderedJson::array();
   for (const ChunkRun& run : unit.chunks) {
     chunks.push_back({{"count", run.count},
-                      {"parameters", name_of(kParameterHomeNames, run.parameters)},
-                      {"optimizer", name_of(kOptimizerHomeNames, run.optimizer)}});
+                      {"parameters", name_of(kHomeNames, run.parameters)},
+                      {"optimizer", name_of(kHomeNames, run.optimizer)}});
     if (run.gpu_adam) chunks.back()["adam"] = name_of(kAdamNames, run.gpu_adam);
   }
   return {{"sharding", name_of(kShardingNames, unit.sharding)},
@@ -27,9 +27,8 @@ UnitPlan read_unit_plan(JsonReader json) {
   unit.sharding = json.key("sharding").choice(kShardingNames);
   unit.activation = json.key("activation").choice(kActivationNames);
   for (JsonReader& run : json.key("chunks").items()) {
-    unit.chunks.push_back({run.key("count").integer(1),
-                           run.key("parameters").choice(kParameterHomeNames),
-                           run.key("optimizer").choice(kOptimizerHomeNames)});
+    unit.chunks.push_back({run.key("count").integer(1), run.key("parameters").choice(kHomeNames),
+                           run.key("optimizer").choice(kHomeNames)});
     const auto adam = run.optional_key("adam");
     unit.chunks.back().gpu_adam = adam && adam->choice(kAdamNames);
     run.reject_other_keys();
@@ -114,6 +113,9 @@ void read_step(JsonReader& json, Plan& plan) {
   if (const auto buffers = json.optional_key("nvme_buffers")) {
     plan.nvme_buffers = buffers->small_integer(1);
   }
+  if (const auto buffers = json.optional_key("parameter_buffers")) {
+    plan.parameter_buffers = buffers->small_integer(1);
+  }
   if (const auto buffers = json.optional_key("stream_buffers")) {
     plan.stream_buffers = buffers->small_integer(1);
   }
@@ -142,6 +144,7 @@ std::string to_json(const Plan& plan) {
   if (plan.clipped_share > 0) json["clipped_share"] = plan.clipped_share;
   if (plan.late_updates > 0) json["late_updates"] = plan.late_updates;
   if (uses_nvme(plan)) json["nvme_buffers"] = plan.nvme_buffers;
+  if (reads_parameters(plan)) json["parameter_buffers"] = plan.parameter_buffers;
   if (streams_state(plan)) json["stream_buffers"] = plan.stream_buffers;
   if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
   json["units"] = OrderedJson::array();

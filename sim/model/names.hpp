@@ -28,9 +28,8 @@ inline constexpr NameTable<Sharding, 3> kShardingNames{
     {{"replicated", Sharding::Replicated},
      {"optimizer-sharded", Sharding::OptimizerSharded},
      {"sharded", Sharding::Sharded}}};
-inline constexpr NameTable<Home, 2> kParameterHomeNames{{{"gpu", Home::Gpu}, {"host", Home::Host}}};
 inline constexpr NameTable<bool, 1> kAdamNames{{{"gpu", true}}};
-inline constexpr NameTable<Home, 3> kOptimizerHomeNames{
+inline constexpr NameTable<Home, 3> kHomeNames{
     {{"gpu", Home::Gpu}, {"host", Home::Host}, {"nvme", Home::Nvme}}};
 inline constexpr NameTable<Activation, 3> kActivationNames{{{"keep", Activation::Keep},
                                                             {"recompute", Activation::Recompute},

@@ -55,6 +55,7 @@ void validate_counts(const Plan& plan, const std::string& where) {
   require_between(where, "late_updates", plan.late_updates, 0,
                   static_cast<std::int64_t>(plan.units.size()));
   require_between(where, "nvme_buffers", plan.nvme_buffers, 1, 4096);
+  require_between(where, "parameter_buffers", plan.parameter_buffers, 1, 4096);
   require_between(where, "stream_buffers", plan.stream_buffers, 1, 4096);
   require_between(where, "compute_threads", plan.compute_threads, 1, 4096);
 }
@@ -67,12 +68,16 @@ void validate_run(const ChunkRun& run, Sharding sharding, const std::string& whe
   }
   if (run.parameters == Home::Gpu) return;
   if (sharding != Sharding::Sharded) {
-    throw InputError(where + ":parameters", "\"host\" needs a sharded unit",
+    throw InputError(where + ":parameters", "other than \"gpu\" needs a sharded unit",
                      "Set the unit's sharding to \"sharded\", or parameters to \"gpu\".");
   }
   if (!off_gpu(run.optimizer)) {
     throw InputError(where + ":parameters", "\"host\" needs the optimizer on the host too",
                      "Set optimizer to \"host\" or \"nvme\", or parameters to \"gpu\".");
+  }
+  if (run.parameters == Home::Nvme && run.optimizer != Home::Nvme) {
+    throw InputError(where + ":parameters", "\"nvme\" needs the optimizer there too",
+                     "Set optimizer to \"nvme\", or parameters to \"host\".");
   }
 }
 
@@ -116,6 +121,12 @@ void Plan::validate(const Architecture& architecture, const std::string& where) 
 bool uses_nvme(const Plan& plan) noexcept {
   return std::ranges::any_of(plan.units, [](const UnitPlan& unit) {
     return std::ranges::find(unit.chunks, Home::Nvme, &ChunkRun::optimizer) != unit.chunks.end();
+  });
+}
+
+bool reads_parameters(const Plan& plan) noexcept {
+  return std::ranges::any_of(plan.units, [](const UnitPlan& unit) {
+    return std::ranges::find(unit.chunks, Home::Nvme, &ChunkRun::parameters) != unit.chunks.end();
   });
 }
 

@@ -24,7 +24,8 @@ enum class Sharding {
 enum class Home {
   Gpu,
   Host,
-  Nvme,  ///< of optimizer state alone: in a file, from which it passes through host memory
+  Nvme,  ///< in a file, from which it passes through host memory; of parameters only where their
+         ///< optimizer state is in it too
 };
 
 /// Whether optimizer state is kept off the GPU, with gradients and new parameters beside it in
@@ -86,7 +87,8 @@ struct Schedule {
 /// Placement of `count` consecutive chunks of a unit.
 struct ChunkRun {
   std::int64_t count = 0;
-  Home parameters = Home::Gpu;  ///< Host only where the unit is Sharded and off_gpu
+  Home parameters = Home::Gpu;  ///< Host only where the unit is Sharded and off_gpu, Nvme only
+                                ///< where the optimizer is, too
   Home optimizer = Home::Gpu;   ///< where fp32 state lives; Adam runs on the processor beside it
   bool gpu_adam = false;        ///< or, from Host, on the GPU: the state streams through it
 };
@@ -134,11 +136,12 @@ struct Plan {
   double clipped_share = 0;  ///< of steps, that clipping is expected to change: the part of its
                              ///< time that an update done again takes in predictions
   int cpu_adam_threads = 1;
-  int late_updates = 0;     ///< leading units that the CPU updates after backward, in the order in
-                            ///< which the next forward needs them, not as gradients arrive
-  int nvme_buffers = 3;     ///< chunks' state between file and CPU at once: read, updated, written
-  int stream_buffers = 2;   ///< chunks' state between host memory and GPU at once
-  int compute_threads = 1;  ///< CPU backend: threads of the compute lane
+  int late_updates = 0;  ///< leading units that the CPU updates after backward, in the order in
+                         ///< which the next forward needs them, not as gradients arrive
+  int nvme_buffers = 3;  ///< chunks' state between file and CPU at once: read, updated, written
+  int parameter_buffers = 2;  ///< chunks' parameters between file and GPU at once: read, copied
+  int stream_buffers = 2;     ///< chunks' state between host memory and GPU at once
+  int compute_threads = 1;    ///< CPU backend: threads of the compute lane
   Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
 
@@ -161,6 +164,9 @@ template <typename PlacedChunk>
 
 /// Whether some chunk's optimizer state is in a file.
 [[nodiscard]] bool uses_nvme(const Plan& plan) noexcept;
+
+/// Whether some chunk's parameters are in a file.
+[[nodiscard]] bool reads_parameters(const Plan& plan) noexcept;
 
 /// Whether some chunk's optimizer state streams through the GPU.
 [[nodiscard]] bool streams_state(const Plan& plan) noexcept;

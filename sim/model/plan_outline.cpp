@@ -17,7 +17,8 @@ double count_chunks(PlanOutline& outline, const UnitPlan& unit) {
     chunks += count;
     if (off_gpu(run.optimizer)) outline.host_optimizer += count;
     if (run.optimizer == Home::Nvme) outline.nvme_optimizer += count;
-    if (run.parameters == Home::Host) outline.host_parameters += count;
+    if (run.parameters != Home::Gpu) outline.host_parameters += count;
+    if (run.parameters == Home::Nvme) outline.nvme_parameters += count;
   }
   outline.chunks += chunks;
   return chunks;
@@ -63,6 +64,10 @@ double PlanOutline::host_parameter_share() const noexcept {
 
 bool PlanOutline::keeps_state_on_nvme() const noexcept {
   return main_sharding() == Sharding::Sharded && 2 * nvme_optimizer > chunks;
+}
+
+bool PlanOutline::keeps_parameters_on_nvme() const noexcept {
+  return main_sharding() == Sharding::Sharded && 2 * nvme_parameters > chunks;
 }
 
 PlanOutline outline(const Plan& plan) {

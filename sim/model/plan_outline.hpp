@@ -14,7 +14,7 @@ struct PlanOutline {
   std::int64_t sharded = 0, optimizer_sharded = 0, replicated = 0;  ///< units
   /// Chunks; doubles, because the counts of a plan that no model was held against have no limit.
   double chunks = 0, host_optimizer = 0, host_parameters = 0;
-  double nvme_optimizer = 0;  ///< of host_optimizer
+  double nvme_optimizer = 0, nvme_parameters = 0;  ///< of these
   std::int64_t compute_units = 0;
   std::int64_t recompute_units = 0;  ///< with those that offload
   std::int64_t offload_units = 0;    ///< whose outputs go to the host
@@ -27,8 +27,10 @@ struct PlanOutline {
   [[nodiscard]] bool uniform_sharding() const noexcept;
   [[nodiscard]] double host_optimizer_share() const noexcept;
   [[nodiscard]] double host_parameter_share() const noexcept;
-  /// Whether DeepSpeed, which keeps all state on NVMe or none, and in stage 3 alone, would do so.
+  /// Whether DeepSpeed, which keeps all state, and all parameters, on NVMe or none, and in
+  /// stage 3 alone, would do so.
   [[nodiscard]] bool keeps_state_on_nvme() const noexcept;
+  [[nodiscard]] bool keeps_parameters_on_nvme() const noexcept;
 };
 
 [[nodiscard]] PlanOutline outline(const Plan& plan);

@@ -7,6 +7,8 @@ namespace athanor {
 
 const char* op_kind_name(OpKind kind) noexcept {
   switch (kind) {
+    case OpKind::ParamRead:
+      return "param-read";
     case OpKind::Fetch:
       return "fetch";
     case OpKind::Gather:

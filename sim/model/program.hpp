@@ -15,7 +15,9 @@ namespace athanor {
 
 /// The closed set of operations.
 enum class OpKind {
-  Fetch,       ///< h2d: this rank's shard of a host chunk -> its place in the slot
+  ParamRead,   ///< nvme-read: a shard's parameters, file -> parameter buffer
+  Fetch,       ///< h2d: this rank's shard of a chunk, host memory or parameter buffer -> its place
+               ///< in the slot
   Gather,      ///< collective: shards -> the whole chunk, in the slot or in the replicated storage
   Forward,     ///< compute: one unit, one micro-batch
   Recompute,   ///< compute: forward again, from the saved input
@@ -31,7 +33,8 @@ enum class OpKind {
   ParamH2D,    ///< h2d: updated shard -> its home on the device
   StateRead,   ///< nvme-read: a shard's optimizer state, file -> state buffer; or h2d: the same and
                ///< its gradient, host memory -> stream buffer
-  StateWrite,  ///< nvme-write: back, after Adam; or d2h: the same, with the new parameters
+  StateWrite,  ///< nvme-write: back, after Adam, with the new parameters where they are in the
+               ///< file; or d2h: the same, with the new parameters
   Loss,        ///< collective: every rank's micro-batch losses, for the metrics
 };
 [[nodiscard]] const char* op_kind_name(OpKind kind) noexcept;  ///< "fetch", "gather", ..
@@ -75,6 +78,7 @@ struct Operation {
       -1;  ///< buffer of the unit's class pool (Backward, Reduce, GradD2H; SquareSum before that)
   std::int32_t state_buffer = -1;  ///< StateRead, Adam, StateWrite of a shard whose state is in a
                                    ///< file: state buffer; or streams: stream buffer
+  std::int32_t parameter_buffer = -1;  ///< ParamRead, Fetch of a shard in a file
   Bytes bytes = 0;            ///< what moves: a shard or an output for copies, the whole chunk for
                               ///< collectives
   std::int64_t elements = 0;  ///< Adam, Redo, SquareSum: elements of the shard
@@ -110,7 +114,9 @@ struct Program {
   double clipped_share = 0;      ///< of its time that a Redo takes, on average
   int state_buffers = 0;         ///< through which optimizer state passes between file and CPU
   Bytes state_buffer_bytes = 0;  ///< of each
-  int stream_buffers = 0;        ///< the same between host memory and GPU, on the device
+  int parameter_buffers = 0;     ///< the same of parameters, between file and GPU; pinned
+  Bytes parameter_buffer_bytes = 0;
+  int stream_buffers = 0;  ///< the same between host memory and GPU, on the device
   Bytes stream_buffer_bytes = 0;
   Bytes workspace_bytes = 0;  ///< device memory of libraries, beside the buffers below
   std::vector<std::string> unit_names;

@@ -11,11 +11,12 @@ struct UnitElements {
   std::int64_t replicated = 0;        ///< whole parameters on the device
   std::int64_t device_shards = 0;     ///< parameter shards on the device
   std::int64_t device_optimizer = 0;  ///< gradient shard and optimizer state on the device
-  std::int64_t host_optimizer = 0;    ///< gradient shard on the host, and the parameters beside it
+  std::int64_t host_optimizer = 0;    ///< gradient shard on the host
+  std::int64_t host_parameters = 0;   ///< parameters beside it
   std::int64_t host_state = 0;        ///< optimizer state in host memory, twice where it is kept
                                       ///< until the norm is known
   std::int64_t streamed_state = 0;    ///< in pinned host memory
-  Bytes nvme_bytes = 0;               ///< of optimizer state in the file
+  FileBytes file;
 };
 
 UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const Plan& plan,
@@ -28,12 +29,17 @@ UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const P
       count.device_shards += owned;
     }
     (off_gpu(chunk.optimizer) ? count.host_optimizer : count.device_optimizer) += owned;
+    const bool in_file = chunk.parameters == Home::Nvme;
+    if (off_gpu(chunk.optimizer) && !in_file) count.host_parameters += owned;
     if (chunk.gpu_adam) {
       count.streamed_state += owned;
     } else if (chunk.optimizer == Home::Host) {
       count.host_state += (speculates(plan, chunk) ? 2 : 1) * owned;
     }
-    if (chunk.optimizer == Home::Nvme) count.nvme_bytes += state_file_bytes(owned, program.dtype);
+    if (chunk.optimizer != Home::Nvme) continue;
+    const FileBytes file = file_bytes(owned, program.dtype, in_file);
+    count.file.parameters += file.parameters;
+    count.file.state += file.state;
   }
   return count;
 }
@@ -50,11 +56,12 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
   add_buffer(program, "parameter shards " + unit, Tier::Gpu, count.device_shards * parameter);
   add_buffer(program, "gradient shards " + unit, Tier::Gpu, count.device_optimizer * gradient);
   add_buffer(program, "optimizer " + unit, Tier::Gpu, count.device_optimizer * state);
-  add_buffer(program, "host parameters " + unit, Tier::Pinned, count.host_optimizer * parameter);
+  add_buffer(program, "host parameters " + unit, Tier::Pinned, count.host_parameters * parameter);
   add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_optimizer * gradient);
   add_buffer(program, "host optimizer " + unit, Tier::Host, count.host_state * state);
   add_buffer(program, "streamed optimizer " + unit, Tier::Pinned, count.streamed_state * state);
-  add_buffer(program, "nvme optimizer " + unit, Tier::Nvme, count.nvme_bytes);
+  add_buffer(program, "nvme parameters " + unit, Tier::Nvme, count.file.parameters);
+  add_buffer(program, "nvme optimizer " + unit, Tier::Nvme, count.file.state);
 }
 
 }  // namespace
@@ -64,8 +71,9 @@ Bytes optimizer_state_bytes(DataType dtype) noexcept {
   return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
 }
 
-Bytes state_file_bytes(std::int64_t elements, DataType dtype) noexcept {
-  return file_blocks(elements * optimizer_state_bytes(dtype));
+FileBytes file_bytes(std::int64_t elements, DataType dtype, bool with_parameters) noexcept {
+  return {with_parameters ? file_blocks(elements * size_of(dtype)) : 0,
+          file_blocks(elements * optimizer_state_bytes(dtype))};
 }
 
 StreamBytes stream_bytes(std::int64_t elements, DataType dtype, DataType gradient_dtype) noexcept {
@@ -76,8 +84,13 @@ StreamBytes stream_bytes(std::int64_t elements, DataType dtype, DataType gradien
           elements * (kState + gradient + parameter)};
 }
 
-Bytes state_copy_bytes(Lane lane, std::int64_t elements, const Program& program) noexcept {
-  if (is_nvme_lane(lane)) return state_file_bytes(elements, program.dtype);
+Bytes state_copy_bytes(Lane lane, std::int64_t elements, bool parameters_in_file,
+                       const Program& program) noexcept {
+  if (is_nvme_lane(lane)) {
+    const FileBytes file = file_bytes(elements, program.dtype, parameters_in_file);
+    const bool all = lane == Lane::NvmeWrite || program.dtype == DataType::Float32;
+    return all ? file.all() : file.state;
+  }
   const StreamBytes moved = stream_bytes(elements, program.dtype, program.gradient_dtype);
   return lane == Lane::H2D ? moved.read : moved.written;
 }
@@ -114,9 +127,12 @@ void make_state_buffers(Program& program, const Plan& plan) {
                      stream_bytes(owned, program.dtype, program.gradient_dtype).buffer);
       }
       if (chunk.optimizer != Home::Nvme) continue;
+      const FileBytes file = file_bytes(owned, program.dtype, chunk.parameters == Home::Nvme);
       program.state_buffers = std::min(program.state_buffers + 1, plan.nvme_buffers);
-      program.state_buffer_bytes =
-          std::max(program.state_buffer_bytes, state_file_bytes(owned, program.dtype));
+      program.state_buffer_bytes = std::max(program.state_buffer_bytes, file.all());
+      if (file.parameters == 0) continue;
+      program.parameter_buffers = std::min(program.parameter_buffers + 1, plan.parameter_buffers);
+      program.parameter_buffer_bytes = std::max(program.parameter_buffer_bytes, file.parameters);
     }
   }
 }
@@ -133,6 +149,8 @@ void make_static_buffers(Program& program, const Plan& plan) {
   }
   add_buffer(program, "optimizer state buffers", Tier::Host,
              program.state_buffers * program.state_buffer_bytes);
+  add_buffer(program, "parameter buffers", Tier::Pinned,
+             program.parameter_buffers * program.parameter_buffer_bytes);
   add_buffer(program, "stream buffers", Tier::Gpu,
              program.stream_buffers * program.stream_buffer_bytes);
   Bytes device = 0;

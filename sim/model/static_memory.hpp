@@ -10,9 +10,6 @@ namespace athanor {
 /// Of one element: two moments in fp32, and a master copy where parameters are bf16.
 [[nodiscard]] Bytes optimizer_state_bytes(DataType dtype) noexcept;
 
-/// What a shard's optimizer state takes in its file.
-[[nodiscard]] Bytes state_file_bytes(std::int64_t elements, DataType dtype) noexcept;
-
 /// What moves of a shard that streams through the GPU. Its stream buffer has one place after the
 /// other for the three parts of its state (in fp32 the first are the parameters), its gradient,
 /// and, in bf16, its new parameters: what is read is at the front; what is written is all but the
@@ -23,8 +20,18 @@ struct StreamBytes {
 [[nodiscard]] StreamBytes stream_bytes(std::int64_t elements, DataType dtype,
                                        DataType gradient_dtype) noexcept;
 
-/// What a StateRead or StateWrite on `lane` moves of a shard; of `program` only its types matter.
-[[nodiscard]] Bytes state_copy_bytes(Lane lane, std::int64_t elements,
+/// What a shard takes in the file and in a state buffer: its parameters in whole blocks, where they
+/// are in the file too, and then its state.
+struct FileBytes {
+  Bytes parameters = 0, state = 0;
+  [[nodiscard]] Bytes all() const noexcept { return parameters + state; }
+};
+[[nodiscard]] FileBytes file_bytes(std::int64_t elements, DataType dtype,
+                                   bool with_parameters) noexcept;
+
+/// What a StateRead or StateWrite (by `lane`) moves of a shard of `elements`; of `program` only its
+/// types matter. From a file AdamW reads parameters only in fp32, where they are its master copy.
+[[nodiscard]] Bytes state_copy_bytes(Lane lane, std::int64_t elements, bool parameters_in_file,
                                      const Program& program) noexcept;
 
 /// Elements of a chunk whose gradient and optimizer state one rank holds.
@@ -33,7 +40,7 @@ struct StreamBytes {
 /// Fills Program::pools and pool_of from the layouts: one pool per unit class.
 void make_pools(Program& program, const Architecture& architecture, const Plan& plan);
 
-/// Fills Program::state_buffers and stream_buffers, and what each takes.
+/// Fills Program::state_buffers, parameter_buffers and stream_buffers, and what each takes.
 void make_state_buffers(Program& program, const Plan& plan);
 
 /// Fills Program::static_buffers: cache slots, gradient buffers, parameters, gradient shards and

@@ -41,10 +41,9 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       outputs_(units_.size(), -1),
       grad_inputs_(units_.size(), -1),
       output_copies_(units_.size(), -1),
-      file_buffers_{std::vector<std::int32_t>(static_cast<std::size_t>(program_.state_buffers), -1),
-                    {}},
-      stream_buffers_{
-          std::vector<std::int32_t>(static_cast<std::size_t>(program_.stream_buffers), -1), {}} {
+      state_buffers_(program_.state_buffers),
+      stream_buffers_(program_.stream_buffers),
+      parameter_buffers_(program_.parameter_buffers) {
   square_sums_.fill(-1);
   for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
   for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -64,11 +63,11 @@ Program StepBuilder::build() {
   return std::move(program_);
 }
 
-/// Units compute, recompute and copy their outputs; each chunk is fetched and gathered for forward
-/// and for backward, reduced and copied to the host in every micro-batch, and squared, updated
+/// Units compute, recompute and copy their outputs; each chunk is read, fetched and gathered for
+/// forward and for backward, reduced and copied to the host in every micro-batch, squared, updated
 /// between a read and a write of its state, sent back and published in every step, at most.
 void StepBuilder::reserve_operations() {
-  constexpr std::size_t kPerMicroBatch = 6, kPerStep = 7;
+  constexpr std::size_t kPerMicroBatch = 8, kPerStep = 7;
   std::size_t chunks = 0;
   for (const UnitLayout& layout : program_.layouts) chunks += layout.chunks.size();
   const auto micro_batches = static_cast<std::size_t>(plan_.accumulation);
@@ -138,10 +137,10 @@ void StepBuilder::resolve_previous_waits() {
     const ChunkState& chunk = state(update.unit).chunks[static_cast<std::size_t>(update.chunk)];
     wait(update.operation, update.adam_only ? chunk.adam : chunk.updated);
   }
-  // The buffer's last write came after the chunk's own: lanes are in order.
-  for (const StateBuffers* const buffers : {&file_buffers_, &stream_buffers_}) {
-    for (std::size_t i = 0; i < buffers->writes.size(); ++i) {
-      wait(buffers->reads[i], buffers->writes[i]);
+  // State that was in the buffer last was written after the chunk's own: lanes are in order.
+  for (const Ring* const ring : {&state_buffers_, &stream_buffers_, &parameter_buffers_}) {
+    for (std::size_t i = 0; i < ring->emptied_by.size(); ++i) {
+      wait(ring->filled_by[i], ring->emptied_by[i]);
     }
   }
 }

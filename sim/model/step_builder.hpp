@@ -40,10 +40,13 @@ class StepBuilder {
     std::int32_t pool = 0, slot = 0;
     std::vector<std::int32_t> operations;
   };
-  /// Through which state passes that is not beside its Adam: in a file, or streamed.
-  struct StateBuffers {
-    std::vector<std::int32_t> writes;  ///< by buffer, its last one; -1 = none yet
-    std::vector<std::int32_t> reads;   ///< in their order
+  /// Equal buffers through which chunks pass in turn.
+  struct Ring {
+    explicit Ring(int buffers) : emptied_by(static_cast<std::size_t>(buffers), -1) {}
+    [[nodiscard]] std::size_t next() const noexcept { return filled_by.size() % emptied_by.size(); }
+
+    std::vector<std::int32_t> emptied_by;  ///< by buffer, its last one; -1 = none yet
+    std::vector<std::int32_t> filled_by;   ///< in their order
   };
   /// Operations that wait for a chunk's update in the step before.
   struct UpdateWait {
@@ -68,6 +71,7 @@ class StepBuilder {
   [[nodiscard]] std::vector<std::int32_t> pinned_units(std::int32_t access,
                                                        std::int32_t position) const;
   void fetch_unit(std::int32_t unit, std::int32_t access, const SlotCache::Placement& placement);
+  std::int32_t emit_param_read(std::int32_t unit, std::int32_t chunk);
   [[nodiscard]] std::int32_t emit_fetch(std::int32_t unit, std::int32_t chunk, std::int32_t slot);
   [[nodiscard]] std::int32_t emit_gather(std::int32_t unit, std::int32_t chunk, std::int32_t slot);
   void wait_for_update(std::int32_t operation, std::int32_t unit, std::int32_t chunk);
@@ -108,7 +112,7 @@ class StepBuilder {
                                            std::int32_t chunk) const;
   void emit_adam(std::int32_t unit, std::int32_t chunk);
   void emit_redo(std::int32_t unit, std::int32_t chunk);
-  [[nodiscard]] StateBuffers& state_buffers(const Operation& adam);
+  [[nodiscard]] Ring& state_buffers(const Operation& adam);
   [[nodiscard]] Operation state_copy(OpKind kind, const Operation& adam) const;
   [[nodiscard]] std::int32_t emit_state_read(Operation& adam, std::int32_t gradient_ready);
   [[nodiscard]] std::int32_t emit_state_write(std::int32_t adam);
@@ -131,7 +135,7 @@ class StepBuilder {
   std::vector<UpdateWait> update_waits_;
   std::vector<std::int32_t> saved_, outputs_, grad_inputs_;  ///< buffers per unit, -1 = none
   std::vector<std::int32_t> output_copies_;                  ///< the output's last copy, per unit
-  StateBuffers file_buffers_, stream_buffers_;
+  Ring state_buffers_, stream_buffers_, parameter_buffers_;
   std::int32_t batch_ = -1;
   std::int32_t last_forward_ = -1, norm_ = -1;
   std::array<std::int32_t, kNumLanes> square_sums_;  ///< the last one on each lane, -1 = none

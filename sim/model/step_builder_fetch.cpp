@@ -55,7 +55,7 @@ void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
   std::int32_t last_fetch = -1;
   std::int32_t last_gather = -1;
   for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-    const bool on_host = chunks(unit)[static_cast<std::size_t>(c)].parameters == Home::Host;
+    const bool on_host = chunks(unit)[static_cast<std::size_t>(c)].parameters != Home::Gpu;
     std::int32_t fetch = -1;
     if (on_host) fetch = last_fetch = emit_fetch(unit, c, placement.slot);
     if (on_host && plan_.world_size == 1) continue;  // the shard is the whole chunk
@@ -68,9 +68,11 @@ void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
   if (last_gather >= 0) unit_state.fetched_by.push_back(last_gather);
   if (last_fetch >= 0 && plan_.world_size == 1) unit_state.fetched_by.push_back(last_fetch);
 
-  // The first operation of each lane waits for the slot and for the prefetch depth.
+  // The first operation of each lane waits for the slot and for the prefetch depth, but for reads
+  // from files: they have their own buffers.
   std::vector<std::int32_t> leaders;
   for (auto op = first; op < static_cast<std::int32_t>(program_.operations.size()); ++op) {
+    if (at(op).kind == OpKind::ParamRead) continue;
     const auto same_lane = [&](std::int32_t leader) { return at(leader).lane == at(op).lane; };
     if (std::ranges::none_of(leaders, same_lane)) leaders.push_back(op);
   }
@@ -88,7 +90,28 @@ void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
   }
 }
 
+/// As soon as the buffer is free that was used longest ago.
+std::int32_t StepBuilder::emit_param_read(std::int32_t unit, std::int32_t chunk) {
+  const std::size_t buffer = parameter_buffers_.next();
+  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  Operation op;
+  op.kind = OpKind::ParamRead;
+  op.lane = Lane::NvmeRead;
+  op.unit = unit;
+  op.chunk = chunk;
+  op.parameter_buffer = static_cast<std::int32_t>(buffer);
+  op.bytes = file_bytes(layout.shard_elements(plan_.world_size), plan_.dtype, true).parameters;
+  const std::int32_t emptied_by = parameter_buffers_.emptied_by[buffer];
+  if (emptied_by >= 0) op.waits.push_back(emptied_by);
+  const std::int32_t index = emit(std::move(op));
+  wait_for_update(index, unit, chunk);
+  parameter_buffers_.filled_by.push_back(index);
+  return index;
+}
+
 std::int32_t StepBuilder::emit_fetch(std::int32_t unit, std::int32_t chunk, std::int32_t slot) {
+  const bool in_file = chunks(unit)[static_cast<std::size_t>(chunk)].parameters == Home::Nvme;
+  const std::int32_t read = in_file ? emit_param_read(unit, chunk) : -1;
   Operation op;
   op.kind = OpKind::Fetch;
   op.lane = Lane::H2D;
@@ -97,9 +120,15 @@ std::int32_t StepBuilder::emit_fetch(std::int32_t unit, std::int32_t chunk, std:
   op.slot = slot;
   op.bytes = chunks(unit)[static_cast<std::size_t>(chunk)].shard_elements(plan_.world_size) *
              size_of(plan_.dtype);
-  const std::int32_t index = emit(op);
-  wait_for_update(index, unit, chunk);
-  return index;
+  if (!in_file) {
+    const std::int32_t index = emit(std::move(op));
+    wait_for_update(index, unit, chunk);
+    return index;
+  }
+  op.parameter_buffer = at(read).parameter_buffer;
+  op.waits.push_back(read);
+  const auto buffer = static_cast<std::size_t>(op.parameter_buffer);
+  return parameter_buffers_.emptied_by[buffer] = emit(std::move(op));
 }
 
 std::int32_t StepBuilder::emit_gather(std::int32_t unit, std::int32_t chunk, std::int32_t slot) {

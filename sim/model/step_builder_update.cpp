@@ -184,7 +184,7 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
   if (in_file || layout.gpu_adam) {
     const std::int32_t write = emit_state_write(chunk_state.adam);
-    if (layout.gpu_adam) chunk_state.updated = write;
+    if (layout.gpu_adam || layout.parameters == Home::Nvme) chunk_state.updated = write;
   }
 }
 
@@ -196,8 +196,8 @@ void StepBuilder::emit_redo(std::int32_t unit, std::int32_t chunk) {
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
 }
 
-StepBuilder::StateBuffers& StepBuilder::state_buffers(const Operation& adam) {
-  return adam.lane == Lane::CpuAdam ? file_buffers_ : stream_buffers_;
+StepBuilder::Ring& StepBuilder::state_buffers(const Operation& adam) {
+  return adam.lane == Lane::CpuAdam ? state_buffers_ : stream_buffers_;
 }
 
 Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
@@ -209,28 +209,30 @@ Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
   const bool in_file = adam.lane == Lane::CpuAdam;
   op.lane = kind == OpKind::StateRead ? (in_file ? Lane::NvmeRead : Lane::H2D)
                                       : (in_file ? Lane::NvmeWrite : Lane::D2H);
-  op.bytes = state_copy_bytes(op.lane, adam.elements, program_);
+  const Chunk& chunk = program_.layouts[static_cast<std::size_t>(op.unit)]
+                           .chunks[static_cast<std::size_t>(op.chunk)];
+  op.bytes = state_copy_bytes(op.lane, adam.elements, chunk.parameters == Home::Nvme, program_);
   return op;
 }
 
 /// Gives `adam` the buffer that was used longest ago. A file is read as soon as that is free: ahead
 /// of the gradient, and of the step. What streams takes its gradient along.
 std::int32_t StepBuilder::emit_state_read(Operation& adam, std::int32_t gradient_ready) {
-  StateBuffers& buffers = state_buffers(adam);
-  const std::size_t buffer = buffers.reads.size() % buffers.writes.size();
+  Ring& buffers = state_buffers(adam);
+  const std::size_t buffer = buffers.next();
   adam.state_buffer = static_cast<std::int32_t>(buffer);
   Operation op = state_copy(OpKind::StateRead, adam);
   if (op.lane == Lane::H2D) op.waits.push_back(gradient_ready);
-  if (buffers.writes[buffer] >= 0) op.waits.push_back(buffers.writes[buffer]);
-  buffers.reads.push_back(emit(std::move(op)));
-  return buffers.reads.back();
+  if (buffers.emptied_by[buffer] >= 0) op.waits.push_back(buffers.emptied_by[buffer]);
+  buffers.filled_by.push_back(emit(std::move(op)));
+  return buffers.filled_by.back();
 }
 
 std::int32_t StepBuilder::emit_state_write(std::int32_t adam) {
   Operation op = state_copy(OpKind::StateWrite, at(adam));
   op.waits.push_back(adam);
   const auto buffer = static_cast<std::size_t>(op.state_buffer);
-  return state_buffers(at(adam)).writes[buffer] = emit(std::move(op));
+  return state_buffers(at(adam)).emptied_by[buffer] = emit(std::move(op));
 }
 
 /// What is left to do once all gradients, and the norm, are there. In the order in which the next

@@ -52,7 +52,10 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   const DataType dtype = op.kind == OpKind::GradD2H ? header.gradient_dtype : header.dtype;
   op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
   if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
-    op.bytes = state_copy_bytes(op.lane, op.elements, header);
+    op.bytes = state_copy_bytes(op.lane, op.elements, work.parameters_in_file, header);
+  }
+  if (op.kind == OpKind::ParamRead) {
+    op.bytes = file_bytes(op.elements, header.dtype, true).parameters;
   }
   return op;
 }
@@ -174,6 +177,12 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
   placed.device_parameters =
       covered(unit_class.units_before, c.leading_gpu_parameters, c.trailing_gpu_parameters);
   placed.host_parameters = unit_class.units - placed.device_parameters;
+  if (c.nvme_parameters) {
+    placed.nvme_parameters =
+        between(unit_class.units_before,
+                std::max(c.leading_gpu_parameters, num_units_ - c.trailing_nvme_optimizer),
+                c.trailing_gpu_parameters);
+  }
   return placed;
 }
 
@@ -192,6 +201,7 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
     if (sharded) peak.gpu += placed.device_parameters * owned * parameter;
     peak.gpu += placed.device_optimizer * owned * (gradient + state);
     peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
+    peak.pinned -= placed.nvme_parameters * owned * parameter;
   }
   const Activations& units = activations(c);
   peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes + units.peak_bytes;
@@ -207,8 +217,8 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   const int parts = c.sharding == Sharding::Replicated ? 1 : request_.num_gpus;
   TierBytes bytes;
   const DataType gradient = gradient_dtype(profile_.dtype, c.batch.accumulation);
-  std::int64_t in_files = 0, streamed = 0;  // chunks
-  Bytes file_buffer = 0, stream_buffer = 0;
+  std::int64_t in_files = 0, parameters_in_files = 0, streamed = 0;  // chunks
+  Bytes file_buffer = 0, parameter_buffer = 0, stream_buffer = 0;
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(c, unit_class);
     const Bytes owned = unit_class.elements / parts * state;
@@ -218,10 +228,13 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
     for (std::int64_t rest = unit_class.elements; rest > 0; rest -= whole) {
       const std::int64_t elements = std::min(whole, rest) / parts;
       if (placed.nvme_optimizer > 0) {
-        const Bytes file = state_file_bytes(elements, profile_.dtype);
-        bytes.nvme += placed.nvme_optimizer * file;
-        file_buffer = std::max(file_buffer, file);
+        const bool parameters = placed.nvme_parameters > 0;
+        const FileBytes file = file_bytes(elements, profile_.dtype, parameters);
+        bytes.nvme += placed.nvme_optimizer * file.state + placed.nvme_parameters * file.parameters;
+        file_buffer = std::max(file_buffer, file.all());
         in_files += placed.nvme_optimizer;
+        parameter_buffer = std::max(parameter_buffer, file.parameters);
+        parameters_in_files += placed.nvme_parameters;
       }
       if (placed.streamed_optimizer > 0) {
         stream_buffer =
@@ -231,6 +244,8 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
     }
   }
   bytes.host += std::min<std::int64_t>(in_files, Plan().nvme_buffers) * file_buffer;
+  bytes.pinned +=
+      std::min<std::int64_t>(parameters_in_files, Plan().parameter_buffers) * parameter_buffer;
   bytes.gpu += std::min<std::int64_t>(streamed, Plan().stream_buffers) * stream_buffer;
   return bytes;
 }
@@ -320,6 +335,10 @@ void Estimator::add_fetches(const Candidate& c, std::size_t unit_class, const Pl
     load.add(Lane::H2D, chunk_sum(c, unit_class, {OpKind::Fetch, Lane::H2D}),
              least_fills(placed.host_parameters, slots, accumulation));
   }
+  if (placed.nvme_parameters > 0) {
+    load.add(Lane::NvmeRead, chunk_sum(c, unit_class, {OpKind::ParamRead, Lane::NvmeRead}),
+             least_fills(placed.nvme_parameters, slots, accumulation));
+  }
   if (gathered > 0) {
     load.add(Lane::Collective, chunk_sum(c, unit_class, {OpKind::Gather, Lane::Collective}),
              least_fills(gathered, slots, accumulation));
@@ -361,8 +380,12 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
     after_norm(OpKind::Redo, ahead);
     after_norm(OpKind::Adam, on_cpu - ahead);
   }
-  add(OpKind::StateRead, Lane::NvmeRead, placed.nvme_optimizer);
-  add(OpKind::StateWrite, Lane::NvmeWrite, placed.nvme_optimizer);
+  const int state_alone = placed.nvme_optimizer - placed.nvme_parameters;
+  for (const auto& [kind, lane] : {std::pair{OpKind::StateRead, Lane::NvmeRead},
+                                   std::pair{OpKind::StateWrite, Lane::NvmeWrite}}) {
+    add(kind, lane, state_alone);
+    add_work({.kind = kind, .lane = lane, .parameters_in_file = true}, placed.nvme_parameters);
+  }
   add(OpKind::StateRead, Lane::H2D, placed.streamed_optimizer);
   if (placed.streamed_optimizer > 0) {
     load.streamed += placed.streamed_optimizer *

@@ -22,6 +22,7 @@ struct ChunkWork {
   Lane lane;
   bool accumulate = false;
   bool speculative = false;
+  bool parameters_in_file = false;
   auto operator<=>(const ChunkWork&) const = default;
 };
 
@@ -52,6 +53,7 @@ class Estimator {
     int device_optimizer = 0, host_optimizer = 0;
     int nvme_optimizer = 0, streamed_optimizer = 0;  ///< of host_optimizer
     int device_parameters = 0, host_parameters = 0;
+    int nvme_parameters = 0;  ///< of host_parameters
     /// With state in memory beside the CPU, which updates it.
     [[nodiscard]] int cpu_optimizer() const noexcept {
       return host_optimizer - nvme_optimizer - streamed_optimizer;

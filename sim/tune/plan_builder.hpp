@@ -23,6 +23,7 @@ inline constexpr Placement kAllOnGpu{Home::Gpu, Home::Gpu};
 inline constexpr Placement kOptimizerOnHost{Home::Gpu, Home::Host};
 inline constexpr Placement kAllOnHost{Home::Host, Home::Host};
 inline constexpr Placement kStateOnNvme{Home::Host, Home::Nvme};
+inline constexpr Placement kAllOnNvme{Home::Nvme, Home::Nvme};
 
 /// Elements of the largest unit's flat storage: no larger chunk has an effect.
 [[nodiscard]] std::int64_t largest_unit_elements(const Architecture& architecture);

@@ -31,7 +31,7 @@ constexpr std::array<Policy, 17> kPolicies{{
     {"zero3-offload", policy::zero3_offload,
      "DeepSpeed: zero3 with parameters and CPU Adam, after backward, on the host"},
     {"zero-infinity", policy::zero_infinity,
-     "DeepSpeed ZeRO-Infinity: zero3-offload with optimizer state on NVMe"},
+     "DeepSpeed ZeRO-Infinity: zero3-offload with optimizer state, or all, on NVMe"},
     {"zero2-offload-blocking", policy::zero2_offload_blocking,
      "zero2-offload with blocking copies, DeepSpeed's default until August 2026"},
     {"zero3-offload-blocking", policy::zero3_offload_blocking,

@@ -35,8 +35,9 @@ namespace athanor {
 ///                  (1e9), cut down until it fits, as its users do by hand
 ///   zero2-offload  ZeRO-Offload: zero2 with the optimizer state on the host and Adam on the CPU
 ///   zero3-offload  zero3 with parameters and optimizer state on the host
-///   zero-infinity  zero3-offload with optimizer state on NVMe, one group of it at a time; on
-///                  platforms that say what files take
+///   zero-infinity  zero3-offload with optimizer state on NVMe, one group of it at a time, and
+///                  parameters there too where host memory is too small for them; on platforms
+///                  that say what files take
 ///   fsdp2          everything sharded, one gather per unit, one unit ahead, reshard after forward
 ///   fsdp2-offload  fsdp2 with CPUOffloadPolicy: all parameters and optimizer state on the host
 ///

@@ -2,6 +2,7 @@
 #include "sim/tune/policy_rules.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace athanor::policy {
@@ -52,10 +53,12 @@ std::vector<Plan> zero2_offload(const Input& in) {
 
 std::vector<Plan> zero3_offload(const Input& in) { return zero3_with(in, kAllOnHost); }
 
-/// Without pipeline_read and pipeline_write, the defaults, one group's state is read, updated and
-/// written before the next one's is read.
+/// Parameters follow the state (offload_param) where they do not fit in host memory. Without
+/// pipeline_read and pipeline_write, the defaults, one group's state is read, updated and written
+/// before the next one's is read.
 std::vector<Plan> zero_infinity(const Input& in) {
   std::vector<Plan> plans = zero3_with(in, kStateOnNvme);
+  std::ranges::move(zero3_with(in, kAllOnNvme), std::back_inserter(plans));
   for (Plan& plan : plans) plan.nvme_buffers = 1;
   return plans;
 }

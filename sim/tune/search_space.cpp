@@ -45,6 +45,9 @@ void normalise_placement(Candidate& c, int num_units) {
       c.trailing_nvme_optimizer <= c.trailing_gpu_optimizer
           ? 0
           : std::min(c.trailing_nvme_optimizer, num_units - c.leading_gpu_optimizer);
+  const int first_in_file =
+      std::max(c.leading_gpu_parameters, num_units - c.trailing_nvme_optimizer);
+  if (first_in_file >= num_units - c.trailing_gpu_parameters) c.nvme_parameters = false;
 }
 
 /// What normal_form needs to know of an architecture.
@@ -109,6 +112,7 @@ struct CandidateHash {
     add(c.leading_gpu_optimizer);
     add(c.trailing_gpu_optimizer);
     add(c.trailing_nvme_optimizer);
+    add(c.nvme_parameters);
     add(c.leading_gpu_parameters);
     add(c.trailing_gpu_parameters);
     add(c.cache_slots);
@@ -145,8 +149,10 @@ void for_each_combination(const SearchSpace& s, const Visit& visit) {
     for_each_value(c, &C::leading_gpu_optimizer, s.leading_gpu_optimizer, [&] {
       for_each_value(c, &C::trailing_gpu_optimizer, s.trailing_gpu_optimizer, [&] {
         for_each_value(c, &C::trailing_nvme_optimizer, s.trailing_nvme_optimizer, [&] {
-          for_each_value(c, &C::leading_gpu_parameters, s.leading_gpu_parameters, [&] {
-            for_each_value(c, &C::trailing_gpu_parameters, s.trailing_gpu_parameters, inner);
+          for_each_value(c, &C::nvme_parameters, s.nvme_parameters, [&] {
+            for_each_value(c, &C::leading_gpu_parameters, s.leading_gpu_parameters, [&] {
+              for_each_value(c, &C::trailing_gpu_parameters, s.trailing_gpu_parameters, inner);
+            });
           });
         });
       });
@@ -201,7 +207,7 @@ std::int64_t SearchSpace::num_combinations() const noexcept {
   for (const std::size_t size :
        {batches.size(), shardings.size(), chunk_elements.size(), recompute_units.size(),
         offload_units.size(), leading_gpu_optimizer.size(), trailing_gpu_optimizer.size(),
-        trailing_nvme_optimizer.size(), leading_gpu_parameters.size(),
+        trailing_nvme_optimizer.size(), nvme_parameters.size(), leading_gpu_parameters.size(),
         trailing_gpu_parameters.size(), cache_slots.size(), prefetch_depths.size(),
         gradient_buffers.size(), adam_threads.size(), gpu_adam_units.size(), late_updates.size(),
         speculate.size()}) {
@@ -225,9 +231,9 @@ void SearchSpace::validate() const {
   require_values("adam_threads", adam_threads, 1);
   require_values("gpu_adam_units", gpu_adam_units, 0);
   require_values("late_updates", late_updates, 0);
-  if (batches.empty() || shardings.empty() || speculate.empty()) {
-    throw InputError("search space:batches, shardings, speculate", "a list is empty",
-                     "Give at least one value.");
+  if (batches.empty() || shardings.empty() || nvme_parameters.empty() || speculate.empty()) {
+    throw InputError("search space:batches, shardings, nvme_parameters, speculate",
+                     "a list is empty", "Give at least one value.");
   }
 }
 
@@ -251,6 +257,7 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   space.trailing_gpu_optimizer = {0, num_units / 4};
   const bool may_use_nvme = request.limits.nvme > 0 && has_nvme(platform);
   space.trailing_nvme_optimizer = may_use_nvme ? fractions(num_units, 4) : std::vector{0};
+  if (may_use_nvme) space.nvme_parameters.push_back(true);
   space.leading_gpu_parameters = fractions(num_units, 4);
   space.trailing_gpu_parameters = {0};
   space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
@@ -336,7 +343,9 @@ Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& re
           is_covered(i, c.leading_gpu_parameters, c.trailing_gpu_parameters, num_units);
       const bool in_file = i >= num_units - c.trailing_nvme_optimizer;
       run.optimizer = optimizer ? Home::Gpu : in_file ? Home::Nvme : Home::Host;
-      run.parameters = parameters ? Home::Gpu : Home::Host;
+      run.parameters = parameters                     ? Home::Gpu
+                       : in_file && c.nvme_parameters ? Home::Nvme
+                                                      : Home::Host;
       run.gpu_adam = run.optimizer == Home::Host && i < c.gpu_adam_units;
     }
   }

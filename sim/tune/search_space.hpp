@@ -20,7 +20,8 @@ struct Candidate {
   int leading_gpu_optimizer = 0;   ///< leading units whose optimizer state stays on the GPU
   int trailing_gpu_optimizer = 0;  ///< and trailing ones
   int trailing_nvme_optimizer =
-      0;  ///< of those not on the GPU, trailing ones whose state is on NVMe
+      0;                         ///< of those not on the GPU, trailing ones whose state is on NVMe
+  bool nvme_parameters = false;  ///< of these, parameters too where they are off the GPU
   int leading_gpu_parameters = 0;   ///< the same for parameters; wherever the optimizer state is on
   int trailing_gpu_parameters = 0;  ///< the GPU, the parameters are too
   int cache_slots = 2;
@@ -41,6 +42,7 @@ struct SearchSpace {
   std::vector<std::int64_t> chunk_elements;
   std::vector<int> recompute_units, offload_units;
   std::vector<int> leading_gpu_optimizer, trailing_gpu_optimizer, trailing_nvme_optimizer;
+  std::vector<bool> nvme_parameters{false};
   std::vector<int> leading_gpu_parameters, trailing_gpu_parameters;
   std::vector<int> cache_slots;
   std::vector<int> prefetch_depths;

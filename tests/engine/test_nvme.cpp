@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer state that passes between a file and the CPU, in closed form.
+// Optimizer state that passes between a file and the CPU, and parameters between a file and the
+// GPU, in closed form.
 #include "sim/engine/engine.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/lowering.hpp"
@@ -20,13 +21,19 @@ using Catch::Matchers::WithinRel;
 constexpr int kUnits = 12;
 constexpr Seconds kRead = 2, kAdam = 1, kWrite = 3;
 
-/// Equal units, one chunk each, all state in files; nothing but state takes time.
-Program state_program(int buffers) {
+/// With one chunk each.
+Architecture equal_units() {
   Architecture architecture;
   architecture.name = "equal";
   for (int i = 0; i < kUnits; ++i) {
     architecture.units.push_back({"unit." + std::to_string(i), "unit", {{"weight", {32}}}, {}});
   }
+  return architecture;
+}
+
+/// All state in files; nothing but state takes time.
+Program state_program(int buffers) {
+  const Architecture architecture = equal_units();
   Plan plan = test::uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Nvme);
   plan.nvme_buffers = buffers;
   return lower(test::small_profile(architecture, 1), plan);
@@ -51,6 +58,33 @@ Seconds period(int buffers, double capacity, int world_size = 1) {
   Platform platform = state_platform(capacity);
   platform.num_devices = world_size;
   return Engine(platform, world_size).simulate(program).step_seconds;
+}
+
+/// All parameters in files too; nothing takes time but to read them, and to copy them to the GPU.
+Seconds parameter_period(int buffers, Seconds copy) {
+  const Architecture architecture = equal_units();
+  Plan plan = test::uniform_plan(architecture, 1, Sharding::Sharded, Home::Nvme, Home::Nvme);
+  plan.parameter_buffers = buffers;
+  Program program = lower(test::small_profile(architecture, 1), plan);
+  for (Operation& op : program.operations) op.compute_seconds = 0;
+  Platform platform = state_platform(2);
+  platform.h2d = {{{1, copy, 0}, {2, copy, 0}}};
+  platform.cpu_adam[1] = platform.file_write = {{{1, 0, 0}, {2, 0, 0}}};
+  constexpr Bytes kParameters = kFileBlock, kWithState = 2 * kFileBlock;
+  platform.file_read = {{{kParameters, kRead, 0}, {kWithState, 0, 0}}};
+  return Engine(platform, 1).simulate(program).step_seconds;
+}
+
+/// Forward fetches all units, backward all but the two that are in slots.
+constexpr int kFetches = 2 * kUnits - 2;
+
+TEST_CASE("through one buffer parameters are read and copied in turn") {
+  CHECK_THAT(parameter_period(1, 3), WithinRel(kFetches * (kRead + 3), 1e-9));
+}
+
+TEST_CASE("through two they are read while others are copied, and the step begins with a read") {
+  CHECK_THAT(parameter_period(2, 3), WithinRel(kRead + kFetches * 3, 1e-9));
+  CHECK_THAT(parameter_period(2, 1), WithinRel(kFetches * kRead + 1, 1e-9));
 }
 
 TEST_CASE("with buffers enough the slowest of reading, updating and writing is the period") {

@@ -26,7 +26,8 @@ enum class Place {
   HostOutput,
   State,
   StateBuffer,
-  StreamBuffer
+  StreamBuffer,
+  ParameterBuffer
 };
 /// (place, pool or unit, slot or buffer, chunk)
 using Location = std::tuple<Place, int, int, int>;
@@ -111,8 +112,16 @@ class RaceCheck {
       list.push_back({{place, owner, index, chunk}, writes});
     };
     switch (op.kind) {
+      case OpKind::ParamRead:
+        add(Place::HostShard, op.unit, 0, op.chunk, false);  // in the file
+        add(Place::ParameterBuffer, -1, op.parameter_buffer, 0, true);
+        break;
       case OpKind::Fetch:
-        add(Place::HostShard, op.unit, 0, op.chunk, false);
+        if (op.parameter_buffer >= 0) {
+          add(Place::ParameterBuffer, -1, op.parameter_buffer, 0, false);
+        } else {
+          add(Place::HostShard, op.unit, 0, op.chunk, false);
+        }
         fill_slot(op, pool, list);
         break;
       case OpKind::Gather:
@@ -171,20 +180,19 @@ class RaceCheck {
         if (op.state_buffer >= 0) add(state_buffer(op), -1, op.state_buffer, 0, true);
         if (chunk_of(op).gpu_adam) break;
         add(Place::GradientShard, op.unit, 0, op.chunk, false);
+        if (chunk_of(op).parameters == Home::Nvme) break;  // in the state buffer
         add(adam_target(op), op.unit, 0, op.chunk, true);
         break;
       case OpKind::StateRead:
         add(Place::State, op.unit, 0, op.chunk, false);
-        if (chunk_of(op).gpu_adam) {
-          add(Place::HostShard, op.unit, 0, op.chunk, false);  // in fp32
-          add(Place::GradientShard, op.unit, 0, op.chunk, false);
-        }
+        if (moves_parameters(op)) add(Place::HostShard, op.unit, 0, op.chunk, false);  // in fp32
+        if (chunk_of(op).gpu_adam) add(Place::GradientShard, op.unit, 0, op.chunk, false);
         add(state_buffer(op), -1, op.state_buffer, 0, true);
         break;
       case OpKind::StateWrite:
         add(state_buffer(op), -1, op.state_buffer, 0, false);
         add(Place::State, op.unit, 0, op.chunk, true);
-        if (chunk_of(op).gpu_adam) add(Place::HostShard, op.unit, 0, op.chunk, true);
+        if (moves_parameters(op)) add(Place::HostShard, op.unit, 0, op.chunk, true);
         break;
       case OpKind::ParamH2D:
         add(Place::HostShard, op.unit, 0, op.chunk, false);
@@ -265,6 +273,10 @@ class RaceCheck {
     return plan_.units[static_cast<std::size_t>(unit)].sharding == Sharding::Sharded
                ? Place::DeviceShard
                : Place::Whole;
+  }
+  /// With the state, to and from a buffer.
+  [[nodiscard]] bool moves_parameters(const Operation& op) const {
+    return chunk_of(op).gpu_adam || chunk_of(op).parameters == Home::Nvme;
   }
   [[nodiscard]] Place adam_target(const Operation& op) const {
     return off_gpu(chunk_of(op).optimizer) ? Place::HostShard : device_place(op.unit);

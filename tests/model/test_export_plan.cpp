@@ -176,6 +176,21 @@ TEST_CASE("DeepSpeed keeps optimizer state on NVMe in stage 3, and the others do
   }
 }
 
+TEST_CASE("DeepSpeed keeps parameters on NVMe where most of them are there") {
+  Plan plan = make_plan(Sharding::Sharded, Home::Nvme, Home::Nvme);
+  const auto zero = [](const Plan& from) {
+    return nlohmann::json::parse(export_deepspeed(from).text).at("zero_optimization");
+  };
+  CHECK(zero(plan).at("offload_param").at("device") == "nvme");
+  CHECK(zero(plan).at("offload_param").at("buffer_count") == plan.parameter_buffers);
+  CHECK_THAT(export_accelerate(plan).text, ContainsSubstring("\"offload_param_device\": \"nvme\""));
+  CHECK(mentions(export_torchtitan(plan), "parameters: those of 100 % of the chunks are on NVMe"));
+  for (std::size_t i = 0; 2 * i < plan.units.size() + 1; ++i) {
+    for (ChunkRun& run : plan.units[i].chunks) run.parameters = Home::Host;
+  }
+  CHECK(zero(plan).at("offload_param").at("device") == "cpu");
+}
+
 TEST_CASE("torchtitan: batches, clipping and parallelism in its own words") {
   Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Host);
   const std::string text = export_torchtitan(plan).text;

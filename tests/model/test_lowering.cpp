@@ -244,6 +244,11 @@ TEST_CASE("a plan for another model, dtype or sequence is refused") {
     plan.units[0].chunks[0].parameters = Home::Host;
     plan.units[0].chunks[0].optimizer = Home::Host;
   }
+  SECTION("parameters on NVMe without their optimizer state") {
+    plan.units[0].sharding = Sharding::Sharded;
+    plan.units[0].chunks[0].parameters = Home::Nvme;
+    plan.units[0].chunks[0].optimizer = Home::Host;
+  }
   SECTION("an update on the GPU of state that is there") {
     plan.units[0].chunks[0].gpu_adam = true;
   }

@@ -46,6 +46,16 @@ TEST_CASE("NVMe buffers are left out where nothing is on NVMe") {
   CHECK(parse_plan(to_json(plan), "input.json").nvme_buffers == Plan().nvme_buffers);
 }
 
+TEST_CASE("parameter buffers are left out where no parameters are on NVMe") {
+  Plan plan = sample_plan();
+  plan.parameter_buffers = 5;
+  CHECK(to_json(plan).find("parameter_buffers") == std::string::npos);
+  plan.units[0].chunks[1] = {2, Home::Nvme, Home::Nvme};
+  const Plan read = parse_plan(to_json(plan), "input.json");
+  CHECK(read.parameter_buffers == 5);
+  CHECK(read.units[0].chunks[1].parameters == Home::Nvme);
+}
+
 TEST_CASE("stream buffers are left out where nothing streams") {
   Plan plan = sample_plan();
   plan.stream_buffers = 5;
@@ -90,7 +100,7 @@ TEST_CASE("a broken plan is refused by key") {
        {"/units/1/activation", "\"drop\"", "units[1].activation"},
        {"/units/0/chunks/1/count", "0", "units[0].chunks[1].count"},
        {"/units/0/chunks/1/optimizer", "\"disk\"", "units[0].chunks[1].optimizer"},
-       {"/units/0/chunks/1/parameters", "\"nvme\"", "units[0].chunks[1].parameters"},
+       {"/units/0/chunks/1/parameters", "\"disk\"", "units[0].chunks[1].parameters"},
        {"/units/0/chunks/0/adam", "\"cpu\"", "units[0].chunks[0].adam"},
        {"/nvme_buffers", "0", "nvme_buffers"},
        {"/stream_buffers", "0", "stream_buffers"},

@@ -120,6 +120,13 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   add("state on NVMe", uniform(Sharding::Sharded, kHost, Home::Nvme, kAgain, 3000));
   add("one NVMe buffer", uniform(Sharding::OptimizerSharded, kDevice, Home::Nvme, kKeep, 700))
       .nvme_buffers = 1;
+  add("all on NVMe", uniform(Sharding::Sharded, Home::Nvme, Home::Nvme, kAgain, 3000));
+  Plan& rings = add("one parameter buffer", mixed_plan(architecture, world_size, accumulation));
+  rings.parameter_buffers = 1;
+  rings.nvme_buffers = 2;
+  for (ChunkRun& run : rings.units[1].chunks) {
+    if (run.parameters == kHost) run.parameters = run.optimizer = Home::Nvme;
+  }
   add("late updates", uniform(Sharding::Sharded, kHost, kHost, kKeep, 3000)).late_updates = 3;
   const auto stream = [](Plan& plan, int buffers) {
     plan.stream_buffers = buffers;

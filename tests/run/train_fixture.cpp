@@ -68,8 +68,11 @@ Plan TrainFixture::offloaded_plan(int world_size, std::int64_t global_batch) con
 
 Plan TrainFixture::nvme_plan(int world_size, std::int64_t global_batch) const {
   Plan plan = offloaded_plan(world_size, global_batch);
-  for (UnitPlan& unit : plan.units) {
-    for (ChunkRun& run : unit.chunks) run.optimizer = Home::Nvme;
+  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+    for (ChunkRun& run : plan.units[i].chunks) {
+      run.optimizer = Home::Nvme;
+      if (i > 0) run.parameters = Home::Nvme;
+    }
   }
   return plan;
 }

@@ -27,7 +27,7 @@ class TrainFixture {
 
   /// Sharded, everything on the host, two slots.
   [[nodiscard]] Plan offloaded_plan(int world_size, std::int64_t global_batch) const;
-  /// The same with optimizer state on NVMe.
+  /// The same with optimizer state on NVMe, and parameters of all units but the first.
   [[nodiscard]] Plan nvme_plan(int world_size, std::int64_t global_batch) const;
   [[nodiscard]] Plan replicated_plan(int world_size, std::int64_t global_batch) const;
 

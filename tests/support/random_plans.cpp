@@ -18,7 +18,8 @@ std::vector<ChunkRun> random_runs(std::int64_t count, Sharding sharding, std::mt
     run.optimizer = static_cast<Home>(pick(random, 0, 2));
     const bool may_move = off_gpu(run.optimizer) && sharding == Sharding::Sharded;
     run.gpu_adam = run.optimizer == Home::Host && pick(random, 0, 2) == 0;
-    run.parameters = may_move && pick(random, 0, 1) == 0 ? Home::Host : Home::Gpu;
+    if (may_move)
+      run.parameters = static_cast<Home>(pick(random, 0, static_cast<int>(run.optimizer)));
     count -= run.count;
     runs.push_back(run);
   }
@@ -107,6 +108,7 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
   plan.gradient_buffers = pick(random, 1, 3);
   plan.prefetch_depth = pick(random, 0, plan.cache_slots - 1);
   plan.nvme_buffers = pick(random, 1, 4);
+  plan.parameter_buffers = pick(random, 1, 3);
   plan.stream_buffers = pick(random, 1, 3);
   plan.dtype = pick(random, 0, 1) == 0 ? DataType::Float32 : DataType::BFloat16;
   plan.clipping = static_cast<Clipping>(pick(random, 0, plan.dtype == DataType::Float32 ? 1 : 2));

@@ -33,6 +33,7 @@ inline SearchSpace random_space(std::mt19937& random, const std::vector<BatchSpl
   space.leading_gpu_optimizer = some_of(random, std::vector{0, 2, 6}, 2);
   space.trailing_gpu_optimizer = some_of(random, std::vector{0, 1}, 2);
   space.trailing_nvme_optimizer = some_of(random, std::vector{0, 1, 3, 6}, 2);
+  space.nvme_parameters = some_of(random, std::vector{false, true}, 2);
   space.leading_gpu_parameters = some_of(random, std::vector{0, 3, 6}, 2);
   space.trailing_gpu_parameters = some_of(random, std::vector{0, 2}, 1);
   space.cache_slots = some_of(random, std::vector{1, 2, 4}, 2);
@@ -52,6 +53,7 @@ inline Candidate random_candidate(std::mt19937& random) {
           .leading_gpu_optimizer = pick(random, space.leading_gpu_optimizer),
           .trailing_gpu_optimizer = pick(random, space.trailing_gpu_optimizer),
           .trailing_nvme_optimizer = pick(random, space.trailing_nvme_optimizer),
+          .nvme_parameters = pick(random, space.nvme_parameters),
           .leading_gpu_parameters = pick(random, space.leading_gpu_parameters),
           .trailing_gpu_parameters = pick(random, space.trailing_gpu_parameters),
           .cache_slots = pick(random, space.cache_slots),

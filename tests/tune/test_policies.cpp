@@ -98,6 +98,14 @@ TEST_CASE_METHOD(Fixture, "The peers place what they are known to place") {
   CHECK(plan("zero-infinity").nvme_buffers == 1);
 }
 
+TEST_CASE_METHOD(Fixture, "ZeRO-Infinity leaves parameters in host memory as long as they fit") {
+  const TierBytes state_alone = plan_peak_bytes(profile, plan("zero-infinity"));
+  request.limits.host = request.num_gpus * (state_alone.host + state_alone.pinned);
+  CHECK(all_runs(plan("zero-infinity"), kStateOnNvme));
+  request.limits.host -= 1;
+  CHECK(all_runs(plan("zero-infinity"), kAllOnNvme));
+}
+
 TEST_CASE_METHOD(Fixture, "The peers fetch ahead as far as they are known to") {
   for (const char* name : {"fsdp2", "fsdp2-offload", "elixir", "elixir-calibrated"}) {
     CHECK(plan(name).prefetch_depth == 1);
