@@ -67,8 +67,12 @@ class MemoryPools::Builder {
     pools_.state_buffers_.clear();
     pools_.stream_buffers_.clear();
     pools_.parameter_buffers_.clear();
+    pools_.staged_gradients_.clear();
     for (int i = 0; i < program_.parameter_buffers; ++i) {
       pools_.parameter_buffers_.push_back(pinned(program_.parameter_buffer_bytes));
+    }
+    for (int i = 0; i < program_.staged_gradients; ++i) {
+      pools_.staged_gradients_.push_back(pinned(program_.staged_gradient_bytes));
     }
     for (int i = 0; i < program_.stream_buffers; ++i) {
       pools_.stream_buffers_.push_back(device(program_.stream_buffer_bytes));
@@ -101,7 +105,7 @@ class MemoryPools::Builder {
         pools_.storages_[unit] = device(layout.elements * pools_.element_bytes_);
       }
       for (const Chunk& chunk : layout.chunks) {
-        pools_.chunks_[unit].push_back(lay_out_chunk(chunk, sharding, pools_.storages_[unit]));
+        pools_.chunks_[unit].push_back(lay_out_chunk(unit, chunk, pools_.storages_[unit]));
       }
     }
   }
@@ -114,7 +118,8 @@ class MemoryPools::Builder {
     }
   }
 
-  ChunkMemory lay_out_chunk(const Chunk& chunk, Sharding sharding, std::byte* storage) {
+  ChunkMemory lay_out_chunk(std::size_t unit, const Chunk& chunk, std::byte* storage) {
+    const Sharding sharding = plan_.units[unit].sharding;
     ChunkMemory memory;
     const bool whole = sharding == Sharding::Replicated;
     memory.elements = whole ? chunk.elements : chunk.shard_elements(program_.world_size);
@@ -126,19 +131,21 @@ class MemoryPools::Builder {
     } else if (chunk.parameters == Home::Gpu) {
       memory.device_parameters = device(bytes);
     }
-    const bool in_file = chunk.parameters == Home::Nvme;
-    if (off_gpu(chunk.optimizer) && !in_file) memory.host_parameters = pinned(bytes);
-    lay_out_state(chunk, memory);
+    if (off_gpu(chunk.optimizer) && chunk.parameters != Home::Nvme)
+      memory.host_parameters = pinned(bytes);
+    lay_out_state(unit, chunk, memory);
     return memory;
   }
 
-  void lay_out_state(const Chunk& chunk, ChunkMemory& memory) {
+  void lay_out_state(std::size_t unit, const Chunk& chunk, ChunkMemory& memory) {
     const bool on_host = off_gpu(chunk.optimizer);
-    const bool in_file = chunk.optimizer == Home::Nvme;
+    const bool state_in_file = chunk.optimizer == Home::Nvme;
     const Bytes gradient = memory.elements * size_of(program_.gradient_dtype);
-    memory.gradient = on_host ? pinned(gradient) : device(gradient);
+    if (!stages_gradient(plan_, chunk)) {
+      memory.gradient = on_host ? pinned(gradient) : device(gradient);
+    }
     const auto take_state = [&]() -> float* {
-      if (in_file) return nullptr;
+      if (state_in_file) return nullptr;
       const Bytes bytes = memory.elements * kStateBytes;
       return reinterpret_cast<float*>(chunk.gpu_adam ? pinned(bytes)
                                       : on_host      ? host(bytes)
@@ -157,11 +164,11 @@ class MemoryPools::Builder {
     if (speculates(plan_, chunk)) {
       memory.other = {take_state(), take_state(), take_state()};
     }
-    if (!in_file) return;
-    const FileBytes file =
-        file_bytes(memory.elements, program_.dtype, chunk.parameters == Home::Nvme);
+    if (!state_in_file) return;
+    const FileBytes file = file_bytes(memory.elements, in_file(plan_, unit, chunk), program_);
     memory.file_offset = pools_.bytes_.nvme;
     memory.file_parameter_bytes = file.parameters;
+    if (file.gradient > 0) memory.file_gradient_offset = file.parameters + file.state;
     pools_.bytes_.nvme += file.all();
   }
 

@@ -53,12 +53,14 @@ struct ChunkMemory {
   std::byte* device_parameters = nullptr;  ///< in compute dtype: own shard, or own place in the
                                            ///< storage of a unit that is whole on this rank
   std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only
-  std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer
+  std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer; null
+                                           ///< where it passes through a buffer
   BFloat16Bits* rounded = nullptr;  ///< bf16 training: where Adam writes new parameters, beside it
   OptimizerState state;    ///< null where in a file, as the master of fp32 training seldom is
   OptimizerState other;    ///< where old state is kept beside the new: in odd steps the old
   Bytes file_offset = -1;  ///< of what there is no other place for; -1: it is all in memory
-  Bytes file_parameter_bytes = 0;  ///< of parameters, ahead of the state in the file
+  Bytes file_parameter_bytes = 0;   ///< of parameters, ahead of the state in the file
+  Bytes file_gradient_offset = -1;  ///< from file_offset, behind the state; -1: not in the file
 
   /// After `steps` steps of training.
   [[nodiscard]] const OptimizerState& state_after(std::int64_t steps) const noexcept {
@@ -94,6 +96,10 @@ class MemoryPools {
   [[nodiscard]] UpdateMemory stream_buffer(const Operation& op) const;
   /// Where a Fetch finds its shard: in pinned memory of its own, or in a parameter buffer.
   [[nodiscard]] const std::byte* fetched_from(const Operation& fetch) const;
+  /// Where a GradD2H puts its shard: in memory of its own, or in a buffer for gradients.
+  [[nodiscard]] std::byte* gradient_of(const Operation& op) const;
+  /// From the buffer that `op`, a GradWrite, names to its chunk's place in the file.
+  void write_gradient(const Operation& op) const;
   /// From a chunk's place in the file to the buffer that `op`, a ParamRead, names.
   void read_parameters(const Operation& op) const;
   /// Between a chunk's place in the file and a state buffer: what `op`, of either kind, says.
@@ -124,7 +130,7 @@ class MemoryPools {
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_;  // [pool][index]
   std::vector<std::byte*> storages_, host_outputs_;                // [unit]
   std::vector<std::vector<ChunkMemory>> chunks_;                   // [unit][chunk]
-  std::vector<std::byte*> state_buffers_, stream_buffers_, parameter_buffers_;
+  std::vector<std::byte*> state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;
   std::optional<ScratchFile> file_;

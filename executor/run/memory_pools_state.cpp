@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of MemoryPools is in memory, in a buffer that it passes through, or in the file: optimizer
-// state and parameters. There, and in state buffers, what a chunk has no place for in memory
-// follows each other: parameters (in fp32 they are the master copy) and then the parts of the
-// state. Stream buffers are laid out as sim/model/static_memory.hpp says.
+// state, parameters and gradients. There, and in state buffers, what a chunk has no place for in
+// memory follows each other: parameters (in fp32 they are the master copy), the parts of the state,
+// and the gradient. Stream buffers are laid out as sim/model/static_memory.hpp says.
 #include "executor/run/memory_pools.hpp"
 #include "sim/model/program.hpp"
 
@@ -54,6 +54,8 @@ UpdateMemory MemoryPools::update_memory(const Operation& adam, std::int64_t step
                       memory.rounded};
   if (adam.state_buffer < 0) return update;
   std::byte* const buffer = state_buffers_[index(adam.state_buffer)];
+  if (adam.staging_buffer >= 0) update.gradient = gradient_of(adam);
+  if (memory.file_gradient_offset >= 0) update.gradient = buffer + memory.file_gradient_offset;
   update.from = update.to = state_in_buffer(memory, buffer);
   if (memory.file_parameter_bytes > 0 && element_bytes_ != kStateBytes) {
     update.rounded = reinterpret_cast<BFloat16Bits*>(buffer);
@@ -91,13 +93,24 @@ Bytes MemoryPools::offset_of(const ChunkMemory& chunk, StatePart part) const {
 }
 
 const std::byte* MemoryPools::fetched_from(const Operation& fetch) const {
-  return fetch.parameter_buffer < 0 ? chunk(fetch.unit, fetch.chunk).host_parameters
-                                    : parameter_buffers_[index(fetch.parameter_buffer)];
+  return fetch.staging_buffer < 0 ? chunk(fetch.unit, fetch.chunk).host_parameters
+                                  : parameter_buffers_[index(fetch.staging_buffer)];
+}
+
+std::byte* MemoryPools::gradient_of(const Operation& op) const {
+  return op.staging_buffer < 0 ? chunk(op.unit, op.chunk).gradient
+                               : staged_gradients_[index(op.staging_buffer)];
+}
+
+void MemoryPools::write_gradient(const Operation& op) const {
+  const ChunkMemory& memory = chunk(op.unit, op.chunk);
+  file_->write(memory.file_offset + memory.file_gradient_offset,
+               {gradient_of(op), index(op.bytes)});
 }
 
 void MemoryPools::read_parameters(const Operation& op) const {
   file_->read(chunk(op.unit, op.chunk).file_offset,
-              {parameter_buffers_[index(op.parameter_buffer)], index(op.bytes)});
+              {parameter_buffers_[index(op.staging_buffer)], index(op.bytes)});
 }
 
 /// In bf16 all but the parameters.

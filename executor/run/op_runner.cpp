@@ -37,6 +37,8 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
       return reduce_chunk(context_, op);
     case OpKind::GradD2H:
       return copy_gradient_to_host(context_, op);
+    case OpKind::GradWrite:
+      return context_.memory.write_gradient(op);
     case OpKind::SquareSum:
       return optimizer_.square_sum(operation, state);
     case OpKind::Norm:

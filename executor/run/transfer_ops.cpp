@@ -69,14 +69,15 @@ void copy_state_to_host(const RankContext& context, const Operation& op) {
 
 void store_gradient(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
+  std::byte* const to = context.memory.gradient_of(op);
   const std::byte* const from =
       context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(memory.offset);
   const bool same_type = context.program.gradient_dtype == context.program.dtype;
   if (same_type && !op.accumulate) {
-    context.device.copy(op.lane, memory.gradient, from, context.bytes_of(memory.elements));
+    context.device.copy(op.lane, to, from, context.bytes_of(memory.elements));
   } else {
-    context.device.accumulate(op.lane, reinterpret_cast<float*>(memory.gradient), from,
-                              context.program.dtype, memory.elements, op.accumulate);
+    context.device.accumulate(op.lane, reinterpret_cast<float*>(to), from, context.program.dtype,
+                              memory.elements, op.accumulate);
   }
 }
 

@@ -159,6 +159,8 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::StateRead:
       if (op.lane == Lane::H2D) return require(platform.h2d, platform, "h2d").at(bytes);
       return nvme_seconds(op, platform.file_read, platform, "file_read");
+    case OpKind::GradWrite:
+      return nvme_seconds(op, platform.file_write, platform, "file_write");
     case OpKind::StateWrite:
       if (op.lane == Lane::D2H) return require(platform.d2h, platform, "d2h").at(bytes);
       return nvme_seconds(op, platform.file_write, platform, "file_write");

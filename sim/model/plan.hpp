@@ -6,9 +6,11 @@
 #include "sim/model/architecture.hpp"
 #include "sim/model/quantities.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -139,7 +141,8 @@ struct Plan {
   int late_updates = 0;  ///< leading units that the CPU updates after backward, in the order in
                          ///< which the next forward needs them, not as gradients arrive
   int nvme_buffers = 3;  ///< chunks' state between file and CPU at once: read, updated, written
-  int parameter_buffers = 2;  ///< chunks' parameters between file and GPU at once: read, copied
+  int parameter_buffers = 2;  ///< chunks' parameters between file and GPU at once: read, copied;
+                              ///< and as many of their gradients, the other way
   int stream_buffers = 2;     ///< chunks' state between host memory and GPU at once
   int compute_threads = 1;    ///< CPU backend: threads of the compute lane
   Schedule schedule;
@@ -160,6 +163,22 @@ template <typename PlacedChunk>
 [[nodiscard]] constexpr bool speculates(const Plan& plan, const PlacedChunk& chunk) noexcept {
   return plan.clipping == Clipping::Speculate && chunk.optimizer == Home::Host && !chunk.gpu_adam &&
          plan.schedule.optimizer == OptimizerStart::Overlapped;
+}
+
+/// Whether the gradient of a chunk (ChunkRun or Chunk) has no place of its own in host memory: it
+/// passes through a buffer, from which the CPU takes it as it arrives.
+template <typename PlacedChunk>
+[[nodiscard]] constexpr bool stages_gradient(const Plan& plan, const PlacedChunk& chunk) noexcept {
+  return chunk.parameters == Home::Nvme && plan.accumulation == 1;
+}
+
+/// Whether it goes on to the file, because its update waits for backward or for the norm.
+template <typename PlacedChunk>
+[[nodiscard]] constexpr bool files_gradient(const Plan& plan, std::size_t unit,
+                                            const PlacedChunk& chunk) noexcept {
+  return stages_gradient(plan, chunk) &&
+         (plan.clipping != Clipping::None || std::cmp_less(unit, plan.late_updates) ||
+          plan.schedule.optimizer == OptimizerStart::AfterBackward);
 }
 
 /// Whether some chunk's optimizer state is in a file.

@@ -27,6 +27,8 @@ const char* op_kind_name(OpKind kind) noexcept {
       return "reduce";
     case OpKind::GradD2H:
       return "grad-d2h";
+    case OpKind::GradWrite:
+      return "grad-write";
     case OpKind::SquareSum:
       return "square-sum";
     case OpKind::Norm:

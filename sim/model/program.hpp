@@ -25,14 +25,15 @@ enum class OpKind {
   OutputD2H,   ///< d2h: a unit's output -> its place in pinned memory
   OutputH2D,   ///< h2d: back, into the next unit's input
   Reduce,      ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
-  GradD2H,     ///< d2h: the reduced shard -> host gradient (written or added)
+  GradD2H,     ///< d2h: the reduced shard -> host gradient (written or added), or gradient buffer
+  GradWrite,   ///< nvme-write: gradient buffer -> file
   SquareSum,   ///< compute, cpu-adam or collective: sum of squares of a shard's gradient
   Norm,        ///< collective: the global norm from all square sums
   Adam,        ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
   Redo,        ///< cpu-adam: Adam again, from the old state, where the norm says to clip
   ParamH2D,    ///< h2d: updated shard -> its home on the device
-  StateRead,   ///< nvme-read: a shard's optimizer state, file -> state buffer; or h2d: the same and
-               ///< its gradient, host memory -> stream buffer
+  StateRead,   ///< nvme-read: a shard's optimizer state, and its gradient where that is there, file
+               ///< -> state buffer; or h2d: state and gradient, host memory -> stream buffer
   StateWrite,  ///< nvme-write: back, after Adam, with the new parameters where they are in the
                ///< file; or d2h: the same, with the new parameters
   Loss,        ///< collective: every rank's micro-batch losses, for the metrics
@@ -76,9 +77,11 @@ struct Operation {
   std::int32_t slot = -1;  ///< slot of the unit's class pool (Fetch, Gather into the cache)
   std::int32_t gradient_buffer =
       -1;  ///< buffer of the unit's class pool (Backward, Reduce, GradD2H; SquareSum before that)
-  std::int32_t state_buffer = -1;  ///< StateRead, Adam, StateWrite of a shard whose state is in a
-                                   ///< file: state buffer; or streams: stream buffer
-  std::int32_t parameter_buffer = -1;  ///< ParamRead, Fetch of a shard in a file
+  std::int32_t state_buffer = -1;    ///< StateRead, Adam, StateWrite of a shard whose state is in a
+                                     ///< file: state buffer; or streams: stream buffer
+  std::int32_t staging_buffer = -1;  ///< of a shard in a file: in pinned memory, of parameters
+                                     ///< (ParamRead, Fetch) or gradients (GradD2H, then GradWrite
+                                     ///< or Adam)
   Bytes bytes = 0;            ///< what moves: a shard or an output for copies, the whole chunk for
                               ///< collectives
   std::int64_t elements = 0;  ///< Adam, Redo, SquareSum: elements of the shard
@@ -116,6 +119,8 @@ struct Program {
   Bytes state_buffer_bytes = 0;  ///< of each
   int parameter_buffers = 0;     ///< the same of parameters, between file and GPU; pinned
   Bytes parameter_buffer_bytes = 0;
+  int staged_gradients = 0;  ///< buffers of gradients, between GPU and file or CPU; pinned
+  Bytes staged_gradient_bytes = 0;
   int stream_buffers = 0;  ///< the same between host memory and GPU, on the device
   Bytes stream_buffer_bytes = 0;
   Bytes workspace_bytes = 0;  ///< device memory of libraries, beside the buffers below

@@ -31,7 +31,8 @@ void add_wait(Program& program, std::vector<std::int32_t> Operation::* waits,
 }
 
 bool makes_gradients(OpKind kind) {
-  return kind == OpKind::Backward || kind == OpKind::Reduce || kind == OpKind::GradD2H;
+  return kind == OpKind::Backward || kind == OpKind::Reduce || kind == OpKind::GradD2H ||
+         kind == OpKind::GradWrite;
 }
 
 /// What is summed in its buffer is summed during backward.

@@ -11,7 +11,7 @@ struct UnitElements {
   std::int64_t replicated = 0;        ///< whole parameters on the device
   std::int64_t device_shards = 0;     ///< parameter shards on the device
   std::int64_t device_optimizer = 0;  ///< gradient shard and optimizer state on the device
-  std::int64_t host_optimizer = 0;    ///< gradient shard on the host
+  std::int64_t host_gradients = 0;    ///< gradient shard on the host
   std::int64_t host_parameters = 0;   ///< parameters beside it
   std::int64_t host_state = 0;        ///< optimizer state in host memory, twice where it is kept
                                       ///< until the norm is known
@@ -19,8 +19,9 @@ struct UnitElements {
   FileBytes file;
 };
 
-UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const Plan& plan,
-                            const Program& program) {
+UnitElements count_elements(const Program& program, const Plan& plan, std::size_t unit) {
+  const UnitLayout& layout = program.layouts[unit];
+  const Sharding sharding = plan.units[unit].sharding;
   UnitElements count;
   if (sharding != Sharding::Sharded) count.replicated = layout.elements;
   for (const Chunk& chunk : layout.chunks) {
@@ -28,18 +29,22 @@ UnitElements count_elements(const UnitLayout& layout, Sharding sharding, const P
     if (sharding == Sharding::Sharded && chunk.parameters == Home::Gpu) {
       count.device_shards += owned;
     }
-    (off_gpu(chunk.optimizer) ? count.host_optimizer : count.device_optimizer) += owned;
-    const bool in_file = chunk.parameters == Home::Nvme;
-    if (off_gpu(chunk.optimizer) && !in_file) count.host_parameters += owned;
+    if (!off_gpu(chunk.optimizer)) {
+      count.device_optimizer += owned;
+      continue;
+    }
+    if (!stages_gradient(plan, chunk)) count.host_gradients += owned;
+    if (chunk.parameters != Home::Nvme) count.host_parameters += owned;
     if (chunk.gpu_adam) {
       count.streamed_state += owned;
     } else if (chunk.optimizer == Home::Host) {
       count.host_state += (speculates(plan, chunk) ? 2 : 1) * owned;
     }
     if (chunk.optimizer != Home::Nvme) continue;
-    const FileBytes file = file_bytes(owned, program.dtype, in_file);
+    const FileBytes file = file_bytes(owned, in_file(plan, unit, chunk), program);
     count.file.parameters += file.parameters;
     count.file.state += file.state;
+    count.file.gradient += file.gradient;
   }
   return count;
 }
@@ -57,11 +62,12 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
   add_buffer(program, "gradient shards " + unit, Tier::Gpu, count.device_optimizer * gradient);
   add_buffer(program, "optimizer " + unit, Tier::Gpu, count.device_optimizer * state);
   add_buffer(program, "host parameters " + unit, Tier::Pinned, count.host_parameters * parameter);
-  add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_optimizer * gradient);
+  add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_gradients * gradient);
   add_buffer(program, "host optimizer " + unit, Tier::Host, count.host_state * state);
   add_buffer(program, "streamed optimizer " + unit, Tier::Pinned, count.streamed_state * state);
   add_buffer(program, "nvme parameters " + unit, Tier::Nvme, count.file.parameters);
   add_buffer(program, "nvme optimizer " + unit, Tier::Nvme, count.file.state);
+  add_buffer(program, "nvme gradients " + unit, Tier::Nvme, count.file.gradient);
 }
 
 }  // namespace
@@ -71,9 +77,14 @@ Bytes optimizer_state_bytes(DataType dtype) noexcept {
   return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
 }
 
-FileBytes file_bytes(std::int64_t elements, DataType dtype, bool with_parameters) noexcept {
-  return {with_parameters ? file_blocks(elements * size_of(dtype)) : 0,
-          file_blocks(elements * optimizer_state_bytes(dtype))};
+InFile in_file(const Plan& plan, std::size_t unit, const Chunk& chunk) noexcept {
+  return {chunk.parameters == Home::Nvme, files_gradient(plan, unit, chunk)};
+}
+
+FileBytes file_bytes(std::int64_t elements, InFile in_file, const Program& program) noexcept {
+  return {in_file.parameters ? file_blocks(elements * size_of(program.dtype)) : 0,
+          file_blocks(elements * optimizer_state_bytes(program.dtype)),
+          in_file.gradient ? file_blocks(elements * size_of(program.gradient_dtype)) : 0};
 }
 
 StreamBytes stream_bytes(std::int64_t elements, DataType dtype, DataType gradient_dtype) noexcept {
@@ -84,12 +95,12 @@ StreamBytes stream_bytes(std::int64_t elements, DataType dtype, DataType gradien
           elements * (kState + gradient + parameter)};
 }
 
-Bytes state_copy_bytes(Lane lane, std::int64_t elements, bool parameters_in_file,
+Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
                        const Program& program) noexcept {
   if (is_nvme_lane(lane)) {
-    const FileBytes file = file_bytes(elements, program.dtype, parameters_in_file);
-    const bool all = lane == Lane::NvmeWrite || program.dtype == DataType::Float32;
-    return all ? file.all() : file.state;
+    const FileBytes file = file_bytes(elements, in_file, program);
+    if (lane == Lane::NvmeWrite) return file.parameters + file.state;
+    return program.dtype == DataType::Float32 ? file.all() : file.state + file.gradient;
   }
   const StreamBytes moved = stream_bytes(elements, program.dtype, program.gradient_dtype);
   return lane == Lane::H2D ? moved.read : moved.written;
@@ -127,12 +138,16 @@ void make_state_buffers(Program& program, const Plan& plan) {
                      stream_bytes(owned, program.dtype, program.gradient_dtype).buffer);
       }
       if (chunk.optimizer != Home::Nvme) continue;
-      const FileBytes file = file_bytes(owned, program.dtype, chunk.parameters == Home::Nvme);
+      const FileBytes file = file_bytes(owned, in_file(plan, u, chunk), program);
       program.state_buffers = std::min(program.state_buffers + 1, plan.nvme_buffers);
       program.state_buffer_bytes = std::max(program.state_buffer_bytes, file.all());
       if (file.parameters == 0) continue;
       program.parameter_buffers = std::min(program.parameter_buffers + 1, plan.parameter_buffers);
       program.parameter_buffer_bytes = std::max(program.parameter_buffer_bytes, file.parameters);
+      if (!stages_gradient(plan, chunk)) continue;
+      program.staged_gradients = std::min(program.staged_gradients + 1, plan.parameter_buffers);
+      program.staged_gradient_bytes = std::max(
+          program.staged_gradient_bytes, file_blocks(owned * size_of(program.gradient_dtype)));
     }
   }
 }
@@ -144,13 +159,14 @@ void make_static_buffers(Program& program, const Plan& plan) {
     add_buffer(program, "gradients " + pool.unit_class, Tier::Gpu, pool.gradient_buffers * buffer);
   }
   for (std::size_t u = 0; u < program.layouts.size(); ++u) {
-    add_unit(program, program.unit_names[u],
-             count_elements(program.layouts[u], plan.units[u].sharding, plan, program));
+    add_unit(program, program.unit_names[u], count_elements(program, plan, u));
   }
   add_buffer(program, "optimizer state buffers", Tier::Host,
              program.state_buffers * program.state_buffer_bytes);
   add_buffer(program, "parameter buffers", Tier::Pinned,
              program.parameter_buffers * program.parameter_buffer_bytes);
+  add_buffer(program, "staged gradients", Tier::Pinned,
+             program.staged_gradients * program.staged_gradient_bytes);
   add_buffer(program, "stream buffers", Tier::Gpu,
              program.stream_buffers * program.stream_buffer_bytes);
   Bytes device = 0;

@@ -20,18 +20,27 @@ struct StreamBytes {
 [[nodiscard]] StreamBytes stream_bytes(std::int64_t elements, DataType dtype,
                                        DataType gradient_dtype) noexcept;
 
-/// What a shard takes in the file and in a state buffer: its parameters in whole blocks, where they
-/// are in the file too, and then its state.
-struct FileBytes {
-  Bytes parameters = 0, state = 0;
-  [[nodiscard]] Bytes all() const noexcept { return parameters + state; }
+/// What is in a file beside a shard's optimizer state.
+struct InFile {
+  bool parameters = false, gradient = false;
+  auto operator<=>(const InFile&) const = default;
 };
-[[nodiscard]] FileBytes file_bytes(std::int64_t elements, DataType dtype,
-                                   bool with_parameters) noexcept;
+[[nodiscard]] InFile in_file(const Plan& plan, std::size_t unit, const Chunk& chunk) noexcept;
+
+/// What a shard takes in the file and in a state buffer, in whole blocks: parameters, state and
+/// gradient, in this order.
+struct FileBytes {
+  Bytes parameters = 0, state = 0, gradient = 0;
+  [[nodiscard]] Bytes all() const noexcept { return parameters + state + gradient; }
+};
+/// Of `program` only its types matter.
+[[nodiscard]] FileBytes file_bytes(std::int64_t elements, InFile in_file,
+                                   const Program& program) noexcept;
 
 /// What a StateRead or StateWrite (by `lane`) moves of a shard of `elements`; of `program` only its
-/// types matter. From a file AdamW reads parameters only in fp32, where they are its master copy.
-[[nodiscard]] Bytes state_copy_bytes(Lane lane, std::int64_t elements, bool parameters_in_file,
+/// types matter. From a file AdamW reads parameters only in fp32, where they are its master copy,
+/// and it writes no gradient.
+[[nodiscard]] Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
                                      const Program& program) noexcept;
 
 /// Elements of a chunk whose gradient and optimizer state one rank holds.
@@ -40,7 +49,8 @@ struct FileBytes {
 /// Fills Program::pools and pool_of from the layouts: one pool per unit class.
 void make_pools(Program& program, const Architecture& architecture, const Plan& plan);
 
-/// Fills Program::state_buffers, parameter_buffers and stream_buffers, and what each takes.
+/// Fills Program::state_buffers, parameter_buffers, staged_gradients and stream_buffers, and what
+/// each takes.
 void make_state_buffers(Program& program, const Plan& plan);
 
 /// Fills Program::static_buffers: cache slots, gradient buffers, parameters, gradient shards and

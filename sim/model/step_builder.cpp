@@ -43,7 +43,8 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       output_copies_(units_.size(), -1),
       state_buffers_(program_.state_buffers),
       stream_buffers_(program_.stream_buffers),
-      parameter_buffers_(program_.parameter_buffers) {
+      parameter_buffers_(program_.parameter_buffers),
+      staged_gradients_(program_.staged_gradients) {
   square_sums_.fill(-1);
   for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
   for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -64,10 +65,10 @@ Program StepBuilder::build() {
 }
 
 /// Units compute, recompute and copy their outputs; each chunk is read, fetched and gathered for
-/// forward and for backward, reduced and copied to the host in every micro-batch, squared, updated
-/// between a read and a write of its state, sent back and published in every step, at most.
+/// forward and for backward, reduced and copied to the host in every micro-batch, written, squared,
+/// updated between a read and a write of its state, sent back and published in every step, at most.
 void StepBuilder::reserve_operations() {
-  constexpr std::size_t kPerMicroBatch = 8, kPerStep = 7;
+  constexpr std::size_t kPerMicroBatch = 8, kPerStep = 8;
   std::size_t chunks = 0;
   for (const UnitLayout& layout : program_.layouts) chunks += layout.chunks.size();
   const auto micro_batches = static_cast<std::size_t>(plan_.accumulation);
@@ -138,7 +139,8 @@ void StepBuilder::resolve_previous_waits() {
     wait(update.operation, update.adam_only ? chunk.adam : chunk.updated);
   }
   // State that was in the buffer last was written after the chunk's own: lanes are in order.
-  for (const Ring* const ring : {&state_buffers_, &stream_buffers_, &parameter_buffers_}) {
+  for (const Ring* const ring :
+       {&state_buffers_, &stream_buffers_, &parameter_buffers_, &staged_gradients_}) {
     for (std::size_t i = 0; i < ring->emptied_by.size(); ++i) {
       wait(ring->filled_by[i], ring->emptied_by[i]);
     }

@@ -105,6 +105,7 @@ class StepBuilder {
   [[nodiscard]] std::int32_t emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
                                            std::int32_t micro_batch, std::int32_t gradient_buffer,
                                            std::int32_t source);
+  [[nodiscard]] std::int32_t emit_grad_write(std::int32_t grad_d2h);
   void finish_step();
   void emit_square_sums();
   std::int32_t emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after);
@@ -135,7 +136,7 @@ class StepBuilder {
   std::vector<UpdateWait> update_waits_;
   std::vector<std::int32_t> saved_, outputs_, grad_inputs_;  ///< buffers per unit, -1 = none
   std::vector<std::int32_t> output_copies_;                  ///< the output's last copy, per unit
-  Ring state_buffers_, stream_buffers_, parameter_buffers_;
+  Ring state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
   std::int32_t batch_ = -1;
   std::int32_t last_forward_ = -1, norm_ = -1;
   std::array<std::int32_t, kNumLanes> square_sums_;  ///< the last one on each lane, -1 = none

@@ -99,8 +99,8 @@ std::int32_t StepBuilder::emit_param_read(std::int32_t unit, std::int32_t chunk)
   op.lane = Lane::NvmeRead;
   op.unit = unit;
   op.chunk = chunk;
-  op.parameter_buffer = static_cast<std::int32_t>(buffer);
-  op.bytes = file_bytes(layout.shard_elements(plan_.world_size), plan_.dtype, true).parameters;
+  op.staging_buffer = static_cast<std::int32_t>(buffer);
+  op.bytes = file_blocks(layout.shard_elements(plan_.world_size) * size_of(plan_.dtype));
   const std::int32_t emptied_by = parameter_buffers_.emptied_by[buffer];
   if (emptied_by >= 0) op.waits.push_back(emptied_by);
   const std::int32_t index = emit(std::move(op));
@@ -125,9 +125,9 @@ std::int32_t StepBuilder::emit_fetch(std::int32_t unit, std::int32_t chunk, std:
     wait_for_update(index, unit, chunk);
     return index;
   }
-  op.parameter_buffer = at(read).parameter_buffer;
+  op.staging_buffer = at(read).staging_buffer;
   op.waits.push_back(read);
-  const auto buffer = static_cast<std::size_t>(op.parameter_buffer);
+  const auto buffer = static_cast<std::size_t>(op.staging_buffer);
   return parameter_buffers_.emptied_by[buffer] = emit(std::move(op));
 }
 

@@ -57,6 +57,8 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
       if (plan_.world_size > 1) last_reduce = sum;
     }
     if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
+    if (files_gradient(plan_, static_cast<std::size_t>(unit), chunk))
+      ready = emit_grad_write(ready);
     state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
     if (!last || !updates_within_backward(unit, chunk)) continue;
     if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
@@ -101,9 +103,36 @@ std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
                             plan_.world_size) *
              size_of(program_.gradient_dtype);
   op.waits.push_back(source);
+  const bool staged = stages_gradient(plan_, chunks(unit)[static_cast<std::size_t>(chunk)]);
+  const std::size_t buffer = staged ? staged_gradients_.next() : 0;
+  if (staged) {
+    op.staging_buffer = static_cast<std::int32_t>(buffer);
+    if (staged_gradients_.emptied_by[buffer] >= 0) {
+      op.waits.push_back(staged_gradients_.emptied_by[buffer]);
+    }
+  }
   const std::int32_t index = emit(std::move(op));
-  if (micro_batch == 0) update_waits_.push_back({index, unit, chunk, true});
+  if (staged) {
+    staged_gradients_.filled_by.push_back(index);
+  } else if (micro_batch == 0) {
+    update_waits_.push_back({index, unit, chunk, true});
+  }
   return index;
+}
+
+/// The gradient of the step before was read from the file before this step's forward.
+std::int32_t StepBuilder::emit_grad_write(std::int32_t grad_d2h) {
+  const Operation& copied = at(grad_d2h);
+  Operation op;
+  op.kind = OpKind::GradWrite;
+  op.lane = Lane::NvmeWrite;
+  op.unit = copied.unit;
+  op.chunk = copied.chunk;
+  op.staging_buffer = copied.staging_buffer;
+  op.bytes = file_blocks(copied.bytes);
+  op.waits.push_back(grad_d2h);
+  const auto buffer = static_cast<std::size_t>(op.staging_buffer);
+  return staged_gradients_.emptied_by[buffer] = emit(std::move(op));
 }
 
 void StepBuilder::finish_step() {
@@ -177,12 +206,15 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   if (!layout.gpu_adam && (!after_norm || sums_squares_in_buffer(layout.optimizer))) {
     op.waits.push_back(chunk_state.gradient_ready);
   }
-  const bool in_file = layout.optimizer == Home::Nvme;
-  if (in_file || layout.gpu_adam) {
-    op.waits.push_back(emit_state_read(op, chunk_state.gradient_ready));
-  }
+  const bool passes_buffer = layout.optimizer == Home::Nvme || layout.gpu_adam;
+  if (passes_buffer) op.waits.push_back(emit_state_read(op, chunk_state.gradient_ready));
+  const std::int32_t staged = at(chunk_state.gradient_ready).staging_buffer;
+  if (at(chunk_state.gradient_ready).kind == OpKind::GradD2H) op.staging_buffer = staged;
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
-  if (in_file || layout.gpu_adam) {
+  if (at(chunk_state.adam).staging_buffer >= 0) {
+    staged_gradients_.emptied_by[static_cast<std::size_t>(staged)] = chunk_state.adam;
+  }
+  if (passes_buffer) {
     const std::int32_t write = emit_state_write(chunk_state.adam);
     if (layout.gpu_adam || layout.parameters == Home::Nvme) chunk_state.updated = write;
   }
@@ -206,23 +238,26 @@ Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
   op.unit = adam.unit;
   op.chunk = adam.chunk;
   op.state_buffer = adam.state_buffer;
-  const bool in_file = adam.lane == Lane::CpuAdam;
-  op.lane = kind == OpKind::StateRead ? (in_file ? Lane::NvmeRead : Lane::H2D)
-                                      : (in_file ? Lane::NvmeWrite : Lane::D2H);
-  const Chunk& chunk = program_.layouts[static_cast<std::size_t>(op.unit)]
-                           .chunks[static_cast<std::size_t>(op.chunk)];
-  op.bytes = state_copy_bytes(op.lane, adam.elements, chunk.parameters == Home::Nvme, program_);
+  const bool from_file = adam.lane == Lane::CpuAdam;
+  op.lane = kind == OpKind::StateRead ? (from_file ? Lane::NvmeRead : Lane::H2D)
+                                      : (from_file ? Lane::NvmeWrite : Lane::D2H);
+  const auto unit = static_cast<std::size_t>(op.unit);
+  const Chunk& chunk = program_.layouts[unit].chunks[static_cast<std::size_t>(op.chunk)];
+  op.bytes = state_copy_bytes(op.lane, adam.elements, in_file(plan_, unit, chunk), program_);
   return op;
 }
 
 /// Gives `adam` the buffer that was used longest ago. A file is read as soon as that is free: ahead
-/// of the gradient, and of the step. What streams takes its gradient along.
+/// of the gradient, and of the step, unless that is in the file too. What streams takes its
+/// gradient along.
 std::int32_t StepBuilder::emit_state_read(Operation& adam, std::int32_t gradient_ready) {
   Ring& buffers = state_buffers(adam);
   const std::size_t buffer = buffers.next();
   adam.state_buffer = static_cast<std::int32_t>(buffer);
   Operation op = state_copy(OpKind::StateRead, adam);
-  if (op.lane == Lane::H2D) op.waits.push_back(gradient_ready);
+  if (op.lane == Lane::H2D || at(gradient_ready).kind == OpKind::GradWrite) {
+    op.waits.push_back(gradient_ready);
+  }
   if (buffers.emptied_by[buffer] >= 0) op.waits.push_back(buffers.emptied_by[buffer]);
   buffers.filled_by.push_back(emit(std::move(op)));
   return buffers.filled_by.back();

@@ -52,10 +52,11 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   const DataType dtype = op.kind == OpKind::GradD2H ? header.gradient_dtype : header.dtype;
   op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
   if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
-    op.bytes = state_copy_bytes(op.lane, op.elements, work.parameters_in_file, header);
+    op.bytes = state_copy_bytes(op.lane, op.elements, work.in_file, header);
   }
-  if (op.kind == OpKind::ParamRead) {
-    op.bytes = file_bytes(op.elements, header.dtype, true).parameters;
+  if (op.kind == OpKind::ParamRead) op.bytes = file_blocks(op.bytes);
+  if (op.kind == OpKind::GradWrite) {
+    op.bytes = file_blocks(op.elements * size_of(header.gradient_dtype));
   }
   return op;
 }
@@ -178,10 +179,15 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
       covered(unit_class.units_before, c.leading_gpu_parameters, c.trailing_gpu_parameters);
   placed.host_parameters = unit_class.units - placed.device_parameters;
   if (c.nvme_parameters) {
-    placed.nvme_parameters =
-        between(unit_class.units_before,
-                std::max(c.leading_gpu_parameters, num_units_ - c.trailing_nvme_optimizer),
-                c.trailing_gpu_parameters);
+    const int first = std::max(c.leading_gpu_parameters, num_units_ - c.trailing_nvme_optimizer);
+    placed.nvme_parameters = between(unit_class.units_before, first, c.trailing_gpu_parameters);
+    // Those whose update waits for the norm, or for backward.
+    const int updated_late = request_.clipping != Clipping::None ? num_units_ : c.late_updates;
+    if (c.batch.accumulation == 1) {
+      placed.nvme_gradients =
+          between(unit_class.units_before, first,
+                  std::max(c.trailing_gpu_parameters, num_units_ - updated_late));
+    }
   }
   return placed;
 }
@@ -202,6 +208,7 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
     peak.gpu += placed.device_optimizer * owned * (gradient + state);
     peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
     peak.pinned -= placed.nvme_parameters * owned * parameter;
+    if (c.batch.accumulation == 1) peak.pinned -= placed.nvme_parameters * owned * gradient;
   }
   const Activations& units = activations(c);
   peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes + units.peak_bytes;
@@ -216,9 +223,16 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   const std::int64_t whole = round_up(c.chunk_elements, cut);
   const int parts = c.sharding == Sharding::Replicated ? 1 : request_.num_gpus;
   TierBytes bytes;
-  const DataType gradient = gradient_dtype(profile_.dtype, c.batch.accumulation);
-  std::int64_t in_files = 0, parameters_in_files = 0, streamed = 0;  // chunks
-  Bytes file_buffer = 0, parameter_buffer = 0, stream_buffer = 0;
+  Program types;
+  types.dtype = profile_.dtype;
+  types.gradient_dtype = gradient_dtype(profile_.dtype, c.batch.accumulation);
+  // Of a chunk's parameters, and of its gradient where that does not stay in host memory.
+  const auto staging = [&](const FileBytes& file, std::int64_t elements) {
+    if (file.parameters == 0 || c.batch.accumulation > 1) return file.parameters;
+    return file.parameters + file_blocks(elements * size_of(types.gradient_dtype));
+  };
+  std::int64_t in_files = 0, staged = 0, streamed = 0;  // chunks
+  Bytes file_buffer = 0, staging_buffers = 0, stream_buffer = 0;
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(c, unit_class);
     const Bytes owned = unit_class.elements / parts * state;
@@ -228,24 +242,25 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
     for (std::int64_t rest = unit_class.elements; rest > 0; rest -= whole) {
       const std::int64_t elements = std::min(whole, rest) / parts;
       if (placed.nvme_optimizer > 0) {
-        const bool parameters = placed.nvme_parameters > 0;
-        const FileBytes file = file_bytes(elements, profile_.dtype, parameters);
-        bytes.nvme += placed.nvme_optimizer * file.state + placed.nvme_parameters * file.parameters;
+        const FileBytes file =
+            file_bytes(elements, {placed.nvme_parameters > 0, placed.nvme_gradients > 0}, types);
+        bytes.nvme += placed.nvme_optimizer * file.state +
+                      placed.nvme_parameters * file.parameters +
+                      placed.nvme_gradients * file.gradient;
         file_buffer = std::max(file_buffer, file.all());
         in_files += placed.nvme_optimizer;
-        parameter_buffer = std::max(parameter_buffer, file.parameters);
-        parameters_in_files += placed.nvme_parameters;
+        staging_buffers = std::max(staging_buffers, staging(file, elements));
+        staged += placed.nvme_parameters;
       }
       if (placed.streamed_optimizer > 0) {
-        stream_buffer =
-            std::max(stream_buffer, stream_bytes(elements, profile_.dtype, gradient).buffer);
+        stream_buffer = std::max(stream_buffer,
+                                 stream_bytes(elements, types.dtype, types.gradient_dtype).buffer);
         streamed += placed.streamed_optimizer;
       }
     }
   }
   bytes.host += std::min<std::int64_t>(in_files, Plan().nvme_buffers) * file_buffer;
-  bytes.pinned +=
-      std::min<std::int64_t>(parameters_in_files, Plan().parameter_buffers) * parameter_buffer;
+  bytes.pinned += std::min<std::int64_t>(staged, Plan().parameter_buffers) * staging_buffers;
   bytes.gpu += std::min<std::int64_t>(streamed, Plan().stream_buffers) * stream_buffer;
   return bytes;
 }
@@ -380,12 +395,15 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
     after_norm(OpKind::Redo, ahead);
     after_norm(OpKind::Adam, on_cpu - ahead);
   }
-  const int state_alone = placed.nvme_optimizer - placed.nvme_parameters;
   for (const auto& [kind, lane] : {std::pair{OpKind::StateRead, Lane::NvmeRead},
                                    std::pair{OpKind::StateWrite, Lane::NvmeWrite}}) {
-    add(kind, lane, state_alone);
-    add_work({.kind = kind, .lane = lane, .parameters_in_file = true}, placed.nvme_parameters);
+    add(kind, lane, placed.nvme_optimizer - placed.nvme_parameters);
+    add_work({.kind = kind, .lane = lane, .in_file = {.parameters = true}},
+             placed.nvme_parameters - placed.nvme_gradients);
+    add_work({.kind = kind, .lane = lane, .in_file = {.parameters = true, .gradient = true}},
+             placed.nvme_gradients);
   }
+  add(OpKind::GradWrite, Lane::NvmeWrite, placed.nvme_gradients);
   add(OpKind::StateRead, Lane::H2D, placed.streamed_optimizer);
   if (placed.streamed_optimizer > 0) {
     load.streamed += placed.streamed_optimizer *

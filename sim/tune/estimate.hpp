@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sim/model/power.hpp"
+#include "sim/model/static_memory.hpp"
 #include "sim/tune/bounds.hpp"
 #include "sim/tune/search_space.hpp"
 
@@ -22,7 +23,7 @@ struct ChunkWork {
   Lane lane;
   bool accumulate = false;
   bool speculative = false;
-  bool parameters_in_file = false;
+  InFile in_file = {};
   auto operator<=>(const ChunkWork&) const = default;
 };
 
@@ -54,6 +55,7 @@ class Estimator {
     int nvme_optimizer = 0, streamed_optimizer = 0;  ///< of host_optimizer
     int device_parameters = 0, host_parameters = 0;
     int nvme_parameters = 0;  ///< of host_parameters
+    int nvme_gradients = 0;   ///< of these, with gradients in the file too
     /// With state in memory beside the CPU, which updates it.
     [[nodiscard]] int cpu_optimizer() const noexcept {
       return host_optimizer - nvme_optimizer - streamed_optimizer;

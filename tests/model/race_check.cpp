@@ -27,7 +27,9 @@ enum class Place {
   State,
   StateBuffer,
   StreamBuffer,
-  ParameterBuffer
+  ParameterBuffer,
+  StagedGradient,
+  GradientInFile
 };
 /// (place, pool or unit, slot or buffer, chunk)
 using Location = std::tuple<Place, int, int, int>;
@@ -114,11 +116,11 @@ class RaceCheck {
     switch (op.kind) {
       case OpKind::ParamRead:
         add(Place::HostShard, op.unit, 0, op.chunk, false);  // in the file
-        add(Place::ParameterBuffer, -1, op.parameter_buffer, 0, true);
+        add(Place::ParameterBuffer, -1, op.staging_buffer, 0, true);
         break;
       case OpKind::Fetch:
-        if (op.parameter_buffer >= 0) {
-          add(Place::ParameterBuffer, -1, op.parameter_buffer, 0, false);
+        if (op.staging_buffer >= 0) {
+          add(Place::ParameterBuffer, -1, op.staging_buffer, 0, false);
         } else {
           add(Place::HostShard, op.unit, 0, op.chunk, false);
         }
@@ -154,7 +156,15 @@ class RaceCheck {
         break;
       case OpKind::GradD2H:
         add(Place::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
-        add(Place::GradientShard, op.unit, 0, op.chunk, true);
+        if (op.staging_buffer >= 0) {
+          add(Place::StagedGradient, -1, op.staging_buffer, 0, true);
+        } else {
+          add(Place::GradientShard, op.unit, 0, op.chunk, true);
+        }
+        break;
+      case OpKind::GradWrite:
+        add(Place::StagedGradient, -1, op.staging_buffer, 0, false);
+        add(Place::GradientInFile, op.unit, 0, op.chunk, true);
         break;
       case OpKind::SquareSum:
         if (op.gradient_buffer >= 0) {
@@ -179,7 +189,11 @@ class RaceCheck {
         if (plan_.clipping != Clipping::None && !op.speculative) add(Place::Norm, -1, 0, 0, false);
         if (op.state_buffer >= 0) add(state_buffer(op), -1, op.state_buffer, 0, true);
         if (chunk_of(op).gpu_adam) break;
-        add(Place::GradientShard, op.unit, 0, op.chunk, false);
+        if (op.staging_buffer >= 0) {
+          add(Place::StagedGradient, -1, op.staging_buffer, 0, false);
+        } else if (!files_gradient(op)) {
+          add(Place::GradientShard, op.unit, 0, op.chunk, false);
+        }
         if (chunk_of(op).parameters == Home::Nvme) break;  // in the state buffer
         add(adam_target(op), op.unit, 0, op.chunk, true);
         break;
@@ -187,6 +201,7 @@ class RaceCheck {
         add(Place::State, op.unit, 0, op.chunk, false);
         if (moves_parameters(op)) add(Place::HostShard, op.unit, 0, op.chunk, false);  // in fp32
         if (chunk_of(op).gpu_adam) add(Place::GradientShard, op.unit, 0, op.chunk, false);
+        if (files_gradient(op)) add(Place::GradientInFile, op.unit, 0, op.chunk, false);
         add(state_buffer(op), -1, op.state_buffer, 0, true);
         break;
       case OpKind::StateWrite:
@@ -273,6 +288,9 @@ class RaceCheck {
     return plan_.units[static_cast<std::size_t>(unit)].sharding == Sharding::Sharded
                ? Place::DeviceShard
                : Place::Whole;
+  }
+  [[nodiscard]] bool files_gradient(const Operation& op) const {
+    return athanor::files_gradient(plan_, static_cast<std::size_t>(op.unit), chunk_of(op));
   }
   /// With the state, to and from a buffer.
   [[nodiscard]] bool moves_parameters(const Operation& op) const {

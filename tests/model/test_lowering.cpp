@@ -180,6 +180,47 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
   }
 }
 
+TEST_CASE("gradients of parameters on NVMe go to the file where their update has to wait") {
+  const Architecture architecture = small_architecture(3, false);
+  Plan plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Nvme, Home::Nvme);
+  const auto pinned_gradients = [](const Program& program) {
+    return std::ranges::count_if(program.static_buffers, [](const Buffer& buffer) {
+      return buffer.name.starts_with("host gradients");
+    });
+  };
+  const auto written = [](const Program& program) {
+    return std::ranges::count(program.operations, OpKind::GradWrite, &Operation::kind);
+  };
+  const std::ptrdiff_t units = std::ssize(architecture.units);
+  SECTION("straight to the CPU") { CHECK(written(lower_random(architecture, plan)) == 0); }
+  SECTION("for the norm") {
+    plan.clipping = Clipping::Wait;
+    CHECK(written(lower_random(architecture, plan)) == units);
+  }
+  SECTION("for the units before") {
+    plan.late_updates = 2;
+    CHECK(written(lower_random(architecture, plan)) == 2);
+  }
+  SECTION("for backward") {
+    plan.schedule.optimizer = OptimizerStart::AfterBackward;
+    CHECK(written(lower_random(architecture, plan)) == units);
+  }
+  CHECK(pinned_gradients(lower_random(architecture, plan)) == 0);
+  for (const int buffers : {1, 2, 3}) {
+    Plan cut = plan;
+    cut.parameter_buffers = buffers;
+    cut.chunk_elements = 100;
+    for (std::size_t u = 0; u < cut.units.size(); ++u) {
+      const std::int64_t count = num_chunks(architecture.units[u], cut.chunk_elements, 1);
+      cut.units[u].chunks[0].count = count;
+    }
+    CHECK(find_races(lower_random(architecture, cut), architecture, cut).empty());
+  }
+  plan.accumulation = 2;
+  CHECK(pinned_gradients(lower_random(architecture, plan)) == units);
+  CHECK(written(lower_random(architecture, plan)) == 0);
+}
+
 TEST_CASE("gradients that are added over micro-batches go to the host in fp32") {
   const Architecture architecture = small_architecture(2, false);
   Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);

@@ -121,6 +121,9 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   add("one NVMe buffer", uniform(Sharding::OptimizerSharded, kDevice, Home::Nvme, kKeep, 700))
       .nvme_buffers = 1;
   add("all on NVMe", uniform(Sharding::Sharded, Home::Nvme, Home::Nvme, kAgain, 3000));
+  Plan& late = add("all on NVMe, some of it updated late",
+                   uniform(Sharding::Sharded, Home::Nvme, Home::Nvme, kKeep, 1000));
+  late.late_updates = 2;
   Plan& rings = add("one parameter buffer", mixed_plan(architecture, world_size, accumulation));
   rings.parameter_buffers = 1;
   rings.nvme_buffers = 2;

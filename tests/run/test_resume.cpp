@@ -3,6 +3,7 @@
 #include "tests/run/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -101,11 +102,17 @@ TEST_CASE("a run goes on under another plan and another number of processes") {
   CHECK(loss_curve(moved) == loss_curve(whole));
 }
 
-TEST_CASE("with optimizer state on NVMe a run is the same, and goes on in memory and back") {
+TEST_CASE("with state and parameters on NVMe a run is the same, and goes on in memory and back") {
+  // Unclipped, gradients go straight to the CPU, else through the file.
+  const auto clipping = GENERATE(athanor::Clipping::None, athanor::Clipping::Wait);
   for (const auto dtype : {athanor::DataType::Float32, athanor::DataType::BFloat16}) {
     const TrainFixture fixture(dtype);
-    const std::string memory = fixture.write_plan("memory", fixture.offloaded_plan(2, 2));
-    const std::string nvme = fixture.write_plan("nvme", fixture.nvme_plan(2, 2));
+    const auto write_plan = [&](const char* name, athanor::Plan plan) {
+      plan.clipping = clipping;
+      return fixture.write_plan(name, plan);
+    };
+    const std::string memory = write_plan("memory", fixture.offloaded_plan(2, 2));
+    const std::string nvme = write_plan("nvme", fixture.nvme_plan(2, 2));
     const auto train = [&](const std::string& plan, int steps, const std::string& out,
                            const std::vector<std::string>& more) {
       require_done(run(
