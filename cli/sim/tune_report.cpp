@@ -38,6 +38,7 @@ nlohmann::ordered_json choices_json(const Candidate& c) {
           {"prefetch_depth", c.prefetch_depth},
           {"gradient_buffers", c.gradient_buffers},
           {"adam_threads", c.adam_threads},
+          {"gpu_adam_units", c.gpu_adam_units},
           {"late_updates", c.late_updates},
           {"speculate", c.speculate}};
 }

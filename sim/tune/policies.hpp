@@ -61,10 +61,10 @@ namespace athanor {
 /// Not represented, in the peers' favour: pageable copies are slower than the pinned ones that
 /// platforms measure; Gemini and PatrickStar copy parameters back when they evict them; Python's
 /// launch times, and launches that wait for a blocking copy; gradients that ZeRO-Infinity keeps on
-/// NVMe too; what elixir.hpp lists. Not represented, to their disadvantage: Elixir, Gemini and
-/// PatrickStar keep gradients in the place of parameters. Not represented: gradients that share a
-/// bucket over units, DeepSpeed's persistent small parameters and reuse distance, PatrickStar's
-/// embedding on the CPU and its activation offload.
+/// NVMe where parameters are in host memory, too; what elixir.hpp lists. Not represented, to their
+/// disadvantage: Elixir, Gemini and PatrickStar keep gradients in the place of parameters. Not
+/// represented: gradients that share a bucket over units, DeepSpeed's persistent small parameters
+/// and reuse distance, PatrickStar's embedding on the CPU and its activation offload.
 ///
 /// Sources: hpcaitech/Elixir e9ccbd9, hpcaitech/ColossalAI 4f9953be3, Tencent/PatrickStar 2384535,
 /// deepspeedai/DeepSpeed edaa72212, PyTorch 2.11.

@@ -29,7 +29,7 @@ Architecture architecture_of(int round) {
 struct Case {
   Case(std::mt19937& random, int round)
       : platform(test::synthetic_platform(4)),
-        profile(test::synthetic_profile(architecture_of(round), 64, {1, 2})),
+        profile(test::synthetic_profile(architecture_of(round), 64, {1, 2, 4})),
         request{.num_gpus = 1 << (round % 3), .global_batch = 4 << (round % 3)} {
     if (round % 3 != 0) request.clipping = Clipping::Wait;
     if (round % 4 < 2) profile.dtype = DataType::BFloat16;
@@ -58,7 +58,8 @@ TEST_CASE("Estimated memory is that of the lowered program, and the bound is bel
     const int num_units = static_cast<int>(c.profile.architecture.units.size());
     for (int i = 0; i < 40; ++i) {
       Candidate candidate = test::random_candidate(random);
-      candidate.batch = i % 2 == 0 ? BatchSplit{2, 2} : BatchSplit{1, 4};
+      const std::int64_t micro_batch = 1 << (i % 3);
+      candidate.batch = {micro_batch, 4 / micro_batch};
       const bool may_speculate =
           c.request.clipping != Clipping::None && c.profile.dtype == DataType::BFloat16;
       candidate.late_updates = i % 5;
@@ -74,6 +75,7 @@ TEST_CASE("Estimated memory is that of the lowered program, and the bound is bel
       REQUIRE(peak.gpu == expected.gpu);
       REQUIRE(peak.pinned == expected.pinned);
       REQUIRE(peak.host == expected.host);
+      REQUIRE(peak.nvme == expected.nvme);
       const Seconds bound = estimator.bound_seconds(candidate);
       const Seconds refined = lower_bound_seconds(program, c.platform);
       REQUIRE(bound <= refined * (1 + 1e-12));
@@ -83,6 +85,36 @@ TEST_CASE("Estimated memory is that of the lowered program, and the bound is bel
   }
   CHECK(count > 500);
   CHECK(tight > count / 2);  // else it would not rule anything out
+}
+
+TEST_CASE("State streams beside backward of units before the first that has any") {
+  constexpr Seconds kRead = 0.4, kBackward = 1;
+  Architecture architecture;
+  architecture.name = "late start";
+  architecture.units = {{"activation", "activation", {}, {}},
+                        {"first", "block", {{"weight", {64, 64}}}, {}},
+                        {"second", "block", {{"weight", {64, 64}}}, {}}};
+  Profile profile = test::synthetic_profile(architecture, 64, {1});
+  for (UnitCost& cost : profile.costs) {
+    cost.forward_keep.seconds = cost.forward_discard.seconds = cost.recompute.seconds = 0;
+    cost.backward.seconds = cost.unit_class == "activation" ? kBackward : 0;
+  }
+  Platform platform = test::synthetic_platform(1);
+  platform.shared.clear();
+  constexpr Bytes kParameters = Bytes{64} * 64 * 4;
+  platform.h2d = {{{kParameters, 0, 0}, {4 * kParameters, kRead, 0}}};  // state and gradient
+  platform.d2h = platform.device_adam = {{{0, 0, 0}, {1, 0, 0}}};
+  const PlanRequest request{.num_gpus = 1, .global_batch = 1};
+  Candidate candidate;
+  candidate.batch = {1, 1};
+  candidate.chunk_elements = 64 * 64;
+  candidate.gpu_adam_units = candidate.leading_gpu_parameters = 3;
+  candidate = normal_form(candidate, architecture, 1);
+  const Program program = lower(profile, make_plan(candidate, profile, request));
+  const Seconds refined = lower_bound_seconds(program, platform);
+  CHECK(refined >= kBackward);
+  CHECK(refined < kBackward + kRead);
+  CHECK(Estimator(profile, platform, request).bound_seconds(candidate) <= refined);
 }
 
 TEST_CASE("A missing curve is named only where a candidate needs it") {
