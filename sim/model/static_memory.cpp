@@ -128,26 +128,26 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
 }
 
 void make_state_buffers(Program& program, const Plan& plan) {
+  const auto pass = [](int& buffers, Bytes& bytes, int most, Bytes needed) {
+    buffers = std::min(buffers + 1, most);
+    bytes = std::max(bytes, needed);
+  };
   for (std::size_t u = 0; u < program.layouts.size(); ++u) {
     for (const Chunk& chunk : program.layouts[u].chunks) {
       const std::int64_t owned = owned_elements(chunk, plan.units[u].sharding, program.world_size);
       if (chunk.gpu_adam) {
-        program.stream_buffers = std::min(program.stream_buffers + 1, plan.stream_buffers);
-        program.stream_buffer_bytes =
-            std::max(program.stream_buffer_bytes,
-                     stream_bytes(owned, program.dtype, program.gradient_dtype).buffer);
+        pass(program.stream_buffers, program.stream_buffer_bytes, plan.stream_buffers,
+             stream_bytes(owned, program.dtype, program.gradient_dtype).buffer);
       }
       if (chunk.optimizer != Home::Nvme) continue;
       const FileBytes file = file_bytes(owned, in_file(plan, u, chunk), program);
-      program.state_buffers = std::min(program.state_buffers + 1, plan.nvme_buffers);
-      program.state_buffer_bytes = std::max(program.state_buffer_bytes, file.all());
+      pass(program.state_buffers, program.state_buffer_bytes, plan.nvme_buffers, file.all());
       if (file.parameters == 0) continue;
-      program.parameter_buffers = std::min(program.parameter_buffers + 1, plan.parameter_buffers);
-      program.parameter_buffer_bytes = std::max(program.parameter_buffer_bytes, file.parameters);
+      pass(program.parameter_buffers, program.parameter_buffer_bytes, plan.parameter_buffers,
+           file.parameters);
       if (!stages_gradient(plan, chunk)) continue;
-      program.staged_gradients = std::min(program.staged_gradients + 1, plan.parameter_buffers);
-      program.staged_gradient_bytes = std::max(
-          program.staged_gradient_bytes, file_blocks(owned * size_of(program.gradient_dtype)));
+      pass(program.staged_gradients, program.staged_gradient_bytes, plan.parameter_buffers,
+           file_blocks(owned * size_of(program.gradient_dtype)));
     }
   }
 }

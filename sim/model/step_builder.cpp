@@ -81,6 +81,12 @@ std::int32_t StepBuilder::emit(Operation operation) {
   return static_cast<std::int32_t>(program_.operations.size()) - 1;
 }
 
+std::int32_t StepBuilder::emit_fill(Ring& ring, Operation operation) {
+  const std::int32_t emptied_by = ring.emptied_by[ring.next()];
+  if (emptied_by >= 0) operation.waits.push_back(emptied_by);
+  return ring.filled_by.emplace_back(emit(std::move(operation)));
+}
+
 Operation& StepBuilder::at(std::int32_t operation) {
   return program_.operations[static_cast<std::size_t>(operation)];
 }

@@ -56,6 +56,8 @@ class StepBuilder {
 
   void reserve_operations();
   std::int32_t emit(Operation operation);
+  /// Emits what fills the next buffer of `ring`, once that is empty.
+  std::int32_t emit_fill(Ring& ring, Operation operation);
   [[nodiscard]] Operation& at(std::int32_t operation);
   [[nodiscard]] const UnitPlan& unit_plan(std::int32_t unit) const;
   [[nodiscard]] UnitState& state(std::int32_t unit);

@@ -92,20 +92,16 @@ void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
 
 /// As soon as the buffer is free that was used longest ago.
 std::int32_t StepBuilder::emit_param_read(std::int32_t unit, std::int32_t chunk) {
-  const std::size_t buffer = parameter_buffers_.next();
   const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
   Operation op;
   op.kind = OpKind::ParamRead;
   op.lane = Lane::NvmeRead;
   op.unit = unit;
   op.chunk = chunk;
-  op.staging_buffer = static_cast<std::int32_t>(buffer);
+  op.staging_buffer = static_cast<std::int32_t>(parameter_buffers_.next());
   op.bytes = file_blocks(layout.shard_elements(plan_.world_size) * size_of(plan_.dtype));
-  const std::int32_t emptied_by = parameter_buffers_.emptied_by[buffer];
-  if (emptied_by >= 0) op.waits.push_back(emptied_by);
-  const std::int32_t index = emit(std::move(op));
+  const std::int32_t index = emit_fill(parameter_buffers_, std::move(op));
   wait_for_update(index, unit, chunk);
-  parameter_buffers_.filled_by.push_back(index);
   return index;
 }
 

@@ -103,20 +103,12 @@ std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
                             plan_.world_size) *
              size_of(program_.gradient_dtype);
   op.waits.push_back(source);
-  const bool staged = stages_gradient(plan_, chunks(unit)[static_cast<std::size_t>(chunk)]);
-  const std::size_t buffer = staged ? staged_gradients_.next() : 0;
-  if (staged) {
-    op.staging_buffer = static_cast<std::int32_t>(buffer);
-    if (staged_gradients_.emptied_by[buffer] >= 0) {
-      op.waits.push_back(staged_gradients_.emptied_by[buffer]);
-    }
+  if (stages_gradient(plan_, chunks(unit)[static_cast<std::size_t>(chunk)])) {
+    op.staging_buffer = static_cast<std::int32_t>(staged_gradients_.next());
+    return emit_fill(staged_gradients_, std::move(op));
   }
   const std::int32_t index = emit(std::move(op));
-  if (staged) {
-    staged_gradients_.filled_by.push_back(index);
-  } else if (micro_batch == 0) {
-    update_waits_.push_back({index, unit, chunk, true});
-  }
+  if (micro_batch == 0) update_waits_.push_back({index, unit, chunk, true});
   return index;
 }
 
@@ -252,15 +244,12 @@ Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
 /// gradient along.
 std::int32_t StepBuilder::emit_state_read(Operation& adam, std::int32_t gradient_ready) {
   Ring& buffers = state_buffers(adam);
-  const std::size_t buffer = buffers.next();
-  adam.state_buffer = static_cast<std::int32_t>(buffer);
+  adam.state_buffer = static_cast<std::int32_t>(buffers.next());
   Operation op = state_copy(OpKind::StateRead, adam);
   if (op.lane == Lane::H2D || at(gradient_ready).kind == OpKind::GradWrite) {
     op.waits.push_back(gradient_ready);
   }
-  if (buffers.emptied_by[buffer] >= 0) op.waits.push_back(buffers.emptied_by[buffer]);
-  buffers.filled_by.push_back(emit(std::move(op)));
-  return buffers.filled_by.back();
+  return emit_fill(buffers, std::move(op));
 }
 
 std::int32_t StepBuilder::emit_state_write(std::int32_t adam) {

@@ -17,22 +17,6 @@
 namespace athanor {
 namespace {
 
-/// Members below `leading` and from `num_units - trailing` on.
-int covered(const std::vector<int>& units_before, int leading, int trailing) {
-  const int num_units = static_cast<int>(units_before.size()) - 1;
-  if (leading + trailing >= num_units) return units_before.back();
-  return units_before[static_cast<std::size_t>(leading)] + units_before.back() -
-         units_before[static_cast<std::size_t>(num_units - trailing)];
-}
-
-/// Members from `leading` on, without the last `trailing`.
-int between(const std::vector<int>& units_before, int leading, int trailing) {
-  const int num_units = static_cast<int>(units_before.size()) - 1;
-  if (leading + trailing >= num_units) return 0;
-  return units_before[static_cast<std::size_t>(num_units - trailing)] -
-         units_before[static_cast<std::size_t>(leading)];
-}
-
 /// Units that are filled into `slots` in a step, at least: all in the first pass over them, and in
 /// every later pass those for which there was no slot at its start.
 std::int64_t least_fills(int units, int slots, std::int64_t accumulation) {
@@ -49,15 +33,14 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   op.all_reduce = sharding == Sharding::Replicated;
   op.elements = owned_elements(chunk, sharding, header.world_size);
   const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
-  const DataType dtype = op.kind == OpKind::GradD2H ? header.gradient_dtype : header.dtype;
+  const bool gradient = op.kind == OpKind::GradD2H || op.kind == OpKind::GradWrite;
+  const DataType dtype = gradient ? header.gradient_dtype : header.dtype;
   op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
   if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
     op.bytes = state_copy_bytes(op.lane, op.elements, work.in_file, header);
   }
-  if (op.kind == OpKind::ParamRead) op.bytes = file_blocks(op.bytes);
-  if (op.kind == OpKind::GradWrite) {
-    op.bytes = file_blocks(op.elements * size_of(header.gradient_dtype));
-  }
+  const bool through_file = op.kind == OpKind::ParamRead || op.kind == OpKind::GradWrite;
+  if (through_file) op.bytes = file_blocks(op.bytes);
   return op;
 }
 
@@ -162,107 +145,6 @@ const Estimator::ChunkSum& Estimator::chunk_sum(const Candidate& candidate, std:
     ++sum.operations;
   }
   return sum;
-}
-
-Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_class) const {
-  Placed placed;
-  placed.device_optimizer =
-      covered(unit_class.units_before, c.leading_gpu_optimizer, c.trailing_gpu_optimizer);
-  placed.host_optimizer = unit_class.units - placed.device_optimizer;
-  placed.nvme_optimizer =
-      between(unit_class.units_before,
-              std::max(c.leading_gpu_optimizer, num_units_ - c.trailing_nvme_optimizer),
-              c.trailing_gpu_optimizer);
-  placed.streamed_optimizer =
-      between(unit_class.units_before, c.leading_gpu_optimizer, num_units_ - c.gpu_adam_units);
-  placed.device_parameters =
-      covered(unit_class.units_before, c.leading_gpu_parameters, c.trailing_gpu_parameters);
-  placed.host_parameters = unit_class.units - placed.device_parameters;
-  if (c.nvme_parameters) {
-    const int first = std::max(c.leading_gpu_parameters, num_units_ - c.trailing_nvme_optimizer);
-    placed.nvme_parameters = between(unit_class.units_before, first, c.trailing_gpu_parameters);
-    // Those whose update waits for the norm, or for backward.
-    const int updated_late = request_.clipping != Clipping::None ? num_units_ : c.late_updates;
-    if (c.batch.accumulation == 1) {
-      placed.nvme_gradients =
-          between(unit_class.units_before, first,
-                  std::max(c.trailing_gpu_parameters, num_units_ - updated_late));
-    }
-  }
-  return placed;
-}
-
-TierBytes Estimator::peak_bytes(const Candidate& c) {
-  const Bytes parameter = size_of(profile_.dtype);
-  const Bytes gradient = size_of(gradient_dtype(profile_.dtype, c.batch.accumulation));
-  const Bytes state = optimizer_state_bytes(profile_.dtype);
-  TierBytes peak = state_bytes(c);
-  for (const UnitClass& unit_class : classes_) {
-    const Placed placed = place(c, unit_class);
-    const bool sharded = c.sharding == Sharding::Sharded;
-    const Bytes whole = unit_class.elements;
-    const Bytes owned = c.sharding == Sharding::Replicated ? whole : whole / request_.num_gpus;
-    const int slots = sharded ? std::min(c.cache_slots, unit_class.units) : unit_class.units;
-    peak.gpu += (slots + std::min(c.gradient_buffers, unit_class.units)) * whole * parameter;
-    if (sharded) peak.gpu += placed.device_parameters * owned * parameter;
-    peak.gpu += placed.device_optimizer * owned * (gradient + state);
-    peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
-    peak.pinned -= placed.nvme_parameters * owned * parameter;
-    if (c.batch.accumulation == 1) peak.pinned -= placed.nvme_parameters * owned * gradient;
-  }
-  const Activations& units = activations(c);
-  peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes + units.peak_bytes;
-  peak.pinned += units.pinned_bytes;
-  return peak;
-}
-
-/// Of optimizer state in host memory and in files, and of what it passes through.
-TierBytes Estimator::state_bytes(const Candidate& c) const {
-  const Bytes state = optimizer_state_bytes(profile_.dtype);
-  const std::int64_t cut = request_.num_gpus * kParameterAlignment;
-  const std::int64_t whole = round_up(c.chunk_elements, cut);
-  const int parts = c.sharding == Sharding::Replicated ? 1 : request_.num_gpus;
-  TierBytes bytes;
-  Program types;
-  types.dtype = profile_.dtype;
-  types.gradient_dtype = gradient_dtype(profile_.dtype, c.batch.accumulation);
-  // Of a chunk's parameters, and of its gradient where that does not stay in host memory.
-  const auto staging = [&](const FileBytes& file, std::int64_t elements) {
-    if (file.parameters == 0 || c.batch.accumulation > 1) return file.parameters;
-    return file.parameters + file_blocks(elements * size_of(types.gradient_dtype));
-  };
-  std::int64_t in_files = 0, staged = 0, streamed = 0;  // chunks
-  Bytes file_buffer = 0, staging_buffers = 0, stream_buffer = 0;
-  for (const UnitClass& unit_class : classes_) {
-    const Placed placed = place(c, unit_class);
-    const Bytes owned = unit_class.elements / parts * state;
-    bytes.host += (c.speculate ? 2 : 1) * placed.cpu_optimizer() * owned;
-    bytes.pinned += placed.streamed_optimizer * owned;
-    if (placed.nvme_optimizer == 0 && placed.streamed_optimizer == 0) continue;
-    for (std::int64_t rest = unit_class.elements; rest > 0; rest -= whole) {
-      const std::int64_t elements = std::min(whole, rest) / parts;
-      if (placed.nvme_optimizer > 0) {
-        const FileBytes file =
-            file_bytes(elements, {placed.nvme_parameters > 0, placed.nvme_gradients > 0}, types);
-        bytes.nvme += placed.nvme_optimizer * file.state +
-                      placed.nvme_parameters * file.parameters +
-                      placed.nvme_gradients * file.gradient;
-        file_buffer = std::max(file_buffer, file.all());
-        in_files += placed.nvme_optimizer;
-        staging_buffers = std::max(staging_buffers, staging(file, elements));
-        staged += placed.nvme_parameters;
-      }
-      if (placed.streamed_optimizer > 0) {
-        stream_buffer = std::max(stream_buffer,
-                                 stream_bytes(elements, types.dtype, types.gradient_dtype).buffer);
-        streamed += placed.streamed_optimizer;
-      }
-    }
-  }
-  bytes.host += std::min<std::int64_t>(in_files, Plan().nvme_buffers) * file_buffer;
-  bytes.pinned += std::min<std::int64_t>(staged, Plan().parameter_buffers) * staging_buffers;
-  bytes.gpu += std::min<std::int64_t>(streamed, Plan().stream_buffers) * stream_buffer;
-  return bytes;
 }
 
 Seconds Estimator::bound_seconds(const Candidate& c) { return bound_seconds(c, load_of(c)); }
