@@ -26,32 +26,35 @@ namespace {
 
 /// What is measured, and how patiently.
 struct HostExtent {
-  std::vector<Bytes> copies, collectives, files;
+  std::vector<Bytes> copies, collectives;
   std::vector<std::int64_t> elements;
   std::int64_t matrix = 0;
-  StoppingRule rule, file_rule, pair_rule;
+  StoppingRule rule, pair_rule;
+  FileExtent files;
 };
 
 HostExtent host_extent(bool quick) {
   if (quick) {
     return {.copies = {64, 64 * kKiB, kMiB, 16 * kMiB},
             .collectives = {kKiB, 64 * kKiB, kMiB, 8 * kMiB},
-            .files = {64 * kKiB, kMiB, 8 * kMiB},
             .elements = {1 << 12, 1 << 17, 1 << 20},
             .matrix = 512,
             .rule = {.min_repetitions = 3, .max_seconds = 0.04, .relative_error = 0.05},
-            .file_rule = {.min_repetitions = 2, .max_seconds = 0.1, .relative_error = 0.1},
-            .pair_rule = {.min_repetitions = 5, .max_seconds = 0.06, .relative_error = 0.03}};
+            .pair_rule = {.min_repetitions = 5, .max_seconds = 0.06, .relative_error = 0.03},
+            .files = {.sizes = {64 * kKiB, kMiB, 8 * kMiB},
+                      .file = 32 * kMiB,
+                      .piece = 8 * kMiB,
+                      .rule = {.min_repetitions = 2, .max_seconds = 0.1, .relative_error = 0.1}}};
   }
   return {
       .copies = {64, 4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB},
       .collectives = {64, 4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB},
-      .files = {64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB},
       .elements = {1 << 12, 1 << 15, 1 << 18, 1 << 20, 1 << 22},
       .matrix = 1024,
       .rule = {},
-      .file_rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05},
-      .pair_rule = {.min_repetitions = 9, .max_seconds = 0.25, .relative_error = 0.01}};
+      .pair_rule = {.min_repetitions = 9, .max_seconds = 0.25, .relative_error = 0.01},
+      .files = {.sizes = {64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB},
+                .rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05}}};
 }
 
 /// A file that is removed again; workers write what they measured into it.
@@ -181,7 +184,7 @@ class Calibration {
 
   void measure_storage() {
     say("file reads and writes");
-    FileCurves files = measure_files(options_.folder, extent_.files, extent_.file_rule);
+    FileCurves files = measure_files(options_.folder, extent_.files);
     platform_.file_read = std::move(files.read);
     platform_.file_write = std::move(files.write);
     note("files: " + files.method);
@@ -203,7 +206,7 @@ class Calibration {
       }
     }
     platform_.shared = fit_shared(compute, memory, compute_threads_);
-    measure_file_sharing(options_.folder, extent_.file_rule, platform_);
+    measure_file_sharing(options_.folder, extent_.files, platform_);
     note(fmt::format("compute lane: {} thread(s)", compute_threads_));
   }
 

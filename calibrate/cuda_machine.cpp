@@ -21,11 +21,12 @@ namespace {
 
 /// What is measured, and how patiently.
 struct CudaExtent {
-  std::vector<Bytes> copies, collectives, files;
+  std::vector<Bytes> copies, collectives;
   std::vector<std::int64_t> device_elements, host_elements;
   Seconds matrix_warm_up = 1.0;  ///< power and clocks fall for this long under sustained load
   Seconds warm_up = 0.02;
-  StoppingRule matrix_rule, rule, host_rule, file_rule;
+  StoppingRule matrix_rule, rule, host_rule;
+  FileExtent files;
   SharingExtent sharing;
   PowerExtent power;
 };
@@ -36,7 +37,6 @@ CudaExtent cuda_extent(bool quick) {
   CudaExtent extent{
       .copies = {4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB},
       .collectives = {kKiB, 64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB, kGiB},
-      .files = {64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB},
       .device_elements = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 27},
       .host_elements = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 26},
       .matrix_rule = {.min_repetitions = 20,
@@ -52,13 +52,16 @@ CudaExtent cuda_extent(bool quick) {
                     .min_seconds = 0.05,
                     .max_seconds = 0.25,
                     .relative_error = 0.01},
-      .file_rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05},
+      .files = {.sizes = {64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB},
+                .rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05}},
       .sharing = {},
       .power = {}};
   if (quick) {
     extent.copies = {4 * kKiB, kMiB, 64 * kMiB};
     extent.collectives = {kKiB, kMiB, 64 * kMiB};
-    extent.files = {64 * kKiB, kMiB, 8 * kMiB};
+    extent.files.sizes = {64 * kKiB, kMiB, 8 * kMiB};
+    extent.files.file = 32 * kMiB;
+    extent.files.piece = 8 * kMiB;
     extent.device_elements = {1 << 12, 1 << 20, 1 << 24};
     extent.host_elements = {1 << 12, 1 << 20, 1 << 22};
     extent.matrix_warm_up = 0.3;
@@ -183,11 +186,10 @@ class CudaCalibration {
 
   void measure_storage() {
     say("file reads and writes");
-    FileCurves files = measure_files(options_.folder, extent_.files, extent_.file_rule);
+    FileCurves files = measure_files(options_.folder, extent_.files);
     platform_.file_read = std::move(files.read);
     platform_.file_write = std::move(files.write);
     note("files: " + files.method);
-    measure_file_sharing(options_.folder, extent_.file_rule, platform_);
   }
 
   void measure_issue() {
@@ -209,8 +211,9 @@ class CudaCalibration {
   }
 
   void measure_lanes_together() {
+    const FilePlace files{options_.folder, extent_.files.file, extent_.files.piece};
     platform_.interference =
-        measure_loads(cuda_, options_.ranks, platform_.host_cores, extent_.sharing,
+        measure_loads(cuda_, options_.ranks, platform_.host_cores, files, extent_.sharing,
                       [this](const std::string& what) { say(what); });
     note(fmt::format(
         "lanes at once: cpu-adam with {} thread(s) on all ranks together, with {} on one",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda_sharing.hpp"
 
+#include "calibrate/file_walk.hpp"
 #include "calibrate/host_updates.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <numeric>
 #include <set>
@@ -15,20 +15,17 @@
 namespace athanor {
 namespace {
 
-/// Files are measured apart: measure_file_sharing.
-constexpr std::array kMeasuredLanes{Lane::Compute, Lane::Collective, Lane::H2D, Lane::D2H,
-                                    Lane::CpuAdam};
-
 /// One rank's activities, made when they are first used and kept: making one takes longer than a
 /// repetition.
 class RankActivities {
  public:
   RankActivities(CudaCalibrator& cuda, int device, int num_devices, int adam_threads,
-                 const SharingExtent& extent)
+                 const FilePlace& files, const SharingExtent& extent)
       : cuda_(cuda),
         device_(device),
         num_devices_(num_devices),
         adam_threads_(adam_threads),
+        files_(files),
         extent_(extent) {}
 
   DeviceActivity& of(Lane lane) {
@@ -54,9 +51,11 @@ class RankActivities {
       case Lane::D2H:
         return cuda_.copy_d2h(device_, extent_.copy);
       case Lane::CpuAdam:
+        break;
       case Lane::NvmeRead:
       case Lane::NvmeWrite:
-        break;
+        return host_device_activity(
+            FileWalk(files_.folder, files_.file).activity(lane, files_.piece));
     }
     return host_device_activity(
         HostUpdates(kWindows * extent_.adam).adam(extent_.adam, adam_threads_));
@@ -64,6 +63,7 @@ class RankActivities {
 
   CudaCalibrator& cuda_;
   int device_, num_devices_, adam_threads_;
+  const FilePlace& files_;
   const SharingExtent& extent_;
   std::map<Lane, ActivityPtr> activities_;
 };
@@ -76,16 +76,16 @@ double harmonic_mean(const std::vector<double>& values) {
 
 class SharingBench {
  public:
-  SharingBench(CudaCalibrator& cuda, int num_devices, int adam_threads, const SharingExtent& extent,
-               const std::function<void(const std::string&)>& say)
+  SharingBench(CudaCalibrator& cuda, int num_devices, int adam_threads, const FilePlace& files,
+               const SharingExtent& extent, const std::function<void(const std::string&)>& say)
       : extent_(extent), say_(say) {
     for (int device = 0; device < num_devices; ++device) {
-      ranks_.emplace_back(cuda, device, num_devices, adam_threads, extent);
+      ranks_.emplace_back(cuda, device, num_devices, adam_threads, files, extent);
     }
   }
 
   void measure_alone() {
-    for (const Lane lane : kMeasuredLanes) {
+    for (const Lane lane : kLanes) {
       alone_[lane] = measure_together({&ranks_.front().of(lane)}, extent_.warm_up, extent_.window)
                          .front()
                          .median();
@@ -130,8 +130,8 @@ class SharingBench {
 };
 
 void add_pairs_of_one_rank(SharingBench& bench, std::vector<LaneLoad>& loads) {
-  for (auto first = kMeasuredLanes.begin(); first != kMeasuredLanes.end(); ++first) {
-    for (auto second = std::next(first); second != kMeasuredLanes.end(); ++second) {
+  for (auto first = kLanes.begin(); first != kLanes.end(); ++first) {
+    for (auto second = std::next(first); second != kLanes.end(); ++second) {
       loads.push_back(bench.load(1, {*first, *second}));
     }
   }
@@ -140,7 +140,10 @@ void add_pairs_of_one_rank(SharingBench& bench, std::vector<LaneLoad>& loads) {
 /// What steps do at once on the first `ranks` ranks, beyond the pairs of one.
 void add_crowds(SharingBench& bench, int ranks, std::vector<LaneLoad>& loads) {
   using enum Lane;
-  std::vector<std::set<Lane>> crowds{{H2D, D2H, CpuAdam}, {Compute, H2D, D2H, CpuAdam}};
+  std::vector<std::set<Lane>> crowds{{H2D, D2H, CpuAdam},
+                                     {Compute, H2D, D2H, CpuAdam},
+                                     {CpuAdam, NvmeRead, NvmeWrite},
+                                     {Compute, H2D, D2H, CpuAdam, NvmeRead, NvmeWrite}};
   if (ranks > 1) {
     crowds.insert(crowds.end(), {{Compute},
                                  {H2D},
@@ -149,7 +152,10 @@ void add_crowds(SharingBench& bench, int ranks, std::vector<LaneLoad>& loads) {
                                  {H2D, D2H},
                                  {H2D, CpuAdam},
                                  {D2H, CpuAdam},
-                                 {Compute, Collective}});
+                                 {Compute, Collective},
+                                 {NvmeRead},
+                                 {NvmeWrite},
+                                 {NvmeRead, NvmeWrite}});
   }
   for (const std::set<Lane>& lanes : crowds) loads.push_back(bench.load(ranks, lanes));
 }
@@ -159,12 +165,12 @@ void add_crowds(SharingBench& bench, int ranks, std::vector<LaneLoad>& loads) {
 int sharing_adam_threads(int host_cores, int ranks) { return std::max(1, host_cores / ranks); }
 
 std::vector<LaneLoad> measure_loads(CudaCalibrator& cuda, int num_devices, int host_cores,
-                                    const SharingExtent& extent,
+                                    const FilePlace& files, const SharingExtent& extent,
                                     const std::function<void(const std::string&)>& say) {
   std::vector<LaneLoad> loads;
   for (const int ranks : std::set{std::min(2, num_devices), num_devices}) {
     const int adam_threads = sharing_adam_threads(host_cores, ranks);
-    SharingBench bench(cuda, ranks, adam_threads, extent, say);
+    SharingBench bench(cuda, ranks, adam_threads, files, extent, say);
     say(fmt::format("each lane alone, CPU Adam with {} thread(s)", adam_threads));
     bench.measure_alone();
     if (ranks == num_devices) {

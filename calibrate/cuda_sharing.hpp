@@ -19,13 +19,19 @@ struct SharingExtent {
   std::int64_t adam = 1 << 25;  ///< elements
 };
 
+/// Where lanes of files read and write: files of so many bytes, a piece at a time.
+struct FilePlace {
+  std::string folder;
+  Bytes file = 0, piece = 0;
+};
+
 /// CPU Adam's threads of one of `ranks` ranks while lanes are measured at once.
 [[nodiscard]] int sharing_adam_threads(int host_cores, int ranks);
 
 /// Lanes at once: every pair of one rank's, and what steps do on two ranks and on `num_devices`,
 /// where CPU Adam has all cores between them.
 [[nodiscard]] std::vector<LaneLoad> measure_loads(
-    CudaCalibrator& cuda, int num_devices, int host_cores, const SharingExtent& extent,
-    const std::function<void(const std::string&)>& say);
+    CudaCalibrator& cuda, int num_devices, int host_cores, const FilePlace& files,
+    const SharingExtent& extent, const std::function<void(const std::string&)>& say);
 
 }  // namespace athanor

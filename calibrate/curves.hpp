@@ -29,12 +29,19 @@ struct FileCurves {
   std::string method;  ///< "O_DIRECT", or how the page cache was kept out otherwise
 };
 
+/// Which files are measured, and how patiently.
+struct FileExtent {
+  std::vector<Bytes> sizes;  ///< of one read or write, ascending
+  Bytes file = 512 * kMiB;   ///< of each file that they go through
+  Bytes piece = 16 * kMiB;   ///< of reads and writes beside others
+  StoppingRule rule{};
+};
+
 /// As the executor keeps optimizer state (ScratchFile). Throws Error with the system's reason.
-[[nodiscard]] FileCurves measure_files(const std::string& folder, const std::vector<Bytes>& sizes,
-                                       const StoppingRule& rule);
+[[nodiscard]] FileCurves measure_files(const std::string& folder, const FileExtent& extent);
 
 /// Adds to `platform` what reads and writes at once, of one process or of several, leave of each
 /// other's speed: the pairs, and the resource "nvme" that follows from them.
-void measure_file_sharing(const std::string& folder, const StoppingRule& rule, Platform& platform);
+void measure_file_sharing(const std::string& folder, const FileExtent& extent, Platform& platform);
 
 }  // namespace athanor

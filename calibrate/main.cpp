@@ -123,7 +123,8 @@ Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architec
                             .relative_error = 0.005};
   return profile_language_model(architecture, arguments.dtype.value_or(DataType::BFloat16),
                                 arguments.options,
-                                {*meter, cuda->device_name(0), cuda->versions(), tracer.get()});
+                                {*meter, cuda->device_name(0), cuda->versions(), tracer.get(),
+                                 cuda->issue(1).at(Lane::Compute)});
 }
 
 void require_tracing(const ProfileArguments& arguments, bool on_gpu) {

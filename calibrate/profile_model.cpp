@@ -220,6 +220,7 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.provenance.versions.insert(device.versions.begin(), device.versions.end());
   profile.costs = timed_costs(model, options, device.meter);
   profile.workspace_bytes = device.meter.live();
+  profile.launch_seconds = device.launch_seconds;
   if (device.tracer != nullptr) {
     profile.provenance.notes = try_to_add_kernels(model, options, device, profile.costs);
   }

@@ -40,6 +40,7 @@ struct ProfileDevice {
   std::string name;                             ///< as in the platform file
   std::map<std::string, std::string> versions;  ///< of its libraries, for the provenance
   KernelTracer* tracer = nullptr;               ///< null: the profile has no kernels
+  Seconds launch_seconds = 0;                   ///< of its host, see Profile; 0: not measured
 };
 
 /// Profiles each unit class of `model` at each micro-batch size: random weights, and activations

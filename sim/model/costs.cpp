@@ -112,8 +112,8 @@ Seconds nvme_seconds(const Operation& op, const Curve& curve, const Platform& pl
   if (!platform.shares(op.lane)) {
     throw InputError(
         fmt::format("platform {}:shared", platform.name),
-        fmt::format("no resource says what lanes {} and {} share", lane_name(Lane::NvmeRead),
-                    lane_name(Lane::NvmeWrite)),
+        fmt::format("neither it nor interference says what lanes {} and {} take from each other",
+                    lane_name(Lane::NvmeRead), lane_name(Lane::NvmeWrite)),
         "Calibrate the machine again, or add the resource by hand (platforms/README.md).");
   }
   return require(curve, platform, key).at(static_cast<double>(op.bytes));
@@ -196,12 +196,20 @@ double cpu_adam_share(const Platform& platform, int num_ranks, int threads) {
   return std::min(1.0, measured.at(elements) / cpu_adam(platform, threads).at(elements));
 }
 
+double launch_slowdown(const Program& program, const Platform& platform) {
+  const auto found = platform.issue.find(Lane::Compute);
+  if (found == platform.issue.end() || found->second <= 0 || program.launch_seconds <= 0) return 1;
+  return found->second / program.launch_seconds;
+}
+
 std::vector<Seconds> issue_seconds(const Program& program, const Platform& platform) {
+  const double slowdown = launch_slowdown(program, platform);
   std::vector<Seconds> seconds;
   seconds.reserve(program.operations.size());
   for (const Operation& op : program.operations) {
     const auto found = platform.issue.find(op.lane);
-    seconds.push_back(op.issue_seconds + (found == platform.issue.end() ? 0 : found->second));
+    seconds.push_back(slowdown * op.issue_seconds +
+                      (found == platform.issue.end() ? 0 : found->second));
   }
   return seconds;
 }

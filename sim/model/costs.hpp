@@ -19,8 +19,13 @@ namespace athanor {
 /// InputError when the platform lacks a curve that the program needs (say which, and the ways out).
 [[nodiscard]] std::vector<Seconds> solo_seconds(const Program& program, const Platform& platform);
 
+/// How many times longer than the host of `program`'s profile that of `platform` takes to launch:
+/// by the compute lane's issue time of the two; 1 where either is not known.
+[[nodiscard]] double launch_slowdown(const Program& program, const Platform& platform);
+
 /// Host time to issue every operation, by operation index: one thread of the rank launches them all
-/// in program order, and none starts before it was issued. 0 where running is issuing.
+/// in program order, and none starts before it was issued. 0 where running is issuing. What units'
+/// phases take is the profile's, times launch_slowdown().
 [[nodiscard]] std::vector<Seconds> issue_seconds(const Program& program, const Platform& platform);
 
 /// What CPU Adam of `threads` asks of memory, as a share of what it asked when lanes of `num_ranks`

@@ -88,16 +88,18 @@ std::string to_json(const Profile& profile) {
   for (const UnitCost& cost : profile.costs) {
     costs.push_back(json_of(cost));
   }
-  return dump_json({{"schema", "athanor.profile/1"},
-                    {"architecture", json_of(profile.architecture)},
-                    {"device", profile.device},
-                    {"dtype", name_of(kDataTypeNames, profile.dtype)},
-                    {"sequence_length", profile.sequence_length},
-                    {"compute_threads", profile.compute_threads},
-                    {"costs", std::move(costs)},
-                    {"batch_bytes_per_sample", profile.batch_bytes_per_sample},
-                    {"workspace_bytes", profile.workspace_bytes},
-                    {"provenance", json_of(profile.provenance)}});
+  OrderedJson json = {{"schema", "athanor.profile/1"},
+                      {"architecture", json_of(profile.architecture)},
+                      {"device", profile.device},
+                      {"dtype", name_of(kDataTypeNames, profile.dtype)},
+                      {"sequence_length", profile.sequence_length},
+                      {"compute_threads", profile.compute_threads},
+                      {"costs", std::move(costs)},
+                      {"batch_bytes_per_sample", profile.batch_bytes_per_sample},
+                      {"workspace_bytes", profile.workspace_bytes}};
+  if (profile.launch_seconds > 0) json["launch_seconds"] = profile.launch_seconds;
+  json["provenance"] = json_of(profile.provenance);
+  return dump_json(json);
 }
 
 Profile parse_profile(std::string_view text, const std::string& where) {
@@ -115,6 +117,9 @@ Profile parse_profile(std::string_view text, const std::string& where) {
   }
   profile.batch_bytes_per_sample = json.key("batch_bytes_per_sample").integer(0);
   profile.workspace_bytes = json.key("workspace_bytes").integer(0);
+  if (const auto seconds = json.optional_key("launch_seconds")) {
+    profile.launch_seconds = seconds->number();
+  }
   profile.provenance = read_provenance(json.key("provenance"));
   json.reject_other_keys();
   profile.validate(where);

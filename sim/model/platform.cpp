@@ -218,8 +218,9 @@ std::string Platform::world_sizes() const {
 }
 
 bool Platform::shares(Lane lane) const noexcept {
-  return std::ranges::any_of(
-      shared, [lane](const SharedResource& resource) { return resource.use.contains(lane); });
+  const auto has_lane = [lane](const auto& lanes) { return lanes.contains(lane); };
+  return std::ranges::any_of(shared, has_lane, &SharedResource::use) ||
+         std::ranges::any_of(interference, has_lane, &LaneLoad::slowdown);
 }
 
 double Platform::capacity_per_rank(const SharedResource& resource, int world_size) const noexcept {

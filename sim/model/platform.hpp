@@ -145,7 +145,7 @@ struct Platform {
     const int ranks = ranks_per_node(world_size);
     return (world_size + ranks - 1) / ranks;
   }
-  /// Whether a shared resource says what the lane takes.
+  /// Whether a shared resource or a measured load says what the lane takes from others.
   [[nodiscard]] bool shares(Lane lane) const noexcept;
   /// What one of `world_size` equal ranks gets of a resource.
   [[nodiscard]] double capacity_per_rank(const SharedResource& resource,

@@ -143,6 +143,7 @@ void Profile::validate(const std::string& where) const {
   check_integer(place.key("compute_threads"), compute_threads, 1);
   check_integer(place.key("batch_bytes_per_sample"), batch_bytes_per_sample, 0);
   check_integer(place.key("workspace_bytes"), workspace_bytes, 0);
+  check_number(place.key("launch_seconds"), launch_seconds, 0, kMaxSeconds);
   check_costs(*this, place.key("costs"));
 }
 

@@ -73,6 +73,8 @@ struct Profile {
   std::vector<UnitCost> costs;
   Bytes batch_bytes_per_sample = 0;  ///< inputs and targets of one sequence on the device
   Bytes workspace_bytes = 0;         ///< device memory that libraries keep from their first call on
+  Seconds launch_seconds = 0;        ///< Platform::issue of the compute lane on the host of the
+                                     ///< profile; 0: not measured
   Provenance provenance;
 
   /// Throws InputError when the pair was not profiled; the message lists what was.

@@ -123,7 +123,8 @@ struct Program {
   Bytes staged_gradient_bytes = 0;
   int stream_buffers = 0;  ///< the same between host memory and GPU, on the device
   Bytes stream_buffer_bytes = 0;
-  Bytes workspace_bytes = 0;  ///< device memory of libraries, beside the buffers below
+  Bytes workspace_bytes = 0;   ///< device memory of libraries, beside the buffers below
+  Seconds launch_seconds = 0;  ///< Profile::launch_seconds
   std::vector<std::string> unit_names;
   std::vector<UnitLayout> layouts;    ///< per unit
   std::vector<UnitPool> pools;        ///< per unit class

@@ -113,7 +113,7 @@ const Estimator::Activations& Estimator::activations(const Candidate& c) {
     if (op.kind == OpKind::Recompute || op.kind == OpKind::Backward) {
       result.backward_below[static_cast<std::size_t>(op.unit) + 1] += powered.full_clock();
     }
-    result.issue_seconds += op.issue_seconds;
+    result.issue_seconds += launch_slowdown(program, platform_) * op.issue_seconds;
     ++result.operations[lane];
     if (is_copy) result.copies[lane] += solo_seconds(op, program, platform_);
   }

@@ -42,6 +42,21 @@ std::optional<Vector> meet(const HalfSpace& a, const HalfSpace& b, const HalfSpa
   return point;
 }
 
+/// Whether any lane is slower, or faster, for `lane` running beside it.
+bool takes_part(const Interference& interference, Lane lane) {
+  for (LaneSet running = 1; running < kNumLaneSets; ++running) {
+    if ((running & lane_bit(lane)) == 0) continue;
+    for (const Lane other : kLanes) {
+      const LaneSet before = lane == other ? lane_bit(lane) : running & ~lane_bit(lane);
+      if ((before & lane_bit(other)) == 0) continue;
+      if (interference.slowdown(other, running) != interference.slowdown(other, before)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 /// The best rate of `lane` while exactly `running` of `lanes` run, whatever the other lanes do.
 double best_rate(const Interference& interference, LaneSet lanes, LaneSet running, Lane lane) {
   double rate = 0;
@@ -113,8 +128,10 @@ void add_vertices(const Interference& interference, const Lanes& lanes,
 std::vector<LaneSeconds> fluid_limits(const Interference& interference) {
   std::vector<LaneSeconds> limits;
   if (interference.none()) return limits;
-  std::vector<Lane> lanes;  // files are in nobody's way but each other's
-  std::ranges::copy_if(kLanes, std::back_inserter(lanes), std::not_fn(is_nvme_lane));
+  std::vector<Lane> lanes;  // of files where they were measured beside others
+  std::ranges::copy_if(kLanes, std::back_inserter(lanes), [&](Lane lane) {
+    return !is_nvme_lane(lane) || takes_part(interference, lane);
+  });
   for (std::size_t a = 0; a < lanes.size(); ++a) {
     for (std::size_t b = a + 1; b < lanes.size(); ++b) {
       for (std::size_t c = b + 1; c < lanes.size(); ++c) {

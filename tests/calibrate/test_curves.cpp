@@ -14,6 +14,7 @@ namespace athanor {
 namespace {
 
 constexpr StoppingRule kQuick{.min_repetitions = 2, .max_repetitions = 3};
+const FileExtent kFiles{.sizes = {kMiB}, .file = 4 * kMiB, .piece = kMiB, .rule = kQuick};
 
 TEST_CASE("a curve has a point for each size") {
   std::vector<std::int64_t> made;
@@ -45,13 +46,13 @@ TEST_CASE("files are measured and nothing stays behind") {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / "athanor-test-file-curves";
   std::filesystem::create_directories(folder);
-  const FileCurves curves = measure_files(folder.string(), {kMiB}, kQuick);
+  const FileCurves curves = measure_files(folder.string(), kFiles);
   CHECK(curves.read.points.size() == 1);
   CHECK(curves.write.points.at(0).seconds > 0);
   CHECK_FALSE(curves.method.empty());
   CHECK(std::filesystem::is_empty(folder));
   std::filesystem::remove_all(folder);
-  REQUIRE_THROWS_WITH(measure_files(folder.string(), {kMiB}, kQuick),
+  REQUIRE_THROWS_WITH(measure_files(folder.string(), kFiles),
                       Catch::Matchers::ContainsSubstring("athanor-test-file-curves"));
 }
 

@@ -2,6 +2,7 @@
 // The engine against closed forms.
 #include "sim/engine/engine.hpp"
 #include "sim/model/errors.hpp"
+#include "sim/tune/bounds.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -258,6 +259,22 @@ TEST_CASE("an operation starts when the host has issued it") {
   CHECK_THAT(find(timeline, second).start, is(7e-3));
   CHECK_THAT(find(timeline, first, 1).start, is(9e-3));
   CHECK_THAT(timeline.step_seconds, is(7e-3));
+}
+
+TEST_CASE("a host that launches slower than that of the profile takes as much longer to issue") {
+  ProgramBuilder builder;
+  const auto first = builder.compute(1e-3);
+  builder.issue(first, 4e-3);
+  Program program = builder.program();
+  Platform platform = plain_platform();
+  const auto step = [&] { return Engine(platform, 1).simulate(program).step_seconds; };
+  program.launch_seconds = 5e-6;
+  CHECK_THAT(step(), is(4e-3));  // the platform does not say
+  platform.issue[Lane::Compute] = 10e-6;
+  CHECK_THAT(step(), is(8e-3 + 10e-6));
+  CHECK_THAT(lower_bound_seconds(program, platform), is(8e-3 + 10e-6));
+  program.launch_seconds = 0;
+  CHECK_THAT(step(), is(4e-3 + 10e-6));
 }
 
 TEST_CASE("issuing ahead hides behind what runs") {
