@@ -21,11 +21,18 @@ struct Chunk {
   std::int64_t elements = 0;  ///< a multiple of world_size * kParameterAlignment
   Home parameters = Home::Gpu;
   Home optimizer = Home::Gpu;
-  bool gpu_adam = false;  ///< as in ChunkRun
+  bool gpu_adam = false;     ///< as in ChunkRun
+  bool late_update = false;  ///< of one of Plan::late_updates
   [[nodiscard]] std::int64_t shard_elements(int world_size) const noexcept {
     return elements / world_size;
   }
 };
+
+/// Whether the update of `chunk` runs before the norm is known.
+[[nodiscard]] constexpr bool speculates(const Plan& plan, const Chunk& chunk) noexcept {
+  return plan.clipping == Clipping::Speculate && chunk.optimizer == Home::Host && !chunk.gpu_adam &&
+         !chunk.late_update && plan.schedule.optimizer == OptimizerStart::Overlapped;
+}
 
 /// One unit under one plan.
 struct UnitLayout {

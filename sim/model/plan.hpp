@@ -48,8 +48,8 @@ enum class Clipping {
   Speculate,  ///< updates by the CPU do not wait for the norm: they write new state beside the
               ///< old, and are done again from the old where the norm turns out to be too large
               ///< (exact; SuperOffload, ASPLOS 2026). In bf16 alone: fp32 parameters are
-              ///< themselves part of the state. What Adam takes from files or on the GPU, and all
-              ///< where updates start after backward, waits
+              ///< themselves part of the state. Late updates, what Adam takes from files or on the
+              ///< GPU, and all where updates start after backward, wait
 };
 
 /// Copies between host and device.
@@ -157,13 +157,6 @@ struct Plan {
   /// Throws InputError where a value is out of range or the plan does not fit `architecture`.
   void validate(const Architecture& architecture, const std::string& where) const;
 };
-
-/// Whether the update of a chunk (ChunkRun or Chunk) runs before the norm is known.
-template <typename PlacedChunk>
-[[nodiscard]] constexpr bool speculates(const Plan& plan, const PlacedChunk& chunk) noexcept {
-  return plan.clipping == Clipping::Speculate && chunk.optimizer == Home::Host && !chunk.gpu_adam &&
-         plan.schedule.optimizer == OptimizerStart::Overlapped;
-}
 
 /// Whether the gradient of a chunk (ChunkRun or Chunk) has no place of its own in host memory: it
 /// passes through a buffer, from which the CPU takes it as it arrives.

@@ -98,7 +98,7 @@ class StepBuilder {
 
   // Reducing and updating (step_builder_update.cpp)
   [[nodiscard]] bool clips() const;
-  [[nodiscard]] bool updates_within_backward(std::int32_t unit, const Chunk& chunk) const;
+  [[nodiscard]] bool updates_within_backward(const Chunk& chunk) const;
   [[nodiscard]] bool sums_squares_in_buffer(Home optimizer) const;
   void drain_gradients(std::int32_t unit, std::int32_t micro_batch, std::int32_t backward);
   [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,

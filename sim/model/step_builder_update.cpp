@@ -22,8 +22,8 @@ Lane adam_lane(const Chunk& chunk) {
 bool StepBuilder::clips() const { return plan_.clipping != Clipping::None; }
 
 /// These are emitted, and so run, in the order in which backward makes gradients.
-bool StepBuilder::updates_within_backward(std::int32_t unit, const Chunk& chunk) const {
-  if (unit < plan_.late_updates || chunk.gpu_adam) return false;
+bool StepBuilder::updates_within_backward(const Chunk& chunk) const {
+  if (chunk.late_update || chunk.gpu_adam) return false;
   return clips()
              ? speculates(plan_, chunk)
              : off_gpu(chunk.optimizer) && plan_.schedule.optimizer == OptimizerStart::Overlapped;
@@ -60,7 +60,7 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
     if (files_gradient(plan_, static_cast<std::size_t>(unit), chunk))
       ready = emit_grad_write(ready);
     state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
-    if (!last || !updates_within_backward(unit, chunk)) continue;
+    if (!last || !updates_within_backward(chunk)) continue;
     if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
     emit_adam(unit, c);
   }
@@ -156,7 +156,7 @@ void StepBuilder::emit_square_sums() {
   for (auto unit = static_cast<std::int32_t>(units_.size()); unit-- > 0;) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
       const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
-      if (updates_within_backward(unit, chunk) || sums_squares_in_buffer(chunk.optimizer)) continue;
+      if (updates_within_backward(chunk) || sums_squares_in_buffer(chunk.optimizer)) continue;
       emit_square_sum(unit, c, state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready);
     }
   }
@@ -266,7 +266,7 @@ void StepBuilder::emit_updates(Lane lane, bool streamed) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
       const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
       if (adam_lane(chunk) != lane || chunk.gpu_adam != streamed) continue;
-      if (!updates_within_backward(unit, chunk)) emit_adam(unit, c);
+      if (!updates_within_backward(chunk)) emit_adam(unit, c);
       if (speculates(plan_, chunk)) emit_redo(unit, c);
     }
   }

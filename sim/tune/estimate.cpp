@@ -51,6 +51,7 @@ struct Estimator::Load {
   LaneSeconds busy{};
   std::array<std::int64_t, kNumLanes> operations{};
   Seconds after_norm = 0;  ///< of the CPU, between the norm and the next forward
+  Seconds late = 0;        ///< of that, of leading units alone
   Seconds streamed = 0;    ///< reads of state that streams through the device
 
   void add(Lane lane, const ChunkSum& unit, std::int64_t times) {
@@ -102,23 +103,25 @@ const Estimator::Activations& Estimator::activations(const Candidate& c) {
     if (buffer.tier == Tier::Pinned) result.pinned_bytes += buffer.bytes;
   }
   result.peak_bytes = athanor::peak_bytes(program).gpu - statics;
-  result.backward_below.assign(static_cast<std::size_t>(num_units_) + 1, 0);
+  result.forward_below.assign(static_cast<std::size_t>(num_units_) + 1, 0);
+  result.backward_below = result.forward_below;
   for (const Operation& op : program.operations) {
     const bool is_copy = op.kind == OpKind::OutputD2H || op.kind == OpKind::OutputH2D;
     if (!is_unit_phase(op) && !is_copy) continue;
     const auto lane = static_cast<std::size_t>(op.lane);
     const PoweredSeconds powered = powered_seconds(op, platform_);
     result.compute += powered;
-    if (op.kind == OpKind::Forward) result.forward += powered.full_clock();
-    if (op.kind == OpKind::Recompute || op.kind == OpKind::Backward) {
-      result.backward_below[static_cast<std::size_t>(op.unit) + 1] += powered.full_clock();
+    if (is_unit_phase(op)) {
+      auto& below = op.kind == OpKind::Forward ? result.forward_below : result.backward_below;
+      below[static_cast<std::size_t>(op.unit) + 1] += powered.full_clock();
     }
     result.issue_seconds += launch_slowdown(program, platform_) * op.issue_seconds;
     ++result.operations[lane];
     if (is_copy) result.copies[lane] += solo_seconds(op, program, platform_);
   }
-  std::partial_sum(result.backward_below.begin(), result.backward_below.end(),
-                   result.backward_below.begin());
+  for (auto* below : {&result.forward_below, &result.backward_below}) {
+    std::partial_sum(below->begin(), below->end(), below->begin());
+  }
   return result;
 }
 
@@ -188,15 +191,20 @@ Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
 
 /// From one norm to the next: the CPU's updates come after it in the order of the next forward, and
 /// the last of them before its unit's forward. What the step still has to compute then is all but
-/// the forward of units before.
+/// the forward of units before. The same holds of late updates, which are of the first units.
 Seconds Estimator::norm_cycle_seconds(const Candidate& c, const Load& load) {
   if (load.after_norm <= 0) return 0;
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   const auto& least = slowdowns_.at(c.adam_threads).least;
-  const auto slowdown = [&](Lane lane) { return least[static_cast<std::size_t>(lane)]; };
-  return load.after_norm * slowdown(Lane::CpuAdam) +
-         (accumulation * units.compute.full_clock() - units.forward) * slowdown(Lane::Compute);
+  const auto cycle = [&](Seconds updates, int last) {
+    const Seconds before = units.forward_below[static_cast<std::size_t>(last)];
+    return updates * least[static_cast<std::size_t>(Lane::CpuAdam)] +
+           (accumulation * units.compute.full_clock() - before) *
+               least[static_cast<std::size_t>(Lane::Compute)];
+  };
+  const Seconds late = load.late > 0 ? cycle(load.late, c.late_updates - 1) : 0;
+  return std::max(cycle(load.after_norm, num_units_), late);
 }
 
 /// The device updates what streams through it after backward, first units first, and before the
@@ -257,7 +265,7 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
   add(OpKind::GradD2H, Lane::D2H, placed.host_optimizer);
   add_work({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = true},
            (c.batch.accumulation - 1) * placed.host_optimizer);
-  const int ahead = c.speculate ? placed.cpu_optimizer() : 0;
+  const int ahead = c.speculate ? placed.early_optimizer() : 0;
   const int on_cpu = placed.host_optimizer - placed.streamed_optimizer;
   add(OpKind::Adam, Lane::Compute, placed.device_optimizer + placed.streamed_optimizer);
   add_work({.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true}, ahead);
@@ -268,14 +276,13 @@ void Estimator::add_updates(const Candidate& c, std::size_t unit_class, const Pl
                                                   : Lane::Compute;
     add(OpKind::SquareSum, Lane::Compute, placed.device_optimizer);
     add(OpKind::SquareSum, of_host, placed.host_optimizer);
-    const auto after_norm = [&](OpKind kind, std::int64_t times) {
-      if (times == 0) return;
-      load.after_norm +=
-          static_cast<double>(times) * chunk_sum(c, unit_class, {kind, Lane::CpuAdam}).seconds;
+    const auto seconds = [&](OpKind kind, std::int64_t times) {
+      if (times == 0) return Seconds{0};
+      return static_cast<double>(times) * chunk_sum(c, unit_class, {kind, Lane::CpuAdam}).seconds;
     };
     add(OpKind::Redo, Lane::CpuAdam, ahead);
-    after_norm(OpKind::Redo, ahead);
-    after_norm(OpKind::Adam, on_cpu - ahead);
+    load.after_norm += seconds(OpKind::Redo, ahead) + seconds(OpKind::Adam, on_cpu - ahead);
+    load.late += seconds(OpKind::Adam, placed.late_optimizer);
   }
   for (const auto& [kind, lane] : {std::pair{OpKind::StateRead, Lane::NvmeRead},
                                    std::pair{OpKind::StateWrite, Lane::NvmeWrite}}) {

@@ -56,18 +56,21 @@ class Estimator {
     int device_parameters = 0, host_parameters = 0;
     int nvme_parameters = 0;  ///< of host_parameters
     int nvme_gradients = 0;   ///< of these, with gradients in the file too
+    int late_optimizer = 0;   ///< of cpu_optimizer()
     /// With state in memory beside the CPU, which updates it.
     [[nodiscard]] int cpu_optimizer() const noexcept {
       return host_optimizer - nvme_optimizer - streamed_optimizer;
     }
+    /// Of these, those that it updates as gradients arrive.
+    [[nodiscard]] int early_optimizer() const noexcept { return cpu_optimizer() - late_optimizer; }
   };
   /// What depends on micro-batch, recomputation and offloaded outputs alone.
   struct Activations {
-    Bytes peak_bytes = 0;                 ///< on the device, above what is there all the time
-    Bytes pinned_bytes = 0;               ///< outputs on the host
-    PoweredSeconds compute;               ///< of one micro-batch
-    Seconds forward = 0;                  ///< of that, forward at full clock
-    std::vector<Seconds> backward_below;  ///< by unit index: backward of units with a lower one
+    Bytes peak_bytes = 0;    ///< on the device, above what is there all the time
+    Bytes pinned_bytes = 0;  ///< outputs on the host
+    PoweredSeconds compute;  ///< of one micro-batch
+    /// Of that at full clock, forward and backward of units with a lower index than this.
+    std::vector<Seconds> forward_below, backward_below;
     Seconds issue_seconds = 0;
     std::array<Seconds, kNumLanes> copies{};
     std::array<std::int64_t, kNumLanes> operations{};

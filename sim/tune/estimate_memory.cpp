@@ -39,6 +39,11 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
               c.trailing_gpu_optimizer);
   placed.streamed_optimizer =
       between(unit_class.units_before, c.leading_gpu_optimizer, num_units_ - c.gpu_adam_units);
+  const int late = std::min(
+      c.late_updates, num_units_ - std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer));
+  placed.late_optimizer =
+      between(unit_class.units_before, std::max(c.leading_gpu_optimizer, c.gpu_adam_units),
+              num_units_ - late);
   placed.device_parameters =
       covered(unit_class.units_before, c.leading_gpu_parameters, c.trailing_gpu_parameters);
   placed.host_parameters = unit_class.units - placed.device_parameters;
@@ -100,7 +105,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(c, unit_class);
     const Bytes owned = unit_class.elements / parts * state;
-    bytes.host += (c.speculate ? 2 : 1) * placed.cpu_optimizer() * owned;
+    bytes.host += (placed.cpu_optimizer() + (c.speculate ? placed.early_optimizer() : 0)) * owned;
     bytes.pinned += placed.streamed_optimizer * owned;
     if (placed.nvme_optimizer == 0 && placed.streamed_optimizer == 0) continue;
     for (std::int64_t rest = unit_class.elements; rest > 0; rest -= whole) {

@@ -87,9 +87,9 @@ class NormalForm {
     c.gpu_adam_units = std::min(c.gpu_adam_units, in_memory);
     if (c.gpu_adam_units <= c.leading_gpu_optimizer) c.gpu_adam_units = 0;
     const int first_on_cpu = std::max(c.leading_gpu_optimizer, c.gpu_adam_units);
-    if (first_on_cpu >= in_memory) c.speculate = false;
     c.late_updates = std::min(c.late_updates, num_units_ - c.trailing_gpu_optimizer);
     if (c.late_updates <= first_on_cpu) c.late_updates = 0;
+    if (std::max(first_on_cpu, c.late_updates) >= in_memory) c.speculate = false;
   }
 
   int num_units_, class_size_;
@@ -314,8 +314,8 @@ void enumerate(const SearchSpace& space, const Architecture& architecture, int n
     if (updates_are_slow && !updates_are_slow(plain)) return visit(plain);
     bool is_visited = false;
     for_each_update(space, plain, [&](const Candidate& candidate) {
-      if (space.clips && !candidate.speculate && candidate.late_updates > 0) return;
       const Candidate normal = normal_form.of(candidate);
+      if (space.clips && !normal.speculate && normal.late_updates > 0) return;
       const bool is_new =
           normal == plain ? !std::exchange(is_visited, true) : seen.insert(normal).second;
       if (is_new) visit(normal);

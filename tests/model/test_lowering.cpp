@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/errors.hpp"
 #include "sim/model/lowering.hpp"
+#include "sim/model/memory.hpp"
 #include "tests/model/race_check.hpp"
 #include "tests/support/random_plans.hpp"
 
@@ -67,7 +68,14 @@ TEST_CASE("the design page's figure: three units, sharded, all on the host, reco
         "gather0 gather1 gather2 reduce2 square-sum2 gather0 reduce1 square-sum1 reduce0 "
         "square-sum0 loss-1 norm-1");
   plan.clipping = Clipping::Speculate;
-  CHECK(lane_text(lower(profile, plan), Lane::CpuAdam) == "adam2 adam1 adam0 redo0 redo1 redo2");
+  const Program ahead = lower(profile, plan);
+  CHECK(lane_text(ahead, Lane::CpuAdam) == "adam2 adam1 adam0 redo0 redo1 redo2");
+  plan.late_updates = 2;  // nothing is gained by being ahead of a norm that is there
+  const Program mixed = lower(profile, plan);
+  CHECK(lane_text(mixed, Lane::CpuAdam) == "adam2 adam0 adam1 redo2");
+  // Only the last of three units has its state twice: 4 places, not 6.
+  CHECK(3 * peak_bytes(mixed).host == 2 * peak_bytes(ahead).host);
+  plan.late_updates = 0;
   plan.accumulation = 2;
   CHECK(lane_text(lower(profile, plan), Lane::CpuAdam) ==
         "square-sum2 adam2 square-sum1 adam1 square-sum0 adam0 redo0 redo1 redo2");
