@@ -9,6 +9,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <random>
@@ -115,6 +116,41 @@ TEST_CASE("State streams beside backward of units before the first that has any"
   CHECK(refined >= kBackward);
   CHECK(refined < kBackward + kRead);
   CHECK(Estimator(profile, platform, request).bound_seconds(candidate) <= refined);
+}
+
+TEST_CASE(
+    "From norm to norm, late updates and all but the forward of units before the last of them") {
+  constexpr Seconds kForward = 1, kBackward = 0.1, kAdam = 2;
+  constexpr Bytes kElements = 64 * 64;
+  Architecture architecture;
+  architecture.name = "two late";
+  architecture.units = {{"first", "block", {{"weight", {64, 64}}}, {}},
+                        {"second", "block", {{"weight", {64, 64}}}, {}},
+                        {"last", "head", {{"weight", {32}}}, {}}};
+  Profile profile = test::synthetic_profile(architecture, 64, {1});
+  profile.dtype = DataType::BFloat16;
+  for (UnitCost& cost : profile.costs) {
+    cost.forward_keep.seconds = cost.forward_discard.seconds = kForward;
+    cost.backward.seconds = kBackward;
+  }
+  Platform platform = test::synthetic_platform(1);
+  platform.shared.clear();
+  platform.cpu_adam = {{1, {{{0, 0, 0}, {kElements, kAdam, 0}}}}};
+  platform.cpu_adam_beside = platform.cpu_adam;
+  const PlanRequest request{
+      .num_gpus = 1, .global_batch = 1, .clipping = Clipping::Wait, .clipped_share = 0};
+  Candidate candidate;
+  candidate.batch = {1, 1};
+  candidate.chunk_elements = kElements;
+  candidate.leading_gpu_parameters = 3;
+  candidate.speculate = true;
+  candidate.late_updates = 2;
+  candidate = normal_form(candidate, architecture, 1);
+  REQUIRE(candidate.speculate);
+  const Program program = lower(profile, make_plan(candidate, profile, request));
+  const Seconds bound = Estimator(profile, platform, request).bound_seconds(candidate);
+  CHECK_THAT(bound, Catch::Matchers::WithinRel(2 * kAdam + 2 * kForward + 3 * kBackward, 1e-3));
+  CHECK(bound <= lower_bound_seconds(program, platform));
 }
 
 TEST_CASE("A missing curve is named only where a candidate needs it") {
