@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <numeric>
 #include <set>
@@ -84,20 +85,13 @@ class SharingBench {
     }
   }
 
-  void measure_alone() {
-    for (const Lane lane : kLanes) {
-      alone_[lane] = measure_together({&ranks_.front().of(lane)}, extent_.warm_up, extent_.window)
-                         .front()
-                         .median();
-    }
-  }
-
   /// One activity of each lane on each of the first `ranks` ranks. A collective is one activity of
   /// all ranks. The slowdown of a lane is that of its mean rate: which rank gets more of what they
   /// share changes from moment to moment.
   [[nodiscard]] LaneLoad load(int ranks, const std::set<Lane>& lanes) {
     std::vector<Lane> lane_of;
     std::vector<DeviceActivity*> activities;
+    for (const Lane lane : lanes) refresh_alone(lane);
     for (int rank = 0; rank < ranks; ++rank) {
       for (const Lane lane : lanes) {
         if (lane == Lane::Collective && rank > 0) continue;
@@ -109,7 +103,7 @@ class SharingBench {
         measure_together(activities, extent_.warm_up, extent_.window);
     std::map<Lane, std::vector<double>> slowdowns;  // of each rank
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      slowdowns[lane_of[i]].push_back(samples[i].median() / alone_.at(lane_of[i]));
+      slowdowns[lane_of[i]].push_back(samples[i].median() / alone_.at(lane_of[i]).seconds);
     }
     LaneLoad load{ranks, {}};
     std::string text;
@@ -123,10 +117,27 @@ class SharingBench {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  struct Alone {
+    Seconds seconds = 0;
+    Clock::time_point measured;
+  };
+
+  /// A machine that is shared with others gets faster and slower within seconds: a lane is compared
+  /// with itself alone as it was just before.
+  void refresh_alone(Lane lane) {
+    const auto found = alone_.find(lane);
+    const auto oldest = std::chrono::duration<Seconds>(extent_.fresh);
+    if (found != alone_.end() && Clock::now() - found->second.measured < oldest) return;
+    const Samples samples =
+        measure_together({&ranks_.front().of(lane)}, extent_.warm_up, extent_.window).front();
+    alone_[lane] = {samples.median(), Clock::now()};
+  }
+
   const SharingExtent& extent_;
   const std::function<void(const std::string&)>& say_;
   std::vector<RankActivities> ranks_;
-  std::map<Lane, Seconds> alone_;
+  std::map<Lane, Alone> alone_;
 };
 
 void add_pairs_of_one_rank(SharingBench& bench, std::vector<LaneLoad>& loads) {
@@ -171,8 +182,7 @@ std::vector<LaneLoad> measure_loads(CudaCalibrator& cuda, int num_devices, int h
   for (const int ranks : std::set{std::min(2, num_devices), num_devices}) {
     const int adam_threads = sharing_adam_threads(host_cores, ranks);
     SharingBench bench(cuda, ranks, adam_threads, files, extent, say);
-    say(fmt::format("each lane alone, CPU Adam with {} thread(s)", adam_threads));
-    bench.measure_alone();
+    say(fmt::format("lanes at once, CPU Adam with {} thread(s)", adam_threads));
     if (ranks == num_devices) {
       add_pairs_of_one_rank(bench, loads);
       add_crowds(bench, 1, loads);
