@@ -6,6 +6,7 @@ LARGE_BYTES, LARGE_ELEMENTS = 2**30, 2**27
 # Per element in bf16: fp32 master, two fp32 moments and the gradient are read, all but the gradient and the bf16
 # parameter are written (executor/cuda/kernels.cu, executor/lanes/adam.cpp).
 ADAM_BYTES = 28
+FILE_REQUEST_BYTES = 16 * 2**20  # read or written at once, and waited for (executor/lanes/scratch_file.cpp)
 
 
 def line(latency, seconds_per_unit, large):
@@ -60,6 +61,27 @@ def cpu_adam(machine, rate, achieved):
     return [{"threads": threads, "curve": curve(threads)} for threads in counts]
 
 
+def drive_rates(machine, achieved):
+    """Bytes per second of all drives together, by lane; none where the sheet names no drives."""
+    if "drives" not in machine:
+        return {}
+    return {lane: machine["drives"] * machine[f"drive_{way}_gb_per_s"] * GIGA * achieved["drive"]
+            for way, lane in (("read", "nvme-read"), ("write", "nvme-write"))}
+
+
+def file_curve(rate, achieved):
+    """Of one process, request after request."""
+    if rate is None:
+        return []
+    latency = achieved["drive_latency"]
+    return line(latency, 1 / rate + latency / FILE_REQUEST_BYTES, LARGE_BYTES)
+
+
+def drive_share(rate, achieved):
+    """What one process takes of the drives' time."""
+    return 1 / (1 + rate * achieved["drive_latency"] / FILE_REQUEST_BYTES)
+
+
 def shared(gpu, machine, rate, achieved):
     """What lanes use at once. A lane's use is the same everywhere: the rate that it has when it is alone."""
     count, behind = machine["count"], machine["gpus_per_host_link"]
@@ -67,6 +89,7 @@ def shared(gpu, machine, rate, achieved):
     use = {"h2d": rate["copy"], "d2h": rate["copy"], "collective": rate["bus"],
            "cpu-adam": host_update_rate(threads, rate, achieved),
            "compute": achieved["collective_beside_compute"] * achieved["compute_beside_collective"]}
+    use |= {lane: drive_share(of_drives, achieved) for lane, of_drives in drive_rates(machine, achieved).items()}
     found = []
 
     def add(name, scope, capacity, *lanes):
@@ -82,6 +105,8 @@ def shared(gpu, machine, rate, achieved):
     if count > 1 and gpu["peer"] in ("pcie", "host"):
         add("link of a GPU, in", "device", rate["copy"], "h2d", "collective")
         add("link of a GPU, out", "device", rate["copy"], "d2h", "collective")
+    if "drives" in machine:  # reads and writes take turns
+        add("drives", "node", 1, "nvme-read", "nvme-write")
     if count > 1:  # two equal shares: one is what the collective is left beside matrix products
         add("compute + collective", "device", 2 * achieved["collective_beside_compute"], "compute", "collective")
     return found
@@ -100,6 +125,7 @@ def platform(gpu, machine, achieved):
     """The keys of athanor.platform/1 that follow from figures; provenance is the caller's."""
     rate = rates(gpu, machine, achieved)
     copy = line(achieved["copy_latency"], 1 / rate["copy"], LARGE_BYTES)
+    drives = drive_rates(machine, achieved)
     square_sum = max(2 / rate["memory"], achieved["square_sum_flops"] / (gpu["fp64_tflops"] * 1e12))
     kinds = {kind: [{"world_size": n, "curve": collective(kind, n, rate, achieved)}
                     for n in range(1, machine["count"] + 1)]
@@ -122,8 +148,8 @@ def platform(gpu, machine, achieved):
         "device_adam": line(achieved["kernel_latency"], ADAM_BYTES / rate["memory"], LARGE_ELEMENTS),
         "device_square_sum": line(achieved["square_sum_latency"], square_sum, LARGE_ELEMENTS),
         "host_square_sum": line(achieved["host_latency"], 1 / achieved["host_square_sum"], LARGE_ELEMENTS),
-        "file_read": [],
-        "file_write": [],
+        "file_read": file_curve(drives.get("nvme-read"), achieved),
+        "file_write": file_curve(drives.get("nvme-write"), achieved),
         "shared": shared(gpu, machine, rate, achieved),
         **network(machine, achieved),
         "disturbances": [],

@@ -18,9 +18,11 @@ import datasheet_formulas
 
 GPU_FIGURES = {"tensor_tflops", "fp64_tflops", "memory_gib", "memory_gb_per_s", "host_link_gb_per_s"}
 MACHINE_FIGURES = {"cores", "host_gib", "host_memory_gb_per_s", "gpus_per_host_link"}
-NETWORK_FIGURES = {"nics", "nic_gb_per_s", "max_nodes"}
+# All or none of each.
+OPTIONAL_PARTS = {"network": {"nics", "nic_gb_per_s", "max_nodes"},
+                  "set of drives": {"drives", "drive_read_gb_per_s", "drive_write_gb_per_s"}}
 ACHIEVED = {"matmul", "host_link", "host_link_both_ways", "host_sums", "peer_link", "peer_through_host", "nic", "nic_hop",
-            "peer_hop", "device_memory", "host_memory", "thread", "square_sum_flops", "host_square_sum",
+            "peer_hop", "drive", "drive_latency", "device_memory", "host_memory", "thread", "square_sum_flops", "host_square_sum",
             "collective_beside_compute", "compute_beside_collective", "device_memory_size", "host_memory_size",
             "copy_latency", "collective_latency", "kernel_latency", "square_sum_latency", "host_latency"}
 PEERS = ("nvlink", "pcie", "host", "none")
@@ -91,11 +93,12 @@ def read_tables(folder):
     machines = {}
     for name, entry in table["machines"].items():
         machines[name] = figures(f"machines.json:{name}", entry, MACHINE_FIGURES,
-                                 {"peer_gb_per_s", "host_link_gb_per_s"} | NETWORK_FIGURES,
+                                 {"peer_gb_per_s", "host_link_gb_per_s"}.union(*OPTIONAL_PARTS.values()),
                                  {"name", "gpu", "count", "host", "compare"})
-        if 0 < len(NETWORK_FIGURES & entry.keys()) < len(NETWORK_FIGURES):
-            raise BadTable(f"machines.json:{name}: a network has all of {', '.join(sorted(NETWORK_FIGURES))}. "
-                           "Give those that are missing.")
+        for part, keys in OPTIONAL_PARTS.items():
+            if 0 < len(keys & entry.keys()) < len(keys):
+                raise BadTable(f"machines.json:{name}: a {part} has all of {', '.join(sorted(keys))}. "
+                               "Give those that are missing.")
         if entry["gpu"] not in gpus:
             raise BadTable(f"machines.json:{name}.gpu: no GPU '{entry['gpu']}'. gpus.json has {', '.join(gpus)}.")
     return table["date"], gpus, machines, achieved

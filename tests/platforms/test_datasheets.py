@@ -21,7 +21,7 @@ IDEAL = {"matmul": 1, "host_link": 1, "host_link_both_ways": 2, "host_sums": 1, 
          "device_memory": 1, "host_memory": 1, "thread": 10e9, "square_sum_flops": 1, "host_square_sum": 1e9,
          "collective_beside_compute": 1e9, "compute_beside_collective": 1, "device_memory_size": 1,
          "host_memory_size": 1, "copy_latency": 0, "collective_latency": 0, "kernel_latency": 0,
-         "square_sum_latency": 0, "host_latency": 0, "nic": 1, "nic_hop": 0, "peer_hop": 0}
+         "square_sum_latency": 0, "host_latency": 0, "nic": 1, "nic_hop": 0, "peer_hop": 0, "drive": 1, "drive_latency": 0}
 GPU = {"device": "GPU", "peer": "nvlink", "tensor_tflops": 100, "fp64_tflops": 10, "memory_gib": 16,
        "memory_gb_per_s": 1000, "host_link_gb_per_s": 20, "peer_gb_per_s": 100}
 MACHINE = {"name": "machine", "gpu": "GPU", "count": 4, "host": "host", "cores": 8, "host_gib": 64,
@@ -60,6 +60,20 @@ class Formulas(unittest.TestCase):
         self.assertEqual((network["max_nodes"], network["nics"]), (16, 2))
         self.assertAlmostEqual(network["bytes_per_second"], 25e9)
         self.assertAlmostEqual(network["latency"], 1.3e-5)
+
+    def test_files_take_the_drives_rates_and_a_latency_for_each_request(self):
+        self.assertEqual((made()["file_read"], made()["file_write"], resource(made(), "drives")), ([], [], None))
+        drives = {"drives": 2, "drive_read_gb_per_s": 5, "drive_write_gb_per_s": 2}
+        requests = 4
+        size = requests * 16 * 2**20
+        platform = made(machine=drives, achieved={"drive": 0.5, "drive_latency": 1e-3})
+        self.assertAlmostEqual(at(platform["file_read"], size), (1 + requests) * 1e-3 + size / 5e9)
+        self.assertAlmostEqual(at(platform["file_write"], size), (1 + requests) * 1e-3 + size / 2e9)
+        # Alone, a process leaves the drives idle while a request is under way.
+        use = resource(platform, "drives")["use"]
+        self.assertAlmostEqual(use["nvme-read"], size / 5e9 / (requests * 1e-3 + size / 5e9))
+        self.assertEqual(resource(made(machine=drives), "drives"),
+                         {"name": "drives", "scope": "node", "capacity": 1, "use": {"nvme-read": 1, "nvme-write": 1}})
 
     def test_ring_moves_n_minus_1_of_n_over_the_bus_and_copies_a_shard(self):
         platform = made(achieved={"collective_latency": 1e-3})
