@@ -117,6 +117,22 @@ std::int32_t ProgramBuilder::adam(std::int64_t elements, std::vector<std::int32_
   return add(std::move(op), std::move(waits));
 }
 
+std::int32_t ProgramBuilder::read_file(Bytes bytes, std::vector<std::int32_t> waits) {
+  Operation op;
+  op.kind = OpKind::StateRead;
+  op.lane = Lane::NvmeRead;
+  op.bytes = bytes;
+  return add(std::move(op), std::move(waits));
+}
+
+std::int32_t ProgramBuilder::write_file(Bytes bytes, std::vector<std::int32_t> waits) {
+  Operation op;
+  op.kind = OpKind::StateWrite;
+  op.lane = Lane::NvmeWrite;
+  op.bytes = bytes;
+  return add(std::move(op), std::move(waits));
+}
+
 ProgramBuilder& ProgramBuilder::issue(std::int32_t operation, Seconds seconds) {
   program_.operations[static_cast<std::size_t>(operation)].issue_seconds = seconds;
   return *this;

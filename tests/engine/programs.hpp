@@ -35,6 +35,8 @@ class ProgramBuilder {
   std::int32_t copy_out(Bytes bytes, std::vector<std::int32_t> waits = {});
   std::int32_t gather(Bytes bytes, std::vector<std::int32_t> waits = {});
   std::int32_t adam(std::int64_t elements, std::vector<std::int32_t> waits = {});
+  std::int32_t read_file(Bytes bytes, std::vector<std::int32_t> waits = {});
+  std::int32_t write_file(Bytes bytes, std::vector<std::int32_t> waits = {});
   ProgramBuilder& issue(std::int32_t operation, Seconds seconds);
   ProgramBuilder& after_previous(std::int32_t operation, std::int32_t previous);
   [[nodiscard]] const Program& program() const noexcept { return program_; }

@@ -41,8 +41,9 @@ std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds) {
     case Lane::CpuAdam:
       return builder.adam(amount);
     case Lane::NvmeRead:
+      return builder.read_file(amount);
     case Lane::NvmeWrite:
-      break;  // in no recorded interference
+      return builder.write_file(amount);
   }
   return -1;
 }
@@ -72,7 +73,7 @@ Platform disturbed_platform() {
 }  // namespace
 
 TEST_CASE("recorded machines give back every load that was measured on them") {
-  const std::string name = GENERATE("h200x1", "h200x4");
+  const std::string name = GENERATE("h200x1", "h200x4", "h200x2-files");
   const Platform machine =
       read_platform(std::string(ATHANOR_SOURCE_DIR) + "/platforms/" + name + ".json");
   REQUIRE(machine.interference.size() > 10);
@@ -96,6 +97,19 @@ TEST_CASE("an activity is slowed down while the other runs, and not before or af
   // A second alone, 1.25 s at 2/3 of the rate, and the rest alone.
   const Seconds rest = 3 - 1 - 1.25 / 1.5;
   CHECK_THAT(find(timeline, copy).end, WithinRel(2.25 + rest, kRounding));
+}
+
+TEST_CASE("a file is read slower beside CPU Adam, and the bound knows") {
+  Platform platform = plain_platform();
+  platform.interference = {{1, {{Lane::NvmeRead, 2.5}, {Lane::CpuAdam, 1.25}}}};
+  ProgramBuilder builder;
+  const std::int32_t read = builder.read_file(1'000'000'000);
+  const std::int32_t adam = builder.adam(1'000'000'000);
+  builder.after_previous(adam, read);
+  const Timeline timeline = Engine(platform, 1).simulate(builder.program());
+  CHECK_THAT(find(timeline, adam).end, WithinRel(1.25, kRounding));
+  CHECK_THAT(find(timeline, read).end, WithinRel(1.25 + 1 - 1.25 / 2.5, kRounding));
+  CHECK_THAT(lower_bound_seconds(builder.program(), platform), WithinRel(1.75, 1e-6));
 }
 
 TEST_CASE("one engine runs programs with few threads and with many, each disturbed as it asks") {
