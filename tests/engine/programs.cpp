@@ -85,28 +85,33 @@ std::int32_t ProgramBuilder::kernel(Seconds full_clock, Seconds sustained, doubl
   return operation;
 }
 
-std::int32_t ProgramBuilder::copy_in(Bytes bytes, std::vector<std::int32_t> waits) {
+std::int32_t ProgramBuilder::transfer(OpKind kind, Lane lane, Bytes bytes,
+                                      std::vector<std::int32_t> waits) {
   Operation op;
-  op.kind = OpKind::Fetch;
-  op.lane = Lane::H2D;
+  op.kind = kind;
+  op.lane = lane;
   op.bytes = bytes;
   return add(std::move(op), std::move(waits));
+}
+
+std::int32_t ProgramBuilder::copy_in(Bytes bytes, std::vector<std::int32_t> waits) {
+  return transfer(OpKind::Fetch, Lane::H2D, bytes, std::move(waits));
 }
 
 std::int32_t ProgramBuilder::copy_out(Bytes bytes, std::vector<std::int32_t> waits) {
-  Operation op;
-  op.kind = OpKind::GradD2H;
-  op.lane = Lane::D2H;
-  op.bytes = bytes;
-  return add(std::move(op), std::move(waits));
+  return transfer(OpKind::GradD2H, Lane::D2H, bytes, std::move(waits));
 }
 
 std::int32_t ProgramBuilder::gather(Bytes bytes, std::vector<std::int32_t> waits) {
-  Operation op;
-  op.kind = OpKind::Gather;
-  op.lane = Lane::Collective;
-  op.bytes = bytes;
-  return add(std::move(op), std::move(waits));
+  return transfer(OpKind::Gather, Lane::Collective, bytes, std::move(waits));
+}
+
+std::int32_t ProgramBuilder::read_file(Bytes bytes, std::vector<std::int32_t> waits) {
+  return transfer(OpKind::StateRead, Lane::NvmeRead, bytes, std::move(waits));
+}
+
+std::int32_t ProgramBuilder::write_file(Bytes bytes, std::vector<std::int32_t> waits) {
+  return transfer(OpKind::StateWrite, Lane::NvmeWrite, bytes, std::move(waits));
 }
 
 std::int32_t ProgramBuilder::adam(std::int64_t elements, std::vector<std::int32_t> waits) {
@@ -114,22 +119,6 @@ std::int32_t ProgramBuilder::adam(std::int64_t elements, std::vector<std::int32_
   op.kind = OpKind::Adam;
   op.lane = Lane::CpuAdam;
   op.elements = elements;
-  return add(std::move(op), std::move(waits));
-}
-
-std::int32_t ProgramBuilder::read_file(Bytes bytes, std::vector<std::int32_t> waits) {
-  Operation op;
-  op.kind = OpKind::StateRead;
-  op.lane = Lane::NvmeRead;
-  op.bytes = bytes;
-  return add(std::move(op), std::move(waits));
-}
-
-std::int32_t ProgramBuilder::write_file(Bytes bytes, std::vector<std::int32_t> waits) {
-  Operation op;
-  op.kind = OpKind::StateWrite;
-  op.lane = Lane::NvmeWrite;
-  op.bytes = bytes;
   return add(std::move(op), std::move(waits));
 }
 

@@ -43,6 +43,7 @@ class ProgramBuilder {
 
  private:
   std::int32_t add(Operation op, std::vector<std::int32_t> waits);
+  std::int32_t transfer(OpKind kind, Lane lane, Bytes bytes, std::vector<std::int32_t> waits);
   Program program_;
 };
 
