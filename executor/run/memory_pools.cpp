@@ -133,11 +133,11 @@ class MemoryPools::Builder {
     }
     if (off_gpu(chunk.optimizer) && chunk.parameters != Home::Nvme)
       memory.host_parameters = pinned(bytes);
-    lay_out_state(unit, chunk, memory);
+    lay_out_state(chunk, memory);
     return memory;
   }
 
-  void lay_out_state(std::size_t unit, const Chunk& chunk, ChunkMemory& memory) {
+  void lay_out_state(const Chunk& chunk, ChunkMemory& memory) {
     const bool on_host = off_gpu(chunk.optimizer);
     const bool state_in_file = chunk.optimizer == Home::Nvme;
     const Bytes gradient = memory.elements * size_of(program_.gradient_dtype);
@@ -165,7 +165,7 @@ class MemoryPools::Builder {
       memory.other = {take_state(), take_state(), take_state()};
     }
     if (!state_in_file) return;
-    const FileBytes file = file_bytes(memory.elements, in_file(plan_, unit, chunk), program_);
+    const FileBytes file = file_bytes(memory.elements, in_file(plan_, chunk), program_);
     memory.file_offset = pools_.bytes_.nvme;
     memory.file_parameter_bytes = file.parameters;
     if (file.gradient > 0) memory.file_gradient_offset = file.parameters + file.state;

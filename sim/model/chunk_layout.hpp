@@ -34,6 +34,13 @@ struct Chunk {
          !chunk.late_update && plan.schedule.optimizer == OptimizerStart::Overlapped;
 }
 
+/// Whether a gradient without a place of its own (stages_gradient) goes on to the file, because the
+/// update of `chunk` waits for backward or for the norm.
+[[nodiscard]] constexpr bool files_gradient(const Plan& plan, const Chunk& chunk) noexcept {
+  return stages_gradient(plan, chunk) && (plan.clipping != Clipping::None || chunk.late_update ||
+                                          plan.schedule.optimizer == OptimizerStart::AfterBackward);
+}
+
 /// One unit under one plan.
 struct UnitLayout {
   std::vector<std::int64_t> parameter_offsets;  ///< element offset of each owned parameter

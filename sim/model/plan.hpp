@@ -6,11 +6,9 @@
 #include "sim/model/architecture.hpp"
 #include "sim/model/quantities.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -163,15 +161,6 @@ struct Plan {
 template <typename PlacedChunk>
 [[nodiscard]] constexpr bool stages_gradient(const Plan& plan, const PlacedChunk& chunk) noexcept {
   return chunk.parameters == Home::Nvme && plan.accumulation == 1;
-}
-
-/// Whether it goes on to the file, because its update waits for backward or for the norm.
-template <typename PlacedChunk>
-[[nodiscard]] constexpr bool files_gradient(const Plan& plan, std::size_t unit,
-                                            const PlacedChunk& chunk) noexcept {
-  return stages_gradient(plan, chunk) &&
-         (plan.clipping != Clipping::None || std::cmp_less(unit, plan.late_updates) ||
-          plan.schedule.optimizer == OptimizerStart::AfterBackward);
 }
 
 /// Whether some chunk's optimizer state is in a file.

@@ -41,7 +41,7 @@ UnitElements count_elements(const Program& program, const Plan& plan, std::size_
       count.host_state += (speculates(plan, chunk) ? 2 : 1) * owned;
     }
     if (chunk.optimizer != Home::Nvme) continue;
-    const FileBytes file = file_bytes(owned, in_file(plan, unit, chunk), program);
+    const FileBytes file = file_bytes(owned, in_file(plan, chunk), program);
     count.file.parameters += file.parameters;
     count.file.state += file.state;
     count.file.gradient += file.gradient;
@@ -77,8 +77,8 @@ Bytes optimizer_state_bytes(DataType dtype) noexcept {
   return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
 }
 
-InFile in_file(const Plan& plan, std::size_t unit, const Chunk& chunk) noexcept {
-  return {chunk.parameters == Home::Nvme, files_gradient(plan, unit, chunk)};
+InFile in_file(const Plan& plan, const Chunk& chunk) noexcept {
+  return {chunk.parameters == Home::Nvme, files_gradient(plan, chunk)};
 }
 
 FileBytes file_bytes(std::int64_t elements, InFile in_file, const Program& program) noexcept {
@@ -140,7 +140,7 @@ void make_state_buffers(Program& program, const Plan& plan) {
              stream_bytes(owned, program.dtype, program.gradient_dtype).buffer);
       }
       if (chunk.optimizer != Home::Nvme) continue;
-      const FileBytes file = file_bytes(owned, in_file(plan, u, chunk), program);
+      const FileBytes file = file_bytes(owned, in_file(plan, chunk), program);
       pass(program.state_buffers, program.state_buffer_bytes, plan.nvme_buffers, file.all());
       if (file.parameters == 0) continue;
       pass(program.parameter_buffers, program.parameter_buffer_bytes, plan.parameter_buffers,

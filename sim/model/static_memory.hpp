@@ -25,7 +25,7 @@ struct InFile {
   bool parameters = false, gradient = false;
   auto operator<=>(const InFile&) const = default;
 };
-[[nodiscard]] InFile in_file(const Plan& plan, std::size_t unit, const Chunk& chunk) noexcept;
+[[nodiscard]] InFile in_file(const Plan& plan, const Chunk& chunk) noexcept;
 
 /// What a shard takes in the file and in a state buffer, in whole blocks: parameters, state and
 /// gradient, in this order.

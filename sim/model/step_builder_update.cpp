@@ -57,8 +57,7 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
       if (plan_.world_size > 1) last_reduce = sum;
     }
     if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
-    if (files_gradient(plan_, static_cast<std::size_t>(unit), chunk))
-      ready = emit_grad_write(ready);
+    if (files_gradient(plan_, chunk)) ready = emit_grad_write(ready);
     state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
     if (!last || !updates_within_backward(chunk)) continue;
     if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
@@ -235,7 +234,7 @@ Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
                                       : (from_file ? Lane::NvmeWrite : Lane::D2H);
   const auto unit = static_cast<std::size_t>(op.unit);
   const Chunk& chunk = program_.layouts[unit].chunks[static_cast<std::size_t>(op.chunk)];
-  op.bytes = state_copy_bytes(op.lane, adam.elements, in_file(plan_, unit, chunk), program_);
+  op.bytes = state_copy_bytes(op.lane, adam.elements, in_file(plan_, chunk), program_);
   return op;
 }
 

@@ -290,7 +290,7 @@ class RaceCheck {
                : Place::Whole;
   }
   [[nodiscard]] bool files_gradient(const Operation& op) const {
-    return athanor::files_gradient(plan_, static_cast<std::size_t>(op.unit), chunk_of(op));
+    return athanor::files_gradient(plan_, chunk_of(op));
   }
   /// With the state, to and from a buffer.
   [[nodiscard]] bool moves_parameters(const Operation& op) const {
