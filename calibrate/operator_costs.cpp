@@ -20,7 +20,9 @@ constexpr std::array kProducts{Product{"aten::mm", "self", "mat2"},
                                Product{"aten::addmm_", "mat1", "mat2"},
                                Product{"aten::baddbmm", "batch1", "batch2"},
                                Product{"aten::baddbmm_", "batch1", "batch2"},
-                               Product{"aten::_addmm_activation", "mat1", "mat2"}};
+                               Product{"aten::_addmm_activation", "mat1", "mat2"},
+                               Product{"athanor::product", "left", "right"},
+                               Product{"athanor::add_product_", "left", "right"}};
 
 /// Their first argument is written and not read.
 constexpr std::array<std::string_view, 3> kOverwriting{"aten::copy_", "aten::fill_", "aten::zero_"};

@@ -3,6 +3,7 @@
 // them when the plugin is loaded: nothing refers to them by name.
 #include "executor/cuda/fused_kernels.hpp"
 #include "executor/cuda/handles.hpp"
+#include "executor/cuda/matrix_products.hpp"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
@@ -195,6 +196,8 @@ at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, std::int
 
 TORCH_LIBRARY_IMPL(athanor, CUDA, library) {
   namespace operators = athanor::cuda;
+  library.impl("product", operators::product);
+  library.impl("add_product_", operators::add_product);
   library.impl("column_sum", operators::column_sum);
   library.impl("activate", operators::activate);
   library.impl("activate_backward", operators::activate_backward);

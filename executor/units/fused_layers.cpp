@@ -23,7 +23,7 @@ class ProductFunction : public Function<ProductFunction> {
     context->saved_data["in_out"] = in_out;
     const Tensor rows = x.flatten(0, -2);
     const Tensor matrix = in_out ? weight : weight.t();
-    const Tensor y = bias ? at::addmm(*bias, rows, matrix) : at::mm(rows, matrix);
+    const Tensor y = fused::product(rows, matrix, bias);
     std::vector<std::int64_t> sizes = x.sizes().vec();
     sizes.back() = y.size(1);
     return y.view(sizes);
@@ -34,12 +34,13 @@ class ProductFunction : public Function<ProductFunction> {
     const bool in_out = context->saved_data["in_out"].toBool();
     const Tensor rows = saved[0].flatten(0, -2);
     const Tensor gradient = gradients[0].flatten(0, -2);
-    const Tensor grad_x = at::mm(gradient, in_out ? saved[1].t() : saved[1]).view_as(saved[0]);
+    const Tensor grad_x =
+        fused::product(gradient, in_out ? saved[1].t() : saved[1]).view_as(saved[0]);
     const Tensor left = in_out ? rows.t() : gradient.t();
     const Tensor& right = in_out ? gradient : rows;
     Tensor bound = saved[1].is_leaf() ? saved[1].grad() : Tensor();
-    if (!bound.defined()) return {grad_x, at::mm(left, right), Tensor(), Tensor()};
-    bound.addmm_(left, right);
+    if (!bound.defined()) return {grad_x, fused::product(left, right), Tensor(), Tensor()};
+    fused::add_product(bound, left, right);
     return {grad_x, Tensor(), Tensor(), Tensor()};
   }
 };

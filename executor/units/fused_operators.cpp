@@ -47,6 +47,17 @@ bool available(const Tensor& x) {
 
 bool norm_available(const Tensor& x) { return available(x) && x.size(-1) <= kMostNormColumns; }
 
+Tensor product(const Tensor& left, const Tensor& right, const MaybeTensor& bias) {
+  static const Operator<Tensor(const Tensor&, const Tensor&, const MaybeTensor&)> call(
+      "athanor::product");
+  return call(left, right, bias);
+}
+
+void add_product(Tensor& sum, const Tensor& left, const Tensor& right) {
+  static const Operator<void(Tensor&, const Tensor&, const Tensor&)> call("athanor::add_product_");
+  call(sum, left, right);
+}
+
 Tensor column_sum(const Tensor& x) {
   static const Operator<Tensor(const Tensor&)> call("athanor::column_sum");
   return call(x);
@@ -102,6 +113,8 @@ Tensor cross_entropy_in_place(Tensor& logits, const Tensor& targets, std::int64_
 }  // namespace athanor::fused
 
 TORCH_LIBRARY(athanor, library) {
+  library.def("product(Tensor left, Tensor right, Tensor? bias) -> Tensor");
+  library.def("add_product_(Tensor(a!) sum, Tensor left, Tensor right) -> ()");
   library.def("column_sum(Tensor x) -> Tensor");
   library.def("activate(Tensor x, str activation) -> Tensor");
   library.def("activate_backward(Tensor grad_y, Tensor x, str activation) -> (Tensor, Tensor)");

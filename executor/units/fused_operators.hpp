@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that take several memory-bound passes of a transformer block in one. LibTorch's
-// dispatcher holds them as athanor::NAME; the CUDA plugin implements them for GPUs, and where
-// nobody does, units use LibTorch's own. Matrices are [.., columns]; "rows" are all dimensions but
-// the last. Results are rounded once from fp32 and have the same bits whenever they are computed
-// again.
+// Operators that take several memory-bound passes of a transformer block in one, and matrix
+// products that cost the host little. LibTorch's dispatcher holds them as athanor::NAME; the CUDA
+// plugin implements them for GPUs, and where nobody does, units use LibTorch's own. Matrices are
+// [.., columns]; "rows" are all dimensions but the last. Results are rounded once from fp32 and
+// have the same bits whenever they are computed again.
 #pragma once
 
 #include <torch/torch.h>
@@ -20,6 +20,13 @@ namespace athanor::fused {
 [[nodiscard]] bool available(const torch::Tensor& x);
 /// The same for those with a norm, which take rows of up to 12288 elements.
 [[nodiscard]] bool norm_available(const torch::Tensor& x);
+
+/// left [m, k] times right [k, n], with `bias` [n] added before the sum is rounded.
+[[nodiscard]] torch::Tensor product(const torch::Tensor& left, const torch::Tensor& right,
+                                    const std::optional<torch::Tensor>& bias = std::nullopt);
+
+/// sum [m, n] += left [m, k] times right [k, n].
+void add_product(torch::Tensor& sum, const torch::Tensor& left, const torch::Tensor& right);
 
 /// The sum of all rows: [columns].
 [[nodiscard]] torch::Tensor column_sum(const torch::Tensor& x);

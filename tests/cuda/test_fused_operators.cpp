@@ -44,6 +44,10 @@ TEST_CASE("an addition and its norm on a GPU") {
   test::check_add_and_branch(any_shape(), gpu(), any_dtype());
 }
 
+TEST_CASE("products on a GPU, wherever their operands lie") {
+  test::check_product(gpu(), any_dtype());
+}
+
 TEST_CASE("a small bias decides no ties on a GPU") { test::check_ties(gpu()); }
 
 TEST_CASE("a product, its bias and its activation on a GPU") {

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace athanor::test {
@@ -102,6 +104,41 @@ void check_add_and_branch(const FusedShape& s, torch::Device device, torch::Scal
       {tokens_of(s, 1), weight_of(s.width, s.width, 2), bias_of(s.width, 3), tokens_of(s, 4),
        scale_of(s.width, 5), bias_of(s.width, 6)},
       device, dtype);
+}
+
+void check_product(torch::Device device, torch::ScalarType dtype) {
+  constexpr std::int64_t kRows = 48, kInner = 72, kColumns = 40;
+  using Place = std::function<Tensor(const Tensor&)>;
+  const std::vector<std::pair<std::string, Place>> places{
+      {"rows", [](const Tensor& t) { return t.contiguous(); }},
+      {"columns", [](const Tensor& t) { return t.t().contiguous().t(); }},
+      {"rows with gaps",
+       [](const Tensor& t) { return torch::cat({t, t}, 1).slice(1, 0, t.size(1)); }},
+      {"an odd address",
+       [](const Tensor& t) {
+         return torch::cat({t.new_zeros({1}), t.flatten()}).slice(0, 1).view(t.sizes());
+       }},
+      {"every other element", [](const Tensor& t) {
+         return torch::stack({t, t}, 2).flatten(1).slice(1, 0, 2 * t.size(1), 2);
+       }}};
+  const Tensor left = normal({kRows, kInner}, 1).to(dtype);
+  const Tensor right = normal({kInner, kColumns}, 2).to(dtype);
+  const Tensor bias = normal({kColumns}, 3).to(dtype), sum = normal({kRows, kColumns}, 4).to(dtype);
+  const Tensor expected = left.to(torch::kFloat64).mm(right.to(torch::kFloat64));
+  for (const auto& [name, place] : places) {
+    for (const auto& [other_name, other_place] : places) {
+      CAPTURE(name, other_name, dtype);
+      const Tensor a = place(left.to(device)), b = other_place(right.to(device));
+      check_close(fused::product(a, b), expected, dtype);
+      check_close(fused::product(a, b, bias.to(device)), expected + bias.to(torch::kFloat64),
+                  dtype);
+      Tensor added = place(sum.to(device).clone());
+      fused::add_product(added, a, b);
+      check_close(added, expected + sum.to(torch::kFloat64), dtype);
+    }
+  }
+  const Tensor nothing = torch::empty({0, kInner}, right.options()).to(device);
+  CHECK(fused::product(nothing, right.to(device)).sizes() == at::IntArrayRef({0, kColumns}));
 }
 
 void check_ties(torch::Device device) {

@@ -19,6 +19,9 @@ struct FusedShape {
 /// run, bit for bit. `dtype` is fp32 or bf16.
 void check_branch(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
 void check_add_and_branch(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
+/// Products of matrices that lie row after row, column after column, with gaps, at odd addresses
+/// and in no order that a product could read.
+void check_product(torch::Device device, torch::ScalarType dtype);
 /// A bias far below the rounding of what it is added to does not decide how the sum is rounded.
 void check_ties(torch::Device device);
 void check_linear(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);

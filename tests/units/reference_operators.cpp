@@ -14,6 +14,12 @@ namespace {
 using torch::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
+Tensor product(const Tensor& left, const Tensor& right, const MaybeTensor& bias) {
+  return bias ? at::addmm(*bias, left, right) : at::mm(left, right);
+}
+
+void add_product(Tensor& sum, const Tensor& left, const Tensor& right) { sum.addmm_(left, right); }
+
 Tensor column_sum(const Tensor& x) { return x.flatten(0, -2).sum(0); }
 
 Tensor activate(const Tensor& x, c10::string_view activation) {
@@ -82,6 +88,8 @@ Tensor cross_entropy(Tensor& logits, const Tensor& targets, std::int64_t vocabul
 }  // namespace
 
 TORCH_LIBRARY_IMPL(athanor, CPU, library) {
+  library.impl("product", product);
+  library.impl("add_product_", add_product);
   library.impl("column_sum", column_sum);
   library.impl("activate", activate);
   library.impl("activate_backward", activate_backward);

@@ -17,6 +17,7 @@ TEST_CASE("the fused parts of a block are LibTorch's operators one after another
   REQUIRE(fused::available(torch::zeros({kShape.width})));
   test::check_branch(kShape, torch::kCPU, torch::kFloat32);
   test::check_add_and_branch(kShape, torch::kCPU, torch::kFloat32);
+  test::check_product(torch::kCPU, torch::kFloat32);
   test::check_ties(torch::kCPU);
   test::check_linear(kShape, torch::kCPU, torch::kFloat32);
   test::check_loss(kShape, 61, torch::kCPU, torch::kFloat32);

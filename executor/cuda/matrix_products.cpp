@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt stores matrices column after column: what is [rows, columns] here is its transpose
+// there, so the right operand comes first and the result's columns are what its bias runs along.
+#include "executor/cuda/matrix_products.hpp"
+
+#include "sim/model/errors.hpp"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <cublasLt.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace athanor::cuda {
+namespace {
+
+void check(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(fmt::format("cuBLASLt: {}: {}", what, cublasLtGetStatusString(status)));
+}
+
+/// A matrix in memory: rows of `stride` elements, or columns where it is transposed.
+struct Operand {
+  std::int64_t stride = 0;
+  bool transposed = false;
+  std::uint32_t alignment = 0;  ///< of its address, bytes
+  auto operator<=>(const Operand&) const = default;
+};
+
+/// What cuBLASLt's choice depends on.
+struct Shape {
+  c10::DeviceIndex device = 0;
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  Operand left, right, result;
+  std::uint32_t bias_alignment = 0;  ///< 0: no bias
+  bool adds = false;                 ///< to what is in the result
+  auto operator<=>(const Shape&) const = default;
+};
+
+std::uint32_t alignment_of(const void* address) {
+  constexpr std::uint32_t kMost = 256;
+  const auto bits = reinterpret_cast<std::uintptr_t>(address);
+  return std::min(kMost, std::uint32_t{1} << std::min(8, std::countr_zero(bits)));
+}
+
+std::optional<Operand> operand(const at::Tensor& matrix) {
+  const std::uint32_t alignment = alignment_of(matrix.const_data_ptr());
+  if (matrix.stride(1) == 1 && matrix.stride(0) >= matrix.size(1)) {
+    return Operand{matrix.stride(0), false, alignment};
+  }
+  if (matrix.stride(0) == 1 && matrix.stride(1) >= matrix.size(0)) {
+    return Operand{matrix.stride(1), true, alignment};
+  }
+  return std::nullopt;
+}
+
+template <typename Handle, cublasStatus_t (*kDestroy)(Handle)>
+struct Destroy {
+  void operator()(Handle handle) const { kDestroy(handle); }
+};
+template <typename Handle, cublasStatus_t (*kDestroy)(Handle)>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<Handle, kDestroy>>;
+using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+template <typename Value>
+void set(const Description& description, cublasLtMatmulDescAttributes_t attribute, Value value) {
+  check(cublasLtMatmulDescSetAttribute(description.get(), attribute, &value, sizeof(value)),
+        "set an attribute");
+}
+
+template <typename Value>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         Value value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)),
+        "set a preference");
+}
+
+/// Of a matrix [rows, columns].
+Layout layout(const Operand& of, std::int64_t rows, std::int64_t columns) {
+  if (of.transposed) std::swap(rows, columns);
+  cublasLtMatrixLayout_t created = nullptr;
+  check(cublasLtMatrixLayoutCreate(&created, CUDA_R_16BF, static_cast<std::uint64_t>(columns),
+                                   static_cast<std::uint64_t>(rows), of.stride),
+        "describe a matrix");
+  return Layout(created);
+}
+
+/// What cuBLASLt works with on a stream: LibTorch's, which keeps them.
+struct Means {
+  cublasLtHandle_t handle = at::cuda::getCurrentCUDABlasLtHandle();
+  std::size_t workspace_bytes = at::cuda::getCUDABlasLtWorkspaceSize();
+  void* workspace = at::cuda::getCUDABlasLtWorkspace();
+};
+
+/// The current stream's, on this thread.
+const Means& means_on(const c10::cuda::CUDAStream& stream) {
+  thread_local std::map<std::pair<c10::DeviceIndex, cudaStream_t>, Means> means;
+  return means.try_emplace({stream.device_index(), stream.stream()}).first->second;
+}
+
+/// A product of one shape, ready to run.
+class Product {
+ public:
+  explicit Product(const Shape& shape)
+      : left_(layout(shape.left, shape.rows, shape.inner)),
+        right_(layout(shape.right, shape.inner, shape.columns)),
+        result_(layout(shape.result, shape.rows, shape.columns)),
+        adds_(shape.adds) {
+    describe(shape);
+    choose(shape);
+  }
+
+  /// Whether cuBLASLt multiplies this shape.
+  [[nodiscard]] bool possible() const noexcept { return possible_; }
+
+  void run(const void* left, const void* right, const void* bias, void* result) const {
+    const c10::cuda::CUDAStream stream = at::cuda::getCurrentCUDAStream();
+    const Means& means = means_on(stream);
+    const float one = 1.0F;
+    const float kept = adds_ ? 1.0F : 0.0F;
+    if (bias != nullptr) set(description_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    check(cublasLtMatmul(means.handle, description_.get(), &one, right, right_.get(), left,
+                         left_.get(), &kept, result, result_.get(), result, result_.get(),
+                         &algorithm_, means.workspace, means.workspace_bytes, stream.stream()),
+          "multiply");
+  }
+
+ private:
+  void describe(const Shape& shape) {
+    cublasLtMatmulDesc_t created = nullptr;
+    check(cublasLtMatmulDescCreate(&created, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describe a product");
+    description_.reset(created);
+    const auto operation = [](const Operand& of) {
+      return of.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    };
+    set(description_, CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.right));
+    set(description_, CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.left));
+    if (shape.bias_alignment == 0) return;
+    set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(description_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
+  }
+
+  /// The first of cuBLASLt's proposals.
+  void choose(const Shape& shape) {
+    cublasLtMatmulPreference_t created = nullptr;
+    check(cublasLtMatmulPreferenceCreate(&created), "make a preference");
+    const Preference preference(created);
+    set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+        std::uint64_t{at::cuda::getCUDABlasLtWorkspaceSize()});
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.right.alignment);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.left.alignment);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.result.alignment);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+        shape.bias_alignment == 0 ? shape.result.alignment
+                                  : std::min(shape.result.alignment, shape.bias_alignment));
+    cublasLtMatmulHeuristicResult_t proposal{};
+    int found = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        at::cuda::getCurrentCUDABlasLtHandle(), description_.get(), right_.get(), left_.get(),
+        result_.get(), result_.get(), preference.get(), 1, &proposal, &found);
+    possible_ = status == CUBLAS_STATUS_SUCCESS && found > 0;
+    algorithm_ = proposal.algo;
+  }
+
+  Layout left_, right_, result_;
+  Description description_;
+  cublasLtMatmulAlgo_t algorithm_{};
+  bool adds_, possible_ = false;
+};
+
+/// Of this thread, which sets their bias.
+const Product& product_of(const Shape& shape) {
+  thread_local std::map<Shape, Product> products;
+  return products.try_emplace(shape, shape).first->second;
+}
+
+/// False, and nothing is done, where cuBLASLt is not asked.
+bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor* bias, bool adds,
+              const at::Tensor& result) {
+  TORCH_CHECK(left.dim() == 2 && right.dim() == 2 && left.size(1) == right.size(0),
+              "a product takes [m, k] and [k, n], not ", left.sizes(), " and ", right.sizes());
+  const auto is_bf16 = [](const at::Tensor& t) { return t.scalar_type() == at::kBFloat16; };
+  if (!is_bf16(left) || !is_bf16(right) || !is_bf16(result) || result.numel() == 0) return false;
+  if (left.numel() == 0 || (bias != nullptr && (!is_bf16(*bias) || !bias->is_contiguous()))) {
+    return false;
+  }
+  const auto left_operand = operand(left), right_operand = operand(right);
+  const auto result_operand = operand(result);
+  if (!left_operand || !right_operand || !result_operand || result_operand->transposed)
+    return false;
+  const void* const bias_data = bias == nullptr ? nullptr : bias->const_data_ptr();
+  const Product& chosen = product_of({result.device().index(), left.size(0), right.size(1),
+                                      left.size(1), *left_operand, *right_operand, *result_operand,
+                                      bias == nullptr ? 0 : alignment_of(bias_data), adds});
+  if (!chosen.possible()) return false;
+  chosen.run(left.const_data_ptr(), right.const_data_ptr(), bias_data, result.mutable_data_ptr());
+  return true;
+}
+
+}  // namespace
+
+at::Tensor product(const at::Tensor& left, const at::Tensor& right,
+                   const std::optional<at::Tensor>& bias) {
+  at::Tensor result = at::empty({left.size(0), right.size(1)}, left.options());
+  if (multiply(left, right, bias ? &*bias : nullptr, /*adds=*/false, result)) return result;
+  return bias ? at::addmm(*bias, left, right) : at::mm(left, right);
+}
+
+void add_product(at::Tensor& sum, const at::Tensor& left, const at::Tensor& right) {
+  if (!multiply(left, right, nullptr, /*adds=*/true, sum)) sum.addmm_(left, right);
+}
+
+}  // namespace athanor::cuda
