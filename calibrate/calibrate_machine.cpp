@@ -231,6 +231,10 @@ Platform calibrate_machine(const CalibrationOptions& options, const std::string&
   if (uses_cuda(options.backend)) {
     return calibrate_cuda_machine(options, *load_cuda_calibrator());
   }
+  if (options.before) {
+    throw InputError("--refresh", "on the CPU backend everything is done by the host",
+                     "Calibrate again without it.");
+  }
   CalibrationOptions resolved = options;
   if (resolved.ranks == 0) resolved.ranks = kDefaultRanks;
   Platform platform = Calibration(resolved, program).run();

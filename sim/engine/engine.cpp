@@ -100,11 +100,13 @@ class Engine::Impl {
     }
     require_durations(program, seconds);
     require_durations(program, issue);
+    const SharedRates rates = rates_.with_adam(cpu_adam_use(platform_, program.cpu_adam_threads));
+    fabric_.set_rates(rates);
     fabric_.keep_power_history(options.record_intervals);
     const std::span<const Interference> interference = interference_with(program.cpu_adam_threads);
     fabric_.set_interference(interference);
     Replay replay(program, drawn, issue, simulated_ranks_, options, fabric_);
-    replay.run(longest_step(program, seconds, issue, rates_, interference) * options.max_steps);
+    replay.run(longest_step(program, seconds, issue, rates, interference) * options.max_steps);
     Timeline timeline;
     timeline.predicted = true;
     timeline.step_seconds = replay.period();

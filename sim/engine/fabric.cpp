@@ -16,10 +16,16 @@ Fabric::Fabric(const SharedRates& rates, const std::optional<PowerModel>& power,
       ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
       groups_(ports_.size()),
       running_(static_cast<std::size_t>(num_ranks)) {
-  for (const Lane lane : kLanes) {
-    alone_slowdown_[static_cast<std::size_t>(lane)] = rates.alone_slowdown(lane, ranks_per_node);
-  }
   if (power) power_.assign(static_cast<std::size_t>(num_ranks), DevicePower(*power));
+  set_rates(rates);
+}
+
+void Fabric::set_rates(const SharedRates& rates) {
+  links_.set_rates(rates);
+  for (const Lane lane : kLanes) {
+    alone_slowdown_[static_cast<std::size_t>(lane)] =
+        rates.alone_slowdown(lane, static_cast<int>(ranks_per_node_));
+  }
 }
 
 void Fabric::run(Seconds horizon, const std::function<void()>& begin,

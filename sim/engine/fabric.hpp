@@ -28,6 +28,9 @@ class Fabric {
   Fabric(const SharedRates& rates, const std::optional<PowerModel>& power, int num_ranks,
          int ranks_per_node);
 
+  /// Those of `rates`, which has the same lanes and resources, from the next run on.
+  void set_rates(const SharedRates& rates);
+
   /// Of the next runs, which it must outlive: by how many of a node's ranks run a lane, from one
   /// on. Empty where lanes only share rates.
   void set_interference(std::span<const Interference> by_ranks) noexcept {

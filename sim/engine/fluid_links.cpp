@@ -92,6 +92,19 @@ class FluidLinks::Impl {
     callbacks_ = nullptr;
   }
 
+  void set_rates(const SharedRates& rates) {
+    for (std::size_t port = 0; port < routes_.size(); ++port) {
+      Route& route = routes_[port];
+      const double rate = rates.rate[port % kNumLanes];
+      if (rate == route.rate) continue;
+      route.rate = rate;
+      route.slowdown = 1;
+      ScaledLink& own = links_[route.own_link];
+      own.rate = rate;
+      own.link->set_bandwidth(rate * speed_);
+    }
+  }
+
   [[nodiscard]] bool has_route(std::size_t port) const { return routes_[port].host != nullptr; }
 
   [[nodiscard]] bool start(std::size_t port, double duration) {
@@ -246,6 +259,8 @@ FluidLinks::FluidLinks(const SharedRates& rates, int num_ranks, int ranks_per_no
     : impl_(std::make_unique<Impl>(rates, num_ranks, ranks_per_node)) {}
 
 FluidLinks::~FluidLinks() = default;
+
+void FluidLinks::set_rates(const SharedRates& rates) { impl_->set_rates(rates); }
 
 void FluidLinks::run(double start, int exponent, const Callbacks& callbacks) {
   impl_->run(start, exponent, callbacks);

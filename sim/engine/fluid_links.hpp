@@ -29,6 +29,9 @@ class FluidLinks {
   FluidLinks(const FluidLinks&) = delete;
   FluidLinks& operator=(const FluidLinks&) = delete;
 
+  /// Those of `rates`, which has the same lanes and resources, from the next run on.
+  void set_rates(const SharedRates& rates);
+
   /// Lets time pass from `start`, at least clock(), until nothing flows and no alarm is set.
   /// `exponent`: of the clock frame.
   void run(double start, int exponent, const Callbacks& callbacks);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/shared_rates.hpp"
 
+#include "sim/model/costs.hpp"
 #include "sim/model/errors.hpp"
 
 #include <fmt/format.h>
@@ -22,12 +23,16 @@ struct Contended {
   double unit = 0;      ///< scale of this resource's figures; 0 = not known yet
 };
 
-/// A resource whose lanes cannot saturate it together never slows anything down.
+/// A resource whose lanes cannot saturate it together never slows anything down, however many
+/// threads CPU Adam has.
 std::vector<Contended> contended_resources(const Platform& platform, int world_size) {
+  const double most_adam = most_cpu_adam_use(platform);
   std::vector<Contended> contended;
   for (const SharedResource& resource : platform.shared) {
     double demand = 0;
-    for (const auto& [lane, use] : resource.use) demand += use;
+    for (const auto& [lane, use] : resource.use) {
+      demand += lane == Lane::CpuAdam ? use * most_adam : use;
+    }
     const double capacity = platform.capacity_per_rank(resource, world_size);
     if (demand > capacity) contended.push_back({&resource, capacity, 0});
   }
@@ -105,6 +110,12 @@ void add_group(const std::vector<Contended>& contended, const std::vector<std::s
 
 bool SharedRate::has(Lane lane) const {
   return std::find(lanes.begin(), lanes.end(), lane) != lanes.end();
+}
+
+SharedRates SharedRates::with_adam(double use) const {
+  SharedRates rates = *this;
+  rates.rate[static_cast<std::size_t>(Lane::CpuAdam)] *= use;
+  return rates;
 }
 
 double SharedRates::alone_slowdown(Lane lane, int ranks) const {

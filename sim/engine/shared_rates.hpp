@@ -19,13 +19,16 @@ struct SharedRate {
   [[nodiscard]] bool has(Lane lane) const;
 };
 
-/// Rates are relative: within one group of connected resources, the fastest lane has rate 1.
+/// Rates are relative: within one group of connected resources, the fastest lane has rate 1, as
+/// long as CPU Adam asks what Platform::shared says.
 struct SharedRates {
   std::array<double, kNumLanes> rate{};  ///< at full speed; 0 = the lane shares nothing
   std::vector<SharedRate> resources;
   /// Lanes that are connected by resources have one group, from 0 on. Of lanes that share nothing:
   /// 0.
   std::array<std::size_t, kNumLanes> group{};
+  /// Of a CPU Adam that asks `use` times as much.
+  [[nodiscard]] SharedRates with_adam(double use) const;
   /// How many times longer an activity of `lane` takes while no other shares with it, on a node of
   /// `ranks`, all of which it may have to itself.
   [[nodiscard]] double alone_slowdown(Lane lane, int ranks) const;
@@ -34,7 +37,8 @@ struct SharedRates {
 };
 
 /// Brings every resource to a unit of measure in which a lane asks the same of each, as max-min
-/// sharing with equal weights needs. Throws InputError when no such units exist.
+/// sharing with equal weights needs; CPU Adam asks what Platform::shared says. Throws InputError
+/// when no such units exist.
 [[nodiscard]] SharedRates shared_rates(const Platform& platform, int world_size);
 
 }  // namespace athanor

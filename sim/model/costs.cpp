@@ -83,6 +83,20 @@ const Curve& cpu_adam(const Platform& platform, int threads) {
   return require(with_threads(platform.cpu_adam, threads), platform, "cpu_adam");
 }
 
+int part_of_cores(const Platform& platform, int num_ranks) {
+  return std::max(1, platform.host_cores / num_ranks);
+}
+
+/// Of `threads` over that of `others`, alone and on much; 1 where that is not known.
+double cpu_adam_speed(const Platform& platform, int threads, int others) {
+  if (platform.cpu_adam.empty()) return 1;
+  const Curve& measured = cpu_adam(platform, others);
+  const double elements = measured.points.back().size;
+  const Seconds theirs = measured.at(elements);
+  const Seconds own = cpu_adam(platform, threads).at(elements);
+  return theirs > 0 && own > 0 ? theirs / own : 1;
+}
+
 const Curve& cpu_adam_beside(const Platform& platform, int threads) {
   if (platform.cpu_adam_beside.empty()) return cpu_adam(platform, threads);
   return require(with_threads(platform.cpu_adam_beside, threads), platform, "cpu_adam_beside");
@@ -190,10 +204,31 @@ std::vector<Seconds> solo_seconds(const Program& program, const Platform& platfo
 }
 
 double cpu_adam_share(const Platform& platform, int num_ranks, int threads) {
-  if (platform.cpu_adam.empty()) return 1;
-  const Curve& measured = cpu_adam(platform, std::max(1, platform.host_cores / num_ranks));
-  const auto elements = static_cast<double>(measured.points.back().size);
-  return std::min(1.0, measured.at(elements) / cpu_adam(platform, threads).at(elements));
+  return std::min(1.0, cpu_adam_speed(platform, threads, part_of_cores(platform, num_ranks)));
+}
+
+double cpu_adam_use(const Platform& platform, int threads) {
+  const int described = platform.shared_adam_threads;
+  return cpu_adam_speed(platform, threads,
+                        described > 0 ? described : part_of_cores(platform, platform.num_devices));
+}
+
+double most_cpu_adam_use(const Platform& platform) {
+  double most = 1;
+  for (const auto& [threads, curve] : platform.cpu_adam) {
+    most = std::max(most, cpu_adam_use(platform, threads));
+  }
+  return most;
+}
+
+std::vector<SharedResource> shared_with(const Platform& platform, int adam_threads) {
+  std::vector<SharedResource> shared = platform.shared;
+  const double adam = cpu_adam_use(platform, adam_threads);
+  for (SharedResource& resource : shared) {
+    const auto use = resource.use.find(Lane::CpuAdam);
+    if (use != resource.use.end()) use->second *= adam;
+  }
+  return shared;
 }
 
 double launch_slowdown(const Program& program, const Platform& platform) {

@@ -33,4 +33,12 @@ namespace athanor {
 /// cores. By the speeds of the two alone, which move equal bytes an element; at most 1.
 [[nodiscard]] double cpu_adam_share(const Platform& platform, int num_ranks, int threads);
 
+/// What CPU Adam of `threads` takes of shared resources, over what Platform::shared says: by the
+/// speeds of the two alone.
+[[nodiscard]] double cpu_adam_use(const Platform& platform, int threads);
+/// The largest of any number of threads that was measured; at least 1.
+[[nodiscard]] double most_cpu_adam_use(const Platform& platform);
+/// Platform::shared where CPU Adam has `threads`.
+[[nodiscard]] std::vector<SharedResource> shared_with(const Platform& platform, int adam_threads);
+
 }  // namespace athanor

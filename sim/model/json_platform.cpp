@@ -236,6 +236,9 @@ std::string to_json(const Platform& platform) {
   for (const SharedResource& resource : platform.shared) {
     json["shared"].push_back(json_of(resource));
   }
+  if (platform.shared_adam_threads > 0) {
+    json["shared_adam_threads"] = platform.shared_adam_threads;
+  }
   if (!platform.interference.empty()) json["interference"] = OrderedJson::array();
   for (const LaneLoad& load : platform.interference) json["interference"].push_back(json_of(load));
   if (platform.power) json["power"] = json_of(*platform.power);
@@ -258,6 +261,9 @@ Platform parse_platform(std::string_view text, const std::string& where) {
   if (const auto issue = json.optional_key("issue")) platform.issue = read_by_lane(*issue);
   for (const JsonReader& resource : json.key("shared").items()) {
     platform.shared.push_back(read_shared(resource));
+  }
+  if (const auto threads = json.optional_key("shared_adam_threads")) {
+    platform.shared_adam_threads = threads->small_integer(1);
   }
   if (const auto interference = json.optional_key("interference")) {
     for (const JsonReader& load : interference->items()) {

@@ -128,6 +128,8 @@ struct Platform {
   std::map<Lane, Seconds> issue;
   /// What lanes do to each other: by what they share, or as measured, but not both.
   std::vector<SharedResource> shared;
+  /// Threads of the CPU Adam that `shared` describes; 0: each rank's part of the node's cores.
+  int shared_adam_threads = 0;
   std::vector<LaneLoad> interference;
   std::optional<PowerModel> power;  ///< of one device; none: kernels take what the profile says
   std::optional<Network> network;   ///< none: a job has one node

@@ -89,8 +89,10 @@ Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) 
   Slowdowns result;
   result.least.fill(1);
   result.most.fill(1);
-  for (const SharedResource& resource : platform.shared) {
+  result.shared = shared_with(platform, adam_threads);
+  for (SharedResource& resource : result.shared) {
     const double capacity = platform.capacity_per_rank(resource, world_size);
+    resource.capacity = capacity;
     double demand = 0, users = 0;
     for (const auto& [lane, use] : resource.use) {
       demand += use;
@@ -120,8 +122,7 @@ const Slowdowns& SlowdownTable::at(int adam_threads) {
   return entry->second;
 }
 
-Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform, int world_size,
-                        const Slowdowns& slowdown) {
+Seconds busiest_seconds(const LaneSeconds& busy, const Slowdowns& slowdown) {
   Seconds most = 0;
   for (std::size_t lane = 0; lane < busy.size(); ++lane) {
     most = std::max(most, busy[lane] * slowdown.least[lane]);
@@ -129,11 +130,10 @@ Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform, int w
   for (const LaneSeconds& weights : slowdown.limits) {
     most = std::max(most, std::inner_product(weights.begin(), weights.end(), busy.begin(), 0.0));
   }
-  for (const SharedResource& resource : platform.shared) {
+  for (const SharedResource& resource : slowdown.shared) {
     double amount = 0;
     for (const auto& [lane, use] : resource.use) amount += busy[index(lane)] * use;
-    const double capacity = platform.capacity_per_rank(resource, world_size);
-    if (capacity > 0) most = std::max(most, amount / capacity);
+    if (resource.capacity > 0) most = std::max(most, amount / resource.capacity);
   }
   return most;
 }
@@ -150,8 +150,7 @@ Seconds lower_bound_seconds(const Program& program, const Platform& platform,
   const Seconds issue = total(issue_seconds(program, platform));
   const Seconds limited =
       at_full_clock(program, platform, seconds) * slowdown.least[index(Lane::Compute)];
-  const Seconds busy =
-      busiest_seconds(busy_seconds(program, seconds), platform, program.world_size, slowdown);
+  const Seconds busy = busiest_seconds(busy_seconds(program, seconds), slowdown);
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     seconds[i] *= slowdown.least[index(program.operations[i].lane)];
   }

@@ -17,6 +17,7 @@ namespace athanor {
 struct Slowdowns {
   std::array<double, kNumLanes> least{}, most{};
   std::vector<LaneSeconds> limits;  ///< see fluid_limits.hpp; empty without measured interference
+  std::vector<SharedResource> shared;  ///< with each rank's part of their capacities
 };
 /// With `adam_threads` for CPU Adam on each of `world_size` ranks.
 [[nodiscard]] Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads);
@@ -34,9 +35,8 @@ class SlowdownTable {
   std::map<int, Slowdowns> by_threads_;
 };
 
-/// The busiest lane or shared resource, when each of `world_size` ranks has `busy` to do.
-[[nodiscard]] Seconds busiest_seconds(const LaneSeconds& busy, const Platform& platform,
-                                      int world_size, const Slowdowns& slowdown);
+/// The busiest lane or shared resource, when each of the ranks has `busy` to do.
+[[nodiscard]] Seconds busiest_seconds(const LaneSeconds& busy, const Slowdowns& slowdown);
 
 /// The busiest lane or shared resource over one step, the host that issues it, and the longest
 /// cycle through one step. Never above the simulated period.

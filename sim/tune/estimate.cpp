@@ -186,7 +186,7 @@ Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
     issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)]) * seconds;
   }
   return std::max({issue, limited, norm_cycle_seconds(c, load), stream_cycle_seconds(c, load),
-                   busiest_seconds(load.busy, platform_, request_.num_gpus, slowdowns)});
+                   busiest_seconds(load.busy, slowdowns)});
 }
 
 /// From one norm to the next: the CPU's updates come after it in the order of the next forward, and

@@ -27,7 +27,7 @@ std::vector<Load> step_loads(const Program& program, const Platform& platform,
     const Seconds at_least = busy[static_cast<std::size_t>(lane)] * interference.least(lane);
     loads.push_back({lane_name(lane), share(at_least)});
   }
-  for (const SharedResource& resource : platform.shared) {
+  for (const SharedResource& resource : shared_with(platform, program.cpu_adam_threads)) {
     double demand = 0;
     for (const auto& [lane, use] : resource.use)
       demand += use * busy[static_cast<std::size_t>(lane)];

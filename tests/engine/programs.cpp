@@ -181,6 +181,7 @@ Program random_program(std::mt19937& random, int world_size, int num_operations)
     if (pick(random, 0, 5) == 0) op.previous_waits.push_back(pick(random, 0, num_operations - 1));
     if (pick(random, 0, 5) == 0) op.issue_seconds = uniform(random, 0, 1);
   }
+  program.cpu_adam_threads = num_operations % 2 == 0 ? 3 : 1;
   return program;
 }
 
@@ -208,6 +209,7 @@ Platform random_platform(std::mt19937& random) {
     platform.shared.push_back(std::move(resource));
   }
   platform.shared.push_back(nvme);
+  platform.cpu_adam[3] = linear(1e-9 / (0.5 + use.front()));  // programs have 1 or 3 threads
   return platform;
 }
 

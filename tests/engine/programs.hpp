@@ -55,7 +55,8 @@ class ProgramBuilder {
 [[nodiscard]] bool identical(const Timeline& a, const Timeline& b);
 
 [[nodiscard]] Program random_program(std::mt19937& random, int world_size, int num_operations);
-/// plain_platform with up to four shared resources that some lanes can saturate.
+/// plain_platform with up to four shared resources that some lanes can saturate, and CPU Adam of
+/// three threads, too.
 [[nodiscard]] Platform random_platform(std::mt19937& random);
 
 }  // namespace athanor::test

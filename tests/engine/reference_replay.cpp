@@ -29,8 +29,9 @@ using Rates = std::map<Lane, double>;  // running lanes, as shares of their spee
 
 class SharedRates {
  public:
-  SharedRates(const Platform& platform, int world_size) : platform_(platform) {
-    for (const SharedResource& resource : platform.shared) {
+  SharedRates(const Platform& platform, int world_size, int adam_threads)
+      : shared_(shared_with(platform, adam_threads)) {
+    for (const SharedResource& resource : shared_) {
       const bool node = resource.scope == SharedResource::Scope::Node;
       capacity_.push_back(node ? resource.capacity / world_size : resource.capacity);
     }
@@ -57,7 +58,7 @@ class SharedRates {
 
  private:
   [[nodiscard]] double use_of(Lane lane) const {
-    for (const SharedResource& resource : platform_.shared) {
+    for (const SharedResource& resource : shared_) {
       const auto use = resource.use.find(lane);
       if (use != resource.use.end()) return use->second;
     }
@@ -68,8 +69,8 @@ class SharedRates {
   [[nodiscard]] double room_for(Lane lane, const std::vector<Lane>& running,
                                 const Rates& rate) const {
     double room = kNever;
-    for (std::size_t i = 0; i < platform_.shared.size(); ++i) {
-      const auto& use = platform_.shared[i].use;
+    for (std::size_t i = 0; i < shared_.size(); ++i) {
+      const auto& use = shared_[i].use;
       if (!use.contains(lane)) continue;
       double left = capacity_[i];
       int growing = 0;
@@ -87,7 +88,7 @@ class SharedRates {
     return room;
   }
 
-  const Platform& platform_;
+  std::vector<SharedResource> shared_;
   std::vector<double> capacity_;
 };
 
@@ -98,7 +99,7 @@ class ReferenceReplay {
         draws_(draws(program, platform, solo_seconds(program, platform))),
         power_(platform.power),
         issue_(issue_seconds(program, platform)),
-        shared_(platform, program.world_size),
+        shared_(platform, program.world_size, program.cpu_adam_threads),
         interference_(platform.interference, program.world_size),
         issued_(steps(), std::vector<Seconds>(draws_.size(), kNever)),
         ended_(issued_.size(), std::vector<Seconds>(draws_.size(), kNever)),

@@ -86,6 +86,39 @@ TEST_CASE("capacity for one and a half of two activities") {
   CHECK_THAT(engine.simulate(builder.program()).step_seconds, is(1 / 0.75));
 }
 
+TEST_CASE("CPU Adam takes of memory in proportion to what its threads can move") {
+  // Of 1, two threads of Adam ask all and one asks half; a copy asks all.
+  Platform platform = plain_platform();
+  platform.host_cores = 4;
+  platform.num_devices = 2;
+  platform.cpu_adam[2] = {{{0, 0, 0}, {1e9, 0.5, 0}}};
+  share(platform, Scope::Node, 1, {Lane::H2D, Lane::CpuAdam}, 1);
+  ProgramBuilder builder;
+  const auto copy = builder.copy_in(kSecond);
+  const auto adam = builder.adam(kSecond);
+  builder.after_previous(copy, adam).after_previous(adam, copy);
+  const auto ends = [&](int threads) {
+    Program program = builder.program();
+    program.cpu_adam_threads = threads;
+    Engine engine(platform, 1);
+    const Timeline timeline = engine.simulate(program);
+    CHECK(lower_bound_seconds(program, platform) <= timeline.step_seconds * (1 + 1e-9));
+    return std::pair(find(timeline, copy).end, find(timeline, adam).end);
+  };
+  // Half each until Adam ends at 1; then the copy alone.
+  CHECK_THAT(ends(2).first, is(1.5));
+  CHECK_THAT(ends(2).second, is(1));
+  // Half is all that one thread asks: it takes its second, and the copy half of it.
+  CHECK_THAT(ends(1).first, is(1.5));
+  CHECK_THAT(ends(1).second, is(1));
+  // Described with one thread, two ask twice as much as there is.
+  platform.shared_adam_threads = 1;
+  CHECK_THAT(ends(1).first, is(2));
+  CHECK_THAT(ends(1).second, is(2));
+  CHECK_THAT(ends(2).first, is(2));
+  CHECK_THAT(ends(2).second, is(2));
+}
+
 TEST_CASE("an activity speeds up when the one beside it ends") {
   Platform platform = plain_platform();
   share(platform, Scope::Node, 1, {Lane::H2D, Lane::D2H}, 1);
