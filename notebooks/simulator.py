@@ -51,6 +51,16 @@ def policies():
     return [name for name in names if name != "zero-infinity"]
 
 
+def platform_of(run, folder):
+    """The platform file of a run of records(), as it was when the run was predicted; written to `folder` where that
+    is not the file of its record."""
+    if "platform_changes" not in run:
+        return run["platform"]
+    changed = Path(folder, "platform.json")
+    changed.write_text(json.dumps({**json.loads(run["platform"].read_text()), **run["platform_changes"]}))
+    return changed
+
+
 def records():
     """The runs of traces/measured, each with the machine that it ran on and its file's name."""
     runs = []

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the runs that a record lists and writes what came out beside what was predicted.
 
-usage: tools/record.py RECORD.json --data FILE [--nvme FOLDER] [--athanor PROGRAM] [--only NAME,..]
+usage: tools/record.py RECORD.json --data FILE [--refresh] [--nvme FOLDER] [--athanor PROGRAM] [--only NAME,..]
 
 Each run is predicted (athanor tune for the policy auto, athanor simulate for the others) before it is trained. Paths
 in the record are relative to its folder; format: traces/README.md. Results already there are measured again.
+
+--refresh measures what the host does again before each prediction: in virtual machines that others share hosts with,
+it changes within minutes.
 """
 
 import argparse
@@ -25,9 +28,22 @@ def athanor(arguments, *words):
     return done.stdout
 
 
-def make_plan(arguments, folder, record, run, path):
+def platform_now(arguments, folder, record, run, work):
+    """The platform file to predict from; what changed since it was measured goes into the run."""
+    run.pop("platform_changes", None)
+    before = folder / record["platform"]
+    if not arguments.refresh:
+        return before
+    now = work / "platform.json"
+    athanor(arguments, "calibrate", "--refresh", before, "-o", now)
+    old, new = json.loads(before.read_text()), json.loads(now.read_text())
+    run["platform_changes"] = {key: new[key] for key in new if key != "provenance" and new[key] != old.get(key)}
+    return now
+
+
+def make_plan(arguments, folder, run, platform, path):
     """Writes the plan, with its prediction."""
-    words = ["--profile", folder / run["profile"], "--platform", folder / record["platform"], "--gpus", run["gpus"]]
+    words = ["--profile", folder / run["profile"], "--platform", platform, "--gpus", run["gpus"]]
     words += ["--global-batch", run["global_batch"]]
     for key in ("gpu_memory", "host_memory", "nvme", "micro_batch", "clip", "clipped_share"):
         if key in run:
@@ -42,9 +58,10 @@ def make_plan(arguments, folder, record, run, path):
 
 def measure(arguments, folder, record, run, work):
     plan = work / "plan.json"
-    run["predicted_step_seconds"] = make_plan(arguments, folder, record, run, plan)["step_seconds"]
+    platform = platform_now(arguments, folder, record, run, work)
+    run["predicted_step_seconds"] = make_plan(arguments, folder, run, platform, plan)["step_seconds"]
     out = work / "run"
-    words = ["--plan", plan, "--profile", folder / run["profile"], "--platform", folder / record["platform"]]
+    words = ["--plan", plan, "--profile", folder / run["profile"], "--platform", platform]
     words += ["--model", run["model"], "--data", arguments.data, "--steps", run["steps"], "--warmup-steps", run["steps"]]
     words += ["--lr", "1e-4", "--out", out, "--nproc", run["gpus"], "--quiet"]
     if "gpu_memory" in run:
@@ -70,6 +87,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("record", type=pathlib.Path)
     parser.add_argument("--data", required=True, help="tokens or text to train on")
+    parser.add_argument("--refresh", action="store_true", help="measure the host again before each run")
     parser.add_argument("--nvme", help="folder for what runs keep on NVMe")
     parser.add_argument("--athanor", default="athanor")
     parser.add_argument("--only", help="names of runs, with commas")
@@ -80,7 +98,7 @@ def main():
     for run in record["runs"]:
         if arguments.only and run["name"] not in arguments.only.split(","):
             continue
-        with tempfile.TemporaryDirectory() as work:
+        with tempfile.TemporaryDirectory(dir=arguments.nvme) as work:
             try:
                 measure(arguments, folder, record, run, pathlib.Path(work))
             except RuntimeError as error:
