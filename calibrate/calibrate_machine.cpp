@@ -206,6 +206,7 @@ class Calibration {
       }
     }
     platform_.shared = fit_shared(compute, memory, compute_threads_);
+    platform_.shared_adam_threads = 1;
     measure_file_sharing(options_.folder, extent_.files, platform_);
     note(fmt::format("compute lane: {} thread(s)", compute_threads_));
   }

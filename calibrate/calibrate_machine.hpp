@@ -5,6 +5,7 @@
 #include "sim/model/platform.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace athanor {
@@ -18,6 +19,8 @@ struct CalibrationOptions {
   bool quick = false;            ///< fewer sizes and repetitions
   std::string folder = ".";      ///< whose file system is measured
   std::string command;           ///< for the provenance
+  /// This machine as it was: only what its host does is measured again. GPUs; with its ranks.
+  std::optional<Platform> before;
   std::function<void(const std::string&)> progress;  ///< called with a line before each part
 };
 

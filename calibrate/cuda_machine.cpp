@@ -26,6 +26,10 @@ struct CudaExtent {
   Seconds matrix_warm_up = 1.0;  ///< power and clocks fall for this long under sustained load
   Seconds warm_up = 0.02;
   StoppingRule matrix_rule, rule, host_rule;
+  /// That updates on the host go through, at most: how fast memory is depends on where the host's
+  /// pages happen to lie, by a sixth from one GiB to another in virtual machines, and a step goes
+  /// through tens of GiB.
+  Bytes host_memory = 16 * kGiB;
   FileExtent files;
   SharingExtent sharing;
   PowerExtent power;
@@ -64,6 +68,7 @@ CudaExtent cuda_extent(bool quick) {
     extent.files.piece = 8 * kMiB;
     extent.device_elements = {1 << 12, 1 << 20, 1 << 24};
     extent.host_elements = {1 << 12, 1 << 20, 1 << 22};
+    extent.host_memory = 0;
     extent.matrix_warm_up = 0.3;
     extent.matrix_rule.min_seconds = extent.matrix_rule.max_seconds = 0.2;
     extent.sharing.warm_up = 0.05;
@@ -75,6 +80,37 @@ CudaExtent cuda_extent(bool quick) {
 
 Curve::Point point(double size, const Samples& samples) {
   return {size, samples.median(), samples.interquartile_range()};
+}
+
+/// Takes from `fresh` what the host does, which changes within minutes where others share it.
+void take_host_figures(const Platform& fresh, Platform& platform) {
+  for (Curve Platform::* const curve :
+       {&Platform::h2d, &Platform::d2h, &Platform::d2h_add, &Platform::host_square_sum,
+        &Platform::file_read, &Platform::file_write}) {
+    platform.*curve = fresh.*curve;
+  }
+  platform.cpu_adam = fresh.cpu_adam;
+  platform.cpu_adam_beside = fresh.cpu_adam_beside;
+  platform.issue = fresh.issue;
+  Provenance& provenance = platform.provenance;
+  add_note(provenance,
+           fmt::format("GPUs, collectives and lanes at once as measured on {} by {}; what the host "
+                       "does measured again",
+                       provenance.date, provenance.command));
+  provenance.date = fresh.provenance.date;
+  provenance.command = fresh.provenance.command;
+}
+
+void require_same_machine(const Platform& before, const Platform& now) {
+  const auto require = [&](const char* key, const auto& then, const auto& found) {
+    if (then == found) return;
+    throw InputError(fmt::format("--refresh: platform {}:{}", before.name, key),
+                     fmt::format("it has {}, this machine {}", then, found),
+                     "Calibrate this machine without --refresh.");
+  };
+  require("backend", before.backend, now.backend);
+  require("device", before.device, now.device);
+  require("host_cores", before.host_cores, now.host_cores);
 }
 
 /// Calibrates one part after the other into a Platform.
@@ -95,6 +131,18 @@ class CudaCalibration {
     measure_power();
     measure_lanes_together();
     return std::move(platform_);
+  }
+
+  /// `before` with the host as it is now.
+  Platform run_again(Platform before) {
+    describe_machine();
+    require_same_machine(before, platform_);
+    measure_copies();
+    measure_host_updates();
+    measure_storage();
+    measure_issue();
+    take_host_figures(platform_, before);
+    return before;
   }
 
  private:
@@ -153,8 +201,11 @@ class CudaCalibration {
 
   void measure_host_updates() {
     say("AdamW and square sums on the host");
-    constexpr std::int64_t kWindows = 2;  // the old state and the new
-    HostUpdates updates(kWindows * extent_.host_elements.back());
+    constexpr std::int64_t kWindows = 2;  // at least: the old state and the new
+    constexpr Bytes kPart = 8;            // of the machine's memory
+    const Bytes most = std::min(extent_.host_memory, platform_.host_memory / kPart);
+    HostUpdates updates(
+        std::max(kWindows * extent_.host_elements.back(), most / HostUpdates::kBytesPerElement));
     const auto by_threads = [this](const std::function<Activity(std::int64_t, int)>& make) {
       return measure_by_threads(extent_.host_elements, platform_.host_cores, extent_.host_rule,
                                 make);
@@ -232,12 +283,14 @@ class CudaCalibration {
 
 Platform calibrate_cuda_machine(const CalibrationOptions& options, CudaCalibrator& cuda) {
   CalibrationOptions resolved = options;
+  if (options.before) resolved.ranks = options.before->num_devices;
   if (resolved.ranks == 0) resolved.ranks = cuda.num_devices();
   if (resolved.ranks > cuda.num_devices()) {
     throw InputError("--ranks", fmt::format("there are {} GPUs here", cuda.num_devices()),
                      "Use at most that many.");
   }
-  Platform platform = CudaCalibration(resolved, cuda).run();
+  CudaCalibration calibration(resolved, cuda);
+  Platform platform = options.before ? calibration.run_again(*options.before) : calibration.run();
   platform.validate("calibration");
   return platform;
 }

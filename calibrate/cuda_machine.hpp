@@ -7,7 +7,8 @@
 
 namespace athanor {
 
-/// options.ranks GPUs, from the first on; 0 = all. Throws InputError when there are fewer.
+/// options.ranks GPUs, from the first on; 0 = all. Throws InputError when there are fewer, or when
+/// options.before is of another machine.
 [[nodiscard]] Platform calibrate_cuda_machine(const CalibrationOptions& options,
                                               CudaCalibrator& cuda);
 

@@ -2,6 +2,7 @@
 #include "calibrate/host_updates.hpp"
 
 #include "executor/lanes/device.hpp"
+#include "executor/lanes/parallel_blocks.hpp"
 
 #include <algorithm>
 #include <span>
@@ -29,9 +30,9 @@ class HostUpdates::Buffers {
         states_(take_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
         rounded_(take_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
     const std::vector<float> values = random_floats(std::min(length, kRandom), 1);
-    for (std::int64_t at = 0; at < length; at += kRandom) {
-      std::copy_n(values.begin(), std::min(kRandom, length - at), state(0) + at);
-    }
+    parallel_blocks(length, filling_threads(), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end; ++at) state(0)[at] = values[at % kRandom];
+    });
     const auto size = static_cast<std::size_t>(length);
     convert_to_bf16(std::span(state(0), size), std::span(rounded(0), size), filling_threads());
   }
@@ -54,6 +55,7 @@ class HostUpdates::Buffers {
  private:
   static constexpr int kStates = 3;   ///< master and two moments
   static constexpr int kRounded = 2;  ///< gradient and parameter
+  static_assert(kStates * sizeof(float) + kRounded * sizeof(BFloat16Bits) == kBytesPerElement);
 
   [[nodiscard]] float* state(std::int64_t index) const {
     return reinterpret_cast<float*>(states_.get()) + index * length_;

@@ -5,6 +5,7 @@
 
 #include "calibrate/activities.hpp"
 #include "executor/lanes/adam.hpp"
+#include "sim/model/quantities.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,8 @@ namespace athanor {
 /// to chunk. One activity at a time.
 class HostUpdates {
  public:
+  static constexpr Bytes kBytesPerElement = 16;  ///< fp32 state, bf16 gradient and parameter
+
   explicit HostUpdates(std::int64_t length);
 
   [[nodiscard]] Activity adam(std::int64_t elements, int threads);

@@ -31,7 +31,7 @@ namespace {
 
 struct CalibrateArguments {
   CalibrationOptions options;
-  std::string output;
+  std::string output, refresh;
 };
 
 struct ProfileArguments {
@@ -62,6 +62,7 @@ int calibrate(CalibrateArguments& arguments) {
   require_folder_of("-o", arguments.output);
   arguments.options.folder = folder_of(arguments.output);
   arguments.options.progress = show_progress;
+  if (!arguments.refresh.empty()) arguments.options.before = read_platform(arguments.refresh);
   const Platform platform = calibrate_machine(arguments.options, own_program());
   write_file_atomically(arguments.output, to_json(platform));
   fmt::print(stderr, "{}written to {}\n", describe(platform), arguments.output);
@@ -156,9 +157,15 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& ac
   CLI::App* verb = app.add_subcommand("calibrate", "Measure this machine into a platform file");
   CalibrationOptions& options = arguments.options;
   verb->add_option("--backend", options.backend, "auto, cpu or cuda")->capture_default_str();
-  cli::add_count(*verb, "--ranks", options.ranks,
-                 "Measure collectives for 1 to N processes or GPUs (default: 2, or every GPU)");
+  CLI::Option* ranks =
+      cli::add_count(*verb, "--ranks", options.ranks,
+                     "Measure collectives for 1 to N processes or GPUs (default: 2, or every GPU)");
   verb->add_flag("--quick", options.quick, "Fewer sizes and repetitions");
+  verb->add_option("--refresh", arguments.refresh,
+                   "This machine's file: measure again only what its host does (copies, AdamW on "
+                   "the CPU, files, launches), which others on the same host change; GPUs")
+      ->type_name("PLATFORM.json")
+      ->excludes(ranks);
   verb->add_option("-o,--out", arguments.output, "Platform file to write")
       ->required()
       ->type_name("PLATFORM.json");

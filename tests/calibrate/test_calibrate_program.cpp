@@ -107,6 +107,10 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
   check("calibrate --ranks 0" + out, "--ranks");
   check("calibrate --backend tpu" + out, "tpu");
   check("calibrate -o " + folder.file("missing/x.json"), "no folder");
+  check("calibrate --refresh missing.json" + out, "missing.json");
+  check("calibrate --refresh x.json --ranks 2" + out, "--ranks");
+  check("calibrate --backend cpu --refresh " ATHANOR_SOURCE_DIR "/platforms/example-cpu.json" + out,
+        "without it");
   check("profile" + out, "--model");
   check("profile --model no-such-model" + out, "no-such-model");
   check("profile --model gpt2-tiny --micro-batches 1,one" + out, "one");

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calibrations of GPUs that are not there.
+#include "calibrate/cuda_machine.hpp"
+#include "calibrate/machine.hpp"
+#include "sim/model/errors.hpp"
+#include "tests/calibrate/slowing_calibrator.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <filesystem>
+#include <string>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+/// The fake's machine as somebody found it years ago, when all took a thousand seconds.
+Platform old_platform() {
+  const Curve curve{{{1, 1000, 0}}};
+  Platform platform;
+  platform.name = "two of them";
+  platform.device = "asleep";
+  platform.backend = "cuda";
+  platform.num_devices = 2;
+  platform.device_memory = platform.host_memory = kGiB;
+  platform.host_cores = usable_cores();
+  platform.matmul_flops_per_second = 1e12;
+  platform.h2d = platform.d2h = platform.device_adam = platform.host_square_sum = curve;
+  platform.cpu_adam = {{1, curve}};
+  platform.issue = {{Lane::Compute, 1}};
+  platform.interference = {{2, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 2.5}}}};
+  platform.provenance = {.source = Source::Measured, .date = "2020-02-02", .command = "by hand"};
+  return platform;
+}
+
+CalibrationOptions refresh(const Platform& before) {
+  CalibrationOptions options;
+  options.quick = true;
+  options.folder = std::filesystem::temp_directory_path().string();
+  options.command = "athanor calibrate --refresh";
+  options.before = before;
+  return options;
+}
+
+TEST_CASE("a refreshed platform has the host of today and the GPUs of before") {
+  test::SlowingCalibrator cuda;
+  const Platform before = old_platform();
+  const Platform now = calibrate_cuda_machine(refresh(before), cuda);
+
+  CHECK(now.h2d.at(kMiB) < 1);
+  CHECK(now.cpu_adam.at(1).at(4096) < 1);
+  CHECK(now.cpu_adam_beside.contains(1));
+  CHECK(now.host_square_sum.at(4096) < 1);
+  CHECK(now.file_read.at(kMiB) > 0);
+  CHECK(now.issue.at(Lane::Compute) == test::SlowingCalibrator::kIssue);
+
+  CHECK(now.matmul_flops_per_second == before.matmul_flops_per_second);
+  CHECK(now.device_adam.at(1) == before.device_adam.at(1));
+  CHECK(now.interference.size() == 1);
+  CHECK(now.name == before.name);
+  CHECK(now.num_devices == before.num_devices);
+  CHECK(now.provenance.date > before.provenance.date);
+  CHECK_THAT(now.provenance.notes, ContainsSubstring("2020-02-02 by by hand"));
+}
+
+TEST_CASE("another machine's platform is not refreshed") {
+  test::SlowingCalibrator cuda;
+  const auto check = [&](const Platform& other, const std::string& key) {
+    CHECK_THROWS_MATCHES(
+        calibrate_cuda_machine(refresh(other), cuda), InputError,
+        MessageMatches(ContainsSubstring(key) && ContainsSubstring("without --refresh")));
+  };
+  Platform other = old_platform();
+  other.device = "awake";
+  check(other, "device");
+  other = old_platform();
+  other.host_cores += 1;
+  check(other, "host_cores");
+  other = old_platform();
+  other.num_devices = 3;
+  CHECK_THROWS_MATCHES(calibrate_cuda_machine(refresh(other), cuda), InputError,
+                       MessageMatches(ContainsSubstring("there are 2 GPUs here")));
+}
+
+}  // namespace
+}  // namespace athanor
