@@ -33,7 +33,8 @@ Platform old_platform() {
   platform.cpu_adam = {{1, curve}};
   platform.issue = {{Lane::Compute, 1}};
   platform.interference = {{2, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 2.5}}}};
-  platform.provenance = {.source = Source::Measured, .date = "2020-02-02", .command = "by hand"};
+  platform.provenance.date = "2020-02-02";
+  platform.provenance.command = "by hand";
   return platform;
 }
 
