@@ -3,14 +3,12 @@
 // there, so the right operand comes first and the result's columns are what its bias runs along.
 #include "executor/cuda/matrix_products.hpp"
 
-#include "sim/model/errors.hpp"
+#include "executor/cuda/cublaslt_handles.hpp"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
-#include <cublasLt.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -19,17 +17,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <type_traits>
 #include <utility>
 
 namespace athanor::cuda {
 namespace {
-
-void check(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(fmt::format("cuBLASLt: {}: {}", what, cublasLtGetStatusString(status)));
-}
 
 /// A matrix in memory: rows of `stride` elements, or columns where it is transposed.
 struct Operand {
@@ -66,37 +57,10 @@ std::optional<Operand> operand(const at::Tensor& matrix) {
   return std::nullopt;
 }
 
-template <typename Handle, cublasStatus_t (*kDestroy)(Handle)>
-struct Destroy {
-  void operator()(Handle handle) const { kDestroy(handle); }
-};
-template <typename Handle, cublasStatus_t (*kDestroy)(Handle)>
-using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<Handle, kDestroy>>;
-using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
-
-template <typename Value>
-void set(const Description& description, cublasLtMatmulDescAttributes_t attribute, Value value) {
-  check(cublasLtMatmulDescSetAttribute(description.get(), attribute, &value, sizeof(value)),
-        "set an attribute");
-}
-
-template <typename Value>
-void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
-         Value value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)),
-        "set a preference");
-}
-
 /// Of a matrix [rows, columns].
-Layout layout(const Operand& of, std::int64_t rows, std::int64_t columns) {
-  if (of.transposed) std::swap(rows, columns);
-  cublasLtMatrixLayout_t created = nullptr;
-  check(cublasLtMatrixLayoutCreate(&created, CUDA_R_16BF, static_cast<std::uint64_t>(columns),
-                                   static_cast<std::uint64_t>(rows), of.stride),
-        "describe a matrix");
-  return Layout(created);
+LtLayout layout(const Operand& of, std::int64_t rows, std::int64_t columns) {
+  return of.transposed ? make_lt_layout(rows, columns, of.stride)
+                       : make_lt_layout(columns, rows, of.stride);
 }
 
 /// What cuBLASLt works with on a stream: LibTorch's, which keeps them.
@@ -141,9 +105,6 @@ class Product {
 
  private:
   void describe(const Shape& shape) {
-    cublasLtMatmulDesc_t created = nullptr;
-    check(cublasLtMatmulDescCreate(&created, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describe a product");
-    description_.reset(created);
     const auto operation = [](const Operand& of) {
       return of.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     };
@@ -156,9 +117,7 @@ class Product {
 
   /// The first of cuBLASLt's proposals.
   void choose(const Shape& shape) {
-    cublasLtMatmulPreference_t created = nullptr;
-    check(cublasLtMatmulPreferenceCreate(&created), "make a preference");
-    const Preference preference(created);
+    const LtPreference preference = make_lt_preference();
     set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
         std::uint64_t{at::cuda::getCUDABlasLtWorkspaceSize()});
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.right.alignment);
@@ -176,8 +135,8 @@ class Product {
     algorithm_ = proposal.algo;
   }
 
-  Layout left_, right_, result_;
-  Description description_;
+  LtLayout left_, right_, result_;
+  LtDescription description_ = make_lt_description();
   cublasLtMatmulAlgo_t algorithm_{};
   bool adds_, possible_ = false;
 };
@@ -217,7 +176,7 @@ at::Tensor product(const at::Tensor& left, const at::Tensor& right,
                    const std::optional<at::Tensor>& bias) {
   at::Tensor result = at::empty({left.size(0), right.size(1)}, left.options());
   if (multiply(left, right, bias ? &*bias : nullptr, /*adds=*/false, result)) return result;
-  return bias ? at::addmm(*bias, left, right) : at::mm(left, right);
+  return bias ? at::addmm_out(result, *bias, left, right) : at::mm_out(result, left, right);
 }
 
 void add_product(at::Tensor& sum, const at::Tensor& left, const at::Tensor& right) {

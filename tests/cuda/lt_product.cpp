@@ -13,22 +13,17 @@
 namespace athanor::test {
 namespace {
 
+using cuda::check;
+
 constexpr int kMostAlgorithms = 8;
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
 
-void check(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(std::string("cuBLASLt: ") + what + ": status " + std::to_string(status));
-}
-
-template <typename Value>
-void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, Value value) {
-  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)),
-        "set an attribute");
-}
-
 cublasLtHandle_t handle() {
   return reinterpret_cast<cublasLtHandle_t>(at::cuda::getCurrentCUDABlasLtHandle());
+}
+
+cuda::LtLayout layout_of(const torch::Tensor& matrix) {
+  return cuda::make_lt_layout(matrix.size(1), matrix.size(0), matrix.stride(0));
 }
 
 cublasOperation_t operation(const Operand& operand) {
@@ -36,14 +31,6 @@ cublasOperation_t operation(const Operand& operand) {
 }
 
 }  // namespace
-
-LtProduct::Layout LtProduct::layout_of(const torch::Tensor& matrix) {
-  cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, CUDA_R_16BF, matrix.size(1), matrix.size(0),
-                                   matrix.stride(0)),
-        "describe a matrix");
-  return Layout(layout);
-}
 
 LtProduct::LtProduct(Operand left, Operand right, Epilogue epilogue, torch::Tensor result)
     : left_(std::move(left)),
@@ -59,36 +46,30 @@ LtProduct::LtProduct(Operand left, Operand right, Epilogue epilogue, torch::Tens
 }
 
 void LtProduct::describe() {
-  cublasLtMatmulDesc_t description = nullptr;
-  check(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describe");
-  description_.reset(description);
-  set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation(right_));
-  set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation(left_));
-  set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_.kind);
+  cuda::set(description_, CUBLASLT_MATMUL_DESC_TRANSA, operation(right_));
+  cuda::set(description_, CUBLASLT_MATMUL_DESC_TRANSB, operation(left_));
+  cuda::set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_.kind);
   if (epilogue_.bias.defined()) {
-    set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue_.bias.data_ptr());
-    set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
+    cuda::set(description_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue_.bias.data_ptr());
+    cuda::set(description_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
   }
   if (epilogue_.auxiliary.defined()) {
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue_.auxiliary.data_ptr());
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, epilogue_.auxiliary.stride(0));
+    cuda::set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+              epilogue_.auxiliary.data_ptr());
+    cuda::set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, epilogue_.auxiliary.stride(0));
   }
 }
 
 void LtProduct::find_algorithms() {
-  cublasLtMatmulPreference_t created = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&created), "make a preference");
-  const Preference preference(created);
-  const auto bytes = static_cast<std::size_t>(kWorkspaceBytes);
-  check(cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                             &bytes, sizeof(bytes)),
-        "set the workspace");
+  const cuda::LtPreference preference = cuda::make_lt_preference();
+  cuda::set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+            static_cast<std::uint64_t>(kWorkspaceBytes));
   algorithms_.resize(kMostAlgorithms);
   int found = 0;
   check(
       cublasLtMatmulAlgoGetHeuristic(handle(), description_.get(), right_layout_.get(),
                                      left_layout_.get(), result_layout_.get(), result_layout_.get(),
-                                     created, kMostAlgorithms, algorithms_.data(), &found),
+                                     preference.get(), kMostAlgorithms, algorithms_.data(), &found),
       "find an algorithm");
   algorithms_.resize(static_cast<std::size_t>(found));
   if (found == 0) throw Error("cuBLASLt has no algorithm for this product");

@@ -3,10 +3,10 @@
 // kernels of our own.
 #pragma once
 
-#include <cublasLt.h>
+#include "executor/cuda/cublaslt_handles.hpp"
+
 #include <torch/torch.h>
 
-#include <memory>
 #include <vector>
 
 namespace athanor::test {
@@ -35,25 +35,14 @@ class LtProduct {
   void run(int algorithm) const;
 
  private:
-  template <typename Handle, cublasStatus_t (*kDestroy)(Handle)>
-  struct Destroy {
-    void operator()(Handle handle) const { kDestroy(handle); }
-  };
-  template <typename Handle, cublasStatus_t (*kDestroy)(Handle)>
-  using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<Handle, kDestroy>>;
-  using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-  using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-  using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
-
-  static Layout layout_of(const torch::Tensor& matrix);
   void describe();
   void find_algorithms();
 
   Operand left_, right_;
   Epilogue epilogue_;
   torch::Tensor result_, workspace_;
-  Layout left_layout_, right_layout_, result_layout_;
-  Description description_;
+  cuda::LtLayout left_layout_, right_layout_, result_layout_;
+  cuda::LtDescription description_ = cuda::make_lt_description();
   std::vector<cublasLtMatmulHeuristicResult_t> algorithms_;
 };
 
