@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -93,10 +94,12 @@ void take_host_figures(const Platform& fresh, Platform& platform) {
   platform.cpu_adam_beside = fresh.cpu_adam_beside;
   platform.issue = fresh.issue;
   Provenance& provenance = platform.provenance;
-  add_note(provenance,
-           fmt::format("GPUs, collectives and lanes at once as measured on {} by {}; what the host "
-                       "does measured again",
-                       provenance.date, provenance.command));
+  constexpr std::string_view kAgain = "what the host does measured again";
+  if (provenance.notes.find(kAgain) == std::string::npos) {
+    add_note(provenance,
+             fmt::format("GPUs, collectives and lanes at once as measured on {} by {}; {}",
+                         provenance.date, provenance.command, kAgain));
+  }
   provenance.date = fresh.provenance.date;
   provenance.command = fresh.provenance.command;
 }

@@ -66,6 +66,8 @@ TEST_CASE("a refreshed platform has the host of today and the GPUs of before") {
   CHECK(now.num_devices == before.num_devices);
   CHECK(now.provenance.date > before.provenance.date);
   CHECK_THAT(now.provenance.notes, ContainsSubstring("2020-02-02 by by hand"));
+  // Refreshed again, it still says when the GPUs were measured.
+  CHECK(calibrate_cuda_machine(refresh(now), cuda).provenance.notes == now.provenance.notes);
 }
 
 TEST_CASE("another machine's platform is not refreshed") {
