@@ -88,6 +88,7 @@ Seconds longest_cycle(const Program& program, const std::vector<Seconds>& second
 Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) {
   Slowdowns result;
   result.least.fill(1);
+  result.least_disturbed.fill(1);
   result.most.fill(1);
   result.shared = shared_with(platform, adam_threads);
   for (SharedResource& resource : result.shared) {
@@ -109,6 +110,7 @@ Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) 
   if (platform.interference.empty()) return result;
   const Interference interference(platform, platform.ranks_per_node(world_size), adam_threads);
   for (const Lane lane : kLanes) {
+    result.least_disturbed[index(lane)] = interference.least(lane);
     result.least[index(lane)] = std::max(result.least[index(lane)], interference.least(lane));
     result.most[index(lane)] = std::max(result.most[index(lane)], interference.most(lane));
   }

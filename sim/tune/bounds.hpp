@@ -16,6 +16,8 @@ namespace athanor {
 /// disturb it most.
 struct Slowdowns {
   std::array<double, kNumLanes> least{}, most{};
+  std::array<double, kNumLanes>
+      least_disturbed{};            ///< least, of what was measured of lanes at once
   std::vector<LaneSeconds> limits;  ///< see fluid_limits.hpp; empty without measured interference
   std::vector<SharedResource> shared;  ///< with each rank's part of their capacities
 };

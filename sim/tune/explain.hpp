@@ -6,6 +6,7 @@
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
 #include "sim/model/program.hpp"
+#include "sim/tune/bounds.hpp"
 
 #include <string>
 #include <vector>
@@ -27,10 +28,11 @@ struct Explanation {
   [[nodiscard]] const Load& bottleneck() const { return loads.front(); }
 };
 
-/// Loads of one step, from each operation's time alone: a lane's busy seconds, and a shared
-/// resource's demand from all ranks over its capacity, both over `step_seconds`.
+/// Loads of one step, from each operation's time alone: a lane's busy seconds at its least
+/// slowdown, and a shared resource's demand over its capacity, both over `step_seconds`.
+/// `slowdown`: of the program's ranks and threads.
 [[nodiscard]] std::vector<Load> step_loads(const Program& program, const Platform& platform,
-                                           Seconds step_seconds);
+                                           const Slowdowns& slowdown, Seconds step_seconds);
 
 [[nodiscard]] Explanation explain(const Program& program, const Plan& plan, const Profile& profile,
                                   const Platform& platform, Seconds step_seconds);

@@ -180,16 +180,17 @@ class Search {
 
   [[nodiscard]] JobResult evaluate(const Job& job) {
     const Program program = lowered(all_[static_cast<std::size_t>(job.index)]);
+    const Slowdowns& slowdown = slowdowns_.at(program.cpu_adam_threads);
     JobResult result;
     if (!job.simulate) {
-      result.seconds =
-          lower_bound_seconds(program, platform_, slowdowns_.at(program.cpu_adam_threads));
+      result.seconds = lower_bound_seconds(program, platform_, slowdown);
       return result;
     }
     const Timeline timeline = engine_.simulate(program, {.record_intervals = false});
     result.seconds = timeline.step_seconds;
     result.joules = timeline.step_joules;
-    const std::string busiest = step_loads(program, platform_, result.seconds).front().name;
+    const std::string busiest =
+        step_loads(program, platform_, slowdown, result.seconds).front().name;
     busiest.copy(result.bottleneck.data(), result.bottleneck.size() - 1);
     return result;
   }

@@ -30,7 +30,7 @@ TEST_CASE("Loads are busy time over the step, busiest first") {
   forward.compute_seconds = 0.25;
   program.operations = {forward, on_lane(Lane::H2D, OpKind::Fetch)};
 
-  const std::vector<Load> loads = step_loads(program, platform, 1.0);
+  const std::vector<Load> loads = step_loads(program, platform, slowdowns(platform, 2, 1), 1.0);
   REQUIRE(loads.size() == kNumLanes + 1);
   CHECK(loads[0].name == "bridge");
   CHECK(loads[0].share == Approx(0.5 * 7 * 2 / 10));
