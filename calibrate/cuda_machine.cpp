@@ -55,7 +55,7 @@ CudaExtent cuda_extent(bool quick) {
                .relative_error = 0.005},
       .host_rule = {.min_repetitions = 5,
                     .min_seconds = 0.05,
-                    .max_seconds = 0.25,
+                    .max_seconds = 0.12,
                     .relative_error = 0.01},
       .files = {.sizes = {64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB},
                 .rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05}},

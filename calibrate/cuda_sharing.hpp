@@ -12,7 +12,7 @@
 namespace athanor {
 
 struct SharingExtent {
-  Seconds warm_up = 0.1, window = 0.25;  ///< of each load, and of each lane alone
+  Seconds warm_up = 0.1, window = 0.2;  ///< of each load, and of each lane alone
   Seconds fresh = 5;                     ///< how long what a lane takes alone is believed
   std::int64_t matrix = 8192;
   // Of the size of chunks: what starting one takes must not count as contention.
