@@ -13,7 +13,7 @@ namespace athanor {
 
 struct SharingExtent {
   Seconds warm_up = 0.1, window = 0.2;  ///< of each load, and of each lane alone
-  Seconds fresh = 5;                     ///< how long what a lane takes alone is believed
+  Seconds fresh = 5;                    ///< how long what a lane takes alone is believed
   std::int64_t matrix = 8192;
   // Of the size of chunks: what starting one takes must not count as contention.
   Bytes copy = 64 * kMiB, collective = 256 * kMiB;

@@ -16,6 +16,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
 namespace athanor::cli {
 namespace {
@@ -48,10 +49,12 @@ Seconds quantile(const std::vector<Seconds>& sorted, double share) {
   return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
-/// Seconds of rank 0 by kind, and the steps that they are from. The first step of several is left
-/// out: it starts from an idle machine.
+using KindOnLane = std::pair<OpKind, Lane>;
+
+/// Seconds of rank 0 by kind and lane, and the steps that they are from. The first step of several
+/// is left out: it starts from an idle machine.
 struct KindTotals {
-  std::map<OpKind, Seconds> seconds, issue;
+  std::map<KindOnLane, Seconds> seconds, issue;
   std::size_t num_steps = 0;
 };
 
@@ -65,32 +68,33 @@ KindTotals total_by_kind(const Program& program, const Timeline& timeline) {
   totals.num_steps = steps.size();
   for (const Interval& interval : timeline.intervals) {
     if (interval.rank != 0 || !steps.contains(interval.step)) continue;
-    const OpKind kind = program.operations[static_cast<std::size_t>(interval.operation)].kind;
-    totals.seconds[kind] += interval.end - interval.start;
-    totals.issue[kind] += interval.issue_end - interval.issue_start;
+    const Operation& op = program.operations[static_cast<std::size_t>(interval.operation)];
+    totals.seconds[{op.kind, op.lane}] += interval.end - interval.start;
+    totals.issue[{op.kind, op.lane}] += interval.issue_end - interval.issue_start;
   }
   return totals;
 }
 
 std::vector<KindComparison> compare_kinds(const Program& program, const Timeline& predicted,
                                           const Timeline& measured) {
-  const auto per_step = [](const KindTotals& totals, auto member, OpKind kind) {
-    const auto found = (totals.*member).find(kind);
+  const auto per_step = [](const KindTotals& totals, auto member, KindOnLane key) {
+    const auto found = (totals.*member).find(key);
     if (found == (totals.*member).end() || totals.num_steps == 0) return 0.0;
     return found->second / static_cast<double>(totals.num_steps);
   };
-  std::map<OpKind, std::int64_t> counts;
-  for (const Operation& op : program.operations) ++counts[op.kind];
+  std::map<KindOnLane, std::int64_t> counts;
+  for (const Operation& op : program.operations) ++counts[{op.kind, op.lane}];
   const KindTotals predicted_totals = total_by_kind(program, predicted);
   const KindTotals measured_totals = total_by_kind(program, measured);
   std::vector<KindComparison> kinds;
-  for (const auto& [kind, count] : counts) {
-    kinds.push_back({.kind = kind,
+  for (const auto& [key, count] : counts) {
+    kinds.push_back({.kind = key.first,
+                     .lane = key.second,
                      .count = count,
-                     .predicted = per_step(predicted_totals, &KindTotals::seconds, kind),
-                     .measured = per_step(measured_totals, &KindTotals::seconds, kind),
-                     .predicted_issue = per_step(predicted_totals, &KindTotals::issue, kind),
-                     .measured_issue = per_step(measured_totals, &KindTotals::issue, kind)});
+                     .predicted = per_step(predicted_totals, &KindTotals::seconds, key),
+                     .measured = per_step(measured_totals, &KindTotals::seconds, key),
+                     .predicted_issue = per_step(predicted_totals, &KindTotals::issue, key),
+                     .measured_issue = per_step(measured_totals, &KindTotals::issue, key)});
   }
   return kinds;
 }
@@ -100,9 +104,25 @@ std::string ratio_text(double numerator, double denominator) {
 }
 
 std::string kind_row(const KindComparison& kind, Seconds predicted, Seconds measured) {
-  return fmt::format("{:<12} {:>6} {:>12} {:>12} {:>20}\n", op_kind_name(kind.kind), kind.count,
-                     format_seconds(predicted), format_seconds(measured),
-                     ratio_text(measured, predicted));
+  return fmt::format("{:<12} {:<10} {:>6} {:>12} {:>12} {:>20}\n", op_kind_name(kind.kind),
+                     lane_name(kind.lane), kind.count, format_seconds(predicted),
+                     format_seconds(measured), ratio_text(measured, predicted));
+}
+
+/// What the host does itself changes where others share it: then a way out; else empty.
+std::string host_text(const Comparison& comparison) {
+  constexpr double kNoise = 0.1;
+  Seconds predicted = 0, measured = 0;
+  for (const KindComparison& kind : comparison.kinds) {
+    if (!is_host_lane(kind.lane)) continue;
+    predicted += kind.predicted;
+    measured += kind.measured;
+  }
+  if (!comparison.on_gpus || std::abs(measured - predicted) <= kNoise * predicted) return "";
+  return fmt::format(
+      "\nthe host took {} times as long as predicted for updates and files: where others share it, "
+      "it changes;\nathanor calibrate --refresh measures it again, in seconds\n",
+      ratio_text(measured, predicted));
 }
 
 struct TierName {
@@ -188,7 +208,8 @@ Comparison compare_run(const std::string& run) {
           .high_step = metrics.high_seconds,
           .num_steps = metrics.num_steps,
           .predicted_peak = peak_bytes(program),
-          .measured_peak = measured_peak};
+          .measured_peak = measured_peak,
+          .on_gpus = platform.backend == "cuda"};
 }
 
 nlohmann::ordered_json comparison_json(const Comparison& comparison) {
@@ -207,6 +228,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   json["operations"] = nlohmann::ordered_json::array();
   for (const KindComparison& kind : comparison.kinds) {
     nlohmann::ordered_json entry = {{"kind", op_kind_name(kind.kind)},
+                                    {"lane", lane_name(kind.lane)},
                                     {"count", kind.count},
                                     {"predicted_seconds", kind.predicted},
                                     {"measured_seconds", kind.measured}};
@@ -221,8 +243,8 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
 }
 
 std::string comparison_text(const Comparison& comparison) {
-  std::string text = fmt::format("{:<12} {:>6} {:>12} {:>12} {:>20}\n", "operation", "count",
-                                 "predicted", "measured", "measured/predicted");
+  std::string text = fmt::format("{:<12} {:<10} {:>6} {:>12} {:>12} {:>20}\n", "operation", "lane",
+                                 "count", "predicted", "measured", "measured/predicted");
   for (const KindComparison& kind : comparison.kinds) {
     text += kind_row(kind, kind.predicted, kind.measured);
   }
@@ -236,7 +258,7 @@ std::string comparison_text(const Comparison& comparison) {
   for (const TierName& tier : kTierNames) {
     text += tier_row(tier, comparison.predicted_peak, comparison.measured_peak);
   }
-  return text;
+  return text + host_text(comparison);
 }
 
 }  // namespace athanor::cli

@@ -12,9 +12,10 @@
 
 namespace athanor::cli {
 
-/// One kind of operation over one step of rank 0.
+/// One kind of operation on one lane over one step of rank 0.
 struct KindComparison {
   OpKind kind = OpKind::Forward;
+  Lane lane = Lane::Compute;
   std::int64_t count = 0;
   Seconds predicted = 0;
   Seconds measured = 0;                             ///< mean over the measured steps
@@ -27,6 +28,7 @@ struct Comparison {
   Seconds low_step = 0, high_step = 0;      ///< between which eight in ten measured steps are
   std::int64_t num_steps = 0;               ///< measured
   TierBytes predicted_peak, measured_peak;  ///< of a rank
+  bool on_gpus = false;
   /// Relative error of the predicted step time.
   [[nodiscard]] double step_error() const noexcept;
 };

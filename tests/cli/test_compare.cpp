@@ -80,6 +80,7 @@ TEST_CASE_METHOD(RunFixture, "compare finds the factor between prediction and me
   for (const auto& operation : json.at("operations")) {
     CAPTURE(operation.dump());
     CHECK(operation.at("count").get<int>() > 0);
+    CHECK((operation.at("kind") == "adam") == (operation.at("lane") == "cpu-adam"));
     if (operation.contains("ratio")) {
       CHECK(operation.at("ratio").get<double>() == Approx(kSlowdown).epsilon(1e-3));
     }
@@ -96,6 +97,16 @@ TEST_CASE_METHOD(RunFixture, "compare as text says how far off it was") {
                              ContainsSubstring("backward"));
   CHECK_THAT(result.out, ContainsSubstring("device peak") && ContainsSubstring("\npinned") &&
                              ContainsSubstring("\nhost") && !ContainsSubstring("\nnvme"));
+}
+
+TEST_CASE_METHOD(RunFixture,
+                 "compare says how to measure a GPU's host again where it has changed") {
+  CHECK_THAT(compare({}).out, !ContainsSubstring("--refresh"));  // not on the CPU backend
+  Platform gpus = platform;
+  gpus.backend = "cuda";
+  write_file_atomically(folder.file("platform.json"), to_json(gpus));
+  CHECK_THAT(compare({}).out,
+             ContainsSubstring("1.25 times as long") && ContainsSubstring("calibrate --refresh"));
 }
 
 TEST_CASE_METHOD(RunFixture, "compare exits with 4 outside the tolerance, and only there") {
