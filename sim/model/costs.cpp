@@ -90,10 +90,11 @@ int part_of_cores(const Platform& platform, int num_ranks) {
 /// Of `threads` over that of `others`, alone and on much; 1 where that is not known.
 double cpu_adam_speed(const Platform& platform, int threads, int others) {
   if (platform.cpu_adam.empty()) return 1;
-  const Curve& measured = cpu_adam(platform, others);
+  const Curve& measured = with_threads(platform.cpu_adam, others);
+  if (measured.points.empty()) return 1;
   const double elements = measured.points.back().size;
   const Seconds theirs = measured.at(elements);
-  const Seconds own = cpu_adam(platform, threads).at(elements);
+  const Seconds own = with_threads(platform.cpu_adam, threads).at(elements);
   return theirs > 0 && own > 0 ? theirs / own : 1;
 }
 

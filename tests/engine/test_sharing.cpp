@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes that share resources, against closed forms.
 #include "sim/engine/engine.hpp"
+#include "sim/model/errors.hpp"
 #include "sim/tune/bounds.hpp"
 #include "tests/engine/programs.hpp"
 
@@ -89,6 +90,18 @@ TEST_CASE("CPU Adam takes of memory in proportion to what its threads can move")
   CHECK_THAT(ends(1).second, is(2));
   CHECK_THAT(ends(2).first, is(2));
   CHECK_THAT(ends(2).second, is(2));
+}
+
+TEST_CASE("a curve of CPU Adam that was not measured is missed only where it is needed") {
+  Platform platform = plain_platform();
+  platform.cpu_adam = {{1, {}}};
+  share(platform, Scope::Node, 1, {Lane::H2D, Lane::CpuAdam}, 1);
+  ProgramBuilder builder;
+  builder.copy_in(kSecond);
+  Engine engine(platform, 1);
+  CHECK_THAT(engine.simulate(builder.program()).step_seconds, is(1));
+  builder.adam(kSecond);
+  CHECK_THROWS_AS(engine.simulate(builder.program()), InputError);
 }
 
 TEST_CASE("an activity speeds up when the one beside it ends") {
