@@ -67,13 +67,14 @@ class Acts {
 
  private:
   static constexpr Bytes kBytes = kElements * Bytes{sizeof(float)};
+  static constexpr AdamSegment kAll{0, kElements, /*decays=*/true};
 
   [[nodiscard]] AdamWork work() const {
     auto* const state = reinterpret_cast<float*>(state_.get());
     AdamWork work;
     work.from = work.to = {state, state + kElements, state + 2 * kElements};
     work.gradient = here_.get();
-    work.elements = kElements;
+    work.segments = {&kAll, 1};
     work.gradient_scale = reinterpret_cast<const float*>(scale_.get());
     return work;
   }

@@ -72,9 +72,9 @@ class Adam final : public StreamActivity {
         .second_moment = second_.mutable_data_ptr<float>() + offset,
         .gradient = gradient_.const_data_ptr<at::BFloat16>() + offset,
         .gradient_is_bf16 = true,
-        .rounded = static_cast<std::uint16_t*>(rounded_.mutable_data_ptr()) + offset,
-        .elements = windows_.elements()};
-    cuda::launch_adam(c10::cuda::getCurrentCUDAStream(), shard, kStep,
+        .rounded = static_cast<std::uint16_t*>(rounded_.mutable_data_ptr()) + offset};
+    const AdamSegment all{0, windows_.elements(), /*decays=*/true};
+    cuda::launch_adam(c10::cuda::getCurrentCUDAStream(), shard, {&all, 1}, kStep,
                       scale_.const_data_ptr<float>());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }

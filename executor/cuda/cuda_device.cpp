@@ -146,9 +146,8 @@ void CudaDevice::adam(Lane lane, const AdamWork& work) {
                .second_moment = work.to.second_moment,
                .gradient = work.gradient,
                .gradient_is_bf16 = work.gradient_dtype == DataType::BFloat16,
-               .rounded = work.rounded,
-               .elements = work.elements},
-              adam_step(work.coefficients), work.gradient_scale);
+               .rounded = work.rounded},
+              work.segments, adam_step(work.coefficients), work.gradient_scale);
   check_launch("AdamW");
 }
 

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 namespace athanor::cuda {
 namespace {
 
@@ -54,9 +56,19 @@ __device__ __forceinline__ void for_vectors(std::int64_t elements, Body body) {
   if (rest < elements) body.scalar(rest);
 }
 
+/// A kernel's segments, among its arguments.
+struct AdamTable {
+  std::int64_t begin[kAdamSegments], end[kAdamSegments];
+  std::uint32_t decays;  // a bit each
+  int count;
+
+  __host__ __device__ std::int64_t last() const { return end[count - 1]; }
+};
+static_assert(kAdamSegments <= 32, "a bit each");
+
 template <typename Gradient, bool kRounds>
 struct AdamBody {
-  AdamShard s;
+  const AdamShard& s;
   AdamStep k;
   float scale;
 
@@ -85,8 +97,22 @@ struct AdamBody {
 
 template <typename Gradient, bool kRounds>
 __global__ void __launch_bounds__(kThreads)
-    adam_kernel(AdamShard shard, AdamStep step, const float* gradient_scale) {
-  for_vectors(shard.elements, AdamBody<Gradient, kRounds>{shard, step, *gradient_scale});
+    adam_kernel(const __grid_constant__ AdamShard shard, const __grid_constant__ AdamTable segments,
+                AdamStep step, const float* gradient_scale) {
+  AdamBody<Gradient, kRounds> body{shard, step, *gradient_scale};
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * kWidth;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  int at = 0;
+  for (std::int64_t i = segments.begin[0] + thread * kWidth; i < segments.last(); i += stride) {
+    while (i >= segments.end[at]) ++at;
+    if (i < segments.begin[at]) continue;
+    body.k.decay = (segments.decays >> at & 1U) != 0 ? step.decay : 1.0F;
+    if (i + kWidth <= segments.end[at]) {
+      body.vector(i / kWidth);
+    } else {
+      for (std::int64_t j = i; j < segments.end[at]; ++j) body.scalar(j);
+    }
+  }
 }
 
 template <typename Addend, bool kAdds>
@@ -139,14 +165,27 @@ int blocks_for(std::int64_t elements, MemoryHome home = MemoryHome::Device) {
   return static_cast<int>(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
+AdamTable table_of(std::span<const AdamSegment> segments) {
+  AdamTable table{};
+  for (const AdamSegment& segment : segments) {
+    table.begin[table.count] = segment.begin;
+    table.end[table.count] = segment.end;
+    if (segment.decays) table.decays |= 1U << static_cast<unsigned>(table.count);
+    ++table.count;
+  }
+  return table;
+}
+
 template <typename Gradient>
-void launch_adam_of(cudaStream_t stream, const AdamShard& shard, const AdamStep& step,
-                    const float* gradient_scale) {
-  const int blocks = blocks_for(shard.elements);
+void launch_adam_of(cudaStream_t stream, const AdamShard& shard, const AdamTable& table,
+                    const AdamStep& step, const float* gradient_scale) {
+  const int blocks = blocks_for(table.last() - table.begin[0]);
   if (shard.rounded != nullptr) {
-    adam_kernel<Gradient, true><<<blocks, kThreads, 0, stream>>>(shard, step, gradient_scale);
+    adam_kernel<Gradient, true>
+        <<<blocks, kThreads, 0, stream>>>(shard, table, step, gradient_scale);
   } else {
-    adam_kernel<Gradient, false><<<blocks, kThreads, 0, stream>>>(shard, step, gradient_scale);
+    adam_kernel<Gradient, false>
+        <<<blocks, kThreads, 0, stream>>>(shard, table, step, gradient_scale);
   }
 }
 
@@ -163,13 +202,17 @@ void launch_accumulate_of(cudaStream_t stream, float* sum, MemoryHome sum_home,
 
 }  // namespace
 
-void launch_adam(cudaStream_t stream, const AdamShard& shard, const AdamStep& step,
-                 const float* gradient_scale) {
-  if (shard.elements == 0) return;
-  if (shard.gradient_is_bf16) {
-    launch_adam_of<std::uint16_t>(stream, shard, step, gradient_scale);
-  } else {
-    launch_adam_of<float>(stream, shard, step, gradient_scale);
+void launch_adam(cudaStream_t stream, const AdamShard& shard, std::span<const AdamSegment> segments,
+                 const AdamStep& step, const float* gradient_scale) {
+  while (!segments.empty()) {
+    const AdamTable table =
+        table_of(segments.first(std::min<std::size_t>(segments.size(), kAdamSegments)));
+    segments = segments.subspan(static_cast<std::size_t>(table.count));
+    if (shard.gradient_is_bf16) {
+      launch_adam_of<std::uint16_t>(stream, shard, table, step, gradient_scale);
+    } else {
+      launch_adam_of<float>(stream, shard, table, step, gradient_scale);
+    }
   }
 }
 

@@ -3,11 +3,12 @@
 // host memory. Results are bit-equal to executor/lanes/adam.hpp where that computes the same.
 #pragma once
 
-#include "executor/lanes/adam_step.hpp"
+#include "executor/lanes/adam.hpp"
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <span>
 
 namespace athanor::cuda {
 
@@ -22,12 +23,16 @@ struct AdamShard {
   const void* gradient;
   bool gradient_is_bf16;
   std::uint16_t* rounded;
-  std::int64_t elements;
 };
 
-/// AdamW with fp32 state. `gradient_scale` is read when the kernel runs.
-void launch_adam(cudaStream_t stream, const AdamShard& shard, const AdamStep& step,
-                 const float* gradient_scale);
+/// Segments that one kernel takes.
+inline constexpr int kAdamSegments = 16;
+
+/// AdamW with fp32 state on `segments`, which begin 16-byte aligned and come in order: one kernel
+/// for every kAdamSegments of them. `step.decay` acts where they say so. `gradient_scale` is read
+/// when the kernel runs.
+void launch_adam(cudaStream_t stream, const AdamShard& shard, std::span<const AdamSegment> segments,
+                 const AdamStep& step, const float* gradient_scale);
 
 /// Where a kernel's slowest operand lies.
 enum class MemoryHome { Device, Host };

@@ -24,6 +24,12 @@ struct AdamCoefficients {
   std::int64_t step = 1;        ///< 1 for the first update (bias correction)
 };
 
+/// Consecutive elements of a shard that weight decay acts on, or spares.
+struct AdamSegment {
+  std::int64_t begin = 0, end = 0;
+  bool decays = false;
+};
+
 /// The constants of one update, for any processor.
 [[nodiscard]] AdamStep adam_step(const AdamCoefficients& coefficients);
 

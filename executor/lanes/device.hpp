@@ -24,14 +24,14 @@ struct AdamPlace {
   bool operator==(const AdamPlace&) const = default;
 };
 
-/// AdamW on one range of a shard, all of it beside the processor of the lane.
+/// AdamW on a shard, all of it beside the processor of the lane.
 struct AdamWork {
   AdamPlace from, to;  ///< the same where the old state is not kept; on a GPU always
   const void* gradient = nullptr;
   DataType gradient_dtype = DataType::Float32;
-  BFloat16Bits* rounded = nullptr;  ///< gets the new parameters in bf16; may be null
-  std::int64_t elements = 0;
-  AdamCoefficients coefficients;          ///< without the gradient's scale
+  BFloat16Bits* rounded = nullptr;        ///< gets the new parameters in bf16; may be null
+  std::span<const AdamSegment> segments;  ///< in order; what lies between them stays as it is
+  AdamCoefficients coefficients;          ///< without the gradient's scale; decay where it acts
   const float* gradient_scale = nullptr;  ///< read when the update runs
   bool only_if_scaled = false;            ///< nothing is done where the scale is 1; on the host
   int threads = 1;                        ///< of the host; a GPU takes what it needs

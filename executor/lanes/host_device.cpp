@@ -20,6 +20,13 @@ void with_type(const void* values, DataType dtype, std::int64_t elements, Functi
   }
 }
 
+AdamState state_at(const AdamPlace& place, BFloat16Bits* rounded, const AdamSegment& segment) {
+  const std::size_t count = size(segment.end - segment.begin);
+  const auto range = [&](auto* values) { return std::span(values + segment.begin, count); };
+  return {range(place.master), range(place.first_moment), range(place.second_moment),
+          rounded == nullptr ? std::span<BFloat16Bits>() : range(rounded)};
+}
+
 }  // namespace
 
 HostDevice::HostDevice(Bytes memory_limit) : arena_(memory_limit) {}
@@ -56,19 +63,16 @@ void HostDevice::adam(Lane /*lane*/, const AdamWork& work) {
   AdamCoefficients coefficients = work.coefficients;
   coefficients.gradient_scale = *work.gradient_scale;
   if (work.only_if_scaled && coefficients.gradient_scale == 1.0F) return;
-  const std::size_t count = size(work.elements);
-  const auto state_at = [&](const AdamPlace& place) {
-    return AdamState{{place.master, count},
-                     {place.first_moment, count},
-                     {place.second_moment, count},
-                     {work.rounded, work.rounded == nullptr ? 0 : count}};
-  };
-  const AdamState old = state_at(work.from);
-  const AdamState state = state_at(work.to);
-  with_type(work.gradient, work.gradient_dtype, work.elements, [&](auto gradient) {
-    if (work.from == work.to) return adamw(state, gradient, coefficients, work.threads);
-    adamw_beside(old, state, gradient, coefficients, work.threads);
-  });
+  for (const AdamSegment& segment : work.segments) {
+    coefficients.weight_decay = segment.decays ? work.coefficients.weight_decay : 0.0F;
+    const AdamState old = state_at(work.from, work.rounded, segment);
+    const AdamState state = state_at(work.to, work.rounded, segment);
+    with_type(work.gradient, work.gradient_dtype, segment.end, [&](auto all) {
+      const auto gradient = all.subspan(size(segment.begin));
+      if (work.from == work.to) return adamw(state, gradient, coefficients, work.threads);
+      adamw_beside(old, state, gradient, coefficients, work.threads);
+    });
+  }
 }
 
 void HostDevice::square_sum(Lane /*lane*/, const void* values, DataType dtype,

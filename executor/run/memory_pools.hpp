@@ -24,17 +24,9 @@ inline constexpr std::array kStateParts{StatePart::Master, StatePart::FirstMomen
 
 inline constexpr Bytes kStateBytes = 4;  ///< of an element of one part: fp32
 
-/// A shard's fp32 state, by StatePart: where Adam finds it.
-struct OptimizerState {
-  float* master = nullptr;  ///< in fp32 training the parameters themselves
-  float* first_moment = nullptr;
-  float* second_moment = nullptr;
-
+/// A shard's fp32 state, by StatePart. In fp32 training the master is the parameters themselves.
+struct OptimizerState : AdamPlace {
   [[nodiscard]] float* part(StatePart part) const noexcept;
-  /// From element `begin` on.
-  [[nodiscard]] AdamPlace range(std::int64_t begin) const noexcept {
-    return {master + begin, first_moment + begin, second_moment + begin};
-  }
 };
 
 /// What an update works on: old and new state, the same where the old is not kept, the gradient,

@@ -8,6 +8,25 @@ namespace {
 
 constexpr std::size_t kMatrixDimensions = 2;
 
+/// What this rank holds of the parameters, seen from its first element; padding belongs to none.
+std::vector<AdamSegment> segments_of(const Unit& unit, const UnitLayout& layout,
+                                     const ChunkMemory& memory) {
+  std::vector<AdamSegment> segments;
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    const std::int64_t first = layout.parameter_offsets[i] - memory.offset;
+    const std::int64_t begin = std::max<std::int64_t>(first, 0);
+    const std::int64_t end = std::min(first + unit.parameters[i].num_elements(), memory.elements);
+    if (begin >= end) continue;
+    const bool decays = unit.parameters[i].shape.size() >= kMatrixDimensions;
+    if (!segments.empty() && segments.back().end == begin && segments.back().decays == decays) {
+      segments.back().end = end;
+    } else {
+      segments.push_back({begin, end, decays});
+    }
+  }
+  return segments;
+}
+
 }  // namespace
 
 OptimizerOps::OptimizerOps(const RankContext& context, const Architecture& architecture,
@@ -19,22 +38,6 @@ OptimizerOps::OptimizerOps(const RankContext& context, const Architecture& archi
           segments_of(architecture.units[unit], context.program.layouts[unit], memory));
     }
   }
-}
-
-std::vector<OptimizerOps::Segment> OptimizerOps::segments_of(const Unit& unit,
-                                                             const UnitLayout& layout,
-                                                             const ChunkMemory& memory) const {
-  std::vector<Segment> segments;
-  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    const std::int64_t first = layout.parameter_offsets[i];
-    const std::int64_t begin = std::max(first, memory.offset);
-    const std::int64_t end =
-        std::min(first + unit.parameters[i].num_elements(), memory.offset + memory.elements);
-    if (begin >= end) continue;
-    const bool decays = unit.parameters[i].shape.size() >= kMatrixDimensions;
-    segments.push_back({begin - memory.offset, end - begin, decays});
-  }
-  return segments;
 }
 
 int OptimizerOps::threads_of(const Operation& op) const {
@@ -60,29 +63,23 @@ void OptimizerOps::adam(const Operation& op, const StepState& state) const {
   static constexpr float kUnscaled = 1;
   const UpdateMemory memory = context_.memory.update_memory(op, state.step);
   const Home home = op.lane == Lane::CpuAdam ? Home::Host : Home::Gpu;
-  const Bytes gradient_bytes = size_of(context_.program.gradient_dtype);
-  AdamWork work{
-      .from = {},
-      .to = {},
+  const AdamWork work{
+      .from = memory.from,
+      .to = memory.to,
+      .gradient = memory.gradient,
       .gradient_dtype = context_.program.gradient_dtype,
+      .rounded = memory.rounded,
+      .segments = segments_[static_cast<std::size_t>(op.unit)][static_cast<std::size_t>(op.chunk)],
       .coefficients = {.learning_rate = state.learning_rate,
                        .beta1 = static_cast<float>(options_.beta1),
                        .beta2 = static_cast<float>(options_.beta2),
                        .epsilon = static_cast<float>(options_.epsilon),
+                       .weight_decay = static_cast<float>(options_.weight_decay),
                        .step = state.step + 1},
       .gradient_scale = op.speculative ? &kUnscaled : &state.scalars.clipping(home)->scale,
       .only_if_scaled = op.kind == OpKind::Redo,
       .threads = threads_of(op)};
-  for (const Segment& s :
-       segments_[static_cast<std::size_t>(op.unit)][static_cast<std::size_t>(op.chunk)]) {
-    work.coefficients.weight_decay = s.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
-    work.from = memory.from.range(s.begin);
-    work.to = memory.to.range(s.begin);
-    work.gradient = memory.gradient + s.begin * gradient_bytes;
-    work.rounded = memory.rounded == nullptr ? nullptr : memory.rounded + s.begin;
-    work.elements = s.elements;
-    context_.device.adam(op.lane, work);
-  }
+  context_.device.adam(op.lane, work);
 }
 
 }  // namespace athanor

@@ -31,18 +31,11 @@ class OptimizerOps {
   void adam(const Operation& op, const StepState& state) const;
 
  private:
-  /// Consecutive elements of a shard under one weight decay; padding belongs to none.
-  struct Segment {
-    std::int64_t begin = 0, elements = 0;
-    bool decays = false;
-  };
-  [[nodiscard]] std::vector<Segment> segments_of(const Unit& unit, const UnitLayout& layout,
-                                                 const ChunkMemory& memory) const;
   [[nodiscard]] int threads_of(const Operation& op) const;
 
   const RankContext& context_;
   OptimizerOptions options_;
-  std::vector<std::vector<std::vector<Segment>>> segments_;  // [unit][chunk]
+  std::vector<std::vector<std::vector<AdamSegment>>> segments_;  // [unit][chunk]
 };
 
 }  // namespace athanor

@@ -2,7 +2,7 @@
 // The device's kernels against the host's code, bit for bit.
 #include "executor/cuda/handles.hpp"
 #include "executor/cuda/kernels.hpp"
-#include "executor/lanes/adam.hpp"
+#include "executor/lanes/device.hpp"
 #include "tests/cuda/device_copies.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -14,6 +14,7 @@
 #include <limits>
 #include <random>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -37,8 +38,20 @@ std::vector<BFloat16Bits> rounded(const std::vector<float>& values) {
   return bits;
 }
 
+/// More than one kernel takes. Every other one decays; most end within a vector, before a gap.
+std::vector<AdamSegment> many_segments() {
+  constexpr std::int64_t kStride = 2048, kLonger = 17;
+  std::vector<AdamSegment> segments;
+  for (std::int64_t begin = 0; begin < kElements; begin += kStride) {
+    const auto index = std::ssize(segments);
+    const std::int64_t end = std::min(begin + kStride - index * kLonger, kElements);
+    segments.push_back({begin, end, index % 2 == 0});
+  }
+  return segments;
+}
+
 template <typename Gradient>
-void compare_adam(const std::vector<Gradient>& gradient) {
+void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamSegment>& segments) {
   std::vector<float> master = random_values(1, 0.02F);
   std::vector<float> first = random_values(2, 1e-3F);
   std::vector<float> second = random_values(3, 1e-3F);
@@ -47,19 +60,28 @@ void compare_adam(const std::vector<Gradient>& gradient) {
   const DeviceCopy device_master(master), device_first(first), device_second(second);
   const DeviceCopy device_gradient(gradient);
   const DeviceCopy device_parameters(parameters);
-  AdamCoefficients c{.learning_rate = 3e-4F, .weight_decay = 0.1F, .gradient_scale = 0.37F};
-  const DeviceCopy scale(std::vector<float>{c.gradient_scale});
-  for (c.step = 1; c.step <= 3; ++c.step) {
-    adamw({master, first, second, parameters}, std::span<const Gradient>(gradient), c, 1);
+  const float gradient_scale = 0.37F;
+  const DeviceCopy scale(std::vector<float>{gradient_scale});
+  HostDevice host;
+  AdamWork work{
+      .from = {master.data(), first.data(), second.data()},
+      .to = {master.data(), first.data(), second.data()},
+      .gradient = gradient.data(),
+      .gradient_dtype = std::is_same_v<Gradient, float> ? DataType::Float32 : DataType::BFloat16,
+      .rounded = parameters.data(),
+      .segments = segments,
+      .coefficients = {.learning_rate = 3e-4F, .weight_decay = 0.1F},
+      .gradient_scale = &gradient_scale};
+  for (work.coefficients.step = 1; work.coefficients.step <= 3; ++work.coefficients.step) {
+    host.adam(Lane::Compute, work);
     cuda::launch_adam(nullptr,
                       {.master = device_master.data(),
                        .first_moment = device_first.data(),
                        .second_moment = device_second.data(),
                        .gradient = device_gradient.data(),
                        .gradient_is_bf16 = sizeof(Gradient) == sizeof(BFloat16Bits),
-                       .rounded = device_parameters.data(),
-                       .elements = kElements},
-                      adam_step(c), scale.data());
+                       .rounded = device_parameters.data()},
+                      segments, adam_step(work.coefficients), scale.data());
     cuda::check_launch("adam");
   }
   CHECK(device_master.fetch() == master);
@@ -84,8 +106,10 @@ struct Accumulation {
 TEST_CASE("AdamW on the device gives the host's bits") {
   test::require_device();
   const std::vector<float> gradient = random_values(4, 1e-2F);
-  SECTION("fp32 gradients") { compare_adam(gradient); }
-  SECTION("bf16 gradients") { compare_adam(rounded(gradient)); }
+  const std::vector<AdamSegment> segments = GENERATE(std::vector<AdamSegment>{{0, kElements, true}},
+                                                     std::vector<AdamSegment>{}, many_segments());
+  SECTION("fp32 gradients") { compare_adam(gradient, segments); }
+  SECTION("bf16 gradients") { compare_adam(rounded(gradient), segments); }
 }
 
 TEST_CASE("accumulation on the device gives the host's bits") {

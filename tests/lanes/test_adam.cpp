@@ -2,6 +2,7 @@
 // AdamW against its formula in double, and bit-equality under every cut and number of threads.
 #include "executor/lanes/adam.hpp"
 #include "executor/lanes/bfloat16.hpp"
+#include "executor/lanes/device.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -143,6 +144,31 @@ TEST_CASE("AdamW gives the same bits under every cut and number of threads") {
     }
     REQUIRE(other == whole);
   }
+}
+
+TEST_CASE("decay acts in its segments, and what lies between segments stays as it is") {
+  constexpr std::size_t kCount = 1000;
+  const std::vector<AdamSegment> segments{{0, 333, true}, {352, 640, false}, {700, 1000, true}};
+  const std::vector<float> gradient = random_values(kCount, 2);
+  const float gradient_scale = 0.5F;
+  AdamCoefficients c{.learning_rate = 1e-2F, .weight_decay = 0.1F};
+  State expected(kCount);
+  State state(kCount);
+  const AdamPlace place{state.master.data(), state.first.data(), state.second.data()};
+  HostDevice().adam(Lane::Compute, {.from = place,
+                                    .to = place,
+                                    .gradient = gradient.data(),
+                                    .segments = segments,
+                                    .coefficients = c,
+                                    .gradient_scale = &gradient_scale});
+  c.gradient_scale = gradient_scale;
+  for (const AdamSegment& segment : segments) {
+    const auto begin = static_cast<std::size_t>(segment.begin);
+    const auto count = static_cast<std::size_t>(segment.end) - begin;
+    c.weight_decay = segment.decays ? 0.1F : 0.0F;
+    adamw(expected.view(begin, count), std::span(gradient).subspan(begin, count), c, 1);
+  }
+  CHECK(state == expected);
 }
 
 TEST_CASE("a bf16 gradient gives the bits of the same gradient in fp32") {
