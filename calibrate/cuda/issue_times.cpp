@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda/issue_times.hpp"
 
+#include "calibrate/cores.hpp"
 #include "calibrate/samples.hpp"
 #include "executor/cuda/cuda_device.hpp"
 #include "executor/cuda/stream_lanes.hpp"
@@ -8,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace athanor {
 namespace {
@@ -17,7 +19,9 @@ constexpr std::array kGpuLanes{Lane::H2D, Lane::Collective, Lane::Compute, Lane:
 constexpr std::int64_t kElements = 1024;
 constexpr int kRounds = 64;
 constexpr std::int64_t kWarmUpSteps = 2;
-constexpr std::int64_t kSteps = 12;
+constexpr std::int64_t kSteps = 8;
+/// Odd, so that the median is one of them.
+constexpr int kCores = 15;
 
 /// Rounds over the lanes, each operation waiting for the one before: as in a step, most operations
 /// wait for another lane.
@@ -83,13 +87,11 @@ class Acts {
   MemoryBlock here_, there_, host_, state_, scale_;
 };
 
-}  // namespace
+/// By lane, what an issuing thread on `core` takes.
+using LaneSamples = std::array<Samples, kNumLanes>;
 
-std::map<Lane, Seconds> measure_issue(int device_index) {
-  cuda::CudaDevice device(device_index, 0);
-  Acts acts(device);
-  const Program program = make_rounds();
-  std::array<Samples, kNumLanes> samples;
+LaneSamples measure_on(int core, cuda::CudaDevice& device, Acts& acts, const Program& program) {
+  LaneSamples samples;
   const auto lane_of = [&](std::int32_t operation) {
     return program.operations[static_cast<std::size_t>(operation)].lane;
   };
@@ -104,13 +106,31 @@ std::map<Lane, Seconds> measure_issue(int device_index) {
             if (step >= kWarmUpSteps) samples[lane].add(end - start);
           },
       .done = [](std::int32_t, std::int64_t, Seconds, Seconds) {}};
+  std::optional<CoreBinding> binding(core);
   cuda::StreamLanes lanes(device, program, 0, callbacks, cancelled, [] {});
+  binding.reset();  // the thread that waits here is not to be in the issuing one's way
   for (std::int64_t step = 0; step < kSteps; ++step) {
     lanes.release_until(step + 1);
     lanes.wait_for_step(step);
   }
+  return samples;
+}
+
+}  // namespace
+
+std::map<Lane, Seconds> measure_issue(int device_index) {
+  cuda::CudaDevice device(device_index, 0);
+  Acts acts(device);
+  const Program program = make_rounds();
+  LaneSamples by_core;
+  for (const int core : some_cores(kCores)) {
+    const LaneSamples samples = measure_on(core, device, acts, program);
+    for (const auto lane : kGpuLanes) {
+      by_core[static_cast<std::size_t>(lane)].add(samples[static_cast<std::size_t>(lane)].median());
+    }
+  }
   std::map<Lane, Seconds> issue;
-  for (const Lane lane : kGpuLanes) issue[lane] = samples[static_cast<std::size_t>(lane)].median();
+  for (const Lane lane : kGpuLanes) issue[lane] = by_core[static_cast<std::size_t>(lane)].median();
   return issue;
 }
 
