@@ -60,8 +60,11 @@ PowerModel measure_power_model(CudaCalibrator& cuda, std::int64_t size, const Po
   PowerMeasurements measured;
   measured.seldom = cuda.matmul_bursts(0, size, kOn, kSeldom, extent.bursts);
   measured.often = cuda.matmul_bursts(0, size, kOn, kOften, extent.bursts);
-  sleep_for(extent.rest);
-  measured.ramp = cuda.matmul_bursts(0, size, extent.ramp, 0, extent.ramp);
+  // Half of the time, in turns shorter and longer than what a limit looks at.
+  for (const Seconds turn : {0.035, 0.08, 0.18}) {
+    measured.limited.push_back(cuda.matmul_bursts(0, size, turn, turn, extent.bursts));
+  }
+  measured.sustained = cuda.matmul_bursts(0, size, extent.sustained, 0, extent.sustained);
   measured.settled_watts = watts_of(cuda, *cuda.matmul(0, size), extent.bursts);
   PowerModel model = fit_power(measured);
   const auto n = static_cast<double>(size);

@@ -12,10 +12,9 @@ namespace athanor {
 
 /// Seconds of each measurement.
 struct PowerExtent {
-  Seconds bursts = 1.5;  ///< with pauses, each of two shares
-  Seconds ramp = 4;      ///< without, from idle until it has settled
-  Seconds rest = 1;      ///< before the ramp
-  Seconds lane = 0.8;    ///< of one lane's activity, after as much again
+  Seconds bursts = 1.5;   ///< with pauses, each of five kinds
+  Seconds sustained = 3;  ///< without, until it has settled
+  Seconds lane = 0.8;     ///< of one lane's activity, after as much again
 };
 
 /// Of device 0, by products of size x size; without lane powers. Throws Error as fit_power.

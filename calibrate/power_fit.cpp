@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -19,8 +18,6 @@ using Kernel = KernelBursts::Kernel;
 
 /// Speeds closer than this count as one: so much do they move by themselves.
 constexpr double kSameSpeed = 0.02;
-/// Kernels over which a speed is taken: a single one may be late.
-constexpr std::size_t kAround = 5;
 
 Seconds median_seconds(std::span<const Kernel> kernels) {
   std::vector<Seconds> seconds;
@@ -36,17 +33,6 @@ std::span<const Kernel> between(std::span<const Kernel> kernels, Seconds from, S
   const auto starts_before = [](const Kernel& kernel, Seconds time) { return kernel.start < time; };
   const auto first = std::lower_bound(kernels.begin(), kernels.end(), from, starts_before);
   return {first, std::lower_bound(first, kernels.end(), to, starts_before)};
-}
-
-/// When kernels take longer than `seconds` from, at the earliest after `from`; the end of the ramp
-/// if never.
-Seconds slower_than(std::span<const Kernel> ramp, Seconds seconds, Seconds from) {
-  for (std::size_t i = 0; i + kAround <= ramp.size(); ++i) {
-    if (ramp[i].start >= from && median_seconds(ramp.subspan(i, kAround)) > seconds) {
-      return ramp[i].start;
-    }
-  }
-  return ramp.back().start;
 }
 
 /// Idle power and that at full clock.
@@ -66,6 +52,48 @@ Line line_through(const KernelBursts& seldom, const KernelBursts& often) {
   return {idle, idle + slope};
 }
 
+/// Equal kernels under one limit.
+struct LimitedKernels {
+  double draw = 0, limit = 0;     ///< watts above idle
+  Seconds full = 0, settled = 0;  ///< of one kernel, at full clock and at the limit
+};
+
+/// How much longer `bursts` would have taken under a limit with `window`, pauses as they were. Not
+/// counted: a first quarter, in which the mean settles, and the kernel after a pause, which starts
+/// slowly.
+Seconds excess_seconds(const KernelBursts& bursts, const LimitedKernels& of, Seconds window) {
+  constexpr double kSettling = 0.25;
+  const Seconds counted_from = kSettling * bursts.kernels.back().start;
+  Seconds excess = 0;
+  double mean = of.limit;
+  Seconds ended = 0;
+  for (const Kernel& kernel : bursts.kernels) {
+    const Seconds pause = std::max(0.0, kernel.start - ended);
+    ended = kernel.start + kernel.seconds;
+    mean *= std::exp(-pause / window);
+    const Seconds reached = window * std::log((of.draw - mean) / (of.draw - of.limit));
+    const Seconds at_full = std::min(of.full, reached);
+    mean = std::min(of.limit, of.draw - (of.draw - mean) * std::exp(-at_full / window));
+    if (kernel.start < counted_from || pause > of.full) continue;
+    excess += at_full + (of.full - at_full) * of.settled / of.full - kernel.seconds;
+  }
+  return excess;
+}
+
+/// The window under which `bursts` take what they took: the longer, the later the limit acts.
+Seconds fit_window(const std::vector<KernelBursts>& bursts, const LimitedKernels& of) {
+  constexpr int kHalvings = 50;
+  Seconds low = 1e-3;
+  Seconds high = 10;
+  for (int i = 0; i < kHalvings; ++i) {
+    const Seconds middle = std::sqrt(low * high);
+    Seconds excess = 0;
+    for (const KernelBursts& each : bursts) excess += excess_seconds(each, of, middle);
+    (excess > 0 ? low : high) = middle;
+  }
+  return std::sqrt(low * high);
+}
+
 void require_kernels(const KernelBursts& bursts) {
   constexpr std::size_t kFewest = 100;
   if (bursts.kernels.size() < kFewest) {
@@ -78,7 +106,7 @@ void require_kernels(const KernelBursts& bursts) {
 Seconds full_clock_seconds(const PowerMeasurements& measured) {
   // A kernel after a pause starts slowly, and no limit acts on the first hundredths of a second.
   constexpr Seconds kFrom = 0.005, kTo = 0.03;
-  const Seconds first = median_seconds(between(measured.ramp.kernels, kFrom, kTo));
+  const Seconds first = median_seconds(between(measured.sustained.kernels, kFrom, kTo));
   const Seconds paused =
       std::min(median_seconds(measured.seldom.kernels), median_seconds(measured.often.kernels));
   return first > 0 ? std::min(first, paused) : paused;
@@ -91,13 +119,13 @@ Seconds settled_seconds(const KernelBursts& bursts) {
 }
 
 PowerModel fit_power(const PowerMeasurements& measured) {
-  for (const auto* bursts : {&measured.seldom, &measured.often, &measured.ramp}) {
+  for (const auto* bursts : {&measured.seldom, &measured.often, &measured.sustained}) {
     require_kernels(*bursts);
   }
+  std::ranges::for_each(measured.limited, require_kernels);
   const Line line = line_through(measured.seldom, measured.often);
-  const std::span<const Kernel> ramp = measured.ramp.kernels;
   const Seconds full = full_clock_seconds(measured);
-  const Seconds settled = settled_seconds(measured.ramp);
+  const Seconds settled = settled_seconds(measured.sustained);
   const double settled_watts = std::min(measured.settled_watts, line.full);
   PowerModel model;
   model.idle_watts = line.idle;
@@ -106,18 +134,9 @@ PowerModel fit_power(const PowerMeasurements& measured) {
     model.limits = {{std::max(line.full, measured.settled_watts), 0}};  // never reached
     return model;
   }
-  model.exponent =
-      std::log((line.full - line.idle) / (settled_watts - line.idle)) / std::log(settled / full);
-  const Seconds first = slower_than(ramp, std::midpoint(full, settled), 0);
-  constexpr Seconds kSettling = 0.01, kPlateau = 0.06;
-  const Seconds plateau = median_seconds(between(ramp, first + kSettling, first + kPlateau));
-  model.limits = {{settled_watts, first * (line.full - settled_watts)}};
-  if (plateau <= 0 || settled < plateau * (1 + kSameSpeed)) return model;
-  const double watts =
-      line.idle + (line.full - line.idle) * std::pow(full / plateau, model.exponent);
-  const Seconds second = slower_than(ramp, std::midpoint(plateau, settled), first);
-  model.limits.front().burst_joules += (second - first) * (watts - settled_watts);
-  model.limits.push_back({watts, first * (line.full - watts)});
+  const LimitedKernels kernels{line.full - line.idle, settled_watts - line.idle, full, settled};
+  model.exponent = std::log(kernels.draw / kernels.limit) / std::log(settled / full);
+  model.limits = {{settled_watts, fit_window(measured.limited, kernels)}};
   return model;
 }
 

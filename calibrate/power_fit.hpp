@@ -22,17 +22,19 @@ struct KernelBursts {
 struct PowerMeasurements {
   /// With different shares, and with pauses long enough that the limit never acts.
   KernelBursts seldom, often;
-  /// One burst from idle until speed and power have settled.
-  KernelBursts ramp;
-  double settled_watts = 0;  ///< of the same kernels, after the ramp
+  /// One burst until speed and power have settled.
+  KernelBursts sustained;
+  double settled_watts = 0;  ///< of the same kernels, after it
+  /// With pauses after which the limit acts on a part of each burst; on average below the limit.
+  std::vector<KernelBursts> limited;
 };
 
-/// Idle power and power at full clock are those of a line through the two shares. The ramp gives
-/// the limits: kernels run at full clock until a first budget is used up, at a second speed until
-/// another one is, and then at the speed of sustained load; where the second speed is within 2 % of
-/// the last, there is one limit. The exponent is that between full and settled speed. Lane
-/// powers and the rate of products are left to the caller. Throws Error where the measurements
-/// cannot be of such a device (fewer than a hundred kernels, power that does not grow with load).
+/// Idle power and power at full clock are those of a line through the two shares. The limit is the
+/// power of sustained load, its window the one under which all of `limited` together take what they
+/// took: when the limit acts on a single burst varies by a factor of three, with the moment at
+/// which the device looks. The exponent is that between full and settled speed. Lane powers and the
+/// rate of products are left to the caller. Throws Error where the measurements cannot be of such
+/// a device (fewer than a hundred kernels, power that does not grow with load).
 [[nodiscard]] PowerModel fit_power(const PowerMeasurements& measured);
 
 /// The kernels' time where the limit never acts.

@@ -83,9 +83,13 @@ KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds of
   Bursts bench(device, size);
   KernelBursts bursts, settling;
   constexpr int kSettlingBursts = 10;  // with the counter's delay behind them
-  for (int i = 0; off > 0 && i < kSettlingBursts; ++i) {
-    bench.run(on, settling);
-    sleep_for(off);
+  constexpr Seconds kSettling = 0.2;   // or this, where they are long
+  Seconds settled = 0;
+  for (int i = 0; off > 0 && i < kSettlingBursts && settled < kSettling; ++i) {
+    settled += time_once([&] {
+      bench.run(on, settling);
+      sleep_for(off);
+    });
   }
   const std::optional<double> before = energy.joules();
   Seconds running = 0;

@@ -2,12 +2,13 @@
 #include "sim/engine/device_power.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace athanor {
 namespace {
 
-/// Of a full budget: less is what rounding leaves of an empty one.
+/// Of an idle device's budget: less is what rounding leaves of an empty one.
 constexpr double kEmpty = 1e-9;
 
 }  // namespace
@@ -18,7 +19,7 @@ DevicePower::DevicePower(const PowerModel& model)
       times_empty_(model.limits.size()) {
   for (const PowerLimit& limit : model.limits) {
     watts_above_idle_.push_back(limit.watts - model.idle_watts);
-    burst_joules_.push_back(limit.burst_joules);
+    windows_.push_back(limit.window);
   }
 }
 
@@ -42,10 +43,6 @@ void DevicePower::stop(Lane lane) noexcept {
   settle();
 }
 
-double DevicePower::gain(std::size_t limit) const noexcept {
-  return watts_above_idle_[limit] - drawn_;
-}
-
 void DevicePower::pass(Seconds time) {
   if (keeps_history_ && (history_.empty() || history_.back().watts != watts())) {
     history_.push_back({passed_, watts()});
@@ -54,9 +51,10 @@ void DevicePower::pass(Seconds time) {
   joules_ += time * watts();
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (levels_[i] <= 0) ++times_empty_[i];
-    if (burst_joules_[i] <= 0) continue;
-    const double level = levels_[i] + time * gain(i) / burst_joules_[i];
-    levels_[i] = level < kEmpty ? 0 : std::min(level, 1.0);
+    if (windows_[i] <= 0) continue;
+    const double steady = 1 - drawn_ / watts_above_idle_[i];
+    const double level = levels_[i] - (steady - levels_[i]) * std::expm1(-time / windows_[i]);
+    levels_[i] = level < kEmpty ? 0 : level;
   }
   settle();
 }
@@ -75,8 +73,9 @@ void DevicePower::settle() noexcept {
 Seconds DevicePower::until_change() const noexcept {
   Seconds least = std::numeric_limits<Seconds>::infinity();
   for (std::size_t i = 0; i < levels_.size(); ++i) {
-    if (levels_[i] > 0 && gain(i) < 0) {
-      least = std::min(least, levels_[i] * burst_joules_[i] / -gain(i));
+    const double over = drawn_ / watts_above_idle_[i] - 1;
+    if (levels_[i] > 0 && over > 0) {
+      least = std::min(least, windows_[i] * std::log1p(levels_[i] / over));
     }
   }
   return least;

@@ -13,12 +13,12 @@
 
 namespace athanor {
 
-/// Every limit is a budget of energy (a token bucket): it grows by what is not drawn up to the
-/// limit, is full at its burst_joules, and shrinks by what is drawn above the limit. While one is
-/// empty, kernels that would draw more than its limit run at the speed at which they draw just
-/// that. What other lanes draw counts against the budgets and does not slow kernels down by itself:
-/// how a copy or a collective slows a kernel was measured under the same limits (Interference). So
-/// with an empty budget all lanes together draw its limit at most.
+/// Every limit has a budget: what its watts above idle have left above the mean of what is drawn,
+/// which follows the power with the limit's window as time constant. While a budget is empty,
+/// kernels that would draw more than its limit run at the speed at which they draw just that. What
+/// other lanes draw counts in the mean and does not slow kernels down by itself: how a copy or a
+/// collective slows a kernel was measured under the same limits (Interference). So with an empty
+/// budget all lanes together draw its limit at most.
 ///
 /// Budgets start empty, as under the load of the steps before.
 class DevicePower {
@@ -47,19 +47,17 @@ class DevicePower {
     double watts = 0;
   };
   [[nodiscard]] std::span<const Level> history() const noexcept { return history_; }
-  /// Budgets, as shares of their burst_joules, and how often time passed while each was empty.
+  /// Budgets, as shares of what an idle device has, and how often time passed while each was empty.
   [[nodiscard]] std::span<const double> levels() const noexcept { return levels_; }
   [[nodiscard]] std::span<const std::int64_t> times_empty() const noexcept { return times_empty_; }
 
  private:
-  /// By limit: what the budget gains in a second.
-  [[nodiscard]] double gain(std::size_t limit) const noexcept;
   void settle() noexcept;
 
   double idle_watts_;
-  std::vector<double> watts_above_idle_, burst_joules_, levels_;  ///< by limit
-  std::vector<std::int64_t> times_empty_;                         ///< by limit
-  std::array<Draw, kNumLanes> draws_{};                           ///< by lane; none: idle
+  std::vector<double> watts_above_idle_, windows_, levels_;  ///< by limit
+  std::vector<std::int64_t> times_empty_;                    ///< by limit
+  std::array<Draw, kNumLanes> draws_{};                      ///< by lane; none: idle
   double speed_ = 1, drawn_ = 0, joules_ = 0;
   bool keeps_history_ = false;
   Seconds passed_ = 0;

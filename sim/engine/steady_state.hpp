@@ -19,7 +19,7 @@ struct StepEnd {
   Seconds issued_until = 0;          ///< when the host has issued the step after; at least 0
   std::int64_t issue_waits = 0;      ///< operations that have waited for their issue so far
   struct Budget {
-    double level = 0;              ///< share left of what a device may take above a power limit
+    double level = 0;              ///< share left of a power limit, by the mean of what was drawn
     std::int64_t times_empty = 0;  ///< changes at which it was empty so far
   };
   std::vector<Budget> budgets;

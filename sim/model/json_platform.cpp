@@ -129,7 +129,7 @@ Disturbance read_disturbance(JsonReader json) {
 OrderedJson json_of(const PowerModel& power) {
   OrderedJson limits = OrderedJson::array();
   for (const PowerLimit& limit : power.limits) {
-    limits.push_back({{"watts", limit.watts}, {"burst_joules", limit.burst_joules}});
+    limits.push_back({{"watts", limit.watts}, {"window_seconds", limit.window}});
   }
   return {{"idle_watts", power.idle_watts},
           {"limits", std::move(limits)},
@@ -143,7 +143,7 @@ PowerModel read_power(JsonReader json) {
   PowerModel power;
   power.idle_watts = json.key("idle_watts").number();
   for (JsonReader& limit : json.key("limits").items()) {
-    power.limits.push_back({limit.key("watts").number(), limit.key("burst_joules").number()});
+    power.limits.push_back({limit.key("watts").number(), limit.key("window_seconds").number()});
     limit.reject_other_keys();
   }
   power.lane_watts = read_by_lane(json.key("lane_watts"));

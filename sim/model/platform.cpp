@@ -129,7 +129,6 @@ void check_interference(const Platform& platform, const Place& place) {
 }
 
 void check_power(const PowerModel& power, const Place& place) {
-  constexpr double kMaxJoules = 1e9;
   constexpr double kMaxExponent = 100;
   check_number(place.key("idle_watts"), power.idle_watts, 0, kMaxWatts);
   if (power.limits.empty()) {
@@ -138,7 +137,7 @@ void check_power(const PowerModel& power, const Place& place) {
   for (std::size_t i = 0; i < power.limits.size(); ++i) {
     const Place limit = place.key("limits").item(i);
     check_positive(limit.key("watts"), power.limits[i].watts, kMaxWatts);
-    check_number(limit.key("burst_joules"), power.limits[i].burst_joules, 0, kMaxJoules);
+    check_number(limit.key("window_seconds"), power.limits[i].window, 0, kMaxSeconds);
     if (power.limits[i].watts <= power.idle_watts) {
       limit.key("watts").reject("not above idle_watts", "A limit must leave power for kernels.");
     }

@@ -76,10 +76,11 @@ struct Disturbance {
   double first_slowdown = 1, second_slowdown = 1;
 };
 
-/// A limit on a device's power: over any time t its energy is at most watts * t + burst_joules.
+/// A limit on a device's mean power, in which a moment counts by how long ago it was: by
+/// exp(-t / window).
 struct PowerLimit {
   double watts = 0;
-  double burst_joules = 0;
+  Seconds window = 0;
 };
 
 /// What a device draws, and what its kernels may draw before they slow down.

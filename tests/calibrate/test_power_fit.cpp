@@ -5,6 +5,7 @@
 #include "sim/model/errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
 #include <algorithm>
@@ -26,42 +27,58 @@ KernelBursts paused(double share) {
   return bursts;
 }
 
-/// Full clock until `first`, then at 740 W until `second`, then at 700 W; every 17th is late.
-PowerMeasurements measurements(Seconds first, Seconds second) {
-  PowerMeasurements measured{paused(0.25), paused(0.5), {}, 700};
-  Seconds time = 0;
-  for (int i = 0; time < 4; ++i) {
-    const double speed = time < first ? 1 : time < second ? speed_at(740) : speed_at(700);
-    const Seconds seconds = kProduct / speed * (i % 17 == 16 ? 1.3 : 1);
-    measured.ramp.kernels.push_back({time, seconds});
-    time += seconds;
+/// Kernels and pauses in turns of equal length under a limit of 700 W, in small steps.
+KernelBursts turns(Seconds turn, Seconds window) {
+  constexpr Seconds kTick = 2e-7;
+  constexpr double kLimit = 700 - kIdle;
+  KernelBursts bursts;
+  double mean = kLimit;
+  Seconds now = 0;
+  const auto pass = [&](double draw) {
+    mean += (draw - mean) * kTick / window;
+    now += kTick;
+  };
+  for (Seconds begun = 0; begun < 1.5; begun += 2 * turn) {
+    while (now < begun + turn) {
+      const Seconds start = now;
+      for (double done = 0; done < kProduct;) {
+        const bool held = mean >= kLimit;
+        done += kTick * (held ? speed_at(700) : 1);
+        pass(held ? kLimit : kFull - kIdle);
+      }
+      bursts.kernels.push_back({start, now - start});
+    }
+    while (now < begun + 2 * turn) pass(0);
   }
+  return bursts;
+}
+
+PowerMeasurements measurements(Seconds window) {
+  PowerMeasurements measured{paused(0.25), paused(0.5), {}, 700, {}};
+  for (int i = 0; i < 1500; ++i) {
+    const Seconds seconds = kProduct / (i < 30 ? 1 : speed_at(700));
+    measured.sustained.kernels.push_back({i * kProduct / speed_at(700), seconds});
+  }
+  for (const Seconds turn : {0.035, 0.08, 0.18}) measured.limited.push_back(turns(turn, window));
   return measured;
 }
 
 }  // namespace
 
-TEST_CASE("a ramp with one knee gives one limit") {
-  const PowerModel model = fit_power(measurements(0.05, 0.05));
+TEST_CASE("a power model from kernels under a limit is the one that they ran under") {
+  const Seconds window = GENERATE(0.02, 0.05, 0.12);
+  const PowerModel model = fit_power(measurements(window));
   CHECK_THAT(model.idle_watts, WithinRel(kIdle, 1e-9));
   CHECK_THAT(model.matmul_watts, WithinRel(kFull, 1e-9));
   CHECK_THAT(model.exponent, WithinRel(kExponent, 1e-6));
   REQUIRE(model.limits.size() == 1);
   CHECK_THAT(model.limits.front().watts, WithinRel(700, 1e-9));
-  CHECK_THAT(model.limits.front().burst_joules, WithinRel(0.05 * 200, 0.08));
-}
-
-TEST_CASE("a ramp with two knees gives two limits") {
-  const PowerModel model = fit_power(measurements(0.05, 0.8));
-  REQUIRE(model.limits.size() == 2);
-  CHECK_THAT(model.limits[0].watts, WithinRel(700, 1e-9));
-  CHECK_THAT(model.limits[0].burst_joules, WithinRel(0.05 * 200 + 0.75 * 40, 0.05));
-  CHECK_THAT(model.limits[1].watts, WithinRel(740, 1e-3));
-  CHECK_THAT(model.limits[1].burst_joules, WithinRel(0.05 * 160, 0.08));
+  CHECK_THAT(model.limits.front().window, WithinRel(window, 0.01));
 }
 
 TEST_CASE("a device that never slows down has a limit that is never reached") {
-  PowerMeasurements measured = measurements(10, 10);
+  PowerMeasurements measured = measurements(0.05);
+  measured.sustained = paused(1);
   measured.settled_watts = kFull;
   const PowerModel model = fit_power(measured);
   CHECK(model.exponent == 0);
@@ -70,11 +87,11 @@ TEST_CASE("a device that never slows down has a limit that is never reached") {
 }
 
 TEST_CASE("what cannot be a device's power is refused") {
-  PowerMeasurements falling = measurements(0.05, 0.05);
+  PowerMeasurements falling = measurements(0.05);
   falling.often.watts = 100;
   CHECK_THROWS_AS(fit_power(falling), Error);
-  PowerMeasurements few = measurements(0.05, 0.05);
-  few.ramp.kernels.resize(50);
+  PowerMeasurements few = measurements(0.05);
+  few.sustained.kernels.resize(50);
   CHECK_THROWS_AS(fit_power(few), Error);
 }
 

@@ -23,7 +23,7 @@ constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
 /// Of the time that is left: what rounding leaves of an operation that has ended.
 constexpr double kRounding = 1e-12;
 /// Of a budget of energy: what rounding leaves of an empty one.
-constexpr double kUsedUp = 1e-9;
+constexpr double kReached = 1e-9;
 
 using Rates = std::map<Lane, double>;  // running lanes, as shares of their speed alone
 
@@ -104,7 +104,9 @@ class ReferenceReplay {
         issued_(steps(), std::vector<Seconds>(draws_.size(), kNever)),
         ended_(issued_.size(), std::vector<Seconds>(draws_.size(), kNever)),
         left_(issued_.size(), draws_.size()) {
-    if (power_) budgets_.resize(power_->limits.size(), 0);
+    for (const PowerLimit& limit : power_ ? power_->limits : std::vector<PowerLimit>()) {
+      means_.push_back(limit.watts);
+    }
     for (std::size_t i = 0; i < draws_.size(); ++i) {
       order_[static_cast<std::size_t>(program.operations[i].lane)].push_back(i);
     }
@@ -200,11 +202,15 @@ class ReferenceReplay {
     return draws_[order_[static_cast<std::size_t>(lane)][state.position]];
   }
 
-  /// Above idle: the lowest limit whose budget is used up decides.
+  [[nodiscard]] bool is_reached(std::size_t limit) const {
+    return means_[limit] >= power_->limits[limit].watts * (1 - kReached);
+  }
+
+  /// Above idle: the lowest limit that the mean power has reached decides.
   [[nodiscard]] double allowed_watts() const {
     double allowed = kNever;
-    for (std::size_t i = 0; i < budgets_.size(); ++i) {
-      if (budgets_[i] <= kUsedUp * power_->limits[i].burst_joules) {
+    for (std::size_t i = 0; i < means_.size(); ++i) {
+      if (is_reached(i)) {
         allowed = std::min(allowed, power_->limits[i].watts - power_->idle_watts);
       }
     }
@@ -234,15 +240,17 @@ class ReferenceReplay {
     for (const auto& [lane, value] : rate) {
       time = std::min(time, *lanes_[static_cast<std::size_t>(lane)].remaining / value);
     }
-    const double watts = power_ ? watts_above_idle() : 0;
-    for (std::size_t i = 0; i < budgets_.size(); ++i) {
-      const double loss = watts - (power_->limits[i].watts - power_->idle_watts);
-      const bool empty = budgets_[i] <= kUsedUp * power_->limits[i].burst_joules;
-      if (loss > 0 && !empty) time = std::min(time, budgets_[i] / loss);
+    const double watts = power_ ? power_->idle_watts + watts_above_idle() : 0;
+    for (std::size_t i = 0; i < means_.size(); ++i) {
+      const auto& [limit, window] = power_->limits[i];
+      if (watts <= limit || is_reached(i)) continue;
+      time = std::min(time, window * std::log((watts - means_[i]) / (watts - limit)));
     }
-    for (std::size_t i = 0; i < budgets_.size(); ++i) {
-      const double gain = power_->limits[i].watts - power_->idle_watts - watts;
-      budgets_[i] = std::clamp(budgets_[i] + time * gain, 0.0, power_->limits[i].burst_joules);
+    for (std::size_t i = 0; i < means_.size(); ++i) {
+      const auto& [limit, window] = power_->limits[i];
+      if (window <= 0) continue;
+      const double kept = std::exp(-time / window);
+      means_[i] = std::min(limit, kept * means_[i] + (1 - kept) * watts);
     }
     now_ += time;
     for (const auto& [lane, value] : rate) {
@@ -268,7 +276,7 @@ class ReferenceReplay {
   const Program& program_;
   std::vector<Draw> draws_;
   std::optional<PowerModel> power_;
-  std::vector<double> budgets_;  // joules, by limit
+  std::vector<double> means_;  // watts, by limit
   std::vector<Seconds> issue_;
   SharedRates shared_;
   Interference interference_;

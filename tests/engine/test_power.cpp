@@ -33,10 +33,10 @@ constexpr double kRounding = 1e-9;
 
 /// 100 W idle; kernels of 900 W run at 400 W above idle, half of what they draw, at speed
 /// 1/2^(1/2).
-PowerModel half_power(double burst_joules) {
+PowerModel half_power(Seconds window) {
   PowerModel power;
   power.idle_watts = 100;
-  power.limits = {{500, burst_joules}};
+  power.limits = {{500, window}};
   return power;
 }
 
@@ -51,8 +51,8 @@ Platform limited_platform(const PowerModel& power) {
 }  // namespace
 
 TEST_CASE(
-    "an empty budget holds a kernel at the limit, a full one lets it run until it is used up") {
-  DevicePower device(half_power(80));
+    "an empty budget holds a kernel at the limit, a full one lets it run until the mean is there") {
+  DevicePower device(half_power(0.2));
   device.start(Lane::Compute, kernel_draw());
   CHECK_THAT(device.speed(), WithinRel(std::sqrt(0.5), kRounding));
   CHECK_THAT(device.watts(), WithinRel(500, kRounding));
@@ -61,30 +61,30 @@ TEST_CASE(
   CHECK_THAT(device.joules(), WithinRel(1000, kRounding));
   device.stop(Lane::Compute);
   CHECK(device.watts() == 100);
-  device.pass(0.1);  // 40 J
-  CHECK_THAT(device.levels().front(), WithinRel(0.5, kRounding));
+  device.pass(0.1);  // half of the window
+  CHECK_THAT(device.levels().front(), WithinRel(1 - std::exp(-0.5), kRounding));
   device.pass(10);
-  CHECK(device.levels().front() == 1);
+  CHECK_THAT(device.levels().front(), WithinRel(1, kRounding));
   device.start(Lane::Compute, kernel_draw());
   CHECK(device.speed() == 1);
-  CHECK_THAT(device.until_change(), WithinRel(80.0 / 400, kRounding));
+  CHECK_THAT(device.until_change(), WithinRel(0.2 * std::log(2), kRounding));
   device.pass(device.until_change());
   CHECK_THAT(device.speed(), WithinRel(std::sqrt(0.5), kRounding));
 }
 
 TEST_CASE("a memory-bound kernel is below the limit, and copies use up what a budget has") {
-  DevicePower device(half_power(80));
+  DevicePower device(half_power(0.2));
   device.start(Lane::Compute, {.seconds = 1, .watts = 300, .exponent = 0});
   CHECK(device.speed() == 1);
-  device.pass(1);
-  CHECK(device.levels().front() == 1);
+  device.pass(10);
+  CHECK_THAT(device.levels().front(), WithinRel(0.25, kRounding));
   device.start(Lane::H2D, {.seconds = 1, .watts = 200, .exponent = 0});
-  CHECK_THAT(device.until_change(), WithinRel(80.0 / 100, kRounding));
+  CHECK_THAT(device.until_change(), WithinRel(0.2 * std::log(2), kRounding));
   CHECK_THAT(device.watts(), WithinRel(600, kRounding));
 }
 
 TEST_CASE("with an empty budget all lanes together draw its limit, with a full one what they do") {
-  DevicePower device(half_power(80));
+  DevicePower device(half_power(0.2));
   device.start(Lane::Compute, kernel_draw());
   device.start(Lane::Collective, {.seconds = 1, .watts = 200});
   CHECK(device.watts() == 500);
@@ -97,15 +97,18 @@ TEST_CASE("with an empty budget all lanes together draw its limit, with a full o
 }
 
 TEST_CASE("of two limits the lower holds in the end") {
-  PowerModel power = half_power(400);
-  power.limits.push_back({700, 20});
+  PowerModel power = half_power(0.4);
+  power.limits.push_back({700, 0.1});
   DevicePower device(power);
   device.pass(10);  // idle: both full
   device.start(Lane::Compute, kernel_draw());
   CHECK(device.speed() == 1);
-  device.pass(device.until_change());  // 20 J at 200 W above the higher limit
+  const Seconds first = 0.1 * std::log(4);  // until the mean is 600 of 800 W above idle
+  CHECK_THAT(device.until_change(), WithinRel(first, kRounding));
+  device.pass(device.until_change());
   CHECK_THAT(device.watts(), WithinRel(700, kRounding));
-  CHECK_THAT(device.until_change(), WithinRel((400 - 0.1 * 400) / 200, 1e-6));
+  const double mean = 800 * (1 - std::exp(-first / 0.4));
+  CHECK_THAT(device.until_change(), WithinRel(0.4 * std::log((600 - mean) / 200), kRounding));
   device.pass(device.until_change());
   CHECK_THAT(device.watts(), WithinRel(500, kRounding));
 }
@@ -113,7 +116,7 @@ TEST_CASE("of two limits the lower holds in the end") {
 TEST_CASE("a step without pauses takes what the profile measured under the limit") {
   ProgramBuilder builder;
   for (int i = 0; i < 5; ++i) builder.kernel(1e-3, 1.25e-3, 900);
-  const Platform platform = limited_platform(half_power(40));
+  const Platform platform = limited_platform(half_power(0.04));
   const Timeline timeline = Engine(platform, 1).simulate(builder.program());
   CHECK_THAT(timeline.step_seconds, WithinRel(6.25e-3, kRounding));
   CHECK_THAT(timeline.step_joules, WithinRel(500 * 6.25e-3, kRounding));
@@ -125,7 +128,7 @@ TEST_CASE("a step with pauses runs at full clock") {
   const std::int32_t kernel = builder.kernel(1e-3, 1.25e-3, 900);
   const std::int32_t copy = builder.copy_in(1'500'000, {kernel});
   builder.after_previous(kernel, copy);
-  const Platform platform = limited_platform(half_power(40));
+  const Platform platform = limited_platform(half_power(0.04));
   const Timeline timeline = Engine(platform, 1).simulate(builder.program());
   CHECK_THAT(timeline.step_seconds, WithinRel(2.5e-3, kRounding));
   CHECK_THAT(timeline.step_joules, WithinRel(1e-3 * 900 + 1.5e-3 * 100, kRounding));
@@ -138,7 +141,7 @@ TEST_CASE("a timeline has the power of every rank, whose integral over a step is
   builder.after_previous(kernel, copy);
   Program program = builder.program();
   program.world_size = 2;
-  const Platform platform = limited_platform(half_power(40));
+  const Platform platform = limited_platform(half_power(0.04));
   const RankModel ranks = GENERATE(RankModel::Folded, RankModel::Each);
   Engine engine(platform, 2, ranks);
   const Timeline timeline = engine.simulate(program);
@@ -167,11 +170,11 @@ TEST_CASE("a timeline has the power of every rank, whose integral over a step is
 TEST_CASE("a budget that a pause fills in part is used at full clock, the rest runs at the limit") {
   ProgramBuilder builder;
   const std::int32_t kernel = builder.kernel(1, 1.25, 900);
-  const std::int32_t copy = builder.copy_in(100'000'000, {kernel});  // 0.1 s, 40 J
+  const std::int32_t copy = builder.copy_in(100'000'000, {kernel});  // 0.1 s, half of the window
   builder.after_previous(kernel, copy);
-  const Platform platform = limited_platform(half_power(80));
+  const Platform platform = limited_platform(half_power(0.2));
   const Timeline timeline = Engine(platform, 1).simulate(builder.program());
-  const Seconds at_full_clock = 40.0 / 400;
+  const Seconds at_full_clock = 0.2 * std::log(2 - std::exp(-0.5));
   CHECK_THAT(timeline.step_seconds,
              WithinRel(0.1 + at_full_clock + (1 - at_full_clock) * 1.25, kRounding));
 }
@@ -196,8 +199,8 @@ Platform random_powered_platform(std::mt19937& random) {
   platform.interference = {{1, {{Lane::Compute, 1 + share(random)}}}};
   PowerModel power;
   power.idle_watts = 100 * share(random);
-  power.limits.push_back({400 + 200 * share(random), 1 * share(random)});
-  if (share(random) < 0.5) power.limits.push_back({650, 0.2 * share(random)});
+  power.limits.push_back({400 + 200 * share(random), 2.5e-3 * share(random)});
+  if (share(random) < 0.5) power.limits.push_back({650, 0.4e-3 * share(random)});
   power.lane_watts = {{Lane::Compute, 300}, {Lane::H2D, 20}, {Lane::Collective, 100}};
   power.exponent = 1.5 + share(random);
   platform.power = power;

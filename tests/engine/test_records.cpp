@@ -28,9 +28,11 @@ const std::vector<std::string> kRecords{"h200x1.json",
                                         "h200x1-2026-11-22.json",
                                         "h200x1-policies.json",
                                         "h200x1-streams.json",
+                                        "h200x1-wide.json",
                                         "h200x2.json",
                                         "h200x2-2026-11-22.json",
                                         "h200x2-refreshed.json",
+                                        "h200x2-wide.json",
                                         "h200x4.json",
                                         "h200x4-2026-11-22.json"};
 

@@ -155,7 +155,7 @@ void limit_power(std::mt19937& random, Platform& platform, Profile& profile) {
   std::uniform_real_distribution<double> share(0, 1);
   PowerModel power;
   power.idle_watts = 100;
-  power.limits = {{450 + 100 * share(random), 1e-3 * share(random)}};
+  power.limits = {{450 + 100 * share(random), 5e-6 * share(random)}};
   power.lane_watts = {{Lane::Compute, 300}, {Lane::Collective, 100}, {Lane::H2D, 20}};
   power.exponent = 1.5 + share(random);
   platform.power = power;
