@@ -94,11 +94,9 @@ Seconds fit_window(const std::vector<KernelBursts>& bursts, const LimitedKernels
   return std::sqrt(low * high);
 }
 
-void require_kernels(const KernelBursts& bursts) {
+void require_kernels(std::size_t number) {
   constexpr std::size_t kFewest = 100;
-  if (bursts.kernels.size() < kFewest) {
-    throw Error(fmt::format("{} kernels tell too little of power", bursts.kernels.size()));
-  }
+  if (number < kFewest) throw Error(fmt::format("{} kernels tell too little of power", number));
 }
 
 }  // namespace
@@ -120,9 +118,11 @@ Seconds settled_seconds(const KernelBursts& bursts) {
 
 PowerModel fit_power(const PowerMeasurements& measured) {
   for (const auto* bursts : {&measured.seldom, &measured.often, &measured.sustained}) {
-    require_kernels(*bursts);
+    require_kernels(bursts->kernels.size());
   }
-  std::ranges::for_each(measured.limited, require_kernels);
+  std::size_t limited = 0;
+  for (const KernelBursts& bursts : measured.limited) limited += bursts.kernels.size();
+  require_kernels(limited);
   const Line line = line_through(measured.seldom, measured.often);
   const Seconds full = full_clock_seconds(measured);
   const Seconds settled = settled_seconds(measured.sustained);
