@@ -30,7 +30,7 @@ class SlowingActivity final : public DeviceActivity {
 };
 
 /// GPUs whose activities disturb nothing, on a machine that gets slower all the time.
-class SlowingCalibrator final : public CudaCalibrator {
+class SlowingCalibrator : public CudaCalibrator {
  public:
   static constexpr Seconds kIssue = 7e-6;
 

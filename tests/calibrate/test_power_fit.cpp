@@ -3,94 +3,60 @@
 #include "calibrate/full_clock.hpp"
 #include "calibrate/power_fit.hpp"
 #include "sim/model/errors.hpp"
+#include "tests/calibrate/limited_device.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
-#include <algorithm>
-#include <cmath>
+#include <vector>
 
 namespace athanor {
 namespace {
 
 using Catch::Matchers::WithinRel;
 
-constexpr double kIdle = 120, kFull = 900, kExponent = 2;
-constexpr Seconds kProduct = 0.0014;
+using test::LimitedDevice;
 
-double speed_at(double watts) { return std::pow((watts - kIdle) / (kFull - kIdle), 1 / kExponent); }
-
-KernelBursts paused(double share) {
-  KernelBursts bursts{{}, share, kIdle + share * (kFull - kIdle)};
-  for (int i = 0; i < 200; ++i) bursts.kernels.push_back({i * kProduct / share, kProduct});
-  return bursts;
-}
-
-/// Kernels and pauses in turns of equal length under a limit of 700 W, in small steps.
-KernelBursts turns(Seconds turn, Seconds window) {
-  constexpr Seconds kTick = 2e-7;
-  constexpr double kLimit = 700 - kIdle;
-  KernelBursts bursts;
-  double mean = kLimit;
-  Seconds now = 0;
-  const auto pass = [&](double draw) {
-    mean += (draw - mean) * kTick / window;
-    now += kTick;
-  };
-  for (Seconds begun = 0; begun < 1.5; begun += 2 * turn) {
-    while (now < begun + turn) {
-      const Seconds start = now;
-      for (double done = 0; done < kProduct;) {
-        const bool held = mean >= kLimit;
-        done += kTick * (held ? speed_at(700) : 1);
-        pass(held ? kLimit : kFull - kIdle);
-      }
-      bursts.kernels.push_back({start, now - start});
-    }
-    while (now < begun + 2 * turn) pass(0);
+PowerMeasurements measurements(const LimitedDevice& device) {
+  constexpr Seconds kOne = 1e-9, kSeconds = 1;
+  PowerMeasurements measured{.seldom = device.bursts(kOne, 0.003, kSeconds),
+                             .often = device.bursts(kOne, 0.0012, kSeconds),
+                             .sustained = device.bursts(kSeconds, 0, kSeconds),
+                             .settled_watts = device.limit_watts,
+                             .limited = {}};
+  for (const Seconds turn : {0.035, 0.08, 0.18}) {
+    measured.limited.push_back(device.bursts(turn, turn, kSeconds));
   }
-  return bursts;
-}
-
-PowerMeasurements measurements(Seconds window) {
-  PowerMeasurements measured{paused(0.25), paused(0.5), {}, 700, {}};
-  for (int i = 0; i < 1500; ++i) {
-    const Seconds seconds = kProduct / (i < 30 ? 1 : speed_at(700));
-    measured.sustained.kernels.push_back({i * kProduct / speed_at(700), seconds});
-  }
-  for (const Seconds turn : {0.035, 0.08, 0.18}) measured.limited.push_back(turns(turn, window));
   return measured;
 }
 
 }  // namespace
 
 TEST_CASE("a power model from kernels under a limit is the one that they ran under") {
-  const Seconds window = GENERATE(0.02, 0.05, 0.12);
-  const PowerModel model = fit_power(measurements(window));
-  CHECK_THAT(model.idle_watts, WithinRel(kIdle, 1e-9));
-  CHECK_THAT(model.matmul_watts, WithinRel(kFull, 1e-9));
-  CHECK_THAT(model.exponent, WithinRel(kExponent, 1e-6));
+  constexpr double kTicks = 1e-3;
+  const LimitedDevice device{.window = GENERATE(0.02, 0.05, 0.12)};
+  const PowerModel model = fit_power(measurements(device));
+  CHECK_THAT(model.idle_watts, WithinRel(device.idle_watts, kTicks));
+  CHECK_THAT(model.matmul_watts, WithinRel(device.full_watts, kTicks));
+  CHECK_THAT(model.exponent, WithinRel(device.exponent, kTicks));
   REQUIRE(model.limits.size() == 1);
-  CHECK_THAT(model.limits.front().watts, WithinRel(700, 1e-9));
-  CHECK_THAT(model.limits.front().window, WithinRel(window, 0.01));
+  CHECK(model.limits.front().watts == device.limit_watts);
+  CHECK_THAT(model.limits.front().window, WithinRel(device.window, 0.01));
 }
 
 TEST_CASE("a device that never slows down has a limit that is never reached") {
-  PowerMeasurements measured = measurements(0.05);
-  measured.sustained = paused(1);
-  measured.settled_watts = kFull;
-  const PowerModel model = fit_power(measured);
+  const PowerModel model = fit_power(measurements({.limit_watts = 900}));
   CHECK(model.exponent == 0);
   REQUIRE(model.limits.size() == 1);
-  CHECK(model.limits.front().watts >= kFull);
+  CHECK_THAT(model.limits.front().watts, WithinRel(900, 1e-3));
 }
 
 TEST_CASE("what cannot be a device's power is refused") {
-  PowerMeasurements falling = measurements(0.05);
+  PowerMeasurements falling = measurements({});
   falling.often.watts = 100;
   CHECK_THROWS_AS(fit_power(falling), Error);
-  PowerMeasurements few = measurements(0.05);
+  PowerMeasurements few = measurements({});
   few.sustained.kernels.resize(50);
   CHECK_THROWS_AS(fit_power(few), Error);
 }

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The power model of a GPU that is not there.
+#include "calibrate/cuda_power.hpp"
+#include "sim/model/errors.hpp"
+#include "tests/calibrate/limited_device.hpp"
+#include "tests/calibrate/slowing_calibrator.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+#include <chrono>
+#include <optional>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::WithinRel;
+
+/// Bursts of products take no time here; whatever else runs draws the limit.
+class LimitedCalibrator final : public test::SlowingCalibrator {
+ public:
+  test::LimitedDevice device;
+
+  [[nodiscard]] std::optional<double> joules(int) override {
+    const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
+    return device.limit_watts * now.count();
+  }
+  [[nodiscard]] KernelBursts matmul_bursts(int, std::int64_t, Seconds on, Seconds off,
+                                           Seconds seconds) override {
+    return device.bursts(on, off, seconds);
+  }
+};
+
+constexpr PowerExtent kQuick{.bursts = 0.5, .sustained = 1, .lane = 0.05};
+
+}  // namespace
+
+TEST_CASE("quick measurements give the power model of the device that was measured") {
+  constexpr std::int64_t kSize = 8192;
+  LimitedCalibrator cuda;
+  const PowerModel model = measure_power_model(cuda, kSize, kQuick);
+  CHECK_THAT(model.idle_watts, WithinRel(cuda.device.idle_watts, 1e-3));
+  CHECK_THAT(model.matmul_watts, WithinRel(cuda.device.full_watts, 1e-3));
+  CHECK_THAT(model.matmul_flops_per_second,
+             WithinRel(2.0 * kSize * kSize * kSize / cuda.device.kernel, 1e-3));
+  CHECK_THAT(model.exponent, WithinRel(cuda.device.exponent, 0.01));
+  REQUIRE(model.limits.size() == 1);
+  CHECK_THAT(model.limits.front().watts, WithinRel(cuda.device.limit_watts, 0.01));
+  CHECK_THAT(model.limits.front().window, WithinRel(cuda.device.window, 0.05));
+}
+
+TEST_CASE("a lane adds what it draws above idle, and never takes anything away") {
+  LimitedCalibrator cuda;
+  const double above_idle = cuda.device.limit_watts - cuda.device.idle_watts;
+  for (const auto& [lane, watts] :
+       measure_lane_watts(cuda, 2, kMiB, kQuick, cuda.device.idle_watts)) {
+    CHECK_THAT(watts, WithinRel(above_idle, 0.01));
+  }
+  CHECK(measure_lane_watts(cuda, 2, kMiB, kQuick, 1e4).at(Lane::H2D) == 0);
+}
+
+}  // namespace athanor
