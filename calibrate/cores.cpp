@@ -9,7 +9,7 @@ namespace athanor {
 std::vector<int> some_cores(int most) {
   cpu_set_t usable;
   CPU_ZERO(&usable);
-  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return {};
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return {kAnyCore};
   std::vector<int> all;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &usable)) all.push_back(core);
@@ -22,7 +22,7 @@ std::vector<int> some_cores(int most) {
 
 CoreBinding::CoreBinding(int core) {
   CPU_ZERO(&before_);
-  if (sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+  if (core == kAnyCore || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
   cpu_set_t own;
   CPU_ZERO(&own);
   CPU_SET(static_cast<std::size_t>(core), &own);

@@ -9,12 +9,14 @@
 
 namespace athanor {
 
-/// At most `most` of the cores that the calling thread may run on, evenly spread; none where the
-/// system does not say.
+inline constexpr int kAnyCore = -1;
+
+/// At most `most` of the cores that the calling thread may run on, evenly spread; kAnyCore alone
+/// where the system does not say.
 [[nodiscard]] std::vector<int> some_cores(int most);
 
 /// While it lives, the calling thread runs on one core, and so do the threads that it starts, also
-/// afterwards. Where the system refuses they run anywhere.
+/// afterwards. With kAnyCore, and where the system refuses, they run anywhere.
 class CoreBinding {
  public:
   explicit CoreBinding(int core);

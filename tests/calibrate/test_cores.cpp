@@ -39,6 +39,8 @@ TEST_CASE("a bound thread runs on its core, so do those that it starts, and it a
     CHECK(all_cores() == std::vector{core});
     CHECK(sched_getcpu() == core);
     thread.emplace([&] { started = all_cores(); });
+    const CoreBinding none(kAnyCore);
+    CHECK(all_cores() == std::vector{core});
   }
   CHECK(all_cores() == all);
   thread->join();
