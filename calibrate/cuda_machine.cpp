@@ -83,6 +83,12 @@ Curve::Point point(double size, const Samples& samples) {
   return {size, samples.median(), samples.interquartile_range()};
 }
 
+constexpr double kMatrixFlops = 2.0 * kMatrix * kMatrix * kMatrix;
+
+Samples matrix_products(CudaCalibrator& cuda, const CudaExtent& extent) {
+  return measure_sustained(*cuda.matmul(0, kMatrix), extent.matrix_warm_up, extent.matrix_rule);
+}
+
 /// Takes from `fresh` what the host does, which changes within minutes where others share it.
 void take_host_figures(const Platform& fresh, Platform& platform) {
   for (Curve Platform::* const curve :
@@ -168,10 +174,8 @@ class CudaCalibration {
 
   void measure_matrix_products() {
     say("matrix products under sustained load");
-    const Samples samples =
-        measure_sustained(*cuda_.matmul(0, kMatrix), extent_.matrix_warm_up, extent_.matrix_rule);
-    constexpr double kFlops = 2.0 * kMatrix * kMatrix * kMatrix;
-    platform_.matmul_flops_per_second = kFlops / samples.median();
+    const Samples samples = matrix_products(cuda_, extent_);
+    platform_.matmul_flops_per_second = kMatrixFlops / samples.median();
     note(fmt::format("matrix products: bf16, {0} x {0}, spread {1:.2f} %", kMatrix,
                      100 * samples.interquartile_range() / samples.median()));
   }
@@ -296,6 +300,10 @@ Platform calibrate_cuda_machine(const CalibrationOptions& options, CudaCalibrato
   Platform platform = options.before ? calibration.run_again(*options.before) : calibration.run();
   platform.validate("calibration");
   return platform;
+}
+
+double sustained_matmul_rate(CudaCalibrator& cuda) {
+  return kMatrixFlops / matrix_products(cuda, cuda_extent(/*quick=*/false)).median();
 }
 
 }  // namespace athanor

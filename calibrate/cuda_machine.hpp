@@ -12,4 +12,7 @@ namespace athanor {
 [[nodiscard]] Platform calibrate_cuda_machine(const CalibrationOptions& options,
                                               CudaCalibrator& cuda);
 
+/// FLOP/s of bf16 products on the first GPU under sustained load, as in its platform file.
+[[nodiscard]] double sustained_matmul_rate(CudaCalibrator& cuda);
+
 }  // namespace athanor

@@ -2,6 +2,7 @@
 // athanor-calibrate: measures machines and models.
 #include "calibrate/calibrate_machine.hpp"
 #include "calibrate/cuda_calibrator.hpp"
+#include "calibrate/cuda_machine.hpp"
 #include "calibrate/kineto_trace.hpp"
 #include "calibrate/machine.hpp"
 #include "calibrate/profile_model.hpp"
@@ -125,7 +126,7 @@ Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architec
   return profile_language_model(architecture, arguments.dtype.value_or(DataType::BFloat16),
                                 arguments.options,
                                 {*meter, cuda->device_name(0), cuda->versions(), tracer.get(),
-                                 cuda->issue(1).at(Lane::Compute)});
+                                 cuda->issue(1).at(Lane::Compute), sustained_matmul_rate(*cuda)});
 }
 
 void require_tracing(const ProfileArguments& arguments, bool on_gpu) {

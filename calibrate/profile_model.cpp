@@ -221,6 +221,7 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.costs = timed_costs(model, options, device.meter);
   profile.workspace_bytes = device.meter.live();
   profile.launch_seconds = device.launch_seconds;
+  profile.matmul_flops_per_second = device.matmul_flops_per_second;
   if (device.tracer != nullptr) {
     profile.provenance.notes = try_to_add_kernels(model, options, device, profile.costs);
   }

@@ -41,6 +41,7 @@ struct ProfileDevice {
   std::map<std::string, std::string> versions;  ///< of its libraries, for the provenance
   KernelTracer* tracer = nullptr;               ///< null: the profile has no kernels
   Seconds launch_seconds = 0;                   ///< of its host, see Profile; 0: not measured
+  double matmul_flops_per_second = 0;           ///< the same of the device
 };
 
 /// Profiles each unit class of `model` at each micro-batch size: random weights, and activations

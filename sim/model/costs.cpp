@@ -153,7 +153,7 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::Forward:
     case OpKind::Recompute:
     case OpKind::Backward:
-      return op.compute_seconds;
+      return sustained_seconds(op, program, platform);
     case OpKind::OutputD2H:
       return require(platform.d2h, platform, "d2h").at(bytes);
     case OpKind::Fetch:
@@ -230,6 +230,12 @@ std::vector<SharedResource> shared_with(const Platform& platform, int adam_threa
     if (use != resource.use.end()) use->second *= adam;
   }
   return shared;
+}
+
+Seconds sustained_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  const double here = platform.matmul_flops_per_second;
+  const double there = program.matmul_flops_per_second;
+  return here > 0 && there > 0 ? op.compute_seconds * there / here : op.compute_seconds;
 }
 
 double launch_slowdown(const Program& program, const Platform& platform) {

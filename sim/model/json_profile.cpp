@@ -98,6 +98,9 @@ std::string to_json(const Profile& profile) {
                       {"batch_bytes_per_sample", profile.batch_bytes_per_sample},
                       {"workspace_bytes", profile.workspace_bytes}};
   if (profile.launch_seconds > 0) json["launch_seconds"] = profile.launch_seconds;
+  if (profile.matmul_flops_per_second > 0) {
+    json["matmul_flops_per_second"] = profile.matmul_flops_per_second;
+  }
   json["provenance"] = json_of(profile.provenance);
   return dump_json(json);
 }
@@ -119,6 +122,9 @@ Profile parse_profile(std::string_view text, const std::string& where) {
   profile.workspace_bytes = json.key("workspace_bytes").integer(0);
   if (const auto seconds = json.optional_key("launch_seconds")) {
     profile.launch_seconds = seconds->number();
+  }
+  if (const auto rate = json.optional_key("matmul_flops_per_second")) {
+    profile.matmul_flops_per_second = rate->number();
   }
   profile.provenance = read_provenance(json.key("provenance"));
   json.reject_other_keys();

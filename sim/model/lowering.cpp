@@ -34,6 +34,7 @@ Program make_header(const Profile& profile, const Plan& plan) {
   program.clipped_share = plan.clipped_share;
   program.workspace_bytes = profile.workspace_bytes;
   program.launch_seconds = profile.launch_seconds;
+  program.matmul_flops_per_second = profile.matmul_flops_per_second;
   for (const Unit& unit : profile.architecture.units) program.unit_names.push_back(unit.name);
   program.layouts = layout_units(profile.architecture, plan);
   make_pools(program, profile.architecture, plan);

@@ -16,13 +16,13 @@ double lane_watts(const PowerModel& power, Lane lane) {
   return found == power.lane_watts.end() ? 0 : found->second;
 }
 
-Draw phase_draw(const Operation& op, const PowerModel& power) {
-  if (op.watts <= 0) return {op.compute_seconds, lane_watts(power, Lane::Compute), 0};
+Draw phase_draw(const Operation& op, Seconds seconds, const PowerModel& power) {
+  if (op.watts <= 0) return {seconds, lane_watts(power, Lane::Compute), 0};
   Draw draw{op.full_clock_seconds, std::max(0.0, op.watts - power.idle_watts), 0};
   const double sustained = sustained_watts(power);
-  const bool slows = draw.watts > sustained && op.compute_seconds > draw.seconds;
+  const bool slows = draw.watts > sustained && seconds > draw.seconds;
   if (slows && draw.seconds > 0) {
-    draw.exponent = std::log(draw.watts / sustained) / std::log(op.compute_seconds / draw.seconds);
+    draw.exponent = std::log(draw.watts / sustained) / std::log(seconds / draw.seconds);
   }
   return draw;
 }
@@ -65,7 +65,7 @@ std::vector<Draw> draws(const Program& program, const Platform& platform,
     if (!platform.power) {
       draws.push_back({seconds[i], 0, 0});
     } else if (is_unit_phase(op)) {
-      draws.push_back(phase_draw(op, *platform.power));
+      draws.push_back(phase_draw(op, seconds[i], *platform.power));
     } else {
       draws.push_back({seconds[i], lane_watts(*platform.power, op.lane), 0});
     }
@@ -80,14 +80,16 @@ PoweredSeconds& PoweredSeconds::operator+=(const PoweredSeconds& other) noexcept
 
 Seconds PoweredSeconds::most() const noexcept { return std::ranges::max(at); }
 
-PoweredSeconds powered_seconds(const Operation& op, const Platform& platform) {
+PoweredSeconds powered_seconds(const Operation& op, const Program& program,
+                               const Platform& platform) {
   PoweredSeconds powered;
   if (!is_unit_phase(op)) return powered;
+  const Seconds seconds = sustained_seconds(op, program, platform);
   if (!platform.power) {
-    powered.at.fill(op.compute_seconds);
+    powered.at.fill(seconds);
     return powered;
   }
-  const Draw draw = phase_draw(op, *platform.power);
+  const Draw draw = phase_draw(op, seconds, *platform.power);
   std::ranges::transform(kEnergyShares, powered.at.begin(),
                          [&](double share) { return least_cost(draw, share, *platform.power); });
   return powered;

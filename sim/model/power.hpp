@@ -25,8 +25,8 @@ struct Draw {
 [[nodiscard]] double sustained_watts(const PowerModel& power) noexcept;
 
 /// Every operation of `program`, by operation index; `seconds` are its solo_seconds(). A unit's
-/// phase runs at full clock as its profile has measured it, and its exponent makes it take the
-/// profile's sustained seconds at the lowest limit. Everything else takes its solo seconds, under a
+/// phase runs at full clock as its profile has measured it, and its exponent makes it take its
+/// sustained_seconds() at the lowest limit. Everything else takes its solo seconds, under a
 /// limit or not. Without Platform::power nothing draws.
 [[nodiscard]] std::vector<Draw> draws(const Program& program, const Platform& platform,
                                       const std::vector<Seconds>& seconds);
@@ -47,6 +47,7 @@ struct PoweredSeconds {
   [[nodiscard]] Seconds full_clock() const noexcept { return at.front(); }
   [[nodiscard]] Seconds most() const noexcept;  ///< the best of these bounds
 };
-[[nodiscard]] PoweredSeconds powered_seconds(const Operation& op, const Platform& platform);
+[[nodiscard]] PoweredSeconds powered_seconds(const Operation& op, const Program& program,
+                                             const Platform& platform);
 
 }  // namespace athanor

@@ -144,6 +144,7 @@ void Profile::validate(const std::string& where) const {
   check_integer(place.key("batch_bytes_per_sample"), batch_bytes_per_sample, 0);
   check_integer(place.key("workspace_bytes"), workspace_bytes, 0);
   check_number(place.key("launch_seconds"), launch_seconds, 0, kMaxSeconds);
+  check_number(place.key("matmul_flops_per_second"), matmul_flops_per_second, 0, kMaxNumber);
   check_costs(*this, place.key("costs"));
 }
 

@@ -75,6 +75,7 @@ struct Profile {
   Bytes workspace_bytes = 0;         ///< device memory that libraries keep from their first call on
   Seconds launch_seconds = 0;        ///< Platform::issue of the compute lane on the host of the
                                      ///< profile; 0: not measured
+  double matmul_flops_per_second = 0;  ///< as Platform's, of the GPU of the profile; 0: not known
   Provenance provenance;
 
   /// Throws InputError when the pair was not profiled; the message lists what was.

@@ -85,7 +85,7 @@ struct Operation {
   Bytes bytes = 0;            ///< what moves: a shard or an output for copies, the whole chunk for
                               ///< collectives
   std::int64_t elements = 0;  ///< Adam, Redo, SquareSum: elements of the shard
-  Seconds compute_seconds = 0;     ///< Forward, Recompute, Backward: from the profile
+  Seconds compute_seconds = 0;     ///< Forward, Recompute, Backward: from the profile, on its GPU
   Seconds issue_seconds = 0;       ///< the same: host time to launch it
   Seconds full_clock_seconds = 0;  ///< the same, when no power limit acts; 0: not measured
   double watts = 0;                ///< the same: the device's meanwhile
@@ -123,8 +123,9 @@ struct Program {
   Bytes staged_gradient_bytes = 0;
   int stream_buffers = 0;  ///< the same between host memory and GPU, on the device
   Bytes stream_buffer_bytes = 0;
-  Bytes workspace_bytes = 0;   ///< device memory of libraries, beside the buffers below
-  Seconds launch_seconds = 0;  ///< Profile::launch_seconds
+  Bytes workspace_bytes = 0;           ///< device memory of libraries, beside the buffers below
+  Seconds launch_seconds = 0;          ///< Profile::launch_seconds
+  double matmul_flops_per_second = 0;  ///< Profile::matmul_flops_per_second
   std::vector<std::string> unit_names;
   std::vector<UnitLayout> layouts;    ///< per unit
   std::vector<UnitPool> pools;        ///< per unit class

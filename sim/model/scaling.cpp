@@ -122,6 +122,7 @@ Profile scale_profile(const Profile& profile, const Platform& from, const Platfo
     scale_unit(cost, forward_flops(profile, cost) / matrix_rate(from), scaler);
   }
   scaled.device = to.device;
+  scaled.matmul_flops_per_second = matrix_rate(to);
   scaled.provenance.source = Source::Scaled;
   scaled.provenance.notes = fmt::format(
       "scaled from {} ({}) to {} ({}): matrix products take {:.4g} times as long, the "

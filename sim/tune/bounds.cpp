@@ -27,7 +27,7 @@ Seconds at_full_clock(const Program& program, const Platform& platform,
                       std::vector<Seconds>& seconds) {
   PoweredSeconds sum;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const PoweredSeconds powered = powered_seconds(program.operations[i], platform);
+    const PoweredSeconds powered = powered_seconds(program.operations[i], program, platform);
     if (powered.full_clock() <= 0) continue;
     seconds[i] = powered.full_clock();
     sum += powered;

@@ -109,7 +109,7 @@ const Estimator::Activations& Estimator::activations(const Candidate& c) {
     const bool is_copy = op.kind == OpKind::OutputD2H || op.kind == OpKind::OutputH2D;
     if (!is_unit_phase(op) && !is_copy) continue;
     const auto lane = static_cast<std::size_t>(op.lane);
-    const PoweredSeconds powered = powered_seconds(op, platform_);
+    const PoweredSeconds powered = powered_seconds(op, program, platform_);
     result.compute += powered;
     if (is_unit_phase(op)) {
       auto& below = op.kind == OpKind::Forward ? result.forward_below : result.backward_below;

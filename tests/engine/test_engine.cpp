@@ -184,6 +184,21 @@ TEST_CASE("a host that launches slower than that of the profile takes as much lo
   CHECK_THAT(step(), is(4e-3 + 10e-6));
 }
 
+TEST_CASE("on a device slower at matrix products than the profile's, phases take as much longer") {
+  ProgramBuilder builder;
+  builder.compute(3e-3);
+  Program program = builder.program();
+  Platform platform = plain_platform();
+  const auto step = [&] { return Engine(platform, 1).simulate(program).step_seconds; };
+  platform.matmul_flops_per_second = 1e14;
+  CHECK_THAT(step(), is(3e-3));  // the profile does not say
+  program.matmul_flops_per_second = 1.1e14;
+  CHECK_THAT(step(), is(3.3e-3));
+  CHECK_THAT(lower_bound_seconds(program, platform), is(3.3e-3));
+  platform.matmul_flops_per_second = 0;
+  CHECK_THAT(step(), is(3e-3));
+}
+
 TEST_CASE("issuing ahead hides behind what runs") {
   ProgramBuilder builder;
   const auto first = builder.compute(10e-3);

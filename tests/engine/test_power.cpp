@@ -123,6 +123,21 @@ TEST_CASE("a step without pauses takes what the profile measured under the limit
   CHECK_THAT(lower_bound_seconds(builder.program(), platform), WithinRel(6.25e-3, kRounding));
 }
 
+TEST_CASE("a slower device's limit holds kernels longer, and takes nothing from full clock") {
+  ProgramBuilder builder;
+  const std::int32_t kernel = builder.kernel(1e-3, 1.25e-3, 900);
+  Platform platform = limited_platform(half_power(0.04));
+  platform.matmul_flops_per_second = 1e14;
+  Program program = builder.program();
+  program.matmul_flops_per_second = 1.1e14;
+  CHECK_THAT(Engine(platform, 1).simulate(program).step_seconds, WithinRel(1.375e-3, kRounding));
+  CHECK_THAT(lower_bound_seconds(program, platform), WithinRel(1.375e-3, kRounding));
+  builder.after_previous(kernel, builder.copy_in(1'500'000, {kernel}));
+  program = builder.program();
+  program.matmul_flops_per_second = 1.1e14;
+  CHECK_THAT(Engine(platform, 1).simulate(program).step_seconds, WithinRel(2.5e-3, kRounding));
+}
+
 TEST_CASE("a step with pauses runs at full clock") {
   ProgramBuilder builder;
   const std::int32_t kernel = builder.kernel(1e-3, 1.25e-3, 900);

@@ -65,6 +65,7 @@ Profile sample_profile() {
   profile.batch_bytes_per_sample = 2056;
   profile.workspace_bytes = 4096;
   profile.launch_seconds = 5e-6;
+  profile.matmul_flops_per_second = 6e14;
   profile.provenance = sample_provenance();
   return profile;
 }

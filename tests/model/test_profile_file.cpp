@@ -19,6 +19,7 @@ TEST_CASE("a profile is read back as it was written") {
   CHECK(profile.dtype == DataType::BFloat16);
   CHECK(profile.compute_threads == 3);
   CHECK(profile.launch_seconds == 5e-6);
+  CHECK(profile.matmul_flops_per_second == 6e14);
   CHECK(profile.architecture.units[3].borrows[0].parameter == "wte");
   CHECK(profile.architecture.units[0].parameters[1].shape.empty());
   CHECK(profile.provenance.versions.at("compiler") == "g++ 12.2");
@@ -87,6 +88,7 @@ TEST_CASE("a broken profile is refused by key") {
        {"/costs/1/grad_input_bytes", "", "costs[1].grad_input_bytes"},
        {"/costs/1/backward/issue_seconds", "-1", "costs[1].backward.issue_seconds"},
        {"/launch_seconds", "-1", "launch_seconds"},
+       {"/matmul_flops_per_second", "-1", "matmul_flops_per_second"},
        {"/costs/1/backward/kernels", "7", "costs[1].backward.kernels"},
        {"/costs/1/backward/kernels/1/class", "\"fast\"", "costs[1].backward.kernels[1].class"},
        {"/costs/1/backward/kernels/1/name", "\"\"", "costs[1].backward.kernels[1].name"},

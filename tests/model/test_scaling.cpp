@@ -44,8 +44,9 @@ Profile profile_of(double flops, Seconds forward, Seconds backward) {
 }
 
 TEST_CASE("scaling to a machine of the same rates changes no time") {
-  const Profile profile = test::sample_profile();
+  Profile profile = test::sample_profile();
   const Platform platform = test::sample_platform();
+  profile.matmul_flops_per_second = platform.matmul_flops_per_second;
   for (const ScalingRule rule :
        {ScalingRule::Roofline, ScalingRule::Products, ScalingRule::Memory}) {
     Profile scaled = scale_profile(profile, platform, platform, rule);
@@ -96,6 +97,7 @@ TEST_CASE("memory and the host's time to issue stay as they are") {
   const Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
   const Profile scaled = scale_profile(profile, machine("old", 1, 1), machine("new", 0.25, 0.125));
   CHECK(scaled.device == "new");
+  CHECK(scaled.matmul_flops_per_second == 0.25 * kMatrixRate);
   CHECK(scaled.workspace_bytes == profile.workspace_bytes);
   CHECK(scaled.costs[0].forward_keep.peak_bytes == 7);
   CHECK(scaled.costs[0].forward_keep.issue_seconds == 0.125);
