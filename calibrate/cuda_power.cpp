@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda_power.hpp"
 
-#include "calibrate/measure.hpp"
 #include "calibrate/power_fit.hpp"
 #include "sim/model/errors.hpp"
 

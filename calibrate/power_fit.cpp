@@ -35,6 +35,13 @@ std::span<const Kernel> between(std::span<const Kernel> kernels, Seconds from, S
   return {first, std::lower_bound(first, kernels.end(), to, starts_before)};
 }
 
+/// The kernels' time in the last quarter.
+Seconds settled_seconds(const KernelBursts& bursts) {
+  constexpr double kLastPart = 0.75;
+  const Seconds last = bursts.kernels.back().start;
+  return median_seconds(between(bursts.kernels, kLastPart * last, last));
+}
+
 /// Idle power and that at full clock.
 struct Line {
   double idle = 0, full = 0;
@@ -108,12 +115,6 @@ Seconds full_clock_seconds(const PowerMeasurements& measured) {
   const Seconds paused =
       std::min(median_seconds(measured.seldom.kernels), median_seconds(measured.often.kernels));
   return first > 0 ? std::min(first, paused) : paused;
-}
-
-Seconds settled_seconds(const KernelBursts& bursts) {
-  constexpr double kLastPart = 0.75;
-  const Seconds last = bursts.kernels.back().start;
-  return median_seconds(between(bursts.kernels, kLastPart * last, last));
 }
 
 PowerModel fit_power(const PowerMeasurements& measured) {

@@ -40,7 +40,4 @@ struct PowerMeasurements {
 /// The kernels' time where the limit never acts.
 [[nodiscard]] Seconds full_clock_seconds(const PowerMeasurements& measured);
 
-/// The kernels' time in the last quarter of `bursts`, which spans it.
-[[nodiscard]] Seconds settled_seconds(const KernelBursts& bursts);
-
 }  // namespace athanor

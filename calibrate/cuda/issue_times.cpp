@@ -87,9 +87,9 @@ class Acts {
   MemoryBlock here_, there_, host_, state_, scale_;
 };
 
-/// By lane, what an issuing thread on `core` takes.
 using LaneSamples = std::array<Samples, kNumLanes>;
 
+/// By lane, what an issuing thread on `core` takes.
 LaneSamples measure_on(int core, cuda::CudaDevice& device, Acts& acts, const Program& program) {
   LaneSamples samples;
   const auto lane_of = [&](std::int32_t operation) {
@@ -125,7 +125,7 @@ std::map<Lane, Seconds> measure_issue(int device_index) {
   LaneSamples by_core;
   for (const int core : some_cores(kCores)) {
     const LaneSamples samples = measure_on(core, device, acts, program);
-    for (const auto lane : kGpuLanes) {
+    for (const Lane lane : kGpuLanes) {
       by_core[static_cast<std::size_t>(lane)].add(samples[static_cast<std::size_t>(lane)].median());
     }
   }
