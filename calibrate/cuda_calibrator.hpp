@@ -52,10 +52,11 @@ class CudaCalibrator {
   /// the collective lane the call of NCCL between `num_devices` devices included.
   [[nodiscard]] virtual std::map<Lane, Seconds> issue(int num_devices) = 0;
 
-  /// Energy that the device has taken, by its own counter; nothing where there is none.
+  /// Energy that the device has taken, by its own counter; nothing where there is none. One
+  /// other thread may ask while this one does something else.
   [[nodiscard]] virtual std::optional<double> joules(int device) = 0;
-  /// bf16 products of size x size: bursts of `on` seconds with pauses of `off` (0: one burst), for
-  /// `seconds` in all.
+  /// bf16 products of size x size: bursts of `on` seconds with pauses of `off` (0: one burst from
+  /// idle), for `seconds` in all, after some to settle.
   [[nodiscard]] virtual KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on,
                                                    Seconds off, Seconds seconds) = 0;
 

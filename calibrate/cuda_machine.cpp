@@ -46,8 +46,8 @@ CudaExtent cuda_extent(bool quick) {
       .host_elements = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 26},
       .matrix_rule = {.min_repetitions = 20,
                       .max_repetitions = 4000,
-                      .min_seconds = 1,
-                      .max_seconds = 1,
+                      .min_seconds = 2,
+                      .max_seconds = 2,
                       .relative_error = 0.001},
       .rule = {.min_repetitions = 10,
                .min_seconds = 0.02,
@@ -74,7 +74,7 @@ CudaExtent cuda_extent(bool quick) {
     extent.matrix_rule.min_seconds = extent.matrix_rule.max_seconds = 0.2;
     extent.sharing.warm_up = 0.05;
     extent.sharing.window = 0.1;
-    extent.power = {.bursts = 0.5, .sustained = 1, .lane = 0.3};
+    extent.power = {.unlimited = 0.4, .limited = 0.6, .sustained = 1.5, .lane = 0.3};
   }
   return extent;
 }
@@ -175,7 +175,7 @@ class CudaCalibration {
   void measure_matrix_products() {
     say("matrix products under sustained load");
     const Samples samples = matrix_products(cuda_, extent_);
-    platform_.matmul_flops_per_second = kMatrixFlops / samples.median();
+    platform_.matmul_flops_per_second = kMatrixFlops / samples.mean();
     note(fmt::format("matrix products: bf16, {0} x {0}, spread {1:.2f} %", kMatrix,
                      100 * samples.interquartile_range() / samples.median()));
   }
@@ -259,7 +259,13 @@ class CudaCalibration {
     if (!cuda_.joules(0)) return note("power was not measured: NVML has no energy counter here");
     say("power of matrix products with and without pauses");
     try {
-      platform_.power = measure_power_model(cuda_, kMatrix, extent_.power);
+      const MeasuredPower power = measure_power_model(cuda_, kMatrix, extent_.power);
+      platform_.power = power.model;
+      note(fmt::format(
+          "power: products under its limits are within {:.1f} % in time and {:.1f} % in "
+          "mean power of "
+          "the model that was fitted to them",
+          100 * power.errors.seconds, 100 * power.errors.watts));
     } catch (const Error& error) {
       return note(fmt::format("power was not measured: {}", error.what()));
     }
@@ -303,7 +309,7 @@ Platform calibrate_cuda_machine(const CalibrationOptions& options, CudaCalibrato
 }
 
 double sustained_matmul_rate(CudaCalibrator& cuda) {
-  return kMatrixFlops / matrix_products(cuda, cuda_extent(/*quick=*/false)).median();
+  return kMatrixFlops / matrix_products(cuda, cuda_extent(/*quick=*/false)).mean();
 }
 
 }  // namespace athanor

@@ -1,74 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda_power.hpp"
 
-#include "calibrate/power_fit.hpp"
-#include "sim/model/errors.hpp"
+#include "calibrate/energy_watch.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <vector>
 
 namespace athanor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-Seconds since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double joules_of(CudaCalibrator& cuda) {
-  const std::optional<double> joules = cuda.joules(0);
-  if (!joules) throw Error("NVML's energy counter has gone");
-  return *joules;
-}
-
-/// Mean power between two moments.
-class PowerInterval {
- public:
-  explicit PowerInterval(CudaCalibrator& cuda) : cuda_(cuda), joules_(joules_of(cuda)) {}
-  [[nodiscard]] Seconds seconds() const { return since(start_); }
-  [[nodiscard]] double watts() const { return (joules_of(cuda_) - joules_) / seconds(); }
-
- private:
-  CudaCalibrator& cuda_;
-  double joules_;
-  Clock::time_point start_ = Clock::now();
-};
+using Clock = EnergyWatch::Moment::clock;
 
 /// Mean power in the second half of twice `seconds` of `activity`.
 double watts_of(CudaCalibrator& cuda, DeviceActivity& activity, Seconds seconds) {
-  const Clock::time_point start = Clock::now();
-  std::optional<PowerInterval> second_half;
-  double watts = 0;
+  const EnergyWatch energy([&cuda] { return cuda.joules(0); });
+  const auto has_passed = [seconds](EnergyWatch::Moment since) {
+    return std::chrono::duration<double>(Clock::now() - since).count() >= seconds;
+  };
+  const EnergyWatch::Moment start = Clock::now();
+  std::optional<EnergyWatch::Moment> from, to;
   activity.run([&](Seconds) {
-    if (!second_half && since(start) >= seconds) second_half.emplace(cuda);
-    if (!second_half || second_half->seconds() < seconds) return true;
-    watts = second_half->watts();
-    return false;
+    if (!from && has_passed(start) && energy.has_changed_since(start)) from = Clock::now();
+    if (from && !to && has_passed(*from)) to = Clock::now();
+    return !to || !energy.has_changed_since(*to);
   });
-  return watts;
+  return energy.watts(from.value(), to.value());
 }
 
 }  // namespace
 
-PowerModel measure_power_model(CudaCalibrator& cuda, std::int64_t size, const PowerExtent& extent) {
-  // One product at a time, mean power far below a limit. Counters of energy look at a device for
-  // some hundredths of a second now and then: each look must see many products and pauses.
-  constexpr Seconds kOn = 1e-9, kSeldom = 0.003, kOften = 0.0012;
+MeasuredPower measure_power_model(CudaCalibrator& cuda, std::int64_t size,
+                                  const PowerExtent& extent) {
   PowerMeasurements measured;
-  measured.seldom = cuda.matmul_bursts(0, size, kOn, kSeldom, extent.bursts);
-  measured.often = cuda.matmul_bursts(0, size, kOn, kOften, extent.bursts);
-  // Half of the time, in turns shorter and longer than what a limit looks at.
-  for (const Seconds turn : {0.035, 0.08, 0.18}) {
-    measured.limited.push_back(cuda.matmul_bursts(0, size, turn, turn, extent.bursts));
-  }
   measured.sustained = cuda.matmul_bursts(0, size, extent.sustained, 0, extent.sustained);
-  measured.settled_watts = watts_of(cuda, *cuda.matmul(0, size), extent.bursts);
-  PowerModel model = fit_power(measured);
+  const auto add = [&](std::vector<KernelBursts>& to, Seconds on, Seconds off, Seconds seconds) {
+    to.push_back(cuda.matmul_bursts(0, size, on, off, seconds));
+  };
+  // One product or some at a time, mean power far below a limit. Counters of energy look at a
+  // device for some hundredths of a second now and then: each look must see products and pauses.
+  constexpr Seconds kOne = 1e-9, kSome = 0.015;
+  const Seconds product = full_clock_seconds(measured);
+  add(measured.unlimited, kOne, 2 * product, extent.unlimited);
+  add(measured.unlimited, kOne, 0.8 * product, extent.unlimited);
+  add(measured.unlimited, kSome, 3 * kSome, extent.unlimited);
+  // For different shares of the time, in turns shorter and longer than what limits look at: with
+  // one share, or one length, different limits explain the same times.
+  struct Turn {
+    Seconds on, off;
+  };
+  for (const auto [on, off] : {Turn{0.045, 0.045}, {0.06, 0.18}, {0.16, 0.05}, {0.25, 0.65}}) {
+    constexpr int kBursts = 3;
+    const Seconds seconds = std::max(extent.limited, kBursts * (on + off));
+    add(measured.limited, on, off, seconds);
+  }
+  MeasuredPower power{fit_power(measured), {}};
+  power.errors = fit_errors(power.model, measured);
   const auto n = static_cast<double>(size);
-  model.matmul_flops_per_second = 2 * n * n * n / full_clock_seconds(measured);
-  return model;
+  power.model.matmul_flops_per_second = 2 * n * n * n / full_clock_seconds(measured);
+  return power;
 }
 
 std::map<Lane, double> measure_lane_watts(CudaCalibrator& cuda, int num_devices, Bytes copy,

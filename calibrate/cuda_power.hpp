@@ -3,6 +3,7 @@
 #pragma once
 
 #include "calibrate/cuda_calibrator.hpp"
+#include "calibrate/power_fit.hpp"
 #include "sim/model/platform.hpp"
 
 #include <cstdint>
@@ -12,14 +13,20 @@ namespace athanor {
 
 /// Seconds of each measurement.
 struct PowerExtent {
-  Seconds bursts = 1.5;   ///< with pauses, each of five kinds
-  Seconds sustained = 3;  ///< without, until it has settled
-  Seconds lane = 0.8;     ///< of one lane's activity, after as much again
+  Seconds unlimited = 0.8;  ///< with pauses, each of two kinds
+  Seconds limited = 1.2;    ///< each of four kinds; of the longest, three bursts
+  Seconds sustained = 3;    ///< without pauses; settled by the second half
+  Seconds lane = 0.5;       ///< of one lane's activity, after as much again
 };
 
-/// Of device 0, by products of size x size; without lane powers. Throws Error as fit_power.
-[[nodiscard]] PowerModel measure_power_model(CudaCalibrator& cuda, std::int64_t size,
-                                             const PowerExtent& extent);
+struct MeasuredPower {
+  PowerModel model;  ///< without lane powers
+  PowerFitErrors errors;
+};
+
+/// Of device 0, by products of size x size. Throws Error as fit_power.
+[[nodiscard]] MeasuredPower measure_power_model(CudaCalibrator& cuda, std::int64_t size,
+                                                const PowerExtent& extent);
 
 /// What each lane's activity adds to `idle_watts` on device 0: AdamW for the compute lane, copies
 /// of `copy` bytes, an all-gather between `num_devices`. CPU Adam draws nothing there.

@@ -16,28 +16,33 @@ struct KernelBursts {
   };
   std::vector<Kernel> kernels;
   double running_share = 0;  ///< of the time, in which kernels ran
-  double watts = 0;          ///< mean over all of it
+  double watts = 0;          ///< mean over all of it; of a single burst, over its second half
 };
 
 struct PowerMeasurements {
-  /// With different shares, and with pauses long enough that the limit never acts.
-  KernelBursts seldom, often;
-  /// One burst until speed and power have settled.
-  KernelBursts sustained;
-  double settled_watts = 0;  ///< of the same kernels, after it
-  /// With pauses after which the limit acts on a part of each burst; on average below the limit.
+  /// With pauses long enough that no limit acts, of different shares.
+  std::vector<KernelBursts> unlimited;
+  /// With pauses after which a limit acts on a part of each burst.
   std::vector<KernelBursts> limited;
+  /// One burst from idle, settled by its second half.
+  KernelBursts sustained;
 };
 
-/// Idle power and power at full clock are those of a line through the two shares. The limit is the
-/// power of sustained load, its window the one under which all of `limited` together take what they
-/// took: when the limit acts on a single burst varies by a factor of three, with the moment at
-/// which the device looks. The exponent is that between full and settled speed. Lane powers and the
-/// rate of products are left to the caller. Throws Error where the measurements cannot be of such
-/// a device (fewer than a hundred kernels, power that does not grow with load).
+/// Idle power and power at full clock are those of a line through bursts that no limit acts on. The
+/// lowest limit is what sustained load draws, the exponent that between full and settled speed. Its
+/// window, and a second limit above it where one alone does not explain what was measured, are
+/// those under which bursts, and sustained load until it has settled, take what they took. Lane
+/// powers and the rate of products are left to the caller. Throws Error where the measurements
+/// cannot be of such a device (fewer than a hundred kernels, power that does not grow with load).
 [[nodiscard]] PowerModel fit_power(const PowerMeasurements& measured);
 
-/// The kernels' time where the limit never acts.
+/// How far a model is at most from what its limits were fitted to, as a share of what was measured.
+struct PowerFitErrors {
+  double seconds = 0, watts = 0;
+};
+[[nodiscard]] PowerFitErrors fit_errors(const PowerModel& model, const PowerMeasurements& measured);
+
+/// The kernels' time where no limit acts.
 [[nodiscard]] Seconds full_clock_seconds(const PowerMeasurements& measured);
 
 }  // namespace athanor

@@ -2,6 +2,7 @@
 #include "calibrate/profile_model.hpp"
 
 #include "calibrate/bound_units.hpp"
+#include "calibrate/energy_watch.hpp"
 #include "calibrate/full_clock.hpp"
 #include "calibrate/kernel_costs.hpp"
 #include "calibrate/machine.hpp"
@@ -150,11 +151,24 @@ std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& opti
 /// Of a device that counts energy and has nothing to do.
 std::optional<double> idle_watts_of(const UnitMeter& meter) {
   if (!meter.joules()) return std::nullopt;
-  constexpr Seconds kIdle = 0.4;
-  sleep_for(kIdle);
-  const double before = meter.joules().value();
-  const Seconds idle = time_once([&] { sleep_for(kIdle); });
-  return (meter.joules().value() - before) / idle;
+  using Clock = EnergyWatch::Moment::clock;
+  constexpr Seconds kIdle = 0.3, kShort = 0.01;
+  const EnergyWatch energy([&meter] { return meter.joules(); });
+  const auto rest = [&](EnergyWatch::Moment since) {
+    sleep_for(kIdle);
+    while (!energy.has_changed_since(since)) sleep_for(kShort);
+  };
+  const EnergyWatch::Moment start = Clock::now();
+  rest(start);
+  const EnergyWatch::Moment from = Clock::now();
+  rest(from);
+  const EnergyWatch::Moment to = Clock::now();
+  rest(to);
+  try {
+    return energy.watts(from, to);
+  } catch (const Error&) {
+    return std::nullopt;  // a counter that stands still is none
+  }
 }
 
 /// Under sustained load and, where the device counts energy, at full clock.

@@ -15,6 +15,8 @@ class Samples {
   void add(Seconds seconds);
   [[nodiscard]] int count() const noexcept { return static_cast<int>(sorted_.size()); }
   [[nodiscard]] Seconds total() const noexcept { return total_; }
+  /// For rates that a device regulates around a mean.
+  [[nodiscard]] Seconds mean() const noexcept { return count() > 0 ? total_ / count() : 0; }
   [[nodiscard]] Seconds median() const noexcept { return quantile(0.5); }
   [[nodiscard]] Seconds interquartile_range() const noexcept;
   /// Standard error of the median over the median, from the quartiles of a normal distribution;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/unit_bench.hpp"
 
+#include "calibrate/energy_watch.hpp"
 #include "calibrate/kernel_costs.hpp"
 #include "calibrate/measure.hpp"
 #include "executor/units/unit_runner.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace athanor {
@@ -40,33 +42,37 @@ UnitBenchResult UnitBench::run(const StoppingRule& rule) {
 }
 
 UnitBenchResult UnitBench::run_paused(double idle_watts) {
-  // The counter's value is some hundredths of a second old: as long must what it counts be like
-  // what comes.
-  constexpr Seconds kSettling = 0.15, kWindow = 0.8;
+  using Clock = EnergyWatch::Moment::clock;
+  constexpr Seconds kWindow = 0.8;
   constexpr Seconds kLongest = 0.03;
+  const EnergyWatch energy([this] { return meter_.joules(); });
+  const auto repeat_until_change = [&] {
+    const EnergyWatch::Moment since = Clock::now();
+    while (!energy.has_changed_since(since)) one_cycle();
+  };
   pauses_ = true;
   const auto repeat_for = [this](Seconds window) {
-    Seconds spent = 0;
-    while (spent < window) spent += time_once([this] { one_cycle(); });
-    return spent;
+    for (Seconds spent = 0; spent < window;) spent += time_once([this] { one_cycle(); });
   };
-  static_cast<void>(repeat_for(kSettling));
+  repeat_until_change();
   if (backward_.device.median() > kLongest || forward_keep_.device.median() > kLongest) {
     pauses_ = false;
     return {};
   }
   start_again();
-  const double before = meter_.joules().value();
-  const Seconds spent = repeat_for(kWindow);
-  const double joules = meter_.joules().value() - before;
-  pauses_ = false;
+  const EnergyWatch::Moment from = Clock::now();
+  repeat_for(kWindow);
+  const EnergyWatch::Moment to = Clock::now();
   UnitBenchResult paused = result();
   Seconds running = 0;
   for (const PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
     running += phase->device.total();
   }
+  repeat_until_change();
+  pauses_ = false;
   if (running <= 0) return paused;
-  const double watts = (joules - idle_watts * (spent - running)) / running;
+  const Seconds paused_for = std::chrono::duration<double>(to - from).count() - running;
+  const double watts = (energy.joules(from, to) - idle_watts * paused_for) / running;
   for (const auto phase : kUnitPhases) {
     PhaseCost& cost = paused.cost.*phase;
     cost.full_clock_seconds = cost.seconds;

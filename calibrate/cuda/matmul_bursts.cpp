@@ -2,22 +2,25 @@
 #include "calibrate/cuda/matmul_bursts.hpp"
 
 #include "calibrate/cuda/nvml.hpp"
+#include "calibrate/energy_watch.hpp"
 #include "calibrate/measure.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/cuda/Sleep.h>
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include <algorithm>
+#include <chrono>
 #include <deque>
-#include <optional>
 
 namespace athanor {
 namespace {
 
 constexpr double kMilli = 1e-3;
+/// A tenth of a millisecond: a stream that waits so long before a burst waits for no launch in it.
+constexpr std::int64_t kLaunchCycles = 200'000;
 /// Products that the host may be ahead: far fewer than a stream takes.
 constexpr std::size_t kAhead = 64;
 
@@ -41,6 +44,7 @@ class Bursts {
     const c10::cuda::CUDAStreamGuard guard(stream_);
     const std::size_t before = bursts.kernels.size();
     Seconds launched = 0;
+    at::cuda::sleep(kLaunchCycles);
     events_.emplace_back(kTimed).record(stream_);
     while (launched < seconds) {
       at::mm_out(c_, a_, b_);
@@ -79,30 +83,31 @@ class Bursts {
 
 KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds off, Seconds seconds,
                            const EnergyCounter& energy) {
+  using Clock = EnergyWatch::Moment::clock;
+  constexpr Seconds kSettling = 0.6;  // means under limits, too
+  constexpr Seconds kShort = 0.02;
   const at::NoGradGuard no_grad;
   Bursts bench(device, size);
-  KernelBursts bursts, settling;
-  constexpr int kSettlingBursts = 10;  // with the counter's delay behind them
-  constexpr Seconds kSettling = 0.2;   // or this, where they are long
-  Seconds settled = 0;
-  for (int i = 0; off > 0 && i < kSettlingBursts && settled < kSettling; ++i) {
-    settled += time_once([&] {
-      bench.run(on, settling);
-      sleep_for(off);
-    });
-  }
-  const std::optional<double> before = energy.joules();
+  KernelBursts bursts, ignored;
   Seconds running = 0;
-  Seconds elapsed = 0;
-  while (elapsed < seconds) {
-    elapsed += time_once([&] {
-      running += bench.run(off > 0 ? on : seconds, bursts);
-      if (off > 0) sleep_for(off);
-    });
-  }
-  const std::optional<double> after = energy.joules();
+  const auto repeat = [&](Seconds at_least, KernelBursts& into) {
+    running = 0;
+    for (Seconds elapsed = 0; elapsed < at_least;) {
+      elapsed += time_once([&] {
+        running += bench.run(off > 0 ? on : at_least, into);
+        if (off > 0) sleep_for(off);
+      });
+    }
+  };
+  const EnergyWatch watch([&energy] { return energy.joules(); });
+  if (off > 0) repeat(kSettling, ignored);
+  const EnergyWatch::Moment start = Clock::now();
+  repeat(seconds, bursts);
+  const EnergyWatch::Moment end = Clock::now();
+  const Seconds elapsed = std::chrono::duration<double>(end - start).count();
   bursts.running_share = running / elapsed;
-  if (before && after) bursts.watts = (*after - *before) / elapsed;
+  while (!watch.has_changed_since(end)) repeat(kShort, ignored);
+  if (energy.joules()) bursts.watts = watch.watts(off > 0 ? start : start + (end - start) / 2, end);
   return bursts;
 }
 

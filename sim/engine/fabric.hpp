@@ -4,9 +4,9 @@
 #pragma once
 
 #include "sim/engine/clock_frame.hpp"
-#include "sim/engine/device_power.hpp"
 #include "sim/engine/fluid_links.hpp"
 #include "sim/engine/shared_rates.hpp"
+#include "sim/model/device_power.hpp"
 #include "sim/model/interference.hpp"
 #include "sim/model/quantities.hpp"
 

@@ -4,55 +4,89 @@
 
 #include "calibrate/power_fit.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <vector>
 
 namespace athanor::test {
 
 /// Runs equal kernels, in steps so small that nothing has to be solved.
 struct LimitedDevice {
-  double idle_watts = 120, full_watts = 900, limit_watts = 700, exponent = 2;
-  Seconds window = 0.05;
+  struct Limit {
+    double watts = 700;
+    Seconds window = 0.05;
+  };
+  double idle_watts = 120, full_watts = 900, exponent = 2;
+  std::vector<Limit> limits{{}};
   Seconds kernel = 0.0014;  ///< at full clock
-
-  [[nodiscard]] double slowest() const {
-    return std::pow((limit_watts - idle_watts) / (full_watts - idle_watts), 1 / exponent);
-  }
 
   /// As CudaCalibrator::matmul_bursts, from idle.
   [[nodiscard]] KernelBursts bursts(Seconds on, Seconds off, Seconds seconds) const {
-    KernelBursts bursts;
-    Run run{*this};
-    Seconds running = 0;
-    while (run.now < seconds) {
-      for (const Seconds begun = run.now; run.now < begun + (off > 0 ? on : seconds);) {
-        const Seconds start = run.now;
-        for (double done = 0; done < kernel;) done += run.pass(true);
-        bursts.kernels.push_back({start, run.now - start});
-        running += run.now - start;
-      }
-      for (const Seconds paused = run.now; run.now < paused + off;) run.pass(false);
-    }
-    bursts.running_share = running / run.now;
-    bursts.watts = run.joules / run.now;
+    KernelBursts ignored, bursts;
+    Run run(*this);
+    if (off > 0) run.repeat(on, off, kSettling, ignored);
+    bursts.watts = run.repeat(off > 0 ? on : seconds, off, seconds, bursts);
+    if (off == 0) bursts.watts = sustained_watts();
     return bursts;
   }
 
+  [[nodiscard]] double sustained_watts() const {
+    double least = full_watts;
+    for (const Limit& limit : limits) least = std::min(least, limit.watts);
+    return least;
+  }
+
  private:
-  struct Run {
-    static constexpr Seconds kTick = 2e-7;
-    const LimitedDevice& device;
-    double mean = device.idle_watts, joules = 0;
-    Seconds now = 0;
+  static constexpr Seconds kSettling = 2;
+
+  class Run {
+   public:
+    explicit Run(const LimitedDevice& device)
+        : device_(device), means_(device.limits.size(), device.idle_watts) {}
+
+    /// Returns the mean power.
+    double repeat(Seconds on, Seconds off, Seconds seconds, KernelBursts& bursts) {
+      const Seconds from = now_;
+      Seconds running = 0;
+      joules_ = 0;
+      while (now_ - from < seconds) {
+        for (const Seconds begun = now_; now_ - begun < on;) {
+          const Seconds start = now_;
+          for (double done = 0; done < device_.kernel;) done += pass(true);
+          bursts.kernels.push_back({start - from, now_ - start});
+          running += now_ - start;
+        }
+        for (const Seconds paused = now_; now_ - paused < off;) pass(false);
+      }
+      bursts.running_share = running / (now_ - from);
+      return joules_ / (now_ - from);
+    }
+
+   private:
+    static constexpr Seconds kTick = 1e-6;
 
     /// Returns what a kernel gets done.
     Seconds pass(bool busy) {
-      const bool held = busy && mean >= device.limit_watts;
-      const double watts = held ? device.limit_watts : busy ? device.full_watts : device.idle_watts;
-      mean += (watts - mean) * kTick / device.window;
-      joules += watts * kTick;
-      now += kTick;
-      return kTick * (held ? device.slowest() : 1);
+      double watts = busy ? device_.full_watts : device_.idle_watts;
+      for (std::size_t i = 0; i < means_.size(); ++i) {
+        const Limit& limit = device_.limits[i];
+        if (means_[i] >= limit.watts) watts = std::min(watts, limit.watts);
+      }
+      for (std::size_t i = 0; i < means_.size(); ++i) {
+        means_[i] += (watts - means_[i]) * kTick / device_.limits[i].window;
+      }
+      joules_ += watts * kTick;
+      now_ += kTick;
+      if (!busy || watts == device_.full_watts) return kTick;
+      const double share = (watts - device_.idle_watts) / (device_.full_watts - device_.idle_watts);
+      return kTick * std::pow(share, 1 / device_.exponent);
     }
+
+    const LimitedDevice& device_;
+    std::vector<double> means_;
+    double joules_ = 0;
+    Seconds now_ = 0;
   };
 };
 

@@ -23,7 +23,7 @@ class LimitedCalibrator final : public test::SlowingCalibrator {
 
   [[nodiscard]] std::optional<double> joules(int) override {
     const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
-    return device.limit_watts * now.count();
+    return device.sustained_watts() * now.count();
   }
   [[nodiscard]] KernelBursts matmul_bursts(int, std::int64_t, Seconds on, Seconds off,
                                            Seconds seconds) override {
@@ -31,27 +31,30 @@ class LimitedCalibrator final : public test::SlowingCalibrator {
   }
 };
 
-constexpr PowerExtent kQuick{.bursts = 0.5, .sustained = 1, .lane = 0.05};
+constexpr PowerExtent kQuick{.unlimited = 0.4, .limited = 0.6, .sustained = 1, .lane = 0.05};
 
 }  // namespace
 
 TEST_CASE("quick measurements give the power model of the device that was measured") {
   constexpr std::int64_t kSize = 8192;
   LimitedCalibrator cuda;
-  const PowerModel model = measure_power_model(cuda, kSize, kQuick);
+  const auto [model, errors] = measure_power_model(cuda, kSize, kQuick);
   CHECK_THAT(model.idle_watts, WithinRel(cuda.device.idle_watts, 1e-3));
   CHECK_THAT(model.matmul_watts, WithinRel(cuda.device.full_watts, 1e-3));
   CHECK_THAT(model.matmul_flops_per_second,
              WithinRel(2.0 * kSize * kSize * kSize / cuda.device.kernel, 1e-3));
   CHECK_THAT(model.exponent, WithinRel(cuda.device.exponent, 0.01));
   REQUIRE(model.limits.size() == 1);
-  CHECK_THAT(model.limits.front().watts, WithinRel(cuda.device.limit_watts, 0.01));
-  CHECK_THAT(model.limits.front().window, WithinRel(cuda.device.window, 0.05));
+  const auto& limit = cuda.device.limits.front();
+  CHECK_THAT(model.limits.front().watts, WithinRel(limit.watts, 0.01));
+  CHECK_THAT(model.limits.front().window, WithinRel(limit.window, 0.05));
+  CHECK(errors.seconds < 0.005);
+  CHECK(errors.watts < 0.005);
 }
 
 TEST_CASE("a lane adds what it draws above idle, and never takes anything away") {
   LimitedCalibrator cuda;
-  const double above_idle = cuda.device.limit_watts - cuda.device.idle_watts;
+  const double above_idle = cuda.device.sustained_watts() - cuda.device.idle_watts;
   for (const auto& [lane, watts] :
        measure_lane_watts(cuda, 2, kMiB, kQuick, cuda.device.idle_watts)) {
     CHECK_THAT(watts, WithinRel(above_idle, 0.01));

@@ -20,33 +20,55 @@ using test::LimitedDevice;
 
 PowerMeasurements measurements(const LimitedDevice& device) {
   constexpr Seconds kOne = 1e-9, kSeconds = 1;
-  PowerMeasurements measured{.seldom = device.bursts(kOne, 0.003, kSeconds),
-                             .often = device.bursts(kOne, 0.0012, kSeconds),
-                             .sustained = device.bursts(kSeconds, 0, kSeconds),
-                             .settled_watts = device.limit_watts,
-                             .limited = {}};
-  for (const Seconds turn : {0.035, 0.08, 0.18}) {
-    measured.limited.push_back(device.bursts(turn, turn, kSeconds));
-  }
-  return measured;
+  return {
+      .unlimited = {device.bursts(kOne, 0.003, kSeconds), device.bursts(kOne, 0.0012, kSeconds)},
+      .limited = {device.bursts(0.045, 0.045, kSeconds), device.bursts(0.06, 0.18, kSeconds),
+                  device.bursts(0.16, 0.05, kSeconds), device.bursts(0.25, 0.65, 3 * kSeconds)},
+      .sustained = device.bursts(4 * kSeconds, 0, 4 * kSeconds)};
 }
 
 }  // namespace
 
 TEST_CASE("a power model from kernels under a limit is the one that they ran under") {
-  constexpr double kTicks = 1e-3;
-  const LimitedDevice device{.window = GENERATE(0.02, 0.05, 0.12)};
-  const PowerModel model = fit_power(measurements(device));
-  CHECK_THAT(model.idle_watts, WithinRel(device.idle_watts, kTicks));
-  CHECK_THAT(model.matmul_watts, WithinRel(device.full_watts, kTicks));
-  CHECK_THAT(model.exponent, WithinRel(device.exponent, kTicks));
+  const LimitedDevice device{.limits = {{700, GENERATE(0.02, 0.05, 0.12)}}};
+  const PowerMeasurements measured = measurements(device);
+  const PowerModel model = fit_power(measured);
+  CHECK_THAT(model.idle_watts, WithinRel(device.idle_watts, 0.005));
+  CHECK_THAT(model.matmul_watts, WithinRel(device.full_watts, 0.005));
+  CHECK_THAT(model.exponent, WithinRel(device.exponent, 0.01));
   REQUIRE(model.limits.size() == 1);
-  CHECK(model.limits.front().watts == device.limit_watts);
-  CHECK_THAT(model.limits.front().window, WithinRel(device.window, 0.01));
+  CHECK(model.limits.front().watts == device.limits.front().watts);
+  CHECK_THAT(model.limits.front().window, WithinRel(device.limits.front().window, 0.02));
+  CHECK(fit_errors(model, measured).seconds < 0.005);
+  CHECK(fit_errors(model, measured).watts < 0.005);
+}
+
+TEST_CASE("where one limit does not explain what was measured two do, and what was not") {
+  const LimitedDevice device{.limits = {{680, 0.3}, {740, 0.03}}};
+  PowerMeasurements measured = measurements(device);
+  const PowerModel model = fit_power(measured);
+  REQUIRE(model.limits.size() == 2);
+  CHECK(fit_errors(model, measured).seconds < 0.002);
+  measured.limited = {device.bursts(0.1, 0.1, 1), device.bursts(0.015, 0.005, 1),
+                      device.bursts(0.75, 0.25, 3)};
+  CHECK(fit_errors(model, measured).seconds < 0.005);
+  CHECK(fit_errors(model, measured).watts < 0.005);
+  PowerModel one = model;
+  one.limits.pop_back();
+  CHECK(fit_errors(one, measured).seconds > 0.02);
+}
+
+TEST_CASE("a model that does not fit is said to be off by as much") {
+  const PowerMeasurements measured = measurements({});
+  PowerModel model = fit_power(measured);
+  model.idle_watts *= 1.5;
+  CHECK(fit_errors(model, measured).watts > 0.05);
+  model.limits.front().watts -= 60;
+  CHECK(fit_errors(model, measured).seconds > 0.02);
 }
 
 TEST_CASE("a device that never slows down has a limit that is never reached") {
-  const PowerModel model = fit_power(measurements({.limit_watts = 900}));
+  const PowerModel model = fit_power(measurements({.limits = {{900, 0.05}}}));
   CHECK(model.exponent == 0);
   REQUIRE(model.limits.size() == 1);
   CHECK_THAT(model.limits.front().watts, WithinRel(900, 1e-3));
@@ -54,7 +76,7 @@ TEST_CASE("a device that never slows down has a limit that is never reached") {
 
 TEST_CASE("what cannot be a device's power is refused") {
   PowerMeasurements falling = measurements({});
-  falling.often.watts = 100;
+  falling.unlimited.front().watts = 2000;
   CHECK_THROWS_AS(fit_power(falling), Error);
   PowerMeasurements few = measurements({});
   few.sustained.kernels.resize(50);

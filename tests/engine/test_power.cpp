@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels under a power limit: closed forms, an independent simulation, and a GPU's on/off
 // patterns.
-#include "sim/engine/device_power.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/model/costs.hpp"
+#include "sim/model/device_power.hpp"
 #include "sim/model/files.hpp"
 #include "sim/tune/bounds.hpp"
 #include "tests/engine/programs.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/engine/device_power.hpp"
+#include "sim/model/device_power.hpp"
 
 #include <algorithm>
 #include <cmath>
