@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/power_fit.hpp"
 
-#include "sim/model/device_power.hpp"
+#include "calibrate/limited_kernels.hpp"
+#include "calibrate/minimize.hpp"
 #include "sim/model/errors.hpp"
-#include "sim/model/power.hpp"
 
 #include <fmt/format.h>
-#include <nlopt.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <functional>
-#include <numeric>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -43,126 +40,94 @@ std::span<const Kernel> between(std::span<const Kernel> kernels, Seconds from, S
   return {first, std::lower_bound(first, kernels.end(), to, starts_before)};
 }
 
-Seconds settled_seconds(const KernelBursts& sustained) {
-  const Seconds last = sustained.kernels.back().start;
-  return median_seconds(between(sustained.kernels, last / 2, last));
+std::span<const Kernel> first_half(std::span<const Kernel> kernels) {
+  return between(kernels, 0, kernels.back().start / 2);
+}
+
+std::span<const Kernel> second_half(std::span<const Kernel> kernels) {
+  return kernels.subspan(first_half(kernels).size());
 }
 
 struct Line {
   double at_zero = 0, slope = 0;
 };
 
-/// Least squares.
-Line line_through(const std::vector<double>& x, const std::vector<double>& y) {
-  const auto mean = [](const std::vector<double>& values) {
-    return std::reduce(values.begin(), values.end()) / static_cast<double>(values.size());
-  };
-  const double mean_x = mean(x), mean_y = mean(y);
-  double products = 0, squares = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    products += (x[i] - mean_x) * (y[i] - mean_y);
-    squares += (x[i] - mean_x) * (x[i] - mean_x);
+/// What some bursts drew.
+struct Drawn {
+  std::span<const Kernel> kernels;
+  double running_share = 0, watts = 0;
+
+  /// Mean of what kernels as fast as these draw, as a share of what they do at full clock.
+  [[nodiscard]] double load(Seconds full, double exponent) const {
+    Seconds running = 0;
+    double energy = 0;
+    for (const Kernel& kernel : kernels) {
+      running += kernel.seconds;
+      energy += kernel.seconds * std::pow(std::min(1.0, full / kernel.seconds), exponent);
+    }
+    return energy / running * running_share;
   }
-  const double slope = products / squares;
-  return {mean_y - slope * mean_x, slope};
+};
+
+std::vector<Drawn> all_drawn(const PowerMeasurements& measured) {
+  std::vector<Drawn> drawn;
+  for (const auto* group : {&measured.unlimited, &measured.limited}) {
+    for (const KernelBursts& bursts : *group) {
+      drawn.push_back({bursts.kernels, bursts.running_share, bursts.watts});
+    }
+  }
+  drawn.push_back({second_half(measured.sustained.kernels), 1, measured.sustained.watts});
+  return drawn;
 }
 
-/// Idle power, and above it that at full clock.
-Line fit_watts(const std::vector<KernelBursts>& unlimited) {
-  std::vector<double> shares, watts;
-  for (const KernelBursts& bursts : unlimited) {
-    shares.push_back(bursts.running_share);
-    watts.push_back(bursts.watts);
+/// With least squares of the relative errors.
+Line line_through(const std::vector<Drawn>& drawn, Seconds full, double exponent) {
+  double weights = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const Drawn& each : drawn) {
+    const double weight = 1 / (each.watts * each.watts);
+    const double load = each.load(full, exponent);
+    weights += weight;
+    x += weight * load;
+    y += weight * each.watts;
+    xx += weight * load * load;
+    xy += weight * load * each.watts;
   }
-  const Line line = line_through(shares, watts);
+  const double slope = (weights * xy - x * y) / (weights * xx - x * x);
+  return {(y - slope * x) / weights, slope};
+}
+
+/// Without limits; exponent 0 for a device that never slows down.
+PowerModel fit_watts(const PowerMeasurements& measured, Seconds full) {
+  constexpr double kLeast = 0.5, kMost = 6;
+  const std::vector<Drawn> drawn = all_drawn(measured);
+  PowerModel model;
+  if (median_seconds(drawn.back().kernels) > full * (1 + kSameSpeed)) {
+    model.exponent = minimize({kLeast}, {kMost}, [&](const Point& exponent) {
+      const Line line = line_through(drawn, full, exponent[0]);
+      double squares = 0;
+      for (const Drawn& each : drawn) {
+        const double watts = line.at_zero + line.slope * each.load(full, exponent[0]);
+        squares += std::pow(watts / each.watts - 1, 2);
+      }
+      return squares;
+    })[0];
+  }
+  const Line line = line_through(drawn, full, model.exponent);
   if (!(line.slope > 0) || !(line.at_zero >= 0)) {
+    const KernelBursts &least = measured.unlimited.front(), &most = measured.sustained;
     throw Error(
         fmt::format("power did not grow with load: {:.0f} W with kernels {:.0f} % of the "
-                    "time, {:.0f} W with {:.0f} %",
-                    watts.front(), 100 * shares.front(), watts.back(), 100 * shares.back()));
+                    "time, {:.0f} W under sustained load",
+                    least.watts, 100 * least.running_share, most.watts));
   }
-  return line;
-}
-
-/// Kernels back to back.
-struct Burst {
-  Seconds pause = 0;      ///< before
-  Seconds seconds = 0;    ///< at full clock
-  bool is_first = false;  ///< the kernel after a pause, which starts slowly
-};
-
-/// What a model is held against.
-class LimitedKernels {
- public:
-  LimitedKernels(std::span<const Kernel> kernels, Seconds first_pause, Seconds full) {
-    Seconds ended = kernels.front().start - first_pause;
-    for (const Kernel& kernel : kernels) {
-      add(kernel, kernel.start - ended, full);
-      ended = kernel.start + kernel.seconds;
-    }
-  }
-
-  std::vector<Burst> bursts;
-  Seconds counted = 0;  ///< without first kernels
-  double watts = 0;     ///< mean; 0: not known
-
- private:
-  void add(const Kernel& kernel, Seconds pause, Seconds full) {
-    if (bursts.empty() || pause > full) {
-      bursts.push_back({pause, full, true});
-      return;
-    }
-    if (bursts.back().is_first) bursts.emplace_back();
-    bursts.back().seconds += full;
-    counted += kernel.seconds;
-  }
-};
-
-/// Returns how long it took.
-Seconds run(DevicePower& device, const Draw& kernels) {
-  device.start(Lane::Compute, kernels);
-  Seconds taken = 0;
-  for (Seconds left = kernels.seconds; left > 0;) {
-    const double speed = device.speed();
-    const Seconds needed = left / speed;
-    const Seconds step = std::min(needed, device.until_change());
-    device.pass(step);
-    taken += step;
-    left = step == needed ? 0 : left - step * speed;
-  }
-  device.stop(Lane::Compute);
-  return taken;
-}
-
-struct Simulated {
-  Seconds counted = 0;
-  double watts = 0;
-};
-
-/// With pauses as they were.
-Simulated simulate(const PowerModel& model, const LimitedKernels& kernels) {
-  DevicePower device(model);
-  Simulated simulated;
-  Seconds all = 0;
-  double before = 0;
-  for (int round = 0; round < 2; ++round) {  // in the first, budgets settle
-    simulated.counted = all = 0;
-    before = device.joules();
-    for (const Burst& burst : kernels.bursts) {
-      device.pass(burst.pause);
-      const Seconds taken =
-          run(device, {burst.seconds, model.matmul_watts - model.idle_watts, model.exponent});
-      all += burst.pause + taken;
-      if (!burst.is_first) simulated.counted += taken;
-    }
-  }
-  simulated.watts = (device.joules() - before) / all;
-  return simulated;
+  model.idle_watts = line.at_zero;
+  model.matmul_watts = line.at_zero + line.slope;
+  return model;
 }
 
 /// By how much kernels take longer under `model` than they did.
 double excess(const PowerModel& model, const LimitedKernels& kernels) {
-  return simulate(model, kernels).counted / kernels.counted - 1;
+  return kernels.simulate(model).counted / kernels.measured.counted - 1;
 }
 
 Seconds pause_after(const KernelBursts& bursts) {
@@ -175,51 +140,23 @@ Seconds pause_after(const KernelBursts& bursts) {
 std::vector<LimitedKernels> limited_kernels(const PowerMeasurements& measured, Seconds full) {
   std::vector<LimitedKernels> limited;
   for (const KernelBursts& bursts : measured.limited) {
-    limited.emplace_back(bursts.kernels, pause_after(bursts), full).watts = bursts.watts;
+    limited.emplace_back(bursts.kernels, pause_after(bursts), full).measured.watts = bursts.watts;
   }
   // A pause after which no limit knows of what was before.
   constexpr Seconds kLong = 60;
-  const std::vector<Kernel>& sustained = measured.sustained.kernels;
-  limited.emplace_back(between(sustained, 0, sustained.back().start / 2), kLong, full);
+  limited.emplace_back(first_half(measured.sustained.kernels), kLong, full);
   return limited;
 }
 
 PowerFitErrors errors_of(const PowerModel& model, const std::vector<LimitedKernels>& limited) {
   PowerFitErrors errors;
   for (const LimitedKernels& kernels : limited) {
-    const Simulated simulated = simulate(model, kernels);
-    errors.seconds = std::max(errors.seconds, std::abs(simulated.counted / kernels.counted - 1));
-    if (kernels.watts <= 0) continue;
-    errors.watts = std::max(errors.watts, std::abs(simulated.watts / kernels.watts - 1));
+    errors.seconds = std::max(errors.seconds, std::abs(excess(model, kernels)));
+    const double watts = kernels.measured.watts;
+    if (watts <= 0) continue;
+    errors.watts = std::max(errors.watts, std::abs(kernels.simulate(model).watts / watts - 1));
   }
   return errors;
-}
-
-using Point = std::vector<double>;
-
-/// Where `cost` is least between `low` and `high`: by DIRECT, then by Nelder and Mead's method
-/// (NLopt).
-Point minimize(const Point& low, const Point& high, std::function<double(const Point&)> cost) {
-  constexpr int kGlobal = 1000, kLocal = 5000;
-  constexpr double kSame = 1e-4;
-  Point best(low.size());
-  std::ranges::transform(low, high, best.begin(), [](double a, double b) { return (a + b) / 2; });
-  for (const auto& [algorithm, evaluations] :
-       {std::pair(nlopt::GN_DIRECT_L, kGlobal), std::pair(nlopt::LN_NELDERMEAD, kLocal)}) {
-    nlopt::opt search(algorithm, static_cast<unsigned>(low.size()));
-    search.set_lower_bounds(low);
-    search.set_upper_bounds(high);
-    search.set_maxeval(evaluations);
-    search.set_xtol_abs(kSame);
-    search.set_min_objective(
-        [](const Point& x, Point&, void* data) {
-          return (*static_cast<std::function<double(const Point&)>*>(data))(x);
-        },
-        &cost);
-    double least = 0;
-    search.optimize(best, least);
-  }
-  return best;
 }
 
 using LimitsOf = std::function<std::vector<PowerLimit>(const Point&)>;
@@ -282,19 +219,14 @@ PowerModel fit_power(const PowerMeasurements& measured) {
   require_kernels(measured.limited);
   require_kernels(measured.sustained.kernels.size());
   const Seconds full = full_clock_seconds(measured);
-  const Seconds settled = settled_seconds(measured.sustained);
+  PowerModel model = fit_watts(measured, full);
   const double settled_watts = measured.sustained.watts;
-  const Line line = fit_watts(measured.unlimited);
-  PowerModel model;
-  model.idle_watts = line.at_zero;
-  model.matmul_watts = line.at_zero + line.slope;
-  if (settled <= full * (1 + kSameSpeed) || settled_watts <= model.idle_watts ||
+  if (model.exponent == 0 || settled_watts <= model.idle_watts ||
       settled_watts >= model.matmul_watts) {
+    model.exponent = 0;
     model.limits = {{std::max(model.matmul_watts, settled_watts), 0}};  // never reached
     return model;
   }
-  model.exponent =
-      std::log(line.slope / (settled_watts - model.idle_watts)) / std::log(settled / full);
   model.limits = fit_limits(model, limited_kernels(measured, full), settled_watts);
   return model;
 }

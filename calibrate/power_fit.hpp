@@ -28,8 +28,8 @@ struct PowerMeasurements {
   KernelBursts sustained;
 };
 
-/// Idle power and power at full clock are those of a line through bursts that no limit acts on. The
-/// lowest limit is what sustained load draws, the exponent that between full and settled speed. Its
+/// Idle power, power at full clock and the exponent are those with which kernels as fast as all of
+/// these were draw what was drawn. The lowest limit is what sustained load draws. Its
 /// window, and a second limit above it where one alone does not explain what was measured, are
 /// those under which bursts, and sustained load until it has settled, take what they took. Lane
 /// powers and the rate of products are left to the caller. Throws Error where the measurements

@@ -176,8 +176,10 @@ std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& opti
                                   UnitMeter& meter) {
   const std::optional<double> idle_watts = idle_watts_of(meter);
   const auto measure = [&](UnitBench& bench) {
-    UnitBenchResult result = bench.run(options.rule);
-    if (idle_watts) take_full_clock(result.cost, bench.run_paused(*idle_watts).cost);
+    UnitCost paused;
+    if (idle_watts) paused = bench.run_paused(*idle_watts).cost;
+    UnitBenchResult result = bench.run(options.rule, paused);
+    take_full_clock(result.cost, paused);
     return result;
   };
   std::vector<UnitCost> costs = class_costs(model, options, meter, measure);

@@ -11,15 +11,6 @@
 #include <utility>
 
 namespace athanor {
-namespace {
-
-PhaseCost cost_of(const PhaseSamples& phase) {
-  return {phase.device.median(), phase.device.interquartile_range(), phase.peak,
-          phase.issue.median()};
-}
-
-}  // namespace
-
 UnitBench::UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
                      const Batch& batch, UnitMeter& meter)
     : unit_class_(model.architecture.units[static_cast<std::size_t>(unit)].unit_class),
@@ -31,8 +22,10 @@ UnitBench::UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Ten
       batch_(batch),
       meter_(meter) {}
 
-UnitBenchResult UnitBench::run(const StoppingRule& rule) {
-  warm_up();
+UnitBenchResult UnitBench::run(const StoppingRule& rule, const UnitCost& full_clock) {
+  cycle_for(meter_.warm_up());
+  if (is_held_back(full_clock)) cycle_for(meter_.settling());
+  start_again();
   while (!satisfied(rule)) {
     one_cycle();
     meter_.collect();
@@ -50,6 +43,8 @@ UnitBenchResult UnitBench::run_paused(double idle_watts) {
     const EnergyWatch::Moment since = Clock::now();
     while (!energy.has_changed_since(since)) one_cycle();
   };
+  cycle_for(0);
+  start_again();
   pauses_ = true;
   const auto repeat_for = [this](Seconds window) {
     for (Seconds spent = 0; spent < window;) spent += time_once([this] { one_cycle(); });
@@ -83,7 +78,8 @@ UnitBenchResult UnitBench::run_paused(double idle_watts) {
 
 UnitBenchResult UnitBench::run_traced(KernelTracer& tracer, int repetitions, KernelTrace& trace) {
   OperatorTrace operators(tracer);
-  warm_up();
+  cycle_for(meter_.warm_up());
+  start_again();
   traced_.emplace(operators);
   for (; traced_->repetition < repetitions; ++traced_->repetition) {
     one_cycle();
@@ -115,22 +111,35 @@ UnitBenchResult UnitBench::result() {
 
 /// Caches, thread pools, clocks and the allocator's kept blocks are as in the middle of training
 /// afterwards.
-void UnitBench::warm_up() {
+void UnitBench::cycle_for(Seconds seconds) {
   Seconds spent = 0;
   do {
     spent += time_once([this] {
       one_cycle();
       meter_.collect();
     });
-  } while (spent < meter_.warm_up());
+  } while (spent < seconds);
   meter_.finish();
-  start_again();
 }
 
 void UnitBench::start_again() {
   for (PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
     *phase = {};
   }
+}
+
+PhaseCost UnitBench::cost_of(const PhaseSamples& phase) const {
+  const Seconds seconds = meter_.settling() > 0 ? phase.device.mean() : phase.device.median();
+  return {seconds, phase.device.interquartile_range(), phase.peak, phase.issue.median()};
+}
+
+bool UnitBench::is_held_back(const UnitCost& full_clock) const {
+  constexpr double kSameSpeed = 0.02;
+  const auto is_slower = [&](const PhaseSamples& measured, const PhaseCost& at_full_clock) {
+    return measured.device.median() > at_full_clock.full_clock_seconds * (1 + kSameSpeed);
+  };
+  return is_slower(forward_keep_, full_clock.forward_keep) ||
+         is_slower(backward_, full_clock.backward);
 }
 
 bool UnitBench::satisfied(const StoppingRule& rule) const {

@@ -31,7 +31,8 @@ class UnitBench {
   UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
             const Batch& batch, UnitMeter& meter);
 
-  [[nodiscard]] UnitBenchResult run(const StoppingRule& rule);
+  /// Under sustained load. `full_clock`: times of run_paused(), where there are any.
+  [[nodiscard]] UnitBenchResult run(const StoppingRule& rule, const UnitCost& full_clock);
 
   /// Times at full clock, and the power of all phases together: after each the device pauses for as
   /// long as it ran. `idle_watts`: meanwhile. Without them where a phase is longer than a power
@@ -50,7 +51,7 @@ class UnitBench {
     int repetition = 0;
   };
 
-  void warm_up();
+  void cycle_for(Seconds seconds);
   void start_again();
   void one_cycle();
   void begin_forward();
@@ -60,6 +61,8 @@ class UnitBench {
   void make_output_gradient();
   void time(UnitPhase phase, PhaseSamples& samples, const std::function<void()>& body);
   [[nodiscard]] UnitBenchResult result();
+  [[nodiscard]] PhaseCost cost_of(const PhaseSamples& phase) const;
+  [[nodiscard]] bool is_held_back(const UnitCost& full_clock) const;
   [[nodiscard]] bool satisfied(const StoppingRule& rule) const;
 
   std::string unit_class_;

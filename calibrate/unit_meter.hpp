@@ -38,6 +38,9 @@ class UnitMeter {
   [[nodiscard]] virtual std::optional<double> joules() const { return std::nullopt; }
   /// Repetitions before the first sample, in seconds: clocks and power settle.
   [[nodiscard]] virtual Seconds warm_up() const = 0;
+  /// More of them where a power limit holds the device back, which then goes around a mean; 0 where
+  /// nothing does, and other work only ever makes a repetition longer.
+  [[nodiscard]] virtual Seconds settling() const { return 0; }
 };
 
 /// The CPU backend: memory from an arena of its own, bytes as requested.

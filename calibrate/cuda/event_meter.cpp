@@ -22,6 +22,9 @@ namespace {
 constexpr std::size_t kUnderWay = 4;
 /// Clocks and power settle within this time (see the ramp in the platform's notes).
 constexpr Seconds kWarmUp = 0.3;
+/// What a power limit lets through for most of a second after a pause is some 2 % faster than what
+/// it settles at, around which it then goes by some 3 %.
+constexpr Seconds kSettling = 0.7;
 
 /// A flag that a stream waits for and the host raises.
 class Gate {
@@ -78,6 +81,7 @@ class EventMeter final : public UnitMeter {
   [[nodiscard]] Bytes live() const override { return allocated().current; }
   [[nodiscard]] std::optional<double> joules() const override { return energy_.joules(); }
   [[nodiscard]] Seconds warm_up() const override { return kWarmUp; }
+  [[nodiscard]] Seconds settling() const override { return kSettling; }
 
  private:
   struct Pending {

@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 TEST_CASE("energy between changes of a counter is linear") {
   EnergyChanges changes;
   const Moment start{};
-  for (int i = 0; i <= 50; ++i) changes.note(start + milliseconds(10 * i), 50.0 * (i / 10));
+  for (int i = 0; i <= 50; ++i)
+    changes.note(start + milliseconds(10 * i), 50.0 * std::floor(i / 10.0));
   CHECK_THAT(changes.joules(start + milliseconds(150), start + milliseconds(370)),
              WithinRel(110.0, 1e-9));
   CHECK_THAT(changes.joules(start + milliseconds(100), start + milliseconds(480)),
@@ -34,7 +35,8 @@ TEST_CASE("energy between changes of a counter is linear") {
 TEST_CASE("without a change before and after it an interval's energy is not known") {
   EnergyChanges changes;
   const Moment start{};
-  for (int i = 0; i <= 30; ++i) changes.note(start + milliseconds(10 * i), 50.0 * (i / 10));
+  for (int i = 0; i <= 30; ++i)
+    changes.note(start + milliseconds(10 * i), 50.0 * std::floor(i / 10.0));
   CHECK_THROWS_AS(changes.joules(start + milliseconds(50), start + milliseconds(200)), Error);
   CHECK_THROWS_AS(changes.joules(start + milliseconds(150), start + milliseconds(301)), Error);
 }

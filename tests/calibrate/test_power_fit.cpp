@@ -76,7 +76,9 @@ TEST_CASE("a device that never slows down has a limit that is never reached") {
 
 TEST_CASE("what cannot be a device's power is refused") {
   PowerMeasurements falling = measurements({});
-  falling.unlimited.front().watts = 2000;
+  for (auto* group : {&falling.unlimited, &falling.limited}) {
+    for (KernelBursts& bursts : *group) bursts.watts = 1000 - 500 * bursts.running_share;
+  }
   CHECK_THROWS_AS(fit_power(falling), Error);
   PowerMeasurements few = measurements({});
   few.sustained.kernels.resize(50);
