@@ -74,7 +74,7 @@ CudaExtent cuda_extent(bool quick) {
     extent.matrix_rule.min_seconds = extent.matrix_rule.max_seconds = 0.2;
     extent.sharing.warm_up = 0.05;
     extent.sharing.window = 0.1;
-    extent.power = {.unlimited = 0.4, .limited = 0.6, .sustained = 1.5, .lane = 0.3};
+    extent.power = {.bursts = 0.6, .sustained = 1.5, .lane = 0.3};
   }
   return extent;
 }

@@ -35,25 +35,20 @@ MeasuredPower measure_power_model(CudaCalibrator& cuda, std::int64_t size,
                                   const PowerExtent& extent) {
   PowerMeasurements measured;
   measured.sustained = cuda.matmul_bursts(0, size, extent.sustained, 0, extent.sustained);
-  const auto add = [&](std::vector<KernelBursts>& to, Seconds on, Seconds off, Seconds seconds) {
-    to.push_back(cuda.matmul_bursts(0, size, on, off, seconds));
-  };
-  // One product or some at a time, mean power far below a limit. Counters of energy look at a
-  // device for some hundredths of a second now and then: each look must see products and pauses.
-  constexpr Seconds kOne = 1e-9, kSome = 0.015;
-  const Seconds product = full_clock_seconds(measured);
-  add(measured.unlimited, kOne, 2 * product, extent.unlimited);
-  add(measured.unlimited, kOne, 0.8 * product, extent.unlimited);
-  add(measured.unlimited, kSome, 3 * kSome, extent.unlimited);
   // For different shares of the time, in turns shorter and longer than what limits look at: with
   // one share, or one length, different limits explain the same times.
   struct Turn {
     Seconds on, off;
   };
-  for (const auto [on, off] : {Turn{0.045, 0.045}, {0.06, 0.18}, {0.16, 0.05}, {0.25, 0.65}}) {
+  for (const auto [on, off] : {Turn{0.015, 0.045},
+                               {0.015, 0.015},
+                               {0.045, 0.045},
+                               {0.06, 0.18},
+                               {0.16, 0.05},
+                               {0.25, 0.65}}) {
     constexpr int kBursts = 3;
-    const Seconds seconds = std::max(extent.limited, kBursts * (on + off));
-    add(measured.limited, on, off, seconds);
+    const Seconds seconds = std::max(extent.bursts, kBursts * (on + off));
+    measured.bursts.push_back(cuda.matmul_bursts(0, size, on, off, seconds));
   }
   MeasuredPower power{fit_power(measured), {}};
   power.errors = fit_errors(power.model, measured);

@@ -13,10 +13,9 @@ namespace athanor {
 
 /// Seconds of each measurement.
 struct PowerExtent {
-  Seconds unlimited = 0.8;  ///< with pauses, each of two kinds
-  Seconds limited = 1.2;    ///< each of four kinds; of the longest, three bursts
-  Seconds sustained = 3;    ///< without pauses; settled by the second half
-  Seconds lane = 0.5;       ///< of one lane's activity, after as much again
+  Seconds bursts = 1.5;   ///< with pauses, each of six kinds; of the longest, three bursts
+  Seconds sustained = 3;  ///< without pauses; settled by the second half
+  Seconds lane = 0.5;     ///< of one lane's activity, after as much again
 };
 
 struct MeasuredPower {

@@ -71,10 +71,8 @@ struct Drawn {
 
 std::vector<Drawn> all_drawn(const PowerMeasurements& measured) {
   std::vector<Drawn> drawn;
-  for (const auto* group : {&measured.unlimited, &measured.limited}) {
-    for (const KernelBursts& bursts : *group) {
-      drawn.push_back({bursts.kernels, bursts.running_share, bursts.watts});
-    }
+  for (const KernelBursts& bursts : measured.bursts) {
+    drawn.push_back({bursts.kernels, bursts.running_share, bursts.watts});
   }
   drawn.push_back({second_half(measured.sustained.kernels), 1, measured.sustained.watts});
   return drawn;
@@ -114,11 +112,11 @@ PowerModel fit_watts(const PowerMeasurements& measured, Seconds full) {
   }
   const Line line = line_through(drawn, full, model.exponent);
   if (!(line.slope > 0) || !(line.at_zero >= 0)) {
-    const KernelBursts &least = measured.unlimited.front(), &most = measured.sustained;
+    const Drawn &first = drawn.front(), &last = drawn.back();
     throw Error(
         fmt::format("power did not grow with load: {:.0f} W with kernels {:.0f} % of the "
                     "time, {:.0f} W under sustained load",
-                    least.watts, 100 * least.running_share, most.watts));
+                    first.watts, 100 * first.running_share, last.watts));
   }
   model.idle_watts = line.at_zero;
   model.matmul_watts = line.at_zero + line.slope;
@@ -139,7 +137,7 @@ Seconds pause_after(const KernelBursts& bursts) {
 
 std::vector<LimitedKernels> limited_kernels(const PowerMeasurements& measured, Seconds full) {
   std::vector<LimitedKernels> limited;
-  for (const KernelBursts& bursts : measured.limited) {
+  for (const KernelBursts& bursts : measured.bursts) {
     limited.emplace_back(bursts.kernels, pause_after(bursts), full).measured.watts = bursts.watts;
   }
   // A pause after which no limit knows of what was before.
@@ -195,19 +193,13 @@ void require_kernels(std::size_t number) {
   if (number < kFewest) throw Error(fmt::format("{} kernels tell too little of power", number));
 }
 
-void require_kernels(const std::vector<KernelBursts>& bursts) {
-  std::size_t number = 0;
-  for (const KernelBursts& each : bursts) number += each.kernels.size();
-  require_kernels(number);
-}
-
 }  // namespace
 
 Seconds full_clock_seconds(const PowerMeasurements& measured) {
   // A kernel after a pause starts slowly, and no limit acts on the first hundredths of a second.
   constexpr Seconds kFrom = 0.005, kTo = 0.03;
   Seconds least = median_seconds(between(measured.sustained.kernels, kFrom, kTo));
-  for (const KernelBursts& bursts : measured.unlimited) {
+  for (const KernelBursts& bursts : measured.bursts) {
     const Seconds paused = median_seconds(bursts.kernels);
     least = least > 0 ? std::min(least, paused) : paused;
   }
@@ -215,8 +207,9 @@ Seconds full_clock_seconds(const PowerMeasurements& measured) {
 }
 
 PowerModel fit_power(const PowerMeasurements& measured) {
-  require_kernels(measured.unlimited);
-  require_kernels(measured.limited);
+  std::size_t in_bursts = 0;
+  for (const KernelBursts& bursts : measured.bursts) in_bursts += bursts.kernels.size();
+  require_kernels(in_bursts);
   require_kernels(measured.sustained.kernels.size());
   const Seconds full = full_clock_seconds(measured);
   PowerModel model = fit_watts(measured, full);

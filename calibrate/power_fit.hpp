@@ -20,20 +20,19 @@ struct KernelBursts {
 };
 
 struct PowerMeasurements {
-  /// With pauses long enough that no limit acts, of different shares.
-  std::vector<KernelBursts> unlimited;
-  /// With pauses after which a limit acts on a part of each burst.
-  std::vector<KernelBursts> limited;
+  /// Of different shares and lengths: such that no limit acts, and such that one acts on a part of
+  /// each burst.
+  std::vector<KernelBursts> bursts;
   /// One burst from idle, settled by its second half.
   KernelBursts sustained;
 };
 
 /// Idle power, power at full clock and the exponent are those with which kernels as fast as all of
-/// these were draw what was drawn. The lowest limit is what sustained load draws. Its
-/// window, and a second limit above it where one alone does not explain what was measured, are
-/// those under which bursts, and sustained load until it has settled, take what they took. Lane
-/// powers and the rate of products are left to the caller. Throws Error where the measurements
-/// cannot be of such a device (fewer than a hundred kernels, power that does not grow with load).
+/// these were draw what was drawn. The lowest limit is what sustained load draws. Its window, and a
+/// second limit above it where one alone does not explain what was measured, are those under which
+/// bursts, and sustained load until it has settled, take what they took. Lane powers and the rate
+/// of products are left to the caller. Throws Error where the measurements cannot be of such a
+/// device (fewer than a hundred kernels, power that does not grow with load).
 [[nodiscard]] PowerModel fit_power(const PowerMeasurements& measured);
 
 /// How far a model is at most from what its limits were fitted to, as a share of what was measured.

@@ -31,7 +31,7 @@ class LimitedCalibrator final : public test::SlowingCalibrator {
   }
 };
 
-constexpr PowerExtent kQuick{.unlimited = 0.4, .limited = 0.6, .sustained = 1, .lane = 0.05};
+constexpr PowerExtent kQuick{.bursts = 0.6, .sustained = 1, .lane = 0.05};
 
 }  // namespace
 

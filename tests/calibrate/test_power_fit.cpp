@@ -19,12 +19,11 @@ using Catch::Matchers::WithinRel;
 using test::LimitedDevice;
 
 PowerMeasurements measurements(const LimitedDevice& device) {
-  constexpr Seconds kOne = 1e-9, kSeconds = 1;
-  return {
-      .unlimited = {device.bursts(kOne, 0.003, kSeconds), device.bursts(kOne, 0.0012, kSeconds)},
-      .limited = {device.bursts(0.045, 0.045, kSeconds), device.bursts(0.06, 0.18, kSeconds),
-                  device.bursts(0.16, 0.05, kSeconds), device.bursts(0.25, 0.65, 3 * kSeconds)},
-      .sustained = device.bursts(4 * kSeconds, 0, 4 * kSeconds)};
+  constexpr Seconds kSeconds = 1;
+  return {.bursts = {device.bursts(0.015, 0.045, kSeconds), device.bursts(0.015, 0.015, kSeconds),
+                     device.bursts(0.045, 0.045, kSeconds), device.bursts(0.06, 0.18, kSeconds),
+                     device.bursts(0.16, 0.05, kSeconds), device.bursts(0.25, 0.65, 3 * kSeconds)},
+          .sustained = device.bursts(4 * kSeconds, 0, 4 * kSeconds)};
 }
 
 }  // namespace
@@ -49,8 +48,8 @@ TEST_CASE("where one limit does not explain what was measured two do, and what w
   const PowerModel model = fit_power(measured);
   REQUIRE(model.limits.size() == 2);
   CHECK(fit_errors(model, measured).seconds < 0.002);
-  measured.limited = {device.bursts(0.1, 0.1, 1), device.bursts(0.015, 0.005, 1),
-                      device.bursts(0.75, 0.25, 3)};
+  measured.bursts = {device.bursts(0.1, 0.1, 1), device.bursts(0.015, 0.005, 1),
+                     device.bursts(0.75, 0.25, 3)};
   CHECK(fit_errors(model, measured).seconds < 0.005);
   CHECK(fit_errors(model, measured).watts < 0.005);
   PowerModel one = model;
@@ -76,9 +75,7 @@ TEST_CASE("a device that never slows down has a limit that is never reached") {
 
 TEST_CASE("what cannot be a device's power is refused") {
   PowerMeasurements falling = measurements({});
-  for (auto* group : {&falling.unlimited, &falling.limited}) {
-    for (KernelBursts& bursts : *group) bursts.watts = 1000 - 500 * bursts.running_share;
-  }
+  for (KernelBursts& bursts : falling.bursts) bursts.watts = 1000 - 500 * bursts.running_share;
   CHECK_THROWS_AS(fit_power(falling), Error);
   PowerMeasurements few = measurements({});
   few.sustained.kernels.resize(50);
