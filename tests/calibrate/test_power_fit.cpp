@@ -3,12 +3,16 @@
 #include "calibrate/full_clock.hpp"
 #include "calibrate/power_fit.hpp"
 #include "sim/model/errors.hpp"
+#include "sim/model/files.hpp"
 #include "tests/calibrate/limited_device.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <nlohmann/json.hpp>
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 namespace athanor {
@@ -17,6 +21,24 @@ namespace {
 using Catch::Matchers::WithinRel;
 
 using test::LimitedDevice;
+
+KernelBursts bursts_of(const nlohmann::json& json) {
+  KernelBursts bursts;
+  bursts.running_share = json.at("running_share");
+  bursts.watts = json.at("watts");
+  for (const auto& kernel : json.at("kernels")) {
+    bursts.kernels.push_back({kernel.at(0), kernel.at(1)});
+  }
+  return bursts;
+}
+
+PowerMeasurements read_bursts(const std::string& path) {
+  const auto json = nlohmann::json::parse(read_text_file(path));
+  PowerMeasurements measured;
+  for (const auto& bursts : json.at("bursts")) measured.bursts.push_back(bursts_of(bursts));
+  measured.sustained = bursts_of(json.at("sustained"));
+  return measured;
+}
 
 PowerMeasurements measurements(const LimitedDevice& device) {
   constexpr Seconds kSeconds = 1;
@@ -55,6 +77,24 @@ TEST_CASE("where one limit does not explain what was measured two do, and what w
   PowerModel one = model;
   one.limits.pop_back();
   CHECK(fit_errors(one, measured).seconds > 0.02);
+}
+
+TEST_CASE("measured bursts of an H200 give the power model of its platform file") {
+  const std::string folder = std::string(ATHANOR_SOURCE_DIR) + "/";
+  const PowerMeasurements measured = read_bursts(folder + "traces/measured/h200-power-bursts.json");
+  const PowerModel model = fit_power(measured);
+  const auto recorded = read_platform(folder + "platforms/h200x1-bursts.json").power.value();
+  constexpr double kSame = 0.01;
+  CHECK_THAT(model.idle_watts, WithinRel(recorded.idle_watts, kSame));
+  CHECK_THAT(model.matmul_watts, WithinRel(recorded.matmul_watts, kSame));
+  CHECK_THAT(model.exponent, WithinRel(recorded.exponent, kSame));
+  REQUIRE(model.limits.size() == recorded.limits.size());
+  for (std::size_t i = 0; i < model.limits.size(); ++i) {
+    CHECK_THAT(model.limits[i].watts, WithinRel(recorded.limits[i].watts, kSame));
+    CHECK_THAT(model.limits[i].window, WithinRel(recorded.limits[i].window, 5 * kSame));
+  }
+  CHECK(fit_errors(model, measured).seconds < 0.01);
+  CHECK(fit_errors(model, measured).watts < 0.02);
 }
 
 TEST_CASE("a model that does not fit is said to be off by as much") {
