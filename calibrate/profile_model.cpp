@@ -234,8 +234,9 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.batch_bytes_per_sample = batch_bytes(model.random_batch(1));
   profile.provenance = measured_here(options.command);
   profile.provenance.versions.insert(device.versions.begin(), device.versions.end());
+  const Bytes before = device.meter.live();  // whatever measured the device
   profile.costs = timed_costs(model, options, device.meter);
-  profile.workspace_bytes = device.meter.live();
+  profile.workspace_bytes = device.meter.live() - before;
   profile.launch_seconds = device.launch_seconds;
   profile.matmul_flops_per_second = device.matmul_flops_per_second;
   if (device.tracer != nullptr) {

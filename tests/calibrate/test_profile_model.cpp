@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles of tiny models: exact bytes, reproducible, accepted by the reader.
 #include "calibrate/profile_model.hpp"
+#include "calibrate/unit_meter.hpp"
 #include "sim/model/errors.hpp"
 #include "sim/model/files.hpp"
 
@@ -75,6 +76,16 @@ TEST_CASE("bytes follow from the shapes") {
     CHECK(head.grad_input_bytes == activation);
     CHECK(head.forward_keep.peak_bytes >= logits);
   }
+}
+
+TEST_CASE("what was on the device before is not of the model") {
+  HostMeter meter;
+  torch::Tensor other;
+  meter.run([&] { other = torch::empty({kMiB}); });
+  REQUIRE(meter.live() > 0);
+  const Profile profile =
+      profile_language_model(tiny("gpt2"), DataType::Float32, quick_options(), {meter, "host", {}});
+  CHECK(profile.workspace_bytes == 0);
 }
 
 TEST_CASE("profiling twice counts the same bytes") {
