@@ -104,7 +104,7 @@ OrderedJson zero_json(const Plan& plan, const PlanOutline& outline, Losses& loss
   return zero;
 }
 
-void add_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
+void add_deepspeed_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   losses.mixed_sharding("DeepSpeed");
   if (outline.recompute_units > 0) {
     losses.add(
@@ -146,7 +146,7 @@ ExportedPlan export_deepspeed(const Plan& plan) {
   if (whole.recompute_units > 0) {
     json["activation_checkpointing"] = {{"number_checkpoints", whole.recompute_units}};
   }
-  add_losses(plan, whole, losses);
+  add_deepspeed_losses(plan, whole, losses);
   return {dump_json(json), losses.take()};
 }
 

@@ -51,7 +51,7 @@ std::string checkpoint_text(const PlanOutline& outline) {
   return text + fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n", every);
 }
 
-void add_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
+void add_torchtitan_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
   losses.mixed_sharding("torchtitan");
   if (outline.main_sharding() == Sharding::OptimizerSharded) {
     losses.add(
@@ -94,7 +94,7 @@ void add_losses(const Plan& plan, const PlanOutline& outline, Losses& losses) {
 ExportedPlan export_torchtitan(const Plan& plan) {
   const PlanOutline whole = outline(plan);
   Losses losses(plan, whole);
-  add_losses(plan, whole, losses);
+  add_torchtitan_losses(plan, whole, losses);
   const std::string text = fmt::format(
       "# torchtitan 0.2; add [model] with name and flavor. Start with torchrun "
       "--nproc_per_node {}.\n\n{}\n{}\n{}",
