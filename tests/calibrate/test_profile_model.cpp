@@ -7,8 +7,13 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
 
+#include <chrono>
+#include <cmath>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +47,58 @@ ProfileOptions quick_options() {
   options.rule = {.min_repetitions = 2, .max_repetitions = 2};
   options.command = "test";
   return options;
+}
+
+/// The host with a counter of energy that changes now and then, and a power limit to settle.
+class CountingMeter final : public UnitMeter {
+ public:
+  static constexpr double kWatts = 300;
+  bool counts = true;
+
+  [[nodiscard]] torch::Device device() const override { return host_.device(); }
+  void run(const std::function<void()>& body) override { host_.run(body); }
+  void time(PhaseSamples& phase, const std::function<void()>& body) override {
+    host_.time(phase, body);
+  }
+  void collect() override { host_.collect(); }
+  void finish() override { host_.finish(); }
+  [[nodiscard]] Bytes live() const override { return host_.live(); }
+  [[nodiscard]] Seconds warm_up() const override { return 0.01; }
+  [[nodiscard]] Seconds settling() const override { return 0.01; }
+  [[nodiscard]] std::optional<double> joules() const override {
+    constexpr Seconds kEvery = 0.02;
+    const std::chrono::duration<double> now = std::chrono::steady_clock::now() - start_;
+    return counts ? kWatts * kEvery * std::floor(now.count() / kEvery) : 0;
+  }
+
+ private:
+  HostMeter host_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+TEST_CASE("a device that counts energy has its profile at full clock and its power, too") {
+  CountingMeter meter;
+  ProfileOptions options = quick_options();
+  options.micro_batches = {2};
+  const Profile profile =
+      profile_language_model(tiny("gpt2"), DataType::Float32, options, {meter, "host", {}});
+  for (const UnitCost& cost : profile.costs) {
+    for (const auto phase : kUnitPhases) {
+      INFO(cost.unit_class);
+      CHECK((cost.*phase).full_clock_seconds > 0);
+      CHECK((cost.*phase).full_clock_seconds <= (cost.*phase).seconds);
+      CHECK_THAT((cost.*phase).watts, Catch::Matchers::WithinRel(CountingMeter::kWatts, 0.2));
+    }
+  }
+}
+
+TEST_CASE("a counter of energy that stands still is none") {
+  CountingMeter meter;
+  meter.counts = false;
+  const Profile profile =
+      profile_language_model(tiny("gpt2"), DataType::Float32, quick_options(), {meter, "host", {}});
+  CHECK(profile.cost("block", 1).backward.watts == 0);
+  CHECK(profile.cost("block", 1).backward.full_clock_seconds == 0);
 }
 
 TEST_CASE("a profile has every class and micro-batch, and reads back") {
