@@ -149,10 +149,11 @@ std::vector<LimitedKernels> limited_kernels(const PowerMeasurements& measured, S
 PowerFitErrors errors_of(const PowerModel& model, const std::vector<LimitedKernels>& limited) {
   PowerFitErrors errors;
   for (const LimitedKernels& kernels : limited) {
-    errors.seconds = std::max(errors.seconds, std::abs(excess(model, kernels)));
-    const double watts = kernels.measured.watts;
-    if (watts <= 0) continue;
-    errors.watts = std::max(errors.watts, std::abs(kernels.simulate(model).watts / watts - 1));
+    const auto [counted, watts] = kernels.simulate(model);
+    const auto& measured = kernels.measured;
+    errors.seconds = std::max(errors.seconds, std::abs(counted / measured.counted - 1));
+    if (measured.watts <= 0) continue;
+    errors.watts = std::max(errors.watts, std::abs(watts / measured.watts - 1));
   }
   return errors;
 }

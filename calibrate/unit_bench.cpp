@@ -109,8 +109,8 @@ UnitBenchResult UnitBench::result() {
   return result;
 }
 
-/// Caches, thread pools, clocks and the allocator's kept blocks are as in the middle of training
-/// afterwards.
+/// At least once. After a warm-up of the meter's, caches, thread pools, clocks and the allocator's
+/// kept blocks are as in the middle of training.
 void UnitBench::cycle_for(Seconds seconds) {
   Seconds spent = 0;
   do {
