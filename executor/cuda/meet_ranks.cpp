@@ -1,53 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/cuda/nccl_collectives.hpp"
+#include "executor/cuda/rank_store.hpp"
 #include "sim/model/errors.hpp"
 
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
-
-#include <charconv>
-#include <chrono>
-#include <cstdlib>
+#include <cstdint>
 #include <cstring>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace athanor::cuda {
-namespace {
-
-constexpr const char* kIdKey = "athanor/nccl-id";
-constexpr std::chrono::seconds kPatience{120};
-
-std::uint16_t read_port() {
-  const char* const text = std::getenv("MASTER_PORT");
-  const std::string_view port = text == nullptr ? "" : text;
-  std::uint16_t number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (port.empty() || error != std::errc() || end != port.data() + port.size()) {
-    throw InputError("environment:MASTER_PORT", "'" + std::string(port) + "' is not a port",
-                     "Start the ranks with --nproc or torchrun.");
-  }
-  return number;
-}
-
-/// torchrun keeps a store of its own at that address; otherwise rank 0 does.
-bool launcher_keeps_store() {
-  const char* const text = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
-  return text != nullptr && std::string_view(text) == "True";
-}
-
-}  // namespace
 
 ncclUniqueId meet_ranks(const RankInfo& rank) {
-  const char* const address = std::getenv("MASTER_ADDR");
-  c10d::TCPStoreOptions options;
-  options.port = read_port();
-  options.isServer = rank.rank == 0 && !launcher_keeps_store();
-  options.waitWorkers = false;
-  options.timeout = kPatience;
+  constexpr const char* kIdKey = "athanor/nccl-id";
   // Lives on in rank 0, since others may still be reading.
-  static const auto store =
-      c10::make_intrusive<c10d::TCPStore>(address == nullptr ? "127.0.0.1" : address, options);
+  static const auto store = join_rank_store(rank);
   ncclUniqueId id{};
   if (rank.rank == 0) {
     if (ncclGetUniqueId(&id) != ncclSuccess) throw Error("NCCL: no unique id");

@@ -77,9 +77,7 @@ class HostCollectives final : public Collectives {
   Event done_{Event::Use::Order};
 };
 
-/// Exchanges NCCL's unique id over the job's TCP store: MASTER_ADDR and MASTER_PORT, as torchrun
-/// and
-/// --nproc set them. Throws InputError when they are missing, Error when the ranks do not come.
+/// Exchanges NCCL's unique id over the job's store (rank_store.hpp, whose errors it throws).
 [[nodiscard]] ncclUniqueId meet_ranks(const RankInfo& rank);
 
 }  // namespace athanor::cuda

@@ -53,4 +53,7 @@ struct RankInfo {
 };
 [[nodiscard]] RankInfo rank_from_environment();
 
+/// Environment of rank 0, where --nproc started it: the descriptor that listens at MASTER_PORT.
+inline constexpr const char* kListenDescriptor = "ATHANOR_LISTEN_DESCRIPTOR";
+
 }  // namespace athanor

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // --nproc on GPUs: ranks as child processes, which meet at a port of this machine.
+#include "executor/lanes/collectives.hpp"
 #include "executor/run/launcher.hpp"
 #include "sim/model/errors.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/prctl.h>
@@ -27,24 +29,48 @@ namespace {
 /// After the first rank has failed, for the others to say what they saw.
 constexpr std::chrono::seconds kGrace{10};
 
-/// A port that nobody listens on now. Rank 0 takes it moments later.
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  const bool found = socket >= 0 && ::bind(socket, plain, length) == 0 &&
-                     ::getsockname(socket, plain, &length) == 0;
-  const int error = errno;
-  if (socket >= 0) ::close(socket);
-  if (!found)
-    throw Error(fmt::format("no port for the ranks to meet at: {}", std::strerror(error)));
-  return ::ntohs(address.sin_port);
-}
+/// Where the ranks meet: a port of this machine on which rank 0 listens from the start. A port that
+/// is only known to be free may be another's by then, even the end of a rank's own attempt to
+/// connect.
+class MeetingPlace {
+ public:
+  MeetingPlace() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    auto* const plain = reinterpret_cast<sockaddr*>(&address);
+    const bool listens = socket_ >= 0 && ::bind(socket_, plain, length) == 0 &&
+                         ::listen(socket_, SOMAXCONN) == 0 &&
+                         ::getsockname(socket_, plain, &length) == 0;
+    if (!listens) {
+      const int error = errno;
+      leave();
+      throw Error(fmt::format("no port for the ranks to meet at: {}", std::strerror(error)));
+    }
+    port_ = ::ntohs(address.sin_port);
+  }
+  ~MeetingPlace() { leave(); }
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
 
-pid_t start_rank(int rank, int num_processes, int port, const std::vector<std::string>& command) {
+  [[nodiscard]] int port() const noexcept { return port_; }
+  /// In the process that becomes rank 0. Returns the descriptor, which survives its exec.
+  [[nodiscard]] int hand_over() const noexcept {
+    ::fcntl(socket_, F_SETFD, 0);
+    return socket_;
+  }
+
+ private:
+  void leave() noexcept {
+    if (socket_ >= 0) ::close(socket_);
+  }
+
+  int socket_, port_ = 0;
+};
+
+pid_t start_rank(int rank, int num_processes, const MeetingPlace& place,
+                 const std::vector<std::string>& command) {
   const pid_t launcher = ::getpid();
   const pid_t process = ::fork();
   if (process < 0) throw Error(fmt::format("cannot start a rank: {}", std::strerror(errno)));
@@ -54,9 +80,10 @@ pid_t start_rank(int rank, int num_processes, int port, const std::vector<std::s
   if (::getppid() != launcher) ::_exit(kExitFailed);
   for (const auto& [name, value] :
        {std::pair("RANK", rank), std::pair("LOCAL_RANK", rank),
-        std::pair("WORLD_SIZE", num_processes), std::pair("MASTER_PORT", port)}) {
+        std::pair("WORLD_SIZE", num_processes), std::pair("MASTER_PORT", place.port())}) {
     ::setenv(name, std::to_string(value).c_str(), 1);
   }
+  if (rank == 0) ::setenv(kListenDescriptor, std::to_string(place.hand_over()).c_str(), 1);
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -103,11 +130,13 @@ int wait_for_ranks(std::vector<pid_t> ranks) {
 
 int run_ranks(int num_processes, std::span<char* const> arguments) {
   const std::vector<std::string> command = without_nproc(arguments);
-  const int port = free_port();
   std::vector<pid_t> ranks;
-  for (int rank = 0; rank < num_processes; ++rank) {
-    ranks.push_back(start_rank(rank, num_processes, port, command));
-  }
+  {
+    const MeetingPlace place;
+    for (int rank = 0; rank < num_processes; ++rank) {
+      ranks.push_back(start_rank(rank, num_processes, place, command));
+    }
+  }  // without rank 0 nobody listens: the others see it
   return wait_for_ranks(std::move(ranks));
 }
 

@@ -77,7 +77,7 @@ std::string Watchdog::running_on(const RankRecord& record) const {
                           Lane::NvmeWrite, Lane::Collective}) {
     const std::int64_t operation = record.running[static_cast<std::size_t>(lane)];
     if (operation < 0 || (lane == Lane::Collective && !names.empty())) continue;
-    names.push_back("'" + program_.name(static_cast<std::int32_t>(operation)) + "'");
+    names.push_back(fmt::format("'{}'", program_.name(static_cast<std::int32_t>(operation))));
   }
   if (names.empty()) return "it is between operations";
   return fmt::format("it is in {} of step {}", fmt::join(names, ", "), record.step.load() + 1);
