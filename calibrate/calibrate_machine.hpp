@@ -2,6 +2,7 @@
 // Measures this machine.
 #pragma once
 
+#include "calibrate/power_fit.hpp"
 #include "sim/model/platform.hpp"
 
 #include <functional>
@@ -22,6 +23,8 @@ struct CalibrationOptions {
   /// This machine as it was: only what its host does is measured again. GPUs; with its ranks.
   std::optional<Platform> before;
   std::function<void(const std::string&)> progress;  ///< called with a line before each part
+  /// Called with what the power model is about to be fitted to; GPUs whose energy can be read.
+  std::function<void(const PowerMeasurements&, const Provenance&)> power_measured;
 };
 
 /// `program` is athanor-calibrate itself: the CPU backend runs it under mpirun to measure

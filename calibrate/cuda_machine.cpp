@@ -27,9 +27,9 @@ struct CudaExtent {
   Seconds matrix_warm_up = 1.0;  ///< power and clocks fall for this long under sustained load
   Seconds warm_up = 0.02;
   StoppingRule matrix_rule, rule, host_rule;
-  /// That updates on the host go through, at most: how fast memory is depends on where the host's
-  /// pages happen to lie, by a sixth from one GiB to another in virtual machines, and a step goes
-  /// through tens of GiB.
+  /// That updates on the host go through, at most, once and more: how fast memory is depends on
+  /// where the host's pages happen to lie, by a sixth from one GiB to another in virtual machines,
+  /// and a step goes through tens of GiB.
   Bytes host_memory = 16 * kGiB;
   FileExtent files;
   SharingExtent sharing;
@@ -211,19 +211,20 @@ class CudaCalibration {
     constexpr std::int64_t kWindows = 2;  // at least: the old state and the new
     constexpr Bytes kPart = 8;            // of the machine's memory
     const Bytes most = std::min(extent_.host_memory, platform_.host_memory / kPart);
-    HostUpdates updates(
-        std::max(kWindows * extent_.host_elements.back(), most / HostUpdates::kBytesPerElement));
-    const auto by_threads = [this](const std::function<Activity(std::int64_t, int)>& make) {
-      return measure_by_threads(extent_.host_elements, platform_.host_cores, extent_.host_rule,
-                                make);
+    const std::int64_t largest = extent_.host_elements.back();
+    const std::int64_t length = std::max(kWindows * largest, most / HostUpdates::kBytesPerElement);
+    HostUpdates updates(length);
+    StoppingRule rule = extent_.host_rule;
+    rule.min_repetitions = std::max(rule.min_repetitions, static_cast<int>(length / largest));
+    const auto by_threads = [&](const std::function<Activity(std::int64_t, int)>& make) {
+      return measure_by_threads(extent_.host_elements, platform_.host_cores, rule, make);
     };
     platform_.cpu_adam =
         by_threads([&](std::int64_t size, int threads) { return updates.adam(size, threads); });
     platform_.cpu_adam_beside = by_threads(
         [&](std::int64_t size, int threads) { return updates.adam_beside(size, threads); });
-    platform_.host_square_sum =
-        measure_curve(extent_.host_elements, extent_.host_rule,
-                      [&](std::int64_t size) { return updates.square_sum(size); });
+    platform_.host_square_sum = measure_curve(
+        extent_.host_elements, rule, [&](std::int64_t size) { return updates.square_sum(size); });
   }
 
   void measure_collectives() {
@@ -259,13 +260,14 @@ class CudaCalibration {
     if (!cuda_.joules(0)) return note("power was not measured: NVML has no energy counter here");
     say("power of matrix products with and without pauses");
     try {
-      const MeasuredPower power = measure_power_model(cuda_, kMatrix, extent_.power);
-      platform_.power = power.model;
+      const PowerMeasurements measured = measure_bursts(cuda_, kMatrix, extent_.power);
+      if (options_.power_measured) options_.power_measured(measured, platform_.provenance);
+      platform_.power = power_of_products(measured, kMatrix);
+      const PowerFitErrors errors = fit_errors(*platform_.power, measured);
       note(fmt::format(
           "power: products under its limits are within {:.1f} % in time and {:.1f} % in "
-          "mean power of "
-          "the model that was fitted to them",
-          100 * power.errors.seconds, 100 * power.errors.watts));
+          "mean power of the model that was fitted to them",
+          100 * errors.seconds, 100 * errors.watts));
     } catch (const Error& error) {
       return note(fmt::format("power was not measured: {}", error.what()));
     }

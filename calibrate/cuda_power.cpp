@@ -4,26 +4,23 @@
 #include "calibrate/energy_watch.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <vector>
 
 namespace athanor {
 namespace {
 
-using Clock = EnergyWatch::Moment::clock;
-
 /// Mean power in the second half of twice `seconds` of `activity`.
 double watts_of(CudaCalibrator& cuda, DeviceActivity& activity, Seconds seconds) {
   const EnergyWatch energy([&cuda] { return cuda.joules(0); });
-  const auto has_passed = [seconds](EnergyWatch::Moment since) {
-    return std::chrono::duration<double>(Clock::now() - since).count() >= seconds;
+  const auto has_passed = [seconds](Moment since) {
+    return seconds_between(since, Moment::clock::now()) >= seconds;
   };
-  const EnergyWatch::Moment start = Clock::now();
-  std::optional<EnergyWatch::Moment> from, to;
+  const Moment start = Moment::clock::now();
+  std::optional<Moment> from, to;
   activity.run([&](Seconds) {
-    if (!from && has_passed(start) && energy.has_changed_since(start)) from = Clock::now();
-    if (from && !to && has_passed(*from)) to = Clock::now();
+    if (!from && has_passed(start) && energy.has_changed_since(start)) from = Moment::clock::now();
+    if (from && !to && has_passed(*from)) to = Moment::clock::now();
     return !to || !energy.has_changed_since(*to);
   });
   return energy.watts(from.value(), to.value());
@@ -31,8 +28,8 @@ double watts_of(CudaCalibrator& cuda, DeviceActivity& activity, Seconds seconds)
 
 }  // namespace
 
-MeasuredPower measure_power_model(CudaCalibrator& cuda, std::int64_t size,
-                                  const PowerExtent& extent) {
+PowerMeasurements measure_bursts(CudaCalibrator& cuda, std::int64_t size,
+                                 const PowerExtent& extent) {
   PowerMeasurements measured;
   measured.sustained = cuda.matmul_bursts(0, size, extent.sustained, 0, extent.sustained);
   // For different shares of the time, in turns shorter and longer than what limits look at: with
@@ -50,11 +47,14 @@ MeasuredPower measure_power_model(CudaCalibrator& cuda, std::int64_t size,
     const Seconds seconds = std::max(extent.bursts, kBursts * (on + off));
     measured.bursts.push_back(cuda.matmul_bursts(0, size, on, off, seconds));
   }
-  MeasuredPower power{fit_power(measured), {}};
-  power.errors = fit_errors(power.model, measured);
+  return measured;
+}
+
+PowerModel power_of_products(const PowerMeasurements& measured, std::int64_t size) {
+  PowerModel model = fit_power(measured);
   const auto n = static_cast<double>(size);
-  power.model.matmul_flops_per_second = 2 * n * n * n / full_clock_seconds(measured);
-  return power;
+  model.matmul_flops_per_second = 2 * n * n * n / full_clock_seconds(measured);
+  return model;
 }
 
 std::map<Lane, double> measure_lane_watts(CudaCalibrator& cuda, int num_devices, Bytes copy,

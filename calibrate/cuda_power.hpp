@@ -18,14 +18,12 @@ struct PowerExtent {
   Seconds lane = 0.5;     ///< of one lane's activity, after as much again
 };
 
-struct MeasuredPower {
-  PowerModel model;  ///< without lane powers
-  PowerFitErrors errors;
-};
+/// What fit_power needs of device 0, by products of size x size.
+[[nodiscard]] PowerMeasurements measure_bursts(CudaCalibrator& cuda, std::int64_t size,
+                                               const PowerExtent& extent);
 
-/// Of device 0, by products of size x size. Throws Error as fit_power.
-[[nodiscard]] MeasuredPower measure_power_model(CudaCalibrator& cuda, std::int64_t size,
-                                                const PowerExtent& extent);
+/// Without lane powers, of products of size x size. Throws Error as fit_power.
+[[nodiscard]] PowerModel power_of_products(const PowerMeasurements& measured, std::int64_t size);
 
 /// What each lane's activity adds to `idle_watts` on device 0: AdamW for the compute lane, copies
 /// of `copy` bytes, an all-gather between `num_devices`. CPU Adam draws nothing there.

@@ -14,7 +14,7 @@ Curve measure_curve(const std::vector<std::int64_t>& sizes, const StoppingRule& 
   for (const std::int64_t size : sizes) {
     const Samples samples = measure(rule, make(size));
     curve.points.push_back(
-        {static_cast<double>(size), samples.median(), samples.interquartile_range()});
+        {static_cast<double>(size), samples.interquartile_mean(), samples.interquartile_range()});
   }
   return curve;
 }

@@ -13,7 +13,7 @@
 
 namespace athanor {
 
-/// Measures `make(size)` at each size. Sizes ascend.
+/// Measures `make(size)` at each size: means of the middle half. Sizes ascend.
 [[nodiscard]] Curve measure_curve(const std::vector<std::int64_t>& sizes, const StoppingRule& rule,
                                   const std::function<Activity(std::int64_t)>& make);
 

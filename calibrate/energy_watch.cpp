@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/energy_watch.hpp"
 
-#include "calibrate/measure.hpp"
 #include "sim/model/errors.hpp"
 
 #include <algorithm>
@@ -11,10 +10,6 @@ namespace athanor {
 namespace {
 
 constexpr Seconds kBetweenReads = 1e-3;
-
-Seconds between(EnergyChanges::Moment from, EnergyChanges::Moment to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 }  // namespace
 
@@ -35,7 +30,8 @@ double EnergyChanges::at(Moment moment) const {
     throw Error("the energy counter did not change before and after what was measured");
   }
   const Change& before = *std::prev(after);
-  const double share = between(before.moment, moment) / between(before.moment, after->moment);
+  const double share =
+      seconds_between(before.moment, moment) / seconds_between(before.moment, after->moment);
   return before.joules + share * (after->joules - before.joules);
 }
 
@@ -44,7 +40,12 @@ EnergyWatch::EnergyWatch(std::function<std::optional<double>()> counter)
 
 bool EnergyWatch::has_changed_since(Moment moment) const {
   const std::scoped_lock lock(mutex_);
-  return changes_.any_after(moment) || between(moment, Moment::clock::now()) > kPatience;
+  return changes_.any_after(moment) || seconds_between(moment, Moment::clock::now()) > kPatience;
+}
+
+void EnergyWatch::until_change(const std::function<void()>& activity) const {
+  const Moment since = Moment::clock::now();
+  while (!has_changed_since(since)) activity();
 }
 
 double EnergyWatch::joules(Moment from, Moment to) const {
@@ -53,7 +54,7 @@ double EnergyWatch::joules(Moment from, Moment to) const {
 }
 
 double EnergyWatch::watts(Moment from, Moment to) const {
-  return joules(from, to) / between(from, to);
+  return joules(from, to) / seconds_between(from, to);
 }
 
 void EnergyWatch::watch(const std::stop_token& stop) {
@@ -62,7 +63,7 @@ void EnergyWatch::watch(const std::stop_token& stop) {
     if (!joules) return;
     {
       const std::scoped_lock lock(mutex_);
-      changes_.note(EnergyChanges::Moment::clock::now(), *joules);
+      changes_.note(Moment::clock::now(), *joules);
     }
     sleep_for(kBetweenReads);
   }

@@ -2,9 +2,9 @@
 // Energy over an interval, by a counter that changes only now and then.
 #pragma once
 
+#include "calibrate/measure.hpp"
 #include "sim/model/quantities.hpp"
 
-#include <chrono>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -16,8 +16,6 @@ namespace athanor {
 /// When a counter of energy changed, and to what. Between changes energy counts as linear.
 class EnergyChanges {
  public:
-  using Moment = std::chrono::steady_clock::time_point;
-
   void note(Moment moment, double joules);
   [[nodiscard]] bool any_after(Moment moment) const noexcept;
   /// Throws Error where the counter has not changed before `from` and after `to`.
@@ -37,7 +35,6 @@ class EnergyChanges {
 /// second: read where an interval begins and ends, it is off by a tenth of a second's energy.
 class EnergyWatch {
  public:
-  using Moment = EnergyChanges::Moment;
   /// A counter that has not changed for so long does not count.
   static constexpr Seconds kPatience = 1;
 
@@ -47,6 +44,8 @@ class EnergyWatch {
   /// Whether the counter has changed since, or will not: it has kPatience. What is measured must go
   /// on from such a change before an interval until one after it.
   [[nodiscard]] bool has_changed_since(Moment moment) const;
+  /// Repeats `activity` until the counter has changed since now, or will not.
+  void until_change(const std::function<void()>& activity) const;
   /// Throws Error where the counter has gone, or has not changed before `from` and after `to`.
   [[nodiscard]] double joules(Moment from, Moment to) const;
   [[nodiscard]] double watts(Moment from, Moment to) const;

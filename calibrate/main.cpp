@@ -5,6 +5,7 @@
 #include "calibrate/cuda_machine.hpp"
 #include "calibrate/kineto_trace.hpp"
 #include "calibrate/machine.hpp"
+#include "calibrate/power_bursts.hpp"
 #include "calibrate/profile_model.hpp"
 #include "calibrate/unit_meter.hpp"
 #include "cli/common/command_line.hpp"
@@ -32,7 +33,7 @@ namespace {
 
 struct CalibrateArguments {
   CalibrationOptions options;
-  std::string output, refresh;
+  std::string output, refresh, power_bursts;
 };
 
 struct ProfileArguments {
@@ -59,14 +60,34 @@ void require_folder_of(const std::string& option, const std::string& path) {
   }
 }
 
+/// What a power model is fitted to goes into a file at once: also where no model fits it.
+void keep_power_bursts(CalibrateArguments& arguments, bool& kept) {
+  if (!uses_cuda(arguments.options.backend)) {
+    throw InputError("--power-bursts", "power is measured on GPUs only",
+                     "Use --backend cuda, or leave --power-bursts out.");
+  }
+  require_folder_of("--power-bursts", arguments.power_bursts);
+  arguments.options.power_measured = [&](const PowerMeasurements& measured,
+                                         const Provenance& provenance) {
+    write_file_atomically(arguments.power_bursts, to_json(measured, provenance));
+    kept = true;
+  };
+}
+
 int calibrate(CalibrateArguments& arguments) {
   require_folder_of("-o", arguments.output);
+  const bool keeps_bursts = !arguments.power_bursts.empty();
+  bool kept_bursts = false;
+  if (keeps_bursts) keep_power_bursts(arguments, kept_bursts);
   arguments.options.folder = folder_of(arguments.output);
   arguments.options.progress = show_progress;
   if (!arguments.refresh.empty()) arguments.options.before = read_platform(arguments.refresh);
   const Platform platform = calibrate_machine(arguments.options, own_program());
   write_file_atomically(arguments.output, to_json(platform));
   fmt::print(stderr, "{}written to {}\n", describe(platform), arguments.output);
+  if (keeps_bursts && !kept_bursts) {
+    throw Error("--power-bursts: there is nothing to write; " + platform.provenance.notes);
+  }
   return kExitDone;
 }
 
@@ -162,11 +183,16 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& ac
       cli::add_count(*verb, "--ranks", options.ranks,
                      "Measure collectives for 1 to N processes or GPUs (default: 2, or every GPU)");
   verb->add_flag("--quick", options.quick, "Fewer sizes and repetitions");
-  verb->add_option("--refresh", arguments.refresh,
-                   "This machine's file: measure again only what its host does (copies, AdamW on "
-                   "the CPU, files, launches), which others on the same host change; GPUs")
-      ->type_name("PLATFORM.json")
-      ->excludes(ranks);
+  CLI::Option* refresh =
+      verb->add_option("--refresh", arguments.refresh,
+                       "This machine's file: measure again only what its host does (copies, AdamW "
+                       "on the CPU, files, launches), which others on the same host change; GPUs")
+          ->type_name("PLATFORM.json")
+          ->excludes(ranks);
+  verb->add_option("--power-bursts", arguments.power_bursts,
+                   "Also write what the power model is fitted to; GPUs")
+      ->type_name("BURSTS.json")
+      ->excludes(refresh);
   verb->add_option("-o,--out", arguments.output, "Platform file to write")
       ->required()
       ->type_name("PLATFORM.json");

@@ -9,18 +9,16 @@
 namespace athanor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// A batch lasts at least this long, about a thousand times the clock's own cost.
 constexpr Seconds kShortestBatch = 20e-6;
 constexpr int kLargestBatch = 4096;
 
 Seconds time_batch(const std::function<void()>& body, int calls) {
-  const Clock::time_point start = Clock::now();
+  const Moment start = Moment::clock::now();
   for (int call = 0; call < calls; ++call) {
     body();
   }
-  return std::chrono::duration<Seconds>(Clock::now() - start).count() / calls;
+  return seconds_between(start, Moment::clock::now()) / calls;
 }
 
 int batch_for(Seconds one_call) {
@@ -29,6 +27,10 @@ int batch_for(Seconds one_call) {
 }
 
 }  // namespace
+
+Seconds seconds_between(Moment from, Moment to) noexcept {
+  return std::chrono::duration<Seconds>(to - from).count();
+}
 
 Seconds time_once(const std::function<void()>& body) { return time_batch(body, 1); }
 

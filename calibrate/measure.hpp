@@ -4,9 +4,17 @@
 
 #include "calibrate/samples.hpp"
 
+#include <chrono>
 #include <functional>
 
 namespace athanor {
+
+using Moment = std::chrono::steady_clock::time_point;
+
+[[nodiscard]] Seconds seconds_between(Moment from, Moment to) noexcept;
+
+/// Speeds closer than this count as one: so much do they move by themselves.
+inline constexpr double kSameSpeed = 0.02;
 
 /// Wall-clock time of one call.
 [[nodiscard]] Seconds time_once(const std::function<void()>& body);

@@ -2,6 +2,7 @@
 #include "calibrate/power_fit.hpp"
 
 #include "calibrate/limited_kernels.hpp"
+#include "calibrate/measure.hpp"
 #include "calibrate/minimize.hpp"
 #include "sim/model/errors.hpp"
 
@@ -19,19 +20,13 @@ namespace {
 
 using Kernel = KernelBursts::Kernel;
 
-/// Speeds closer than this count as one: so much do they move by themselves.
-constexpr double kSameSpeed = 0.02;
 /// Bursts that one limit explains as well as this need no second one.
 constexpr double kExplained = 0.005;
 
 Seconds median_seconds(std::span<const Kernel> kernels) {
-  std::vector<Seconds> seconds;
-  seconds.reserve(kernels.size());
-  for (const Kernel& kernel : kernels) seconds.push_back(kernel.seconds);
-  if (seconds.empty()) return 0;
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  Samples samples;
+  for (const Kernel& kernel : kernels) samples.add(kernel.seconds);
+  return samples.median();
 }
 
 std::span<const Kernel> between(std::span<const Kernel> kernels, Seconds from, Seconds to) {

@@ -151,19 +151,15 @@ std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& opti
 /// Of a device that counts energy and has nothing to do.
 std::optional<double> idle_watts_of(const UnitMeter& meter) {
   if (!meter.joules()) return std::nullopt;
-  using Clock = EnergyWatch::Moment::clock;
   constexpr Seconds kIdle = 0.3, kShort = 0.01;
   const EnergyWatch energy([&meter] { return meter.joules(); });
-  const auto rest = [&](EnergyWatch::Moment since) {
-    sleep_for(kIdle);
-    while (!energy.has_changed_since(since)) sleep_for(kShort);
-  };
-  const EnergyWatch::Moment start = Clock::now();
-  rest(start);
-  const EnergyWatch::Moment from = Clock::now();
-  rest(from);
-  const EnergyWatch::Moment to = Clock::now();
-  rest(to);
+  const auto until_change = [&energy] { energy.until_change([] { sleep_for(kShort); }); };
+  sleep_for(kIdle);
+  until_change();
+  const Moment from = Moment::clock::now();
+  sleep_for(kIdle);
+  const Moment to = Moment::clock::now();
+  until_change();
   try {
     return energy.watts(from, to);
   } catch (const Error&) {

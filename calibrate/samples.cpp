@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 
 namespace athanor {
@@ -19,6 +20,18 @@ constexpr double kErrorPerRange = 1.2533 / 1.349;
 void Samples::add(Seconds seconds) {
   sorted_.insert(std::upper_bound(sorted_.begin(), sorted_.end(), seconds), seconds);
   total_ += seconds;
+}
+
+Seconds Samples::interquartile_mean() const noexcept {
+  // Order statistic i stands for the share [i, i + 1] / n.
+  const auto n = static_cast<double>(sorted_.size());
+  Seconds sum = 0;
+  for (std::size_t i = 0; i < sorted_.size(); ++i) {
+    const double begin = std::max(static_cast<double>(i), kLowerQuartile * n);
+    const double end = std::min(static_cast<double>(i + 1), kUpperQuartile * n);
+    if (end > begin) sum += (end - begin) * sorted_[i];
+  }
+  return n > 0 ? sum / ((kUpperQuartile - kLowerQuartile) * n) : 0;
 }
 
 Seconds Samples::interquartile_range() const noexcept {

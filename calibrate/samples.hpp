@@ -18,6 +18,9 @@ class Samples {
   /// For rates that a device regulates around a mean.
   [[nodiscard]] Seconds mean() const noexcept { return count() > 0 ? total_ / count() : 0; }
   [[nodiscard]] Seconds median() const noexcept { return quantile(0.5); }
+  /// Mean of the middle half, for what a step adds up: of times in two groups it is between them,
+  /// and the few that were interrupted do not count. 0 without samples.
+  [[nodiscard]] Seconds interquartile_mean() const noexcept;
   [[nodiscard]] Seconds interquartile_range() const noexcept;
   /// Standard error of the median over the median, from the quartiles of a normal distribution;
   /// infinite below two samples.

@@ -7,7 +7,6 @@
 #include "executor/units/unit_runner.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace athanor {
@@ -35,38 +34,30 @@ UnitBenchResult UnitBench::run(const StoppingRule& rule, const UnitCost& full_cl
 }
 
 UnitBenchResult UnitBench::run_paused(double idle_watts) {
-  using Clock = EnergyWatch::Moment::clock;
   constexpr Seconds kWindow = 0.8;
   constexpr Seconds kLongest = 0.03;
   const EnergyWatch energy([this] { return meter_.joules(); });
-  const auto repeat_until_change = [&] {
-    const EnergyWatch::Moment since = Clock::now();
-    while (!energy.has_changed_since(since)) one_cycle();
-  };
   cycle_for(0);
   start_again();
   pauses_ = true;
-  const auto repeat_for = [this](Seconds window) {
-    for (Seconds spent = 0; spent < window;) spent += time_once([this] { one_cycle(); });
-  };
-  repeat_until_change();
+  energy.until_change([this] { one_cycle(); });
   if (backward_.device.median() > kLongest || forward_keep_.device.median() > kLongest) {
     pauses_ = false;
     return {};
   }
   start_again();
-  const EnergyWatch::Moment from = Clock::now();
-  repeat_for(kWindow);
-  const EnergyWatch::Moment to = Clock::now();
+  const Moment from = Moment::clock::now();
+  for (Seconds spent = 0; spent < kWindow;) spent += time_once([this] { one_cycle(); });
+  const Moment to = Moment::clock::now();
   UnitBenchResult paused = result();
   Seconds running = 0;
   for (const PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
     running += phase->device.total();
   }
-  repeat_until_change();
+  energy.until_change([this] { one_cycle(); });
   pauses_ = false;
   if (running <= 0) return paused;
-  const Seconds paused_for = std::chrono::duration<double>(to - from).count() - running;
+  const Seconds paused_for = seconds_between(from, to) - running;
   const double watts = (energy.joules(from, to) - idle_watts * paused_for) / running;
   for (const auto phase : kUnitPhases) {
     PhaseCost& cost = paused.cost.*phase;
@@ -134,7 +125,6 @@ PhaseCost UnitBench::cost_of(const PhaseSamples& phase) const {
 }
 
 bool UnitBench::is_held_back(const UnitCost& full_clock) const {
-  constexpr double kSameSpeed = 0.02;
   const auto is_slower = [&](const PhaseSamples& measured, const PhaseCost& at_full_clock) {
     return measured.device.median() > at_full_clock.full_clock_seconds * (1 + kSameSpeed);
   };

@@ -12,7 +12,6 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include <chrono>
 #include <deque>
 
 namespace athanor {
@@ -83,7 +82,6 @@ class Bursts {
 
 KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds off, Seconds seconds,
                            const EnergyCounter& energy) {
-  using Clock = EnergyWatch::Moment::clock;
   constexpr Seconds kSettling = 0.6;  // means under limits, too
   constexpr Seconds kShort = 0.02;
   const at::NoGradGuard no_grad;
@@ -101,12 +99,11 @@ KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds of
   };
   const EnergyWatch watch([&energy] { return energy.joules(); });
   if (off > 0) repeat(kSettling, ignored);
-  const EnergyWatch::Moment start = Clock::now();
+  const Moment start = Moment::clock::now();
   repeat(seconds, bursts);
-  const EnergyWatch::Moment end = Clock::now();
-  const Seconds elapsed = std::chrono::duration<double>(end - start).count();
-  bursts.running_share = running / elapsed;
-  while (!watch.has_changed_since(end)) repeat(kShort, ignored);
+  const Moment end = Moment::clock::now();
+  bursts.running_share = running / seconds_between(start, end);
+  watch.until_change([&] { repeat(kShort, ignored); });
   if (energy.joules()) bursts.watts = watch.watts(off > 0 ? start : start + (end - start) / 2, end);
   return bursts;
 }

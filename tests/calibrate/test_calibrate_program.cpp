@@ -111,6 +111,8 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
   check("calibrate --refresh x.json --ranks 2" + out, "--ranks");
   check("calibrate --backend cpu --refresh " ATHANOR_SOURCE_DIR "/platforms/example-cpu.json" + out,
         "without it");
+  check("calibrate --backend cpu --power-bursts b.json" + out, "--power-bursts");
+  check("calibrate --refresh x.json --power-bursts b.json" + out, "--power-bursts");
   check("profile" + out, "--model");
   check("profile --model no-such-model" + out, "no-such-model");
   check("profile --model gpt2-tiny --micro-batches 1,one" + out, "one");

@@ -38,7 +38,9 @@ constexpr PowerExtent kQuick{.bursts = 0.6, .sustained = 1, .lane = 0.05};
 TEST_CASE("quick measurements give the power model of the device that was measured") {
   constexpr std::int64_t kSize = 8192;
   LimitedCalibrator cuda;
-  const auto [model, errors] = measure_power_model(cuda, kSize, kQuick);
+  const PowerMeasurements measured = measure_bursts(cuda, kSize, kQuick);
+  const PowerModel model = power_of_products(measured, kSize);
+  const PowerFitErrors errors = fit_errors(model, measured);
   CHECK_THAT(model.idle_watts, WithinRel(cuda.device.idle_watts, 1e-3));
   CHECK_THAT(model.matmul_watts, WithinRel(cuda.device.full_watts, 1e-3));
   CHECK_THAT(model.matmul_flops_per_second,

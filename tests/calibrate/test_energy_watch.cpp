@@ -16,7 +16,6 @@ namespace athanor {
 namespace {
 
 using Catch::Matchers::WithinRel;
-using Moment = EnergyChanges::Moment;
 using std::chrono::milliseconds;
 
 }  // namespace
@@ -46,17 +45,14 @@ TEST_CASE("a watched counter gives mean power however rarely it changes") {
   constexpr Seconds kEvery = 0.05, kInterval = 0.22;
   const Moment start = Moment::clock::now();
   const EnergyWatch watch([start]() -> std::optional<double> {
-    const std::chrono::duration<double> passed = Moment::clock::now() - start;
-    return kWatts * kEvery * std::floor(passed.count() / kEvery);
+    return kWatts * kEvery * std::floor(seconds_between(start, Moment::clock::now()) / kEvery);
   });
-  const auto wait = [&watch](Moment since) {
-    while (!watch.has_changed_since(since)) sleep_for(1e-3);
-  };
-  wait(start);
+  const auto wait = [&watch] { watch.until_change([] { sleep_for(1e-3); }); };
+  wait();
   const Moment from = Moment::clock::now();
   sleep_for(kInterval);
   const Moment to = Moment::clock::now();
-  wait(to);
+  wait();
   CHECK_THAT(watch.watts(from, to), WithinRel(kWatts, 0.05));
 }
 

@@ -30,6 +30,16 @@ TEST_CASE("median and quartiles of known samples") {
   CHECK(samples_of({1, 2}).median() == 1.5);
 }
 
+TEST_CASE("the mean of the middle half is between two groups and knows of no outlier") {
+  CHECK_THAT(samples_of({1, 1, 1, 1, 2, 2, 2, 2}).interquartile_mean(), WithinRel(1.5, 1e-12));
+  CHECK_THAT(samples_of({4, 1, 100, 2}).interquartile_mean(), WithinRel(3.0, 1e-12));
+  CHECK_THAT(samples_of({1, 2, 3}).interquartile_mean(), WithinRel(2.0, 1e-12));
+  CHECK_THAT(samples_of({1, 2, 6}).interquartile_mean(),
+             WithinRel((0.25 + 2 + 6 * 0.25) / 1.5, 1e-12));
+  CHECK(samples_of({5}).interquartile_mean() == 5);
+  CHECK(Samples().interquartile_mean() == 0);
+}
+
 TEST_CASE("samples without spread have no error; fewer than two have no known error") {
   CHECK(samples_of({2, 2, 2}).relative_error() == 0);
   CHECK(samples_of({0, 0}).relative_error() == 0);
