@@ -73,13 +73,15 @@ def measure(arguments, folder, record, run, work):
     athanor(arguments, "train", *words)
     compared = json.loads(athanor(arguments, "compare", out, "--json"))
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    seconds = [line["time_metrics/end_to_end(s)"] for line in lines[2:-1]]
+    every_step = [line["time_metrics/end_to_end(s)"] for line in lines]
+    seconds = every_step[2:-1]
     quartiles = statistics.quantiles(seconds, n=4)
     run["plan"] = json.loads(plan.read_text()) | {"profile_path": run["profile"], "platform_path": record["platform"]}
     run["step_seconds"] = compared["step_seconds"]["measured"]
     run["spread"] = quartiles[2] - quartiles[0]
     run["device_peak_bytes"] = compared["device_peak_bytes"]["measured"]
     run["predicted_device_peak_bytes"] = compared["device_peak_bytes"]["predicted"]
+    run["every_step_seconds"] = [round(step, 6) for step in every_step]
     run["losses"] = [line["loss_metrics/global_avg_loss"] for line in lines]
 
 
