@@ -62,7 +62,7 @@ class MeetingPlace {
   }
 
  private:
-  void leave() noexcept {
+  void leave() const noexcept {
     if (socket_ >= 0) ::close(socket_);
   }
 

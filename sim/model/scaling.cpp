@@ -115,11 +115,15 @@ Profile scale_profile(const Profile& profile, const Platform& from, const Platfo
         fmt::format("'{}', but the profile was made on '{}'", from.device, profile.device),
         "Scale from the machine that the profile was measured on.");
   }
-  const ScalingRatios ratios = scaling_ratios(from, to);
+  Platform measured_on = from;
+  if (profile.matmul_flops_per_second > 0) {
+    measured_on.matmul_flops_per_second = profile.matmul_flops_per_second;
+  }
+  const ScalingRatios ratios = scaling_ratios(measured_on, to);
   const PhaseScaler scaler(ratios, rule);
   Profile scaled = profile;
   for (UnitCost& cost : scaled.costs) {
-    scale_unit(cost, forward_flops(profile, cost) / matrix_rate(from), scaler);
+    scale_unit(cost, forward_flops(profile, cost) / matrix_rate(measured_on), scaler);
   }
   scaled.device = to.device;
   scaled.matmul_flops_per_second = matrix_rate(to);

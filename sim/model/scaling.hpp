@@ -28,8 +28,9 @@ struct ScalingRatios {
 /// FLOPs of its unit at the matrix rate of `from` do, at most the whole; what backward has of them
 /// above its own time was done in the forward before it (the unit with the loss). Spreads keep
 /// their proportion. Memory stays, and so does the time to issue: the host's, which no data sheet
-/// tells. Every phase under Roofline lies between the same phase under the other two rules. Throws
-/// InputError when the profile was not made on the device of `from`.
+/// tells. The matrix rate of the profile's own GPU counts before that of `from`. Every phase under
+/// Roofline lies between the same phase under the other two rules. Throws InputError when the
+/// profile was not made on the device of `from`.
 [[nodiscard]] Profile scale_profile(const Profile& profile, const Platform& from,
                                     const Platform& to, ScalingRule rule = ScalingRule::Roofline);
 

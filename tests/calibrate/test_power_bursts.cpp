@@ -21,7 +21,11 @@ PowerMeasurements measurements() {
           .sustained = {{{0, 1}, {1, 2}, {3, 4}}, 1, 690}};
 }
 
-std::string text() { return to_json(measurements(), {.date = "2026-11-23"}); }
+std::string text() {
+  Provenance provenance;
+  provenance.date = "2026-11-23";
+  return to_json(measurements(), provenance);
+}
 
 /// `text` with the first `from` in it replaced.
 std::string with(const std::string& from, const std::string& to) {

@@ -31,6 +31,7 @@ Platform machine(const std::string& device, double products, double memory) {
 Profile profile_of(double flops, Seconds forward, Seconds backward) {
   Profile profile = test::sample_profile();
   profile.device = "old";
+  profile.matmul_flops_per_second = 0;  // as the machine's
   profile.sequence_length = 4;
   profile.architecture.units = {{"head", "head", {}, {}, flops / 4 / 2, flops / 4 / 2 / 4}};
   UnitCost cost;
@@ -117,6 +118,18 @@ TEST_CASE("products are at most the whole phase; backward's that exceed it were 
   CHECK(scale_profile(short_forward, machine("old", 1, 1), machine("new", 2, 1))
             .costs[0]
             .forward_keep.seconds == Approx(2));
+}
+
+TEST_CASE("the rate of the GPU of the profile counts before that of its kind") {
+  Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
+  const auto scaled = [&](double old_products) {
+    return scale_profile(profile, machine("old", old_products, 1), machine("new", 1, 1)).costs[0];
+  };
+  const Seconds by_platform = scaled(1).backward.seconds;
+  profile.matmul_flops_per_second = kMatrixRate;
+  CHECK(scaled(0.9).backward.seconds == by_platform);
+  profile.matmul_flops_per_second = 0;
+  CHECK(scaled(0.9).backward.seconds < by_platform);
 }
 
 TEST_CASE("a faster machine is never slower, and every phase lies between the two extremes") {
