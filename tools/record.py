@@ -49,6 +49,7 @@ def make_plan(arguments, folder, run, platform, path):
         if key in run:
             words += ["--" + key.replace("_", "-"), run[key]]
     if run["policy"] == "auto":
+        words += ["--host-margin", run["host_margin"]] if "host_margin" in run else []
         answer = json.loads(athanor(arguments, "tune", *words, "-o", path, "--json"))
     else:
         answer = json.loads(athanor(arguments, "simulate", *words, "--policy", run["policy"], "--json"))

@@ -89,6 +89,15 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
   return json;
 }
 
+nlohmann::ordered_json margin_json(const SearchResult& result, double share) {
+  return {{"share", share}, {"step_seconds", result.ranked.front().step_seconds}};
+}
+
+std::string margin_text(const SearchResult& result, double share) {
+  return fmt::format("host margin  {} a step where updates on the host take {:.3g} % longer\n",
+                     format_seconds(result.ranked.front().step_seconds), 100 * share);
+}
+
 std::string counts_text(const SearchResult& result) {
   return fmt::format("searched     {} plans: {} simulated, {} ruled out by bound, {} do not fit\n",
                      result.ranked.size(), result.num_simulated, result.num_bounded,

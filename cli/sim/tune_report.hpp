@@ -20,6 +20,11 @@ namespace athanor::cli {
 [[nodiscard]] nlohmann::ordered_json tune_json(const Report& report, const SearchResult& result,
                                                std::size_t rows);
 
+/// "share", and the "step_seconds" of the best plan where updates on the host take that share
+/// longer.
+[[nodiscard]] nlohmann::ordered_json margin_json(const SearchResult& result, double share);
+[[nodiscard]] std::string margin_text(const SearchResult& result, double share);
+
 /// How many plans became of what.
 [[nodiscard]] std::string counts_text(const SearchResult& result);
 

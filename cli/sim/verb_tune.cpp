@@ -28,6 +28,7 @@ struct TuneOptions {
   Bytes memory_resolution = 0;  ///< of GPU and host; 0 = chosen for each
   double time_resolution = FrontResolution{}.time;
   double energy_within = 0;  ///< 0: by time
+  double host_margin = 0;
 };
 
 std::size_t num_shown(const SearchResult& result, const TuneOptions& options) {
@@ -54,6 +55,7 @@ SearchResult run_search(const TuneOptions& options, const Profile& profile,
                                            options.time_resolution};
   }
   if (options.energy_within > 0) search_options.energy_within = options.energy_within;
+  search_options.slower_updates = 1 + options.host_margin;
   search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
     progress.update(stage, done, total);
   };
@@ -87,10 +89,14 @@ int tune_one(const TuneOptions& options) {
   if (!options.all_path.empty()) write_all(result, options.all_path);
   const std::size_t rows = num_shown(result, options);
   if (options.json) {
-    print_json(tune_json(report, result, rows));
+    nlohmann::ordered_json json = tune_json(report, result, rows);
+    if (options.host_margin > 0) json["host_margin"] = margin_json(result, options.host_margin);
+    print_json(json);
     return kExitDone;
   }
-  fmt::print("{}{}", report_text(report), counts_text(result));
+  fmt::print("{}", report_text(report));
+  if (options.host_margin > 0) fmt::print("{}", margin_text(result, options.host_margin));
+  fmt::print("{}", counts_text(result));
   if (rows > 0) fmt::print("{}", ranking_text(result, profile, request, rows));
   if (options.pareto) fmt::print("{}", front_text(result, profile, request, report.ranks_per_node));
   return kExitDone;
@@ -113,6 +119,7 @@ int tune(TuneOptions& options) {
   refuse(options.sensitivity, "--sensitivity");
   refuse(options.pareto, "--pareto");
   refuse(options.energy_within > 0, "--energy-within");
+  refuse(options.host_margin > 0, "--host-margin");
   return tune_platforms({options.inputs, options.platforms, options.prices, options.json});
 }
 
@@ -153,6 +160,9 @@ void add_tune(CLI::App& app, Action& action) {
                    "slow as the fastest")
       ->type_name("FACTOR")
       ->check(CLI::Range(1.0, 1000.0));
+  add_share(*verb, "--host-margin", options->host_margin,
+            "Take the plan that is best where updates on the host take this share longer than "
+            "measured: for hosts that others use. Ranks by such times");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->callback([&action, options] { action = [options] { return tune(*options); }; });
 }

@@ -107,6 +107,16 @@ ScalingRatios scaling_ratios(const Platform& from, const Platform& to) {
           .memory = memory_rate(from) / memory_rate(to)};
 }
 
+Platform with_slower_updates(Platform platform, double factor) {
+  const auto scale = [factor](Curve& curve) {
+    for (Curve::Point& point : curve.points) point.seconds *= factor;
+  };
+  for (auto& [threads, curve] : platform.cpu_adam) scale(curve);
+  for (auto& [threads, curve] : platform.cpu_adam_beside) scale(curve);
+  scale(platform.host_square_sum);
+  return platform;
+}
+
 Profile scale_profile(const Profile& profile, const Platform& from, const Platform& to,
                       ScalingRule rule) {
   if (profile.device != from.device) {

@@ -34,4 +34,8 @@ struct ScalingRatios {
 [[nodiscard]] Profile scale_profile(const Profile& profile, const Platform& from,
                                     const Platform& to, ScalingRule rule = ScalingRule::Roofline);
 
+/// The same machine with updates on the host (AdamW and sums of squares) that take `factor` times
+/// as long.
+[[nodiscard]] Platform with_slower_updates(Platform platform, double factor);
+
 }  // namespace athanor

@@ -3,6 +3,7 @@
 
 #include "sim/model/errors.hpp"
 #include "sim/model/lowering.hpp"
+#include "sim/model/scaling.hpp"
 #include "sim/tune/bounds.hpp"
 #include "sim/tune/estimate.hpp"
 #include "sim/tune/explain.hpp"
@@ -73,6 +74,7 @@ struct Entry {
 
 class Search {
  public:
+  /// `platform` has the slower updates of `options`, and `engine` simulates it without.
   Search(const Profile& profile, const Platform& platform, Engine& engine,
          const PlanRequest& request, const SearchOptions& options)
       : profile_(profile),
@@ -84,6 +86,7 @@ class Search {
         ranks_per_node_(platform.ranks_per_node(request.num_gpus)),
         slowdowns_(platform, request.num_gpus),
         estimator_(profile, platform, request),
+        updates_speed_(1 / options.slower_updates),
         keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
 
   SearchResult run(const SearchSpace& space) {
@@ -186,7 +189,9 @@ class Search {
       result.seconds = lower_bound_seconds(program, platform_, slowdown);
       return result;
     }
-    const Timeline timeline = engine_.simulate(program, {.record_intervals = false});
+    SimulationOptions simulation{.record_intervals = false};
+    simulation.lane_speed[static_cast<std::size_t>(Lane::CpuAdam)] = updates_speed_;
+    const Timeline timeline = engine_.simulate(program, simulation);
     result.seconds = timeline.step_seconds;
     result.joules = timeline.step_joules;
     const std::string busiest =
@@ -227,6 +232,12 @@ class Search {
     return std::get<Seconds>(kept_.front()) * *options_.energy_within;
   }
 
+  /// Of a simulated plan, on the machine as it is.
+  [[nodiscard]] Seconds as_measured(const Evaluated& e) {
+    if (updates_speed_ == 1) return e.step_seconds;
+    return engine_.simulate(lowered(e), {.record_intervals = false}).step_seconds;
+  }
+
   SearchResult rank() {
     const auto order = [slowest = slowest()](const Evaluated& e) {
       const bool simulated = e.outcome == Outcome::Simulated;
@@ -246,7 +257,7 @@ class Search {
       if (&e != &best && e.outcome != Outcome::DoesNotFit) e.reason = reason_of(e, best);
     }
     result.best = make_plan(best.candidate, profile_, request_);
-    result.best.prediction = Prediction{best.step_seconds, best.peak_bytes};
+    result.best.prediction = Prediction{as_measured(best), best.peak_bytes};
     if (front_) {
       result.front = front_->plans();
       result.front_resolution = resolution_;
@@ -270,6 +281,7 @@ class Search {
   int ranks_per_node_;
   SlowdownTable slowdowns_;
   Estimator estimator_;
+  double updates_speed_;  ///< of the engine's
   std::size_t keep_;
   std::vector<Evaluated> all_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
@@ -289,7 +301,12 @@ SearchResult search(const Profile& profile, const Platform& platform, Engine& en
     throw InputError("platform " + platform.name + ":power", "the platform has no power model",
                      "Calibrate it on a GPU that counts its energy, or rank by time.");
   }
-  return Search(profile, platform, engine, request, options).run(space);
+  if (!(options.slower_updates >= 1)) throw Error("slower_updates must be at least 1");
+  if (options.slower_updates == 1) {
+    return Search(profile, platform, engine, request, options).run(space);
+  }
+  const Platform slower = with_slower_updates(platform, options.slower_updates);
+  return Search(profile, slower, engine, request, options).run(space);
 }
 
 }  // namespace athanor

@@ -49,13 +49,17 @@ struct SearchOptions {
   /// Present: the best plan is that with the least energy of a step, among those that take at most
   /// so many times as long as the fastest (from 1 on). Needs a platform with a power model.
   std::optional<double> energy_within = std::nullopt;
+  /// The best plan is that of a machine whose updates on the host take so many times as long as
+  /// `platform` says, at least 1. Such a plan costs little where the host is as it was measured,
+  /// and one that needs all of the host costs much where it is not (hosts that others use).
+  double slower_updates = 1;
   /// Called now and then with what is done of which stage, for progress display.
   std::function<void(const std::string& stage, std::int64_t done, std::int64_t total)> progress =
       nullptr;
 };
 
 struct SearchResult {
-  Plan best;  ///< with its prediction
+  Plan best;  ///< with its prediction for `platform` as it is
   /// All of the space: simulated ones by (step time, bytes, index), where energy counts after those
   /// that are fast enough by (energy, step time, bytes, index); then bounded ones by bound, then
   /// those that do not fit by index.

@@ -158,6 +158,26 @@ TEST_CASE("a faster machine is never slower, and every phase lies between the tw
   }
 }
 
+TEST_CASE("slower updates on the host are all that is slower") {
+  Platform platform = test::sample_platform();
+  platform.cpu_adam_beside = platform.cpu_adam;
+  const Platform slower = with_slower_updates(platform, 1.5);
+  Platform back = slower;
+  const auto check_slower = [](Curve& now, const Curve& before) {
+    REQUIRE_FALSE(now.points.empty());
+    for (std::size_t i = 0; i < now.points.size(); ++i) {
+      CHECK(now.points[i].seconds == 1.5 * before.points[i].seconds);
+    }
+    now = before;
+  };
+  for (auto& [threads, curve] : back.cpu_adam) check_slower(curve, platform.cpu_adam.at(threads));
+  for (auto& [threads, curve] : back.cpu_adam_beside) {
+    check_slower(curve, platform.cpu_adam_beside.at(threads));
+  }
+  check_slower(back.host_square_sum, platform.host_square_sum);
+  CHECK(to_json(back) == to_json(platform));
+}
+
 TEST_CASE("a profile is scaled only from the device that it was made on") {
   const Profile profile = profile_of(kMatrixRate, 1, 2);
   const InputError error = test::input_error(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search against simulating everything, and what more of anything may do to its answer.
 #include "sim/engine/engine.hpp"
+#include "sim/model/scaling.hpp"
 #include "sim/tune/search.hpp"
 #include "tests/tune/random_instances.hpp"
 
@@ -107,6 +108,43 @@ TEST_CASE("Under a power limit the search finds the fastest plan, and the one of
       REQUIRE(thrifty.ranked.front().step_joules == least->step_joules);
       REQUIRE(thrifty.best.prediction->step_seconds <= kWithin * all.front().step_seconds);
       others += thrifty.ranked.front().candidate == all.front().candidate ? 0 : 1;
+    }
+  }
+  CHECK(others > 0);
+}
+
+TEST_CASE("With a margin the search finds the best plan of a slower host, and predicts this one") {
+  constexpr int kMachines = 6;
+  constexpr int kQuestions = 20;
+  constexpr double kSlower = 2;  // a power of two: the same bits on either way
+  const int num_gpus = GENERATE(1, 2);
+  std::mt19937 random(500 + static_cast<unsigned>(num_gpus));
+  int others = 0;
+  for (int machine = 0; machine < kMachines; ++machine) {
+    const Platform platform = test::random_machine(random, num_gpus);
+    const std::vector<Question> questions = random_questions(random, num_gpus, kQuestions);
+    const Platform slower = with_slower_updates(platform, kSlower);
+    std::vector<std::vector<Simulated>> on_slower;
+    {
+      Engine engine(slower, num_gpus);
+      for (const Question& question : questions) {
+        on_slower.push_back(test::simulate_all(question, slower, engine));
+      }
+    }
+    Engine engine(platform, num_gpus);
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      if (on_slower[i].empty()) continue;
+      const auto& [profile, request, space] = questions[i];
+      CAPTURE(num_gpus, machine, i, on_slower[i].size());
+      const std::vector<Simulated> all = test::simulate_all(questions[i], platform, engine);
+      const SearchResult result = search(profile, platform, engine, space, request,
+                                         {.keep = 1, .workers = 1, .slower_updates = kSlower});
+      const Simulated& best = on_slower[i].front();
+      REQUIRE(result.ranked.front().candidate == best.candidate);
+      REQUIRE(result.ranked.front().step_seconds == best.step_seconds);
+      const auto as_it_is = std::ranges::find(all, best.candidate, &Simulated::candidate);
+      REQUIRE(result.best.prediction->step_seconds == as_it_is->step_seconds);
+      others += best.candidate == all.front().candidate ? 0 : 1;
     }
   }
   CHECK(others > 0);
