@@ -14,10 +14,13 @@ PlanRequest Inputs::request() const {
   request.num_gpus = num_gpus;
   request.global_batch = global_batch;
   request.limits = limits;
+  require_option(
+      clip || !clipped_share, "--clip",
+      "--clipped-share is of steps that it changes. Give the norm, or a plan that clips.");
   if (clip) {
     request.clipping = Clipping::Wait;
     request.max_gradient_norm = *clip;
-    request.clipped_share = clipped_share;
+    request.clipped_share = clipped_share.value_or(0);
   }
   if (micro_batch > 0) request.micro_batch = micro_batch;
   if (adam_threads > 0) request.adam_threads = adam_threads;

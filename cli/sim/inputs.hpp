@@ -19,11 +19,12 @@ struct Inputs {
   int num_gpus = 0;                   ///< 0 = not given
   std::int64_t global_batch = 0;      ///< 0 = not given
   MemoryLimits limits;
-  std::optional<double> clip;    ///< global norm; absent: no clipping
-  double clipped_share = 0;      ///< of steps
-  std::int64_t micro_batch = 0;  ///< 0 = chosen
-  int adam_threads = 0;          ///< 0 = chosen
+  std::optional<double> clip;           ///< global norm; absent: no clipping
+  std::optional<double> clipped_share;  ///< of steps; absent: none
+  std::int64_t micro_batch = 0;         ///< 0 = chosen
+  int adam_threads = 0;                 ///< 0 = chosen
 
+  /// Throws InputError where a share of clipped steps is given, but nothing clips.
   [[nodiscard]] PlanRequest request() const;
 };
 

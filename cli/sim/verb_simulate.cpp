@@ -25,8 +25,8 @@ struct SimulateOptions {
   bool json = false, sensitivity = false;
 };
 
-/// A plan names its profile and platform; options override them.
-void complete_from(const Plan& plan, SimulateOptions& options) {
+/// A plan names its profile, its platform and how often it expects to clip; options override them.
+void complete_from(Plan& plan, SimulateOptions& options) {
   Inputs& inputs = options.inputs;
   const auto complete = [&](std::string& path, const std::string& stored) {
     if (path.empty() && !stored.empty()) path = resolved_path(stored, options.plan_path);
@@ -42,7 +42,9 @@ void complete_from(const Plan& plan, SimulateOptions& options) {
   agree("--global-batch", inputs.global_batch, plan.global_batch());
   inputs.num_gpus = plan.world_size;
   inputs.global_batch = plan.global_batch();
-  if (plan.clipping != Clipping::None) inputs.clip = plan.max_gradient_norm;
+  if (plan.clipping == Clipping::None) return;
+  inputs.clip = plan.max_gradient_norm;
+  plan.clipped_share = inputs.clipped_share.value_or(plan.clipped_share);
 }
 
 Plan plan_of(const SimulateOptions& options, const Profile& profile, const Platform& platform,

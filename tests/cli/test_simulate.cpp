@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/model/scaling.hpp"
 #include "sim/tune/policies.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
@@ -103,6 +104,30 @@ TEST_CASE_METHOD(SimFixture, "Options change what they say") {
   CHECK(clipped.at("plan").at("accumulation") == 4);
   CHECK(clipped.at("plan").at("cpu_adam_threads") == 1);
   CHECK(clipped.at("step_seconds") > plain.at("step_seconds"));
+}
+
+TEST_CASE_METHOD(SimFixture, "How often a plan clips may be asked anew, where it clips") {
+  profile.dtype = DataType::BFloat16;
+  write_file_atomically(folder.file("profile.json"), to_json(profile));
+  platform = with_slower_updates(platform, 50);
+  write_file_atomically(folder.file("platform.json"), to_json(platform));
+  const ProgramResult tuned =
+      run("tune", {"--gpu-memory", "20MiB", "-o", folder.file("plan.json")});
+  REQUIRE(tuned.exit_code == 0);
+  Plan plan = read_plan(folder.file("plan.json"));
+  plan.clipping = Clipping::Speculate;
+  write_file_atomically(folder.file("plan.json"), to_json(plan));
+  const auto with = [&](const std::string& share) {
+    return json("simulate", {"--plan", folder.file("plan.json"), "--clipped-share", share});
+  };
+  const auto never = json("simulate", {"--plan", folder.file("plan.json")});
+  const auto always = with("1");
+  CHECK(always.at("plan").at("clipped_share") == 1);
+  CHECK(always.at("step_seconds") > never.at("step_seconds"));
+  CHECK(with("0").at("step_seconds") == never.at("step_seconds"));
+  const ProgramResult result = run("simulate", {"--policy", "ddp", "--clipped-share", "0.5"});
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, ContainsSubstring("--clip") && ContainsSubstring("a plan that clips"));
 }
 
 TEST_CASE_METHOD(SimFixture, "simulate --sensitivity says what a faster part is worth") {
