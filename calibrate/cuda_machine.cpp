@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -259,21 +260,29 @@ class CudaCalibration {
   void measure_power() {
     if (!cuda_.joules(0)) return note("power was not measured: NVML has no energy counter here");
     say("power of matrix products with and without pauses");
-    try {
-      const PowerMeasurements measured = measure_bursts(cuda_, kMatrix, extent_.power);
-      if (options_.power_measured) options_.power_measured(measured, platform_.provenance);
-      platform_.power = power_of_products(measured, kMatrix);
-      const PowerFitErrors errors = fit_errors(*platform_.power, measured);
-      note(fmt::format(
-          "power: products under its limits are within {:.1f} % in time and {:.1f} % in "
-          "mean power of the model that was fitted to them",
-          100 * errors.seconds, 100 * errors.watts));
-    } catch (const Error& error) {
-      return note(fmt::format("power was not measured: {}", error.what()));
-    }
+    std::optional<PowerMeasurements> measured;
+    or_note([&] { measured = measure_bursts(cuda_, kMatrix, extent_.power); });
+    if (!measured) return;
+    if (options_.power_measured) options_.power_measured(*measured, platform_.provenance);
+    or_note([&] { platform_.power = power_of_products(*measured, kMatrix); });
+    if (!platform_.power) return;
+    const PowerFitErrors errors = fit_errors(*platform_.power, *measured);
+    note(
+        fmt::format("power: products under its limits are within {:.1f} % in time and {:.1f} % in "
+                    "mean power of the model that was fitted to them",
+                    100 * errors.seconds, 100 * errors.watts));
     say("power of the lanes");
     platform_.power->lane_watts = measure_lane_watts(cuda_, options_.ranks, extent_.sharing.copy,
                                                      extent_.power, platform_.power->idle_watts);
+  }
+
+  /// A machine without a power model is still a machine.
+  void or_note(const std::function<void()>& power) {
+    try {
+      power();
+    } catch (const Error& error) {
+      note(fmt::format("power was not measured: {}", error.what()));
+    }
   }
 
   void measure_lanes_together() {
