@@ -15,8 +15,6 @@ using LaneValues = std::array<double, kNumLanes>;
 /// By the number of ranks.
 using ByRanks = std::map<int, LaneValues>;
 
-constexpr std::size_t index(Lane lane) noexcept { return static_cast<std::size_t>(lane); }
-
 /// Linear in the logarithm of the number of ranks, constant beyond the ends.
 LaneValues at(const ByRanks& measured, int num_ranks) {
   const auto above = measured.lower_bound(num_ranks);
@@ -63,7 +61,7 @@ class Terms {
     const LaneValues explained = sum(set, load.ranks, 1, set);
     LaneValues& term = terms_[set][load.ranks];
     for (const auto& [lane, slowdown] : load.slowdown) {
-      term[index(lane)] = std::log(std::max(1.0, slowdown)) - explained[index(lane)];
+      term[lane_index(lane)] = std::log(std::max(1.0, slowdown)) - explained[lane_index(lane)];
     }
   }
 
@@ -90,24 +88,25 @@ Interference::Interference(const std::vector<LaneLoad>& loads, int num_ranks, do
     const LaneValues logarithms = terms.sum(running, num_ranks, adam_share);
     for (const Lane lane : kLanes) {
       if ((running & lane_bit(lane)) == 0) continue;
-      const double slowdown = std::max(1.0, std::exp(logarithms[index(lane)]));
-      slowdown_[running][index(lane)] = slowdown;
+      const double slowdown = std::max(1.0, std::exp(logarithms[lane_index(lane)]));
+      slowdown_[running][lane_index(lane)] = slowdown;
       none_ = none_ && slowdown == 1;
     }
   }
 }
 
 double Interference::least(Lane lane) const noexcept {
-  double least = slowdown_[kNumLaneSets - 1][index(lane)];
+  double least = slowdown_[kNumLaneSets - 1][lane_index(lane)];
   for (LaneSet running = 1; running < kNumLaneSets; ++running) {
-    if ((running & lane_bit(lane)) != 0) least = std::min(least, slowdown_[running][index(lane)]);
+    if ((running & lane_bit(lane)) != 0)
+      least = std::min(least, slowdown_[running][lane_index(lane)]);
   }
   return least;
 }
 
 double Interference::most(Lane lane) const noexcept {
   double most = 1;
-  for (const auto& row : slowdown_) most = std::max(most, row[index(lane)]);
+  for (const auto& row : slowdown_) most = std::max(most, row[lane_index(lane)]);
   return most;
 }
 

@@ -12,6 +12,11 @@
 
 namespace athanor {
 
+/// Of a lane's place in arrays that have one for each.
+[[nodiscard]] constexpr std::size_t lane_index(Lane lane) noexcept {
+  return static_cast<std::size_t>(lane);
+}
+
 /// A set of lanes of one rank, a bit for each.
 using LaneSet = std::uint32_t;
 inline constexpr LaneSet kNumLaneSets = LaneSet{1} << kNumLanes;

@@ -61,16 +61,26 @@ std::vector<Draw> draws(const Program& program, const Platform& platform,
   std::vector<Draw> draws;
   draws.reserve(seconds.size());
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const Operation& op = program.operations[i];
-    if (!platform.power) {
-      draws.push_back({seconds[i], 0, 0});
-    } else if (is_unit_phase(op)) {
-      draws.push_back(phase_draw(op, seconds[i], *platform.power));
-    } else {
-      draws.push_back({seconds[i], lane_watts(*platform.power, op.lane), 0});
-    }
+    draws.push_back(draw_of(program.operations[i], seconds[i], platform));
   }
   return draws;
+}
+
+Draw draw_of(const Operation& op, Seconds seconds, const Platform& platform) {
+  if (!platform.power) return {seconds, 0, 0};
+  if (is_unit_phase(op)) return phase_draw(op, seconds, *platform.power);
+  return {seconds, lane_watts(*platform.power, op.lane), 0};
+}
+
+void add_kernel(std::vector<Draw>& kernels, const Draw& kernel) {
+  const auto found = std::ranges::find_if(kernels, [&](const Draw& other) {
+    return other.watts == kernel.watts && other.exponent == kernel.exponent;
+  });
+  if (found == kernels.end()) {
+    kernels.push_back(kernel);
+  } else {
+    found->seconds += kernel.seconds;
+  }
 }
 
 PoweredSeconds& PoweredSeconds::operator+=(const PoweredSeconds& other) noexcept {
@@ -80,18 +90,12 @@ PoweredSeconds& PoweredSeconds::operator+=(const PoweredSeconds& other) noexcept
 
 Seconds PoweredSeconds::most() const noexcept { return std::ranges::max(at); }
 
-PoweredSeconds powered_seconds(const Operation& op, const Program& program,
-                               const Platform& platform) {
+PoweredSeconds powered_seconds(const Draw& kernel, const Platform& platform) {
   PoweredSeconds powered;
-  if (!is_unit_phase(op)) return powered;
-  const Seconds seconds = sustained_seconds(op, program, platform);
-  if (!platform.power) {
-    powered.at.fill(seconds);
-    return powered;
-  }
-  const Draw draw = phase_draw(op, seconds, *platform.power);
+  powered.at.fill(kernel.seconds);
+  if (!platform.power) return powered;
   std::ranges::transform(kEnergyShares, powered.at.begin(),
-                         [&](double share) { return least_cost(draw, share, *platform.power); });
+                         [&](double share) { return least_cost(kernel, share, *platform.power); });
   return powered;
 }
 

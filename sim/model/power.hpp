@@ -6,6 +6,7 @@
 #include "sim/model/program.hpp"
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 namespace athanor {
@@ -30,24 +31,32 @@ struct Draw {
 /// limit or not. Without Platform::power nothing draws.
 [[nodiscard]] std::vector<Draw> draws(const Program& program, const Platform& platform,
                                       const std::vector<Seconds>& seconds);
+/// Of one operation.
+[[nodiscard]] Draw draw_of(const Operation& op, Seconds seconds, const Platform& platform);
 
-/// Prices of energy for PoweredSeconds: what a second at the lowest limit costs by its energy, as a
-/// share of what it costs in all.
-inline constexpr std::array kEnergyShares{0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0};
+/// Adds `kernel` to one of `kernels` that draws the same, if there is one.
+void add_kernel(std::vector<Draw>& kernels, const Draw& kernel);
 
-/// The least that a phase of a unit adds to a step, by each price of energy: Lagrange's bounds on
-/// the shortest time in which phases can be done with the energy of the lowest limit, when each
-/// runs at full clock, or draws one of the limits. Whatever the order of operations, a step in
-/// steady state takes at least the sum over its phases, at any price. At the first energy is free,
-/// and the phase takes its time at full clock; at the last time is.
+/// Prices of energy: what a second at the lowest limit costs by its energy, as a share of what it
+/// costs in all.
+inline constexpr std::array kEnergyShares{0.0, 0.5, 0.75, 1.0};
+
+/// The least that some work adds to a step, by each price of energy: Lagrange's bounds on the
+/// shortest time in which it can be done with the energy of the lowest limit. Whatever the order of
+/// operations, a step in steady state takes at least the sum over its work, at any one price. At
+/// the first energy is free, and kernels take their time at full clock; at the last time is.
 struct PoweredSeconds {
   std::array<Seconds, kEnergyShares.size()> at{};
 
   PoweredSeconds& operator+=(const PoweredSeconds& other) noexcept;
   [[nodiscard]] Seconds full_clock() const noexcept { return at.front(); }
+  /// Of that at one of the prices, what the energy alone costs: where the time is not waited for.
+  [[nodiscard]] Seconds energy(std::size_t price) const noexcept {
+    return kEnergyShares[price] * at.back();
+  }
   [[nodiscard]] Seconds most() const noexcept;  ///< the best of these bounds
 };
-[[nodiscard]] PoweredSeconds powered_seconds(const Operation& op, const Program& program,
-                                             const Platform& platform);
+/// Of a kernel that runs at full clock, or draws one of the limits.
+[[nodiscard]] PoweredSeconds powered_seconds(const Draw& kernel, const Platform& platform);
 
 }  // namespace athanor

@@ -15,30 +15,23 @@
 namespace athanor {
 namespace {
 
-constexpr std::size_t index(Lane lane) noexcept { return static_cast<std::size_t>(lane); }
-
 Seconds total(const std::vector<Seconds>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), Seconds{0});
 }
 
-/// The phases of units: at full clock in `seconds`; returns what the power limit makes of their
-/// sum.
-Seconds at_full_clock(const Program& program, const Platform& platform,
-                      std::vector<Seconds>& seconds) {
-  PoweredSeconds sum;
-  for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const PoweredSeconds powered = powered_seconds(program.operations[i], program, platform);
-    if (powered.full_clock() <= 0) continue;
-    seconds[i] = powered.full_clock();
-    sum += powered;
+/// What the compute lane runs; equal kernels as one.
+std::vector<Draw> kernels_of(const Program& program, const std::vector<Draw>& draws) {
+  std::vector<Draw> kernels;
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    if (program.operations[i].lane == Lane::Compute) add_kernel(kernels, draws[i]);
   }
-  return sum.most();
+  return kernels;
 }
 
 LaneSeconds busy_seconds(const Program& program, const std::vector<Seconds>& seconds) {
   LaneSeconds busy{};
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    busy[index(program.operations[i].lane)] += seconds[i];
+    busy[lane_index(program.operations[i].lane)] += seconds[i];
   }
   return busy;
 }
@@ -49,11 +42,11 @@ void advance(const Program& program, const std::vector<Seconds>& seconds,
              const std::vector<Seconds>& before, std::vector<Seconds>& after) {
   std::array<Seconds, kNumLanes> lane_end{};
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    lane_end[index(program.operations[i].lane)] = before[i];
+    lane_end[lane_index(program.operations[i].lane)] = before[i];
   }
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     const Operation& op = program.operations[i];
-    Seconds& end = lane_end[index(op.lane)];
+    Seconds& end = lane_end[lane_index(op.lane)];
     for (const std::int32_t wait : op.waits) end = std::max(end, after[wait]);
     for (const std::int32_t wait : op.previous_waits) end = std::max(end, before[wait]);
     end += seconds[i];
@@ -83,6 +76,35 @@ Seconds longest_cycle(const Program& program, const std::vector<Seconds>& second
   return best;
 }
 
+/// The longest cycle through one step. At a price of energy, phases of units on it cost their time
+/// and energy, others their energy alone.
+Seconds cycle_seconds(const Program& program, const Platform& platform,
+                      const std::vector<Draw>& draws, const Slowdowns& slowdown) {
+  std::vector<Seconds> seconds(draws.size());
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    seconds[i] = draws[i].seconds * slowdown.least[lane_index(program.operations[i].lane)];
+  }
+  if (!platform.power) return longest_cycle(program, seconds);
+  std::vector<PoweredSeconds> powered(draws.size());
+  PoweredSeconds sum;
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    if (!is_unit_phase(program.operations[i])) continue;
+    sum += powered[i] = powered_seconds(draws[i], platform);
+  }
+  const double least = slowdown.least[lane_index(Lane::Compute)];
+  Seconds most = 0;
+  std::vector<Seconds> priced(seconds.size());
+  for (std::size_t price = 0; price < kEnergyShares.size(); ++price) {
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      priced[i] = is_unit_phase(program.operations[i])
+                      ? least * (powered[i].at[price] - powered[i].energy(price))
+                      : (1 - kEnergyShares[price]) * seconds[i];
+    }
+    most = std::max(most, longest_cycle(program, priced) + least * sum.energy(price));
+  }
+  return most;
+}
+
 }  // namespace
 
 Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) {
@@ -90,6 +112,8 @@ Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) 
   result.least.fill(1);
   result.least_disturbed.fill(1);
   result.most.fill(1);
+  const Interference interference(platform, platform.ranks_per_node(world_size), adam_threads);
+  result.limits = fluid_limits(interference, platform.power);
   result.shared = shared_with(platform, adam_threads);
   for (SharedResource& resource : result.shared) {
     const double capacity = platform.capacity_per_rank(resource, world_size);
@@ -101,20 +125,19 @@ Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) 
     }
     if (demand <= capacity) continue;  // cannot slow anything down
     for (const auto& [lane, use] : resource.use) {
-      double& least = result.least[index(lane)];
-      double& most = result.most[index(lane)];
+      double& least = result.least[lane_index(lane)];
+      double& most = result.most[lane_index(lane)];
       least = std::max(least, use / capacity);
       most = std::max(most, use / (capacity / users));
     }
   }
-  if (platform.interference.empty()) return result;
-  const Interference interference(platform, platform.ranks_per_node(world_size), adam_threads);
   for (const Lane lane : kLanes) {
-    result.least_disturbed[index(lane)] = interference.least(lane);
-    result.least[index(lane)] = std::max(result.least[index(lane)], interference.least(lane));
-    result.most[index(lane)] = std::max(result.most[index(lane)], interference.most(lane));
+    result.least_disturbed[lane_index(lane)] = interference.least(lane);
+    result.least[lane_index(lane)] =
+        std::max(result.least[lane_index(lane)], interference.least(lane));
+    result.most[lane_index(lane)] =
+        std::max(result.most[lane_index(lane)], interference.most(lane));
   }
-  result.limits = fluid_limits(interference);
   return result;
 }
 
@@ -129,15 +152,34 @@ Seconds busiest_seconds(const LaneSeconds& busy, const Slowdowns& slowdown) {
   for (std::size_t lane = 0; lane < busy.size(); ++lane) {
     most = std::max(most, busy[lane] * slowdown.least[lane]);
   }
-  for (const LaneSeconds& weights : slowdown.limits) {
-    most = std::max(most, std::inner_product(weights.begin(), weights.end(), busy.begin(), 0.0));
-  }
   for (const SharedResource& resource : slowdown.shared) {
     double amount = 0;
-    for (const auto& [lane, use] : resource.use) amount += busy[index(lane)] * use;
+    for (const auto& [lane, use] : resource.use) amount += busy[lane_index(lane)] * use;
     if (resource.capacity > 0) most = std::max(most, amount / resource.capacity);
   }
   return most;
+}
+
+std::vector<Seconds> limited_seconds(std::span<const Draw> kernels, const Slowdowns& slowdown) {
+  std::vector<Seconds> seconds(slowdown.limits.size());
+  for (const Draw& kernel : kernels) {
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      seconds[i] += kernel.seconds * slowdown.limits[i].weight(kernel);
+    }
+  }
+  return seconds;
+}
+
+PoweredSeconds fluid_seconds(const LaneSeconds& busy, std::span<const Seconds> kernels,
+                             double times, const Slowdowns& slowdown) {
+  PoweredSeconds seconds;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const FluidLimit& limit = slowdown.limits[i];
+    const Seconds least = std::inner_product(limit.weights.begin(), limit.weights.end(),
+                                             busy.begin(), times * kernels[i]);
+    seconds.at[limit.price] = std::max(seconds.at[limit.price], least);
+  }
+  return seconds;
 }
 
 Seconds lower_bound_seconds(const Program& program, const Platform& platform) {
@@ -148,15 +190,17 @@ Seconds lower_bound_seconds(const Program& program, const Platform& platform) {
 Seconds lower_bound_seconds(const Program& program, const Platform& platform,
                             const Slowdowns& slowdown) {
   if (program.operations.empty()) return 0;
-  std::vector<Seconds> seconds = solo_seconds(program, platform);
-  const Seconds issue = total(issue_seconds(program, platform));
-  const Seconds limited =
-      at_full_clock(program, platform, seconds) * slowdown.least[index(Lane::Compute)];
-  const Seconds busy = busiest_seconds(busy_seconds(program, seconds), slowdown);
-  for (std::size_t i = 0; i < seconds.size(); ++i) {
-    seconds[i] *= slowdown.least[index(program.operations[i].lane)];
-  }
-  return std::max({busy, limited, issue, longest_cycle(program, seconds)});
+  const std::vector<Draw> draws =
+      athanor::draws(program, platform, solo_seconds(program, platform));
+  std::vector<Seconds> seconds(draws.size());
+  std::ranges::transform(draws, seconds.begin(), &Draw::seconds);
+  LaneSeconds busy = busy_seconds(program, seconds);
+  const Seconds busiest = busiest_seconds(busy, slowdown);
+  busy[lane_index(Lane::Compute)] = 0;
+  const std::vector<Seconds> kernels = limited_seconds(kernels_of(program, draws), slowdown);
+  return std::max({busiest, fluid_seconds(busy, kernels, 1, slowdown).most(),
+                   total(issue_seconds(program, platform)),
+                   cycle_seconds(program, platform, draws, slowdown)});
 }
 
 Seconds serial_seconds(const Program& program, const Platform& platform) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "sim/model/platform.hpp"
+#include "sim/model/power.hpp"
 #include "sim/model/program.hpp"
 #include "sim/tune/fluid_limits.hpp"
 
 #include <array>
 #include <map>
+#include <span>
 #include <vector>
 
 namespace athanor {
@@ -17,8 +19,8 @@ namespace athanor {
 struct Slowdowns {
   std::array<double, kNumLanes> least{}, most{};
   std::array<double, kNumLanes>
-      least_disturbed{};            ///< least, of what was measured of lanes at once
-  std::vector<LaneSeconds> limits;  ///< see fluid_limits.hpp; empty without measured interference
+      least_disturbed{};               ///< least, of what was measured of lanes at once
+  std::vector<FluidLimit> limits;      ///< empty without measured interference or power
   std::vector<SharedResource> shared;  ///< with each rank's part of their capacities
 };
 /// With `adam_threads` for CPU Adam on each of `world_size` ranks.
@@ -37,8 +39,18 @@ class SlowdownTable {
   std::map<int, Slowdowns> by_threads_;
 };
 
+/// What `kernels` add to a step at least, by each of Slowdowns::limits.
+[[nodiscard]] std::vector<Seconds> limited_seconds(std::span<const Draw> kernels,
+                                                   const Slowdowns& slowdown);
+
 /// The busiest lane or shared resource, when each of the ranks has `busy` to do.
 [[nodiscard]] Seconds busiest_seconds(const LaneSeconds& busy, const Slowdowns& slowdown);
+/// What all lanes can do together, when each has `busy` to do and the compute lane, besides,
+/// `times` times kernels that add `kernels` by each of the limits. Of parts of a step that follow
+/// each other the sum at any one price bounds the whole.
+[[nodiscard]] PoweredSeconds fluid_seconds(const LaneSeconds& busy,
+                                           std::span<const Seconds> kernels, double times,
+                                           const Slowdowns& slowdown);
 
 /// The busiest lane or shared resource over one step, the host that issues it, and the longest
 /// cycle through one step. Never above the simulated period.

@@ -37,7 +37,8 @@ class Estimator {
   /// Peak in every tier of a candidate in normal form: exactly that of its lowered program.
   [[nodiscard]] TierBytes peak_bytes(const Candidate& candidate);
   /// The busiest lane, shared resource or issuing host, when every unit is fetched again no more
-  /// often than its slots make necessary. Never above lower_bound_seconds of the lowered program.
+  /// often than its slots make necessary. Never above the simulated period of the lowered program,
+  /// nor, of a single micro-batch, above its lower_bound_seconds.
   /// Throws InputError when the platform lacks a curve that the candidate needs.
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate);
   /// What updates on the CPU take, each alone, as a share of that bound.
@@ -66,11 +67,13 @@ class Estimator {
   };
   /// What depends on micro-batch, recomputation and offloaded outputs alone.
   struct Activations {
-    Bytes peak_bytes = 0;    ///< on the device, above what is there all the time
-    Bytes pinned_bytes = 0;  ///< outputs on the host
-    PoweredSeconds compute;  ///< of one micro-batch
-    /// Of that at full clock, forward and backward of units with a lower index than this.
-    std::vector<Seconds> forward_below, backward_below;
+    Bytes peak_bytes = 0;       ///< on the device, above what is there all the time
+    Bytes pinned_bytes = 0;     ///< outputs on the host
+    PoweredSeconds compute;     ///< of one micro-batch
+    std::vector<Draw> kernels;  ///< of the same, equal ones added up
+    std::map<int, std::vector<Seconds>> limited;  ///< limited_seconds() of these, by CPU threads
+    /// Of that, forward and backward of units with a lower index than this.
+    std::vector<PoweredSeconds> forward_below, backward_below;
     Seconds issue_seconds = 0;
     std::array<Seconds, kNumLanes> copies{};
     std::array<std::int64_t, kNumLanes> operations{};
@@ -81,22 +84,23 @@ class Estimator {
     std::int64_t operations = 0;
   };
   struct Load;
+  struct ClassWork;
 
-  [[nodiscard]] const Activations& activations(const Candidate& candidate);
+  [[nodiscard]] Activations& activations(const Candidate& candidate);
+  void add_operations(const Program& program, Activations& sums) const;
   [[nodiscard]] const ChunkSum& chunk_sum(const Candidate& candidate, std::size_t unit_class,
                                           const ChunkWork& work);
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
   [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
   [[nodiscard]] Load load_of(const Candidate& candidate);
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, const Load& load);
-  void add_class(const Candidate& candidate, std::size_t unit_class, Load& load);
-  void add_fetches(const Candidate& candidate, std::size_t unit_class, const Placed& placed,
-                   Load& load);
-  void add_updates(const Candidate& candidate, std::size_t unit_class, const Placed& placed,
-                   Load& load);
   void add_scalars(const Candidate& candidate, Load& load) const;
+  [[nodiscard]] Seconds parted_seconds(const Candidate& candidate, const Load& load,
+                                       const std::vector<Seconds>& kernels);
   [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const Load& load);
   [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const Load& load);
+  [[nodiscard]] Seconds cycle_seconds(const Candidate& candidate, Seconds updates,
+                                      const PoweredSeconds& beside);
 
   const Profile& profile_;
   const Platform& platform_;

@@ -1,45 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/tune/fluid_limits.hpp"
 
+#include "sim/tune/half_spaces.hpp"
+
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <iterator>
-#include <optional>
+#include <limits>
 
 namespace athanor {
 namespace {
 
-constexpr std::size_t kDimensions = 3;
-using Vector = std::array<double, kDimensions>;
 using Lanes = std::array<Lane, kDimensions>;
 
-/// normal * x <= bound
-struct HalfSpace {
-  Vector normal{};
-  double bound = 0;
-};
+constexpr double kSafe = 1 - 1e-9;  // never above the optimum by rounding
 
-double dot(const Vector& a, const Vector& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-
-Vector cross(const Vector& a, const Vector& b) {
-  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
-}
-
-/// Where the three planes meet in one point.
-std::optional<Vector> meet(const HalfSpace& a, const HalfSpace& b, const HalfSpace& c) {
-  constexpr double kParallel = 1e-12;
-  const Vector bc = cross(b.normal, c.normal);
-  const Vector ca = cross(c.normal, a.normal);
-  const Vector ab = cross(a.normal, b.normal);
-  const double volume = dot(a.normal, bc);
-  if (std::abs(volume) < kParallel) return std::nullopt;
-  Vector point;
-  for (std::size_t i = 0; i < kDimensions; ++i) {
-    point[i] = (a.bound * bc[i] + b.bound * ca[i] + c.bound * ab[i]) / volume;
-  }
-  return point;
+/// No product with `weights` exceeds that with another of `limits`.
+bool is_dominated(const LaneSeconds& weights, const std::vector<LaneSeconds>& limits) {
+  return std::any_of(limits.begin(), limits.end(), [&](const LaneSeconds& other) {
+    return std::equal(weights.begin(), weights.end(), other.begin(), std::less_equal<>());
+  });
 }
 
 /// Whether any lane is slower, or faster, for `lane` running beside it.
@@ -66,78 +47,194 @@ double best_rate(const Interference& interference, LaneSet lanes, LaneSet runnin
   return rate;
 }
 
-/// One half-space for each set of running lanes, and one for each axis.
-std::vector<HalfSpace> constraints(const Interference& interference, const Lanes& lanes) {
-  std::vector<HalfSpace> result;
-  const LaneSet all = lane_bit(lanes[0]) | lane_bit(lanes[1]) | lane_bit(lanes[2]);
-  for (LaneSet running = 1; running < kNumLaneSets; ++running) {
-    if ((running & all) != running) continue;
-    HalfSpace half{{}, 1};
-    for (std::size_t i = 0; i < kDimensions; ++i) {
-      if ((running & lane_bit(lanes[i])) == 0) continue;
-      half.normal[i] = best_rate(interference, all, running, lanes[i]);
+/// What a device draws in its states, above idle, and what that costs at one price.
+class Energy {
+ public:
+  Energy(const std::optional<PowerModel>& power, double share) : share_(share) {
+    if (!power) return;
+    sustained_ = sustained_watts(*power);
+    for (const auto& [lane, watts] : power->lane_watts) lane_watts_[lane_index(lane)] = watts;
+    if (share <= 0) return;  // what is free is never saved
+    products_ = {1, std::max(0.0, power->matmul_watts - power->idle_watts), power->exponent};
+    for (const PowerLimit& limit : power->limits) {
+      limits_.push_back(limit.watts - power->idle_watts);
     }
-    result.push_back(half);
   }
-  for (std::size_t i = 0; i < kDimensions; ++i) {
-    HalfSpace axis;
-    axis.normal[i] = -1;
-    result.push_back(axis);
+
+  /// Of a second.
+  [[nodiscard]] double cost(double watts) const {
+    return share_ > 0 ? 1 - share_ + share_ * watts / sustained_ : 1;
   }
-  return result;
-}
+  [[nodiscard]] double cost_per_watt() const { return share_ > 0 ? share_ / sustained_ : 0; }
+  [[nodiscard]] double sustained() const { return sustained_; }
+  [[nodiscard]] double memory_bound_watts() const { return lane_watts_[lane_index(Lane::Compute)]; }
+  [[nodiscard]] const Draw& products() const { return products_; }
+  [[nodiscard]] const std::vector<double>& limits() const { return limits_; }
 
-bool is_within(const Vector& point, const std::vector<HalfSpace>& constraints) {
-  constexpr double kRounding = 1e-12;
-  return std::all_of(constraints.begin(), constraints.end(), [&](const HalfSpace& half) {
-    return dot(half.normal, point) <= half.bound + kRounding;
-  });
-}
+  /// Of all of `running` but the compute lane.
+  [[nodiscard]] double watts_beside(LaneSet running) const {
+    double watts = 0;
+    for (const Lane lane : kLanes) {
+      if (lane != Lane::Compute && (running & lane_bit(lane)) != 0)
+        watts += lane_watts_[lane_index(lane)];
+    }
+    return watts;
+  }
 
-/// No product with `weights` exceeds that with another of `limits`.
-bool is_dominated(const LaneSeconds& weights, const std::vector<LaneSeconds>& limits) {
-  return std::any_of(limits.begin(), limits.end(), [&](const LaneSeconds& other) {
-    return std::equal(weights.begin(), weights.end(), other.begin(), std::less_equal<>());
-  });
-}
+ private:
+  double share_;
+  double sustained_ = 0;
+  std::array<double, kNumLanes> lane_watts_{};
+  Draw products_;
+  std::vector<double> limits_;
+};
 
-void add_vertices(const Interference& interference, const Lanes& lanes,
-                  std::vector<LaneSeconds>& limits) {
-  constexpr double kSafe = 1 - 1e-9;  // never above the optimum by rounding
-  const std::vector<HalfSpace> planes = constraints(interference, lanes);
-  for (std::size_t a = 0; a < planes.size(); ++a) {
-    for (std::size_t b = a + 1; b < planes.size(); ++b) {
-      for (std::size_t c = b + 1; c < planes.size(); ++c) {
-        const std::optional<Vector> vertex = meet(planes[a], planes[b], planes[c]);
-        if (!vertex || !is_within(*vertex, planes)) continue;
-        LaneSeconds weights{};
-        for (std::size_t i = 0; i < kDimensions; ++i) {
-          weights[static_cast<std::size_t>(lanes[i])] = kSafe * std::max(0.0, (*vertex)[i]);
-        }
-        if (is_dominated(weights, limits)) continue;
-        std::erase_if(limits,
-                      [&](const LaneSeconds& other) { return is_dominated(other, {weights}); });
-        limits.push_back(weights);
+/// The limits at one price.
+class FluidLimits {
+ public:
+  FluidLimits(const Interference& interference, const Energy& energy)
+      : interference_(interference), energy_(energy) {}
+
+  void add(const Lanes& lanes) {
+    for (const Vector& corner : vertices(constraints(lanes))) {
+      LaneSeconds weights{};
+      for (std::size_t i = 0; i < kDimensions; ++i) {
+        weights[lane_index(lanes[i])] = kSafe * std::max(0.0, corner[i]);
       }
+      if (is_dominated(weights, weights_)) continue;
+      std::erase_if(weights_,
+                    [&](const LaneSeconds& other) { return is_dominated(other, {weights}); });
+      weights_.push_back(weights);
     }
   }
-}
+
+  void append_to(std::vector<FluidLimit>& limits, std::size_t price) const {
+    for (const LaneSeconds& weights : weights_) {
+      FluidLimit limit = with_kernels(weights);
+      limit.price = price;
+      if (limit.weights[lane_index(Lane::Compute)] >= 0) limits.push_back(limit);
+    }
+  }
+
+ private:
+  /// One for each state that differs in what `lanes` do, and one for each axis.
+  [[nodiscard]] std::vector<HalfSpace> constraints(const Lanes& lanes) const {
+    std::vector<HalfSpace> result;
+    const LaneSet all = lane_bit(lanes[0]) | lane_bit(lanes[1]) | lane_bit(lanes[2]);
+    for (LaneSet running = 1; running < kNumLaneSets; ++running) {
+      if ((running & all) != running) continue;
+      Vector rates{};
+      for (std::size_t i = 0; i < kDimensions; ++i) {
+        if ((running & lane_bit(lanes[i])) == 0) continue;
+        rates[i] = best_rate(interference_, all, running, lanes[i]);
+      }
+      add_states(lanes, running, rates, result);
+    }
+    for (std::size_t i = 0; i < kDimensions; ++i) {
+      HalfSpace axis;
+      axis.normal[i] = -1;
+      result.push_back(axis);
+    }
+    return result;
+  }
+
+  void add_states(const Lanes& lanes, LaneSet running, const Vector& rates,
+                  std::vector<HalfSpace>& result) const {
+    const Draw& products = energy_.products();
+    const bool computes = (running & lane_bit(Lane::Compute)) != 0;
+    const double watts = energy_.watts_beside(running) + (computes ? products.watts : 0);
+    const bool is_slowed = computes && products.watts > energy_.sustained();
+    result.push_back(
+        {rates, energy_.cost(is_slowed ? watts : std::min(watts, energy_.sustained()))});
+    if (!is_slowed) return;
+    for (const double limit : energy_.limits()) {
+      if (limit >= products.watts) continue;
+      Vector slowed = rates;
+      for (std::size_t i = 0; i < kDimensions; ++i) {
+        if (lanes[i] == Lane::Compute) slowed[i] *= products.speed_at(limit);
+      }
+      result.push_back({slowed, energy_.cost(limit)});
+    }
+  }
+
+  /// A kernel is worth what the work of lanes beside it leaves of the time and energy it takes.
+  [[nodiscard]] FluidLimit with_kernels(const LaneSeconds& weights) const {
+    FluidLimit limit;
+    limit.weights = weights;
+    for (const double watts : energy_.limits()) {
+      limit.slowed.push_back({watts, std::numeric_limits<double>::infinity()});
+    }
+    for (LaneSet running = 1; running < kNumLaneSets; ++running) {
+      if ((running & lane_bit(Lane::Compute)) != 0) add_kernels(running, limit);
+    }
+    limit.weights[lane_index(Lane::Compute)] = limit.weight({1, energy_.memory_bound_watts(), 0});
+    return limit;
+  }
+
+  void add_kernels(LaneSet running, FluidLimit& limit) const {
+    double beside = 0;
+    for (const Lane lane : kLanes) {
+      if (lane == Lane::Compute || (running & lane_bit(lane)) == 0) continue;
+      beside += limit.weights[lane_index(lane)] / interference_.slowdown(lane, running);
+    }
+    const double slowdown = interference_.slowdown(Lane::Compute, running);
+    const double lanes_cost = energy_.cost(energy_.watts_beside(running));
+    add_full_clock({slowdown * (lanes_cost - beside), slowdown * energy_.cost_per_watt()}, limit);
+    for (FluidLimit::Slowed& slowed : limit.slowed) {
+      slowed.weight = std::min(slowed.weight, slowdown * (energy_.cost(slowed.watts) - beside));
+    }
+  }
+
+  /// Keeps those that are the least for some kernel.
+  static void add_full_clock(const FluidLimit::AtFullClock& added, FluidLimit& limit) {
+    const auto is_above = [](const auto& a, const auto& b) {
+      return a.weight >= b.weight && a.per_watt >= b.per_watt;
+    };
+    auto& all = limit.at_full_clock;
+    if (std::ranges::any_of(all, [&](const auto& other) { return is_above(added, other); })) return;
+    std::erase_if(all, [&](const auto& other) { return is_above(other, added); });
+    all.push_back(added);
+  }
+
+  const Interference& interference_;
+  const Energy& energy_;
+  std::vector<LaneSeconds> weights_;
+};
 
 }  // namespace
 
-std::vector<LaneSeconds> fluid_limits(const Interference& interference) {
-  std::vector<LaneSeconds> limits;
-  if (interference.none()) return limits;
+double FluidLimit::weight(const Draw& kernel) const noexcept {
+  double least = std::numeric_limits<double>::infinity();
+  for (const AtFullClock& beside : at_full_clock) {
+    least = std::min(least, beside.weight + beside.per_watt * kernel.watts);
+  }
+  for (const Slowed& beside : slowed) {
+    least = std::min(least, beside.weight / kernel.speed_at(beside.watts));
+  }
+  return least > 0 ? kSafe * least : least;
+}
+
+std::vector<FluidLimit> fluid_limits(const Interference& interference,
+                                     const std::optional<PowerModel>& power) {
+  std::vector<FluidLimit> limits;
+  if (interference.none() && !power) return limits;
   std::vector<Lane> lanes;  // of files where they were measured beside others
   std::ranges::copy_if(kLanes, std::back_inserter(lanes), [&](Lane lane) {
     return !is_nvme_lane(lane) || takes_part(interference, lane);
   });
-  for (std::size_t a = 0; a < lanes.size(); ++a) {
-    for (std::size_t b = a + 1; b < lanes.size(); ++b) {
-      for (std::size_t c = b + 1; c < lanes.size(); ++c) {
-        add_vertices(interference, {lanes[a], lanes[b], lanes[c]}, limits);
+  for (std::size_t price = 0; price < kEnergyShares.size(); ++price) {
+    const double share = kEnergyShares[price];
+    if (share > 0 && !power) break;
+    const Energy energy(power, share);
+    FluidLimits at_price(interference, energy);
+    for (std::size_t a = 0; a < lanes.size(); ++a) {
+      if (share > 0 && lanes[a] != Lane::Compute) continue;
+      for (std::size_t b = a + 1; b < lanes.size(); ++b) {
+        for (std::size_t c = b + 1; c < lanes.size(); ++c)
+          at_price.add({lanes[a], lanes[b], lanes[c]});
       }
     }
+    at_price.append_to(limits, price);
   }
   return limits;
 }

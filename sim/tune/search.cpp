@@ -302,9 +302,6 @@ SearchResult search(const Profile& profile, const Platform& platform, Engine& en
                      "Calibrate it on a GPU that counts its energy, or rank by time.");
   }
   if (!(options.slower_updates >= 1)) throw Error("slower_updates must be at least 1");
-  if (options.slower_updates == 1) {
-    return Search(profile, platform, engine, request, options).run(space);
-  }
   const Platform slower = with_slower_updates(platform, options.slower_updates);
   return Search(profile, slower, engine, request, options).run(space);
 }

@@ -124,4 +124,27 @@ Profile synthetic_profile(const Architecture& architecture, std::int64_t sequenc
   return profile;
 }
 
+void limit_power(std::mt19937& random, Platform& platform, Profile& profile) {
+  std::uniform_real_distribution<double> share(0, 1);
+  PowerModel power;
+  power.idle_watts = 100;
+  power.limits = {{450 + 100 * share(random), 5e-6 * share(random)}};
+  power.lane_watts = {{Lane::Compute, 300}, {Lane::Collective, 100}, {Lane::H2D, 20}};
+  power.matmul_watts = 400 + 600 * share(random);
+  power.exponent = 1.5 + share(random);
+  platform.power = power;
+  for (const Lane lane : {Lane::Collective, Lane::H2D}) {
+    if (share(random) < 0.5) continue;
+    platform.interference.push_back(
+        {1, {{Lane::Compute, 1 + share(random)}, {lane, 1 + share(random)}}});
+  }
+  for (UnitCost& cost : profile.costs) {
+    for (const auto member : kUnitPhases) {
+      PhaseCost& phase = cost.*member;
+      phase.full_clock_seconds = phase.seconds * (0.7 + 0.3 * share(random));
+      phase.watts = 400 + 500 * share(random);
+    }
+  }
+}
+
 }  // namespace athanor::test

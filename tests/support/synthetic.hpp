@@ -6,6 +6,7 @@
 #include "sim/model/profile.hpp"
 
 #include <cstdint>
+#include <random>
 #include <vector>
 
 namespace athanor::test {
@@ -18,5 +19,9 @@ namespace athanor::test {
 [[nodiscard]] Profile synthetic_profile(const Architecture& architecture,
                                         std::int64_t sequence_length,
                                         const std::vector<std::int64_t>& micro_batches);
+
+/// Gives the machine's devices a power limit at random, under which copies and collectives may slow
+/// kernels down, and the phases of `profile` power and times at full clock.
+void limit_power(std::mt19937& random, Platform& platform, Profile& profile);
 
 }  // namespace athanor::test

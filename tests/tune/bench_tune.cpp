@@ -88,12 +88,14 @@ BENCHMARK(estimate);
 /// The bound of the lowered program, for comparison.
 void refine(benchmark::State& state) {
   const Setting& s = setting();
+  SlowdownTable slowdowns(s.platform, s.request.num_gpus);
   std::size_t next = 0;
   constexpr std::size_t kStride = 997;
   for (auto _ : state) {
     const Candidate& candidate = s.candidates[(next += kStride) % s.candidates.size()];
     const Program program = lower(s.profile, make_plan(candidate, s.profile, s.request));
-    benchmark::DoNotOptimize(lower_bound_seconds(program, s.platform));
+    const Slowdowns& slowdown = slowdowns.at(program.cpu_adam_threads);
+    benchmark::DoNotOptimize(lower_bound_seconds(program, s.platform, slowdown));
   }
   state.SetItemsProcessed(state.iterations());
 }

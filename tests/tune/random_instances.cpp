@@ -151,21 +151,4 @@ std::vector<Simulated> simulate_all(const Question& question, const Platform& pl
   return all;
 }
 
-void limit_power(std::mt19937& random, Platform& platform, Profile& profile) {
-  std::uniform_real_distribution<double> share(0, 1);
-  PowerModel power;
-  power.idle_watts = 100;
-  power.limits = {{450 + 100 * share(random), 5e-6 * share(random)}};
-  power.lane_watts = {{Lane::Compute, 300}, {Lane::Collective, 100}, {Lane::H2D, 20}};
-  power.exponent = 1.5 + share(random);
-  platform.power = power;
-  for (UnitCost& cost : profile.costs) {
-    for (const auto member : kUnitPhases) {
-      PhaseCost& phase = cost.*member;
-      phase.full_clock_seconds = phase.seconds * (0.7 + 0.3 * share(random));
-      phase.watts = 400 + 500 * share(random);
-    }
-  }
-}
-
 }  // namespace athanor::test

@@ -36,10 +36,6 @@ struct Simulated {
 [[nodiscard]] std::vector<Simulated> simulate_all(const Question& question,
                                                   const Platform& platform, Engine& engine);
 
-/// Gives the machine's devices a power limit, and the phases of `profile` power and times at full
-/// clock.
-void limit_power(std::mt19937& random, Platform& platform, Profile& profile);
-
 /// `lane` does everything `factor` times as fast, and asks for as much more of what it shares.
 void speed_up(Platform& platform, Lane lane, double factor);
 

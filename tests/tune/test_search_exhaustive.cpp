@@ -3,6 +3,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/tune/search.hpp"
+#include "tests/support/synthetic.hpp"
 #include "tests/tune/random_instances.hpp"
 
 #include <catch2/catch_test_macros.hpp>

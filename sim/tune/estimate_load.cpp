@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/tune/estimate_load.hpp"
+
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/costs.hpp"
+#include "sim/model/memory.hpp"
+#include "sim/model/static_memory.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sharding,
+                          const Program& header) {
+  Operation op;
+  op.kind = work.kind;
+  op.lane = work.lane;
+  op.accumulate = work.accumulate;
+  op.speculative = work.speculative;
+  op.all_reduce = sharding == Sharding::Replicated;
+  op.elements = owned_elements(chunk, sharding, header.world_size);
+  const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
+  const bool gradient = op.kind == OpKind::GradD2H || op.kind == OpKind::GradWrite;
+  const DataType dtype = gradient ? header.gradient_dtype : header.dtype;
+  op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
+  if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
+    op.bytes = state_copy_bytes(op.lane, op.elements, work.in_file, header);
+  }
+  const bool through_file = op.kind == OpKind::ParamRead || op.kind == OpKind::GradWrite;
+  if (through_file) op.bytes = file_blocks(op.bytes);
+  return op;
+}
+
+}  // namespace
+
+const Estimator::ChunkSum& Estimator::chunk_sum(const Candidate& candidate, std::size_t unit_class,
+                                                const ChunkWork& work) {
+  const DataType gradient = gradient_dtype(profile_.dtype, candidate.batch.accumulation);
+  const auto [entry, is_new] =
+      chunk_sums_.try_emplace({unit_class, candidate.chunk_elements, candidate.sharding, work,
+                               gradient, candidate.adam_threads});
+  ChunkSum& sum = entry->second;
+  if (!is_new) return sum;
+  Program header;
+  header.world_size = request_.num_gpus;
+  header.dtype = profile_.dtype;
+  header.gradient_dtype = gradient;
+  header.cpu_adam_threads = candidate.adam_threads;
+  header.clipped_share = request_.clipped_share;
+  const std::int64_t whole =
+      round_up(candidate.chunk_elements, request_.num_gpus * kParameterAlignment);
+  for (std::int64_t rest = classes_[unit_class].elements; rest > 0; rest -= whole) {
+    const Chunk chunk{.elements = std::min(whole, rest)};
+    const Operation op = chunk_operation(work, chunk, candidate.sharding, header);
+    sum.seconds += solo_seconds(op, header, platform_);
+    ++sum.operations;
+  }
+  return sum;
+}
+
+Estimator::Load Estimator::load_of(const Candidate& c) {
+  Load load;
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    if (classes_[i].units == 0) continue;
+    ClassWork work{*this, c, i, place(c, classes_[i]), load};
+    if (c.sharding == Sharding::Sharded) work.add_fetches();
+    work.add_gradients();
+    work.add_adam();
+    work.add_state();
+    work.add_parameters();
+  }
+  add_scalars(c, load);
+  const Activations& units = activations(c);
+  const auto accumulation = static_cast<double>(c.batch.accumulation);
+  constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
+  load.busy[kCompute] += accumulation * units.compute.full_clock();
+  for (std::size_t lane = 0; lane < load.busy.size(); ++lane) {
+    load.busy[lane] += accumulation * units.copies[lane];
+    load.operations[lane] += c.batch.accumulation * units.operations[lane];
+  }
+  return load;
+}
+
+void Estimator::ClassWork::add(const ChunkWork& work, const Load::Times& times) {
+  if (times.all() > 0) load.add(work.lane, sum(work), times);
+}
+
+const Estimator::ChunkSum& Estimator::ClassWork::sum(const ChunkWork& work) {
+  return estimator.chunk_sum(candidate, unit_class, work);
+}
+
+void Estimator::ClassWork::add_fetches() {
+  const int slots = std::min(candidate.cache_slots, units);
+  // A single rank's shard on the host is the whole chunk: nothing is gathered.
+  const int gathered = several ? units : placed.device_parameters;
+  const auto fills = [&](int filled) {
+    return Load::fills(filled, slots, candidate.batch.accumulation);
+  };
+  if (placed.host_parameters > 0) {
+    add({OpKind::Fetch, Lane::H2D}, fills(placed.host_parameters));
+  }
+  if (placed.nvme_parameters > 0) {
+    add({OpKind::ParamRead, Lane::NvmeRead}, fills(placed.nvme_parameters));
+  }
+  if (gathered > 0) add({OpKind::Gather, Lane::Collective}, fills(gathered));
+}
+
+void Estimator::ClassWork::add_gradients() {
+  const auto drains = [&](int drained, std::int64_t times) {
+    return Load::drains(drained, candidate.gradient_buffers, times);
+  };
+  const int reduced = several ? units : placed.device_optimizer;
+  const std::int64_t before_last = candidate.batch.accumulation - 1;
+  add({OpKind::Reduce, Lane::Collective}, drains(reduced, before_last));
+  add({OpKind::Reduce, Lane::Collective}, {.turn = reduced});
+  const ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
+  const ChunkWork later{.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = true};
+  if (before_last == 0) return add(first, {.turn = placed.host_optimizer});
+  add(first, drains(placed.host_optimizer, 1));
+  add(later, drains(placed.host_optimizer, before_last - 1));
+  add(later, {.turn = placed.host_optimizer});
+}
+
+void Estimator::ClassWork::add_adam() {
+  const int ahead = candidate.speculate ? placed.early_optimizer() : 0;
+  const int after = placed.host_optimizer - placed.streamed_optimizer - ahead;
+  add({OpKind::Adam, Lane::Compute}, {.turn = placed.device_optimizer + placed.streamed_optimizer});
+  add({.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true}, {.turn = ahead});
+  add({OpKind::Adam, Lane::CpuAdam}, {.turn = after});
+  if (estimator.request_.clipping == Clipping::None) return;
+  const Lane of_host = candidate.batch.accumulation > 1 ? Lane::CpuAdam
+                       : several                        ? Lane::Collective
+                                                        : Lane::Compute;
+  add({OpKind::SquareSum, Lane::Compute}, {.turn = placed.device_optimizer});
+  add({OpKind::SquareSum, of_host}, {.anywhere = placed.host_optimizer});
+  add({OpKind::Redo, Lane::CpuAdam}, {.turn = ahead});
+  const auto seconds = [&](OpKind kind, int times) {
+    return times == 0 ? 0 : times * sum({kind, Lane::CpuAdam}).seconds;
+  };
+  load.after_norm += seconds(OpKind::Redo, ahead) + seconds(OpKind::Adam, after);
+  load.late += seconds(OpKind::Adam, placed.late_optimizer);
+}
+
+/// Between file and CPU, and between host memory and the device that updates it.
+void Estimator::ClassWork::add_state() {
+  for (const auto& [kind, lane] : {std::pair{OpKind::StateRead, Lane::NvmeRead},
+                                   std::pair{OpKind::StateWrite, Lane::NvmeWrite}}) {
+    add({kind, lane}, {.anywhere = placed.nvme_optimizer - placed.nvme_parameters});
+    add({.kind = kind, .lane = lane, .in_file = {.parameters = true}},
+        {.anywhere = placed.nvme_parameters - placed.nvme_gradients});
+    add({.kind = kind, .lane = lane, .in_file = {.parameters = true, .gradient = true}},
+        {.anywhere = placed.nvme_gradients});
+  }
+  add({OpKind::GradWrite, Lane::NvmeWrite}, {.anywhere = placed.nvme_gradients});
+  if (placed.streamed_optimizer == 0) return;
+  add({OpKind::StateRead, Lane::H2D}, {.turn = placed.streamed_optimizer});
+  add({OpKind::StateWrite, Lane::D2H}, {.turn = placed.streamed_optimizer});
+  load.streamed += placed.streamed_optimizer * sum({OpKind::StateRead, Lane::H2D}).seconds;
+}
+
+void Estimator::ClassWork::add_parameters() {
+  add({OpKind::ParamH2D, Lane::H2D}, {.turn = placed.device_parameters - placed.device_optimizer});
+  if (several && candidate.sharding == Sharding::OptimizerSharded) {
+    add({OpKind::Gather, Lane::Collective}, {.turn = units});
+  }
+}
+
+/// The loss and the norm, one small collective each.
+void Estimator::add_scalars(const Candidate& c, Load& load) const {
+  Program header;
+  header.world_size = request_.num_gpus;
+  const auto add = [&](OpKind kind, Bytes bytes) {
+    Operation op;
+    op.kind = kind;
+    op.lane = Lane::Collective;
+    op.bytes = header.world_size * bytes;
+    load.add(op.lane, {solo_seconds(op, header, platform_), 1}, {.anywhere = 1});
+  };
+  add(OpKind::Loss, c.batch.accumulation * Bytes{sizeof(double)});
+  if (request_.clipping != Clipping::None) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
+}
+
+}  // namespace athanor
