@@ -61,7 +61,7 @@ TEST_CASE("where one limit does not explain what was measured two do, and what w
   CHECK(fit_errors(one, measured).seconds > 0.02);
 }
 
-TEST_CASE("measured bursts of an H200 give the power model of its platform file") {
+TEST_CASE("measured bursts of a GPU give the power model of its platform file") {
   const std::string folder = std::string(ATHANOR_SOURCE_DIR) + "/";
   struct Recorded {
     const char *bursts, *platform;
@@ -69,7 +69,8 @@ TEST_CASE("measured bursts of an H200 give the power model of its platform file"
   };
   const auto [bursts, platform, watts_error] =
       GENERATE(Recorded{"h200-power-bursts.json", "h200x1-bursts.json", 0.02},
-               Recorded{"h200-power-bursts-long.json", "h200x1-long.json", 0.03});
+               Recorded{"h200-power-bursts-long.json", "h200x1-long.json", 0.03},
+               Recorded{"h100-power-bursts.json", "h100x1.json", 0.03});
   const std::string file = folder + "traces/measured/" + bursts;
   const PowerMeasurements measured = parse_power_bursts(read_text_file(file), file);
   const PowerModel model = fit_power(measured);

@@ -4,8 +4,10 @@
 #include "sim/model/files.hpp"
 #include "sim/model/lowering.hpp"
 #include "sim/model/memory.hpp"
+#include "sim/model/scaling.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -23,21 +25,12 @@ using nlohmann::json;
 constexpr double kWorstError = 0.12;
 constexpr double kMeanError = 0.05;
 const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/";
-const std::vector<std::string> kRecords{"h200x1.json",
-                                        "h200x1-nvme.json",
-                                        "h200x1-2026-11-22.json",
-                                        "h200x1-policies.json",
-                                        "h200x1-streams.json",
-                                        "h200x1-wide.json",
-                                        "h200x1-settled.json",
-                                        "h200x1-long.json",
-                                        "h200x2.json",
-                                        "h200x2-2026-11-22.json",
-                                        "h200x2-refreshed.json",
-                                        "h200x2-wide.json",
-                                        "h200x2-long.json",
-                                        "h200x4.json",
-                                        "h200x4-2026-11-22.json"};
+const std::vector<std::string> kRecords{
+    "h100x1.json",           "h200x1.json",         "h200x1-nvme.json", "h200x1-2026-11-22.json",
+    "h200x1-policies.json",  "h200x1-streams.json", "h200x1-wide.json", "h200x1-settled.json",
+    "h200x1-long.json",      "h200x1-margin.json",  "h200x2.json",      "h200x2-2026-11-22.json",
+    "h200x2-refreshed.json", "h200x2-wide.json",    "h200x2-long.json", "h200x4.json",
+    "h200x4-2026-11-22.json"};
 
 json read_record(const std::string& name) { return json::parse(read_text_file(kFolder + name)); }
 
@@ -87,6 +80,28 @@ TEST_CASE("recorded step times are predicted, and what is known to be wrong is s
   }
   REQUIRE(count > 0);
   CHECK(sum / count < kMeanError);
+}
+
+TEST_CASE("runs of an H100 are predicted from an H200's profiles, and from an H100's data sheet") {
+  struct Before {
+    std::string platform;
+    double worst = 0;
+  };
+  const auto [name, worst] = GENERATE(Before{"h100x1", 0.06}, Before{"h100-sxmx8", 0.12});
+  const std::string folder = kFolder + "../../platforms/";
+  const Platform platform = read_platform(folder + name + ".json");
+  const Platform measured_on = read_platform(folder + "h200x1-long.json");
+  Engine engine(platform, 1);
+  const json record = read_record("h100x1.json");
+  for (const json& run : record.at("runs")) {
+    INFO(name << ": " << run.at("name"));
+    const auto model = run.at("model").get<std::string>();
+    const Profile profile = read_profile(kFolder + "h200-" + model + ".profile.json");
+    const Program program = lower(scale_profile(profile, measured_on, platform),
+                                  parse_plan(run.at("plan").dump(), model));
+    const double measured = run.at("step_seconds");
+    CHECK(std::abs(engine.simulate(program).step_seconds / measured - 1) < worst);
+  }
 }
 
 TEST_CASE("recorded peaks of device memory are predicted to the byte") {
