@@ -7,9 +7,14 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 
 namespace athanor {
 namespace {
+
+const PowerLimit& lowest_limit(const PowerModel& power) {
+  return *std::ranges::min_element(power.limits, {}, &PowerLimit::watts);
+}
 
 double lane_watts(const PowerModel& power, Lane lane) {
   const auto found = power.lane_watts.find(lane);
@@ -50,10 +55,7 @@ double Draw::speed_at(double watts_above_idle) const noexcept {
 }
 
 double sustained_watts(const PowerModel& power) noexcept {
-  const auto lowest =
-      std::min_element(power.limits.begin(), power.limits.end(),
-                       [](const PowerLimit& a, const PowerLimit& b) { return a.watts < b.watts; });
-  return lowest->watts - power.idle_watts;
+  return lowest_limit(power).watts - power.idle_watts;
 }
 
 std::vector<Draw> draws(const Program& program, const Platform& platform,
@@ -89,6 +91,34 @@ PoweredSeconds& PoweredSeconds::operator+=(const PoweredSeconds& other) noexcept
 }
 
 Seconds PoweredSeconds::most() const noexcept { return std::ranges::max(at); }
+
+Seconds consecutive_seconds(std::span<const PoweredSeconds> parts, const Platform& platform) {
+  using ByPrice = std::array<Seconds, kEnergyShares.size()>;
+  const Seconds window = platform.power ? lowest_limit(*platform.power).window : 0;
+  const auto carried = [window](std::size_t from, std::size_t to) {
+    return window * std::max(0.0, kEnergyShares[to] - kEnergyShares[from]);
+  };
+  Seconds most = 0;
+  for (std::size_t first = 0; first < kEnergyShares.size(); ++first) {
+    ByPrice so_far;  // by the price of the last part
+    so_far.fill(-std::numeric_limits<Seconds>::infinity());
+    so_far[first] = parts.front().at[first];
+    for (const PoweredSeconds& part : parts.subspan(1)) {
+      const ByPrice before = so_far;
+      for (std::size_t price = 0; price < kEnergyShares.size(); ++price) {
+        Seconds longest = before[price];
+        for (std::size_t other = 0; other < before.size(); ++other) {
+          longest = std::max(longest, before[other] - carried(other, price));
+        }
+        so_far[price] = longest + part.at[price];
+      }
+    }
+    for (std::size_t last = 0; last < so_far.size(); ++last) {
+      most = std::max(most, so_far[last] - carried(last, first));
+    }
+  }
+  return most;
+}
 
 PoweredSeconds powered_seconds(const Draw& kernel, const Platform& platform) {
   PoweredSeconds powered;

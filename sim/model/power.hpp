@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace athanor {
@@ -56,6 +57,11 @@ struct PoweredSeconds {
   }
   [[nodiscard]] Seconds most() const noexcept;  ///< the best of these bounds
 };
+/// Of the parts of a step, which follow each other, each at the price that bounds it best: all the
+/// energy that one can leave to the next is what the lowest limit's budget holds, at most the
+/// limit's for as long as its window.
+[[nodiscard]] Seconds consecutive_seconds(std::span<const PoweredSeconds> parts,
+                                          const Platform& platform);
 /// Of a kernel that runs at full clock, or draws one of the limits.
 [[nodiscard]] PoweredSeconds powered_seconds(const Draw& kernel, const Platform& platform);
 

@@ -114,6 +114,11 @@ Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) 
   result.most.fill(1);
   const Interference interference(platform, platform.ranks_per_node(world_size), adam_threads);
   result.limits = fluid_limits(interference, platform.power);
+  for (const FluidLimit& limit : result.limits) {
+    for (const Lane lane : kLanes) {
+      result.lane_weights[lane_index(lane)].push_back(limit.weights[lane_index(lane)]);
+    }
+  }
   result.shared = shared_with(platform, adam_threads);
   for (SharedResource& resource : result.shared) {
     const double capacity = platform.capacity_per_rank(resource, world_size);
@@ -172,12 +177,17 @@ std::vector<Seconds> limited_seconds(std::span<const Draw> kernels, const Slowdo
 
 PoweredSeconds fluid_seconds(const LaneSeconds& busy, std::span<const Seconds> kernels,
                              double times, const Slowdowns& slowdown) {
+  std::vector<Seconds> least(kernels.size());
+  std::ranges::transform(kernels, least.begin(), [=](Seconds once) { return times * once; });
+  for (std::size_t lane = 0; lane < busy.size(); ++lane) {
+    if (busy[lane] == 0) continue;
+    const std::vector<double>& weights = slowdown.lane_weights[lane];
+    for (std::size_t i = 0; i < least.size(); ++i) least[i] += busy[lane] * weights[i];
+  }
   PoweredSeconds seconds;
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    const FluidLimit& limit = slowdown.limits[i];
-    const Seconds least = std::inner_product(limit.weights.begin(), limit.weights.end(),
-                                             busy.begin(), times * kernels[i]);
-    seconds.at[limit.price] = std::max(seconds.at[limit.price], least);
+  for (std::size_t i = 0; i < least.size(); ++i) {
+    Seconds& most = seconds.at[slowdown.limits[i].price];
+    most = std::max(most, least[i]);
   }
   return seconds;
 }

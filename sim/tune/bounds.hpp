@@ -19,8 +19,10 @@ namespace athanor {
 struct Slowdowns {
   std::array<double, kNumLanes> least{}, most{};
   std::array<double, kNumLanes>
-      least_disturbed{};               ///< least, of what was measured of lanes at once
-  std::vector<FluidLimit> limits;      ///< empty without measured interference or power
+      least_disturbed{};           ///< least, of what was measured of lanes at once
+  std::vector<FluidLimit> limits;  ///< empty without measured interference or power
+  /// FluidLimit::weights of these, by lane: lanes with nothing to do cost no time.
+  std::array<std::vector<double>, kNumLanes> lane_weights;
   std::vector<SharedResource> shared;  ///< with each rank's part of their capacities
 };
 /// With `adam_threads` for CPU Adam on each of `world_size` ranks.

@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 
 namespace athanor {
@@ -65,6 +67,7 @@ Estimator::Activations& Estimator::activations(const Candidate& c) {
 void Estimator::add_operations(const Program& program, Activations& sums) const {
   sums.forward_below.resize(static_cast<std::size_t>(num_units_) + 1);
   sums.backward_below = sums.forward_below;
+  sums.forward.resize(static_cast<std::size_t>(num_units_));
   const double slowdown = launch_slowdown(program, platform_);
   for (const Operation& op : program.operations) {
     if (op.kind == OpKind::OutputD2H || op.kind == OpKind::OutputH2D) {
@@ -74,8 +77,10 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
       const PoweredSeconds powered = powered_seconds(draw, platform_);
       sums.compute += powered;
       add_kernel(sums.kernels, draw);
-      auto& below = op.kind == OpKind::Forward ? sums.forward_below : sums.backward_below;
-      below[static_cast<std::size_t>(op.unit) + 1] += powered;
+      const auto unit = static_cast<std::size_t>(op.unit);
+      const bool is_forward = op.kind == OpKind::Forward;
+      if (is_forward) sums.forward[unit] = draw;
+      (is_forward ? sums.forward_below : sums.backward_below)[unit + 1] += powered;
     } else {
       continue;
     }
@@ -96,12 +101,10 @@ double Estimator::cpu_adam_share(const Candidate& c) {
 }
 
 Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
-  Activations& units = activations(c);
+  const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
   const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
-  const auto [kernels, is_new] = units.limited.try_emplace(c.adam_threads);
-  if (is_new) kernels->second = limited_seconds(units.kernels, slowdowns);
   LaneSeconds others = load.busy;
   others[kCompute] -= accumulation * units.compute.full_clock();
   const Seconds limited = accumulation * units.compute.most() * slowdowns.least[kCompute];
@@ -111,27 +114,76 @@ Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
   }
   return std::max({issue, limited, norm_cycle_seconds(c, load), stream_cycle_seconds(c, load),
                    busiest_seconds(load.busy, slowdowns),
-                   fluid_seconds(others, kernels->second, accumulation, slowdowns).most(),
-                   parted_seconds(c, load, kernels->second)});
+                   fluid_seconds(others, limited_kernels(c).all, accumulation, slowdowns).most(),
+                   parted_seconds(c, load)});
 }
 
-/// The turn of a step and its middle one after the other, each with what is done within it.
-Seconds Estimator::parted_seconds(const Candidate& c, const Load& load,
-                                  const std::vector<Seconds>& kernels) {
-  const std::int64_t before_last = c.batch.accumulation - 1;
-  if (before_last == 0) return 0;
+const Estimator::Limited& Estimator::limited_kernels(const Candidate& c) {
+  Activations& units = activations(c);
+  const auto [entry, is_new] = units.limited.try_emplace(c.adam_threads);
+  Limited& limited = entry->second;
+  if (!is_new) return limited;
   const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
-  const Seconds micro_batch = activations(c).compute.full_clock();
-  const auto part = [&](LaneSeconds busy, std::int64_t micro_batches) {
+  limited.all = limited_seconds(units.kernels, slowdowns);
+  limited.forward_from.resize(units.forward.size());
+  std::vector<Draw> kernels;
+  for (std::size_t unit = units.forward.size(); unit-- > 0;) {
+    add_kernel(kernels, units.forward[unit]);
+    limited.forward_from[unit] = limited_seconds(kernels, slowdowns);
+  }
+  return limited;
+}
+
+int Estimator::gate(const Candidate& c) const {
+  const int first = std::max(c.leading_gpu_optimizer, c.gpu_adam_units);
+  const int end = num_units_ - std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer);
+  const auto is_updated = [&](int unit) {
+    return !profile_.architecture.units[static_cast<std::size_t>(unit)].parameters.empty();
+  };
+  // As gradients arrive the first unit is the last, and after backward, or a norm, the last is.
+  if (request_.clipping == Clipping::None) {
+    for (int unit = std::max(first, c.late_updates); unit < end; ++unit) {
+      if (is_updated(unit)) return unit;
+    }
+  }
+  for (int unit = end; unit-- > first;) {
+    if (is_updated(unit)) return unit;
+  }
+  return -1;
+}
+
+/// The turn of a step, before and after forward of the gate, and its middle one after the other,
+/// each with what is done within it.
+Seconds Estimator::parted_seconds(const Candidate& c, const Load& load) {
+  const std::int64_t before_last = c.batch.accumulation - 1;
+  if (before_last == 0 && load.gate < 0) return 0;
+  const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
+  const Activations& units = activations(c);
+  const auto part = [&](LaneSeconds busy, std::span<const Seconds> kernels, Seconds at_full_clock,
+                        std::int64_t micro_batches) {
     const auto times = static_cast<double>(micro_batches);
     PoweredSeconds seconds = fluid_seconds(busy, kernels, times, slowdowns);
-    busy[static_cast<std::size_t>(Lane::Compute)] += times * micro_batch;
+    busy[static_cast<std::size_t>(Lane::Compute)] += times * at_full_clock;
     seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(busy, slowdowns));
     return seconds;
   };
-  PoweredSeconds both = part(load.turn, 1);
-  both += part(load.middle, before_last);
-  return both.most();
+  const Limited& kernels = limited_kernels(c);
+  const Seconds micro_batch = units.compute.full_clock();
+  std::vector<PoweredSeconds> parts;
+  if (before_last > 0) parts.push_back(part(load.middle, kernels.all, micro_batch, before_last));
+  if (load.gate < 0) {
+    parts.push_back(part(load.turn, kernels.all, micro_batch, 1));
+    return consecutive_seconds(parts, platform_);
+  }
+  const auto gate = static_cast<std::size_t>(load.gate);
+  const std::vector<Seconds>& after = kernels.forward_from[gate];
+  std::vector<Seconds> before = kernels.all;
+  std::ranges::transform(before, after, before.begin(), std::minus());
+  const Seconds rest =
+      units.forward_below.back().full_clock() - units.forward_below[gate].full_clock();
+  parts.push_back(part(load.updates, before, micro_batch - rest, 1));
+  parts.push_back(part(load.rest, after, rest, 1));
+  return consecutive_seconds(parts, platform_);
 }
 
 /// From one norm to the next: the CPU's updates come after it in the order of the next forward, and

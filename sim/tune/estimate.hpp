@@ -37,8 +37,8 @@ class Estimator {
   /// Peak in every tier of a candidate in normal form: exactly that of its lowered program.
   [[nodiscard]] TierBytes peak_bytes(const Candidate& candidate);
   /// The busiest lane, shared resource or issuing host, when every unit is fetched again no more
-  /// often than its slots make necessary. Never above the simulated period of the lowered program,
-  /// nor, of a single micro-batch, above its lower_bound_seconds.
+  /// often than its slots make necessary, in the step or in those parts of it that follow each
+  /// other. Never above the simulated period of the lowered program.
   /// Throws InputError when the platform lacks a curve that the candidate needs.
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate);
   /// What updates on the CPU take, each alone, as a share of that bound.
@@ -49,15 +49,25 @@ class Estimator {
     std::int64_t elements = 0;      ///< of one unit's flat storage, padding included
     int units = 0;                  ///< with parameters
     std::vector<int> units_before;  ///< by unit index: members with a lower one
+    /// Those with an index from `first` to before `end`.
+    [[nodiscard]] int members(int first, int end) const {
+      if (end <= first) return 0;
+      return units_before[static_cast<std::size_t>(end)] -
+             units_before[static_cast<std::size_t>(first)];
+    }
+  };
+  /// Members of a class by where a candidate places their parameters.
+  struct ParameterHomes {
+    int device = 0, host = 0;
+    int nvme = 0;  ///< of host
   };
   /// Members of a class by where a candidate places them.
   struct Placed {
     int device_optimizer = 0, host_optimizer = 0;
     int nvme_optimizer = 0, streamed_optimizer = 0;  ///< of host_optimizer
-    int device_parameters = 0, host_parameters = 0;
-    int nvme_parameters = 0;  ///< of host_parameters
-    int nvme_gradients = 0;   ///< of these, with gradients in the file too
-    int late_optimizer = 0;   ///< of cpu_optimizer()
+    int late_optimizer = 0;                          ///< of cpu_optimizer()
+    ParameterHomes parameters;
+    int nvme_gradients = 0;  ///< of parameters.nvme, with gradients in the file too
     /// With state in memory beside the CPU, which updates it.
     [[nodiscard]] int cpu_optimizer() const noexcept {
       return host_optimizer - nvme_optimizer - streamed_optimizer;
@@ -65,13 +75,19 @@ class Estimator {
     /// Of these, those that it updates as gradients arrive.
     [[nodiscard]] int early_optimizer() const noexcept { return cpu_optimizer() - late_optimizer; }
   };
+  /// What kernels of one micro-batch add to a step, by each of Slowdowns::limits.
+  struct Limited {
+    std::vector<Seconds> all;
+    std::vector<std::vector<Seconds>> forward_from;  ///< of these, forward from each unit on
+  };
   /// What depends on micro-batch, recomputation and offloaded outputs alone.
   struct Activations {
-    Bytes peak_bytes = 0;       ///< on the device, above what is there all the time
-    Bytes pinned_bytes = 0;     ///< outputs on the host
-    PoweredSeconds compute;     ///< of one micro-batch
-    std::vector<Draw> kernels;  ///< of the same, equal ones added up
-    std::map<int, std::vector<Seconds>> limited;  ///< limited_seconds() of these, by CPU threads
+    Bytes peak_bytes = 0;            ///< on the device, above what is there all the time
+    Bytes pinned_bytes = 0;          ///< outputs on the host
+    PoweredSeconds compute;          ///< of one micro-batch
+    std::vector<Draw> kernels;       ///< of the same, equal ones added up
+    std::vector<Draw> forward;       ///< of that, by unit
+    std::map<int, Limited> limited;  ///< by CPU threads
     /// Of that, forward and backward of units with a lower index than this.
     std::vector<PoweredSeconds> forward_below, backward_below;
     Seconds issue_seconds = 0;
@@ -92,11 +108,16 @@ class Estimator {
                                           const ChunkWork& work);
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
   [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
+  /// Of members with an index below `end`.
+  [[nodiscard]] ParameterHomes parameter_homes(const Candidate& candidate,
+                                               const UnitClass& unit_class, int end) const;
   [[nodiscard]] Load load_of(const Candidate& candidate);
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, const Load& load);
   void add_scalars(const Candidate& candidate, Load& load) const;
-  [[nodiscard]] Seconds parted_seconds(const Candidate& candidate, const Load& load,
-                                       const std::vector<Seconds>& kernels);
+  [[nodiscard]] const Limited& limited_kernels(const Candidate& candidate);
+  /// The unit whose forward waits for all updates by the CPU of state in memory; -1: no unit's.
+  [[nodiscard]] int gate(const Candidate& candidate) const;
+  [[nodiscard]] Seconds parted_seconds(const Candidate& candidate, const Load& load);
   [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const Load& load);
   [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const Load& load);
   [[nodiscard]] Seconds cycle_seconds(const Candidate& candidate, Seconds updates,

@@ -63,6 +63,7 @@ const Estimator::ChunkSum& Estimator::chunk_sum(const Candidate& candidate, std:
 
 Estimator::Load Estimator::load_of(const Candidate& c) {
   Load load;
+  load.gate = gate(c);
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].units == 0) continue;
     ClassWork work{*this, c, i, place(c, classes_[i]), load};
@@ -95,17 +96,21 @@ const Estimator::ChunkSum& Estimator::ClassWork::sum(const ChunkWork& work) {
 void Estimator::ClassWork::add_fetches() {
   const int slots = std::min(candidate.cache_slots, units);
   // A single rank's shard on the host is the whole chunk: nothing is gathered.
-  const int gathered = several ? units : placed.device_parameters;
-  const auto fills = [&](int filled) {
-    return Load::fills(filled, slots, candidate.batch.accumulation);
+  const auto gathered = [&](const ParameterHomes& homes) {
+    return homes.device + (several ? homes.host : 0);
   };
-  if (placed.host_parameters > 0) {
-    add({OpKind::Fetch, Lane::H2D}, fills(placed.host_parameters));
-  }
-  if (placed.nvme_parameters > 0) {
-    add({OpKind::ParamRead, Lane::NvmeRead}, fills(placed.nvme_parameters));
-  }
-  if (gathered > 0) add({OpKind::Gather, Lane::Collective}, fills(gathered));
+  const ParameterHomes& all = placed.parameters;
+  const ParameterHomes below =
+      estimator.parameter_homes(candidate, estimator.classes_[unit_class], std::max(0, load.gate));
+  const std::int64_t accumulation = candidate.batch.accumulation;
+  add({OpKind::Fetch, Lane::H2D}, Load::fills(all.host, below.host, slots, accumulation));
+  add({OpKind::Gather, Lane::Collective},
+      Load::fills(gathered(all), gathered(below), slots, accumulation));
+  // Reads have buffers of their own, through which they run ahead of slots but not of updates.
+  Load::Times reads = Load::fills(all.nvme, below.nvme, slots, accumulation);
+  reads = {
+      .updates = below.nvme, .turn = all.nvme - below.nvme, .anywhere = reads.all() - all.nvme};
+  add({OpKind::ParamRead, Lane::NvmeRead}, reads);
 }
 
 void Estimator::ClassWork::add_gradients() {
@@ -115,32 +120,34 @@ void Estimator::ClassWork::add_gradients() {
   const int reduced = several ? units : placed.device_optimizer;
   const std::int64_t before_last = candidate.batch.accumulation - 1;
   add({OpKind::Reduce, Lane::Collective}, drains(reduced, before_last));
-  add({OpKind::Reduce, Lane::Collective}, {.turn = reduced});
+  add({OpKind::Reduce, Lane::Collective}, {.updates = reduced});
   const ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
   const ChunkWork later{.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = true};
-  if (before_last == 0) return add(first, {.turn = placed.host_optimizer});
+  if (before_last == 0) return add(first, {.updates = placed.host_optimizer});
   add(first, drains(placed.host_optimizer, 1));
   add(later, drains(placed.host_optimizer, before_last - 1));
-  add(later, {.turn = placed.host_optimizer});
+  add(later, {.updates = placed.host_optimizer});
 }
 
 void Estimator::ClassWork::add_adam() {
   const int ahead = candidate.speculate ? placed.early_optimizer() : 0;
-  const int after = placed.host_optimizer - placed.streamed_optimizer - ahead;
-  add({OpKind::Adam, Lane::Compute}, {.turn = placed.device_optimizer + placed.streamed_optimizer});
-  add({.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true}, {.turn = ahead});
-  add({OpKind::Adam, Lane::CpuAdam}, {.turn = after});
+  const int beside_state = placed.cpu_optimizer() - ahead;
+  add({OpKind::Adam, Lane::Compute},
+      {.updates = placed.device_optimizer + placed.streamed_optimizer});
+  add({.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true}, {.updates = ahead});
+  add({OpKind::Adam, Lane::CpuAdam}, {.updates = beside_state, .turn = placed.nvme_optimizer});
   if (estimator.request_.clipping == Clipping::None) return;
   const Lane of_host = candidate.batch.accumulation > 1 ? Lane::CpuAdam
                        : several                        ? Lane::Collective
                                                         : Lane::Compute;
-  add({OpKind::SquareSum, Lane::Compute}, {.turn = placed.device_optimizer});
+  add({OpKind::SquareSum, Lane::Compute}, {.updates = placed.device_optimizer});
   add({OpKind::SquareSum, of_host}, {.anywhere = placed.host_optimizer});
-  add({OpKind::Redo, Lane::CpuAdam}, {.turn = ahead});
+  add({OpKind::Redo, Lane::CpuAdam}, {.updates = ahead});
   const auto seconds = [&](OpKind kind, int times) {
     return times == 0 ? 0 : times * sum({kind, Lane::CpuAdam}).seconds;
   };
-  load.after_norm += seconds(OpKind::Redo, ahead) + seconds(OpKind::Adam, after);
+  load.after_norm +=
+      seconds(OpKind::Redo, ahead) + seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
   load.late += seconds(OpKind::Adam, placed.late_optimizer);
 }
 
@@ -148,23 +155,28 @@ void Estimator::ClassWork::add_adam() {
 void Estimator::ClassWork::add_state() {
   for (const auto& [kind, lane] : {std::pair{OpKind::StateRead, Lane::NvmeRead},
                                    std::pair{OpKind::StateWrite, Lane::NvmeWrite}}) {
-    add({kind, lane}, {.anywhere = placed.nvme_optimizer - placed.nvme_parameters});
+    add({kind, lane}, {.anywhere = placed.nvme_optimizer - placed.parameters.nvme});
     add({.kind = kind, .lane = lane, .in_file = {.parameters = true}},
-        {.anywhere = placed.nvme_parameters - placed.nvme_gradients});
+        {.anywhere = placed.parameters.nvme - placed.nvme_gradients});
     add({.kind = kind, .lane = lane, .in_file = {.parameters = true, .gradient = true}},
         {.anywhere = placed.nvme_gradients});
   }
   add({OpKind::GradWrite, Lane::NvmeWrite}, {.anywhere = placed.nvme_gradients});
   if (placed.streamed_optimizer == 0) return;
-  add({OpKind::StateRead, Lane::H2D}, {.turn = placed.streamed_optimizer});
-  add({OpKind::StateWrite, Lane::D2H}, {.turn = placed.streamed_optimizer});
+  add({OpKind::StateRead, Lane::H2D}, {.updates = placed.streamed_optimizer});
+  add({OpKind::StateWrite, Lane::D2H}, {.updates = placed.streamed_optimizer});
   load.streamed += placed.streamed_optimizer * sum({OpKind::StateRead, Lane::H2D}).seconds;
 }
 
 void Estimator::ClassWork::add_parameters() {
-  add({OpKind::ParamH2D, Lane::H2D}, {.turn = placed.device_parameters - placed.device_optimizer});
+  // In the order of updates; the gate's is the last, but for those through files after a norm.
+  const auto times = [&](int published) {
+    return placed.nvme_optimizer == 0 ? Load::Times{.updates = published}
+                                      : Load::Times{.turn = published};
+  };
+  add({OpKind::ParamH2D, Lane::H2D}, times(placed.parameters.device - placed.device_optimizer));
   if (several && candidate.sharding == Sharding::OptimizerSharded) {
-    add({OpKind::Gather, Lane::Collective}, {.turn = units});
+    add({OpKind::Gather, Lane::Collective}, times(units));
   }
 }
 

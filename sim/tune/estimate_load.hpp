@@ -14,24 +14,33 @@ namespace athanor {
 /// What the lanes of one rank have to do.
 struct Estimator::Load {
   /// In a step; of that, certainly at its turn, which is from the last micro-batch's backward to
-  /// the end of the next step's first forward, and certainly in its middle, which is the rest. Both
+  /// the end of the next step's first forward, and certainly in its middle, which is the rest. Of
+  /// the turn, certainly before forward of the gate, and after the start of that. All but the first
   /// without phases of units.
-  LaneSeconds busy{}, turn{}, middle{};
+  LaneSeconds busy{}, turn{}, updates{}, rest{}, middle{};
   std::array<std::int64_t, kNumLanes> operations{};
   Seconds after_norm = 0;  ///< of the CPU, between the norm and the next forward
   Seconds late = 0;        ///< of that, of leading units alone
   Seconds streamed = 0;    ///< reads of state that streams through the device
+  int gate = -1;           ///< gate() of the candidate
 
   /// How often an operation runs.
   struct Times {
-    std::int64_t turn = 0, middle = 0, anywhere = 0;
-    [[nodiscard]] std::int64_t all() const noexcept { return turn + middle + anywhere; }
+    std::int64_t updates = 0, rest = 0;
+    std::int64_t turn = 0;  ///< besides
+    std::int64_t middle = 0, anywhere = 0;
+    [[nodiscard]] std::int64_t at_turn() const noexcept { return updates + rest + turn; }
+    [[nodiscard]] std::int64_t all() const noexcept { return at_turn() + middle + anywhere; }
   };
   /// Units that are filled into `slots`, at least: all in the first pass over them, and in every
-  /// later pass those for which there was no slot at its start.
-  static Times fills(int units, int slots, std::int64_t accumulation) {
+  /// later pass those for which there was no slot at its start. Of them `below` the gate.
+  static Times fills(int units, int below, int slots, std::int64_t accumulation) {
     const std::int64_t without = std::max(0, units - slots);
-    return {.turn = units + without, .middle = 2 * (accumulation - 1) * without};
+    const int rest = std::max(0, units - below - slots);
+    return {.updates = without + below,
+            .rest = rest,
+            .turn = units - below - rest,
+            .middle = 2 * (accumulation - 1) * without};
   }
   /// What keeps a gradient buffer after backward in each of `times` micro-batches in the middle:
   /// what the last of them has in its buffers may stay there until the step's turn.
@@ -43,7 +52,9 @@ struct Estimator::Load {
   void add(Lane lane, const ChunkSum& unit, const Times& times) {
     const auto index = static_cast<std::size_t>(lane);
     busy[index] += static_cast<double>(times.all()) * unit.seconds;
-    turn[index] += static_cast<double>(times.turn) * unit.seconds;
+    turn[index] += static_cast<double>(times.at_turn()) * unit.seconds;
+    updates[index] += static_cast<double>(times.updates) * unit.seconds;
+    rest[index] += static_cast<double>(times.rest) * unit.seconds;
     middle[index] += static_cast<double>(times.middle) * unit.seconds;
     operations[index] += times.all() * unit.operations;
   }

@@ -8,55 +8,38 @@
 #include <cstddef>
 
 namespace athanor {
-namespace {
 
-/// Members below `leading` and from `num_units - trailing` on.
-int covered(const std::vector<int>& units_before, int leading, int trailing) {
-  const int num_units = static_cast<int>(units_before.size()) - 1;
-  if (leading + trailing >= num_units) return units_before.back();
-  return units_before[static_cast<std::size_t>(leading)] + units_before.back() -
-         units_before[static_cast<std::size_t>(num_units - trailing)];
-}
-
-/// Members from `leading` on, without the last `trailing`.
-int between(const std::vector<int>& units_before, int leading, int trailing) {
-  const int num_units = static_cast<int>(units_before.size()) - 1;
-  if (leading + trailing >= num_units) return 0;
-  return units_before[static_cast<std::size_t>(num_units - trailing)] -
-         units_before[static_cast<std::size_t>(leading)];
-}
-
-}  // namespace
-
-Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_class) const {
-  Placed placed;
-  placed.device_optimizer =
-      covered(unit_class.units_before, c.leading_gpu_optimizer, c.trailing_gpu_optimizer);
-  placed.host_optimizer = unit_class.units - placed.device_optimizer;
-  placed.nvme_optimizer =
-      between(unit_class.units_before,
-              std::max(c.leading_gpu_optimizer, num_units_ - c.trailing_nvme_optimizer),
-              c.trailing_gpu_optimizer);
-  placed.streamed_optimizer =
-      between(unit_class.units_before, c.leading_gpu_optimizer, num_units_ - c.gpu_adam_units);
-  const int late = std::min(
-      c.late_updates, num_units_ - std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer));
-  placed.late_optimizer =
-      between(unit_class.units_before, std::max(c.leading_gpu_optimizer, c.gpu_adam_units),
-              num_units_ - late);
-  placed.device_parameters =
-      covered(unit_class.units_before, c.leading_gpu_parameters, c.trailing_gpu_parameters);
-  placed.host_parameters = unit_class.units - placed.device_parameters;
+Estimator::ParameterHomes Estimator::parameter_homes(const Candidate& c,
+                                                     const UnitClass& unit_class, int end) const {
+  const int last = std::min(end, num_units_ - c.trailing_gpu_parameters);
+  ParameterHomes homes;
+  homes.host = unit_class.members(c.leading_gpu_parameters, last);
+  homes.device = unit_class.members(0, end) - homes.host;
   if (c.nvme_parameters) {
     const int first = std::max(c.leading_gpu_parameters, num_units_ - c.trailing_nvme_optimizer);
-    placed.nvme_parameters = between(unit_class.units_before, first, c.trailing_gpu_parameters);
-    // Those whose update waits for the norm, or for backward.
-    const int updated_late = request_.clipping != Clipping::None ? num_units_ : c.late_updates;
-    if (c.batch.accumulation == 1) {
-      placed.nvme_gradients =
-          between(unit_class.units_before, first,
-                  std::max(c.trailing_gpu_parameters, num_units_ - updated_late));
-    }
+    homes.nvme = unit_class.members(first, last);
+  }
+  return homes;
+}
+
+Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_class) const {
+  const int host_end = num_units_ - c.trailing_gpu_optimizer;
+  const int nvme_first = num_units_ - c.trailing_nvme_optimizer;
+  Placed placed;
+  placed.host_optimizer = unit_class.members(c.leading_gpu_optimizer, host_end);
+  placed.device_optimizer = unit_class.units - placed.host_optimizer;
+  placed.nvme_optimizer =
+      unit_class.members(std::max(c.leading_gpu_optimizer, nvme_first), host_end);
+  placed.streamed_optimizer = unit_class.members(c.leading_gpu_optimizer, c.gpu_adam_units);
+  placed.late_optimizer = unit_class.members(std::max(c.leading_gpu_optimizer, c.gpu_adam_units),
+                                             std::min({c.late_updates, host_end, nvme_first}));
+  placed.parameters = parameter_homes(c, unit_class, num_units_);
+  // Those whose update waits for the norm, or for backward.
+  const int updated_late = request_.clipping != Clipping::None ? num_units_ : c.late_updates;
+  if (c.nvme_parameters && c.batch.accumulation == 1) {
+    placed.nvme_gradients =
+        unit_class.members(std::max(c.leading_gpu_parameters, nvme_first),
+                           std::min(updated_late, num_units_ - c.trailing_gpu_parameters));
   }
   return placed;
 }
@@ -73,11 +56,11 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
     const Bytes owned = c.sharding == Sharding::Replicated ? whole : whole / request_.num_gpus;
     const int slots = sharded ? std::min(c.cache_slots, unit_class.units) : unit_class.units;
     peak.gpu += (slots + std::min(c.gradient_buffers, unit_class.units)) * whole * parameter;
-    if (sharded) peak.gpu += placed.device_parameters * owned * parameter;
+    if (sharded) peak.gpu += placed.parameters.device * owned * parameter;
     peak.gpu += placed.device_optimizer * owned * (gradient + state);
     peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
-    peak.pinned -= placed.nvme_parameters * owned * parameter;
-    if (c.batch.accumulation == 1) peak.pinned -= placed.nvme_parameters * owned * gradient;
+    peak.pinned -= placed.parameters.nvme * owned * parameter;
+    if (c.batch.accumulation == 1) peak.pinned -= placed.parameters.nvme * owned * gradient;
   }
   const Activations& units = activations(c);
   peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes + units.peak_bytes;
@@ -112,14 +95,14 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
       const std::int64_t elements = std::min(whole, rest) / parts;
       if (placed.nvme_optimizer > 0) {
         const FileBytes file =
-            file_bytes(elements, {placed.nvme_parameters > 0, placed.nvme_gradients > 0}, types);
+            file_bytes(elements, {placed.parameters.nvme > 0, placed.nvme_gradients > 0}, types);
         bytes.nvme += placed.nvme_optimizer * file.state +
-                      placed.nvme_parameters * file.parameters +
+                      placed.parameters.nvme * file.parameters +
                       placed.nvme_gradients * file.gradient;
         file_buffer = std::max(file_buffer, file.all());
         in_files += placed.nvme_optimizer;
         staging_buffers = std::max(staging_buffers, staging(file, elements));
-        staged += placed.nvme_parameters;
+        staged += placed.parameters.nvme;
       }
       if (placed.streamed_optimizer > 0) {
         stream_buffer = std::max(stream_buffer,

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <random>
@@ -197,6 +198,30 @@ TEST_CASE("a budget that a pause fills in part is used at full clock, the rest r
   // Half of a second's price is its energy's: a pause costs the other half.
   CHECK_THAT(lower_bound_seconds(builder.program(), platform),
              WithinRel(0.5 * 0.1 + 1.25, kRounding));
+}
+
+TEST_CASE("parts of a step hand each other no more energy than a budget holds") {
+  constexpr Seconds kWindow = 0.2;
+  ProgramBuilder builder;
+  const std::int32_t kernel = builder.kernel(10, 12.5, 900);
+  builder.after_previous(kernel, builder.copy_in(5'000'000'000, {kernel}));
+  const Platform platform = limited_platform(half_power(kWindow));
+  const Program program = builder.program();
+  PoweredSeconds copies;
+  for (std::size_t i = 0; i < kEnergyShares.size(); ++i) copies.at[i] = 5 * (1 - kEnergyShares[i]);
+  const PoweredSeconds kernels =
+      powered_seconds(draws(program, platform, solo_seconds(program, platform))[0], platform);
+  PoweredSeconds whole = copies;
+  whole += kernels;
+  CHECK(whole.most() <= 15 * (1 + kRounding));  // as if the pause were room for all of its energy
+  const Seconds bound = consecutive_seconds(std::array{copies, kernels}, platform);
+  // At half of the price kernels do best slowed, so that is all that can be carried over.
+  CHECK_THAT(bound, WithinRel(5 + 12.5 - kWindow / 2, kRounding));
+  CHECK(consecutive_seconds(std::array{kernels, copies}, platform) == bound);
+  const Seconds simulated = Engine(platform, 1).simulate(program).step_seconds;
+  CHECK(bound <= simulated);
+  CHECK(simulated < 5 + 12.5);
+  CHECK(consecutive_seconds(std::array{kernels, kernels}, platform) >= 25 * (1 - kRounding));
 }
 
 TEST_CASE("the bound knows what copies take from kernels that a limit slows") {
