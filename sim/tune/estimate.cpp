@@ -97,10 +97,16 @@ Seconds Estimator::bound_seconds(const Candidate& c) { return bound_seconds(c, l
 double Estimator::cpu_adam_share(const Candidate& c) {
   const Load load = load_of(c);
   const Seconds updates = load.busy[static_cast<std::size_t>(Lane::CpuAdam)];
-  return updates > 0 ? updates / bound_seconds(c, load) : 0;
+  return updates > 0 ? updates / overlapped_seconds(c, load) : 0;
 }
 
 Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
+  return std::max({overlapped_seconds(c, load), norm_cycle_seconds(c, load),
+                   stream_cycle_seconds(c, load), parted_seconds(c, load)});
+}
+
+/// Nothing waits for anything else.
+Seconds Estimator::overlapped_seconds(const Candidate& c, const Load& load) {
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
@@ -112,10 +118,8 @@ Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
   for (const auto& [lane, seconds] : platform_.issue) {
     issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)]) * seconds;
   }
-  return std::max({issue, limited, norm_cycle_seconds(c, load), stream_cycle_seconds(c, load),
-                   busiest_seconds(load.busy, slowdowns),
-                   fluid_seconds(others, limited_kernels(c).all, accumulation, slowdowns).most(),
-                   parted_seconds(c, load)});
+  return std::max({issue, limited, busiest_seconds(load.busy, slowdowns),
+                   fluid_seconds(others, limited_kernels(c).all, accumulation, slowdowns).most()});
 }
 
 const Estimator::Limited& Estimator::limited_kernels(const Candidate& c) {

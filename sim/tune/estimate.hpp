@@ -41,7 +41,8 @@ class Estimator {
   /// other. Never above the simulated period of the lowered program.
   /// Throws InputError when the platform lacks a curve that the candidate needs.
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate);
-  /// What updates on the CPU take, each alone, as a share of that bound.
+  /// What updates on the CPU take, each alone, as a share of a step in which nothing waits for
+  /// anything else: a share of the bound would shrink as the bound becomes sharper.
   [[nodiscard]] double cpu_adam_share(const Candidate& candidate);
 
  private:
@@ -113,6 +114,7 @@ class Estimator {
                                                const UnitClass& unit_class, int end) const;
   [[nodiscard]] Load load_of(const Candidate& candidate);
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, const Load& load);
+  [[nodiscard]] Seconds overlapped_seconds(const Candidate& candidate, const Load& load);
   void add_scalars(const Candidate& candidate, Load& load) const;
   [[nodiscard]] const Limited& limited_kernels(const Candidate& candidate);
   /// The unit whose forward waits for all updates by the CPU of state in memory; -1: no unit's.

@@ -51,8 +51,8 @@ struct SearchSpace {
   std::vector<int> gpu_adam_units{0};
   std::vector<int> late_updates{0};
   /// Late updates, and the GPU's of state in host memory, are tried where those on the CPU take at
-  /// least this share of the lower bound without: where they take less, the CPU keeps up with
-  /// backward.
+  /// least this share of a step without in which all lanes overlap (Estimator::cpu_adam_share):
+  /// where they take less, the CPU keeps up with backward.
   double slow_updates_from = 0;
   std::vector<bool> speculate{false};
   bool clips = false;  ///< what does not speculate waits for the norm: all its updates are late

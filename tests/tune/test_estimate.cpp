@@ -198,9 +198,13 @@ TEST_CASE("Forward of the gate waits for what the CPU updates, and for copies be
   candidate.leading_gpu_parameters = candidate.gradient_buffers = 3;
   candidate = normal_form(candidate, architecture, 1);
   const Program program = lower(profile, make_plan(candidate, profile, request));
-  const Seconds bound = Estimator(profile, platform, request).bound_seconds(candidate);
+  Estimator estimator(profile, platform, request);
+  const Seconds bound = estimator.bound_seconds(candidate);
   // The second unit is the gate.
   CHECK_THAT(bound, Catch::Matchers::WithinRel(2 * (kAdam + kCopy) + 2 * kForward, 1e-6));
+  // How much of the step updates take does not depend on what waits for them.
+  CHECK_THAT(estimator.cpu_adam_share(candidate),
+             Catch::Matchers::WithinRel(kAdam / (kAdam + kCopy), 1e-6));
   // Besides, the last unit's backward comes first, and beside its copy and the last update, of half
   // a second's work more than the other, nothing runs.
   CHECK(bound > lower_bound_seconds(program, platform));
