@@ -15,14 +15,10 @@ constexpr int kLastExponent = 1000;
 /// Share of an interval that a horizon takes, and grid of the origins, as powers of two.
 constexpr int kRoomBits = 8;
 constexpr int kGridBits = 20;
+/// Above, the inverse would be no normal number.
+constexpr int kMostScaleBits = 1020;
 
 }  // namespace
-
-double ClockFrame::to_clock(Seconds duration) const noexcept { return std::ldexp(duration, shift); }
-
-Seconds ClockFrame::to_seconds(double clock) const noexcept {
-  return std::ldexp(clock - origin, -shift);
-}
 
 ClockFrame next_clock_frame(double now, Seconds horizon) {
   int exponent = kFirstExponent;
@@ -39,7 +35,8 @@ ClockFrame next_clock_frame(double now, Seconds horizon) {
   }
   int horizon_exponent = 0;
   std::frexp(horizon, &horizon_exponent);
-  return {origin, exponent, exponent - kRoomBits - horizon_exponent};
+  const int scale_bits = std::min(exponent - kRoomBits - horizon_exponent, kMostScaleBits);
+  return {origin, exponent, std::ldexp(1.0, scale_bits), std::ldexp(1.0, -scale_bits)};
 }
 
 }  // namespace athanor

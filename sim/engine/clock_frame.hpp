@@ -12,13 +12,19 @@
 
 namespace athanor {
 
-/// clock = origin + seconds * 2^shift, with 2^exponent <= clock < 2^(exponent + 1).
+/// clock = origin + seconds * scale, with 2^exponent <= clock < 2^(exponent + 1) and a power of two
+/// as scale.
 struct ClockFrame {
   double origin = 0;
   int exponent = 0;
-  int shift = 0;
-  [[nodiscard]] double to_clock(Seconds duration) const noexcept;
-  [[nodiscard]] Seconds to_seconds(double clock) const noexcept;
+  double scale = 1, inverse_scale = 1;
+  [[nodiscard]] double to_clock(Seconds duration) const noexcept { return duration * scale; }
+  [[nodiscard]] Seconds to_duration(double on_clock) const noexcept {
+    return on_clock * inverse_scale;
+  }
+  [[nodiscard]] Seconds to_seconds(double clock) const noexcept {
+    return to_duration(clock - origin);
+  }
 };
 
 /// A frame that starts at `now` or later and has room for `horizon` seconds, resolved to 2^-44 of

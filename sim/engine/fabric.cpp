@@ -83,9 +83,9 @@ void Fabric::wait(int port_index, Seconds duration) {
 
 Seconds Fabric::until_end(std::size_t index) const {
   const Port& port = ports_[index];
-  if (port.flows) return std::ldexp(links_.until_end(index), -frame_.shift);
+  if (port.flows) return frame_.to_duration(links_.until_end(index));
   if (port.due == kNever) return 0;
-  return std::ldexp((port.due - links_.clock()) / port.slowdown, -frame_.shift);
+  return frame_.to_duration((port.due - links_.clock()) / port.slowdown);
 }
 
 Seconds Fabric::now() const { return frame_.to_seconds(links_.clock()); }

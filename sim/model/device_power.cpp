@@ -64,7 +64,12 @@ void DevicePower::settle() noexcept {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (levels_[i] <= 0) allowed = std::min(allowed, watts_above_idle_[i]);
   }
-  speed_ = draws_[static_cast<std::size_t>(Lane::Compute)].speed_at(allowed);
+  const Draw& kernel = draws_[static_cast<std::size_t>(Lane::Compute)];
+  if (allowed != allowed_ || kernel.watts != kernel_.watts || kernel.exponent != kernel_.exponent) {
+    speed_ = kernel.speed_at(allowed);
+    allowed_ = allowed;
+    kernel_ = kernel;
+  }
   drawn_ = 0;
   for (const Draw& draw : draws_) drawn_ += draw.watts;
   drawn_ = std::min(drawn_, allowed);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -59,6 +60,8 @@ class DevicePower {
   std::vector<std::int64_t> times_empty_;                    ///< by limit
   std::array<Draw, kNumLanes> draws_{};                      ///< by lane; none: idle
   double speed_ = 1, drawn_ = 0, joules_ = 0;
+  double allowed_ = std::numeric_limits<double>::infinity();  ///< of which, and of this kernel,
+  Draw kernel_;                                               ///< speed_ is
   bool keeps_history_ = false;
   Seconds passed_ = 0;
   std::vector<Level> history_;

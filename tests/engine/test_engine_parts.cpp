@@ -202,6 +202,12 @@ TEST_CASE("every clock frame computes with the same bits") {
   CHECK(frame.exponent > first_exponent + 100);
 }
 
+TEST_CASE("a late clock resolves a horizon of next to no time") {
+  const Seconds horizon = 1e-12, duration = horizon / 3;
+  const ClockFrame frame = next_clock_frame(0x1p999, horizon);
+  CHECK_THAT(frame.to_seconds(frame.origin + frame.to_clock(duration)), WithinRel(duration, 1e-6));
+}
+
 TEST_CASE("a clock that is used up is refused") {
   CHECK_THROWS_AS(next_clock_frame(std::ldexp(1.0, 1001), 1), Error);
 }
