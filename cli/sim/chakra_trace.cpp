@@ -116,7 +116,7 @@ std::string chakra_trace(const Program& program, const std::vector<Seconds>& sol
   std::array<std::optional<std::int32_t>, kNumLanes> last_on_lane;
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const auto index = static_cast<std::int32_t>(i);
-    auto& last = last_on_lane[static_cast<std::size_t>(program.operations[i].lane)];
+    auto& last = last_on_lane[lane_index(program.operations[i].lane)];
     append(out, make_node(program, index, solo_seconds[i], last));
     last = index;
   }

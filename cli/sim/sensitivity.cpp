@@ -30,7 +30,7 @@ std::vector<Sensitivity> sensitivities(const Program& program, Engine& engine) {
   for (const Lane lane : kLanes) {
     if (!is_used(program, lane)) continue;
     SimulationOptions options{.record_intervals = false};
-    options.lane_speed[static_cast<std::size_t>(lane)] = kFaster;
+    options.lane_speed[lane_index(lane)] = kFaster;
     add(lane_name(lane), options);
   }
   add("issue", {.record_intervals = false, .issue_speed = kFaster});

@@ -13,10 +13,6 @@
 
 namespace athanor::cuda {
 
-[[nodiscard]] constexpr std::size_t lane_index(Lane lane) noexcept {
-  return static_cast<std::size_t>(lane);
-}
-
 /// Operations of a lane have consecutive numbers over all steps, from 1 on; the lane's counter, in
 /// pinned memory, holds the number of the one finished last.
 class LaneProgress {

@@ -52,7 +52,7 @@ Dependencies::Dependencies(const Program& program)
     const Operation& op = program.operations[i];
     num_waits.push_back(static_cast<std::int32_t>(op.waits.size()));
     num_previous_waits.push_back(static_cast<std::int32_t>(op.previous_waits.size()));
-    lanes[static_cast<std::size_t>(op.lane)].push_back(static_cast<std::int32_t>(i));
+    lanes[lane_index(op.lane)].push_back(static_cast<std::int32_t>(i));
   }
 }
 

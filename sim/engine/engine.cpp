@@ -33,13 +33,13 @@ Seconds longest_step(const Program& program, std::span<const Seconds> seconds,
                      std::span<const Interference> interference) {
   std::array<double, kNumLanes> slowdown{};
   for (const Lane lane : kLanes) {
-    double& worst = slowdown[static_cast<std::size_t>(lane)];
+    double& worst = slowdown[lane_index(lane)];
     worst = rates.worst_slowdown(lane);
     for (const Interference& ranks : interference) worst = std::max(worst, ranks.most(lane));
   }
   Seconds total = std::accumulate(issue.begin(), issue.end(), Seconds{0});
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    total += seconds[i] * slowdown[static_cast<std::size_t>(program.operations[i].lane)];
+    total += seconds[i] * slowdown[lane_index(program.operations[i].lane)];
   }
   return total;
 }
@@ -93,7 +93,7 @@ class Engine::Impl {
     std::vector<Seconds> issue = issue_seconds(program, platform_);
     std::vector<Draw> drawn = draws(program, platform_, seconds);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
-      const double speed = options.lane_speed[static_cast<std::size_t>(program.operations[i].lane)];
+      const double speed = options.lane_speed[lane_index(program.operations[i].lane)];
       drawn[i].seconds /= speed;
       seconds[i] = std::max(seconds[i] / speed, drawn[i].seconds);
       issue[i] /= options.issue_speed;

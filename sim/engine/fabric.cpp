@@ -23,7 +23,7 @@ Fabric::Fabric(const SharedRates& rates, const std::optional<PowerModel>& power,
 void Fabric::set_rates(const SharedRates& rates) {
   links_.set_rates(rates);
   for (const Lane lane : kLanes) {
-    alone_slowdown_[static_cast<std::size_t>(lane)] =
+    alone_slowdown_[lane_index(lane)] =
         rates.alone_slowdown(lane, static_cast<int>(ranks_per_node_));
   }
 }

@@ -216,7 +216,7 @@ class FluidLinks::Impl {
       sg::Link* link =
           node_links[i] != nullptr ? node_links[i] : add_link(rates.resources[i].capacity);
       for (const Lane lane : rates.resources[i].lanes) {
-        shared[static_cast<std::size_t>(lane)].emplace_back(link);
+        shared[lane_index(lane)].emplace_back(link);
       }
     }
     for (std::size_t lane = 0; lane < shared.size(); ++lane) {

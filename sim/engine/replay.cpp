@@ -51,7 +51,7 @@ Replay::Port& Replay::port(int rank, std::size_t lane) noexcept {
 }
 
 bool Replay::meets_ranks(std::size_t lane) const noexcept {
-  return num_ranks_ > 1 && lane == static_cast<std::size_t>(Lane::Collective);
+  return num_ranks_ > 1 && lane == lane_index(Lane::Collective);
 }
 
 void Replay::prepare_step(int step) {

@@ -61,7 +61,7 @@ std::vector<std::size_t> connect(const Platform& platform, std::vector<Contended
     const Contended current = contended[group[next]];
     for (const auto& [lane, use] : current.resource->use) {
       if (use <= 0) continue;
-      double& rate = rates.rate[static_cast<std::size_t>(lane)];
+      double& rate = rates.rate[lane_index(lane)];
       if (rate > 0) {
         require_same_unit(platform, *current.resource, lane, use * current.unit, rate);
         continue;
@@ -87,8 +87,8 @@ void add_group(const std::vector<Contended>& contended, const std::vector<std::s
   for (const std::size_t index : group) {
     for (const auto& [lane, use] : contended[index].resource->use) {
       if (use <= 0) continue;
-      member[static_cast<std::size_t>(lane)] = true;
-      fastest = std::max(fastest, rates.rate[static_cast<std::size_t>(lane)]);
+      member[lane_index(lane)] = true;
+      fastest = std::max(fastest, rates.rate[lane_index(lane)]);
     }
   }
   for (std::size_t lane = 0; lane < member.size(); ++lane) {
@@ -114,7 +114,7 @@ bool SharedRate::has(Lane lane) const {
 
 SharedRates SharedRates::with_adam(double use) const {
   SharedRates rates = *this;
-  rates.rate[static_cast<std::size_t>(Lane::CpuAdam)] *= use;
+  rates.rate[lane_index(Lane::CpuAdam)] *= use;
   return rates;
 }
 
@@ -124,7 +124,7 @@ double SharedRates::alone_slowdown(Lane lane, int ranks) const {
     if (!resource.has(lane)) continue;
     const bool node = resource.scope == SharedResource::Scope::Node;
     const double capacity = resource.capacity * (node ? ranks : 1);
-    slowdown = std::max(slowdown, rate[static_cast<std::size_t>(lane)] / capacity);
+    slowdown = std::max(slowdown, rate[lane_index(lane)] / capacity);
   }
   return slowdown;
 }
@@ -134,7 +134,7 @@ double SharedRates::worst_slowdown(Lane lane) const {
   for (const SharedRate& resource : resources) {
     if (!resource.has(lane)) continue;
     const double fair_share = resource.capacity / static_cast<double>(resource.lanes.size());
-    slowdown = std::max(slowdown, rate[static_cast<std::size_t>(lane)] / fair_share);
+    slowdown = std::max(slowdown, rate[lane_index(lane)] / fair_share);
   }
   return slowdown;
 }

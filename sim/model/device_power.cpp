@@ -34,12 +34,12 @@ void DevicePower::reset() noexcept {
 }
 
 void DevicePower::start(Lane lane, const Draw& draw) noexcept {
-  draws_[static_cast<std::size_t>(lane)] = draw;
+  draws_[lane_index(lane)] = draw;
   settle();
 }
 
 void DevicePower::stop(Lane lane) noexcept {
-  draws_[static_cast<std::size_t>(lane)] = {};
+  draws_[lane_index(lane)] = {};
   settle();
 }
 
@@ -64,7 +64,7 @@ void DevicePower::settle() noexcept {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (levels_[i] <= 0) allowed = std::min(allowed, watts_above_idle_[i]);
   }
-  const Draw& kernel = draws_[static_cast<std::size_t>(Lane::Compute)];
+  const Draw& kernel = draws_[lane_index(Lane::Compute)];
   if (allowed != allowed_ || kernel.watts != kernel_.watts || kernel.exponent != kernel_.exponent) {
     speed_ = kernel.speed_at(allowed);
     allowed_ = allowed;

@@ -12,11 +12,6 @@
 
 namespace athanor {
 
-/// Of a lane's place in arrays that have one for each.
-[[nodiscard]] constexpr std::size_t lane_index(Lane lane) noexcept {
-  return static_cast<std::size_t>(lane);
-}
-
 /// A set of lanes of one rank, a bit for each.
 using LaneSet = std::uint32_t;
 inline constexpr LaneSet kNumLaneSets = LaneSet{1} << kNumLanes;
@@ -44,7 +39,7 @@ class Interference {
   [[nodiscard]] bool none() const noexcept { return none_; }
   /// How many times longer an activity of `lane` takes while exactly `running` are; at least 1.
   [[nodiscard]] double slowdown(Lane lane, LaneSet running) const noexcept {
-    return slowdown_[running][static_cast<std::size_t>(lane)];
+    return slowdown_[running][lane_index(lane)];
   }
   /// Over all sets that `lane` can run in.
   [[nodiscard]] double least(Lane lane) const noexcept;

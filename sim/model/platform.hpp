@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,6 +23,10 @@ inline constexpr int kNumLanes = 7;
 inline constexpr std::array<Lane, kNumLanes> kLanes{
     Lane::Compute, Lane::Collective, Lane::H2D,      Lane::D2H,
     Lane::CpuAdam, Lane::NvmeRead,   Lane::NvmeWrite};
+/// Of a lane's place in arrays that have one for each.
+[[nodiscard]] constexpr std::size_t lane_index(Lane lane) noexcept {
+  return static_cast<std::size_t>(lane);
+}
 [[nodiscard]] const char* lane_name(Lane lane) noexcept;  ///< as in files: kLaneNames
 [[nodiscard]] constexpr bool is_nvme_lane(Lane lane) noexcept {
   return lane == Lane::NvmeRead || lane == Lane::NvmeWrite;

@@ -12,7 +12,7 @@ namespace {
 class LaneOperations {
  public:
   LaneOperations() { of_.fill(-1); }
-  [[nodiscard]] std::int32_t& operator[](Lane lane) { return of_[static_cast<std::size_t>(lane)]; }
+  [[nodiscard]] std::int32_t& operator[](Lane lane) { return of_[lane_index(lane)]; }
   [[nodiscard]] const std::array<std::int32_t, kNumLanes>& all() const { return of_; }
 
  private:

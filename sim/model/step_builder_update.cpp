@@ -170,7 +170,7 @@ std::int32_t StepBuilder::emit_square_sum(std::int32_t unit, std::int32_t chunk,
     op.gradient_buffer = at(after).gradient_buffer;
   }
   op.waits.push_back(after);
-  std::int32_t& last = square_sums_[static_cast<std::size_t>(op.lane)];
+  std::int32_t& last = square_sums_[lane_index(op.lane)];
   return last = emit(std::move(op));
 }
 

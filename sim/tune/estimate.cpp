@@ -71,7 +71,7 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
   const double slowdown = launch_slowdown(program, platform_);
   for (const Operation& op : program.operations) {
     if (op.kind == OpKind::OutputD2H || op.kind == OpKind::OutputH2D) {
-      sums.copies[static_cast<std::size_t>(op.lane)] += solo_seconds(op, program, platform_);
+      sums.copies[lane_index(op.lane)] += solo_seconds(op, program, platform_);
     } else if (is_unit_phase(op)) {
       const Draw draw = draw_of(op, solo_seconds(op, program, platform_), platform_);
       const PoweredSeconds powered = powered_seconds(draw, platform_);
@@ -85,7 +85,7 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
       continue;
     }
     sums.issue_seconds += slowdown * op.issue_seconds;
-    ++sums.operations[static_cast<std::size_t>(op.lane)];
+    ++sums.operations[lane_index(op.lane)];
   }
   for (auto* below : {&sums.forward_below, &sums.backward_below}) {
     for (std::size_t u = 1; u < below->size(); ++u) (*below)[u] += (*below)[u - 1];
@@ -96,7 +96,7 @@ Seconds Estimator::bound_seconds(const Candidate& c) { return bound_seconds(c, l
 
 double Estimator::cpu_adam_share(const Candidate& c) {
   const Load load = load_of(c);
-  const Seconds updates = load.busy[static_cast<std::size_t>(Lane::CpuAdam)];
+  const Seconds updates = load.busy[lane_index(Lane::CpuAdam)];
   return updates > 0 ? updates / overlapped_seconds(c, load) : 0;
 }
 
@@ -109,14 +109,14 @@ Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
 Seconds Estimator::overlapped_seconds(const Candidate& c, const Load& load) {
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
-  constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
+  constexpr auto kCompute = lane_index(Lane::Compute);
   const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
   LaneSeconds others = load.busy;
   others[kCompute] -= accumulation * units.compute.full_clock();
   const Seconds limited = accumulation * units.compute.most() * slowdowns.least[kCompute];
   Seconds issue = accumulation * units.issue_seconds;
   for (const auto& [lane, seconds] : platform_.issue) {
-    issue += static_cast<double>(load.operations[static_cast<std::size_t>(lane)]) * seconds;
+    issue += static_cast<double>(load.operations[lane_index(lane)]) * seconds;
   }
   return std::max({issue, limited, busiest_seconds(load.busy, slowdowns),
                    fluid_seconds(others, limited_kernels(c).all, accumulation, slowdowns).most()});
@@ -167,7 +167,7 @@ Seconds Estimator::parted_seconds(const Candidate& c, const Load& load) {
                         std::int64_t micro_batches) {
     const auto times = static_cast<double>(micro_batches);
     PoweredSeconds seconds = fluid_seconds(busy, kernels, times, slowdowns);
-    busy[static_cast<std::size_t>(Lane::Compute)] += times * at_full_clock;
+    busy[lane_index(Lane::Compute)] += times * at_full_clock;
     seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(busy, slowdowns));
     return seconds;
   };
@@ -197,7 +197,7 @@ Seconds Estimator::norm_cycle_seconds(const Candidate& c, const Load& load) {
   if (load.after_norm <= 0) return 0;
   const auto& least = slowdowns_.at(c.adam_threads).least;
   const auto cycle = [&](Seconds updates, int last) {
-    return cycle_seconds(c, updates * least[static_cast<std::size_t>(Lane::CpuAdam)],
+    return cycle_seconds(c, updates * least[lane_index(Lane::CpuAdam)],
                          activations(c).forward_below[static_cast<std::size_t>(last)]);
   };
   const Seconds late = load.late > 0 ? cycle(load.late, c.late_updates - 1) : 0;
@@ -212,7 +212,7 @@ Seconds Estimator::stream_cycle_seconds(const Candidate& c, const Load& load) {
   auto first = static_cast<std::size_t>(c.leading_gpu_optimizer);
   while (profile_.architecture.units[first].parameters.empty()) ++first;
   const auto& least = slowdowns_.at(c.adam_threads).least;
-  return cycle_seconds(c, load.streamed * least[static_cast<std::size_t>(Lane::H2D)],
+  return cycle_seconds(c, load.streamed * least[lane_index(Lane::H2D)],
                        activations(c).backward_below[first]);
 }
 
@@ -222,7 +222,7 @@ Seconds Estimator::cycle_seconds(const Candidate& c, Seconds updates,
                                  const PoweredSeconds& beside) {
   const PoweredSeconds& all = activations(c).compute;
   const auto accumulation = static_cast<double>(c.batch.accumulation);
-  const double least = slowdowns_.at(c.adam_threads).least[static_cast<std::size_t>(Lane::Compute)];
+  const double least = slowdowns_.at(c.adam_threads).least[lane_index(Lane::Compute)];
   Seconds most = 0;
   for (std::size_t price = 0; price < kEnergyShares.size(); ++price) {
     const Seconds computes =

@@ -76,7 +76,7 @@ Estimator::Load Estimator::load_of(const Candidate& c) {
   add_scalars(c, load);
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
-  constexpr auto kCompute = static_cast<std::size_t>(Lane::Compute);
+  constexpr auto kCompute = lane_index(Lane::Compute);
   load.busy[kCompute] += accumulation * units.compute.full_clock();
   for (std::size_t lane = 0; lane < load.busy.size(); ++lane) {
     load.busy[lane] += accumulation * units.copies[lane];

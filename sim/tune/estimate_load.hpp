@@ -50,7 +50,7 @@ struct Estimator::Load {
   }
 
   void add(Lane lane, const ChunkSum& unit, const Times& times) {
-    const auto index = static_cast<std::size_t>(lane);
+    const auto index = lane_index(lane);
     busy[index] += static_cast<double>(times.all()) * unit.seconds;
     turn[index] += static_cast<double>(times.at_turn()) * unit.seconds;
     updates[index] += static_cast<double>(times.updates) * unit.seconds;

@@ -13,20 +13,20 @@ std::vector<Load> step_loads(const Program& program, const Platform& platform,
   const std::vector<Seconds> seconds = solo_seconds(program, platform);
   LaneSeconds busy{};
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    busy[static_cast<std::size_t>(program.operations[i].lane)] += seconds[i];
+    busy[lane_index(program.operations[i].lane)] += seconds[i];
   }
   const auto share = [&](Seconds used) {
     return step_seconds > 0 ? std::min(1.0, used / step_seconds) : 0.0;
   };
   std::vector<Load> loads;
   for (const Lane lane : kLanes) {
-    const auto index = static_cast<std::size_t>(lane);
+    const auto index = lane_index(lane);
     loads.push_back({lane_name(lane), share(busy[index] * slowdown.least_disturbed[index])});
   }
   for (const SharedResource& resource : slowdown.shared) {
     double demand = 0;
     for (const auto& [lane, use] : resource.use) {
-      demand += use * busy[static_cast<std::size_t>(lane)];
+      demand += use * busy[lane_index(lane)];
     }
     if (resource.capacity > 0) loads.push_back({resource.name, share(demand / resource.capacity)});
   }

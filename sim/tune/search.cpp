@@ -190,7 +190,7 @@ class Search {
       return result;
     }
     SimulationOptions simulation{.record_intervals = false};
-    simulation.lane_speed[static_cast<std::size_t>(Lane::CpuAdam)] = updates_speed_;
+    simulation.lane_speed[lane_index(Lane::CpuAdam)] = updates_speed_;
     const Timeline timeline = engine_.simulate(program, simulation);
     result.seconds = timeline.step_seconds;
     result.joules = timeline.step_joules;
