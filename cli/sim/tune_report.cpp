@@ -65,6 +65,7 @@ nlohmann::ordered_json evaluated_json(const Evaluated& e, std::size_t rank) {
   nlohmann::ordered_json json;
   json["rank"] = rank;
   json["outcome"] = outcome_name(e.outcome);
+  if (e.plans > 1) json["plans"] = e.plans;
   if (e.outcome == Outcome::Simulated) json["step_seconds"] = e.step_seconds;
   if (e.step_joules > 0) json["step_joules"] = e.step_joules;
   if (e.outcome != Outcome::DoesNotFit) json["bound_seconds"] = e.bound_seconds;
@@ -77,7 +78,7 @@ nlohmann::ordered_json evaluated_json(const Evaluated& e, std::size_t rank) {
 nlohmann::ordered_json tune_json(const Report& report, const SearchResult& result,
                                  std::size_t rows) {
   nlohmann::ordered_json json = report_json(report);
-  json["searched"] = {{"plans", result.ranked.size()},
+  json["searched"] = {{"plans", result.num_plans()},
                       {"simulated", result.num_simulated},
                       {"bounded", result.num_bounded},
                       {"not_fitting", result.num_not_fitting}};
@@ -100,7 +101,7 @@ std::string margin_text(const SearchResult& result, double share) {
 
 std::string counts_text(const SearchResult& result) {
   return fmt::format("searched     {} plans: {} simulated, {} ruled out by bound, {} do not fit\n",
-                     result.ranked.size(), result.num_simulated, result.num_bounded,
+                     result.num_plans(), result.num_simulated, result.num_bounded,
                      result.num_not_fitting);
 }
 

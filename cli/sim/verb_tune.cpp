@@ -142,7 +142,9 @@ void add_tune(CLI::App& app, Action& action) {
                    "Write the plan here; it names profile and platform relative to its folder")
       ->type_name("FILE");
   add_count(*verb, "--top", options->top, "Rank this many plans, with the reason each lost");
-  verb->add_option("--all", options->all_path, "Write every plan tried, one JSON object per line")
+  verb->add_option("--all", options->all_path,
+                   "Write every plan tried, one JSON object per line; \"plans\": so many that "
+                   "differ in updates on the host, ruled out together")
       ->type_name("FILE");
   verb->add_flag("--sensitivity", options->sensitivity,
                  "Say what each part of the machine would be worth if it were twice as fast");

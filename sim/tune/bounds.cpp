@@ -117,6 +117,7 @@ Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) 
   for (const FluidLimit& limit : result.limits) {
     for (const Lane lane : kLanes) {
       result.lane_weights[lane_index(lane)].push_back(limit.weights[lane_index(lane)]);
+      result.lane_idle_weights[lane_index(lane)].push_back(limit.idle_weights[lane_index(lane)]);
     }
   }
   result.shared = shared_with(platform, adam_threads);

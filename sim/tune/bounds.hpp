@@ -23,6 +23,7 @@ struct Slowdowns {
   std::vector<FluidLimit> limits;  ///< empty without measured interference or power
   /// FluidLimit::weights of these, by lane: lanes with nothing to do cost no time.
   std::array<std::vector<double>, kNumLanes> lane_weights;
+  std::array<std::vector<double>, kNumLanes> lane_idle_weights;  ///< and idle_weights
   std::vector<SharedResource> shared;  ///< with each rank's part of their capacities
 };
 /// With `adam_threads` for CPU Adam on each of `world_size` ranks.

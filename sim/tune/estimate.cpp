@@ -14,6 +14,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace athanor {
 
@@ -68,6 +69,7 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
   sums.forward_below.resize(static_cast<std::size_t>(num_units_) + 1);
   sums.backward_below = sums.forward_below;
   sums.forward.resize(static_cast<std::size_t>(num_units_));
+  sums.backward = sums.recomputed = sums.forward;
   const double slowdown = launch_slowdown(program, platform_);
   for (const Operation& op : program.operations) {
     if (op.kind == OpKind::OutputD2H || op.kind == OpKind::OutputH2D) {
@@ -80,6 +82,8 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
       const auto unit = static_cast<std::size_t>(op.unit);
       const bool is_forward = op.kind == OpKind::Forward;
       if (is_forward) sums.forward[unit] = draw;
+      if (op.kind == OpKind::Backward) sums.backward[unit] = draw;
+      if (op.kind == OpKind::Recompute) sums.recomputed[unit] = draw;
       (is_forward ? sums.forward_below : sums.backward_below)[unit + 1] += powered;
     } else {
       continue;
@@ -92,17 +96,23 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
   }
 }
 
-Seconds Estimator::bound_seconds(const Candidate& c) { return bound_seconds(c, load_of(c)); }
-
-double Estimator::cpu_adam_share(const Candidate& c) {
-  const Load load = load_of(c);
-  const Seconds updates = load.busy[lane_index(Lane::CpuAdam)];
-  return updates > 0 ? updates / overlapped_seconds(c, load) : 0;
+Seconds Estimator::bound_seconds(const Candidate& c, Scope scope) {
+  return scope == Scope::One ? bound_seconds(c) : overlapped_seconds(c, load_of(c, scope));
 }
 
-Seconds Estimator::bound_seconds(const Candidate& c, const Load& load) {
+bool Estimator::updates_take(double share, const Candidate& c) {
+  const Load load = load_of(c, Scope::One);
+  const Seconds updates = load.busy[lane_index(Lane::CpuAdam)];
+  // The compute lane alone mostly says enough.
+  return updates > 0 && updates >= share * load.busy[lane_index(Lane::Compute)] &&
+         updates >= share * overlapped_seconds(c, load);
+}
+
+Seconds Estimator::bound_seconds(const Candidate& c) {
+  const Load load = load_of(c, Scope::One);
   return std::max({overlapped_seconds(c, load), norm_cycle_seconds(c, load),
-                   stream_cycle_seconds(c, load), parted_seconds(c, load)});
+                   late_cycle_seconds(c, load), stream_cycle_seconds(c, load),
+                   parted_seconds(c, load)});
 }
 
 /// Nothing waits for anything else.
@@ -135,6 +145,21 @@ const Estimator::Limited& Estimator::limited_kernels(const Candidate& c) {
     add_kernel(kernels, units.forward[unit]);
     limited.forward_from[unit] = limited_seconds(kernels, slowdowns);
   }
+  const auto below = [&](const std::vector<Draw>& by_unit) {
+    std::vector<std::vector<Seconds>> result{std::vector<Seconds>(limited.all.size())};
+    for (const Draw& draw : by_unit) {
+      std::vector<Seconds> sum = limited_seconds({&draw, 1}, slowdowns);
+      std::ranges::transform(sum, result.back(), sum.begin(), std::plus());
+      result.push_back(std::move(sum));
+    }
+    return result;
+  };
+  limited.recompute_below = below(units.recomputed);
+  limited.backward_below = below(units.backward);
+  for (std::size_t u = 0; u < limited.backward_below.size(); ++u) {
+    std::ranges::transform(limited.backward_below[u], limited.recompute_below[u],
+                           limited.backward_below[u].begin(), std::plus());
+  }
   return limited;
 }
 
@@ -156,6 +181,13 @@ int Estimator::gate(const Candidate& c) const {
   return -1;
 }
 
+/// Work of one lane in a part of a step, beside which the device runs no kernels of units but some.
+struct Estimator::Serial {
+  Lane lane = Lane::D2H;
+  Seconds seconds = 0;
+  std::vector<Seconds> beside;  ///< by each of Slowdowns::limits
+};
+
 /// The turn of a step, before and after forward of the gate, and its middle one after the other,
 /// each with what is done within it.
 Seconds Estimator::parted_seconds(const Candidate& c, const Load& load) {
@@ -164,9 +196,14 @@ Seconds Estimator::parted_seconds(const Candidate& c, const Load& load) {
   const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
   const Activations& units = activations(c);
   const auto part = [&](LaneSeconds busy, std::span<const Seconds> kernels, Seconds at_full_clock,
-                        std::int64_t micro_batches) {
+                        std::int64_t micro_batches, std::span<const Serial> serials) {
     const auto times = static_cast<double>(micro_batches);
     PoweredSeconds seconds = fluid_seconds(busy, kernels, times, slowdowns);
+    for (const Serial& serial : serials) {
+      const PoweredSeconds other = serial_seconds(serial, busy, kernels, times, slowdowns);
+      std::ranges::transform(seconds.at, other.at, seconds.at.begin(),
+                             [](Seconds a, Seconds b) { return std::max(a, b); });
+    }
     busy[lane_index(Lane::Compute)] += times * at_full_clock;
     seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(busy, slowdowns));
     return seconds;
@@ -174,10 +211,27 @@ Seconds Estimator::parted_seconds(const Candidate& c, const Load& load) {
   const Limited& kernels = limited_kernels(c);
   const Seconds micro_batch = units.compute.full_clock();
   std::vector<PoweredSeconds> parts;
-  if (before_last > 0) parts.push_back(part(load.middle, kernels.all, micro_batch, before_last));
+  std::vector<Serial> serials;
+  const auto add_drains = [&](Seconds copies, std::int64_t times) {
+    if (copies <= 0) return;
+    Serial& drains = serials.emplace_back();
+    drains = {Lane::D2H, copies, kernels.recompute_below.back()};
+    for (Seconds& seconds : drains.beside) seconds *= static_cast<double>(times);
+  };
+  if (before_last > 0) {
+    add_drains(load.first_drains + static_cast<double>(before_last - 1) * load.later_drains,
+               before_last);
+    parts.push_back(part(load.middle, kernels.all, micro_batch, before_last, serials));
+    serials.clear();
+  }
+  add_drains(before_last > 0 ? load.later_drains : load.first_drains, 1);
   if (load.gate < 0) {
-    parts.push_back(part(load.turn, kernels.all, micro_batch, 1));
+    parts.push_back(part(load.turn, kernels.all, micro_batch, 1, serials));
     return consecutive_seconds(parts, platform_);
+  }
+  if (load.streamed > 0) {
+    serials.push_back({Lane::H2D, load.streamed,
+                       kernels.backward_below[first_with_parameters(c.leading_gpu_optimizer)]});
   }
   const auto gate = static_cast<std::size_t>(load.gate);
   const std::vector<Seconds>& after = kernels.forward_from[gate];
@@ -185,23 +239,52 @@ Seconds Estimator::parted_seconds(const Candidate& c, const Load& load) {
   std::ranges::transform(before, after, before.begin(), std::minus());
   const Seconds rest =
       units.forward_below.back().full_clock() - units.forward_below[gate].full_clock();
-  parts.push_back(part(load.updates, before, micro_batch - rest, 1));
-  parts.push_back(part(load.rest, after, rest, 1));
+  parts.push_back(part(load.updates, before, micro_batch - rest, 1, serials));
+  parts.push_back(part(load.rest, after, rest, 1, {}));
   return consecutive_seconds(parts, platform_);
+}
+
+PoweredSeconds Estimator::serial_seconds(const Serial& serial, LaneSeconds busy,
+                                         std::span<const Seconds> kernels, double times,
+                                         const Slowdowns& slowdowns) {
+  busy[lane_index(Lane::Compute)] = 0;  // updates may run beside
+  busy[lane_index(serial.lane)] -= serial.seconds;
+  std::vector<Seconds> fixed(kernels.size());
+  const std::vector<double>& weights = slowdowns.lane_idle_weights[lane_index(serial.lane)];
+  for (std::size_t i = 0; i < fixed.size(); ++i) {
+    fixed[i] = times * kernels[i] - serial.beside[i] + serial.seconds * weights[i];
+  }
+  return fluid_seconds(busy, fixed, 1, slowdowns);
+}
+
+std::size_t Estimator::first_with_parameters(int from) const {
+  auto unit = static_cast<std::size_t>(from);
+  while (profile_.architecture.units[unit].parameters.empty()) ++unit;
+  return unit;
 }
 
 /// From one norm to the next: the CPU's updates come after it in the order of the next forward, and
 /// the last of them before its unit's forward. What the step still has to compute then is all but
-/// the forward of units before. The same holds of late updates, which are of the first units.
+/// the forward of units before.
 Seconds Estimator::norm_cycle_seconds(const Candidate& c, const Load& load) {
   if (load.after_norm <= 0) return 0;
-  const auto& least = slowdowns_.at(c.adam_threads).least;
-  const auto cycle = [&](Seconds updates, int last) {
-    return cycle_seconds(c, updates * least[lane_index(Lane::CpuAdam)],
-                         activations(c).forward_below[static_cast<std::size_t>(last)]);
-  };
-  const Seconds late = load.late > 0 ? cycle(load.late, c.late_updates - 1) : 0;
-  return std::max(cycle(load.after_norm, num_units_), late);
+  const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
+  return cycle_seconds(c, load.after_norm * slowdowns.least[lane_index(Lane::CpuAdam)],
+                       activations(c).forward_below.back());
+}
+
+/// Late updates are of the first units, in the order of the next forward: the first of them waits
+/// for its gradient or for the norm, and the last comes before its unit's forward.
+Seconds Estimator::late_cycle_seconds(const Candidate& c, const Load& load) {
+  if (load.late <= 0) return 0;
+  const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
+  const Activations& units = activations(c);
+  PoweredSeconds beside = units.forward_below[static_cast<std::size_t>(c.late_updates) - 1];
+  if (request_.clipping == Clipping::None) {
+    beside += units.backward_below[first_with_parameters(
+        std::max(c.leading_gpu_optimizer, c.gpu_adam_units))];
+  }
+  return cycle_seconds(c, load.late * slowdowns.least[lane_index(Lane::CpuAdam)], beside);
 }
 
 /// The device updates what streams through it after backward, first units first, and before the
@@ -209,11 +292,10 @@ Seconds Estimator::norm_cycle_seconds(const Candidate& c, const Load& load) {
 /// computes no more than backward of units before.
 Seconds Estimator::stream_cycle_seconds(const Candidate& c, const Load& load) {
   if (load.streamed <= 0) return 0;
-  auto first = static_cast<std::size_t>(c.leading_gpu_optimizer);
-  while (profile_.architecture.units[first].parameters.empty()) ++first;
   const auto& least = slowdowns_.at(c.adam_threads).least;
-  return cycle_seconds(c, load.streamed * least[lane_index(Lane::H2D)],
-                       activations(c).backward_below[first]);
+  return cycle_seconds(
+      c, load.streamed * least[lane_index(Lane::H2D)],
+      activations(c).backward_below[first_with_parameters(c.leading_gpu_optimizer)]);
 }
 
 /// The units' phases wait for `updates`, but for those that run `beside` them, of which the energy

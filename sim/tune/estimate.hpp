@@ -12,6 +12,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -25,6 +26,14 @@ struct ChunkWork {
   bool speculative = false;
   InFile in_file = {};
   auto operator<=>(const ChunkWork&) const = default;
+};
+
+/// How many candidates a bound holds for.
+enum class Scope {
+  Group,         ///< all that differ in the updates of state in host memory (candidate_groups.hpp)
+  SameGpuUnits,  ///< of these, all with the same gpu_adam_units
+  InOrder,       ///< of these, all with none, and no late updates
+  One,
 };
 
 /// Memory and a lower bound of any candidate for one profile, platform and request. Units of one
@@ -41,9 +50,13 @@ class Estimator {
   /// other. Never above the simulated period of the lowered program.
   /// Throws InputError when the platform lacks a curve that the candidate needs.
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate);
-  /// What updates on the CPU take, each alone, as a share of a step in which nothing waits for
-  /// anything else: a share of the bound would shrink as the bound becomes sharper.
-  [[nodiscard]] double cpu_adam_share(const Candidate& candidate);
+  /// The same of all candidates of `scope`, by the one that has neither late updates nor
+  /// speculates: in what order lanes do what they have to is left open, and of a Group whether the
+  /// CPU or the device updates. Never above bound_seconds of any of them.
+  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, Scope scope);
+  /// Whether updates on the CPU, each alone, take at least this share of a step in which nothing
+  /// waits for anything else: a share of the bound would shrink as the bound becomes sharper.
+  [[nodiscard]] bool updates_take(double share, const Candidate& candidate);
 
  private:
   struct UnitClass {
@@ -80,15 +93,17 @@ class Estimator {
   struct Limited {
     std::vector<Seconds> all;
     std::vector<std::vector<Seconds>> forward_from;  ///< of these, forward from each unit on
+    /// Backward with what it recomputes, and the latter alone, below each unit.
+    std::vector<std::vector<Seconds>> backward_below, recompute_below;
   };
   /// What depends on micro-batch, recomputation and offloaded outputs alone.
   struct Activations {
-    Bytes peak_bytes = 0;            ///< on the device, above what is there all the time
-    Bytes pinned_bytes = 0;          ///< outputs on the host
-    PoweredSeconds compute;          ///< of one micro-batch
-    std::vector<Draw> kernels;       ///< of the same, equal ones added up
-    std::vector<Draw> forward;       ///< of that, by unit
-    std::map<int, Limited> limited;  ///< by CPU threads
+    Bytes peak_bytes = 0;       ///< on the device, above what is there all the time
+    Bytes pinned_bytes = 0;     ///< outputs on the host
+    PoweredSeconds compute;     ///< of one micro-batch
+    std::vector<Draw> kernels;  ///< of the same, equal ones added up
+    std::vector<Draw> forward, backward, recomputed;  ///< of that, by unit
+    std::map<int, Limited> limited;                   ///< by CPU threads
     /// Of that, forward and backward of units with a lower index than this.
     std::vector<PoweredSeconds> forward_below, backward_below;
     Seconds issue_seconds = 0;
@@ -112,15 +127,21 @@ class Estimator {
   /// Of members with an index below `end`.
   [[nodiscard]] ParameterHomes parameter_homes(const Candidate& candidate,
                                                const UnitClass& unit_class, int end) const;
-  [[nodiscard]] Load load_of(const Candidate& candidate);
-  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, const Load& load);
+  [[nodiscard]] Load load_of(const Candidate& candidate, Scope scope);
   [[nodiscard]] Seconds overlapped_seconds(const Candidate& candidate, const Load& load);
   void add_scalars(const Candidate& candidate, Load& load) const;
   [[nodiscard]] const Limited& limited_kernels(const Candidate& candidate);
   /// The unit whose forward waits for all updates by the CPU of state in memory; -1: no unit's.
   [[nodiscard]] int gate(const Candidate& candidate) const;
+  /// The first unit with parameters, `from` one on.
+  [[nodiscard]] std::size_t first_with_parameters(int from) const;
   [[nodiscard]] Seconds parted_seconds(const Candidate& candidate, const Load& load);
   [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const Load& load);
+  [[nodiscard]] Seconds late_cycle_seconds(const Candidate& candidate, const Load& load);
+  struct Serial;
+  [[nodiscard]] static PoweredSeconds serial_seconds(const Serial& serial, LaneSeconds busy,
+                                                     std::span<const Seconds> kernels, double times,
+                                                     const Slowdowns& slowdowns);
   [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const Load& load);
   [[nodiscard]] Seconds cycle_seconds(const Candidate& candidate, Seconds updates,
                                       const PoweredSeconds& beside);

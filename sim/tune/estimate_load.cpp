@@ -61,12 +61,12 @@ const Estimator::ChunkSum& Estimator::chunk_sum(const Candidate& candidate, std:
   return sum;
 }
 
-Estimator::Load Estimator::load_of(const Candidate& c) {
+Estimator::Load Estimator::load_of(const Candidate& c, Scope scope) {
   Load load;
   load.gate = gate(c);
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].units == 0) continue;
-    ClassWork work{*this, c, i, place(c, classes_[i]), load};
+    ClassWork work{*this, c, scope, i, place(c, classes_[i]), load};
     if (c.sharding == Sharding::Sharded) work.add_fetches();
     work.add_gradients();
     work.add_adam();
@@ -114,6 +114,7 @@ void Estimator::ClassWork::add_fetches() {
 }
 
 void Estimator::ClassWork::add_gradients() {
+  if (candidate.gradient_buffers == 1 && units > 1) add_drains();
   const auto drains = [&](int drained, std::int64_t times) {
     return Load::drains(drained, candidate.gradient_buffers, times);
   };
@@ -129,13 +130,43 @@ void Estimator::ClassWork::add_gradients() {
   add(later, {.updates = placed.host_optimizer});
 }
 
+/// With one buffer, backward of a unit waits until the gradients of the one before have left it,
+/// and beside them the device can only recompute, where no unit of another class is between the
+/// two.
+void Estimator::ClassWork::add_drains() {
+  const std::vector<int>& before = estimator.classes_[unit_class].units_before;
+  const int host_end = estimator.num_units_ - candidate.trailing_gpu_optimizer;
+  int drained = 0;
+  for (int unit = std::max(1, candidate.leading_gpu_optimizer); unit < host_end; ++unit) {
+    const auto u = static_cast<std::size_t>(unit);
+    drained += before[u + 1] - before[u - 1] == 2 ? 1 : 0;
+  }
+  const auto copies = [&](bool accumulate) {
+    return drained *
+           sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = accumulate}).seconds;
+  };
+  if (drained == 0) return;
+  load.first_drains += copies(false);
+  if (candidate.batch.accumulation > 1) load.later_drains += copies(true);
+}
+
 void Estimator::ClassWork::add_adam() {
   const int ahead = candidate.speculate ? placed.early_optimizer() : 0;
   const int beside_state = placed.cpu_optimizer() - ahead;
   add({OpKind::Adam, Lane::Compute},
       {.updates = placed.device_optimizer + placed.streamed_optimizer});
-  add({.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true}, {.updates = ahead});
-  add({OpKind::Adam, Lane::CpuAdam}, {.updates = beside_state, .turn = placed.nvme_optimizer});
+  const ChunkWork adam{OpKind::Adam, Lane::CpuAdam};
+  const ChunkWork speculative{.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true};
+  add(speculative, {.updates = ahead});
+  add(adam, {.turn = placed.nvme_optimizer});
+  if (scope == Scope::One) {
+    add(adam, {.updates = beside_state});
+  } else if (scope != Scope::Group) {
+    const bool either = estimator.request_.clipping != Clipping::None;
+    const bool is_faster = either && sum(speculative).seconds < sum(adam).seconds;
+    add(is_faster ? speculative : adam, {.updates = beside_state});
+  }
+  if (placed.late_optimizer > 0) load.late += placed.late_optimizer * sum(adam).seconds;
   if (estimator.request_.clipping == Clipping::None) return;
   const Lane of_host = candidate.batch.accumulation > 1 ? Lane::CpuAdam
                        : several                        ? Lane::Collective
@@ -148,7 +179,6 @@ void Estimator::ClassWork::add_adam() {
   };
   load.after_norm +=
       seconds(OpKind::Redo, ahead) + seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
-  load.late += seconds(OpKind::Adam, placed.late_optimizer);
 }
 
 /// Between file and CPU, and between host memory and the device that updates it.

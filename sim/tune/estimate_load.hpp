@@ -20,9 +20,12 @@ struct Estimator::Load {
   LaneSeconds busy{}, turn{}, updates{}, rest{}, middle{};
   std::array<std::int64_t, kNumLanes> operations{};
   Seconds after_norm = 0;  ///< of the CPU, between the norm and the next forward
-  Seconds late = 0;        ///< of that, of leading units alone
-  Seconds streamed = 0;    ///< reads of state that streams through the device
-  int gate = -1;           ///< gate() of the candidate
+  Seconds late = 0;        ///< late updates of the CPU
+  /// Gradients of the first micro-batch, and of each later one, that go to the host while the
+  /// device can only recompute.
+  Seconds first_drains = 0, later_drains = 0;
+  Seconds streamed = 0;  ///< reads of state that streams through the device
+  int gate = -1;         ///< gate() of the candidate
 
   /// How often an operation runs.
   struct Times {
@@ -64,6 +67,7 @@ struct Estimator::Load {
 struct Estimator::ClassWork {
   Estimator& estimator;
   const Candidate& candidate;
+  Scope scope;
   std::size_t unit_class;
   Placed placed;
   Load& load;
@@ -72,6 +76,7 @@ struct Estimator::ClassWork {
 
   void add_fetches();
   void add_gradients();
+  void add_drains();
   void add_adam();
   void add_state();
   void add_parameters();

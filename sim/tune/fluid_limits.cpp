@@ -168,7 +168,24 @@ class FluidLimits {
       if ((running & lane_bit(Lane::Compute)) != 0) add_kernels(running, limit);
     }
     limit.weights[lane_index(Lane::Compute)] = limit.weight({1, energy_.memory_bound_watts(), 0});
+    for (const Lane lane : kLanes) {
+      if (lane != Lane::Compute) limit.idle_weights[lane_index(lane)] = idle_weight(lane, weights);
+    }
     return limit;
+  }
+
+  [[nodiscard]] double idle_weight(Lane lane, const LaneSeconds& weights) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (LaneSet running = 1; running < kNumLaneSets; ++running) {
+      if ((running & lane_bit(lane)) == 0) continue;
+      double left = energy_.cost(std::min(energy_.watts_beside(running), energy_.sustained()));
+      for (const Lane other : kLanes) {
+        if (other == lane || other == Lane::Compute || (running & lane_bit(other)) == 0) continue;
+        left -= weights[lane_index(other)] / interference_.slowdown(other, running);
+      }
+      least = std::min(least, interference_.slowdown(lane, running) * left);
+    }
+    return std::max(weights[lane_index(lane)], kSafe * least);
   }
 
   void add_kernels(LaneSet running, FluidLimit& limit) const {

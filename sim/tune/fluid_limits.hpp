@@ -26,6 +26,9 @@ struct FluidLimit {
   /// Of a second of each lane's work. The compute lane's is of what draws Platform::power's watts
   /// of that lane and is not slowed by a limit.
   LaneSeconds weights{};
+  /// Of a second of one lane's work, but the compute lane's, during which kernels that count for
+  /// nothing may run and others do not.
+  LaneSeconds idle_weights{};
 
   /// What a second of kernels is worth while some other lanes run: at full clock, and slowed until
   /// they draw one of the limits.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/tune/nearest.hpp"
 
+#include "sim/tune/candidate_groups.hpp"
 #include "sim/tune/estimate.hpp"
-#include "sim/tune/search_space.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -73,14 +73,15 @@ std::optional<Bytes> least_nvme(const Profile& profile, const Platform& platform
   const int ranks_per_node = platform.ranks_per_node(request.num_gpus);
   Estimator estimator(profile, platform, request);
   std::optional<Bytes> least;
-  enumerate(default_search_space(profile, platform, request), profile.architecture,
-            request.num_gpus, [&](const Candidate& candidate) {
-              if (least == 0) return;
-              const TierBytes peak = estimator.peak_bytes(candidate);
-              if (!fits(peak, ranks_per_node, limits)) return;
-              const Bytes nvme = node_nvme_bytes(peak, ranks_per_node);
-              least = std::min(least.value_or(nvme), nvme);
-            });
+  const SearchSpace space = default_search_space(profile, platform, request);
+  const CandidateGroups groups(space, profile.architecture, request.num_gpus);
+  groups.for_each([&](const Candidate& head) {
+    if (least == 0) return;
+    const TierBytes peak = estimator.peak_bytes(head);
+    if (!fits(peak, ranks_per_node, limits)) return;
+    const Bytes nvme = node_nvme_bytes(peak, ranks_per_node);
+    least = std::min(least.value_or(nvme), nvme);
+  });
   return least;
 }
 

@@ -5,6 +5,7 @@
 #include "sim/model/lowering.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/tune/bounds.hpp"
+#include "sim/tune/candidate_groups.hpp"
 #include "sim/tune/estimate.hpp"
 #include "sim/tune/explain.hpp"
 #include "sim/tune/nearest.hpp"
@@ -63,10 +64,11 @@ std::string reason_of(const Evaluated& e, const Evaluated& best) {
                      e.bottleneck);
 }
 
-/// A candidate that may be among the best, by what bounds it.
+/// Candidates that may be among the best, by what bounds them.
 struct Entry {
   Key key;
-  Evaluated* evaluated = nullptr;
+  std::size_t position = 0;  ///< of what is known of them
+  Scope scope = Scope::One;
   bool is_refined = false;  ///< by lowering it
   auto operator<=>(const Entry& other) const { return key <=> other.key; }
   bool operator==(const Entry& other) const { return key == other.key; }
@@ -75,7 +77,7 @@ struct Entry {
 class Search {
  public:
   /// `platform` has the slower updates of `options`, and `engine` simulates it without.
-  Search(const Profile& profile, const Platform& platform, Engine& engine,
+  Search(const Profile& profile, const Platform& platform, Engine& engine, const SearchSpace& space,
          const PlanRequest& request, const SearchOptions& options)
       : profile_(profile),
         platform_(platform),
@@ -85,16 +87,17 @@ class Search {
         limits_(effective_limits(request, platform)),
         ranks_per_node_(platform.ranks_per_node(request.num_gpus)),
         slowdowns_(platform, request.num_gpus),
+        space_(space),
+        groups_(space, profile.architecture, request.num_gpus),
         estimator_(profile, platform, request),
         updates_speed_(1 / options.slower_updates),
         keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
 
-  SearchResult run(const SearchSpace& space) {
-    collect(space);
-    screen();
-    if (queue_.empty()) throw_infeasible();
-    if (options_.front) start_front();
+  SearchResult run() {
+    collect();
+    if (options_.front && !queue_.empty()) start_front();
     simulate_promising();
+    if (num_simulated_ == 0) throw_infeasible();
     return rank();
   }
 
@@ -103,39 +106,81 @@ class Search {
     if (options_.progress) options_.progress(stage, done, static_cast<std::int64_t>(total));
   }
 
-  Program lowered(const Evaluated& e) const {
-    return lower(profile_, make_plan(e.candidate, profile_, request_));
+  Program lowered(const Candidate& candidate) const {
+    return lower(profile_, make_plan(candidate, profile_, request_));
   }
 
-  void collect(const SearchSpace& space) {
-    const auto add = [&](const Candidate& candidate) {
-      Evaluated e;
-      e.candidate = candidate;
-      e.index = static_cast<std::int64_t>(all_.size());
-      all_.push_back(std::move(e));
-    };
-    const auto updates_are_slow = [&](const Candidate& candidate) {
-      return space.slow_updates_from <= 0 ||
-             (fits(estimator_.peak_bytes(candidate), ranks_per_node_, limits_) &&
-              estimator_.cpu_adam_share(candidate) >= space.slow_updates_from);
-    };
-    enumerate(space, profile_.architecture, request_.num_gpus, add, updates_are_slow);
+  /// Memory and a first bound of every group, in closed form.
+  void collect() {
+    std::int64_t index = 0, done = 0;
+    std::size_t total = 0;
+    groups_.for_each([&](const Candidate&) { ++total; });
+    groups_.for_each([&](const Candidate& head) {
+      report("bounding", done++, total);
+      const bool in_order = space_.slow_updates_from > 0 && !updates_are_slow(head);
+      const std::int64_t plans = groups_.size(head, in_order);
+      if (plans == 0) return;
+      Evaluated& e = all_.emplace_back();
+      e.candidate = plans > 1 ? head : groups_.members(head, in_order).front();
+      e.plans = plans;
+      e.index = std::exchange(index, index + plans);
+      screen(all_.size() - 1, in_order ? Scope::InOrder : Scope::Group);
+    });
   }
 
-  /// Memory and a first bound of every candidate, in closed form.
-  void screen() {
-    for (Evaluated& e : all_) {
-      report("bounding", e.index, all_.size());
-      e.peak_bytes = estimator_.peak_bytes(e.candidate);
-      const auto overflows = memory_overflows(e.peak_bytes, ranks_per_node_, limits_);
-      if (!overflows.empty()) {
-        e.reason = fmt::format("does not fit: {}", fmt::join(overflows, "; "));
-        continue;
-      }
-      e.outcome = Outcome::Bounded;
-      e.bound_seconds = estimator_.bound_seconds(e.candidate);
-      queue_.push({key_of(e, e.bound_seconds), &e, false});
+  [[nodiscard]] bool updates_are_slow(const Candidate& head) {
+    return estimator_.updates_take(space_.slow_updates_from, head) &&
+           fits(estimator_.peak_bytes(head), ranks_per_node_, limits_);
+  }
+
+  /// Memory and a first bound of what is at `position`, of those that `scope` has together the
+  /// least of any.
+  void screen(std::size_t position, Scope scope) {
+    Evaluated& e = all_[position];
+    e.peak_bytes = estimator_.peak_bytes(e.candidate);
+    const auto overflows = memory_overflows(e.peak_bytes, ranks_per_node_, limits_);
+    if (!overflows.empty()) {
+      e.reason = fmt::format("does not fit: {}", fmt::join(overflows, "; "));
+      e.bound_seconds = 0;
+      return;
     }
+    e.outcome = Outcome::Bounded;
+    e.bound_seconds = std::max(e.bound_seconds, estimator_.bound_seconds(e.candidate, scope));
+    queue_.push({key_of(e, e.bound_seconds), position, scope, false});
+  }
+
+  /// Bounds those that were bounded together in smaller sets, down to one.
+  void divide(const Entry& entry) {
+    const std::vector<Evaluated> parts = parts_of(all_[entry.position], entry.scope);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::size_t position = i == 0 ? entry.position : all_.size();
+      if (i > 0) all_.emplace_back();
+      all_[position] = parts[i];
+      screen(position, parts[i].plans > 1 ? Scope::SameGpuUnits : Scope::One);
+    }
+  }
+
+  [[nodiscard]] std::vector<Evaluated> parts_of(const Evaluated& whole, Scope scope) {
+    std::vector<Evaluated> parts;
+    std::int64_t index = whole.index;
+    for (const Candidate& member : groups_.members(whole.candidate, scope == Scope::InOrder)) {
+      const auto has_units_of = [&](const Evaluated& other) {
+        return member.gpu_adam_units == other.candidate.gpu_adam_units;
+      };
+      if (scope == Scope::SameGpuUnits && !has_units_of(whole)) continue;
+      if (scope == Scope::Group && !parts.empty() && has_units_of(parts.back())) {
+        parts.back().candidate.late_updates = 0;
+        parts.back().candidate.speculate = false;
+        ++parts.back().plans;
+      } else {
+        Evaluated& part = parts.emplace_back();
+        part.candidate = member;
+        part.index = index;
+        part.bound_seconds = whole.bound_seconds;
+      }
+      ++index;
+    }
+    return parts;
   }
 
   void start_front() {
@@ -147,9 +192,10 @@ class Search {
     front_.emplace(resolution_, ranks_per_node_);
   }
 
-  /// In ascending order of bound, but for those whose bound is beaten by plans that are kept: a
-  /// candidate's first bound is replaced by that of its lowered program, and that by its
-  /// simulation. Rounds of one size make the answer the same for any number of workers.
+  /// In ascending order of bound, but for those whose bound is beaten by plans that are kept: the
+  /// bound of several is replaced by bounds of fewer, that of one by that of its lowered program,
+  /// and that by its simulation. Rounds of one size make the answer the same for any number of
+  /// workers.
   void simulate_promising() {
     const auto promising = queue_.size();
     const int workers = options_.workers > 0 ? options_.workers : usable_processors();
@@ -158,7 +204,7 @@ class Search {
       pool.emplace(workers, [this](const Job& job) { return evaluate(job); });
     }
     for (std::vector<Job> round = next_round(); !round.empty(); round = next_round()) {
-      report("simulating", num_simulated_, promising);
+      report("simulating", num_simulated_, all_.size());
       if (pool) {
         const std::vector<JobResult> results = pool->run(round);
         for (std::size_t i = 0; i < round.size(); ++i) take(round[i], results[i]);
@@ -170,19 +216,24 @@ class Search {
 
   [[nodiscard]] std::vector<Job> next_round() {
     std::vector<Job> round;
-    for (; round.size() < kRound && !queue_.empty(); queue_.pop()) {
-      const Entry& first = queue_.top();
-      if (!is_beaten(*first.evaluated)) {
-        round.push_back({first.evaluated->index, first.is_refined});
-      } else if (!front_) {
-        break;  // and so are all that follow
+    while (round.size() < kRound && !queue_.empty()) {
+      const Entry first = queue_.top();
+      const Evaluated& e = all_[first.position];
+      const bool beaten = is_beaten(e);
+      if (beaten && !front_) break;  // and so are all that follow
+      queue_.pop();
+      if (beaten) continue;
+      if (first.scope == Scope::One) {
+        round.push_back({static_cast<std::int64_t>(first.position), e.candidate, first.is_refined});
+      } else {
+        divide(first);
       }
     }
     return round;
   }
 
   [[nodiscard]] JobResult evaluate(const Job& job) {
-    const Program program = lowered(all_[static_cast<std::size_t>(job.index)]);
+    const Program program = lowered(job.candidate);
     const Slowdowns& slowdown = slowdowns_.at(program.cpu_adam_threads);
     JobResult result;
     if (!job.simulate) {
@@ -204,7 +255,8 @@ class Search {
     Evaluated& e = all_[static_cast<std::size_t>(job.index)];
     if (!job.simulate) {
       e.bound_seconds = std::max(e.bound_seconds, result.seconds);
-      queue_.push({key_of(e, e.bound_seconds), &e, true});
+      queue_.push(
+          {key_of(e, e.bound_seconds), static_cast<std::size_t>(job.index), Scope::One, true});
       return;
     }
     e.step_seconds = result.seconds;
@@ -235,7 +287,7 @@ class Search {
   /// Of a simulated plan, on the machine as it is.
   [[nodiscard]] Seconds as_measured(const Evaluated& e) {
     if (updates_speed_ == 1) return e.step_seconds;
-    return engine_.simulate(lowered(e), {.record_intervals = false}).step_seconds;
+    return engine_.simulate(lowered(e.candidate), {.record_intervals = false}).step_seconds;
   }
 
   SearchResult rank() {
@@ -252,8 +304,8 @@ class Search {
     const Evaluated& best = all_.front();
     for (Evaluated& e : all_) {
       result.num_simulated += e.outcome == Outcome::Simulated ? 1 : 0;
-      result.num_bounded += e.outcome == Outcome::Bounded ? 1 : 0;
-      result.num_not_fitting += e.outcome == Outcome::DoesNotFit ? 1 : 0;
+      result.num_bounded += e.outcome == Outcome::Bounded ? e.plans : 0;
+      result.num_not_fitting += e.outcome == Outcome::DoesNotFit ? e.plans : 0;
       if (&e != &best && e.outcome != Outcome::DoesNotFit) e.reason = reason_of(e, best);
     }
     result.best = make_plan(best.candidate, profile_, request_);
@@ -266,9 +318,16 @@ class Search {
     return result;
   }
 
-  [[noreturn]] void throw_infeasible() const {
+  [[noreturn]] void throw_infeasible() {
     std::vector<TierBytes> peaks;
-    for (const Evaluated& e : all_) peaks.push_back(e.peak_bytes);
+    for (const Evaluated& e : all_) {
+      const std::vector<Candidate> members = groups_.members(e.candidate);
+      if (e.plans == 1 || std::ranges::find(members, e.candidate) != members.end()) {
+        peaks.push_back(e.peak_bytes);  // that of one that needs no more than the others
+      } else {
+        for (const Candidate& member : members) peaks.push_back(estimator_.peak_bytes(member));
+      }
+    }
     throw InfeasibleError(no_plan_fits(peaks, profile_, platform_, request_));
   }
 
@@ -280,6 +339,8 @@ class Search {
   MemoryLimits limits_;
   int ranks_per_node_;
   SlowdownTable slowdowns_;
+  const SearchSpace& space_;
+  CandidateGroups groups_;
   Estimator estimator_;
   double updates_speed_;  ///< of the engine's
   std::size_t keep_;
@@ -303,7 +364,7 @@ SearchResult search(const Profile& profile, const Platform& platform, Engine& en
   }
   if (!(options.slower_updates >= 1)) throw Error("slower_updates must be at least 1");
   const Platform slower = with_slower_updates(platform, options.slower_updates);
-  return Search(profile, slower, engine, request, options).run(space);
+  return Search(profile, slower, engine, space, request, options).run();
 }
 
 }  // namespace athanor

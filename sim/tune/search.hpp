@@ -21,7 +21,10 @@ enum class Outcome {
 
 struct Evaluated {
   Candidate candidate;
-  std::int64_t index = 0;  ///< in the order of enumeration
+  /// Of the space, that this stands for: all that differ from it in the updates of state in host
+  /// memory alone, where one bound, or the least memory of them, rules them out together.
+  std::int64_t plans = 1;
+  std::int64_t index = 0;  ///< in the order of enumeration, of the first of them
   Outcome outcome = Outcome::DoesNotFit;
   TierBytes peak_bytes;
   Seconds bound_seconds = 0;  ///< 0 where it does not fit
@@ -62,11 +65,15 @@ struct SearchResult {
   Plan best;  ///< with its prediction for `platform` as it is
   /// All of the space: simulated ones by (step time, bytes, index), where energy counts after those
   /// that are fast enough by (energy, step time, bytes, index); then bounded ones by bound, then
-  /// those that do not fit by index.
+  /// those that do not fit by index. Only simulated ones stand for one plan each for certain.
   std::vector<Evaluated> ranked;
   std::vector<Evaluated> front;      ///< by step time; empty unless asked for
   FrontResolution front_resolution;  ///< that it has
+  /// Plans. What was ruled out together by a bound may not fit either.
   std::int64_t num_simulated = 0, num_bounded = 0, num_not_fitting = 0;
+  [[nodiscard]] std::int64_t num_plans() const noexcept {
+    return num_simulated + num_bounded + num_not_fitting;
+  }
 };
 
 /// Searches `space` for the smallest simulated step time (or energy) that fits memory; ties go to

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/tune/search_space.hpp"
 
-#include "sim/model/chunk_layout.hpp"
 #include "sim/model/errors.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
-#include <unordered_set>
-#include <utility>
 
 namespace athanor {
 namespace {
@@ -25,167 +22,8 @@ void require_values(const char* name, const std::vector<T>& values, T lowest) {
   }
 }
 
-/// Leading and trailing counts that cover all `num_units` are the same as all leading.
-void normalise_cover(int& leading, int& trailing, int num_units) {
-  leading = std::min(leading, num_units);
-  trailing = std::min(trailing, num_units);
-  if (leading + trailing < num_units) return;
-  leading = num_units;
-  trailing = 0;
-}
-
-void normalise_placement(Candidate& c, int num_units) {
-  c.leading_gpu_parameters = std::max(c.leading_gpu_parameters, c.leading_gpu_optimizer);
-  c.trailing_gpu_parameters = std::max(c.trailing_gpu_parameters, c.trailing_gpu_optimizer);
-  if (c.sharding != Sharding::Sharded) c.leading_gpu_parameters = num_units;
-  normalise_cover(c.leading_gpu_optimizer, c.trailing_gpu_optimizer, num_units);
-  normalise_cover(c.leading_gpu_parameters, c.trailing_gpu_parameters, num_units);
-  // Counted from the end, so that those on the GPU are among them.
-  c.trailing_nvme_optimizer =
-      c.trailing_nvme_optimizer <= c.trailing_gpu_optimizer
-          ? 0
-          : std::min(c.trailing_nvme_optimizer, num_units - c.leading_gpu_optimizer);
-  const int first_in_file =
-      std::max(c.leading_gpu_parameters, num_units - c.trailing_nvme_optimizer);
-  if (first_in_file >= num_units - c.trailing_gpu_parameters) c.nvme_parameters = false;
-}
-
-/// What normal_form needs to know of an architecture.
-class NormalForm {
- public:
-  NormalForm(const Architecture& architecture, int num_gpus)
-      : num_units_(static_cast<int>(architecture.units.size())),
-        class_size_(largest_class_size(architecture)),
-        cut_(num_gpus * kParameterAlignment),
-        largest_chunk_(round_up(largest_unit_elements(architecture), cut_)) {}
-
-  [[nodiscard]] int num_units() const noexcept { return num_units_; }
-
-  [[nodiscard]] Candidate of(const Candidate& candidate) const {
-    Candidate c = candidate;
-    c.chunk_elements = std::min(round_up(c.chunk_elements, cut_), largest_chunk_);
-    c.recompute_units = std::min(c.recompute_units, num_units_ - 1);
-    c.offload_units =
-        std::clamp(std::min(c.recompute_units - 1, num_units_ - 3), 0, c.offload_units);
-    c.gradient_buffers = std::min(c.gradient_buffers, class_size_);
-    normalise_placement(c, num_units_);
-    if (c.leading_gpu_optimizer == num_units_) c.adam_threads = 1;
-    normalise_updates(c);
-    if (c.sharding == Sharding::Sharded) {
-      c.cache_slots = std::max(std::min(c.cache_slots, class_size_), c.prefetch_depth + 1);
-    } else {
-      c.cache_slots = 1;
-      c.prefetch_depth = 0;
-    }
-    return c;
-  }
-
- private:
-  void normalise_updates(Candidate& c) const {
-    const int in_memory =
-        num_units_ - std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer);
-    c.gpu_adam_units = std::min(c.gpu_adam_units, in_memory);
-    if (c.gpu_adam_units <= c.leading_gpu_optimizer) c.gpu_adam_units = 0;
-    const int first_on_cpu = std::max(c.leading_gpu_optimizer, c.gpu_adam_units);
-    c.late_updates = std::min(c.late_updates, num_units_ - c.trailing_gpu_optimizer);
-    if (c.late_updates <= first_on_cpu) c.late_updates = 0;
-    if (std::max(first_on_cpu, c.late_updates) >= in_memory) c.speculate = false;
-  }
-
-  int num_units_, class_size_;
-  std::int64_t cut_, largest_chunk_;
-};
-
-/// Boost's hash_combine over all choices.
-struct CandidateHash {
-  std::size_t operator()(const Candidate& c) const noexcept {
-    std::size_t hash = 0;
-    const auto add = [&hash](auto value) {
-      constexpr std::size_t kGolden = 0x9e3779b97f4a7c15;
-      hash ^= static_cast<std::size_t>(value) + kGolden + (hash << 6U) + (hash >> 2U);
-    };
-    add(c.batch.micro_batch);
-    add(c.sharding);
-    add(c.chunk_elements);
-    add(c.recompute_units);
-    add(c.offload_units);
-    add(c.leading_gpu_optimizer);
-    add(c.trailing_gpu_optimizer);
-    add(c.trailing_nvme_optimizer);
-    add(c.nvme_parameters);
-    add(c.leading_gpu_parameters);
-    add(c.trailing_gpu_parameters);
-    add(c.cache_slots);
-    add(c.prefetch_depth);
-    add(c.gradient_buffers);
-    add(c.adam_threads);
-    add(c.gpu_adam_units);
-    add(c.late_updates);
-    add(c.speculate);
-    return hash;
-  }
-};
-
 bool is_covered(int unit, int leading, int trailing, int num_units) {
   return unit < leading || unit >= num_units - trailing;
-}
-
-/// Calls `visit` for each value of one list, assigned to `member`.
-template <typename T, typename Visit>
-void for_each_value(Candidate& candidate, T Candidate::* member, const std::vector<T>& values,
-                    const Visit& visit) {
-  for (const T& value : values) {
-    candidate.*member = value;
-    visit();
-  }
-}
-
-/// The product of all lists but those of for_each_update; the first varies slowest.
-template <typename Visit>
-void for_each_combination(const SearchSpace& s, const Visit& visit) {
-  using C = Candidate;
-  Candidate c;
-  const auto placements = [&](const auto& inner) {
-    for_each_value(c, &C::leading_gpu_optimizer, s.leading_gpu_optimizer, [&] {
-      for_each_value(c, &C::trailing_gpu_optimizer, s.trailing_gpu_optimizer, [&] {
-        for_each_value(c, &C::trailing_nvme_optimizer, s.trailing_nvme_optimizer, [&] {
-          for_each_value(c, &C::nvme_parameters, s.nvme_parameters, [&] {
-            for_each_value(c, &C::leading_gpu_parameters, s.leading_gpu_parameters, [&] {
-              for_each_value(c, &C::trailing_gpu_parameters, s.trailing_gpu_parameters, inner);
-            });
-          });
-        });
-      });
-    });
-  };
-  const auto pools = [&] {
-    for_each_value(c, &C::cache_slots, s.cache_slots, [&] {
-      for_each_value(c, &C::prefetch_depth, s.prefetch_depths, [&] {
-        for_each_value(c, &C::gradient_buffers, s.gradient_buffers, [&] {
-          for_each_value(c, &C::adam_threads, s.adam_threads,
-                         [&] { for_each_value(c, &C::speculate, s.speculate, [&] { visit(c); }); });
-        });
-      });
-    });
-  };
-  for_each_value(c, &C::batch, s.batches, [&] {
-    for_each_value(c, &C::sharding, s.shardings, [&] {
-      for_each_value(c, &C::chunk_elements, s.chunk_elements, [&] {
-        for_each_value(c, &C::recompute_units, s.recompute_units, [&] {
-          for_each_value(c, &C::offload_units, s.offload_units, [&] { placements(pools); });
-        });
-      });
-    });
-  });
-}
-
-/// `candidate` with every combination of what is tried where updates are slow.
-template <typename Visit>
-void for_each_update(const SearchSpace& s, Candidate candidate, const Visit& visit) {
-  using C = Candidate;
-  for_each_value(candidate, &C::gpu_adam_units, s.gpu_adam_units, [&] {
-    for_each_value(candidate, &C::late_updates, s.late_updates, [&] { visit(candidate); });
-  });
 }
 
 /// 0, 1/parts .. parts/parts of `whole`, each once.
@@ -295,32 +133,6 @@ bool is_sensible(const Candidate& c, int num_gpus, int num_units) {
       return num_gpus == 1 || all_optimizer_on_gpu;
   }
   return false;
-}
-
-Candidate normal_form(const Candidate& candidate, const Architecture& architecture, int num_gpus) {
-  return NormalForm(architecture, num_gpus).of(candidate);
-}
-
-void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
-               const std::function<void(const Candidate&)>& visit,
-               const std::function<bool(const Candidate&)>& updates_are_slow) {
-  space.validate();
-  const NormalForm normal_form(architecture, num_gpus);
-  std::unordered_set<Candidate, CandidateHash> seen;
-  for_each_combination(space, [&](const Candidate& combination) {
-    if (!is_sensible(combination, num_gpus, normal_form.num_units())) return;
-    const Candidate plain = normal_form.of(combination);
-    if (!seen.insert(plain).second) return;
-    if (updates_are_slow && !updates_are_slow(plain)) return visit(plain);
-    bool is_visited = false;
-    for_each_update(space, plain, [&](const Candidate& candidate) {
-      const Candidate normal = normal_form.of(candidate);
-      if (space.clips && !normal.speculate && normal.late_updates > 0) return;
-      const bool is_new =
-          normal == plain ? !std::exchange(is_visited, true) : seen.insert(normal).second;
-      if (is_new) visit(normal);
-    });
-  });
 }
 
 Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& request) {

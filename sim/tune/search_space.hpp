@@ -5,7 +5,6 @@
 #include "sim/tune/plan_builder.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 namespace athanor {
@@ -35,7 +34,8 @@ struct Candidate {
 };
 
 /// Values to try for each choice; the space is their product, less what is_sensible rejects and
-/// what normal_form shows to be the same. Every list needs at least one value.
+/// what normal_form (candidate_groups.hpp) shows to be the same. Every list needs at least one
+/// value.
 struct SearchSpace {
   std::vector<BatchSplit> batches;
   std::vector<Sharding> shardings;
@@ -51,7 +51,7 @@ struct SearchSpace {
   std::vector<int> gpu_adam_units{0};
   std::vector<int> late_updates{0};
   /// Late updates, and the GPU's of state in host memory, are tried where those on the CPU take at
-  /// least this share of a step without in which all lanes overlap (Estimator::cpu_adam_share):
+  /// least this share of a step without in which all lanes overlap (Estimator::updates_take):
   /// where they take less, the CPU keeps up with backward.
   double slow_updates_from = 0;
   std::vector<bool> speculate{false};
@@ -72,19 +72,6 @@ struct SearchSpace {
 /// depth is below the number of slots, one GPU does not shard what stays on it, and several do not
 /// repeat the same update on the CPU.
 [[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus, int num_units);
-
-/// The same plan with every choice that has no effect set to one fixed value: no cache where
-/// nothing is sharded, no thread count, late update or speculation where nothing is updated on the
-/// CPU, no pool larger than its class, no placement counted twice.
-[[nodiscard]] Candidate normal_form(const Candidate& candidate, const Architecture& architecture,
-                                    int num_gpus);
-
-/// Calls `visit` with each distinct sensible candidate, in normal form, once, in a fixed order:
-/// the first list varies slowest. Where `updates_are_slow` says no to a candidate without them,
-/// late updates and the GPU's of state in host memory are left out.
-void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
-               const std::function<void(const Candidate&)>& visit,
-               const std::function<bool(const Candidate&)>& updates_are_slow = {});
 
 /// The plan that a candidate stands for, named "auto".
 [[nodiscard]] Plan make_plan(const Candidate& candidate, const Profile& profile,

@@ -3,6 +3,8 @@
 // simulated side by side in several.
 #pragma once
 
+#include "sim/tune/search_space.hpp"
+
 #include <sys/types.h>
 
 #include <array>
@@ -17,6 +19,7 @@ namespace athanor {
 /// What is asked of a worker, and its answer: plain bytes, for they go through a socket.
 struct Job {
   std::int64_t index = 0;
+  Candidate candidate = {};
   bool simulate = false;  ///< else only the lowered program's bound is wanted
 };
 struct JobResult {

@@ -2,6 +2,7 @@
 // Speed of the search on recorded profiles: opt-30b on four GPUs, and a small candidate of gpt2-1b.
 #include "sim/model/files.hpp"
 #include "sim/model/lowering.hpp"
+#include "sim/tune/candidate_groups.hpp"
 #include "sim/tune/estimate.hpp"
 #include "sim/tune/search.hpp"
 
@@ -27,8 +28,9 @@ struct Setting {
   PlanRequest request{.num_gpus = 4, .global_batch = 64};
   std::vector<Candidate> candidates = [this] {
     std::vector<Candidate> all;
-    enumerate(default_search_space(profile, platform, request), profile.architecture,
-              request.num_gpus, [&](const Candidate& c) { all.push_back(c); });
+    const SearchSpace space = default_search_space(profile, platform, request);
+    const CandidateGroups groups(space, profile.architecture, request.num_gpus);
+    groups.for_each([&](const Candidate& head) { all.push_back(head); });
     return all;
   }();
 };
@@ -85,6 +87,20 @@ void estimate(benchmark::State& state) {
 }
 BENCHMARK(estimate);
 
+/// What the search asks first of each group of candidates.
+void estimate_group(benchmark::State& state) {
+  const Setting& s = setting();
+  Estimator estimator(s.profile, s.platform, s.request);
+  std::size_t next = 0;
+  for (auto _ : state) {
+    const Candidate& head = s.candidates[next++ % s.candidates.size()];
+    benchmark::DoNotOptimize(estimator.peak_bytes(head));
+    benchmark::DoNotOptimize(estimator.bound_seconds(head, Scope::Group));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(estimate_group);
+
 /// The bound of the lowered program, for comparison.
 void refine(benchmark::State& state) {
   const Setting& s = setting();
@@ -101,7 +117,7 @@ void refine(benchmark::State& state) {
 }
 BENCHMARK(refine)->Unit(benchmark::kMicrosecond);
 
-/// The whole search, by number of processes; items are candidates.
+/// The whole search, by number of processes; items are groups of candidates.
 void search_space(benchmark::State& state) {
   const Setting& s = setting();
   Engine engine(s.platform, s.request.num_gpus);

@@ -2,6 +2,7 @@
 #include "tests/tune/random_instances.hpp"
 
 #include "sim/model/lowering.hpp"
+#include "sim/tune/candidate_groups.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
 #include "tests/tune/random_spaces.hpp"

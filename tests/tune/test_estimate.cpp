@@ -4,6 +4,7 @@
 #include "sim/model/lowering.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/tune/bounds.hpp"
+#include "sim/tune/candidate_groups.hpp"
 #include "sim/tune/estimate.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
@@ -57,6 +58,22 @@ struct Case {
   PlanRequest request;
 };
 
+/// What is said of a group holds for `candidate`, which is of it.
+void require_least_of_group(Estimator& estimator, const Candidate& candidate, const TierBytes& peak,
+                            Seconds simulated) {
+  Candidate least = candidate;
+  least.late_updates = 0;
+  least.speculate = false;
+  REQUIRE(estimator.bound_seconds(least, Scope::SameGpuUnits) <= simulated * (1 + 1e-6));
+  least.gpu_adam_units = 0;
+  REQUIRE(estimator.bound_seconds(least, Scope::Group) <= simulated * (1 + 1e-6));
+  const TierBytes head = estimator.peak_bytes(least);
+  REQUIRE(head.gpu <= peak.gpu);
+  REQUIRE(head.nvme <= peak.nvme);
+  REQUIRE(head.pinned <= peak.pinned);
+  REQUIRE(head.pinned + head.host <= peak.pinned + peak.host);
+}
+
 }  // namespace
 
 TEST_CASE("Estimated memory is that of the lowered program, and the bound is below its time") {
@@ -91,6 +108,7 @@ TEST_CASE("Estimated memory is that of the lowered program, and the bound is bel
       const Seconds refined = lower_bound_seconds(program, c.platform);
       const Seconds simulated = engine.simulate(program, {.record_intervals = false}).step_seconds;
       REQUIRE(bound <= simulated * (1 + 1e-6));
+      require_least_of_group(estimator, candidate, peak, simulated);
       ++count;
       tight += bound >= 0.7 * refined ? 1 : 0;
       const bool is_better = bound > refined * (1 + 1e-3);
@@ -202,15 +220,51 @@ TEST_CASE("Forward of the gate waits for what the CPU updates, and for copies be
   const Seconds bound = estimator.bound_seconds(candidate);
   // The second unit is the gate.
   CHECK_THAT(bound, Catch::Matchers::WithinRel(2 * (kAdam + kCopy) + 2 * kForward, 1e-6));
-  // How much of the step updates take does not depend on what waits for them.
-  CHECK_THAT(estimator.cpu_adam_share(candidate),
-             Catch::Matchers::WithinRel(kAdam / (kAdam + kCopy), 1e-6));
   // Besides, the last unit's backward comes first, and beside its copy and the last update, of half
   // a second's work more than the other, nothing runs.
   CHECK(bound > lower_bound_seconds(program, platform));
   const Seconds simulated = Engine(platform, 1).simulate(program).step_seconds;
   CHECK(bound <= simulated);
   CHECK(simulated <= bound + kBackward + kCopy);
+}
+
+TEST_CASE("With one gradient buffer backward waits for copies to the host") {
+  constexpr Seconds kForward = 1, kBackward = 0.5, kCopy = 1;
+  constexpr Bytes kElements = 64 * 64;
+  Architecture architecture;
+  architecture.name = "three alike";
+  architecture.units = {{"first", "block", {{"weight", {64, 64}}}, {}},
+                        {"second", "block", {{"weight", {64, 64}}}, {}},
+                        {"third", "block", {{"weight", {64, 64}}}, {}}};
+  Profile profile = test::synthetic_profile(architecture, 64, {1});
+  for (UnitCost& cost : profile.costs) {
+    cost.forward_keep.seconds = cost.forward_discard.seconds = kForward;
+    cost.backward.seconds = kBackward;
+  }
+  Platform platform = test::synthetic_platform(1);
+  platform.shared.clear();
+  platform.h2d = {{{0, 0, 0}, {1, 0, 0}}};
+  platform.d2h = {{{0, 0, 0}, {4 * kElements, kCopy, 0}}};
+  platform.cpu_adam = {{1, {{{0, 0, 0}, {kElements, 0, 0}}}}};
+  platform.cpu_adam_beside = platform.cpu_adam;
+  platform.interference = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
+  const PlanRequest request{.num_gpus = 1, .global_batch = 1};
+  Candidate candidate;
+  candidate.batch = {1, 1};
+  candidate.chunk_elements = kElements;
+  candidate.leading_gpu_parameters = 3;
+  const auto bound_with = [&](int buffers) {
+    candidate.gradient_buffers = buffers;
+    candidate = normal_form(candidate, architecture, 1);
+    const Seconds bound = Estimator(profile, platform, request).bound_seconds(candidate);
+    const Program program = lower(profile, make_plan(candidate, profile, request));
+    CHECK(bound <= Engine(platform, 1).simulate(program).step_seconds);
+    return bound;
+  };
+  // Forward of the first unit is the gate; copies of the other two are not beside backward.
+  CHECK_THAT(bound_with(1),
+             Catch::Matchers::WithinRel(3 * kForward + 3 * kBackward + 2 * kCopy, 1e-3));
+  CHECK_THAT(bound_with(3), Catch::Matchers::WithinRel(3 * kForward + 3 * kCopy, 1e-3));
 }
 
 TEST_CASE("What slots hold when forward of the gate begins was fetched before") {

@@ -2,6 +2,7 @@
 // The Pareto front of a search against that of every plan, simulated.
 #include "sim/engine/engine.hpp"
 #include "sim/model/lowering.hpp"
+#include "sim/tune/candidate_groups.hpp"
 #include "sim/tune/pareto.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
@@ -78,7 +79,9 @@ void on_random_spaces(int num_gpus, int rounds, FrontResolution resolution, cons
     const Profile profile = test::synthetic_profile(architecture, 64, {1, 2});
     PlanRequest request{.num_gpus = num_gpus, .global_batch = 2 * num_gpus};
     request.limits.gpu = std::uniform_int_distribution<Bytes>(100'000, 800'000)(random);
-    const SearchSpace space = test::random_space(random, {{1, 2}, {2, 1}});
+    SearchSpace space = test::random_space(random, {{1, 2}, {2, 1}});
+    space.gpu_adam_units = {0, 2};
+    space.late_updates = {0, 3};
     const auto all = simulate_all(profile, platform, engine, space, request, resolution);
     if (all.empty()) continue;
     CAPTURE(round, all.size());

@@ -2,6 +2,7 @@
 // Where nothing fits, every change that the message proposes must fit.
 #include "sim/engine/engine.hpp"
 #include "sim/model/errors.hpp"
+#include "sim/tune/candidate_groups.hpp"
 #include "sim/tune/nearest.hpp"
 #include "sim/tune/policies.hpp"
 #include "sim/tune/search.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/errors.hpp"
 #include "sim/model/lowering.hpp"
+#include "sim/tune/candidate_groups.hpp"
 #include "sim/tune/search_space.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"

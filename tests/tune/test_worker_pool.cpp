@@ -16,7 +16,7 @@ namespace {
 
 std::vector<Job> some_jobs(int count) {
   std::vector<Job> jobs;
-  for (int i = 0; i < count; ++i) jobs.push_back({i, i % 2 == 0});
+  for (int i = 0; i < count; ++i) jobs.push_back({i, {}, i % 2 == 0});
   return jobs;
 }
 
