@@ -224,12 +224,21 @@ class Search {
       queue_.pop();
       if (beaten) continue;
       if (first.scope == Scope::One) {
-        round.push_back({static_cast<std::int64_t>(first.position), e.candidate, first.is_refined});
+        const bool simulate = first.is_refined || !refinement_pays();
+        round.push_back({static_cast<std::int64_t>(first.position), e.candidate, simulate});
       } else {
         divide(first);
       }
     }
     return round;
+  }
+
+  /// The bound of a lowered program costs about as much as its simulation, and in some spaces it is
+  /// hardly ever above the first one: there only a sample is refined.
+  [[nodiscard]] bool refinement_pays() {
+    constexpr std::int64_t kPaying = 4, kSample = 8;  // one of so many
+    if (num_refined_ < static_cast<std::int64_t>(kRound)) return true;
+    return kPaying * num_raised_ >= num_refined_ || ++num_unrefined_ % kSample == 0;
   }
 
   [[nodiscard]] JobResult evaluate(const Job& job) {
@@ -254,6 +263,8 @@ class Search {
   void take(const Job& job, const JobResult& result) {
     Evaluated& e = all_[static_cast<std::size_t>(job.index)];
     if (!job.simulate) {
+      ++num_refined_;
+      num_raised_ += result.seconds * kBoundSlack > e.bound_seconds ? 1 : 0;
       e.bound_seconds = std::max(e.bound_seconds, result.seconds);
       queue_.push(
           {key_of(e, e.bound_seconds), static_cast<std::size_t>(job.index), Scope::One, true});
@@ -350,6 +361,8 @@ class Search {
   std::optional<ParetoFront> front_;
   FrontResolution resolution_;
   std::int64_t num_simulated_ = 0;
+  std::int64_t num_refined_ = 0, num_raised_ = 0;  ///< of these, with a better bound
+  std::int64_t num_unrefined_ = 0;                 ///< that could have been
 };
 
 }  // namespace

@@ -15,7 +15,11 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cstdint>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -74,6 +78,59 @@ void require_least_of_group(Estimator& estimator, const Candidate& candidate, co
   REQUIRE(head.pinned + head.host <= peak.pinned + peak.host);
 }
 
+constexpr Bytes kElements = 64 * 64;
+
+Unit unit_of(const std::string& name, const std::string& unit_class,
+             std::vector<std::int64_t> shape) {
+  Unit unit;
+  unit.name = name;
+  unit.unit_class = unit_class;
+  if (!shape.empty()) unit.parameters = {{"weight", std::move(shape)}};
+  return unit;
+}
+Unit block(const std::string& name) { return unit_of(name, "block", {64, 64}); }
+
+/// One candidate of a model with few units, on one device that shares nothing.
+struct FewUnits {
+  FewUnits(std::vector<Unit> units, Seconds forward, Seconds backward) {
+    architecture.name = "few units";
+    architecture.units = std::move(units);
+    profile = test::synthetic_profile(architecture, 64, {1});
+    for (UnitCost& cost : profile.costs) {
+      cost.forward_keep.seconds = cost.forward_discard.seconds = forward;
+      cost.backward.seconds = backward;
+    }
+    platform.shared.clear();
+    candidate.batch = {1, 1};
+    candidate.chunk_elements = kElements;
+  }
+
+  /// CPU Adam of a block.
+  void update_in(Seconds seconds) {
+    platform.cpu_adam = {{1, {{{0, 0, 0}, {kElements, seconds, 0}}}}};
+    platform.cpu_adam_beside = platform.cpu_adam;
+  }
+  [[nodiscard]] Candidate normal() const { return normal_form(candidate, architecture, 1); }
+  [[nodiscard]] Program program() const {
+    return lower(profile, make_plan(normal(), profile, request));
+  }
+  [[nodiscard]] Seconds bound() const {
+    return Estimator(profile, platform, request).bound_seconds(normal());
+  }
+  [[nodiscard]] Seconds refined() const { return lower_bound_seconds(program(), platform); }
+  [[nodiscard]] Seconds simulated() const {
+    return Engine(platform, 1).simulate(program()).step_seconds;
+  }
+
+  Architecture architecture;
+  Profile profile;
+  Platform platform = test::synthetic_platform(1);
+  PlanRequest request{.num_gpus = 1, .global_batch = 1};
+  Candidate candidate;
+};
+
+Curve no_time() { return {{{0, 0, 0}, {1, 0, 0}}}; }
+
 }  // namespace
 
 TEST_CASE("Estimated memory is that of the lowered program, and the bound is below its time") {
@@ -124,183 +181,91 @@ TEST_CASE("Estimated memory is that of the lowered program, and the bound is bel
 
 TEST_CASE("State streams beside backward of units before the first that has any") {
   constexpr Seconds kRead = 0.4, kBackward = 1;
-  Architecture architecture;
-  architecture.name = "late start";
-  architecture.units = {{"activation", "activation", {}, {}},
-                        {"first", "block", {{"weight", {64, 64}}}, {}},
-                        {"second", "block", {{"weight", {64, 64}}}, {}}};
-  Profile profile = test::synthetic_profile(architecture, 64, {1});
-  for (UnitCost& cost : profile.costs) {
-    cost.forward_keep.seconds = cost.forward_discard.seconds = cost.recompute.seconds = 0;
-    cost.backward.seconds = cost.unit_class == "activation" ? kBackward : 0;
+  FewUnits few({unit_of("activation", "activation", {}), block("first"), block("second")}, 0, 0);
+  for (UnitCost& cost : few.profile.costs) {
+    cost.recompute.seconds = 0;
+    if (cost.unit_class == "activation") cost.backward.seconds = kBackward;
   }
-  Platform platform = test::synthetic_platform(1);
-  platform.shared.clear();
-  constexpr Bytes kParameters = Bytes{64} * 64 * 4;
-  platform.h2d = {{{kParameters, 0, 0}, {4 * kParameters, kRead, 0}}};  // state and gradient
-  platform.d2h = platform.device_adam = {{{0, 0, 0}, {1, 0, 0}}};
-  const PlanRequest request{.num_gpus = 1, .global_batch = 1};
-  Candidate candidate;
-  candidate.batch = {1, 1};
-  candidate.chunk_elements = 64 * 64;
-  candidate.gpu_adam_units = candidate.leading_gpu_parameters = 3;
-  candidate = normal_form(candidate, architecture, 1);
-  const Program program = lower(profile, make_plan(candidate, profile, request));
-  const Seconds refined = lower_bound_seconds(program, platform);
-  CHECK(refined >= kBackward);
-  CHECK(refined < kBackward + kRead);
-  CHECK(Estimator(profile, platform, request).bound_seconds(candidate) <= refined);
+  constexpr Bytes kParameters = 4 * kElements;
+  few.platform.h2d = {{{kParameters, 0, 0}, {4 * kParameters, kRead, 0}}};  // state and gradient
+  few.platform.d2h = few.platform.device_adam = no_time();
+  few.candidate.gpu_adam_units = few.candidate.leading_gpu_parameters = 3;
+  CHECK(few.refined() >= kBackward);
+  CHECK(few.refined() < kBackward + kRead);
+  CHECK(few.bound() <= few.refined());
 }
 
 TEST_CASE(
     "From norm to norm, late updates and all but the forward of units before the last of them") {
   constexpr Seconds kForward = 1, kBackward = 0.1, kAdam = 2;
-  constexpr Bytes kElements = 64 * 64;
-  Architecture architecture;
-  architecture.name = "two late";
-  architecture.units = {{"first", "block", {{"weight", {64, 64}}}, {}},
-                        {"second", "block", {{"weight", {64, 64}}}, {}},
-                        {"last", "head", {{"weight", {32}}}, {}}};
-  Profile profile = test::synthetic_profile(architecture, 64, {1});
-  profile.dtype = DataType::BFloat16;
-  for (UnitCost& cost : profile.costs) {
-    cost.forward_keep.seconds = cost.forward_discard.seconds = kForward;
-    cost.backward.seconds = kBackward;
-  }
-  Platform platform = test::synthetic_platform(1);
-  platform.shared.clear();
-  platform.cpu_adam = {{1, {{{0, 0, 0}, {kElements, kAdam, 0}}}}};
-  platform.cpu_adam_beside = platform.cpu_adam;
-  const PlanRequest request{
-      .num_gpus = 1, .global_batch = 1, .clipping = Clipping::Wait, .clipped_share = 0};
-  Candidate candidate;
-  candidate.batch = {1, 1};
-  candidate.chunk_elements = kElements;
-  candidate.leading_gpu_parameters = 3;
-  candidate.speculate = true;
-  candidate.late_updates = 2;
-  candidate = normal_form(candidate, architecture, 1);
-  REQUIRE(candidate.speculate);
-  const Program program = lower(profile, make_plan(candidate, profile, request));
-  const Seconds bound = Estimator(profile, platform, request).bound_seconds(candidate);
-  CHECK_THAT(bound, Catch::Matchers::WithinRel(2 * kAdam + 2 * kForward + 3 * kBackward, 1e-3));
-  CHECK(bound <= lower_bound_seconds(program, platform));
+  FewUnits few({block("first"), block("second"), unit_of("last", "head", {32})}, kForward,
+               kBackward);
+  few.profile.dtype = DataType::BFloat16;
+  few.update_in(kAdam);
+  few.request.clipping = Clipping::Wait;
+  few.candidate.leading_gpu_parameters = 3;
+  few.candidate.speculate = true;
+  few.candidate.late_updates = 2;
+  REQUIRE(few.normal().speculate);
+  CHECK_THAT(few.bound(),
+             Catch::Matchers::WithinRel(2 * kAdam + 2 * kForward + 3 * kBackward, 1e-3));
+  CHECK(few.bound() <= few.refined());
 }
 
 TEST_CASE("Forward of the gate waits for what the CPU updates, and for copies beside it") {
   constexpr Seconds kForward = 1, kBackward = 0.5, kAdam = 2, kCopy = 1;
-  constexpr Bytes kElements = 64 * 64;
-  Architecture architecture;
-  architecture.name = "one on the device";
-  architecture.units = {{"first", "block", {{"weight", {64, 64}}}, {}},
-                        {"second", "block", {{"weight", {64, 64}}}, {}},
-                        {"third", "block", {{"weight", {64, 64}}}, {}}};
-  Profile profile = test::synthetic_profile(architecture, 64, {1});
-  for (UnitCost& cost : profile.costs) {
-    cost.forward_keep.seconds = cost.forward_discard.seconds = kForward;
-    cost.backward.seconds = kBackward;
-  }
-  Platform platform = test::synthetic_platform(1);
-  platform.shared.clear();
-  platform.device_adam = platform.h2d = {{{0, 0, 0}, {1, 0, 0}}};
-  platform.d2h = {{{0, 0, 0}, {4 * kElements, kCopy, 0}}};
-  platform.cpu_adam = {{1, {{{0, 0, 0}, {kElements, kAdam, 0}}}}};
-  platform.cpu_adam_beside = platform.cpu_adam;
+  FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
+  few.platform.device_adam = few.platform.h2d = no_time();
+  few.platform.d2h = {{{0, 0, 0}, {4 * kElements, kCopy, 0}}};
+  few.update_in(kAdam);
   // Together no faster than one by one.
-  platform.interference = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
-  const PlanRequest request{.num_gpus = 1, .global_batch = 1};
-  Candidate candidate;
-  candidate.batch = {1, 1};
-  candidate.chunk_elements = kElements;
-  candidate.leading_gpu_optimizer = 1;
-  candidate.leading_gpu_parameters = candidate.gradient_buffers = 3;
-  candidate = normal_form(candidate, architecture, 1);
-  const Program program = lower(profile, make_plan(candidate, profile, request));
-  Estimator estimator(profile, platform, request);
-  const Seconds bound = estimator.bound_seconds(candidate);
+  few.platform.interference = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
+  few.candidate.leading_gpu_optimizer = 1;
+  few.candidate.leading_gpu_parameters = few.candidate.gradient_buffers = 3;
+  const Seconds bound = few.bound();
   // The second unit is the gate.
   CHECK_THAT(bound, Catch::Matchers::WithinRel(2 * (kAdam + kCopy) + 2 * kForward, 1e-6));
   // Besides, the last unit's backward comes first, and beside its copy and the last update, of half
   // a second's work more than the other, nothing runs.
-  CHECK(bound > lower_bound_seconds(program, platform));
-  const Seconds simulated = Engine(platform, 1).simulate(program).step_seconds;
-  CHECK(bound <= simulated);
-  CHECK(simulated <= bound + kBackward + kCopy);
+  CHECK(bound > few.refined());
+  CHECK(bound <= few.simulated());
+  CHECK(few.simulated() <= bound + kBackward + kCopy);
 }
 
 TEST_CASE("With one gradient buffer backward waits for copies to the host") {
   constexpr Seconds kForward = 1, kBackward = 0.5, kCopy = 1;
-  constexpr Bytes kElements = 64 * 64;
-  Architecture architecture;
-  architecture.name = "three alike";
-  architecture.units = {{"first", "block", {{"weight", {64, 64}}}, {}},
-                        {"second", "block", {{"weight", {64, 64}}}, {}},
-                        {"third", "block", {{"weight", {64, 64}}}, {}}};
-  Profile profile = test::synthetic_profile(architecture, 64, {1});
-  for (UnitCost& cost : profile.costs) {
-    cost.forward_keep.seconds = cost.forward_discard.seconds = kForward;
-    cost.backward.seconds = kBackward;
-  }
-  Platform platform = test::synthetic_platform(1);
-  platform.shared.clear();
-  platform.h2d = {{{0, 0, 0}, {1, 0, 0}}};
-  platform.d2h = {{{0, 0, 0}, {4 * kElements, kCopy, 0}}};
-  platform.cpu_adam = {{1, {{{0, 0, 0}, {kElements, 0, 0}}}}};
-  platform.cpu_adam_beside = platform.cpu_adam;
-  platform.interference = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
-  const PlanRequest request{.num_gpus = 1, .global_batch = 1};
-  Candidate candidate;
-  candidate.batch = {1, 1};
-  candidate.chunk_elements = kElements;
-  candidate.leading_gpu_parameters = 3;
-  const auto bound_with = [&](int buffers) {
-    candidate.gradient_buffers = buffers;
-    candidate = normal_form(candidate, architecture, 1);
-    const Seconds bound = Estimator(profile, platform, request).bound_seconds(candidate);
-    const Program program = lower(profile, make_plan(candidate, profile, request));
-    CHECK(bound <= Engine(platform, 1).simulate(program).step_seconds);
-    return bound;
-  };
+  FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
+  few.platform.h2d = no_time();
+  few.platform.d2h = {{{0, 0, 0}, {4 * kElements, kCopy, 0}}};
+  few.update_in(0);
+  few.platform.interference = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
+  few.candidate.leading_gpu_parameters = 3;
   // Forward of the first unit is the gate; copies of the other two are not beside backward.
-  CHECK_THAT(bound_with(1),
+  few.candidate.gradient_buffers = 1;
+  CHECK_THAT(few.bound(),
              Catch::Matchers::WithinRel(3 * kForward + 3 * kBackward + 2 * kCopy, 1e-3));
-  CHECK_THAT(bound_with(3), Catch::Matchers::WithinRel(3 * kForward + 3 * kCopy, 1e-3));
+  CHECK(few.bound() <= few.simulated());
+  few.candidate.gradient_buffers = 3;
+  CHECK_THAT(few.bound(), Catch::Matchers::WithinRel(3 * kForward + 3 * kCopy, 1e-3));
+  CHECK(few.bound() <= few.simulated());
 }
 
 TEST_CASE("What slots hold when forward of the gate begins was fetched before") {
   constexpr Seconds kLong = 10, kForward = 1, kBackward = 0.1, kFetch = 3, kRounding = 1e-4;
-  constexpr Bytes kElements = 64 * 64;
-  Architecture architecture;
-  architecture.name = "a long first unit";
-  architecture.units = {{"first", "long", {{"weight", {32}}}, {}},
-                        {"second", "block", {{"weight", {64, 64}}}, {}},
-                        {"third", "block", {{"weight", {64, 64}}}, {}}};
-  Profile profile = test::synthetic_profile(architecture, 64, {1});
-  for (UnitCost& cost : profile.costs) {
-    const bool is_long = cost.unit_class == "long";
-    cost.forward_keep.seconds = cost.forward_discard.seconds = is_long ? kLong : kForward;
-    cost.backward.seconds = kBackward;
+  FewUnits few({unit_of("first", "long", {32}), block("second"), block("third")}, kForward,
+               kBackward);
+  for (UnitCost& cost : few.profile.costs) {
+    if (cost.unit_class == "long") cost.forward_keep.seconds = cost.forward_discard.seconds = kLong;
   }
-  Platform platform = test::synthetic_platform(1);
-  platform.shared.clear();
-  platform.device_adam = platform.d2h = {{{0, 0, 0}, {1, 0, 0}}};
-  platform.h2d = {{{0, 0, 0}, {4 * kElements, kFetch, 0}}};
-  platform.cpu_adam = {{1, {{{0, 0, 0}, {1, 0, 0}}}}};
-  platform.cpu_adam_beside = platform.cpu_adam;
-  const PlanRequest request{.num_gpus = 1, .global_batch = 1};
-  Candidate candidate;
-  candidate.batch = {1, 1};
-  candidate.sharding = Sharding::Sharded;
-  candidate.chunk_elements = kElements;
-  candidate.leading_gpu_optimizer = candidate.leading_gpu_parameters = 1;
-  candidate.cache_slots = 3;
-  candidate.prefetch_depth = 2;
-  candidate = normal_form(candidate, architecture, 1);
-  const Program program = lower(profile, make_plan(candidate, profile, request));
-  const Seconds bound = Estimator(profile, platform, request).bound_seconds(candidate);
-  const Seconds simulated = Engine(platform, 1).simulate(program).step_seconds;
-  CHECK(bound <= simulated * (1 + kRounding));
-  CHECK_THAT(simulated,
+  few.platform.device_adam = few.platform.d2h = no_time();
+  few.platform.h2d = {{{0, 0, 0}, {4 * kElements, kFetch, 0}}};
+  few.update_in(0);
+  few.candidate.sharding = Sharding::Sharded;
+  few.candidate.leading_gpu_optimizer = few.candidate.leading_gpu_parameters = 1;
+  few.candidate.cache_slots = 3;
+  few.candidate.prefetch_depth = 2;
+  CHECK(few.bound() <= few.simulated() * (1 + kRounding));
+  CHECK_THAT(few.simulated(),
              Catch::Matchers::WithinRel(kLong + 2 * kForward + 3 * kBackward, kRounding));
 }
 
