@@ -30,8 +30,8 @@ class CandidateGroups {
   /// Calls `visit` with the head of each group, once, in a fixed order: the first list of the space
   /// varies slowest. The head need not be of the space.
   void for_each(const std::function<void(const Candidate& head)>& visit) const;
-  /// The group of `head`, or of any other of it, by gpu_adam_units; or what it has of these without
-  /// and without late updates.
+  /// The group of `head`, or of any other of it, by gpu_adam_units; `in_order`: only those without
+  /// updates by the device and late ones.
   [[nodiscard]] std::vector<Candidate> members(const Candidate& head, bool in_order = false);
   [[nodiscard]] std::int64_t size(const Candidate& head, bool in_order = false);
 

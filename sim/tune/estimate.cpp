@@ -211,27 +211,14 @@ Seconds Estimator::parted_seconds(const Candidate& c, const Load& load) {
   const Limited& kernels = limited_kernels(c);
   const Seconds micro_batch = units.compute.full_clock();
   std::vector<PoweredSeconds> parts;
-  std::vector<Serial> serials;
-  const auto add_drains = [&](Seconds copies, std::int64_t times) {
-    if (copies <= 0) return;
-    Serial& drains = serials.emplace_back();
-    drains = {Lane::D2H, copies, kernels.recompute_below.back()};
-    for (Seconds& seconds : drains.beside) seconds *= static_cast<double>(times);
-  };
   if (before_last > 0) {
-    add_drains(load.first_drains + static_cast<double>(before_last - 1) * load.later_drains,
-               before_last);
-    parts.push_back(part(load.middle, kernels.all, micro_batch, before_last, serials));
-    serials.clear();
+    parts.push_back(part(load.middle, kernels.all, micro_batch, before_last,
+                         serials(c, load, /*at_turn=*/false)));
   }
-  add_drains(before_last > 0 ? load.later_drains : load.first_drains, 1);
+  const std::vector<Serial> at_turn = serials(c, load, /*at_turn=*/true);
   if (load.gate < 0) {
-    parts.push_back(part(load.turn, kernels.all, micro_batch, 1, serials));
+    parts.push_back(part(load.turn, kernels.all, micro_batch, 1, at_turn));
     return consecutive_seconds(parts, platform_);
-  }
-  if (load.streamed > 0) {
-    serials.push_back({Lane::H2D, load.streamed,
-                       kernels.backward_below[first_with_parameters(c.leading_gpu_optimizer)]});
   }
   const auto gate = static_cast<std::size_t>(load.gate);
   const std::vector<Seconds>& after = kernels.forward_from[gate];
@@ -239,9 +226,29 @@ Seconds Estimator::parted_seconds(const Candidate& c, const Load& load) {
   std::ranges::transform(before, after, before.begin(), std::minus());
   const Seconds rest =
       units.forward_below.back().full_clock() - units.forward_below[gate].full_clock();
-  parts.push_back(part(load.updates, before, micro_batch - rest, 1, serials));
+  parts.push_back(part(load.updates, before, micro_batch - rest, 1, at_turn));
   parts.push_back(part(load.rest, after, rest, 1, {}));
   return consecutive_seconds(parts, platform_);
+}
+
+/// Gradients that leave the only buffer, beside which the device recomputes, and state that streams
+/// before the gate.
+std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const Load& load,
+                                                  bool at_turn) {
+  const Limited& kernels = limited_kernels(c);
+  const auto before_last = static_cast<double>(c.batch.accumulation - 1);
+  const Seconds last = before_last > 0 ? load.later_drains : load.first_drains;
+  const Seconds others = load.first_drains + (before_last - 1) * load.later_drains;
+  std::vector<Serial> result;
+  if (const Seconds drains = at_turn ? last : others; drains > 0) {
+    result.push_back({Lane::D2H, drains, kernels.recompute_below.back()});
+    for (Seconds& seconds : result.back().beside) seconds *= at_turn ? 1 : before_last;
+  }
+  if (at_turn && load.gate >= 0 && load.streamed > 0) {
+    result.push_back({Lane::H2D, load.streamed,
+                      kernels.backward_below[first_with_parameters(c.leading_gpu_optimizer)]});
+  }
+  return result;
 }
 
 PoweredSeconds Estimator::serial_seconds(const Serial& serial, LaneSeconds busy,

@@ -139,6 +139,9 @@ class Estimator {
   [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const Load& load);
   [[nodiscard]] Seconds late_cycle_seconds(const Candidate& candidate, const Load& load);
   struct Serial;
+  /// In the middle of a step, or at its turn.
+  [[nodiscard]] std::vector<Serial> serials(const Candidate& candidate, const Load& load,
+                                            bool at_turn);
   [[nodiscard]] static PoweredSeconds serial_seconds(const Serial& serial, LaneSeconds busy,
                                                      std::span<const Seconds> kernels, double times,
                                                      const Slowdowns& slowdowns);

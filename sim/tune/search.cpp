@@ -117,27 +117,27 @@ class Search {
     groups_.for_each([&](const Candidate&) { ++total; });
     groups_.for_each([&](const Candidate& head) {
       report("bounding", done++, total);
-      const bool in_order = space_.slow_updates_from > 0 && !updates_are_slow(head);
-      const std::int64_t plans = groups_.size(head, in_order);
-      if (plans == 0) return;
-      Evaluated& e = all_.emplace_back();
-      e.candidate = plans > 1 ? head : groups_.members(head, in_order).front();
-      e.plans = plans;
-      e.index = std::exchange(index, index + plans);
+      Evaluated e;
+      e.candidate = head;
+      e.peak_bytes = estimator_.peak_bytes(head);
+      const bool in_order = space_.slow_updates_from > 0 && !updates_are_slow(e);
+      e.plans = groups_.size(head, in_order);
+      if (e.plans == 0) return;
+      e.index = std::exchange(index, index + e.plans);
+      all_.push_back(std::move(e));
       screen(all_.size() - 1, in_order ? Scope::InOrder : Scope::Group);
     });
   }
 
-  [[nodiscard]] bool updates_are_slow(const Candidate& head) {
-    return estimator_.updates_take(space_.slow_updates_from, head) &&
-           fits(estimator_.peak_bytes(head), ranks_per_node_, limits_);
+  [[nodiscard]] bool updates_are_slow(const Evaluated& head) {
+    return fits(head.peak_bytes, ranks_per_node_, limits_) &&
+           estimator_.updates_take(space_.slow_updates_from, head.candidate);
   }
 
-  /// Memory and a first bound of what is at `position`, of those that `scope` has together the
-  /// least of any.
+  /// Whether what is at `position` fits, and a first bound of it: of those that `scope` has
+  /// together the least of any.
   void screen(std::size_t position, Scope scope) {
     Evaluated& e = all_[position];
-    e.peak_bytes = estimator_.peak_bytes(e.candidate);
     const auto overflows = memory_overflows(e.peak_bytes, ranks_per_node_, limits_);
     if (!overflows.empty()) {
       e.reason = fmt::format("does not fit: {}", fmt::join(overflows, "; "));
@@ -156,6 +156,7 @@ class Search {
       const std::size_t position = i == 0 ? entry.position : all_.size();
       if (i > 0) all_.emplace_back();
       all_[position] = parts[i];
+      all_[position].peak_bytes = estimator_.peak_bytes(parts[i].candidate);
       screen(position, parts[i].plans > 1 ? Scope::SameGpuUnits : Scope::One);
     }
   }
@@ -333,7 +334,7 @@ class Search {
     std::vector<TierBytes> peaks;
     for (const Evaluated& e : all_) {
       const std::vector<Candidate> members = groups_.members(e.candidate);
-      if (e.plans == 1 || std::ranges::find(members, e.candidate) != members.end()) {
+      if (std::ranges::find(members, e.candidate) != members.end()) {
         peaks.push_back(e.peak_bytes);  // that of one that needs no more than the others
       } else {
         for (const Candidate& member : members) peaks.push_back(estimator_.peak_bytes(member));

@@ -73,33 +73,20 @@ void candidate(benchmark::State& state) {
 }
 BENCHMARK(candidate)->ArgName("operations")->Arg(1'000)->Unit(benchmark::kMillisecond);
 
-/// Memory and first bound; items are candidates.
-void estimate(benchmark::State& state) {
+/// Memory and bound, of each candidate or of its group; items are candidates.
+void estimate(benchmark::State& state, Scope scope) {
   const Setting& s = setting();
   Estimator estimator(s.profile, s.platform, s.request);
   std::size_t next = 0;
   for (auto _ : state) {
     const Candidate& candidate = s.candidates[next++ % s.candidates.size()];
     benchmark::DoNotOptimize(estimator.peak_bytes(candidate));
-    benchmark::DoNotOptimize(estimator.bound_seconds(candidate));
+    benchmark::DoNotOptimize(estimator.bound_seconds(candidate, scope));
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(estimate);
-
-/// What the search asks first of each group of candidates.
-void estimate_group(benchmark::State& state) {
-  const Setting& s = setting();
-  Estimator estimator(s.profile, s.platform, s.request);
-  std::size_t next = 0;
-  for (auto _ : state) {
-    const Candidate& head = s.candidates[next++ % s.candidates.size()];
-    benchmark::DoNotOptimize(estimator.peak_bytes(head));
-    benchmark::DoNotOptimize(estimator.bound_seconds(head, Scope::Group));
-  }
-  state.SetItemsProcessed(state.iterations());
-}
-BENCHMARK(estimate_group);
+BENCHMARK_CAPTURE(estimate, one, Scope::One);
+BENCHMARK_CAPTURE(estimate, group, Scope::Group);
 
 /// The bound of the lowered program, for comparison.
 void refine(benchmark::State& state) {

@@ -117,6 +117,9 @@ struct FewUnits {
   [[nodiscard]] Seconds bound() const {
     return Estimator(profile, platform, request).bound_seconds(normal());
   }
+  [[nodiscard]] bool updates_take(double share) const {
+    return Estimator(profile, platform, request).updates_take(share, normal());
+  }
   [[nodiscard]] Seconds refined() const { return lower_bound_seconds(program(), platform); }
   [[nodiscard]] Seconds simulated() const {
     return Engine(platform, 1).simulate(program()).step_seconds;
@@ -225,6 +228,10 @@ TEST_CASE("Forward of the gate waits for what the CPU updates, and for copies be
   const Seconds bound = few.bound();
   // The second unit is the gate.
   CHECK_THAT(bound, Catch::Matchers::WithinRel(2 * (kAdam + kCopy) + 2 * kForward, 1e-6));
+  // How much of the step updates take does not depend on what waits for them.
+  constexpr double kShare = kAdam / (kAdam + kCopy), kRounding = 1e-6;
+  CHECK(few.updates_take(kShare * (1 - kRounding)));
+  CHECK_FALSE(few.updates_take(kShare * (1 + kRounding)));
   // Besides, the last unit's backward comes first, and beside its copy and the last update, of half
   // a second's work more than the other, nothing runs.
   CHECK(bound > few.refined());
