@@ -225,6 +225,7 @@ const std::vector<CandidateGroups::Updates>& CandidateGroups::updates_of(const C
   Candidate c = head;
   const auto add = [&] {
     const Candidate normal = normal_form.of(c);
+    if (normal.gpu_adam_units > 0 && normal.late_updates > 0) return;
     if (space_.clips && !normal.speculate && normal.late_updates > 0) return;  // late all the same
     updates.push_back({normal.gpu_adam_units, normal.late_updates, normal.speculate});
   };

@@ -100,12 +100,18 @@ Seconds Estimator::bound_seconds(const Candidate& c, Scope scope) {
   return scope == Scope::One ? bound_seconds(c) : overlapped_seconds(c, load_of(c, scope));
 }
 
-bool Estimator::updates_take(double share, const Candidate& c) {
-  const Load load = load_of(c, Scope::One);
-  const Seconds updates = load.busy[lane_index(Lane::CpuAdam)];
+bool Estimator::is_within(Seconds per_update, const Candidate& c) {
+  std::int64_t elements = 0;
+  for (const UnitClass& unit_class : classes_) {
+    elements += place(c, unit_class).host_optimizer * unit_class.elements;
+  }
+  if (elements == 0) return false;
+  if (c.sharding != Sharding::Replicated) elements /= request_.num_gpus;
+  const Seconds most = per_update * static_cast<double>(elements);
+  Load load = load_of(c, Scope::One);
+  load.busy[lane_index(Lane::CpuAdam)] = 0;
   // The compute lane alone mostly says enough.
-  return updates > 0 && updates >= share * load.busy[lane_index(Lane::Compute)] &&
-         updates >= share * overlapped_seconds(c, load);
+  return load.busy[lane_index(Lane::Compute)] <= most && overlapped_seconds(c, load) <= most;
 }
 
 Seconds Estimator::bound_seconds(const Candidate& c) {

@@ -54,9 +54,10 @@ class Estimator {
   /// speculates: in what order lanes do what they have to is left open, and of a Group whether the
   /// CPU or the device updates. Never above bound_seconds of any of them.
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, Scope scope);
-  /// Whether updates on the CPU, each alone, take at least this share of a step in which nothing
-  /// waits for anything else: a share of the bound would shrink as the bound becomes sharper.
-  [[nodiscard]] bool updates_take(double share, const Candidate& candidate);
+  /// Whether what all lanes but the CPU's have to do, when nothing waits for anything else, takes
+  /// at most so long for each element of optimizer state on the host. Where so for a machine, so
+  /// for one that is faster in any respect.
+  [[nodiscard]] bool is_within(Seconds per_update, const Candidate& candidate);
 
  private:
   struct UnitClass {

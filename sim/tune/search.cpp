@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <queue>
@@ -120,7 +121,7 @@ class Search {
       Evaluated e;
       e.candidate = head;
       e.peak_bytes = estimator_.peak_bytes(head);
-      const bool in_order = space_.slow_updates_from > 0 && !updates_are_slow(e);
+      const bool in_order = !may_reorder(e);
       e.plans = groups_.size(head, in_order);
       if (e.plans == 0) return;
       e.index = std::exchange(index, index + e.plans);
@@ -129,9 +130,10 @@ class Search {
     });
   }
 
-  [[nodiscard]] bool updates_are_slow(const Evaluated& head) {
-    return fits(head.peak_bytes, ranks_per_node_, limits_) &&
-           estimator_.updates_take(space_.slow_updates_from, head.candidate);
+  [[nodiscard]] bool may_reorder(const Evaluated& head) {
+    return std::isinf(space_.reorders_within) ||
+           (fits(head.peak_bytes, ranks_per_node_, limits_) &&
+            estimator_.is_within(space_.reorders_within, head.candidate));
   }
 
   /// Whether what is at `position` fits, and a first bound of it: of those that `scope` has

@@ -113,8 +113,8 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
       return units == num_units || (units > 0 && 2 * units < num_units - 1);
     });
   }
-  constexpr double kMostOfTheStep = 0.7;
-  space.slow_updates_from = kMostOfTheStep;
+  constexpr Seconds kReordersWithin = 1e-9;  // 28 GB/s of each rank's, at 28 bytes an element
+  space.reorders_within = kReordersWithin;
   return space;
 }
 

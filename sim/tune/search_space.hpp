@@ -5,6 +5,7 @@
 #include "sim/tune/plan_builder.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace athanor {
@@ -49,11 +50,11 @@ struct SearchSpace {
   std::vector<int> gradient_buffers;
   std::vector<int> adam_threads;
   std::vector<int> gpu_adam_units{0};
-  std::vector<int> late_updates{0};
-  /// Late updates, and the GPU's of state in host memory, are tried where those on the CPU take at
-  /// least this share of a step without in which all lanes overlap (Estimator::updates_take):
-  /// where they take less, the CPU keeps up with backward.
-  double slow_updates_from = 0;
+  std::vector<int> late_updates{0};  ///< never together with gpu_adam_units
+  /// Late updates, and the GPU's of state in host memory, are tried where a step leaves the CPU at
+  /// most so long for each element (Estimator::is_within): where it leaves more, all but slow hosts
+  /// keep up. Whatever the CPU's own speed, or a faster one would lose plans that a slower one has.
+  Seconds reorders_within = std::numeric_limits<Seconds>::infinity();
   std::vector<bool> speculate{false};
   bool clips = false;  ///< what does not speculate waits for the norm: all its updates are late
 

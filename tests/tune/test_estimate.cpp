@@ -117,8 +117,8 @@ struct FewUnits {
   [[nodiscard]] Seconds bound() const {
     return Estimator(profile, platform, request).bound_seconds(normal());
   }
-  [[nodiscard]] bool updates_take(double share) const {
-    return Estimator(profile, platform, request).updates_take(share, normal());
+  [[nodiscard]] bool is_within(Seconds per_update) const {
+    return Estimator(profile, platform, request).is_within(per_update, normal());
   }
   [[nodiscard]] Seconds refined() const { return lower_bound_seconds(program(), platform); }
   [[nodiscard]] Seconds simulated() const {
@@ -228,15 +228,30 @@ TEST_CASE("Forward of the gate waits for what the CPU updates, and for copies be
   const Seconds bound = few.bound();
   // The second unit is the gate.
   CHECK_THAT(bound, Catch::Matchers::WithinRel(2 * (kAdam + kCopy) + 2 * kForward, 1e-6));
-  // How much of the step updates take does not depend on what waits for them.
-  constexpr double kShare = kAdam / (kAdam + kCopy), kRounding = 1e-6;
-  CHECK(few.updates_take(kShare * (1 - kRounding)));
-  CHECK_FALSE(few.updates_take(kShare * (1 + kRounding)));
   // Besides, the last unit's backward comes first, and beside its copy and the last update, of half
   // a second's work more than the other, nothing runs.
   CHECK(bound > few.refined());
   CHECK(bound <= few.simulated());
   CHECK(few.simulated() <= bound + kBackward + kCopy);
+}
+
+TEST_CASE("What a step leaves the CPU for an update does not depend on the CPU") {
+  constexpr Seconds kForward = 1, kBackward = 0.5, kCopy = 4, kRounding = 1e-6;
+  FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
+  few.platform.device_adam = few.platform.h2d = no_time();
+  few.platform.d2h = {{{0, 0, 0}, {4 * kElements, kCopy, 0}}};
+  few.platform.interference = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
+  few.candidate.leading_gpu_optimizer = 1;
+  few.candidate.leading_gpu_parameters = few.candidate.gradient_buffers = 3;
+  // Gradients of the two units on the host are the most that any other lane has to do.
+  constexpr Seconds kEach = 2 * kCopy / (2 * kElements);
+  for (const Seconds update : {0.0, 1.0, 100.0}) {
+    few.update_in(update);
+    CHECK(few.is_within(kEach * (1 + kRounding)));
+    CHECK_FALSE(few.is_within(kEach * (1 - kRounding)));
+  }
+  few.candidate.leading_gpu_optimizer = 3;
+  CHECK_FALSE(few.is_within(1));  // nothing to update
 }
 
 TEST_CASE("With one gradient buffer backward waits for copies to the host") {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,39 @@ TEST_CASE("The answer does not depend on the number of processes") {
       REQUIRE(result.ranked[i].reason == results[0].ranked[i].reason);
     }
   }
+}
+
+TEST_CASE("A faster CPU is offered the same plans") {
+  const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1, 2});
+  const PlanRequest request{.num_gpus = 1, .global_batch = 4};
+  Platform platform = test::synthetic_platform(1);
+  platform.shared.clear();  // on what is shared a faster lane may be in the way of the step
+  SearchSpace space = default_search_space(profile, platform, request);
+  const auto search_with = [&](double seconds, Seconds reorders_within) {
+    Platform faster = platform;
+    for (auto& [threads, curve] : faster.cpu_adam) {
+      for (Curve::Point& point : curve.points) point.seconds *= seconds;
+    }
+    space.reorders_within = reorders_within;
+    Engine engine(faster, 1);
+    return search(profile, faster, engine, space, request, {.keep = 1, .workers = 1});
+  };
+  const std::int64_t in_order = search_with(1, 0).num_plans();
+  const std::int64_t all = search_with(1, std::numeric_limits<Seconds>::infinity()).num_plans();
+  bool some = false;
+  for (Seconds within = 1e-10; within < 1e-4; within *= 3) {
+    CAPTURE(within);
+    SearchResult slower = search_with(20, within);
+    some = some || (in_order < slower.num_plans() && slower.num_plans() < all);
+    for (const double seconds : {2.0, 0.1}) {
+      const SearchResult faster = search_with(seconds, within);
+      CHECK(faster.num_plans() == slower.num_plans());
+      CHECK(faster.best.prediction->step_seconds <=
+            slower.best.prediction->step_seconds * (1 + 1e-9));
+      slower = faster;
+    }
+  }
+  CHECK(some);
 }
 
 TEST_CASE("Every loser has a reason, and the winner has none") {
