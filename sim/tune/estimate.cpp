@@ -103,10 +103,11 @@ Seconds Estimator::bound_seconds(const Candidate& c, Scope scope) {
 bool Estimator::is_within(Seconds per_update, const Candidate& c) {
   std::int64_t elements = 0;
   for (const UnitClass& unit_class : classes_) {
-    elements += place(c, unit_class).host_optimizer * unit_class.elements;
+    const Chunk unit{.elements = unit_class.elements};
+    elements +=
+        place(c, unit_class).host_optimizer * owned_elements(unit, c.sharding, request_.num_gpus);
   }
   if (elements == 0) return false;
-  if (c.sharding != Sharding::Replicated) elements /= request_.num_gpus;
   const Seconds most = per_update * static_cast<double>(elements);
   Load load = load_of(c, Scope::One);
   load.busy[lane_index(Lane::CpuAdam)] = 0;
