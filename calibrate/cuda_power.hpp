@@ -13,9 +13,9 @@ namespace athanor {
 
 /// Seconds of each measurement.
 struct PowerExtent {
-  Seconds bursts = 1.5;   ///< with pauses, each of six kinds; of the longest, three bursts
+  Seconds bursts = 1.5;   ///< with pauses, each of five kinds; of the longest, three bursts
   Seconds sustained = 3;  ///< without pauses; settled by the second half
-  Seconds lane = 0.5;     ///< of one lane's activity, after as much again
+  Seconds lane = 0.4;     ///< of one lane's activity, after as much again
 };
 
 /// What fit_power needs of device 0, by products of size x size.

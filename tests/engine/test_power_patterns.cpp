@@ -38,8 +38,11 @@ const Measured kBursts{"h200-power-patterns-bursts.json", 0.025, 0.025};
 const Measured kLong{"h200-power-patterns-long.json", 0.025, 0.03};
 const Measured kTwoLong{"h200-power-patterns-x2-long.json", 0.025, 0.04};
 /// Its bursts do not tell windows of 0.07 and 0.005 s, which were fitted, from such of 0.30 and
-/// 0.04, which were when it was calibrated again: with those rates are within 2.5 %.
+/// 0.04.
 const Measured kH100{"h100-power-patterns.json", 0.037, 0.065};
+/// By bursts of up to half a second, which do.
+const Measured kHalf{"h200-power-patterns-half.json", 0.026, 0.025};
+const Measured kH100Half{"h100-power-patterns-half.json", 0.026, 0.04};
 const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/";
 
 /// As of a profile's phase: products that took `on` seconds at `rate`.
@@ -55,8 +58,8 @@ std::int32_t add_products(test::ProgramBuilder& builder, const Platform& platfor
 }  // namespace
 
 TEST_CASE("measured on/off patterns: rate in the on-phase and mean power") {
-  const Measured measured =
-      GENERATE(kMultiples, kWithoutBeat, kAnother, kBursts, kLong, kTwoLong, kH100);
+  const Measured measured = GENERATE(kMultiples, kWithoutBeat, kAnother, kBursts, kLong, kTwoLong,
+                                     kH100, kHalf, kH100Half);
   const auto record = nlohmann::json::parse(read_text_file(kFolder + measured.name));
   const Platform calibrated = read_platform(kFolder + record.at("platform").get<std::string>());
   REQUIRE(calibrated.power);
