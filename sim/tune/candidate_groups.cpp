@@ -36,8 +36,9 @@ void normalise_placement(Candidate& c, int num_units) {
 /// What normal_form needs to know of an architecture.
 class NormalForm {
  public:
-  NormalForm(const Architecture& architecture, int num_gpus)
-      : num_units_(static_cast<int>(architecture.units.size())),
+  NormalForm(const Architecture& architecture, int num_gpus, bool clips)
+      : clips_(clips),
+        num_units_(static_cast<int>(architecture.units.size())),
         class_size_(largest_class_size(architecture)),
         cut_(num_gpus * kParameterAlignment),
         largest_chunk_(round_up(largest_unit_elements(architecture), cut_)) {}
@@ -52,7 +53,6 @@ class NormalForm {
         std::clamp(std::min(c.recompute_units - 1, num_units_ - 3), 0, c.offload_units);
     c.gradient_buffers = std::min(c.gradient_buffers, class_size_);
     normalise_placement(c, num_units_);
-    if (c.leading_gpu_optimizer == num_units_) c.adam_threads = 1;
     normalise_updates(c);
     if (c.sharding == Sharding::Sharded) {
       c.cache_slots = std::max(std::min(c.cache_slots, class_size_), c.prefetch_depth + 1);
@@ -73,8 +73,13 @@ class NormalForm {
     c.late_updates = std::min(c.late_updates, num_units_ - c.trailing_gpu_optimizer);
     if (c.late_updates <= first_on_cpu) c.late_updates = 0;
     if (std::max(first_on_cpu, c.late_updates) >= in_memory) c.speculate = false;
+    // The norm of gradients that were added up on the host is summed there.
+    const bool sums = clips_ && c.batch.accumulation > 1;
+    const bool updates = first_on_cpu < num_units_ - c.trailing_gpu_optimizer;
+    if (c.leading_gpu_optimizer == num_units_ || !(updates || sums)) c.adam_threads = 1;
   }
 
+  bool clips_;
   int num_units_, class_size_;
   std::int64_t cut_, largest_chunk_;
 };
@@ -124,29 +129,22 @@ class Choices {
         });
       });
     });
-    for (const Candidate& placement : placements_) {
-      threads_.push_back(distinct(placement, [&](C& c, const auto& add) {
-        for_each_value(c, &C::adam_threads, space.adam_threads, add);
-      }));
-    }
   }
 
   template <typename Visit>
   void for_each(const BatchSplit& batch, const Visit& visit) const {
     for (const Candidate& chunk : chunks_) {
       for (const Candidate& activation : activations_) {
-        for (std::size_t placement = 0; placement < placements_.size(); ++placement) {
+        for (Candidate head : placements_) {
+          head.batch = batch;
+          head.chunk_elements = chunk.chunk_elements;
+          head.recompute_units = activation.recompute_units;
+          head.offload_units = activation.offload_units;
           for (const Candidate& pool : pools_) {
-            for (Candidate head : threads_[placement]) {
-              head.batch = batch;
-              head.chunk_elements = chunk.chunk_elements;
-              head.recompute_units = activation.recompute_units;
-              head.offload_units = activation.offload_units;
-              head.cache_slots = pool.cache_slots;
-              head.prefetch_depth = pool.prefetch_depth;
-              head.gradient_buffers = pool.gradient_buffers;
-              visit(head);
-            }
+            head.cache_slots = pool.cache_slots;
+            head.prefetch_depth = pool.prefetch_depth;
+            head.gradient_buffers = pool.gradient_buffers;
+            visit(head);
           }
         }
       }
@@ -187,13 +185,20 @@ class Choices {
   const NormalForm& normal_form_;
   int num_gpus_;
   std::vector<Candidate> placements_, chunks_, activations_, pools_;
-  std::vector<std::vector<Candidate>> threads_;  ///< by placement
 };
+
+/// Whether two of a group have in common what all of a set of that scope have.
+bool agree(const Candidate& a, const Candidate& b, Scope scope) {
+  if (scope == Scope::One) return a == b;
+  return scope == Scope::Group ||
+         (a.adam_threads == b.adam_threads && a.gpu_adam_units == b.gpu_adam_units);
+}
 
 }  // namespace
 
-Candidate normal_form(const Candidate& candidate, const Architecture& architecture, int num_gpus) {
-  return NormalForm(architecture, num_gpus).of(candidate);
+Candidate normal_form(const Candidate& candidate, const Architecture& architecture, int num_gpus,
+                      bool clips) {
+  return NormalForm(architecture, num_gpus, clips).of(candidate);
 }
 
 CandidateGroups::CandidateGroups(const SearchSpace& space, const Architecture& architecture,
@@ -203,7 +208,7 @@ CandidateGroups::CandidateGroups(const SearchSpace& space, const Architecture& a
 }
 
 void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visit) const {
-  const NormalForm normal_form(architecture_, num_gpus_);
+  const NormalForm normal_form(architecture_, num_gpus_, space_.clips);
   std::vector<Choices> choices;
   for (const Sharding sharding : without_repeats(space_.shardings)) {
     choices.emplace_back(space_, normal_form, num_gpus_, sharding);
@@ -213,49 +218,77 @@ void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visi
   }
 }
 
-const std::vector<CandidateGroups::Updates>& CandidateGroups::updates_of(const Candidate& head,
-                                                                         bool in_order) {
+Candidate CandidateGroups::Updates::applied_to(Candidate head) const {
+  head.adam_threads = adam_threads;
+  head.gpu_adam_units = gpu_adam_units;
+  head.late_updates = late_updates;
+  head.speculate = speculate;
+  return head;
+}
+
+const std::vector<CandidateGroups::Updates>& CandidateGroups::updates_of(const Candidate& head) {
   const auto [entry, is_new] =
       updates_.try_emplace({head.leading_gpu_optimizer, head.trailing_gpu_optimizer,
-                            head.trailing_nvme_optimizer, in_order});
+                            head.trailing_nvme_optimizer, head.batch.accumulation > 1});
   std::vector<Updates>& updates = entry->second;
   if (!is_new) return updates;
-  const NormalForm normal_form(architecture_, num_gpus_);
+  const NormalForm normal_form(architecture_, num_gpus_, space_.clips);
   using C = Candidate;
   Candidate c = head;
   const auto add = [&] {
     const Candidate normal = normal_form.of(c);
     if (normal.gpu_adam_units > 0 && normal.late_updates > 0) return;
     if (space_.clips && !normal.speculate && normal.late_updates > 0) return;  // late all the same
-    updates.push_back({normal.gpu_adam_units, normal.late_updates, normal.speculate});
+    updates.push_back(
+        {normal.adam_threads, normal.gpu_adam_units, normal.late_updates, normal.speculate});
   };
-  for_each_value(c, &C::speculate, space_.speculate, [&] {
-    for_each_value(c, &C::gpu_adam_units, space_.gpu_adam_units,
-                   [&] { for_each_value(c, &C::late_updates, space_.late_updates, add); });
+  for_each_value(c, &C::adam_threads, space_.adam_threads, [&] {
+    for_each_value(c, &C::speculate, space_.speculate, [&] {
+      for_each_value(c, &C::gpu_adam_units, space_.gpu_adam_units,
+                     [&] { for_each_value(c, &C::late_updates, space_.late_updates, add); });
+    });
   });
-  std::ranges::sort(updates);
+  std::ranges::sort(updates, {}, [](const Updates& u) {
+    return std::tuple(-u.adam_threads, u.gpu_adam_units, u.late_updates, u.speculate);
+  });
   const auto repeats = std::ranges::unique(updates);
   updates.erase(repeats.begin(), repeats.end());
-  if (in_order) {
-    std::erase_if(updates,
-                  [](const Updates& u) { return u.gpu_adam_units > 0 || u.late_updates > 0; });
-  }
   return updates;
 }
 
-std::int64_t CandidateGroups::size(const Candidate& head, bool in_order) {
-  return std::ssize(updates_of(head, in_order));
+std::vector<Candidate> CandidateGroups::members(const Candidate& head) {
+  std::vector<Candidate> members;
+  for (const Updates& updates : updates_of(head)) members.push_back(updates.applied_to(head));
+  return members;
 }
 
-std::vector<Candidate> CandidateGroups::members(const Candidate& head, bool in_order) {
-  std::vector<Candidate> members;
-  for (const Updates& updates : updates_of(head, in_order)) {
-    Candidate& member = members.emplace_back(head);
-    member.gpu_adam_units = updates.gpu_adam_units;
-    member.late_updates = updates.late_updates;
-    member.speculate = updates.speculate;
+CandidateSet CandidateGroups::whole(const Candidate& head, bool in_order) {
+  CandidateSet set{.candidate = head, .in_order = in_order};
+  const std::vector<Updates>& updates = updates_of(head);
+  if (!updates.empty()) set.candidate.adam_threads = updates.front().adam_threads;
+  set.plans = in_order ? std::ranges::count_if(updates, &Updates::in_order) : std::ssize(updates);
+  return set;
+}
+
+std::vector<CandidateSet> CandidateGroups::parts(const CandidateSet& set) {
+  const Scope scope = set.scope == Scope::Group ? Scope::SameUpdater : Scope::One;
+  std::vector<CandidateSet> parts;
+  std::int64_t index = 0;
+  for (const Updates& updates : updates_of(set.candidate)) {
+    const Candidate member = updates.applied_to(set.candidate);
+    if ((set.in_order && !updates.in_order()) || !agree(member, set.candidate, set.scope)) continue;
+    if (parts.empty() || !agree(member, parts.back().candidate, scope)) {
+      parts.push_back({member, Scope::One, set.in_order, 0, index});
+    }
+    CandidateSet& part = parts.back();
+    if (++part.plans == 2) {
+      part.scope = scope;
+      part.candidate.late_updates = 0;
+      part.candidate.speculate = false;
+    }
+    ++index;
   }
-  return members;
+  return parts;
 }
 
 void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,

@@ -13,15 +13,31 @@
 namespace athanor {
 
 /// The same plan with every choice that has no effect set to one fixed value: no cache where
-/// nothing is sharded, no thread count, late update or speculation where nothing is updated on the
-/// CPU, no pool larger than its class, no placement counted twice.
+/// nothing is sharded, no thread count, late update or speculation where the CPU has nothing to
+/// update or to sum, no pool larger than its class, no placement counted twice.
 [[nodiscard]] Candidate normal_form(const Candidate& candidate, const Architecture& architecture,
-                                    int num_gpus);
+                                    int num_gpus, bool clips = false);
+
+/// Which candidates are looked at together.
+enum class Scope {
+  Group,        ///< all that differ in nothing but the updates of state in host memory
+  SameUpdater,  ///< of these, all with the same adam_threads and gpu_adam_units
+  One,
+};
+
+/// Some candidates of a group.
+struct CandidateSet {
+  Candidate candidate;  ///< what they have in common; of a set that is not One it need not be of it
+  Scope scope = Scope::Group;
+  bool in_order = false;  ///< without updates by the device, and late ones
+  std::int64_t plans = 1;
+  std::int64_t first = 0;  ///< index of the first of them in the set that they are a part of
+};
 
 /// Distinct sensible candidates in normal form. Those that differ in nothing but the updates of
-/// state in host memory (gpu_adam_units, late_updates, speculate) are a group: the same kernels of
-/// units, the same fetches and gradients. Its head is the one without any of these: none of the
-/// group needs less of any memory.
+/// state in host memory (adam_threads, gpu_adam_units, late_updates, speculate) are a group: the
+/// same kernels of units, the same fetches and gradients. Its head has no late updates, none by the
+/// device, and does not speculate: none of the group needs less of any memory.
 class CandidateGroups {
  public:
   /// Throws InputError where `space` is not valid. The references outlive this object.
@@ -30,20 +46,27 @@ class CandidateGroups {
   /// Calls `visit` with the head of each group, once, in a fixed order: the first list of the space
   /// varies slowest. The head need not be of the space.
   void for_each(const std::function<void(const Candidate& head)>& visit) const;
-  /// The group of `head`, or of any other of it, by gpu_adam_units; `in_order`: only those without
-  /// updates by the device and late ones.
-  [[nodiscard]] std::vector<Candidate> members(const Candidate& head, bool in_order = false);
-  [[nodiscard]] std::int64_t size(const Candidate& head, bool in_order = false);
+  /// The group of `head`, or of any other of it, most threads first, then by gpu_adam_units.
+  [[nodiscard]] std::vector<Candidate> members(const Candidate& head);
+  /// All of it, or all that are `in_order`; `plans` may be 0.
+  [[nodiscard]] CandidateSet whole(const Candidate& head, bool in_order);
+  /// What a set that is not One consists of, at least one scope further down.
+  [[nodiscard]] std::vector<CandidateSet> parts(const CandidateSet& set);
 
  private:
   struct Updates {
-    int gpu_adam_units, late_updates;
+    int adam_threads, gpu_adam_units, late_updates;
     bool speculate;
-    auto operator<=>(const Updates&) const = default;
+    bool operator==(const Updates&) const = default;
+    [[nodiscard]] bool in_order() const noexcept {
+      return gpu_adam_units == 0 && late_updates == 0;
+    }
+    [[nodiscard]] Candidate applied_to(Candidate head) const;
   };
-  using Placement = std::tuple<int, int, int, bool>;  ///< of optimizer state, and whether in order
+  /// Of optimizer state, and whether gradients of several micro-batches are added up.
+  using Placement = std::tuple<int, int, int, bool>;
 
-  [[nodiscard]] const std::vector<Updates>& updates_of(const Candidate& head, bool in_order);
+  [[nodiscard]] const std::vector<Updates>& updates_of(const Candidate& head);
 
   const SearchSpace& space_;
   const Architecture& architecture_;

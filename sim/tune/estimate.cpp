@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,10 +20,15 @@
 namespace athanor {
 
 Estimator::Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request)
+    : Estimator(profile, platform, request, adam_thread_choices(request, platform)) {}
+
+Estimator::Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request,
+                     std::vector<int> adam_threads)
     : profile_(profile),
       platform_(platform),
       request_(request),
       slowdowns_(platform, request.num_gpus),
+      adam_threads_(std::move(adam_threads)),
       num_units_(static_cast<int>(profile.architecture.units.size())) {
   std::map<std::string, std::size_t> index;
   for (const Unit& unit : profile.architecture.units) {
@@ -96,47 +102,55 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
   }
 }
 
-Seconds Estimator::bound_seconds(const Candidate& c, Scope scope) {
-  return scope == Scope::One ? bound_seconds(c) : overlapped_seconds(c, load_of(c, scope));
+Seconds Estimator::bound_seconds(const Candidate& c, Scope scope, Seconds enough) {
+  if (scope == Scope::One) return bound_seconds(c, enough);
+  const Load load = load_of(c, scope);
+  if (scope != Scope::Group) return overlapped_seconds(c, load, enough);
+  // How many threads the CPU has says what it leaves the others.
+  Seconds least = kNever;
+  Candidate with = c;
+  for (const int threads : adam_threads_) {
+    with.adam_threads = threads;
+    least = std::min(least, overlapped_seconds(with, load, enough));
+  }
+  return least;
 }
 
-bool Estimator::is_within(Seconds per_update, const Candidate& c) {
+double Estimator::host_elements(const Candidate& c) const {
   std::int64_t elements = 0;
   for (const UnitClass& unit_class : classes_) {
     const Chunk unit{.elements = unit_class.elements};
     elements +=
         place(c, unit_class).host_optimizer * owned_elements(unit, c.sharding, request_.num_gpus);
   }
-  if (elements == 0) return false;
-  const Seconds most = per_update * static_cast<double>(elements);
-  Load load = load_of(c, Scope::One);
-  load.busy[lane_index(Lane::CpuAdam)] = 0;
-  // The compute lane alone mostly says enough.
-  return load.busy[lane_index(Lane::Compute)] <= most && overlapped_seconds(c, load) <= most;
+  return static_cast<double>(elements);
 }
 
-Seconds Estimator::bound_seconds(const Candidate& c) {
+Seconds Estimator::bound_seconds(const Candidate& c, Seconds enough) {
   const Load load = load_of(c, Scope::One);
-  return std::max({overlapped_seconds(c, load), norm_cycle_seconds(c, load),
-                   late_cycle_seconds(c, load), stream_cycle_seconds(c, load),
-                   parted_seconds(c, load)});
+  const Seconds overlapped = overlapped_seconds(c, load, enough);
+  if (overlapped > enough) return overlapped;
+  return std::max({overlapped, norm_cycle_seconds(c, load), late_cycle_seconds(c, load),
+                   stream_cycle_seconds(c, load), parted_seconds(c, load)});
 }
 
 /// Nothing waits for anything else.
-Seconds Estimator::overlapped_seconds(const Candidate& c, const Load& load) {
+Seconds Estimator::overlapped_seconds(const Candidate& c, const Load& load, Seconds enough) {
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = lane_index(Lane::Compute);
   const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
-  LaneSeconds others = load.busy;
-  others[kCompute] -= accumulation * units.compute.full_clock();
   const Seconds limited = accumulation * units.compute.most() * slowdowns.least[kCompute];
   Seconds issue = accumulation * units.issue_seconds;
   for (const auto& [lane, seconds] : platform_.issue) {
     issue += static_cast<double>(load.operations[lane_index(lane)]) * seconds;
   }
-  return std::max({issue, limited, busiest_seconds(load.busy, slowdowns),
-                   fluid_seconds(others, limited_kernels(c).all, accumulation, slowdowns).most()});
+  const Seconds busiest = std::max({issue, limited, busiest_seconds(load.busy, slowdowns)});
+  if (busiest > enough) return busiest;
+  LaneSeconds others = load.busy;
+  others[kCompute] -= accumulation * units.compute.full_clock();
+  return std::max(busiest,
+                  fluid_seconds(others, limited_kernels(c).all, accumulation, slowdowns).most());
 }
 
 const Estimator::Limited& Estimator::limited_kernels(const Candidate& c) {
@@ -144,22 +158,23 @@ const Estimator::Limited& Estimator::limited_kernels(const Candidate& c) {
   const auto [entry, is_new] = units.limited.try_emplace(c.adam_threads);
   Limited& limited = entry->second;
   if (!is_new) return limited;
-  const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
-  limited.all = limited_seconds(units.kernels, slowdowns);
+  const auto plus = [&](std::vector<Seconds> sum, const Draw& kernel) {
+    const std::vector<double>& weights = kernel_weights(kernel, c.adam_threads);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += kernel.seconds * weights[i];
+    return sum;
+  };
+  const std::vector<Seconds> none(slowdowns_.at(c.adam_threads).limits.size());
+  limited.all = std::accumulate(units.kernels.begin(), units.kernels.end(), none, plus);
   limited.forward_from.resize(units.forward.size());
-  std::vector<Draw> kernels;
   for (std::size_t unit = units.forward.size(); unit-- > 0;) {
-    add_kernel(kernels, units.forward[unit]);
-    limited.forward_from[unit] = limited_seconds(kernels, slowdowns);
+    const bool is_last = unit + 1 == units.forward.size();
+    limited.forward_from[unit] =
+        plus(is_last ? none : limited.forward_from[unit + 1], units.forward[unit]);
   }
   const auto below = [&](const std::vector<Draw>& by_unit) {
-    std::vector<std::vector<Seconds>> result{std::vector<Seconds>(limited.all.size())};
-    for (const Draw& draw : by_unit) {
-      std::vector<Seconds> sum = limited_seconds({&draw, 1}, slowdowns);
-      std::ranges::transform(sum, result.back(), sum.begin(), std::plus());
-      result.push_back(std::move(sum));
-    }
-    return result;
+    std::vector<std::vector<Seconds>> sums{none};
+    for (const Draw& kernel : by_unit) sums.push_back(plus(sums.back(), kernel));
+    return sums;
   };
   limited.recompute_below = below(units.recomputed);
   limited.backward_below = below(units.backward);
@@ -168,6 +183,16 @@ const Estimator::Limited& Estimator::limited_kernels(const Candidate& c) {
                            limited.backward_below[u].begin(), std::plus());
   }
   return limited;
+}
+
+const std::vector<double>& Estimator::kernel_weights(const Draw& kernel, int adam_threads) {
+  const auto [entry, is_new] =
+      kernel_weights_.try_emplace({adam_threads, kernel.watts, kernel.exponent});
+  if (is_new) {
+    const Draw second{1, kernel.watts, kernel.exponent};
+    entry->second = limited_seconds({&second, 1}, slowdowns_.at(adam_threads));
+  }
+  return entry->second;
 }
 
 int Estimator::gate(const Candidate& c) const {

@@ -6,14 +6,15 @@
 #include "sim/model/power.hpp"
 #include "sim/model/static_memory.hpp"
 #include "sim/tune/bounds.hpp"
-#include "sim/tune/search_space.hpp"
+#include "sim/tune/candidate_groups.hpp"
 
 #include <array>
-#include <compare>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -25,15 +26,7 @@ struct ChunkWork {
   bool accumulate = false;
   bool speculative = false;
   InFile in_file = {};
-  auto operator<=>(const ChunkWork&) const = default;
-};
-
-/// How many candidates a bound holds for.
-enum class Scope {
-  Group,         ///< all that differ in the updates of state in host memory (candidate_groups.hpp)
-  SameGpuUnits,  ///< of these, all with the same gpu_adam_units
-  InOrder,       ///< of these, all with none, and no late updates
-  One,
+  bool operator==(const ChunkWork&) const = default;
 };
 
 /// Memory and a lower bound of any candidate for one profile, platform and request. Units of one
@@ -41,23 +34,28 @@ enum class Scope {
 /// for them; the referenced objects outlive this one.
 class Estimator {
  public:
+  static constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
+
+  /// `adam_threads`: of candidates of one group; without, those that the request leaves open.
+  Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request,
+            std::vector<int> adam_threads);
   Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request);
 
   /// Peak in every tier of a candidate in normal form: exactly that of its lowered program.
   [[nodiscard]] TierBytes peak_bytes(const Candidate& candidate);
   /// The busiest lane, shared resource or issuing host, when every unit is fetched again no more
   /// often than its slots make necessary, in the step or in those parts of it that follow each
-  /// other. Never above the simulated period of the lowered program.
+  /// other. Never above the simulated period of the lowered program. No better than `enough` for
+  /// certain: what is cheap comes first.
   /// Throws InputError when the platform lacks a curve that the candidate needs.
-  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate);
+  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, Seconds enough = kNever);
   /// The same of all candidates of `scope`, by the one that has neither late updates nor
-  /// speculates: in what order lanes do what they have to is left open, and of a Group whether the
-  /// CPU or the device updates. Never above bound_seconds of any of them.
-  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, Scope scope);
-  /// Whether what all lanes but the CPU's have to do, when nothing waits for anything else, takes
-  /// at most so long for each element of optimizer state on the host. Where so for a machine, so
-  /// for one that is faster in any respect.
-  [[nodiscard]] bool is_within(Seconds per_update, const Candidate& candidate);
+  /// speculates: in what order lanes do what they have to is left open, and of a Group all that the
+  /// CPU does, and for it the device. Never above bound_seconds of any of them.
+  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, Scope scope,
+                                      Seconds enough = kNever);
+  /// Elements of each rank whose optimizer state is in host memory or on NVMe.
+  [[nodiscard]] double host_elements(const Candidate& candidate) const;
 
  private:
   struct UnitClass {
@@ -116,22 +114,28 @@ class Estimator {
     Seconds seconds = 0;
     std::int64_t operations = 0;
   };
+  /// Of candidates that cut units alike, by unit class: the few kinds that there are.
+  using ChunkSums = std::vector<std::vector<std::pair<ChunkWork, ChunkSum>>>;
   struct Load;
   struct ClassWork;
 
   [[nodiscard]] Activations& activations(const Candidate& candidate);
   void add_operations(const Program& program, Activations& sums) const;
-  [[nodiscard]] const ChunkSum& chunk_sum(const Candidate& candidate, std::size_t unit_class,
-                                          const ChunkWork& work);
+  [[nodiscard]] ChunkSums& chunk_sums(const Candidate& candidate);
+  [[nodiscard]] ChunkSum chunk_sum(const Candidate& candidate, std::size_t unit_class,
+                                   const ChunkWork& work) const;
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
   [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
   /// Of members with an index below `end`.
   [[nodiscard]] ParameterHomes parameter_homes(const Candidate& candidate,
                                                const UnitClass& unit_class, int end) const;
   [[nodiscard]] Load load_of(const Candidate& candidate, Scope scope);
-  [[nodiscard]] Seconds overlapped_seconds(const Candidate& candidate, const Load& load);
+  [[nodiscard]] Seconds overlapped_seconds(const Candidate& candidate, const Load& load,
+                                           Seconds enough);
   void add_scalars(const Candidate& candidate, Load& load) const;
   [[nodiscard]] const Limited& limited_kernels(const Candidate& candidate);
+  /// Of a second of it, by each of Slowdowns::limits.
+  [[nodiscard]] const std::vector<double>& kernel_weights(const Draw& kernel, int adam_threads);
   /// The unit whose forward waits for all updates by the CPU of state in memory; -1: no unit's.
   [[nodiscard]] int gate(const Candidate& candidate) const;
   /// The first unit with parameters, `from` one on.
@@ -154,11 +158,12 @@ class Estimator {
   const Platform& platform_;
   const PlanRequest& request_;
   SlowdownTable slowdowns_;
+  std::vector<int> adam_threads_;
   int num_units_;
   std::vector<UnitClass> classes_;
   std::map<std::tuple<std::int64_t, int, int>, Activations> activations_;
-  std::map<std::tuple<std::size_t, std::int64_t, Sharding, ChunkWork, DataType, int>, ChunkSum>
-      chunk_sums_;
+  std::map<std::tuple<int, double, double>, std::vector<double>> kernel_weights_;
+  std::map<std::tuple<std::int64_t, Sharding, DataType, int>, ChunkSums> chunk_sums_;
 };
 
 }  // namespace athanor

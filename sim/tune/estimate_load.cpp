@@ -36,18 +36,21 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
 
 }  // namespace
 
-const Estimator::ChunkSum& Estimator::chunk_sum(const Candidate& candidate, std::size_t unit_class,
-                                                const ChunkWork& work) {
+Estimator::ChunkSums& Estimator::chunk_sums(const Candidate& candidate) {
   const DataType gradient = gradient_dtype(profile_.dtype, candidate.batch.accumulation);
-  const auto [entry, is_new] =
-      chunk_sums_.try_emplace({unit_class, candidate.chunk_elements, candidate.sharding, work,
-                               gradient, candidate.adam_threads});
-  ChunkSum& sum = entry->second;
-  if (!is_new) return sum;
+  ChunkSums& sums =
+      chunk_sums_[{candidate.chunk_elements, candidate.sharding, gradient, candidate.adam_threads}];
+  sums.resize(classes_.size());
+  return sums;
+}
+
+Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t unit_class,
+                                         const ChunkWork& work) const {
+  ChunkSum sum;
   Program header;
   header.world_size = request_.num_gpus;
   header.dtype = profile_.dtype;
-  header.gradient_dtype = gradient;
+  header.gradient_dtype = gradient_dtype(profile_.dtype, candidate.batch.accumulation);
   header.cpu_adam_threads = candidate.adam_threads;
   header.clipped_share = request_.clipped_share;
   const std::int64_t whole =
@@ -64,9 +67,10 @@ const Estimator::ChunkSum& Estimator::chunk_sum(const Candidate& candidate, std:
 Estimator::Load Estimator::load_of(const Candidate& c, Scope scope) {
   Load load;
   load.gate = gate(c);
+  ChunkSums& sums = chunk_sums(c);
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].units == 0) continue;
-    ClassWork work{*this, c, scope, i, place(c, classes_[i]), load};
+    ClassWork work{*this, c, scope, i, place(c, classes_[i]), load, sums};
     if (c.sharding == Sharding::Sharded) work.add_fetches();
     work.add_gradients();
     work.add_adam();
@@ -86,11 +90,16 @@ Estimator::Load Estimator::load_of(const Candidate& c, Scope scope) {
 }
 
 void Estimator::ClassWork::add(const ChunkWork& work, const Load::Times& times) {
-  if (times.all() > 0) load.add(work.lane, sum(work), times);
+  if (times.all() == 0 || (scope == Scope::Group && work.lane == Lane::CpuAdam)) return;
+  load.add(work.lane, sum(work), times);
 }
 
-const Estimator::ChunkSum& Estimator::ClassWork::sum(const ChunkWork& work) {
-  return estimator.chunk_sum(candidate, unit_class, work);
+Estimator::ChunkSum Estimator::ClassWork::sum(const ChunkWork& work) {
+  auto& known = sums[unit_class];
+  const auto found = std::ranges::find(
+      known, work, [](const auto& entry) -> const ChunkWork& { return entry.first; });
+  if (found != known.end()) return found->second;
+  return known.emplace_back(work, estimator.chunk_sum(candidate, unit_class, work)).second;
 }
 
 void Estimator::ClassWork::add_fetches() {
@@ -161,12 +170,14 @@ void Estimator::ClassWork::add_adam() {
   add(adam, {.turn = placed.nvme_optimizer});
   if (scope == Scope::One) {
     add(adam, {.updates = beside_state});
-  } else if (scope != Scope::Group) {
+  } else if (scope == Scope::SameUpdater) {
     const bool either = estimator.request_.clipping != Clipping::None;
     const bool is_faster = either && sum(speculative).seconds < sum(adam).seconds;
     add(is_faster ? speculative : adam, {.updates = beside_state});
   }
-  if (placed.late_optimizer > 0) load.late += placed.late_optimizer * sum(adam).seconds;
+  if (scope == Scope::One && placed.late_optimizer > 0) {
+    load.late += placed.late_optimizer * sum(adam).seconds;
+  }
   if (estimator.request_.clipping == Clipping::None) return;
   const Lane of_host = candidate.batch.accumulation > 1 ? Lane::CpuAdam
                        : several                        ? Lane::Collective
@@ -174,6 +185,7 @@ void Estimator::ClassWork::add_adam() {
   add({OpKind::SquareSum, Lane::Compute}, {.updates = placed.device_optimizer});
   add({OpKind::SquareSum, of_host}, {.anywhere = placed.host_optimizer});
   add({OpKind::Redo, Lane::CpuAdam}, {.updates = ahead});
+  if (scope != Scope::One) return;
   const auto seconds = [&](OpKind kind, int times) {
     return times == 0 ? 0 : times * sum({kind, Lane::CpuAdam}).seconds;
   };

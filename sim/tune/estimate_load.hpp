@@ -71,6 +71,7 @@ struct Estimator::ClassWork {
   std::size_t unit_class;
   Placed placed;
   Load& load;
+  ChunkSums& sums;
   int units = estimator.classes_[unit_class].units;
   bool several = estimator.request_.num_gpus > 1;  ///< ranks
 
@@ -83,7 +84,7 @@ struct Estimator::ClassWork {
 
  private:
   void add(const ChunkWork& work, const Load::Times& times);
-  [[nodiscard]] const ChunkSum& sum(const ChunkWork& work);
+  [[nodiscard]] ChunkSum sum(const ChunkWork& work);
 };
 
 }  // namespace athanor

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <optional>
 #include <queue>
 #include <string>
@@ -70,6 +71,7 @@ struct Entry {
   Key key;
   std::size_t position = 0;  ///< of what is known of them
   Scope scope = Scope::One;
+  bool in_order = false;
   bool is_refined = false;  ///< by lowering it
   auto operator<=>(const Entry& other) const { return key <=> other.key; }
   bool operator==(const Entry& other) const { return key == other.key; }
@@ -90,7 +92,7 @@ class Search {
         slowdowns_(platform, request.num_gpus),
         space_(space),
         groups_(space, profile.architecture, request.num_gpus),
-        estimator_(profile, platform, request),
+        estimator_(profile, platform, request, space.adam_threads),
         updates_speed_(1 / options.slower_updates),
         keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
 
@@ -119,26 +121,24 @@ class Search {
     groups_.for_each([&](const Candidate& head) {
       report("bounding", done++, total);
       Evaluated e;
-      e.candidate = head;
       e.peak_bytes = estimator_.peak_bytes(head);
-      const bool in_order = !may_reorder(e);
-      e.plans = groups_.size(head, in_order);
-      if (e.plans == 0) return;
+      const bool does_fit = fits(e.peak_bytes, ranks_per_node_, limits_);
+      if (does_fit) e.bound_seconds = estimator_.bound_seconds(head, Scope::Group);
+      const bool may_reorder =
+          std::isinf(space_.reorders_within) ||
+          (does_fit && e.bound_seconds <= space_.reorders_within * estimator_.host_elements(head));
+      const CandidateSet group = groups_.whole(head, /*in_order=*/!may_reorder);
+      if (group.plans == 0) return;
+      e.candidate = group.candidate;
+      e.plans = group.plans;
       e.index = std::exchange(index, index + e.plans);
       all_.push_back(std::move(e));
-      screen(all_.size() - 1, in_order ? Scope::InOrder : Scope::Group);
+      admit(all_.size() - 1, group);
     });
   }
 
-  [[nodiscard]] bool may_reorder(const Evaluated& head) {
-    return std::isinf(space_.reorders_within) ||
-           (fits(head.peak_bytes, ranks_per_node_, limits_) &&
-            estimator_.is_within(space_.reorders_within, head.candidate));
-  }
-
-  /// Whether what is at `position` fits, and a first bound of it: of those that `scope` has
-  /// together the least of any.
-  void screen(std::size_t position, Scope scope) {
+  /// To the queue, where what is at `position`, all of `set`, fits.
+  void admit(std::size_t position, const CandidateSet& set) {
     Evaluated& e = all_[position];
     const auto overflows = memory_overflows(e.peak_bytes, ranks_per_node_, limits_);
     if (!overflows.empty()) {
@@ -147,43 +147,49 @@ class Search {
       return;
     }
     e.outcome = Outcome::Bounded;
-    e.bound_seconds = std::max(e.bound_seconds, estimator_.bound_seconds(e.candidate, scope));
-    queue_.push({key_of(e, e.bound_seconds), position, scope, false});
+    queue_.push({key_of(e, e.bound_seconds), position, set.scope, set.in_order, false});
   }
 
-  /// Bounds those that were bounded together in smaller sets, down to one.
+  /// Bounds those that were bounded together in smaller sets, down to one. What that rules out
+  /// stays together.
   void divide(const Entry& entry) {
-    const std::vector<Evaluated> parts = parts_of(all_[entry.position], entry.scope);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const std::size_t position = i == 0 ? entry.position : all_.size();
-      if (i > 0) all_.emplace_back();
-      all_[position] = parts[i];
-      all_[position].peak_bytes = estimator_.peak_bytes(parts[i].candidate);
-      screen(position, parts[i].plans > 1 ? Scope::SameGpuUnits : Scope::One);
+    const Evaluated whole = all_[entry.position];
+    const Seconds beaten = enough();
+    Evaluated rest = whole;
+    rest.plans = 0;
+    rest.bound_seconds = Estimator::kNever;
+    std::vector<std::pair<Evaluated, CandidateSet>> promising;
+    for (const CandidateSet& part :
+         groups_.parts({whole.candidate, entry.scope, entry.in_order, whole.plans, /*first=*/0})) {
+      Evaluated e = bounded(part, whole, beaten);
+      if (e.bound_seconds > beaten) {
+        rest.plans += e.plans;
+        rest.bound_seconds = std::min(rest.bound_seconds, e.bound_seconds);
+      } else {
+        promising.emplace_back(std::move(e), part);
+      }
     }
+    std::size_t position = entry.position;
+    const auto put = [&](Evaluated e) {
+      if (position == all_.size()) all_.emplace_back();
+      all_[position] = std::move(e);
+      return std::exchange(position, all_.size());
+    };
+    if (rest.plans > 0) put(std::move(rest));
+    for (auto& [e, part] : promising) admit(put(std::move(e)), part);
   }
 
-  [[nodiscard]] std::vector<Evaluated> parts_of(const Evaluated& whole, Scope scope) {
-    std::vector<Evaluated> parts;
-    std::int64_t index = whole.index;
-    for (const Candidate& member : groups_.members(whole.candidate, scope == Scope::InOrder)) {
-      const auto has_units_of = [&](const Evaluated& other) {
-        return member.gpu_adam_units == other.candidate.gpu_adam_units;
-      };
-      if (scope == Scope::SameGpuUnits && !has_units_of(whole)) continue;
-      if (scope == Scope::Group && !parts.empty() && has_units_of(parts.back())) {
-        parts.back().candidate.late_updates = 0;
-        parts.back().candidate.speculate = false;
-        ++parts.back().plans;
-      } else {
-        Evaluated& part = parts.emplace_back();
-        part.candidate = member;
-        part.index = index;
-        part.bound_seconds = whole.bound_seconds;
-      }
-      ++index;
-    }
-    return parts;
+  [[nodiscard]] Evaluated bounded(const CandidateSet& part, const Evaluated& whole,
+                                  Seconds enough) {
+    Evaluated e;
+    e.candidate = part.candidate;
+    e.plans = part.plans;
+    e.index = whole.index + part.first;
+    e.peak_bytes = estimator_.peak_bytes(e.candidate);
+    if (!fits(e.peak_bytes, ranks_per_node_, limits_)) return e;
+    e.bound_seconds =
+        std::max(whole.bound_seconds, estimator_.bound_seconds(e.candidate, part.scope, enough));
+    return e;
   }
 
   void start_front() {
@@ -219,6 +225,7 @@ class Search {
 
   [[nodiscard]] std::vector<Job> next_round() {
     std::vector<Job> round;
+    std::vector<Entry> waiting;  // for what is refined in this round
     while (round.size() < kRound && !queue_.empty()) {
       const Entry first = queue_.top();
       const Evaluated& e = all_[first.position];
@@ -226,14 +233,35 @@ class Search {
       if (beaten && !front_) break;  // and so are all that follow
       queue_.pop();
       if (beaten) continue;
-      if (first.scope == Scope::One) {
-        const bool simulate = first.is_refined || !refinement_pays();
-        round.push_back({static_cast<std::int64_t>(first.position), e.candidate, simulate});
-      } else {
+      if (first.scope != Scope::One) {
         divide(first);
+        continue;
+      }
+      const auto known = refined_.find(with_any_threads(e.candidate));
+      if (first.is_refined || (known == refined_.end() && !refinement_pays())) {
+        round.push_back({static_cast<std::int64_t>(first.position), e.candidate, true});
+      } else if (known == refined_.end()) {
+        refined_.emplace(with_any_threads(e.candidate), std::nullopt);
+        round.push_back({static_cast<std::int64_t>(first.position), e.candidate, false});
+      } else if (known->second) {
+        refine(first.position, *known->second);
+      } else {
+        waiting.push_back(first);
       }
     }
+    for (const Entry& entry : waiting) queue_.push(entry);
     return round;
+  }
+
+  static Candidate with_any_threads(Candidate candidate) {
+    candidate.adam_threads = 0;
+    return candidate;
+  }
+
+  void refine(std::size_t position, Seconds bound) {
+    Evaluated& e = all_[position];
+    e.bound_seconds = std::max(e.bound_seconds, bound);
+    queue_.push({key_of(e, e.bound_seconds), position, Scope::One, false, true});
   }
 
   /// The bound of a lowered program costs about as much as its simulation, and in some spaces it is
@@ -246,12 +274,12 @@ class Search {
 
   [[nodiscard]] JobResult evaluate(const Job& job) {
     const Program program = lowered(job.candidate);
-    const Slowdowns& slowdown = slowdowns_.at(program.cpu_adam_threads);
     JobResult result;
     if (!job.simulate) {
-      result.seconds = lower_bound_seconds(program, platform_, slowdown);
+      result.seconds = bound_with_any_threads(program);
       return result;
     }
+    const Slowdowns& slowdown = slowdowns_.at(program.cpu_adam_threads);
     SimulationOptions simulation{.record_intervals = false};
     simulation.lane_speed[lane_index(Lane::CpuAdam)] = updates_speed_;
     const Timeline timeline = engine_.simulate(program, simulation);
@@ -263,14 +291,25 @@ class Search {
     return result;
   }
 
+  /// Plans that differ in nothing but threads are one program.
+  [[nodiscard]] Seconds bound_with_any_threads(Program program) {
+    Seconds least =
+        lower_bound_seconds(program, platform_, slowdowns_.at(program.cpu_adam_threads));
+    for (const int threads : space_.adam_threads) {
+      if (threads == program.cpu_adam_threads) continue;
+      program.cpu_adam_threads = threads;
+      least = std::min(least, lower_bound_seconds(program, platform_, slowdowns_.at(threads)));
+    }
+    return least;
+  }
+
   void take(const Job& job, const JobResult& result) {
     Evaluated& e = all_[static_cast<std::size_t>(job.index)];
     if (!job.simulate) {
       ++num_refined_;
       num_raised_ += result.seconds * kBoundSlack > e.bound_seconds ? 1 : 0;
-      e.bound_seconds = std::max(e.bound_seconds, result.seconds);
-      queue_.push(
-          {key_of(e, e.bound_seconds), static_cast<std::size_t>(job.index), Scope::One, true});
+      refined_[with_any_threads(job.candidate)] = result.seconds;
+      refine(static_cast<std::size_t>(job.index), result.seconds);
       return;
     }
     e.step_seconds = result.seconds;
@@ -290,6 +329,12 @@ class Search {
     const Seconds seconds = e.bound_seconds * kBoundSlack;
     return kept_.size() == keep_ && key_of(e, seconds) > kept_.back() && seconds > slowest() &&
            (!front_ || front_->beats(e, seconds));
+  }
+
+  /// What is above is beaten.
+  [[nodiscard]] Seconds enough() const {
+    if (front_ || kept_.size() < keep_) return Estimator::kNever;
+    return std::max(std::get<Seconds>(kept_.back()), slowest()) / kBoundSlack;
   }
 
   /// Up to which step time energy decides; 0 where it does not.
@@ -336,8 +381,12 @@ class Search {
     std::vector<TierBytes> peaks;
     for (const Evaluated& e : all_) {
       const std::vector<Candidate> members = groups_.members(e.candidate);
-      if (std::ranges::find(members, e.candidate) != members.end()) {
-        peaks.push_back(e.peak_bytes);  // that of one that needs no more than the others
+      const auto has_its_memory = [&](Candidate member) {
+        member.adam_threads = e.candidate.adam_threads;
+        return member == e.candidate;
+      };
+      if (std::ranges::any_of(members, has_its_memory)) {
+        peaks.push_back(e.peak_bytes);  // and the others need no less
       } else {
         for (const Candidate& member : members) peaks.push_back(estimator_.peak_bytes(member));
       }
@@ -360,6 +409,8 @@ class Search {
   std::size_t keep_;
   std::vector<Evaluated> all_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  /// Bounds of lowered programs, by the candidate with_any_threads; none: not known yet.
+  std::map<Candidate, std::optional<Seconds>> refined_;
   std::vector<Key> kept_;  ///< of the best so far, ascending
   std::optional<ParetoFront> front_;
   FrontResolution resolution_;

@@ -101,7 +101,8 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
   space.prefetch_depths = {1, 2};
   space.gradient_buffers = up_to({1, 2}, largest_class_size(architecture));
-  space.adam_threads = {adam_thread_choices(request, platform).back()};
+  // Fewer than the most leave copies more of the host's memory. More cores only add to these.
+  space.adam_threads = adam_thread_choices(request, platform);
   space.clips = request.clipping != Clipping::None;
   const bool may_speculate =
       request.clipping != Clipping::None && profile.dtype != DataType::Float32;

@@ -52,8 +52,9 @@ struct SearchSpace {
   std::vector<int> gpu_adam_units{0};
   std::vector<int> late_updates{0};  ///< never together with gpu_adam_units
   /// Late updates, and the GPU's of state in host memory, are tried where a step leaves the CPU at
-  /// most so long for each element (Estimator::is_within): where it leaves more, all but slow hosts
-  /// keep up. Whatever the CPU's own speed, or a faster one would lose plans that a slower one has.
+  /// most so long for each element, by the bound of the group: where it leaves more, all but slow
+  /// hosts keep up. Whatever the CPU's own speed, or a faster one would lose plans that a slower
+  /// one has.
   Seconds reorders_within = std::numeric_limits<Seconds>::infinity();
   std::vector<bool> speculate{false};
   bool clips = false;  ///< what does not speculate waits for the norm: all its updates are late

@@ -25,6 +25,8 @@ using test::plain_platform;
 using test::ProgramBuilder;
 
 constexpr double kRounding = 1e-9;
+/// One second of a copy or collective on the plain platform.
+constexpr Bytes kSecond = 1'000'000'000;
 
 /// An operation of `lane` that takes `seconds` alone on the plain platform.
 std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds) {
@@ -142,6 +144,26 @@ TEST_CASE("ranks that run a lane at once slow it down, folded or each for itself
   }
   Engine engine(platform, 4, RankModel::Each);
   CHECK(engine.simulate(builder.program()).step_seconds == folded);
+}
+
+TEST_CASE("a faster lane that gets in the way of another can make a step slower") {
+  // Compute, a collective and compute follow each other; beside them Adam and a copy. The copy
+  // slows kernels down, and beside the collective it is in nobody's way.
+  const auto step = [](Seconds adam) {
+    Platform platform = plain_platform();
+    platform.interference = {{1, {{Lane::Compute, 2}, {Lane::H2D, 2}}}};
+    ProgramBuilder builder;
+    const std::int32_t first = builder.compute(1);
+    const std::int32_t gather = builder.gather(kSecond, {first});
+    const std::int32_t last = builder.compute(1, {gather});
+    const std::int32_t update = add(builder, Lane::CpuAdam, adam);
+    builder.copy_in(kSecond, {update});
+    builder.after_previous(first, last).after_previous(update, last);
+    return Engine(platform, 1).simulate(builder.program()).step_seconds;
+  };
+  CHECK_THAT(step(1), WithinRel(3, kRounding));
+  CHECK_THAT(step(0.5), WithinRel(3.5, kRounding));
+  CHECK_THAT(step(2), WithinRel(4, kRounding));
 }
 
 TEST_CASE("measured interference keeps between the bounds, and reruns are bit-identical") {

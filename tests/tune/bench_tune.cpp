@@ -29,8 +29,10 @@ struct Setting {
   std::vector<Candidate> candidates = [this] {
     std::vector<Candidate> all;
     const SearchSpace space = default_search_space(profile, platform, request);
-    const CandidateGroups groups(space, profile.architecture, request.num_gpus);
-    groups.for_each([&](const Candidate& head) { all.push_back(head); });
+    CandidateGroups groups(space, profile.architecture, request.num_gpus);
+    groups.for_each([&](const Candidate& head) {
+      all.push_back(groups.whole(head, /*in_order=*/false).candidate);
+    });
     return all;
   }();
 };

@@ -39,7 +39,7 @@ inline SearchSpace random_space(std::mt19937& random, const std::vector<BatchSpl
   space.cache_slots = some_of(random, std::vector{1, 2, 4}, 2);
   space.prefetch_depths = some_of(random, std::vector{0, 1, 2}, 2);
   space.gradient_buffers = some_of(random, std::vector{1, 2, 9}, 2);
-  space.adam_threads = some_of(random, std::vector{1, 2, 4}, 1);
+  space.adam_threads = some_of(random, std::vector{1, 2, 4}, 2);
   return space;
 }
 

@@ -42,6 +42,14 @@ std::int64_t size_of(const Question& question) {
   return size;
 }
 
+/// As many threads as the platform's cores allow.
+std::vector<Question> with_threads_of(const Platform& platform, std::vector<Question> questions) {
+  for (Question& question : questions) {
+    question.space.adam_threads = adam_thread_choices(question.request, platform);
+  }
+  return questions;
+}
+
 std::vector<Question> random_questions(std::mt19937& random, int num_gpus, int count) {
   std::vector<Question> questions;
   for (int i = 0; i < count; ++i) questions.push_back(test::random_question(random, num_gpus));
@@ -55,7 +63,7 @@ TEST_CASE("The search returns what simulating everything returns") {
   constexpr int kQuestions = 50;
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(static_cast<unsigned>(num_gpus));
-  int feasible = 0;
+  int feasible = 0, with_fewer_threads = 0;
   std::int64_t bounded = 0;
   for (int machine = 0; machine < kMachines; ++machine) {
     const Platform platform = test::random_machine(random, num_gpus);
@@ -81,10 +89,13 @@ TEST_CASE("The search returns what simulating everything returns") {
       REQUIRE(result.num_simulated + result.num_bounded >= std::ssize(expected));
       REQUIRE(result.num_plans() == size_of(question));
       bounded += result.num_bounded;
+      const int threads = expected.front().candidate.adam_threads;
+      with_fewer_threads += 1 < threads && threads < std::ranges::max(space.adam_threads) ? 1 : 0;
     }
   }
   CHECK(feasible > kMachines * kQuestions / 3);
   CHECK(bounded > 0);  // else the bounds did nothing
+  CHECK(with_fewer_threads > 0);
 }
 
 TEST_CASE("Under a power limit the search finds the fastest plan, and the one of least energy") {
@@ -200,11 +211,10 @@ TEST_CASE("More of anything never gives a slower best plan") {
     std::vector<Question> changed = questions;
     for (Question& question : changed) question.request.limits.gpu *= 2;
     check_no_slower(before, changed, platform, "device memory");
-    changed = questions;
-    for (Question& question : changed) question.space.adam_threads = {1, 2, 4};
     better = platform;
     better.host_cores *= 2;
-    check_no_slower(before, changed, better, "cores");
+    check_no_slower(best_seconds(with_threads_of(platform, questions), platform),
+                    with_threads_of(better, questions), better, "cores");
   }
   CHECK(faster > kMachines * kQuestions);
 }

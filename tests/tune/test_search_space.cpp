@@ -9,6 +9,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -38,15 +39,19 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_METHOD(Fixture, "Candidates with one normal form are one program") {
-  int changed = 0;
+  int changed = 0, without_cpu = 0;
   for (int round = 0; round < 300; ++round) {
     const int num_gpus = 1 << (round % 3);
-    const PlanRequest request{.num_gpus = num_gpus, .global_batch = 2 * num_gpus};
-    const Candidate candidate = test::random_candidate(random);
+    const bool clips = round % 2 == 0;
+    const PlanRequest request{.num_gpus = num_gpus,
+                              .global_batch = 2 * num_gpus,
+                              .clipping = clips ? Clipping::Wait : Clipping::None};
+    Candidate candidate = test::random_candidate(random);
+    candidate.gpu_adam_units = round % 4 < 2 ? 6 : 0;
     const bool is_plan = candidate.prefetch_depth < candidate.cache_slots;
     if (!is_plan || !is_sensible(candidate, num_gpus, 6)) continue;
-    const Candidate normal = normal_form(candidate, architecture, num_gpus);
-    CHECK(normal_form(normal, architecture, num_gpus) == normal);
+    const Candidate normal = normal_form(candidate, architecture, num_gpus, clips);
+    CHECK(normal_form(normal, architecture, num_gpus, clips) == normal);
     if (normal == candidate) continue;
     ++changed;
     const Program a = lower(profile, make_plan(candidate, profile, request));
@@ -58,9 +63,13 @@ TEST_CASE_METHOD(Fixture, "Candidates with one normal form are one program") {
     REQUIRE(peak_a.host == peak_b.host);
     if (normal.adam_threads == candidate.adam_threads) {
       REQUIRE(fingerprint(a) == fingerprint(b));
+    } else {
+      ++without_cpu;
+      REQUIRE(std::ranges::count(a.operations, Lane::CpuAdam, &Operation::lane) == 0);
     }
   }
   CHECK(changed > 50);
+  CHECK(without_cpu > 10);
 }
 
 TEST_CASE_METHOD(Fixture, "Enumeration visits each normal form once, always in the same order") {
@@ -89,7 +98,7 @@ TEST_CASE_METHOD(Fixture, "The default space covers every choice and lowers thro
       make_plan(candidate, profile, request).validate(architecture, "plan");
     });
     CHECK(count > 200);
-    CHECK(count < 50000);
+    CHECK(count < 3 * 50000);  // threads of Adam
     CHECK(slow > 0);
     CHECK(slow < (5 * 5 - 1) * count);  // beside none four values of each
     CHECK(shardings.size() == (num_gpus > 1 ? 3 : 2));
