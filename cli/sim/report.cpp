@@ -207,6 +207,9 @@ std::string plan_summary(const Plan& plan) {
     text += fmt::format(", {:.0f} % streams through the GPU", percent(host.streamed));
   }
   if (host.nvme > 0) text += fmt::format(", {:.0f} % optimizer on NVMe", percent(host.nvme));
+  if (host.optimizer + host.nvme > host.streamed) {
+    text += fmt::format(", {} threads of Adam", plan.cpu_adam_threads);
+  }
   if (host.parameters > 0) {
     text += fmt::format(", {:.0f} % parameters on host", percent(host.parameters));
   }
