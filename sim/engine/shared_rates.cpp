@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 namespace athanor {
@@ -106,6 +107,71 @@ void add_group(const std::vector<Contended>& contended, const std::vector<std::s
   }
 }
 
+/// Max-min fair sharing with equal weights: the rates of all flows rise together, until their own
+/// limit or a resource that is used up holds them.
+class FairSharing {
+ public:
+  FairSharing(const std::vector<SharedRate>& resources, LaneSet running, const LaneValues& limits)
+      : resources_(resources), rising_(running), limits_(limits) {
+    for (const SharedRate& resource : resources) left_.push_back(resource.capacity);
+  }
+
+  /// Of `running`; others: 0.
+  [[nodiscard]] LaneValues rates() {
+    LaneValues rates{};
+    while (rising_ != 0) {
+      const double step = largest_step(rates);
+      for (const Lane lane : kLanes) {
+        if (is_rising(lane)) rates[lane_index(lane)] += step;
+      }
+      for (std::size_t i = 0; i < left_.size(); ++i) left_[i] -= step * count_rising(resources_[i]);
+      hold(rates);
+    }
+    return rates;
+  }
+
+ private:
+  /// Of a resource or limit that holds: what rounding leaves.
+  static constexpr double kNothing = 1e-12;
+
+  [[nodiscard]] bool is_rising(Lane lane) const { return (rising_ & lane_bit(lane)) != 0; }
+  [[nodiscard]] double count_rising(const SharedRate& resource) const {
+    return static_cast<double>(
+        std::ranges::count_if(resource.lanes, [this](Lane lane) { return is_rising(lane); }));
+  }
+
+  [[nodiscard]] double largest_step(const LaneValues& rates) const {
+    double step = std::numeric_limits<double>::infinity();
+    for (const Lane lane : kLanes) {
+      if (is_rising(lane))
+        step = std::min(step, limits_[lane_index(lane)] - rates[lane_index(lane)]);
+    }
+    for (std::size_t i = 0; i < left_.size(); ++i) {
+      const double rising = count_rising(resources_[i]);
+      if (rising > 0) step = std::min(step, left_[i] / rising);
+    }
+    return std::max(0.0, step);
+  }
+
+  void hold(const LaneValues& rates) {
+    LaneSet held = 0;
+    for (const Lane lane : kLanes) {
+      const double limit = limits_[lane_index(lane)];
+      if (rates[lane_index(lane)] >= limit * (1 - kNothing)) held |= lane_bit(lane);
+    }
+    for (std::size_t i = 0; i < left_.size(); ++i) {
+      if (left_[i] > kNothing * resources_[i].capacity) continue;
+      for (const Lane lane : resources_[i].lanes) held |= lane_bit(lane);
+    }
+    rising_ &= ~held;
+  }
+
+  const std::vector<SharedRate>& resources_;
+  LaneSet rising_;
+  LaneValues limits_;
+  std::vector<double> left_;
+};
+
 }  // namespace
 
 bool SharedRate::has(Lane lane) const {
@@ -127,6 +193,25 @@ double SharedRates::alone_slowdown(Lane lane, int ranks) const {
     slowdown = std::max(slowdown, rate[lane_index(lane)] / capacity);
   }
   return slowdown;
+}
+
+LaneValues SharedRates::slowdowns(LaneSet running, const LaneValues& slowed) const {
+  LaneValues result, limits{};
+  result.fill(1);
+  LaneSet sharing = 0;
+  for (const Lane lane : kLanes) {
+    const auto index = lane_index(lane);
+    if ((running & lane_bit(lane)) == 0) continue;
+    result[index] = slowed[index];
+    limits[index] = rate[index] / slowed[index];
+    if (rate[index] > 0) sharing |= lane_bit(lane);
+  }
+  const LaneValues rates = FairSharing(resources, sharing, limits).rates();
+  for (const Lane lane : kLanes) {
+    const auto index = lane_index(lane);
+    if ((sharing & lane_bit(lane)) != 0) result[index] = rate[index] / rates[index];
+  }
+  return result;
 }
 
 double SharedRates::worst_slowdown(Lane lane) const {

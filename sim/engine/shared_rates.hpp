@@ -2,6 +2,7 @@
 // Platform::shared as flow rates: what each lane asks of the resources that it shares with others.
 #pragma once
 
+#include "sim/model/interference.hpp"
 #include "sim/model/platform.hpp"
 
 #include <array>
@@ -32,6 +33,9 @@ struct SharedRates {
   /// How many times longer an activity of `lane` takes while no other shares with it, on a node of
   /// `ranks`, all of which it may have to itself.
   [[nodiscard]] double alone_slowdown(Lane lane, int ranks) const;
+  /// How many times longer the activity of each of `running` takes while exactly these share, on
+  /// equal ranks, when without sharing it takes `slowed` times as long; others: 1.
+  [[nodiscard]] LaneValues slowdowns(LaneSet running, const LaneValues& slowed) const;
   /// How many times longer an activity of `lane` takes at most: every other lane runs all the time.
   [[nodiscard]] double worst_slowdown(Lane lane) const;
 };

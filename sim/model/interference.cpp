@@ -11,7 +11,6 @@
 namespace athanor {
 namespace {
 
-using LaneValues = std::array<double, kNumLanes>;
 /// By the number of ranks.
 using ByRanks = std::map<int, LaneValues>;
 
@@ -85,13 +84,23 @@ Interference::Interference(const std::vector<LaneLoad>& loads, int num_ranks, do
   if (loads.empty()) return;
   const Terms terms(loads);
   for (LaneSet running = 1; running < kNumLaneSets; ++running) {
-    const LaneValues logarithms = terms.sum(running, num_ranks, adam_share);
-    for (const Lane lane : kLanes) {
-      if ((running & lane_bit(lane)) == 0) continue;
-      const double slowdown = std::max(1.0, std::exp(logarithms[lane_index(lane)]));
-      slowdown_[running][lane_index(lane)] = slowdown;
-      none_ = none_ && slowdown == 1;
-    }
+    LaneValues values = terms.sum(running, num_ranks, adam_share);
+    for (double& value : values) value = std::exp(value);
+    set(running, values);
+  }
+}
+
+Interference::Interference(const std::function<LaneValues(LaneSet running)>& slowdowns) {
+  for (auto& row : slowdown_) row.fill(1);
+  for (LaneSet running = 1; running < kNumLaneSets; ++running) set(running, slowdowns(running));
+}
+
+void Interference::set(LaneSet running, const LaneValues& slowdowns) {
+  for (const Lane lane : kLanes) {
+    if ((running & lane_bit(lane)) == 0) continue;
+    const double slowdown = std::max(1.0, slowdowns[lane_index(lane)]);
+    slowdown_[running][lane_index(lane)] = slowdown;
+    none_ = none_ && slowdown == 1;
   }
 }
 

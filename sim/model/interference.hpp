@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace athanor {
@@ -21,6 +22,9 @@ inline constexpr LaneSet kNumLaneSets = LaneSet{1} << kNumLanes;
 
 [[nodiscard]] LaneSet lanes_of(const LaneLoad& load);
 
+/// One for each lane, by lane_index.
+using LaneValues = std::array<double, kNumLanes>;
+
 /// Slowdowns of equal ranks that all run the same lanes. Gives back every measured load of
 /// `num_ranks` ranks as it is, and 1 for a lane alone on one rank.
 ///
@@ -32,6 +36,8 @@ inline constexpr LaneSet kNumLaneSets = LaneSet{1} << kNumLanes;
 class Interference {
  public:
   Interference(const std::vector<LaneLoad>& loads, int num_ranks, double adam_share = 1);
+  /// Where each lane of `running` takes `slowdowns(running)` times as long.
+  explicit Interference(const std::function<LaneValues(LaneSet running)>& slowdowns);
   /// Of `num_ranks` ranks of a node of `platform`, each with `adam_threads` for CPU Adam.
   Interference(const Platform& platform, int num_ranks, int adam_threads);
 
@@ -41,12 +47,17 @@ class Interference {
   [[nodiscard]] double slowdown(Lane lane, LaneSet running) const noexcept {
     return slowdown_[running][lane_index(lane)];
   }
+  [[nodiscard]] const LaneValues& slowdowns(LaneSet running) const noexcept {
+    return slowdown_[running];
+  }
   /// Over all sets that `lane` can run in.
   [[nodiscard]] double least(Lane lane) const noexcept;
   [[nodiscard]] double most(Lane lane) const noexcept;
 
  private:
-  std::array<std::array<double, kNumLanes>, kNumLaneSets> slowdown_;
+  void set(LaneSet running, const LaneValues& slowdowns);
+
+  std::array<LaneValues, kNumLaneSets> slowdown_;
   bool none_ = true;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/tune/bounds.hpp"
 
+#include "sim/engine/shared_rates.hpp"
 #include "sim/model/costs.hpp"
 #include "sim/model/power.hpp"
 
@@ -105,6 +106,15 @@ Seconds cycle_seconds(const Program& program, const Platform& platform,
   return most;
 }
 
+/// What lanes that run at once do to each other by what they share.
+Interference sharing(const Platform& platform, int world_size, int adam_threads) {
+  const SharedRates rates =
+      shared_rates(platform, world_size).with_adam(cpu_adam_use(platform, adam_threads));
+  LaneValues alone;
+  alone.fill(1);
+  return Interference([&](LaneSet running) { return rates.slowdowns(running, alone); });
+}
+
 }  // namespace
 
 Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) {
@@ -114,6 +124,10 @@ Slowdowns slowdowns(const Platform& platform, int world_size, int adam_threads) 
   result.most.fill(1);
   const Interference interference(platform, platform.ranks_per_node(world_size), adam_threads);
   result.limits = fluid_limits(interference, platform.power);
+  if (interference.none() && !platform.power) {
+    result.limits = fluid_limits(sharing(platform, world_size, adam_threads), {});
+    result.limits_are_of_sharing = true;
+  }
   for (const FluidLimit& limit : result.limits) {
     for (const Lane lane : kLanes) {
       result.lane_weights[lane_index(lane)].push_back(limit.weights[lane_index(lane)]);

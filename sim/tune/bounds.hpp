@@ -19,8 +19,10 @@ namespace athanor {
 struct Slowdowns {
   std::array<double, kNumLanes> least{}, most{};
   std::array<double, kNumLanes>
-      least_disturbed{};           ///< least, of what was measured of lanes at once
-  std::vector<FluidLimit> limits;  ///< empty without measured interference or power
+      least_disturbed{};  ///< least, of what was measured of lanes at once
+  /// Of measured interference and power; without either, of what lanes share.
+  std::vector<FluidLimit> limits;
+  bool limits_are_of_sharing = false;
   /// FluidLimit::weights of these, by lane: lanes with nothing to do cost no time.
   std::array<std::vector<double>, kNumLanes> lane_weights;
   std::array<std::vector<double>, kNumLanes> lane_idle_weights;  ///< and idle_weights

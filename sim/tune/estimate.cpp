@@ -105,13 +105,13 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
 Seconds Estimator::bound_seconds(const Candidate& c, Scope scope, Seconds enough) {
   if (scope == Scope::One) return bound_seconds(c, enough);
   const Load load = load_of(c, scope);
-  if (scope != Scope::Group) return overlapped_seconds(c, load, enough);
+  if (scope != Scope::Group) return overlapped_seconds(c, load, scope, enough);
   // How many threads the CPU has says what it leaves the others.
   Seconds least = kNever;
   Candidate with = c;
   for (const int threads : adam_threads_) {
     with.adam_threads = threads;
-    least = std::min(least, overlapped_seconds(with, load, enough));
+    least = std::min(least, overlapped_seconds(with, load, scope, enough));
   }
   return least;
 }
@@ -128,14 +128,15 @@ double Estimator::host_elements(const Candidate& c) const {
 
 Seconds Estimator::bound_seconds(const Candidate& c, Seconds enough) {
   const Load load = load_of(c, Scope::One);
-  const Seconds overlapped = overlapped_seconds(c, load, enough);
+  const Seconds overlapped = overlapped_seconds(c, load, Scope::One, enough);
   if (overlapped > enough) return overlapped;
   return std::max({overlapped, norm_cycle_seconds(c, load), late_cycle_seconds(c, load),
                    stream_cycle_seconds(c, load), parted_seconds(c, load)});
 }
 
 /// Nothing waits for anything else.
-Seconds Estimator::overlapped_seconds(const Candidate& c, const Load& load, Seconds enough) {
+Seconds Estimator::overlapped_seconds(const Candidate& c, const Load& load, Scope scope,
+                                      Seconds enough) {
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = lane_index(Lane::Compute);
@@ -146,7 +147,9 @@ Seconds Estimator::overlapped_seconds(const Candidate& c, const Load& load, Seco
     issue += static_cast<double>(load.operations[lane_index(lane)]) * seconds;
   }
   const Seconds busiest = std::max({issue, limited, busiest_seconds(load.busy, slowdowns)});
-  if (busiest > enough) return busiest;
+  // A faster lane may take more of what it shares from another.
+  const bool may_rise = scope == Scope::Group && slowdowns.limits_are_of_sharing;
+  if (busiest > enough || may_rise) return busiest;
   LaneSeconds others = load.busy;
   others[kCompute] -= accumulation * units.compute.full_clock();
   return std::max(busiest,

@@ -51,7 +51,8 @@ class Estimator {
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, Seconds enough = kNever);
   /// The same of all candidates of `scope`, by the one that has neither late updates nor
   /// speculates: in what order lanes do what they have to is left open, and of a Group all that the
-  /// CPU does, and for it the device. Never above bound_seconds of any of them.
+  /// CPU does, and for it the device. Never above bound_seconds of any of them, and that of a Group
+  /// no higher where a lane is faster.
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, Scope scope,
                                       Seconds enough = kNever);
   /// Elements of each rank whose optimizer state is in host memory or on NVMe.
@@ -131,7 +132,7 @@ class Estimator {
                                                const UnitClass& unit_class, int end) const;
   [[nodiscard]] Load load_of(const Candidate& candidate, Scope scope);
   [[nodiscard]] Seconds overlapped_seconds(const Candidate& candidate, const Load& load,
-                                           Seconds enough);
+                                           Scope scope, Seconds enough);
   void add_scalars(const Candidate& candidate, Load& load) const;
   [[nodiscard]] const Limited& limited_kernels(const Candidate& candidate);
   /// Of a second of it, by each of Slowdowns::limits.

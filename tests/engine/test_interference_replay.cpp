@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measured interference in the engine: recorded machines give back what was measured on them.
 #include "sim/engine/engine.hpp"
+#include "sim/engine/shared_rates.hpp"
 #include "sim/model/costs.hpp"
 #include "sim/model/files.hpp"
 #include "sim/tune/bounds.hpp"
@@ -50,20 +51,23 @@ std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds) {
   return -1;
 }
 
-/// How many times longer `lane` takes while the others of `load` run all the time.
-double simulated_slowdown(const LaneLoad& load, Lane lane, const Platform& machine) {
+/// How many times longer `lane` takes while the others run all the time.
+double simulated_slowdown(Lane lane, LaneSet running, Engine& engine, int ranks) {
   constexpr Seconds kShort = 0.1;
   constexpr Seconds kLong = 10;
-  Platform platform = plain_platform();
-  platform.interference = machine.interference;
-  ProgramBuilder builder(load.ranks);
+  ProgramBuilder builder(ranks);
   const std::int32_t measured = add(builder, lane, kShort);
-  for (const auto& [other, slowdown] : load.slowdown) {
-    if (other != lane) add(builder, other, kLong);
+  for (const Lane other : kLanes) {
+    if (other != lane && (running & lane_bit(other)) != 0) add(builder, other, kLong);
   }
-  Engine engine(platform, load.ranks);
   const Interval interval = find(engine.simulate(builder.program()), measured);
   return (interval.end - interval.start) / kShort;
+}
+double simulated_slowdown(const LaneLoad& load, Lane lane, const Platform& machine) {
+  Platform platform = plain_platform();
+  platform.interference = machine.interference;
+  Engine engine(platform, load.ranks);
+  return simulated_slowdown(lane, lanes_of(load), engine, load.ranks);
 }
 
 Platform disturbed_platform() {
@@ -193,6 +197,49 @@ TEST_CASE("measured interference keeps between the bounds, and reruns are bit-id
     CHECK(timeline.step_seconds <= serial_seconds(program, platform) * (1 + kRounding));
     CHECK(test::identical(engine.simulate(program, {.max_steps = 40}), timeline));
   }
+}
+
+TEST_CASE("lanes that share slow each other down as much as is said of them, measured or not") {
+  std::mt19937 random(23);
+  std::uniform_real_distribution<double> any_slowdown(1.0, 3.0);
+  int slowed = 0;
+  for (int round = 0; round < 40; ++round) {
+    const int world_size = 1 << (round % 3);
+    Platform platform = test::random_platform(random);
+    if (round % 2 == 0) {
+      platform.interference = {
+          {1, {{Lane::Compute, any_slowdown(random)}, {Lane::H2D, any_slowdown(random)}}}};
+    }
+    const Interference measured(platform, world_size, 1);
+    const SharedRates rates =
+        shared_rates(platform, world_size).with_adam(cpu_adam_use(platform, 1));
+    Engine engine(platform, world_size);
+    for (LaneSet running = 1; running < kNumLaneSets; running += 5) {
+      const LaneValues expected = rates.slowdowns(running, measured.slowdowns(running));
+      for (const Lane lane : kLanes) {
+        if ((running & lane_bit(lane)) == 0) continue;
+        CAPTURE(round, world_size, running, lane_name(lane));
+        REQUIRE_THAT(simulated_slowdown(lane, running, engine, world_size),
+                     WithinRel(expected[lane_index(lane)], 1e-6));
+        slowed += expected[lane_index(lane)] > 1 ? 1 : 0;
+      }
+    }
+  }
+  CHECK(slowed > 1000);
+}
+
+TEST_CASE("the bound is the best division of time between lanes that share") {
+  // Of 1.5 each asks 1, and both get 0.75: half a second's work of one takes 2/3 s beside the
+  // other, whose second half is done alone.
+  Platform platform = plain_platform();
+  test::share(platform, SharedResource::Scope::Device, 1.5, {Lane::Collective, Lane::H2D}, 1);
+  ProgramBuilder builder;
+  builder.gather(kSecond);
+  builder.copy_in(kSecond / 2);
+  const Seconds expected = 2.0 / 3 + 0.5;
+  CHECK_THAT(lower_bound_seconds(builder.program(), platform), WithinRel(expected, 1e-6));
+  CHECK_THAT(Engine(platform, 1).simulate(builder.program()).step_seconds,
+             WithinRel(expected, 1e-6));
 }
 
 TEST_CASE("the bound is the best division of time between sets of lanes") {

@@ -276,6 +276,25 @@ TEST_CASE("The bound of a group holds for any number of threads") {
   CHECK(bound({2, 1}) == bound({2}));
 }
 
+TEST_CASE("What lanes share raises the bound of one candidate, and not that of its group") {
+  // Of 1.2 a fetch asks 1 and a gradient's copy 0.4, or 0.8: beside the second fetches are slower.
+  FewUnits few({block("first"), block("second"), block("third")}, 0, 0);
+  few.platform.device_adam = no_time();
+  few.update_in(0);
+  few.candidate.sharding = Sharding::Sharded;
+  few.candidate.gradient_buffers = 3;
+  const auto bound = [&](double speed, Scope scope) {
+    few.platform.h2d = {{{0, 0, 0}, {4 * kElements, 1, 0}}};
+    few.platform.d2h = {{{0, 0, 0}, {4 * kElements, 1 / speed, 0}}};
+    few.platform.shared = {
+        {"link", SharedResource::Scope::Device, 1.2, {{Lane::H2D, 1}, {Lane::D2H, 0.4 * speed}}}};
+    return Estimator(few.profile, few.platform, few.request).bound_seconds(few.normal(), scope);
+  };
+  CHECK(bound(1, Scope::One) > bound(1, Scope::Group));
+  CHECK(bound(2, Scope::One) > bound(1, Scope::One));
+  CHECK(bound(2, Scope::Group) <= bound(1, Scope::Group));
+}
+
 TEST_CASE("With one gradient buffer backward waits for copies to the host") {
   constexpr Seconds kForward = 1, kBackward = 0.5, kCopy = 1;
   FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
