@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/host_updates.hpp"
 
+#include "calibrate/windows.hpp"
 #include "executor/lanes/device.hpp"
 #include "executor/lanes/parallel_blocks.hpp"
 
 #include <algorithm>
 #include <span>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -26,7 +26,7 @@ int filling_threads() {
 class HostUpdates::Buffers {
  public:
   explicit Buffers(std::int64_t length)
-      : length_(length),
+      : windows_(length, kAlignment),
         states_(take_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
         rounded_(take_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
     const std::vector<float> values = random_floats(std::min(length, kRandom), 1);
@@ -43,10 +43,8 @@ class HostUpdates::Buffers {
     std::span<const BFloat16Bits> gradient;
   };
   [[nodiscard]] Window next_window(std::int64_t elements) {
-    if (offset_ + elements > length_) offset_ = 0;
     const auto count = static_cast<std::size_t>(elements);
-    const auto at =
-        static_cast<std::size_t>(std::exchange(offset_, offset_ + round_up(elements, kAlignment)));
+    const auto at = static_cast<std::size_t>(windows_.next(elements));
     const auto window = [at, count](auto* values) { return std::span(values + at, count); };
     return {{window(state(0)), window(state(1)), window(state(2)), window(rounded(1))},
             window(rounded(0))};
@@ -58,13 +56,13 @@ class HostUpdates::Buffers {
   static_assert(kStates * sizeof(float) + kRounded * sizeof(BFloat16Bits) == kBytesPerElement);
 
   [[nodiscard]] float* state(std::int64_t index) const {
-    return reinterpret_cast<float*>(states_.get()) + index * length_;
+    return reinterpret_cast<float*>(states_.get()) + index * windows_.length();
   }
   [[nodiscard]] BFloat16Bits* rounded(std::int64_t index) const {
-    return reinterpret_cast<BFloat16Bits*>(rounded_.get()) + index * length_;
+    return reinterpret_cast<BFloat16Bits*>(rounded_.get()) + index * windows_.length();
   }
 
-  std::int64_t length_, offset_ = 0;
+  Windows windows_;
   MemoryBlock states_, rounded_;
 };
 

@@ -2,10 +2,10 @@
 #include "calibrate/cuda/activities.hpp"
 
 #include "calibrate/cuda/stream_activity.hpp"
-#include "executor/cuda/handles.hpp"
 
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -31,27 +31,43 @@ class Matmul final : public StreamActivity {
   at::Tensor a_, b_, c_;
 };
 
-/// Any copy between two tensors; asynchronous where the host's is page-locked.
-class Copy final : public StreamActivity {
+void copy(void* to, const void* from, std::size_t bytes) {
+  C10_CUDA_CHECK(
+      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c10::cuda::getCurrentCUDAStream()));
+}
+
+class LocalCopy final : public StreamActivity {
  public:
-  Copy(int device, at::Tensor to, at::Tensor from)
-      : StreamActivity(device), to_(std::move(to)), from_(std::move(from)) {}
+  LocalCopy(int device, Bytes bytes)
+      : StreamActivity(device), from_(random_bf16(device, bytes)), to_(at::empty_like(from_)) {}
+
+ private:
+  void enqueue() override { copy(to_.mutable_data_ptr(), from_.const_data_ptr(), from_.nbytes()); }
+  at::Tensor from_, to_;
+};
+
+class HostCopy final : public StreamActivity {
+ public:
+  HostCopy(int device, HostWalk host, Bytes bytes, bool to_device)
+      : StreamActivity(device),
+        host_(std::move(host)),
+        on_gpu_(random_bf16(device, bytes)),
+        to_device_(to_device) {}
 
  private:
   void enqueue() override {
-    C10_CUDA_CHECK(cudaMemcpyAsync(to_.mutable_data_ptr(), from_.const_data_ptr(), from_.nbytes(),
-                                   cudaMemcpyDefault, c10::cuda::getCurrentCUDAStream()));
+    const std::size_t bytes = on_gpu_.nbytes();
+    std::byte* const on_host = host_.next(static_cast<Bytes>(bytes));
+    if (to_device_) {
+      copy(on_gpu_.mutable_data_ptr(), on_host, bytes);
+    } else {
+      copy(on_host, on_gpu_.const_data_ptr(), bytes);
+    }
   }
-  at::Tensor to_, from_;
+  HostWalk host_;
+  at::Tensor on_gpu_;
+  bool to_device_;
 };
-
-/// In memory as training takes it.
-at::Tensor pinned_copy(const at::Tensor& on_gpu) {
-  auto block = std::make_shared<cuda::PinnedBlock>(static_cast<Bytes>(on_gpu.nbytes()));
-  at::Tensor on_host = at::from_blob(
-      block->data(), on_gpu.sizes(), [block](void*) {}, on_gpu.options().device(at::kCPU));
-  return on_host.copy_(on_gpu);
-}
 
 }  // namespace
 
@@ -63,16 +79,16 @@ ActivityPtr cuda_matmul(int device, std::int64_t size) {
   return std::make_unique<Matmul>(device, size);
 }
 
-ActivityPtr cuda_copy(int device, Bytes bytes, bool to_device) {
-  at::Tensor on_gpu = random_bf16(device, bytes);
-  at::Tensor on_host = pinned_copy(on_gpu);
-  return to_device ? std::make_unique<Copy>(device, on_gpu, on_host)
-                   : std::make_unique<Copy>(device, on_host, on_gpu);
+ActivityPtr cuda_copy_h2d(int device, HostWalk host, Bytes bytes) {
+  return std::make_unique<HostCopy>(device, std::move(host), bytes, /*to_device=*/true);
+}
+
+ActivityPtr cuda_copy_d2h(int device, HostWalk host, Bytes bytes) {
+  return std::make_unique<HostCopy>(device, std::move(host), bytes, /*to_device=*/false);
 }
 
 ActivityPtr cuda_local_copy(int device, Bytes bytes) {
-  const at::Tensor from = random_bf16(device, bytes);
-  return std::make_unique<Copy>(device, at::empty_like(from), from);
+  return std::make_unique<LocalCopy>(device, bytes);
 }
 
 }  // namespace athanor

@@ -2,6 +2,7 @@
 // What one GPU's lanes do, on random data.
 #pragma once
 
+#include "calibrate/cuda/host_walk.hpp"
 #include "calibrate/device_activity.hpp"
 #include "sim/model/quantities.hpp"
 
@@ -15,10 +16,11 @@ namespace athanor {
 [[nodiscard]] at::Tensor random_bf16(int device, Bytes bytes);
 
 [[nodiscard]] ActivityPtr cuda_matmul(int device, std::int64_t size);
-/// Between pinned host memory and the device, in one direction.
-[[nodiscard]] ActivityPtr cuda_copy(int device, Bytes bytes, bool to_device);
-/// bf16 gradients on the device, added to `bytes` of fp32 sums in pinned host memory.
-[[nodiscard]] ActivityPtr cuda_add_to_host(int device, Bytes bytes);
+/// `bytes` between the device and the next piece of `host`.
+[[nodiscard]] ActivityPtr cuda_copy_h2d(int device, HostWalk host, Bytes bytes);
+[[nodiscard]] ActivityPtr cuda_copy_d2h(int device, HostWalk host, Bytes bytes);
+/// bf16 gradients on the device, added to `bytes` of fp32 sums in the next piece of `host`.
+[[nodiscard]] ActivityPtr cuda_add_to_host(int device, HostWalk host, Bytes bytes);
 /// Within the device: what is left of a collective with one rank.
 [[nodiscard]] ActivityPtr cuda_local_copy(int device, Bytes bytes);
 [[nodiscard]] ActivityPtr cuda_adam(int device, std::int64_t elements);

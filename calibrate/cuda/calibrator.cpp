@@ -29,6 +29,9 @@ std::string nccl_version_text() {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
+/// Far beyond the caches of a processor, and more pages than its IOMMU remembers.
+constexpr Bytes kPinnedMemory = 2 * kGiB;
+
 class Calibrator final : public CudaCalibrator {
  public:
   Calibrator() {
@@ -61,13 +64,13 @@ class Calibrator final : public CudaCalibrator {
     return cuda_matmul(device, size);
   }
   [[nodiscard]] ActivityPtr copy_h2d(int device, Bytes bytes) override {
-    return cuda_copy(device, bytes, /*to_device=*/true);
+    return cuda_copy_h2d(device, {pinned_memory(device), 0}, bytes);
   }
   [[nodiscard]] ActivityPtr copy_d2h(int device, Bytes bytes) override {
-    return cuda_copy(device, bytes, /*to_device=*/false);
+    return cuda_copy_d2h(device, {pinned_memory(device), kApart}, bytes);
   }
   [[nodiscard]] ActivityPtr add_d2h(int device, Bytes bytes) override {
-    return cuda_add_to_host(device, bytes);
+    return cuda_add_to_host(device, {pinned_memory(device), kApart}, bytes);
   }
   [[nodiscard]] ActivityPtr adam(int device, std::int64_t elements) override {
     return cuda_adam(device, elements);
@@ -109,6 +112,15 @@ class Calibrator final : public CudaCalibrator {
     if (!ring) ring = std::make_shared<NcclRing>(num_devices);
     return ring;
   }
+  /// For copies in both directions. Kept: taking it lasts longer than a measurement.
+  [[nodiscard]] const PinnedMemory& pinned_memory(int device) {
+    PinnedMemory& memory = pinned_[device];
+    if (!memory) memory = random_pinned_memory(device, kPinnedMemory);
+    return memory;
+  }
+  /// Where copies from the device begin, so that they do not follow those to it.
+  static constexpr Bytes kApart = kPinnedMemory / 2;
+
   [[nodiscard]] const EnergyCounter& energy(int device) {
     return energy_.try_emplace(device, device).first->second;
   }
@@ -117,6 +129,7 @@ class Calibrator final : public CudaCalibrator {
   }
 
   std::map<int, std::shared_ptr<NcclRing>> rings_;
+  std::map<int, PinnedMemory> pinned_;
   std::map<int, EnergyCounter> energy_;
 };
 

@@ -3,13 +3,15 @@
 // the GPU's caches, as a training step goes from chunk to chunk.
 #include "calibrate/cuda/activities.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
-#include "executor/cuda/handles.hpp"
+#include "calibrate/windows.hpp"
 #include "executor/cuda/kernels.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -17,23 +19,9 @@ namespace {
 constexpr std::int64_t kBufferElements = std::int64_t{1} << 25;  // 64 MiB in bf16
 constexpr std::int64_t kAlignment = 32;
 
-/// Offsets of windows of `elements`, one after the other.
-class Windows {
- public:
-  explicit Windows(std::int64_t elements)
-      : elements_(elements), length_(std::max(elements, kBufferElements)) {}
-  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
-  [[nodiscard]] std::int64_t elements() const noexcept { return elements_; }
-  [[nodiscard]] std::int64_t next() {
-    const std::int64_t offset = offset_;
-    offset_ += round_up(elements_, kAlignment);
-    if (offset_ + elements_ > length_) offset_ = 0;
-    return offset;
-  }
-
- private:
-  std::int64_t elements_, length_, offset_ = 0;
-};
+Windows windows_for(std::int64_t elements) {
+  return {std::max(elements, kBufferElements), kAlignment};
+}
 
 at::TensorOptions fp32_on(int device) {
   return at::TensorOptions(at::kFloat).device(at::kCUDA, static_cast<c10::DeviceIndex>(device));
@@ -47,7 +35,8 @@ class Adam final : public StreamActivity {
  public:
   Adam(int device, std::int64_t elements)
       : StreamActivity(device),
-        windows_(elements),
+        elements_(elements),
+        windows_(windows_for(elements)),
         master_(at::randn({windows_.length()}, fp32_on(device))),
         first_(at::zeros({windows_.length()}, fp32_on(device))),
         second_(at::zeros({windows_.length()}, fp32_on(device))),
@@ -65,7 +54,7 @@ class Adam final : public StreamActivity {
                              .step_size = 1e-3F,
                              .root_bias_correction2 = 1.0F,
                              .epsilon = 1e-8F};
-    const std::int64_t offset = windows_.next();
+    const std::int64_t offset = windows_.next(elements_);
     const cuda::AdamShard shard{
         .master = master_.mutable_data_ptr<float>() + offset,
         .first_moment = first_.mutable_data_ptr<float>() + offset,
@@ -73,12 +62,13 @@ class Adam final : public StreamActivity {
         .gradient = gradient_.const_data_ptr<at::BFloat16>() + offset,
         .gradient_is_bf16 = true,
         .rounded = static_cast<std::uint16_t*>(rounded_.mutable_data_ptr()) + offset};
-    const AdamSegment all{0, windows_.elements(), /*decays=*/true};
+    const AdamSegment all{0, elements_, /*decays=*/true};
     cuda::launch_adam(c10::cuda::getCurrentCUDAStream(), shard, {&all, 1}, kStep,
                       scale_.const_data_ptr<float>());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 
+  std::int64_t elements_;
   Windows windows_;
   at::Tensor master_, first_, second_, gradient_, rounded_, scale_;
 };
@@ -87,7 +77,8 @@ class SquareSum final : public StreamActivity {
  public:
   SquareSum(int device, std::int64_t elements)
       : StreamActivity(device),
-        windows_(elements),
+        elements_(elements),
+        windows_(windows_for(elements)),
         gradient_(gradient_on(device, windows_.length())),
         partials_(at::zeros({2 * cuda::kSquareSumPartials}, fp32_on(device).dtype(at::kDouble))),
         result_(at::zeros({2}, fp32_on(device).dtype(at::kDouble))) {}
@@ -95,43 +86,45 @@ class SquareSum final : public StreamActivity {
  private:
   void enqueue() override {
     cuda::launch_square_sum(c10::cuda::getCurrentCUDAStream(),
-                            gradient_.const_data_ptr<at::BFloat16>() + windows_.next(),
-                            /*values_are_bf16=*/true, windows_.elements(),
+                            gradient_.const_data_ptr<at::BFloat16>() + windows_.next(elements_),
+                            /*values_are_bf16=*/true, elements_,
                             static_cast<cuda::DoubleDouble*>(partials_.mutable_data_ptr()),
                             static_cast<cuda::DoubleDouble*>(result_.mutable_data_ptr()));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 
+  std::int64_t elements_;
   Windows windows_;
   at::Tensor gradient_, partials_, result_;
 };
 
 class AddToHost final : public StreamActivity {
  public:
-  AddToHost(int device, std::int64_t elements)
+  AddToHost(int device, HostWalk sums, std::int64_t elements)
       : StreamActivity(device),
+        sums_(std::move(sums)),
         elements_(elements),
-        gradient_(gradient_on(device, elements)),
-        sums_(elements * static_cast<Bytes>(sizeof(float))) {}
+        gradient_(gradient_on(device, elements)) {}
 
  private:
   void enqueue() override {
-    cuda::launch_accumulate(c10::cuda::getCurrentCUDAStream(),
-                            reinterpret_cast<float*>(sums_.data()), cuda::MemoryHome::Host,
-                            gradient_.const_data_ptr(), /*addend_is_bf16=*/true, elements_,
-                            /*add=*/true);
+    std::byte* const sums = sums_.next(elements_ * static_cast<Bytes>(sizeof(float)));
+    cuda::launch_accumulate(c10::cuda::getCurrentCUDAStream(), reinterpret_cast<float*>(sums),
+                            cuda::MemoryHome::Host, gradient_.const_data_ptr(),
+                            /*addend_is_bf16=*/true, elements_, /*add=*/true);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 
+  HostWalk sums_;
   std::int64_t elements_;
   at::Tensor gradient_;
-  cuda::PinnedBlock sums_;
 };
 
 }  // namespace
 
-ActivityPtr cuda_add_to_host(int device, Bytes bytes) {
-  return std::make_unique<AddToHost>(device, bytes / static_cast<Bytes>(sizeof(float)));
+ActivityPtr cuda_add_to_host(int device, HostWalk host, Bytes bytes) {
+  return std::make_unique<AddToHost>(device, std::move(host),
+                                     bytes / static_cast<Bytes>(sizeof(float)));
 }
 
 ActivityPtr cuda_adam(int device, std::int64_t elements) {
