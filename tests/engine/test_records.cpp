@@ -25,23 +25,15 @@ using nlohmann::json;
 constexpr double kWorstError = 0.12;
 constexpr double kMeanError = 0.05;
 const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/";
-const std::vector<std::string> kRecords{"h100x1.json",
-                                        "h100x2.json",
-                                        "h200x1.json",
-                                        "h200x1-nvme.json",
-                                        "h200x1-2026-11-22.json",
-                                        "h200x1-policies.json",
-                                        "h200x1-streams.json",
-                                        "h200x1-wide.json",
-                                        "h200x1-settled.json",
-                                        "h200x1-long.json",
-                                        "h200x1-margin.json",
-                                        "h200x2.json",
-                                        "h200x2-2026-11-22.json",
-                                        "h200x2-refreshed.json",
-                                        "h200x2-wide.json",
-                                        "h200x2-long.json",
-                                        "h200x4.json",
+const std::vector<std::string> kRecords{"h100x1.json",           "h100x2.json",
+                                        "h100x2-policies.json",  "h200x1.json",
+                                        "h200x1-nvme.json",      "h200x1-2026-11-22.json",
+                                        "h200x1-policies.json",  "h200x1-streams.json",
+                                        "h200x1-wide.json",      "h200x1-settled.json",
+                                        "h200x1-long.json",      "h200x1-margin.json",
+                                        "h200x2.json",           "h200x2-2026-11-22.json",
+                                        "h200x2-refreshed.json", "h200x2-wide.json",
+                                        "h200x2-long.json",      "h200x4.json",
                                         "h200x4-2026-11-22.json"};
 
 json read_record(const std::string& name) { return json::parse(read_text_file(kFolder + name)); }
