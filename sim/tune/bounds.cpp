@@ -29,8 +29,8 @@ std::vector<Draw> kernels_of(const Program& program, const std::vector<Draw>& dr
   return kernels;
 }
 
-LaneSeconds busy_seconds(const Program& program, const std::vector<Seconds>& seconds) {
-  LaneSeconds busy{};
+LaneValues busy_seconds(const Program& program, const std::vector<Seconds>& seconds) {
+  LaneValues busy{};
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     busy[lane_index(program.operations[i].lane)] += seconds[i];
   }
@@ -110,9 +110,7 @@ Seconds cycle_seconds(const Program& program, const Platform& platform,
 Interference sharing(const Platform& platform, int world_size, int adam_threads) {
   const SharedRates rates =
       shared_rates(platform, world_size).with_adam(cpu_adam_use(platform, adam_threads));
-  LaneValues alone;
-  alone.fill(1);
-  return Interference([&](LaneSet running) { return rates.slowdowns(running, alone); });
+  return Interference([&](LaneSet running) { return rates.slowdowns(running); });
 }
 
 }  // namespace
@@ -167,7 +165,7 @@ const Slowdowns& SlowdownTable::at(int adam_threads) {
   return entry->second;
 }
 
-Seconds busiest_seconds(const LaneSeconds& busy, const Slowdowns& slowdown) {
+Seconds busiest_seconds(const LaneValues& busy, const Slowdowns& slowdown) {
   Seconds most = 0;
   for (std::size_t lane = 0; lane < busy.size(); ++lane) {
     most = std::max(most, busy[lane] * slowdown.least[lane]);
@@ -190,8 +188,8 @@ std::vector<Seconds> limited_seconds(std::span<const Draw> kernels, const Slowdo
   return seconds;
 }
 
-PoweredSeconds fluid_seconds(const LaneSeconds& busy, std::span<const Seconds> kernels,
-                             double times, const Slowdowns& slowdown) {
+PoweredSeconds fluid_seconds(const LaneValues& busy, std::span<const Seconds> kernels, double times,
+                             const Slowdowns& slowdown) {
   std::vector<Seconds> least(kernels.size());
   std::ranges::transform(kernels, least.begin(), [=](Seconds once) { return times * once; });
   for (std::size_t lane = 0; lane < busy.size(); ++lane) {
@@ -219,7 +217,7 @@ Seconds lower_bound_seconds(const Program& program, const Platform& platform,
       athanor::draws(program, platform, solo_seconds(program, platform));
   std::vector<Seconds> seconds(draws.size());
   std::ranges::transform(draws, seconds.begin(), &Draw::seconds);
-  LaneSeconds busy = busy_seconds(program, seconds);
+  LaneValues busy = busy_seconds(program, seconds);
   const Seconds busiest = busiest_seconds(busy, slowdown);
   busy[lane_index(Lane::Compute)] = 0;
   const std::vector<Seconds> kernels = limited_seconds(kernels_of(program, draws), slowdown);
@@ -230,7 +228,7 @@ Seconds lower_bound_seconds(const Program& program, const Platform& platform,
 
 Seconds serial_seconds(const Program& program, const Platform& platform) {
   const Slowdowns slowdown = slowdowns(platform, program.world_size, program.cpu_adam_threads);
-  const LaneSeconds busy = busy_seconds(program, solo_seconds(program, platform));
+  const LaneValues busy = busy_seconds(program, solo_seconds(program, platform));
   Seconds sum = total(issue_seconds(program, platform));
   for (std::size_t lane = 0; lane < busy.size(); ++lane) sum += busy[lane] * slowdown.most[lane];
   return sum;

@@ -49,13 +49,12 @@ class SlowdownTable {
                                                    const Slowdowns& slowdown);
 
 /// The busiest lane or shared resource, when each of the ranks has `busy` to do.
-[[nodiscard]] Seconds busiest_seconds(const LaneSeconds& busy, const Slowdowns& slowdown);
+[[nodiscard]] Seconds busiest_seconds(const LaneValues& busy, const Slowdowns& slowdown);
 /// What all lanes can do together, when each has `busy` to do and the compute lane, besides,
 /// `times` times kernels that add `kernels` by each of the limits. Of parts of a step that follow
 /// each other the sum at any one price bounds the whole.
-[[nodiscard]] PoweredSeconds fluid_seconds(const LaneSeconds& busy,
-                                           std::span<const Seconds> kernels, double times,
-                                           const Slowdowns& slowdown);
+[[nodiscard]] PoweredSeconds fluid_seconds(const LaneValues& busy, std::span<const Seconds> kernels,
+                                           double times, const Slowdowns& slowdown);
 
 /// The busiest lane or shared resource over one step, the host that issues it, and the longest
 /// cycle through one step. Never above the simulated period.

@@ -150,7 +150,7 @@ Seconds Estimator::overlapped_seconds(const Candidate& c, const Load& load, Scop
   // A faster lane may take more of what it shares from another.
   const bool may_rise = scope == Scope::Group && slowdowns.limits_are_of_sharing;
   if (busiest > enough || may_rise) return busiest;
-  LaneSeconds others = load.busy;
+  LaneValues others = load.busy;
   others[kCompute] -= accumulation * units.compute.full_clock();
   return std::max(busiest,
                   fluid_seconds(others, limited_kernels(c).all, accumulation, slowdowns).most());
@@ -230,7 +230,7 @@ Seconds Estimator::parted_seconds(const Candidate& c, const Load& load) {
   if (before_last == 0 && load.gate < 0) return 0;
   const Slowdowns& slowdowns = slowdowns_.at(c.adam_threads);
   const Activations& units = activations(c);
-  const auto part = [&](LaneSeconds busy, std::span<const Seconds> kernels, Seconds at_full_clock,
+  const auto part = [&](LaneValues busy, std::span<const Seconds> kernels, Seconds at_full_clock,
                         std::int64_t micro_batches, std::span<const Serial> serials) {
     const auto times = static_cast<double>(micro_batches);
     PoweredSeconds seconds = fluid_seconds(busy, kernels, times, slowdowns);
@@ -286,7 +286,7 @@ std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const Load
   return result;
 }
 
-PoweredSeconds Estimator::serial_seconds(const Serial& serial, LaneSeconds busy,
+PoweredSeconds Estimator::serial_seconds(const Serial& serial, LaneValues busy,
                                          std::span<const Seconds> kernels, double times,
                                          const Slowdowns& slowdowns) {
   busy[lane_index(Lane::Compute)] = 0;  // updates may run beside

@@ -148,7 +148,7 @@ class Estimator {
   /// In the middle of a step, or at its turn.
   [[nodiscard]] std::vector<Serial> serials(const Candidate& candidate, const Load& load,
                                             bool at_turn);
-  [[nodiscard]] static PoweredSeconds serial_seconds(const Serial& serial, LaneSeconds busy,
+  [[nodiscard]] static PoweredSeconds serial_seconds(const Serial& serial, LaneValues busy,
                                                      std::span<const Seconds> kernels, double times,
                                                      const Slowdowns& slowdowns);
   [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const Load& load);

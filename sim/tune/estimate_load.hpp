@@ -17,7 +17,7 @@ struct Estimator::Load {
   /// the end of the next step's first forward, and certainly in its middle, which is the rest. Of
   /// the turn, certainly before forward of the gate, and after the start of that. All but the first
   /// without phases of units.
-  LaneSeconds busy{}, turn{}, updates{}, rest{}, middle{};
+  LaneValues busy{}, turn{}, updates{}, rest{}, middle{};
   std::array<std::int64_t, kNumLanes> operations{};
   Seconds after_norm = 0;  ///< of the CPU, between the norm and the next forward
   Seconds late = 0;        ///< late updates of the CPU

@@ -11,7 +11,7 @@ namespace athanor {
 std::vector<Load> step_loads(const Program& program, const Platform& platform,
                              const Slowdowns& slowdown, Seconds step_seconds) {
   const std::vector<Seconds> seconds = solo_seconds(program, platform);
-  LaneSeconds busy{};
+  LaneValues busy{};
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     busy[lane_index(program.operations[i].lane)] += seconds[i];
   }

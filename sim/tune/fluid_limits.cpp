@@ -17,8 +17,8 @@ using Lanes = std::array<Lane, kDimensions>;
 constexpr double kSafe = 1 - 1e-9;  // never above the optimum by rounding
 
 /// No product with `weights` exceeds that with another of `limits`.
-bool is_dominated(const LaneSeconds& weights, const std::vector<LaneSeconds>& limits) {
-  return std::any_of(limits.begin(), limits.end(), [&](const LaneSeconds& other) {
+bool is_dominated(const LaneValues& weights, const std::vector<LaneValues>& limits) {
+  return std::any_of(limits.begin(), limits.end(), [&](const LaneValues& other) {
     return std::equal(weights.begin(), weights.end(), other.begin(), std::less_equal<>());
   });
 }
@@ -97,19 +97,19 @@ class FluidLimits {
 
   void add(const Lanes& lanes) {
     for (const Vector& corner : vertices(constraints(lanes))) {
-      LaneSeconds weights{};
+      LaneValues weights{};
       for (std::size_t i = 0; i < kDimensions; ++i) {
         weights[lane_index(lanes[i])] = kSafe * std::max(0.0, corner[i]);
       }
       if (is_dominated(weights, weights_)) continue;
       std::erase_if(weights_,
-                    [&](const LaneSeconds& other) { return is_dominated(other, {weights}); });
+                    [&](const LaneValues& other) { return is_dominated(other, {weights}); });
       weights_.push_back(weights);
     }
   }
 
   void append_to(std::vector<FluidLimit>& limits, std::size_t price) const {
-    for (const LaneSeconds& weights : weights_) {
+    for (const LaneValues& weights : weights_) {
       FluidLimit limit = with_kernels(weights);
       limit.price = price;
       if (limit.weights[lane_index(Lane::Compute)] >= 0) limits.push_back(limit);
@@ -158,7 +158,7 @@ class FluidLimits {
   }
 
   /// A kernel is worth what the work of lanes beside it leaves of the time and energy it takes.
-  [[nodiscard]] FluidLimit with_kernels(const LaneSeconds& weights) const {
+  [[nodiscard]] FluidLimit with_kernels(const LaneValues& weights) const {
     FluidLimit limit;
     limit.weights = weights;
     for (const double watts : energy_.limits()) {
@@ -174,7 +174,7 @@ class FluidLimits {
     return limit;
   }
 
-  [[nodiscard]] double idle_weight(Lane lane, const LaneSeconds& weights) const {
+  [[nodiscard]] double idle_weight(Lane lane, const LaneValues& weights) const {
     double least = std::numeric_limits<double>::infinity();
     for (LaneSet running = 1; running < kNumLaneSets; ++running) {
       if ((running & lane_bit(lane)) == 0) continue;
@@ -215,7 +215,7 @@ class FluidLimits {
 
   const Interference& interference_;
   const Energy& energy_;
-  std::vector<LaneSeconds> weights_;
+  std::vector<LaneValues> weights_;
 };
 
 }  // namespace

@@ -13,8 +13,6 @@
 
 namespace athanor {
 
-using LaneSeconds = std::array<Seconds, kNumLanes>;
-
 /// Weights with which a device does no more than one weighted second of work in a second, on
 /// average over a step in steady state: whatever the order of operations, a step takes at least the
 /// weighted sum of its work. They solve the dual of the linear program that divides a step's time
@@ -25,10 +23,10 @@ struct FluidLimit {
   std::size_t price = 0;  ///< of energy: index into kEnergyShares
   /// Of a second of each lane's work. The compute lane's is of what draws Platform::power's watts
   /// of that lane and is not slowed by a limit.
-  LaneSeconds weights{};
+  LaneValues weights{};
   /// Of a second of one lane's work, but the compute lane's, during which kernels that count for
   /// nothing may run and others do not.
-  LaneSeconds idle_weights{};
+  LaneValues idle_weights{};
 
   /// What a second of kernels is worth while some other lanes run: at full clock, and slowed until
   /// they draw one of the limits.

@@ -2,14 +2,14 @@
 #include "sim/tune/search.hpp"
 
 #include "sim/model/errors.hpp"
-#include "sim/model/lowering.hpp"
+#include "sim/model/memory.hpp"
 #include "sim/model/scaling.hpp"
-#include "sim/tune/bounds.hpp"
+#include "sim/tune/candidate_evaluator.hpp"
 #include "sim/tune/candidate_groups.hpp"
 #include "sim/tune/estimate.hpp"
-#include "sim/tune/explain.hpp"
 #include "sim/tune/nearest.hpp"
 #include "sim/tune/pareto.hpp"
+#include "sim/tune/ranking.hpp"
 #include "sim/tune/worker_pool.hpp"
 
 #include <fmt/format.h>
@@ -37,38 +37,9 @@ constexpr std::size_t kRound = 32;
 /// Fewer candidates are done before processes have started.
 constexpr std::size_t kWorthForking = 64;
 
-using Key = std::tuple<Seconds, Bytes, std::int64_t>;
-
-Key key_of(const Evaluated& e, Seconds seconds) {
-  return {seconds, total_bytes(e.peak_bytes), e.index};
-}
-
-std::string slower_text(Seconds seconds, Seconds best) {
-  const double ratio = best > 0 ? seconds / best : 1;
-  constexpr double kClose = 1.1;
-  return ratio < kClose ? fmt::format("{:.2g} % slower", 100 * (ratio - 1))
-                        : fmt::format("{:.3g} x slower", ratio);
-}
-
-/// Why `e`, which fits, is not the best.
-std::string reason_of(const Evaluated& e, const Evaluated& best) {
-  if (e.outcome == Outcome::Bounded) {
-    const Seconds above = std::max(0.0, e.bound_seconds - best.step_seconds);
-    return fmt::format("bound {} above best", format_seconds(above));
-  }
-  if (e.step_seconds < best.step_seconds) {
-    return fmt::format("{:.2g} % faster, {:.2g} % more energy",
-                       100 * (best.step_seconds / e.step_seconds - 1),
-                       100 * (e.step_joules / best.step_joules - 1));
-  }
-  if (e.step_seconds == best.step_seconds) return "equally fast, needs no fewer bytes";
-  return fmt::format("simulated {}: bottleneck {}", slower_text(e.step_seconds, best.step_seconds),
-                     e.bottleneck);
-}
-
 /// Candidates that may be among the best, by what bounds them.
 struct Entry {
-  Key key;
+  RankKey key;
   std::size_t position = 0;  ///< of what is known of them
   Scope scope = Scope::One;
   bool in_order = false;
@@ -84,16 +55,14 @@ class Search {
          const PlanRequest& request, const SearchOptions& options)
       : profile_(profile),
         platform_(platform),
-        engine_(engine),
         request_(request),
         options_(options),
         limits_(effective_limits(request, platform)),
         ranks_per_node_(platform.ranks_per_node(request.num_gpus)),
-        slowdowns_(platform, request.num_gpus),
         space_(space),
         groups_(space, profile.architecture, request.num_gpus),
         estimator_(profile, platform, request, space.adam_threads),
-        updates_speed_(1 / options.slower_updates),
+        evaluator_(profile, platform, engine, request, space.adam_threads, options.slower_updates),
         keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
 
   SearchResult run() {
@@ -109,10 +78,6 @@ class Search {
     if (options_.progress) options_.progress(stage, done, static_cast<std::int64_t>(total));
   }
 
-  Program lowered(const Candidate& candidate) const {
-    return lower(profile_, make_plan(candidate, profile_, request_));
-  }
-
   /// Memory and a first bound of every group, in closed form.
   void collect() {
     std::int64_t index = 0, done = 0;
@@ -121,8 +86,7 @@ class Search {
     groups_.for_each([&](const Candidate& head) {
       report("bounding", done++, total);
       Evaluated e;
-      e.peak_bytes = estimator_.peak_bytes(head);
-      const bool does_fit = fits(e.peak_bytes, ranks_per_node_, limits_);
+      const bool does_fit = check_memory(head, e);
       if (does_fit) e.bound_seconds = estimator_.bound_seconds(head, Scope::Group);
       const bool may_reorder =
           std::isinf(space_.reorders_within) ||
@@ -137,17 +101,22 @@ class Search {
     });
   }
 
-  /// To the queue, where what is at `position`, all of `set`, fits.
-  void admit(std::size_t position, const CandidateSet& set) {
-    Evaluated& e = all_[position];
+  /// What `candidate` needs, into `e`. Whether it fits.
+  bool check_memory(const Candidate& candidate, Evaluated& e) {
+    e.peak_bytes = estimator_.peak_bytes(candidate);
     const auto overflows = memory_overflows(e.peak_bytes, ranks_per_node_, limits_);
+    e.outcome = overflows.empty() ? Outcome::Bounded : Outcome::DoesNotFit;
     if (!overflows.empty()) {
       e.reason = fmt::format("does not fit: {}", fmt::join(overflows, "; "));
-      e.bound_seconds = 0;
-      return;
     }
-    e.outcome = Outcome::Bounded;
-    queue_.push({key_of(e, e.bound_seconds), position, set.scope, set.in_order, false});
+    return overflows.empty();
+  }
+
+  /// To the queue, where what is at `position`, all of `set`, fits.
+  void admit(std::size_t position, const CandidateSet& set) {
+    const Evaluated& e = all_[position];
+    if (e.outcome == Outcome::DoesNotFit) return;
+    queue_.push({rank_key(e, e.bound_seconds), position, set.scope, set.in_order, false});
   }
 
   /// Bounds those that were bounded together in smaller sets, down to one. What that rules out
@@ -185,8 +154,7 @@ class Search {
     e.candidate = part.candidate;
     e.plans = part.plans;
     e.index = whole.index + part.first;
-    e.peak_bytes = estimator_.peak_bytes(e.candidate);
-    if (!fits(e.peak_bytes, ranks_per_node_, limits_)) return e;
+    if (!check_memory(e.candidate, e)) return e;
     e.bound_seconds =
         std::max(whole.bound_seconds, estimator_.bound_seconds(e.candidate, part.scope, enough));
     return e;
@@ -210,7 +178,7 @@ class Search {
     const int workers = options_.workers > 0 ? options_.workers : usable_processors();
     std::optional<WorkerPool> pool;
     if (workers > 1 && promising > kWorthForking) {
-      pool.emplace(workers, [this](const Job& job) { return evaluate(job); });
+      pool.emplace(workers, [this](const Job& job) { return evaluator_.evaluate(job); });
     }
     for (std::vector<Job> round = next_round(); !round.empty(); round = next_round()) {
       report("simulating", num_simulated_, all_.size());
@@ -218,7 +186,7 @@ class Search {
         const std::vector<JobResult> results = pool->run(round);
         for (std::size_t i = 0; i < round.size(); ++i) take(round[i], results[i]);
       } else {
-        for (const Job& job : round) take(job, evaluate(job));
+        for (const Job& job : round) take(job, evaluator_.evaluate(job));
       }
     }
   }
@@ -261,7 +229,7 @@ class Search {
   void refine(std::size_t position, Seconds bound) {
     Evaluated& e = all_[position];
     e.bound_seconds = std::max(e.bound_seconds, bound);
-    queue_.push({key_of(e, e.bound_seconds), position, Scope::One, false, true});
+    queue_.push({rank_key(e, e.bound_seconds), position, Scope::One, false, true});
   }
 
   /// The bound of a lowered program costs about as much as its simulation, and in some spaces it is
@@ -270,37 +238,6 @@ class Search {
     constexpr std::int64_t kPaying = 4, kSample = 8;  // one of so many
     if (num_refined_ < static_cast<std::int64_t>(kRound)) return true;
     return kPaying * num_raised_ >= num_refined_ || ++num_unrefined_ % kSample == 0;
-  }
-
-  [[nodiscard]] JobResult evaluate(const Job& job) {
-    const Program program = lowered(job.candidate);
-    JobResult result;
-    if (!job.simulate) {
-      result.seconds = bound_with_any_threads(program);
-      return result;
-    }
-    const Slowdowns& slowdown = slowdowns_.at(program.cpu_adam_threads);
-    SimulationOptions simulation{.record_intervals = false};
-    simulation.lane_speed[lane_index(Lane::CpuAdam)] = updates_speed_;
-    const Timeline timeline = engine_.simulate(program, simulation);
-    result.seconds = timeline.step_seconds;
-    result.joules = timeline.step_joules;
-    const std::string busiest =
-        step_loads(program, platform_, slowdown, result.seconds).front().name;
-    busiest.copy(result.bottleneck.data(), result.bottleneck.size() - 1);
-    return result;
-  }
-
-  /// Plans that differ in nothing but threads are one program.
-  [[nodiscard]] Seconds bound_with_any_threads(Program program) {
-    Seconds least =
-        lower_bound_seconds(program, platform_, slowdowns_.at(program.cpu_adam_threads));
-    for (const int threads : space_.adam_threads) {
-      if (threads == program.cpu_adam_threads) continue;
-      program.cpu_adam_threads = threads;
-      least = std::min(least, lower_bound_seconds(program, platform_, slowdowns_.at(threads)));
-    }
-    return least;
   }
 
   void take(const Job& job, const JobResult& result) {
@@ -316,7 +253,7 @@ class Search {
     e.step_joules = result.joules;
     e.outcome = Outcome::Simulated;
     e.bottleneck = result.bottleneck.data();
-    const Key key = key_of(e, e.step_seconds);
+    const RankKey key = rank_key(e, e.step_seconds);
     kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), key), key);
     if (kept_.size() > keep_) kept_.pop_back();
     if (front_) front_->add(e);
@@ -327,7 +264,7 @@ class Search {
   /// front is better.
   [[nodiscard]] bool is_beaten(const Evaluated& e) const {
     const Seconds seconds = e.bound_seconds * kBoundSlack;
-    return kept_.size() == keep_ && key_of(e, seconds) > kept_.back() && seconds > slowest() &&
+    return kept_.size() == keep_ && rank_key(e, seconds) > kept_.back() && seconds > slowest() &&
            (!front_ || front_->beats(e, seconds));
   }
 
@@ -343,32 +280,23 @@ class Search {
     return std::get<Seconds>(kept_.front()) * *options_.energy_within;
   }
 
-  /// Of a simulated plan, on the machine as it is.
-  [[nodiscard]] Seconds as_measured(const Evaluated& e) {
-    if (updates_speed_ == 1) return e.step_seconds;
-    return engine_.simulate(lowered(e.candidate), {.record_intervals = false}).step_seconds;
-  }
-
   SearchResult rank() {
-    const auto order = [slowest = slowest()](const Evaluated& e) {
-      const bool simulated = e.outcome == Outcome::Simulated;
-      const Seconds seconds = simulated ? e.step_seconds : e.bound_seconds;
-      const bool by_energy = simulated && seconds <= slowest;
-      return std::make_tuple(e.outcome, !by_energy, by_energy ? e.step_joules : 0,
-                             key_of(e, seconds));
-    };
-    std::sort(all_.begin(), all_.end(),
-              [&](const Evaluated& a, const Evaluated& b) { return order(a) < order(b); });
+    std::ranges::sort(all_, [slowest = slowest()](const Evaluated& a, const Evaluated& b) {
+      return ranks_before(a, b, slowest);
+    });
     SearchResult result;
     const Evaluated& best = all_.front();
     for (Evaluated& e : all_) {
       result.num_simulated += e.outcome == Outcome::Simulated ? 1 : 0;
       result.num_bounded += e.outcome == Outcome::Bounded ? e.plans : 0;
       result.num_not_fitting += e.outcome == Outcome::DoesNotFit ? e.plans : 0;
-      if (&e != &best && e.outcome != Outcome::DoesNotFit) e.reason = reason_of(e, best);
+      if (&e != &best && e.outcome != Outcome::DoesNotFit) e.reason = why_not_best(e, best);
     }
     result.best = make_plan(best.candidate, profile_, request_);
-    result.best.prediction = Prediction{as_measured(best), best.peak_bytes};
+    const bool as_measured = options_.slower_updates == 1;
+    result.best.prediction = Prediction{
+        as_measured ? best.step_seconds : evaluator_.step_seconds_as_measured(best.candidate),
+        best.peak_bytes};
     if (front_) {
       result.front = front_->plans();
       result.front_resolution = resolution_;
@@ -396,22 +324,20 @@ class Search {
 
   const Profile& profile_;
   const Platform& platform_;
-  Engine& engine_;
   const PlanRequest& request_;
   const SearchOptions& options_;
   MemoryLimits limits_;
   int ranks_per_node_;
-  SlowdownTable slowdowns_;
   const SearchSpace& space_;
   CandidateGroups groups_;
   Estimator estimator_;
-  double updates_speed_;  ///< of the engine's
+  CandidateEvaluator evaluator_;
   std::size_t keep_;
   std::vector<Evaluated> all_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
   /// Bounds of lowered programs, by the candidate with_any_threads; none: not known yet.
   std::map<Candidate, std::optional<Seconds>> refined_;
-  std::vector<Key> kept_;  ///< of the best so far, ascending
+  std::vector<RankKey> kept_;  ///< of the best so far, ascending
   std::optional<ParetoFront> front_;
   FrontResolution resolution_;
   std::int64_t num_simulated_ = 0;
