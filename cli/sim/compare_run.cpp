@@ -103,10 +103,11 @@ std::string ratio_text(double numerator, double denominator) {
   return denominator > 0 ? fmt::format("{:.2f}", numerator / denominator) : std::string("-");
 }
 
+/// Without an end of line.
 std::string kind_row(const KindComparison& kind, Seconds predicted, Seconds measured) {
-  return fmt::format("{:<12} {:<10} {:>6} {:>12} {:>12} {:>20}\n", op_kind_name(kind.kind),
+  return fmt::format("{:<12} {:<10} {:>6} {:>12} {:>12}", op_kind_name(kind.kind),
                      lane_name(kind.lane), kind.count, format_seconds(predicted),
-                     format_seconds(measured), ratio_text(measured, predicted));
+                     format_seconds(measured));
 }
 
 /// What the host does itself changes where others share it: then a way out; else empty.
@@ -143,14 +144,17 @@ std::string tier_row(const TierName& tier, const TierBytes& predicted, const Tie
                      expected == taken ? "equal" : "different");
 }
 
-/// The host's part, where operations are issued.
+/// The host's part, where operations are issued. Where the GPU has enough to do the host waits in a
+/// launch for room in its queue, so that ratios would say nothing.
 std::string issue_text(const Comparison& comparison) {
   std::string text;
   for (const KindComparison& kind : comparison.kinds) {
     if (kind.predicted_issue <= 0 && kind.measured_issue <= 0) continue;
-    text += kind_row(kind, kind.predicted_issue, kind.measured_issue);
+    text += kind_row(kind, kind.predicted_issue, kind.measured_issue) + "\n";
   }
-  return text.empty() ? text : "\nissued by the host\n" + text;
+  if (text.empty()) return text;
+  return "\nissued by the host; where it is ahead of the GPU, it waits for room to issue more\n" +
+         text;
 }
 
 }  // namespace
@@ -246,7 +250,8 @@ std::string comparison_text(const Comparison& comparison) {
   std::string text = fmt::format("{:<12} {:<10} {:>6} {:>12} {:>12} {:>20}\n", "operation", "lane",
                                  "count", "predicted", "measured", "measured/predicted");
   for (const KindComparison& kind : comparison.kinds) {
-    text += kind_row(kind, kind.predicted, kind.measured);
+    text += fmt::format("{} {:>20}\n", kind_row(kind, kind.predicted, kind.measured),
+                        ratio_text(kind.measured, kind.predicted));
   }
   text += issue_text(comparison);
   text += fmt::format(

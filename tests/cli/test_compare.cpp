@@ -109,6 +109,28 @@ TEST_CASE_METHOD(RunFixture,
              ContainsSubstring("1.25 times as long") && ContainsSubstring("calibrate --refresh"));
 }
 
+TEST_CASE_METHOD(RunFixture, "compare shows what issuing takes where a host issues") {
+  CHECK_THAT(compare({}).out, !ContainsSubstring("issued by the host"));
+  Platform gpus = platform;
+  gpus.backend = "cuda";
+  constexpr Seconds kIssue = 2e-6;
+  gpus.issue[Lane::Compute] = kIssue;
+  write_file_atomically(folder.file("platform.json"), to_json(gpus));
+  CHECK_THAT(compare({}).out, ContainsSubstring("issued by the host"));
+  int issued = 0;
+  const auto json = nlohmann::json::parse(compare({"--json"}).out);
+  for (const auto& operation : json.at("operations")) {
+    const bool is_issued = operation.contains("predicted_issue_seconds");
+    CHECK(is_issued == (operation.at("lane") == "compute"));
+    if (!is_issued) continue;
+    CHECK(operation.at("predicted_issue_seconds").get<double>() >=
+          kIssue * operation.at("count").get<int>() * (1 - 1e-9));
+    CHECK(operation.at("measured_issue_seconds") == 0);
+    ++issued;
+  }
+  CHECK(issued >= 2);
+}
+
 TEST_CASE_METHOD(RunFixture, "compare exits with 4 outside the tolerance, and only there") {
   CHECK(compare({"--tolerance", "21%"}).exit_code == 0);
   CHECK(compare({"--tolerance", "0.21"}).exit_code == 0);
