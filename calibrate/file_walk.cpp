@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/file_walk.hpp"
 
+#include "calibrate/windows.hpp"
 #include "executor/lanes/device.hpp"
 #include "executor/lanes/scratch_file.hpp"
 
@@ -27,20 +28,20 @@ class Pieces {
       : file_(std::move(file)),
         block_(random_block(bytes)),
         bytes_(bytes),
-        count_(file_bytes / bytes) {}
+        windows_(file_bytes, /*alignment=*/1) {}
 
-  void read() { file_->read(next(), data()); }
-  void write() { file_->write(next(), data()); }
+  void read() { file_->read(windows_.next(bytes_), data()); }
+  void write() { file_->write(windows_.next(bytes_), data()); }
 
  private:
   [[nodiscard]] std::span<std::byte> data() const {
     return {block_.get(), static_cast<std::size_t>(bytes_)};
   }
-  Bytes next() { return bytes_ * (index_++ % count_); }
 
   std::shared_ptr<const ScratchFile> file_;
   MemoryBlock block_;
-  Bytes bytes_, count_, index_ = 0;
+  Bytes bytes_;
+  Windows windows_;
 };
 
 }  // namespace

@@ -195,14 +195,18 @@ double SharedRates::alone_slowdown(Lane lane, int ranks) const {
   return slowdown;
 }
 
-LaneValues SharedRates::slowdowns(LaneSet running) const {
+LaneValues SharedRates::slowdowns(LaneSet running, const LaneValues& slowed) const {
+  LaneValues result, limits{};
+  result.fill(1);
   LaneSet sharing = 0;
   for (const Lane lane : kLanes) {
-    if (rate[lane_index(lane)] > 0) sharing |= running & lane_bit(lane);
+    const auto index = lane_index(lane);
+    if ((running & lane_bit(lane)) == 0) continue;
+    result[index] = slowed[index];
+    limits[index] = rate[index] / slowed[index];
+    if (rate[index] > 0) sharing |= lane_bit(lane);
   }
-  const LaneValues rates = FairSharing(resources, sharing, rate).rates();
-  LaneValues result;
-  result.fill(1);
+  const LaneValues rates = FairSharing(resources, sharing, limits).rates();
   for (const Lane lane : kLanes) {
     const auto index = lane_index(lane);
     if ((sharing & lane_bit(lane)) != 0) result[index] = rate[index] / rates[index];

@@ -34,8 +34,8 @@ struct SharedRates {
   /// `ranks`, all of which it may have to itself.
   [[nodiscard]] double alone_slowdown(Lane lane, int ranks) const;
   /// How many times longer the activity of each of `running` takes while exactly these share, on
-  /// equal ranks; others: 1.
-  [[nodiscard]] LaneValues slowdowns(LaneSet running) const;
+  /// equal ranks, when without sharing it takes `slowed` times as long; others: 1.
+  [[nodiscard]] LaneValues slowdowns(LaneSet running, const LaneValues& slowed) const;
   /// How many times longer an activity of `lane` takes at most: every other lane runs all the time.
   [[nodiscard]] double worst_slowdown(Lane lane) const;
 };

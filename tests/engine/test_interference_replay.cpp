@@ -199,17 +199,23 @@ TEST_CASE("measured interference keeps between the bounds, and reruns are bit-id
   }
 }
 
-TEST_CASE("lanes that share slow each other down as much as is said of them") {
+TEST_CASE("lanes that share slow each other down as much as is said of them, measured or not") {
   std::mt19937 random(23);
+  std::uniform_real_distribution<double> any_slowdown(1.0, 3.0);
   int slowed = 0;
   for (int round = 0; round < 40; ++round) {
     const int world_size = 1 << (round % 3);
-    const Platform platform = test::random_platform(random);
+    Platform platform = test::random_platform(random);
+    if (round % 2 == 0) {
+      platform.interference = {
+          {1, {{Lane::Compute, any_slowdown(random)}, {Lane::H2D, any_slowdown(random)}}}};
+    }
+    const Interference measured(platform, world_size, 1);
     const SharedRates rates =
         shared_rates(platform, world_size).with_adam(cpu_adam_use(platform, 1));
     Engine engine(platform, world_size);
     for (LaneSet running = 1; running < kNumLaneSets; running += 5) {
-      const LaneValues expected = rates.slowdowns(running);
+      const LaneValues expected = rates.slowdowns(running, measured.slowdowns(running));
       for (const Lane lane : kLanes) {
         if ((running & lane_bit(lane)) == 0) continue;
         CAPTURE(round, world_size, running, lane_name(lane));
