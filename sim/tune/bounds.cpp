@@ -110,7 +110,9 @@ Seconds cycle_seconds(const Program& program, const Platform& platform,
 Interference sharing(const Platform& platform, int world_size, int adam_threads) {
   const SharedRates rates =
       shared_rates(platform, world_size).with_adam(cpu_adam_use(platform, adam_threads));
-  return Interference([&](LaneSet running) { return rates.slowdowns(running); });
+  LaneValues alone;
+  alone.fill(1);
+  return Interference([&](LaneSet running) { return rates.slowdowns(running, alone); });
 }
 
 }  // namespace

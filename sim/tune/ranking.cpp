@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/tune/ranking.hpp"
 
-#include "sim/model/memory.hpp"
+#include "sim/tune/request.hpp"
 
 #include <fmt/format.h>
 
