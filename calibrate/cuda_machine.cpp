@@ -7,6 +7,7 @@
 #include "calibrate/host_updates.hpp"
 #include "calibrate/machine.hpp"
 #include "sim/model/errors.hpp"
+#include "sim/model/interference.hpp"
 
 #include <fmt/format.h>
 
@@ -74,7 +75,9 @@ CudaExtent cuda_extent(bool quick) {
     extent.matrix_warm_up = 0.3;
     extent.matrix_rule.min_seconds = extent.matrix_rule.max_seconds = 0.2;
     extent.sharing.warm_up = 0.05;
+    extent.sharing.settle = 0.3;
     extent.sharing.window = 0.1;
+    extent.sharing.adam = 1 << 23;
     extent.power = {.bursts = 0.6, .sustained = 1.5, .lane = 0.3};
   }
   return extent;
@@ -100,12 +103,19 @@ void take_host_figures(const Platform& fresh, Platform& platform) {
   platform.cpu_adam = fresh.cpu_adam;
   platform.cpu_adam_beside = fresh.cpu_adam_beside;
   platform.issue = fresh.issue;
+  for (LaneLoad& load : platform.interference) {
+    const auto again = std::ranges::find_if(fresh.interference, [&](const LaneLoad& other) {
+      return other.ranks == load.ranks && lanes_of(other) == lanes_of(load);
+    });
+    if (again != fresh.interference.end()) load = *again;
+  }
   Provenance& provenance = platform.provenance;
   constexpr std::string_view kAgain = "what the host does measured again";
   if (provenance.notes.find(kAgain) == std::string::npos) {
-    add_note(provenance,
-             fmt::format("GPUs, collectives and lanes at once as measured on {} by {}; {}",
-                         provenance.date, provenance.command, kAgain));
+    add_note(
+        provenance,
+        fmt::format("GPUs, collectives, and both beside other lanes as measured on {} by {}; {}",
+                    provenance.date, provenance.command, kAgain));
   }
   provenance.date = fresh.provenance.date;
   provenance.command = fresh.provenance.command;
@@ -139,7 +149,7 @@ class CudaCalibration {
     measure_storage();
     measure_issue();
     measure_power();
-    measure_lanes_together();
+    measure_lanes_together(Loads::All);
     return std::move(platform_);
   }
 
@@ -151,6 +161,7 @@ class CudaCalibration {
     measure_host_updates();
     measure_storage();
     measure_issue();
+    measure_lanes_together(Loads::HostMemory);
     take_host_figures(platform_, before);
     return before;
   }
@@ -171,6 +182,7 @@ class CudaCalibration {
     platform_.provenance = measured_here(options_.command);
     platform_.provenance.versions.merge(cuda_.versions());
     note("host: " + processor_name());
+    if (const std::string settings = nccl_settings(); !settings.empty()) note("NCCL: " + settings);
   }
 
   void measure_matrix_products() {
@@ -213,8 +225,10 @@ class CudaCalibration {
     constexpr Bytes kPart = 8;            // of the machine's memory
     const Bytes most = std::min(extent_.host_memory, platform_.host_memory / kPart);
     const std::int64_t largest = extent_.host_elements.back();
-    const std::int64_t length = std::max(kWindows * largest, most / HostUpdates::kBytesPerElement);
-    HostUpdates updates(length);
+    const std::int64_t length =
+        std::max({kWindows * largest, kWindows * extent_.sharing.adam * options_.ranks,
+                  most / HostUpdates::kBytesPerElement});
+    const HostUpdates& updates = updates_.emplace(length);
     StoppingRule rule = extent_.host_rule;
     rule.min_repetitions = std::max(rule.min_repetitions, static_cast<int>(length / largest));
     const auto by_threads = [&](const std::function<Activity(std::int64_t, int)>& make) {
@@ -285,11 +299,11 @@ class CudaCalibration {
     }
   }
 
-  void measure_lanes_together() {
+  void measure_lanes_together(Loads which) {
     const FilePlace files{options_.folder, extent_.files.file, extent_.files.piece};
     platform_.interference =
-        measure_loads(cuda_, options_.ranks, platform_.host_cores, files, extent_.sharing,
-                      [this](const std::string& what) { say(what); });
+        measure_loads(cuda_, options_.ranks, platform_.host_cores, updates_.value(), files,
+                      extent_.sharing, which, [this](const std::string& what) { say(what); });
     note(fmt::format(
         "lanes at once: cpu-adam with {} thread(s) on all ranks together, with {} on one",
         platform_.host_cores, sharing_adam_threads(platform_.host_cores, options_.ranks)));
@@ -300,6 +314,7 @@ class CudaCalibration {
   const CalibrationOptions& options_;
   CudaCalibrator& cuda_;
   CudaExtent extent_;
+  std::optional<HostUpdates> updates_;  ///< once they are measured
   Platform platform_;
 };
 

@@ -2,7 +2,6 @@
 #include "calibrate/cuda_sharing.hpp"
 
 #include "calibrate/file_walk.hpp"
-#include "calibrate/host_updates.hpp"
 
 #include <fmt/format.h>
 
@@ -21,11 +20,12 @@ namespace {
 class RankActivities {
  public:
   RankActivities(CudaCalibrator& cuda, int device, int num_devices, int adam_threads,
-                 const FilePlace& files, const SharingExtent& extent)
+                 HostUpdates updates, const FilePlace& files, const SharingExtent& extent)
       : cuda_(cuda),
         device_(device),
         num_devices_(num_devices),
         adam_threads_(adam_threads),
+        updates_(std::move(updates)),
         files_(files),
         extent_(extent) {}
 
@@ -41,7 +41,6 @@ class RankActivities {
 
  private:
   [[nodiscard]] ActivityPtr make(Lane lane) {
-    constexpr std::int64_t kWindows = 2;  // far beyond the caches of a socket
     switch (lane) {
       case Lane::Compute:
         return cuda_.matmul(device_, extent_.matrix);
@@ -58,12 +57,12 @@ class RankActivities {
         return host_device_activity(
             FileWalk(files_.folder, files_.file).activity(lane, files_.piece));
     }
-    return host_device_activity(
-        HostUpdates(kWindows * extent_.adam).adam(extent_.adam, adam_threads_));
+    return host_device_activity(updates_.adam(extent_.adam, adam_threads_));
   }
 
   CudaCalibrator& cuda_;
   int device_, num_devices_, adam_threads_;
+  HostUpdates updates_;
   const FilePlace& files_;
   const SharingExtent& extent_;
   std::map<Lane, ActivityPtr> activities_;
@@ -77,11 +76,24 @@ double harmonic_mean(const std::vector<double>& values) {
 
 class SharingBench {
  public:
-  SharingBench(CudaCalibrator& cuda, int num_devices, int adam_threads, const FilePlace& files,
-               const SharingExtent& extent, const std::function<void(const std::string&)>& say)
+  SharingBench(CudaCalibrator& cuda, int num_devices, int adam_threads, const HostUpdates& updates,
+               const FilePlace& files, const SharingExtent& extent,
+               const std::function<void(const std::string&)>& say)
       : extent_(extent), say_(say) {
     for (int device = 0; device < num_devices; ++device) {
-      ranks_.emplace_back(cuda, device, num_devices, adam_threads, files, extent);
+      ranks_.emplace_back(cuda, device, num_devices, adam_threads,
+                          updates.part(device, num_devices), files, extent);
+    }
+  }
+
+  /// A machine that is shared with others gets faster and slower within seconds: a lane is compared
+  /// with itself alone as it was just before. Kernels do not, and come last, so that they go on.
+  void measure_alone(const std::set<Lane>& lanes) {
+    for (const Lane lane : lanes) {
+      if (lane != Lane::Compute && !is_fresh(lane)) measure_alone(lane, extent_.window);
+    }
+    if (lanes.contains(Lane::Compute) && !alone_.contains(Lane::Compute)) {
+      measure_alone(Lane::Compute, extent_.settle);
     }
   }
 
@@ -91,7 +103,7 @@ class SharingBench {
   [[nodiscard]] LaneLoad load(int ranks, const std::set<Lane>& lanes) {
     std::vector<Lane> lane_of;
     std::vector<DeviceActivity*> activities;
-    for (const Lane lane : lanes) refresh_alone(lane);
+    measure_alone(lanes);
     for (int rank = 0; rank < ranks; ++rank) {
       for (const Lane lane : lanes) {
         if (lane == Lane::Collective && rank > 0) continue;
@@ -100,10 +112,11 @@ class SharingBench {
       }
     }
     const std::vector<Samples> samples =
-        measure_together(activities, extent_.warm_up, extent_.window);
+        measure(activities, ranks, lanes.contains(Lane::Compute), extent_.window);
     std::map<Lane, std::vector<double>> slowdowns;  // of each rank
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      slowdowns[lane_of[i]].push_back(samples[i].median() / alone_.at(lane_of[i]).seconds);
+      slowdowns[lane_of[i]].push_back(typical(lane_of[i], samples[i]) /
+                                      alone_.at(lane_of[i]).seconds);
     }
     LaneLoad load{ranks, {}};
     std::string text;
@@ -123,52 +136,101 @@ class SharingBench {
     Clock::time_point measured;
   };
 
-  /// A machine that is shared with others gets faster and slower within seconds: a lane is compared
-  /// with itself alone as it was just before.
-  void refresh_alone(Lane lane) {
+  /// As the figures of single lanes.
+  static Seconds typical(Lane lane, const Samples& samples) {
+    return lane == Lane::Compute ? samples.mean() : samples.interquartile_mean();
+  }
+
+  /// Kernels draw on what their power limit lets through at first, and are faster for as long: they
+  /// count once they have settled. In one load after the other they stay so.
+  std::vector<Samples> measure(const std::vector<DeviceActivity*>& activities, int ranks,
+                               bool computes, Seconds window) {
+    constexpr Seconds kPause = 0.05;
+    const std::chrono::duration<Seconds> pause = Clock::now() - computed_;
+    const bool settles = computes && (pause.count() > kPause || ranks > computing_ranks_);
+    std::vector<Samples> samples =
+        measure_together(activities, settles ? extent_.settle : extent_.warm_up, window);
+    if (computes) {
+      computed_ = Clock::now();
+      computing_ranks_ = ranks;
+    }
+    return samples;
+  }
+
+  void measure_alone(Lane lane, Seconds window) {
+    const bool computes = lane == Lane::Compute;
+    const Samples samples = measure({&ranks_.front().of(lane)}, 1, computes, window).front();
+    alone_[lane] = {typical(lane, samples), Clock::now()};
+  }
+
+  [[nodiscard]] bool is_fresh(Lane lane) const {
     const auto found = alone_.find(lane);
-    const auto oldest = std::chrono::duration<Seconds>(extent_.fresh);
-    if (found != alone_.end() && Clock::now() - found->second.measured < oldest) return;
-    const Samples samples =
-        measure_together({&ranks_.front().of(lane)}, extent_.warm_up, extent_.window).front();
-    alone_[lane] = {samples.median(), Clock::now()};
+    const std::chrono::duration<Seconds> oldest(extent_.fresh);
+    return found != alone_.end() && Clock::now() - found->second.measured < oldest;
   }
 
   const SharingExtent& extent_;
   const std::function<void(const std::string&)>& say_;
   std::vector<RankActivities> ranks_;
   std::map<Lane, Alone> alone_;
+  Clock::time_point computed_;  ///< when kernels last ran, and on how many ranks
+  int computing_ranks_ = 0;
 };
 
-void add_pairs_of_one_rank(SharingBench& bench, std::vector<LaneLoad>& loads) {
+using LaneSets = std::vector<std::set<Lane>>;
+
+LaneSets pairs() {
+  LaneSets sets;
   for (auto first = kLanes.begin(); first != kLanes.end(); ++first) {
     for (auto second = std::next(first); second != kLanes.end(); ++second) {
-      loads.push_back(bench.load(1, {*first, *second}));
+      sets.push_back({*first, *second});
     }
   }
+  return sets;
 }
 
-/// What steps do at once on the first `ranks` ranks, beyond the pairs of one.
-void add_crowds(SharingBench& bench, int ranks, std::vector<LaneLoad>& loads) {
+/// What steps do at once on `ranks` ranks, beyond the pairs of one.
+LaneSets crowds(int ranks) {
   using enum Lane;
-  std::vector<std::set<Lane>> crowds{{H2D, D2H, CpuAdam},
-                                     {Compute, H2D, D2H, CpuAdam},
-                                     {CpuAdam, NvmeRead, NvmeWrite},
-                                     {Compute, H2D, D2H, CpuAdam, NvmeRead, NvmeWrite}};
+  LaneSets sets{{H2D, D2H, CpuAdam},
+                {Compute, H2D, D2H, CpuAdam},
+                {CpuAdam, NvmeRead, NvmeWrite},
+                {Compute, H2D, D2H, CpuAdam, NvmeRead, NvmeWrite}};
   if (ranks > 1) {
-    crowds.insert(crowds.end(), {{Compute},
-                                 {H2D},
-                                 {D2H},
-                                 {CpuAdam},
-                                 {H2D, D2H},
-                                 {H2D, CpuAdam},
-                                 {D2H, CpuAdam},
-                                 {Compute, Collective},
-                                 {NvmeRead},
-                                 {NvmeWrite},
-                                 {NvmeRead, NvmeWrite}});
+    sets.insert(sets.end(), {{Compute},
+                             {H2D},
+                             {D2H},
+                             {CpuAdam},
+                             {H2D, D2H},
+                             {H2D, CpuAdam},
+                             {D2H, CpuAdam},
+                             {Compute, Collective},
+                             {NvmeRead},
+                             {NvmeWrite},
+                             {NvmeRead, NvmeWrite}});
   }
-  for (const std::set<Lane>& lanes : crowds) loads.push_back(bench.load(ranks, lanes));
+  return sets;
+}
+
+/// Whether several activities are for the host's memory, and nothing is for a disk or other GPUs.
+bool shares_host_memory(int ranks, const std::set<Lane>& lanes) {
+  const auto of = [&](const std::set<Lane>& some) {
+    return std::ranges::count_if(lanes, [&](Lane lane) { return some.contains(lane); });
+  };
+  using enum Lane;
+  return of({Collective, NvmeRead, NvmeWrite}) == 0 && ranks * of({H2D, D2H, CpuAdam}) > 1;
+}
+
+/// Loads with kernels first, one after the other, so that kernels settle once.
+void add_loads(SharingBench& bench, int ranks, LaneSets sets, std::vector<LaneLoad>& loads) {
+  const auto rest = std::ranges::stable_partition(
+      sets, [](const std::set<Lane>& lanes) { return lanes.contains(Lane::Compute); });
+  std::set<Lane> beside_kernels;
+  for (auto lanes = sets.begin(); lanes != rest.begin(); ++lanes) {
+    beside_kernels.insert(lanes->begin(), lanes->end());
+  }
+  bench.measure_alone(beside_kernels);
+  for (const std::set<Lane>& lanes : sets) loads.push_back(bench.load(ranks, lanes));
 }
 
 }  // namespace
@@ -176,18 +238,26 @@ void add_crowds(SharingBench& bench, int ranks, std::vector<LaneLoad>& loads) {
 int sharing_adam_threads(int host_cores, int ranks) { return std::max(1, host_cores / ranks); }
 
 std::vector<LaneLoad> measure_loads(CudaCalibrator& cuda, int num_devices, int host_cores,
-                                    const FilePlace& files, const SharingExtent& extent,
+                                    const HostUpdates& updates, const FilePlace& files,
+                                    const SharingExtent& extent, Loads which,
                                     const std::function<void(const std::string&)>& say) {
   std::vector<LaneLoad> loads;
   for (const int ranks : std::set{std::min(2, num_devices), num_devices}) {
     const int adam_threads = sharing_adam_threads(host_cores, ranks);
-    SharingBench bench(cuda, ranks, adam_threads, files, extent, say);
+    SharingBench bench(cuda, ranks, adam_threads, updates, files, extent, say);
+    const auto add = [&](int active, LaneSets sets) {
+      std::erase_if(sets, [&](const std::set<Lane>& lanes) {
+        return which == Loads::HostMemory && !shares_host_memory(active, lanes);
+      });
+      add_loads(bench, active, std::move(sets), loads);
+    };
     say(fmt::format("lanes at once, CPU Adam with {} thread(s)", adam_threads));
     if (ranks == num_devices) {
-      add_pairs_of_one_rank(bench, loads);
-      add_crowds(bench, 1, loads);
+      LaneSets sets = pairs();
+      std::ranges::move(crowds(1), std::back_inserter(sets));
+      add(1, std::move(sets));
     }
-    if (ranks > 1) add_crowds(bench, ranks, loads);
+    if (ranks > 1) add(ranks, crowds(ranks));
   }
   return loads;
 }

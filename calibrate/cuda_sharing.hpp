@@ -3,6 +3,7 @@
 #pragma once
 
 #include "calibrate/cuda_calibrator.hpp"
+#include "calibrate/host_updates.hpp"
 #include "sim/model/platform.hpp"
 
 #include <functional>
@@ -13,7 +14,10 @@ namespace athanor {
 
 struct SharingExtent {
   Seconds warm_up = 0.1, window = 0.2;  ///< of each load, and of each lane alone
-  Seconds fresh = 5;                    ///< how long what a lane takes alone is believed
+  /// Of kernels after a pause: until then a power limit lets more through. As long again for what
+  /// they take alone, which swings around its mean with a period of about a second.
+  Seconds settle = 1;
+  Seconds fresh = 8;  ///< how long what another lane takes alone is believed
   std::int64_t matrix = 8192;
   // Of the size of chunks: what starting one takes must not count as contention.
   Bytes copy = 64 * kMiB, collective = 256 * kMiB;
@@ -29,10 +33,17 @@ struct FilePlace {
 /// CPU Adam's threads of one of `ranks` ranks while lanes are measured at once.
 [[nodiscard]] int sharing_adam_threads(int host_cores, int ranks);
 
+enum class Loads {
+  All,
+  HostMemory,  ///< those in which several activities are for the host's memory, and none for a disk
+};
+
 /// Lanes at once: every pair of one rank's, and what steps do on two ranks and on `num_devices`,
-/// where CPU Adam has all cores between them.
+/// where CPU Adam has all cores between them. Each rank updates its part of `updates`, which has
+/// `extent.adam` elements for each and more: how fast memory is depends on where it lies.
 [[nodiscard]] std::vector<LaneLoad> measure_loads(
-    CudaCalibrator& cuda, int num_devices, int host_cores, const FilePlace& files,
-    const SharingExtent& extent, const std::function<void(const std::string&)>& say);
+    CudaCalibrator& cuda, int num_devices, int host_cores, const HostUpdates& updates,
+    const FilePlace& files, const SharingExtent& extent, Loads which,
+    const std::function<void(const std::string&)>& say);
 
 }  // namespace athanor

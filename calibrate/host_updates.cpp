@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -23,10 +24,10 @@ int filling_threads() {
 
 }  // namespace
 
-class HostUpdates::Buffers {
+class HostUpdates::Memory {
  public:
-  explicit Buffers(std::int64_t length)
-      : windows_(length, kAlignment),
+  explicit Memory(std::int64_t length)
+      : length_(length),
         states_(take_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
         rounded_(take_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
     const std::vector<float> values = random_floats(std::min(length, kRandom), 1);
@@ -37,17 +38,15 @@ class HostUpdates::Buffers {
     convert_to_bf16(std::span(state(0), size), std::span(rounded(0), size), filling_threads());
   }
 
-  /// The next `elements` elements of everything.
   struct Window {
     AdamState state;
     std::span<const BFloat16Bits> gradient;
   };
-  [[nodiscard]] Window next_window(std::int64_t elements) {
+  /// `elements` elements of everything, from `first` on.
+  [[nodiscard]] Window window(std::int64_t first, std::int64_t elements) const {
     const auto count = static_cast<std::size_t>(elements);
-    const auto at = static_cast<std::size_t>(windows_.next(elements));
-    const auto window = [at, count](auto* values) { return std::span(values + at, count); };
-    return {{window(state(0)), window(state(1)), window(state(2)), window(rounded(1))},
-            window(rounded(0))};
+    const auto part = [first, count](auto* values) { return std::span(values + first, count); };
+    return {{part(state(0)), part(state(1)), part(state(2)), part(rounded(1))}, part(rounded(0))};
   }
 
  private:
@@ -56,37 +55,64 @@ class HostUpdates::Buffers {
   static_assert(kStates * sizeof(float) + kRounded * sizeof(BFloat16Bits) == kBytesPerElement);
 
   [[nodiscard]] float* state(std::int64_t index) const {
-    return reinterpret_cast<float*>(states_.get()) + index * windows_.length();
+    return reinterpret_cast<float*>(states_.get()) + index * length_;
   }
   [[nodiscard]] BFloat16Bits* rounded(std::int64_t index) const {
-    return reinterpret_cast<BFloat16Bits*>(rounded_.get()) + index * windows_.length();
+    return reinterpret_cast<BFloat16Bits*>(rounded_.get()) + index * length_;
   }
 
-  Windows windows_;
+  std::int64_t length_;
   MemoryBlock states_, rounded_;
 };
 
-HostUpdates::HostUpdates(std::int64_t length) : buffers_(std::make_shared<Buffers>(length)) {}
+/// Through `length` elements of a memory, from `first` on.
+class HostUpdates::Walk {
+ public:
+  Walk(std::shared_ptr<const Memory> memory, std::int64_t first, std::int64_t length)
+      : memory_(std::move(memory)), first_(first), windows_(length, kAlignment) {}
 
-Activity HostUpdates::adam(std::int64_t elements, int threads) {
-  return [buffers = buffers_, elements, threads] {
-    const Buffers::Window window = buffers->next_window(elements);
+  [[nodiscard]] Memory::Window next(std::int64_t elements) {
+    return memory_->window(first_ + windows_.next(elements), elements);
+  }
+  [[nodiscard]] std::shared_ptr<Walk> part(int index, int count) const {
+    const std::int64_t length = windows_.length() / count / kAlignment * kAlignment;
+    return std::make_shared<Walk>(memory_, first_ + index * length, length);
+  }
+
+ private:
+  std::shared_ptr<const Memory> memory_;
+  std::int64_t first_;
+  Windows windows_;
+};
+
+HostUpdates::HostUpdates(std::int64_t length)
+    : HostUpdates(std::make_shared<Walk>(std::make_shared<Memory>(length), 0, length)) {}
+
+HostUpdates::HostUpdates(std::shared_ptr<Walk> walk) : walk_(std::move(walk)) {}
+
+HostUpdates HostUpdates::part(int index, int count) const {
+  return HostUpdates(walk_->part(index, count));
+}
+
+Activity HostUpdates::adam(std::int64_t elements, int threads) const {
+  return [walk = walk_, elements, threads] {
+    const Memory::Window window = walk->next(elements);
     adamw(window.state, window.gradient, AdamCoefficients{}, threads);
   };
 }
 
-Activity HostUpdates::adam_beside(std::int64_t elements, int threads) {
-  return [buffers = buffers_, elements, threads] {
-    const Buffers::Window old = buffers->next_window(elements);
-    const Buffers::Window window = buffers->next_window(elements);
+Activity HostUpdates::adam_beside(std::int64_t elements, int threads) const {
+  return [walk = walk_, elements, threads] {
+    const Memory::Window old = walk->next(elements);
+    const Memory::Window window = walk->next(elements);
     adamw_beside(old.state, window.state, window.gradient, AdamCoefficients{}, threads);
   };
 }
 
-Activity HostUpdates::square_sum(std::int64_t elements) {
+Activity HostUpdates::square_sum(std::int64_t elements) const {
   auto result = std::make_shared<ExactSum>();
-  return [buffers = buffers_, elements, result] {
-    *result = athanor::square_sum(buffers->next_window(elements).gradient);
+  return [walk = walk_, elements, result] {
+    *result = athanor::square_sum(walk->next(elements).gradient);
   };
 }
 

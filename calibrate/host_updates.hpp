@@ -21,14 +21,22 @@ class HostUpdates {
 
   explicit HostUpdates(std::int64_t length);
 
-  [[nodiscard]] Activity adam(std::int64_t elements, int threads);
+  /// The part `index` of `count` equal ones, in the same memory. Activities of several parts may
+  /// run at once.
+  [[nodiscard]] HostUpdates part(int index, int count) const;
+
+  /// Activities throw Error where there are fewer elements than they take.
+  [[nodiscard]] Activity adam(std::int64_t elements, int threads) const;
   /// From one window's state to the next one's: `elements` at most half of `length`.
-  [[nodiscard]] Activity adam_beside(std::int64_t elements, int threads);
-  [[nodiscard]] Activity square_sum(std::int64_t elements);
+  [[nodiscard]] Activity adam_beside(std::int64_t elements, int threads) const;
+  [[nodiscard]] Activity square_sum(std::int64_t elements) const;
 
  private:
-  class Buffers;
-  std::shared_ptr<Buffers> buffers_;
+  class Memory;
+  class Walk;
+  explicit HostUpdates(std::shared_ptr<Walk> walk);
+
+  std::shared_ptr<Walk> walk_;
 };
 
 }  // namespace athanor

@@ -3,6 +3,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mpi.h>
 #include <sched.h>
 #include <sys/utsname.h>
@@ -14,7 +15,9 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -81,6 +84,17 @@ Provenance measured_here(const std::string& command) {
   provenance.command = command;
   provenance.versions = software_versions();
   return provenance;
+}
+
+std::string nccl_settings() {
+  std::vector<std::string> settings;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view setting = *variable;
+    const bool is_package = setting.starts_with("NCCL_VERSION=");  // set by container images
+    if (setting.starts_with("NCCL_") && !is_package) settings.emplace_back(setting);
+  }
+  std::ranges::sort(settings);
+  return fmt::format("{}", fmt::join(settings, " "));
 }
 
 void add_note(Provenance& provenance, const std::string& note) {

@@ -9,6 +9,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -32,7 +33,8 @@ Platform old_platform() {
   platform.h2d = platform.d2h = platform.device_adam = platform.host_square_sum = curve;
   platform.cpu_adam = {{1, curve}};
   platform.issue = {{Lane::Compute, 1}};
-  platform.interference = {{2, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 2.5}}}};
+  platform.interference = {{2, {{Lane::H2D, 1000}, {Lane::CpuAdam, 1000}}},
+                           {1, {{Lane::Compute, 1.5}, {Lane::Collective, 2.5}}}};
   platform.provenance.date = "2020-02-02";
   platform.provenance.command = "by hand";
   return platform;
@@ -61,7 +63,10 @@ TEST_CASE("a refreshed platform has the host of today and the GPUs of before") {
 
   CHECK(now.matmul_flops_per_second == before.matmul_flops_per_second);
   CHECK(now.device_adam.at(1) == before.device_adam.at(1));
-  CHECK(now.interference.size() == 1);
+  REQUIRE(now.interference.size() == 2);
+  CHECK(now.interference[0].slowdown.at(Lane::H2D) < 1000);
+  CHECK(now.interference[0].slowdown.at(Lane::CpuAdam) < 1000);
+  CHECK(now.interference[1].slowdown.at(Lane::Collective) == 2.5);
   CHECK(now.name == before.name);
   CHECK(now.num_devices == before.num_devices);
   CHECK(now.provenance.date > before.provenance.date);
@@ -87,6 +92,17 @@ TEST_CASE("another machine's platform is not refreshed") {
   other.num_devices = 3;
   CHECK_THROWS_MATCHES(calibrate_cuda_machine(refresh(other), cuda), InputError,
                        MessageMatches(ContainsSubstring("there are 2 GPUs here")));
+}
+
+TEST_CASE("what the environment says to NCCL is known, in order") {
+  unsetenv("NCCL_NVLS_ENABLE");
+  setenv("NCCL_VERSION", "2.28.3-1", 1);  // of the package in a container
+  setenv("NCCL_SHM_DISABLE", "1", 1);
+  setenv("NCCL_P2P_DISABLE", "0", 1);
+  CHECK(nccl_settings() == "NCCL_P2P_DISABLE=0 NCCL_SHM_DISABLE=1");
+  unsetenv("NCCL_SHM_DISABLE");
+  unsetenv("NCCL_P2P_DISABLE");
+  CHECK(nccl_settings().empty());
 }
 
 }  // namespace
