@@ -3,16 +3,20 @@
 """Measures the runs that a record lists and writes what came out beside what was predicted.
 
 usage: tools/record.py RECORD.json --data FILE [--refresh] [--nvme FOLDER] [--athanor PROGRAM] [--only NAME,..]
+                       [--keep FOLDER]
 
 Each run is predicted (athanor tune for the policy auto, athanor simulate for the others) before it is trained. Paths
 in the record are relative to its folder; format: traces/README.md. Results already there are measured again.
 
 --refresh measures what the host does again before each prediction: in virtual machines that others share hosts with,
 it changes within minutes.
+
+--keep keeps each run's folder as FOLDER/NAME, for athanor compare and for Perfetto.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -61,7 +65,7 @@ def measure(arguments, folder, record, run, work):
     plan = work / "plan.json"
     platform = platform_now(arguments, folder, record, run, work)
     run["predicted_step_seconds"] = make_plan(arguments, folder, run, platform, plan)["step_seconds"]
-    out = work / "run"
+    out = arguments.keep / run["name"] if arguments.keep else work / "run"
     words = ["--plan", plan, "--profile", folder / run["profile"], "--platform", platform]
     words += ["--model", run["model"], "--data", arguments.data, "--steps", run["steps"], "--warmup-steps", run["steps"]]
     words += ["--lr", "1e-4", "--out", out, "--nproc", run["gpus"], "--quiet"]
@@ -94,8 +98,10 @@ def main():
     parser.add_argument("--nvme", help="folder for what runs keep on NVMe")
     parser.add_argument("--athanor", default="athanor")
     parser.add_argument("--only", help="names of runs, with commas")
+    parser.add_argument("--keep", type=pathlib.Path, help="folder that keeps the folder of each run")
     arguments = parser.parse_args()
     record = json.loads(arguments.record.read_text())
+    os.environ.update(record.get("environment", {}))
     folder = arguments.record.resolve().parent
     failed = 0
     for run in record["runs"]:

@@ -26,7 +26,9 @@ constexpr double kWorstError = 0.12;
 constexpr double kMeanError = 0.05;
 const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/";
 const std::vector<std::string> kRecords{"h100x1.json",           "h100x2.json",
-                                        "h100x2-policies.json",  "h200x1.json",
+                                        "h100x2-policies.json",  "h100x2-one-gib.json",
+                                        "h100x2-no-p2p.json",    "h100x2-parts.json",
+                                        "h100x1-settling.json",  "h200x1.json",
                                         "h200x1-nvme.json",      "h200x1-2026-11-22.json",
                                         "h200x1-policies.json",  "h200x1-streams.json",
                                         "h200x1-wide.json",      "h200x1-settled.json",
