@@ -136,7 +136,7 @@ class SharingBench {
     Clock::time_point measured;
   };
 
-  /// As the figures of single lanes.
+  /// Of kernels the mean, around which a power limit makes them swing.
   static Seconds typical(Lane lane, const Samples& samples) {
     return lane == Lane::Compute ? samples.mean() : samples.interquartile_mean();
   }
