@@ -1,35 +1,78 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the shape of the code: includes point downward only, third parties stay in their layer, files stay short."""
+"""Checks the shape of the code.
 
+A room is a folder of sources that is one idea. ROOMS lists every room with the rooms that it may include. The script
+fails on a folder that is no room, on an include that ROOMS does not allow, on a third party outside its rooms, on a
+room with more than 30 files (a header and its source count as two), and on a source without the licence line.
+ROOMS is in layer order: a room may include only rooms that stand above it in the list, so no cycle can be written.
+"""
+
+import collections
 import pathlib
 import re
 import sys
 
-# Folder -> the other folders of ours that it may include. Longest prefix wins; tests and cli see everything.
-ALLOWED = {
-    "sim/model": [],
-    "sim/engine": ["sim/model"],
-    "sim/tune": ["sim/model", "sim/engine"],
-    "executor/lanes": ["sim/model"],
-    "executor/io": ["sim/model", "executor/lanes"],
-    "executor/units": ["sim/model", "executor/lanes", "executor/io"],
-    "executor/run": ["sim/model", "executor"],
-    "executor/cuda": ["sim/model", "executor/lanes"],
-    # What is measured must be the code that runs: the one exception to "meet in files".
-    "calibrate": ["sim/model", "executor/lanes", "executor/units", "cli/common"],
-    "calibrate/cuda": ["sim/model", "executor/lanes", "executor/units", "executor/cuda", "calibrate"],
+MODEL = ["sim/base", "sim/model"]
+# Room -> the other rooms that it may include.
+ROOMS = {
+    "sim/base": [],
+    "sim/model": ["sim/base"],
+    "sim/lowering": MODEL,
+    "sim/cost": MODEL,
+    "sim/formats": MODEL,
+    "sim/interchange": [*MODEL, "sim/formats"],
+    "sim/engine": [*MODEL, "sim/cost"],
+    "sim/bounds": [*MODEL, "sim/cost"],
+    "sim/report": [*MODEL, "sim/cost", "sim/bounds"],
+    "sim/policy/elixir": MODEL,
+    "sim/policy": [*MODEL, "sim/cost", "sim/lowering", "sim/bounds", "sim/policy/elixir"],
+    "sim/search": [*MODEL, "sim/cost", "sim/lowering", "sim/bounds", "sim/report", "sim/policy", "sim/engine"],
+    "executor/cpu": MODEL,
+    "executor/io": [*MODEL, "sim/formats", "executor/cpu"],
+    "executor/rendezvous": ["sim/base"],
+    "executor/backend": [*MODEL, "executor/cpu", "executor/rendezvous"],
+    "executor/units": [*MODEL, "executor/cpu", "executor/backend"],
+    "executor/memory": [*MODEL, "sim/lowering", "executor/backend"],
+    "executor/job": [*MODEL, "sim/formats"],
+    "executor/train": [*MODEL, "sim/lowering", "executor/cpu", "executor/io", "executor/backend", "executor/units",
+                       "executor/memory", "executor/job"],
+    "executor/checkpoint": [*MODEL, "sim/formats", "executor/io", "executor/train"],
+    "executor/cuda/kernels": [*MODEL, "executor/cpu"],
+    "executor/cuda": [*MODEL, "executor/cpu", "executor/rendezvous", "executor/backend", "executor/cuda/kernels"],
+    # What is measured must be the code that runs, so calibrate includes the executor's lanes and units.
+    "calibrate/bench": ["sim/base"],
+    "calibrate/power": [*MODEL, "sim/cost", "sim/formats", "calibrate/bench"],
+    "calibrate/kernels": [*MODEL, "calibrate/bench"],
+    "calibrate/activities": [*MODEL, "executor/cpu", "executor/backend", "calibrate/bench"],
+    "calibrate/device": [*MODEL, "executor/backend", "calibrate/power", "calibrate/activities"],
+    "calibrate/machine": [*MODEL, "sim/cost", "sim/formats", "executor/cpu", "executor/rendezvous", "executor/backend",
+                          "calibrate/bench", "calibrate/power", "calibrate/activities", "calibrate/device"],
+    "calibrate/profile": [*MODEL, "executor/backend", "executor/units", "calibrate/bench", "calibrate/power",
+                          "calibrate/kernels", "calibrate/machine"],
+    "calibrate/cuda": [*MODEL, "executor/cuda/kernels", "executor/cuda", "calibrate/bench", "calibrate/power",
+                       "calibrate/kernels", "calibrate/activities", "calibrate/device", "calibrate/profile"],
+    "cli/common": ["sim/base"],
+    "cli/front": ["sim/base", "cli/common"],
+    "cli/sim": ["sim", "cli/common"],
+    "cli/calibrate": [*MODEL, "sim/formats", "executor/rendezvous", "calibrate/power", "calibrate/kernels",
+                      "calibrate/device", "calibrate/machine", "calibrate/profile", "cli/common"],
+    "cli/train": [*MODEL, "sim/lowering", "sim/formats", "executor", "cli/common"],
+    # Tests and examples see everything.
+    "examples": ["sim", "executor", "calibrate"],
+    "tests": ["sim", "executor", "calibrate", "cli", "tests"],
 }
-# Third-party include prefix -> the only folders that may use it.
+# Third-party include prefix -> the only rooms that may use it.
 OWNERS = {
     "simgrid/": ["sim/engine", "tests/engine"],
-    "torch/": ["executor", "calibrate", "tests", "cli"],
+    "torch/": ["executor", "calibrate", "tests", "cli", "examples"],
     "cuda": ["executor/cuda", "calibrate/cuda", "tests/cuda"],
     "cupti": ["calibrate/cuda", "tests/cuda"],
     "nccl.h": ["executor/cuda", "calibrate/cuda", "tests/cuda"],
-    "mpi.h": ["executor/lanes", "calibrate", "tests"],
+    "mpi.h": ["executor/backend", "calibrate", "tests"],
 }
 MAX_LINES = 500
+MAX_FILES = 30
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -37,9 +80,25 @@ def inside(path, folder):
     return path == folder or path.startswith(folder + "/")
 
 
-def layer_of(path):
-    layers = [layer for layer in ALLOWED if inside(path, layer)]
-    return max(layers, key=len, default=None)
+def room_of(path):
+    """The room of a source: its folder; tests and what they consist of are one."""
+    folder = str(pathlib.PurePath(path).parent)
+    return "tests" if inside(folder, "tests") else folder
+
+
+def include_problems(path, room, text):
+    for mark, name in INCLUDE.findall(text):
+        if mark == '"' and "/" in name:
+            target = room_of(name)
+            if target != room and not any(target == a or (a in WINGS and inside(target, a)) for a in ROOMS[room]):
+                yield f"{path}: {room} must not include {name}"
+        for prefix, rooms in OWNERS.items():
+            if mark == "<" and name.startswith(prefix) and not any(inside(path, r) for r in rooms):
+                yield f"{path}: <{name}> belongs to {', '.join(rooms)}"
+
+
+# What stands for all its rooms where it is allowed as a whole.
+WINGS = {"sim", "executor", "calibrate", "cli", "tests"}
 
 
 def problems(path):
@@ -48,18 +107,32 @@ def problems(path):
         yield f"{path}: more than {MAX_LINES} lines; split it"
     if not text.startswith("// SPDX-License-Identifier: Apache-2.0\n"):
         yield f"{path}: does not start with the SPDX line"
-    layer = layer_of(path)
-    for mark, name in INCLUDE.findall(text):
-        if mark == '"' and layer and "/" in name:
-            if not any(inside(name, folder) for folder in [layer, *ALLOWED[layer]]):
-                yield f"{path}: {layer} must not include {name}"
-        for prefix, folders in OWNERS.items():
-            if mark == "<" and name.startswith(prefix) and not any(inside(path, f) for f in folders):
-                yield f"{path}: <{name}> belongs to {', '.join(folders)}"
+    room = room_of(path)
+    if room not in ROOMS:
+        yield f"{path}: {room} is no room; add it to ROOMS in tools/layers.py, or move the file"
+    else:
+        yield from include_problems(path, room, text)
+
+
+def order_problems():
+    """A room that may include one that stands below it in ROOMS: the way to a cycle."""
+    above = set()
+    for room, allowed in ROOMS.items():
+        for name in allowed:
+            if name not in above and name not in WINGS:
+                yield f"tools/layers.py: {room} may include {name}, which does not stand above it"
+        above.add(room)
+
+
+def size_problems(paths):
+    for room, files in collections.Counter(map(room_of, paths)).items():
+        if room != "tests" and files > MAX_FILES:
+            yield f"{room}: {files} files; a room has at most {MAX_FILES}"
 
 
 def main():
-    found = [problem for path in sys.argv[1:] for problem in problems(path)]
+    paths = sys.argv[1:]
+    found = [*order_problems(), *size_problems(paths), *(problem for path in paths for problem in problems(path))]
     print("\n".join(found), end="\n" if found else "", file=sys.stderr)
     return 1 if found else 0
 

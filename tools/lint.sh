@@ -24,6 +24,7 @@ say "codespell, shellcheck, layers"
 source_files . | xargs -0 codespell
 shellcheck -x dev .ci/run tools/*.sh
 source_files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -0 python3 tools/layers.py
+source_files "*.cpp" "*.hpp" "*.cu" "*.cuh" "*.md" | xargs -0 python3 tools/prose.py
 ! $quick || exit 0
 
 # Nothing is built there, so CMake would not notice new sources by itself.

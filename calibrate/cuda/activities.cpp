@@ -48,7 +48,7 @@ class LocalCopy final : public StreamActivity {
 
 class HostCopy final : public StreamActivity {
  public:
-  HostCopy(int device, HostWalk host, Bytes bytes, bool to_device)
+  HostCopy(int device, RotatingHostBuffer host, Bytes bytes, bool to_device)
       : StreamActivity(device),
         host_(std::move(host)),
         on_gpu_(random_bf16(device, bytes)),
@@ -64,7 +64,7 @@ class HostCopy final : public StreamActivity {
       copy(on_host, on_gpu_.const_data_ptr(), bytes);
     }
   }
-  HostWalk host_;
+  RotatingHostBuffer host_;
   at::Tensor on_gpu_;
   bool to_device_;
 };
@@ -79,11 +79,11 @@ ActivityPtr cuda_matmul(int device, std::int64_t size) {
   return std::make_unique<Matmul>(device, size);
 }
 
-ActivityPtr cuda_copy_h2d(int device, HostWalk host, Bytes bytes) {
+ActivityPtr cuda_copy_h2d(int device, RotatingHostBuffer host, Bytes bytes) {
   return std::make_unique<HostCopy>(device, std::move(host), bytes, /*to_device=*/true);
 }
 
-ActivityPtr cuda_copy_d2h(int device, HostWalk host, Bytes bytes) {
+ActivityPtr cuda_copy_d2h(int device, RotatingHostBuffer host, Bytes bytes) {
   return std::make_unique<HostCopy>(device, std::move(host), bytes, /*to_device=*/false);
 }
 

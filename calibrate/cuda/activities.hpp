@@ -2,9 +2,9 @@
 // What one GPU's lanes do, on random data.
 #pragma once
 
+#include "calibrate/activities/device_activity.hpp"
 #include "calibrate/cuda/host_walk.hpp"
-#include "calibrate/device_activity.hpp"
-#include "sim/model/quantities.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <ATen/ATen.h>
 
@@ -17,10 +17,10 @@ namespace athanor {
 
 [[nodiscard]] ActivityPtr cuda_matmul(int device, std::int64_t size);
 /// `bytes` between the device and the next piece of `host`.
-[[nodiscard]] ActivityPtr cuda_copy_h2d(int device, HostWalk host, Bytes bytes);
-[[nodiscard]] ActivityPtr cuda_copy_d2h(int device, HostWalk host, Bytes bytes);
+[[nodiscard]] ActivityPtr cuda_copy_h2d(int device, RotatingHostBuffer host, Bytes bytes);
+[[nodiscard]] ActivityPtr cuda_copy_d2h(int device, RotatingHostBuffer host, Bytes bytes);
 /// bf16 gradients on the device, added to `bytes` of fp32 sums in the next piece of `host`.
-[[nodiscard]] ActivityPtr cuda_add_to_host(int device, HostWalk host, Bytes bytes);
+[[nodiscard]] ActivityPtr cuda_add_to_host(int device, RotatingHostBuffer host, Bytes bytes);
 /// Within the device: what is left of a collective with one rank.
 [[nodiscard]] ActivityPtr cuda_local_copy(int device, Bytes bytes);
 [[nodiscard]] ActivityPtr cuda_adam(int device, std::int64_t elements);

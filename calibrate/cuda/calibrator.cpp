@@ -8,7 +8,7 @@
 #include "calibrate/cuda/matmul_bursts.hpp"
 #include "calibrate/cuda/nccl_ring.hpp"
 #include "calibrate/cuda/nvml.hpp"
-#include "calibrate/cuda_calibrator.hpp"
+#include "calibrate/device/cuda_calibrator.hpp"
 #include "executor/cuda/torch_settings.hpp"
 
 #include <ATen/Context.h>

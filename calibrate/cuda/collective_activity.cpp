@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda/collective_activity.hpp"
 
+#include "calibrate/bench/measure.hpp"
 #include "calibrate/cuda/activities.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
-#include "calibrate/measure.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "calibrate/cuda/nccl_ring.hpp"
-#include "calibrate/cuda_calibrator.hpp"
+#include "calibrate/device/cuda_calibrator.hpp"
 
 #include <memory>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda/cupti_library.hpp"
 
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // CUPTI's activity records as plain ones.
 #pragma once
 
-#include "calibrate/kernel_trace.hpp"
+#include "calibrate/kernels/kernel_trace.hpp"
 
 #include <cupti.h>
 

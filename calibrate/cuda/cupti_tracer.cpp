@@ -3,7 +3,7 @@
 
 #include "calibrate/cuda/cupti_library.hpp"
 #include "calibrate/cuda/cupti_records.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 

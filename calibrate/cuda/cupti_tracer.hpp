@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "calibrate/kernel_trace.hpp"
+#include "calibrate/kernels/kernel_trace.hpp"
 
 #include <memory>
 

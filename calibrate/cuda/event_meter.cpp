@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda/event_meter.hpp"
 
+#include "calibrate/bench/measure.hpp"
 #include "calibrate/cuda/gate.hpp"
 #include "calibrate/cuda/nvml.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
-#include "calibrate/measure.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>

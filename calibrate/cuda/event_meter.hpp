@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "calibrate/unit_meter.hpp"
+#include "calibrate/profile/unit_meter.hpp"
 
 #include <memory>
 

@@ -25,9 +25,9 @@ PinnedMemory random_pinned_memory(int device, Bytes bytes) {
   return memory;
 }
 
-HostWalk::HostWalk(PinnedMemory memory, Bytes start)
+RotatingHostBuffer::RotatingHostBuffer(PinnedMemory memory, Bytes start)
     : memory_(std::move(memory)), windows_(memory_->size(), kAlignment, start) {}
 
-std::byte* HostWalk::next(Bytes bytes) { return memory_->data() + windows_.next(bytes); }
+std::byte* RotatingHostBuffer::next(Bytes bytes) { return memory_->data() + windows_.next(bytes); }
 
 }  // namespace athanor

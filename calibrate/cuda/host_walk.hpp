@@ -2,9 +2,9 @@
 // Page-locked host memory as copies of a training step see it.
 #pragma once
 
-#include "calibrate/windows.hpp"
+#include "calibrate/bench/rotating_buffer.hpp"
 #include "executor/cuda/handles.hpp"
-#include "sim/model/quantities.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -18,16 +18,16 @@ using PinnedMemory = std::shared_ptr<const cuda::PinnedBlock>;
 
 /// The pieces of such memory that copies take, one after the other: a buffer that is copied again
 /// and again stays in the processor's caches, and hardly shares the memory with CPU Adam.
-class HostWalk {
+class RotatingHostBuffer {
  public:
   /// The first piece is at `start`.
-  HostWalk(PinnedMemory memory, Bytes start);
+  RotatingHostBuffer(PinnedMemory memory, Bytes start);
   /// The next `bytes`. Throws Error where there are fewer in all.
   [[nodiscard]] std::byte* next(Bytes bytes);
 
  private:
   PinnedMemory memory_;
-  Windows windows_;
+  RotatingBuffer windows_;
 };
 
 }  // namespace athanor

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda/issue_times.hpp"
 
-#include "calibrate/cores.hpp"
-#include "calibrate/samples.hpp"
+#include "calibrate/bench/cores.hpp"
+#include "calibrate/bench/samples.hpp"
 #include "executor/cuda/cuda_device.hpp"
 #include "executor/cuda/stream_lanes.hpp"
 
@@ -48,7 +48,7 @@ class Acts {
       : device_(device),
         here_(device.take_uncounted(kBytes)),
         there_(device.take_uncounted(kBytes)),
-        host_(device.pin(kBytes)),
+        host_(device.allocate_pinned(kBytes)),
         state_(device.take_uncounted(3 * kBytes)),
         scale_(device.take_uncounted(sizeof(float))) {}
 

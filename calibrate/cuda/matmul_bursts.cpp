@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/cuda/matmul_bursts.hpp"
 
+#include "calibrate/bench/measure.hpp"
 #include "calibrate/cuda/nvml.hpp"
-#include "calibrate/energy_watch.hpp"
-#include "calibrate/measure.hpp"
+#include "calibrate/power/energy_watch.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>

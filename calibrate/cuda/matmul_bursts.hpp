@@ -2,7 +2,7 @@
 // Matrix products on random data with pauses between bursts, each timed by events.
 #pragma once
 
-#include "calibrate/power_fit.hpp"
+#include "calibrate/power/power_fit.hpp"
 
 #include <cstdint>
 

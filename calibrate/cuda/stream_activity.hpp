@@ -2,7 +2,7 @@
 // Activities on one CUDA stream, timed by events and kept back to back.
 #pragma once
 
-#include "calibrate/device_activity.hpp"
+#include "calibrate/activities/device_activity.hpp"
 
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAStream.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor's own kernels. Each repetition takes the next window of buffers that are larger than
 // the GPU's caches, as a training step goes from chunk to chunk.
+#include "calibrate/bench/rotating_buffer.hpp"
 #include "calibrate/cuda/activities.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
-#include "calibrate/windows.hpp"
-#include "executor/cuda/kernels.hpp"
+#include "executor/cuda/kernels/kernels.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kBufferElements = std::int64_t{1} << 25;  // 64 MiB in bf16
 constexpr std::int64_t kAlignment = 32;
 
-Windows windows_for(std::int64_t elements) {
+RotatingBuffer windows_for(std::int64_t elements) {
   return {std::max(elements, kBufferElements), kAlignment};
 }
 
@@ -69,7 +69,7 @@ class Adam final : public StreamActivity {
   }
 
   std::int64_t elements_;
-  Windows windows_;
+  RotatingBuffer windows_;
   at::Tensor master_, first_, second_, gradient_, rounded_, scale_;
 };
 
@@ -94,13 +94,13 @@ class SquareSum final : public StreamActivity {
   }
 
   std::int64_t elements_;
-  Windows windows_;
+  RotatingBuffer windows_;
   at::Tensor gradient_, partials_, result_;
 };
 
 class AddToHost final : public StreamActivity {
  public:
-  AddToHost(int device, HostWalk sums, std::int64_t elements)
+  AddToHost(int device, RotatingHostBuffer sums, std::int64_t elements)
       : StreamActivity(device),
         sums_(std::move(sums)),
         elements_(elements),
@@ -110,19 +110,19 @@ class AddToHost final : public StreamActivity {
   void enqueue() override {
     std::byte* const sums = sums_.next(elements_ * static_cast<Bytes>(sizeof(float)));
     cuda::launch_accumulate(c10::cuda::getCurrentCUDAStream(), reinterpret_cast<float*>(sums),
-                            cuda::MemoryHome::Host, gradient_.const_data_ptr(),
+                            cuda::MemoryLocation::Host, gradient_.const_data_ptr(),
                             /*addend_is_bf16=*/true, elements_, /*add=*/true);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 
-  HostWalk sums_;
+  RotatingHostBuffer sums_;
   std::int64_t elements_;
   at::Tensor gradient_;
 };
 
 }  // namespace
 
-ActivityPtr cuda_add_to_host(int device, HostWalk host, Bytes bytes) {
+ActivityPtr cuda_add_to_host(int device, RotatingHostBuffer host, Bytes bytes) {
   return std::make_unique<AddToHost>(device, std::move(host),
                                      bytes / static_cast<Bytes>(sizeof(float)));
 }

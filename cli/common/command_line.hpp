@@ -2,7 +2,7 @@
 // Command lines: one way to parse, to print results and to show progress for every program.
 #pragma once
 
-#include "sim/model/quantities.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -2,7 +2,7 @@
 // `athanor VERB ..`: starts the program that knows the verb. They stay separate programs because
 // they link different worlds: the simulator needs no LibTorch, the trainer no SimGrid.
 #include "cli/common/command_line.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

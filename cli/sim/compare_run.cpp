@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/compare_run.hpp"
 
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/lowering.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/trace.hpp"
+#include "sim/lowering/lowering.hpp"
 #include "sim/model/memory.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/inputs.hpp"
 
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 

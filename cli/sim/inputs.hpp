@@ -6,7 +6,7 @@
 #include "sim/model/plan.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
-#include "sim/tune/request.hpp"
+#include "sim/policy/request.hpp"
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/kernel_table.hpp"
 
-#include "sim/model/names.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 

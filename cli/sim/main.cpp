@@ -2,7 +2,7 @@
 // athanor-sim: predicts and chooses plans. Needs no GPU, CUDA or LibTorch.
 #include "cli/common/command_line.hpp"
 #include "cli/sim/verbs.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/platform_table.hpp"
 
-#include "sim/model/errors.hpp"
-#include "sim/model/quantities.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

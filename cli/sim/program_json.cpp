@@ -20,8 +20,8 @@ nlohmann::ordered_json operation_json(const Program& program, std::int32_t index
   if (op.gradient_buffer >= 0) json["gradient_buffer"] = op.gradient_buffer;
   json["waits"] = op.waits;
   json["previous_waits"] = op.previous_waits;
-  json["takes"] = op.takes;
-  json["gives"] = op.gives;
+  json["allocates"] = op.allocates;
+  json["frees"] = op.frees;
   return json;
 }
 

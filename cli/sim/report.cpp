@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/report.hpp"
 
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/lowering.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/trace.hpp"
+#include "sim/lowering/lowering.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -122,7 +124,7 @@ nlohmann::ordered_json peak_json(const TierBytes& peak) {
 
 nlohmann::ordered_json report_json(const Report& report) {
   nlohmann::ordered_json loads = nlohmann::ordered_json::object();
-  for (const Load& load : report.explanation.loads) loads[load.name] = load.share;
+  for (const Utilization& load : report.explanation.loads) loads[load.name] = load.share;
   nlohmann::ordered_json json;
   json["step_seconds"] = report.step_seconds;
   if (report.interval) {

@@ -4,9 +4,9 @@
 
 #include "cli/sim/sensitivity.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/tune/critical_path.hpp"
-#include "sim/tune/explain.hpp"
-#include "sim/tune/request.hpp"
+#include "sim/policy/request.hpp"
+#include "sim/report/critical_path.hpp"
+#include "sim/report/explain.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/scaled_profile.hpp"
 
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/lowering.hpp"
-#include "sim/model/scaling.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/cost/scaling.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/lowering/lowering.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/sensitivity.hpp"
 
+#include "sim/engine/simulation_options.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>

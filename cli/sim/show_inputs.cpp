@@ -3,9 +3,10 @@
 #include "cli/sim/kernel_table.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/show.hpp"
-#include "sim/model/export_simgrid.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/names.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
+#include "sim/interchange/export_simgrid.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -91,13 +92,13 @@ void print_platform(const Platform& p) {
     fmt::print("{:<24} {}: {:.4g} per second, one per {}\n", "shared", resource.name,
                resource.capacity, name_of(kScopeNames, resource.scope));
   }
-  for (const LaneLoad& load : p.interference) {
+  for (const ContentionSample& load : p.contention) {
     std::string slowdowns;
     for (const auto& [lane, slowdown] : load.slowdown) {
       slowdowns +=
           fmt::format("{}{} x {:.3f}", slowdowns.empty() ? "" : ", ", lane_name(lane), slowdown);
     }
-    fmt::print("{:<24} {}: {}\n", "at once", load_name(load), slowdowns);
+    fmt::print("{:<24} {}: {}\n", "at once", sample_name(load), slowdowns);
   }
   if (p.network) print_network(*p.network);
   print_provenance(p.provenance);

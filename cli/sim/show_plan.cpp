@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows a plan, the program that it is lowered to, and where its memory goes.
-#include "cli/sim/chakra_trace.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/program_json.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/show.hpp"
-#include "sim/model/costs.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/export_plan.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/lowering.hpp"
-#include "sim/model/names.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/cost/costs.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/interchange/chakra_trace.hpp"
+#include "sim/interchange/export_plan.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

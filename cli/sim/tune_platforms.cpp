@@ -5,10 +5,10 @@
 #include "cli/sim/platform_table.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/tune/search.hpp"
-#include "sim/tune/worker_pool.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/search/search.hpp"
+#include "sim/search/worker_pool.hpp"
 
 #include <fmt/format.h>
 

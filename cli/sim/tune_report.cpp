@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/tune_report.hpp"
 
-#include "sim/model/names.hpp"
-#include "sim/tune/pareto.hpp"
+#include "sim/model/enum_names.hpp"
+#include "sim/search/evaluated.hpp"
+#include "sim/search/pareto.hpp"
 
 #include <fmt/format.h>
 
@@ -13,7 +14,7 @@ const char* outcome_name(Outcome outcome) {
   switch (outcome) {
     case Outcome::Simulated:
       return "simulated";
-    case Outcome::Bounded:
+    case Outcome::Pruned:
       return "bounded";
     case Outcome::DoesNotFit:
       return "does-not-fit";
@@ -80,7 +81,7 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
   nlohmann::ordered_json json = report_json(report);
   json["searched"] = {{"plans", result.num_plans()},
                       {"simulated", result.num_simulated},
-                      {"bounded", result.num_bounded},
+                      {"bounded", result.num_pruned},
                       {"not_fitting", result.num_not_fitting}};
   json["top"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < rows; ++i) {
@@ -101,7 +102,7 @@ std::string margin_text(const SearchResult& result, double share) {
 
 std::string counts_text(const SearchResult& result) {
   return fmt::format("searched     {} plans: {} simulated, {} ruled out by bound, {} do not fit\n",
-                     result.num_plans(), result.num_simulated, result.num_bounded,
+                     result.num_plans(), result.num_simulated, result.num_pruned,
                      result.num_not_fitting);
 }
 
@@ -112,9 +113,8 @@ std::string ranking_text(const SearchResult& result, const Profile& profile,
   for (std::size_t i = 0; i < rows; ++i) {
     const Evaluated& e = result.ranked[i];
     const std::string step = e.outcome == Outcome::Simulated ? format_seconds(e.step_seconds)
-                             : e.outcome == Outcome::Bounded
-                                 ? "> " + format_seconds(e.bound_seconds)
-                                 : std::string("-");
+                             : e.outcome == Outcome::Pruned ? "> " + format_seconds(e.bound_seconds)
+                                                            : std::string("-");
     text += fmt::format("{:>4}  {:>9}  {:>9}  {:<44}  {}\n", i + 1, step,
                         format_bytes(e.peak_bytes.gpu), e.reason.empty() ? "the best" : e.reason,
                         plan_summary(make_plan(e.candidate, profile, request)));

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "cli/sim/report.hpp"
-#include "sim/tune/search.hpp"
+#include "sim/search/evaluated.hpp"
+#include "sim/search/search.hpp"
 
 #include <nlohmann/json.hpp>
 

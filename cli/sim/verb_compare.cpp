@@ -3,8 +3,9 @@
 #include "cli/sim/compare_run.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/verbs.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
 
 #include <fmt/format.h>
 

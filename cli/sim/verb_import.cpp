@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // athanor import: other tools' measurements as platforms and profiles.
-#include "cli/sim/gzip_stream.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/verbs.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/import_benchmarks.hpp"
-#include "sim/model/import_kineto.hpp"
-#include "sim/model/names.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
+#include "sim/interchange/gzip_stream.hpp"
+#include "sim/interchange/import_benchmarks.hpp"
+#include "sim/interchange/import_kineto.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 

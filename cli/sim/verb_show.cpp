@@ -2,7 +2,7 @@
 // athanor show: prints an artefact for people or scripts.
 #include "cli/sim/show.hpp"
 #include "cli/sim/verbs.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -4,12 +4,12 @@
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
 #include "cli/sim/verbs.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/lowering.hpp"
-#include "sim/tune/nearest.hpp"
-#include "sim/tune/policies.hpp"
-#include "sim/tune/search.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "sim/policy/policies.hpp"
+#include "sim/search/infeasibility_advice.hpp"
+#include "sim/search/search.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,10 +6,12 @@
 #include "cli/sim/tune_platforms.hpp"
 #include "cli/sim/tune_report.hpp"
 #include "cli/sim/verbs.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/lowering.hpp"
-#include "sim/tune/search.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "sim/search/evaluated.hpp"
+#include "sim/search/search.hpp"
 
 #include <fmt/format.h>
 
@@ -55,7 +57,7 @@ SearchResult run_search(const TuneOptions& options, const Profile& profile,
                                            options.time_resolution};
   }
   if (options.energy_within > 0) search_options.energy_within = options.energy_within;
-  search_options.slower_updates = 1 + options.host_margin;
+  search_options.host_update_slowdown = 1 + options.host_margin;
   search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
     progress.update(stage, done, total);
   };

@@ -2,7 +2,7 @@
 #include "cli/train/arguments.hpp"
 
 #include "cli/common/command_line.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

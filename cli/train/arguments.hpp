@@ -2,8 +2,8 @@
 // What `athanor train` was asked to do.
 #pragma once
 
-#include "executor/run/lr_schedule.hpp"
-#include "sim/model/quantities.hpp"
+#include "executor/train/lr_schedule.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <CLI/CLI.hpp>
 

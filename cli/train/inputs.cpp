@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/inputs.hpp"
 
-#include "executor/lanes/cuda_plugin.hpp"
-#include "executor/lanes/scratch_file.hpp"
-#include "executor/run/checkpoint_reader.hpp"
-#include "executor/run/memory_check.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/lowering.hpp"
+#include "executor/backend/cuda_plugin.hpp"
+#include "executor/backend/scratch_file.hpp"
+#include "executor/checkpoint/checkpoint_reader.hpp"
+#include "executor/memory/memory_check.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
+#include "sim/lowering/lowering.hpp"
 
 #include <fmt/format.h>
 

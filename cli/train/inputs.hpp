@@ -5,7 +5,7 @@
 #include "cli/train/arguments.hpp"
 #include "executor/io/hf_folder.hpp"
 #include "executor/io/tokens.hpp"
-#include "executor/run/run_folder.hpp"
+#include "executor/job/run_folder.hpp"
 #include "sim/model/memory.hpp"
 
 #include <memory>

@@ -4,10 +4,12 @@
 #include "cli/train/arguments.hpp"
 #include "cli/train/inputs.hpp"
 #include "cli/train/session.hpp"
-#include "executor/lanes/backend.hpp"
-#include "executor/run/host_backend.hpp"
-#include "executor/run/launcher.hpp"
-#include "sim/model/errors.hpp"
+#include "executor/backend/backend.hpp"
+#include "executor/backend/connect.hpp"
+#include "executor/backend/host_backend.hpp"
+#include "executor/rendezvous/launcher.hpp"
+#include "executor/rendezvous/rank_from_environment.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 

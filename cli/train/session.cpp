@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/session.hpp"
 
-#include "executor/run/checkpoint_reader.hpp"
-#include "executor/run/checkpoint_writer.hpp"
-#include "executor/run/metrics_log.hpp"
-#include "executor/run/progress_printer.hpp"
-#include "executor/run/token_batches.hpp"
-#include "executor/run/trainer.hpp"
-#include "sim/model/errors.hpp"
+#include "executor/checkpoint/checkpoint_reader.hpp"
+#include "executor/checkpoint/checkpoint_writer.hpp"
+#include "executor/job/metrics_log.hpp"
+#include "executor/job/progress_printer.hpp"
+#include "executor/train/token_batches.hpp"
+#include "executor/train/trainer.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 

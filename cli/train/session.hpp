@@ -4,7 +4,7 @@
 
 #include "cli/train/arguments.hpp"
 #include "cli/train/inputs.hpp"
-#include "executor/lanes/backend.hpp"
+#include "executor/backend/backend.hpp"
 
 #include <string>
 

@@ -2,7 +2,7 @@
 // Owners of what cuBLASLt hands out, and its checked results.
 #pragma once
 
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <cublasLt.h>
 #include <fmt/format.h>

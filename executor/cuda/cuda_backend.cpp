@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor's entry into the plugin.
+#include "executor/backend/backend.hpp"
 #include "executor/cuda/cuda_device.hpp"
+#include "executor/cuda/meet_ranks.hpp"
 #include "executor/cuda/nccl_collectives.hpp"
 #include "executor/cuda/stream_lanes.hpp"
 #include "executor/cuda/torch_settings.hpp"
-#include "executor/lanes/backend.hpp"
+#include "executor/rendezvous/rank_from_environment.hpp"
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/cuda/cuda_device.hpp"
 
-#include "executor/cuda/kernels.hpp"
+#include "executor/cuda/kernels/kernels.hpp"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -80,7 +80,7 @@ void CudaDevice::wait_idle() const noexcept {
   for (const Stream& stream : streams_) static_cast<void>(cudaStreamSynchronize(stream.get()));
 }
 
-MemoryBlock CudaDevice::take(Bytes bytes) {
+MemoryBlock CudaDevice::allocate(Bytes bytes) {
   if (bytes == 0) return nullptr;
   void* data = nullptr;
   try {
@@ -99,7 +99,7 @@ MemoryBlock CudaDevice::take_uncounted(Bytes bytes) {
   return {owner->data(), [owner](std::byte*) {}};
 }
 
-MemoryBlock CudaDevice::pin(Bytes bytes) {
+MemoryBlock CudaDevice::allocate_pinned(Bytes bytes) {
   auto owner = std::make_shared<PinnedBlock>(bytes);
   return {owner->data(), [owner](std::byte*) {}};
 }
@@ -131,7 +131,7 @@ void CudaDevice::clear(Lane lane, void* memory, Bytes bytes) {
 void CudaDevice::accumulate(Lane lane, float* sum, const void* addend, DataType dtype,
                             std::int64_t elements, bool add) {
   if (lane == Lane::CpuAdam) return host_.accumulate(lane, sum, addend, dtype, elements, add);
-  const MemoryHome sum_home = lane == Lane::D2H ? MemoryHome::Host : MemoryHome::Device;
+  const MemoryLocation sum_home = lane == Lane::D2H ? MemoryLocation::Host : MemoryLocation::Device;
   launch_accumulate(stream(lane), sum, sum_home, addend, dtype == DataType::BFloat16, elements,
                     add);
   check_launch("accumulate gradients");

@@ -2,8 +2,8 @@
 // One GPU: a stream per lane, memory from LibTorch's caching allocator.
 #pragma once
 
+#include "executor/backend/device.hpp"
 #include "executor/cuda/handles.hpp"
-#include "executor/lanes/device.hpp"
 
 #include <array>
 
@@ -19,9 +19,9 @@ class CudaDevice final : public Device {
 
   [[nodiscard]] int index() const noexcept override { return index_; }
   [[nodiscard]] DeviceArena* arena() noexcept override { return nullptr; }
-  [[nodiscard]] MemoryBlock take(Bytes bytes) override;
+  [[nodiscard]] MemoryBlock allocate(Bytes bytes) override;
   [[nodiscard]] MemoryBlock take_uncounted(Bytes bytes) override;
-  [[nodiscard]] MemoryBlock pin(Bytes bytes) override;
+  [[nodiscard]] MemoryBlock allocate_pinned(Bytes bytes) override;
   [[nodiscard]] Bytes peak() const override;
   void reset_peak() override;
   void copy_now(void* to, const void* from, Bytes bytes) override;

@@ -2,9 +2,9 @@
 // Owners of what the CUDA run-time hands out, and its checked results.
 #pragma once
 
-#include "executor/lanes/device.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/quantities.hpp"
+#include "executor/backend/device.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <cuda_runtime_api.h>
 

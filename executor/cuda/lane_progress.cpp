@@ -29,7 +29,7 @@ std::int64_t LaneProgress::last_number(Lane lane, std::int64_t step) const {
   return (step + 1 - first_step_) * static_cast<std::int64_t>(operations(lane).size());
 }
 
-LaneProgress::Place LaneProgress::place(Lane lane, std::int64_t number) const {
+LaneProgress::ValuePath LaneProgress::place(Lane lane, std::int64_t number) const {
   const auto per_step = static_cast<std::int64_t>(operations(lane).size());
   const std::int64_t before = number - 1;
   return {operations(lane)[static_cast<std::size_t>(before % per_step)],

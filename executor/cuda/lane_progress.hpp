@@ -27,11 +27,11 @@ class LaneProgress {
   /// Number of the lane's last operation of `step`.
   [[nodiscard]] std::int64_t last_number(Lane lane, std::int64_t step) const;
   /// The operation with that number, and its step.
-  struct Place {
+  struct ValuePath {
     std::int32_t operation;
     std::int64_t step;
   };
-  [[nodiscard]] Place place(Lane lane, std::int64_t number) const;
+  [[nodiscard]] ValuePath place(Lane lane, std::int64_t number) const;
 
   /// The counter, for streams: the number's low 32 bits.
   [[nodiscard]] std::uint32_t* counter(Lane lane) const;

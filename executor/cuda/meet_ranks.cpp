@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/cuda/nccl_collectives.hpp"
-#include "executor/cuda/rank_store.hpp"
-#include "sim/model/errors.hpp"
+#include "executor/rendezvous/rank_from_environment.hpp"
+#include "executor/rendezvous/rank_store.hpp"
+#include "sim/base/errors.hpp"
 
 #include <cstdint>
 #include <cstring>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/cuda/nccl_collectives.hpp"
 
+#include "executor/rendezvous/rank_from_environment.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <string>

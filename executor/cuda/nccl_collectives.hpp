@@ -2,8 +2,9 @@
 // NCCL between the ranks of a job, one GPU each.
 #pragma once
 
+#include "executor/backend/collectives.hpp"
 #include "executor/cuda/handles.hpp"
-#include "executor/lanes/collectives.hpp"
+#include "executor/rendezvous/rank_from_environment.hpp"
 
 #include <nccl.h>
 
@@ -76,8 +77,5 @@ class HostCollectives final : public Collectives {
   DeviceBuffer staging_;
   Event done_{Event::Use::Order};
 };
-
-/// Exchanges NCCL's unique id over the job's store (rank_store.hpp, whose errors it throws).
-[[nodiscard]] ncclUniqueId meet_ranks(const RankInfo& rank);
 
 }  // namespace athanor::cuda

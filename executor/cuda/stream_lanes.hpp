@@ -2,9 +2,9 @@
 // A program's lanes on a GPU: a stream for each, and host threads for the CPU's Adam and for files.
 #pragma once
 
+#include "executor/backend/lanes.hpp"
 #include "executor/cuda/cuda_device.hpp"
 #include "executor/cuda/lane_progress.hpp"
-#include "executor/lanes/lanes.hpp"
 #include "sim/model/program.hpp"
 
 #include <array>

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/hf_folder.hpp"
 #include "executor/io/mapped_file.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
+#include "sim/formats/json_reader.hpp"
 #include "sim/model/chunk_layout.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/json_reader.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,7 +29,7 @@ constexpr const char* kIndexFile = "model.safetensors.index.json";
 std::set<std::string> shard_names(const fs::path& index) {
   const std::string text = read_text_file(index.string(), 256 * kMiB);
   const nlohmann::json document = parse_json(text, index.string());
-  JsonReader json(document, Place(index.string()));
+  JsonReader json(document, ValuePath(index.string()));
   JsonReader weight_map = json.key("weight_map");
   std::set<std::string> names;
   for (const std::string& tensor : weight_map.keys()) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/hf_folder.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
 #include "sim/model/chunk_layout.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

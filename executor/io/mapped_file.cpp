@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/mapped_file.hpp"
 
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/safetensors.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/json_reader.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/formats/json_reader.hpp"
 
 #include <fmt/format.h>
 
@@ -110,7 +110,7 @@ std::int64_t TensorEntry::num_elements() const noexcept {
 SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std::string& file) {
   const std::string_view text = header_text(bytes, file);
   const nlohmann::json document = parse_json(text, file);
-  JsonReader json(document, Place(file));
+  JsonReader json(document, ValuePath(file));
   SafetensorsHeader header;
   header.data_begin = kLengthBytes + text.size();
   for (const std::string& name : json.keys()) {

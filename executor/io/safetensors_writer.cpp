@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/safetensors.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/tensor_type.hpp"
 
-#include "executor/lanes/bfloat16.hpp"
+#include "executor/cpu/bfloat16.hpp"
 
 #include <algorithm>
 #include <array>

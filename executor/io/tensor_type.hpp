@@ -2,7 +2,7 @@
 // Element types of a safetensors file.
 #pragma once
 
-#include "sim/model/quantities.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <cstddef>
 #include <optional>

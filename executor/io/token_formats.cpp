@@ -2,7 +2,7 @@
 // The layouts of token files.
 #include "executor/io/token_types.hpp"
 #include "executor/io/tokens.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include "executor/io/tokens.hpp"
 
 #include "executor/io/token_types.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LibTorch's CPU allocations on threads with an ArenaScope come from that scope's arena.
-#include "executor/lanes/device_arena.hpp"
+#include "executor/backend/device_arena.hpp"
 #include "executor/units/unit_runner.hpp"
 
 #include <c10/core/CPUAllocator.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/model.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
-#include "sim/model/errors.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "executor/units/fused_layers.hpp"
 #include "executor/units/fused_operators.hpp"
 #include "executor/units/torch_types.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,7 +2,7 @@
 // Element types and devices, ours and LibTorch's.
 #pragma once
 
-#include "sim/model/quantities.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <torch/torch.h>
 

@@ -3,8 +3,8 @@
 
 #include "executor/units/torch_types.hpp"
 #include "executor/units/vector_math.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
-#include "sim/model/errors.hpp"
 
 #include <fmt/format.h>
 

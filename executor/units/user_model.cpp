@@ -2,7 +2,7 @@
 // A user's own modules as a model.
 #include "executor/units/model.hpp"
 #include "executor/units/torch_types.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/clock_frame.hpp"
 
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 // interval serves when one is used up.
 #pragma once
 
-#include "sim/model/quantities.hpp"
+#include "sim/base/quantities.hpp"
 
 namespace athanor {
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/engine.hpp"
 
+#include "sim/base/errors.hpp"
+#include "sim/cost/contention.hpp"
+#include "sim/cost/costs.hpp"
+#include "sim/cost/power_draw.hpp"
+#include "sim/cost/shared_rates.hpp"
 #include "sim/engine/dependencies.hpp"
-#include "sim/engine/fabric.hpp"
 #include "sim/engine/replay.hpp"
-#include "sim/engine/shared_rates.hpp"
-#include "sim/model/costs.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/interference.hpp"
+#include "sim/engine/simulated_machine.hpp"
+#include "sim/engine/simulation_options.hpp"
 #include "sim/model/memory.hpp"
-#include "sim/model/power.hpp"
 
 #include <fmt/format.h>
 
@@ -30,12 +31,12 @@ namespace {
 /// then one run after the other, each slowed as much as sharing can slow it.
 Seconds longest_step(const Program& program, std::span<const Seconds> seconds,
                      std::span<const Seconds> issue, const SharedRates& rates,
-                     std::span<const Interference> interference) {
+                     std::span<const ContentionModel> contention) {
   std::array<double, kNumLanes> slowdown{};
   for (const Lane lane : kLanes) {
     double& worst = slowdown[lane_index(lane)];
     worst = rates.worst_slowdown(lane);
-    for (const Interference& ranks : interference) worst = std::max(worst, ranks.most(lane));
+    for (const ContentionModel& ranks : contention) worst = std::max(worst, ranks.most(lane));
   }
   Seconds total = std::accumulate(issue.begin(), issue.end(), Seconds{0});
   for (std::size_t i = 0; i < seconds.size(); ++i) {
@@ -79,8 +80,8 @@ class Engine::Impl {
         simulated_ranks_(rank_model == RankModel::Folded ? 1 : world_size),
         rates_(shared_rates(platform, world_size)),
         ranks_per_node_(platform.ranks_per_node(world_size)),
-        fabric_(rates_, platform.power, simulated_ranks_,
-                std::min(simulated_ranks_, ranks_per_node_)) {}
+        machine_(rates_, platform.power, simulated_ranks_,
+                 std::min(simulated_ranks_, ranks_per_node_)) {}
 
   [[nodiscard]] Timeline simulate(const Program& program, const SimulationOptions& options) {
     if (program.world_size != world_size_) {
@@ -91,7 +92,7 @@ class Engine::Impl {
     check_waits(program);
     std::vector<Seconds> seconds = solo_seconds(program, platform_);  // at most, alone
     std::vector<Seconds> issue = issue_seconds(program, platform_);
-    std::vector<Draw> drawn = draws(program, platform_, seconds);
+    std::vector<PowerDraw> drawn = power_draws(program, platform_, seconds);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       const double speed = options.lane_speed[lane_index(program.operations[i].lane)];
       drawn[i].seconds /= speed;
@@ -101,12 +102,12 @@ class Engine::Impl {
     require_durations(program, seconds);
     require_durations(program, issue);
     const SharedRates rates = rates_.with_adam(cpu_adam_use(platform_, program.cpu_adam_threads));
-    fabric_.set_rates(rates);
-    fabric_.keep_power_history(options.record_intervals);
-    const std::span<const Interference> interference = interference_with(program.cpu_adam_threads);
-    fabric_.set_interference(interference);
-    Replay replay(program, drawn, issue, simulated_ranks_, options, fabric_);
-    replay.run(longest_step(program, seconds, issue, rates, interference) * options.max_steps);
+    machine_.set_rates(rates);
+    machine_.keep_power_history(options.record_intervals);
+    const std::span<const ContentionModel> contention = contention_with(program.cpu_adam_threads);
+    machine_.set_contention(contention);
+    Replay replay(program, drawn, issue, simulated_ranks_, options, machine_);
+    replay.run(longest_step(program, seconds, issue, rates, contention) * options.max_steps);
     Timeline timeline;
     timeline.predicted = true;
     timeline.step_seconds = replay.period();
@@ -123,9 +124,9 @@ class Engine::Impl {
  private:
   /// For every number of a node's ranks that may run a lane at once; a folded rank stands for all
   /// of them.
-  [[nodiscard]] std::span<const Interference> interference_with(int adam_threads) {
-    if (platform_.interference.empty()) return {};
-    const auto [entry, is_new] = interference_.try_emplace(adam_threads);
+  [[nodiscard]] std::span<const ContentionModel> contention_with(int adam_threads) {
+    if (platform_.contention.empty()) return {};
+    const auto [entry, is_new] = contention_.try_emplace(adam_threads);
     const int first = simulated_ranks_ < world_size_ ? ranks_per_node_ : 1;
     for (int ranks = first; is_new && ranks <= ranks_per_node_; ++ranks) {
       entry->second.emplace_back(platform_, ranks, adam_threads);
@@ -135,7 +136,7 @@ class Engine::Impl {
 
   /// Of every rank; equal ranks draw what rank 0 draws.
   [[nodiscard]] std::vector<PowerLevel> power_levels() const {
-    const std::span<const DevicePower> devices = fabric_.power();
+    const std::span<const DevicePower> devices = machine_.power();
     std::vector<PowerLevel> levels;
     for (int rank = 0; rank < world_size_ && !devices.empty(); ++rank) {
       const std::size_t simulated = simulated_ranks_ < world_size_ ? 0 : rank;
@@ -151,8 +152,8 @@ class Engine::Impl {
   int simulated_ranks_;
   SharedRates rates_;
   int ranks_per_node_;
-  std::map<int, std::vector<Interference>> interference_;  ///< by threads of CPU Adam
-  Fabric fabric_;
+  std::map<int, std::vector<ContentionModel>> contention_;  ///< by threads of CPU Adam
+  SimulatedMachine machine_;
 };
 
 Engine::Engine(const Platform& platform, int world_size, RankModel rank_model) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/replay.hpp"
 
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/engine/simulation_options.hpp"
 
 #include <fmt/format.h>
 
@@ -12,13 +13,14 @@
 
 namespace athanor {
 
-Replay::Replay(const Program& program, std::span<const Draw> draws, std::span<const Seconds> issue,
-               int num_ranks, const SimulationOptions& options, Fabric& fabric)
-    : draws_(draws),
+Replay::Replay(const Program& program, std::span<const PowerDraw> power_draws,
+               std::span<const Seconds> issue, int num_ranks, const SimulationOptions& options,
+               SimulatedMachine& machine)
+    : power_draws_(power_draws),
       issue_(issue),
       num_ranks_(num_ranks),
       options_(options),
-      fabric_(fabric),
+      machine_(machine),
       dependencies_(program),
       steady_(static_cast<std::size_t>(num_ranks) * kNumLanes, options.settle_tolerance),
       num_operations_(program.operations.size()),
@@ -36,7 +38,7 @@ void Replay::run(Seconds horizon) {
     for (int step = 0; step < kStepsUnderWay; ++step) open_step(step);
     for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
   };
-  fabric_.run(horizon, begin, [this](int port) { on_end(port); });
+  machine_.run(horizon, begin, [this](int port) { on_end(port); });
   require_complete();
 }
 
@@ -70,7 +72,7 @@ void Replay::open_step(int step) {
   unfinished_[static_cast<std::size_t>(step % kPendingSteps)] =
       num_operations_ * static_cast<std::size_t>(num_ranks_);
   Seconds& issue_start = issue_start_[static_cast<std::size_t>(step % kStepsUnderWay)];
-  issue_start = std::max(issue_end_, fabric_.now());
+  issue_start = std::max(issue_end_, machine_.now());
   issue_end_ = issue_start + issued_after_.back();
   if (options_.record_intervals) {
     intervals_.resize(intervals_.size() + num_operations_ * static_cast<std::size_t>(num_ranks_));
@@ -91,11 +93,11 @@ void Replay::start_port(int rank, std::size_t lane) {
   here.busy = true;
   // What the host does not issue need not wait for what it issues before.
   const bool is_issued = issue_[static_cast<std::size_t>(operation)] > 0;
-  const Seconds wait = is_issued ? issued_at(here.step, operation) - fabric_.now() : 0;
+  const Seconds wait = is_issued ? issued_at(here.step, operation) - machine_.now() : 0;
   if (wait <= 0) return arrive(rank, lane, operation);
   here.unissued = true;
   ++issue_waits_;
-  fabric_.wait(rank * kNumLanes + static_cast<int>(lane), wait);
+  machine_.wait(rank * kNumLanes + static_cast<int>(lane), wait);
 }
 
 Seconds Replay::issued_at(int step, std::int32_t operation) const {
@@ -111,13 +113,13 @@ void Replay::arrive(int rank, std::size_t lane, std::int32_t operation) {
 
 void Replay::launch(int rank, std::size_t lane, std::int32_t operation) {
   Port& here = port(rank, lane);
-  here.start = fabric_.now();
-  fabric_.start(rank * kNumLanes + static_cast<int>(lane),
-                draws_[static_cast<std::size_t>(operation)]);
+  here.start = machine_.now();
+  machine_.start(rank * kNumLanes + static_cast<int>(lane),
+                 power_draws_[static_cast<std::size_t>(operation)]);
 }
 
 void Replay::on_end(int port) {
-  if (!is_looked_at_) look_at_step_end();
+  if (!step_end_checked_) check_steady_state();
   if (done_) return;
   const auto lane = static_cast<std::size_t>(port % kNumLanes);
   Port& here = ports_[static_cast<std::size_t>(port)];
@@ -145,7 +147,7 @@ void Replay::finish(int rank, std::size_t lane) {
   if (++here.position == operations.size()) {
     here.position = 0;
     ++here.step;
-    steady_.lane_ended(static_cast<std::size_t>(rank) * kNumLanes + lane, fabric_.now());
+    steady_.lane_ended(static_cast<std::size_t>(rank) * kNumLanes + lane, machine_.now());
   }
   if (--unfinished_[static_cast<std::size_t>(step % kPendingSteps)] == 0) close_step(step);
 }
@@ -164,7 +166,7 @@ void Replay::record(int rank, std::int32_t operation, const Port& here) {
   const std::size_t row =
       static_cast<std::size_t>(here.step) * num_ranks + static_cast<std::size_t>(rank);
   Interval& interval = intervals_[row * num_operations_ + static_cast<std::size_t>(operation)];
-  interval = {operation, rank, here.step, here.start, fabric_.now()};
+  interval = {operation, rank, here.step, here.start, machine_.now()};
   if (issue_[static_cast<std::size_t>(operation)] <= 0) return;
   interval.issue_end = issued_at(here.step, operation);
   interval.issue_start = interval.issue_end - issue_[static_cast<std::size_t>(operation)];
@@ -172,10 +174,10 @@ void Replay::record(int rank, std::int32_t operation, const Port& here) {
 
 void Replay::close_step(int step) {
   finished_ = step + 1;
-  step_end_ = fabric_.now();
-  is_looked_at_ = false;
+  step_end_ = machine_.now();
+  step_end_checked_ = false;
   double joules = 0;
-  for (const DevicePower& device : fabric_.power()) joules += device.joules();
+  for (const DevicePower& device : machine_.power()) joules += device.joules();
   joules_.push_back(joules);
   if (step >= last_step_) {
     done_ = true;  // what runs already ends by itself; nothing starts any more
@@ -187,17 +189,17 @@ void Replay::close_step(int step) {
 
 /// What ends together with a step does so in any order: the state counts that is left when all of
 /// it has ended, and now is when the first of what runs then has ended.
-void Replay::look_at_step_end() {
+void Replay::check_steady_state() {
   const Seconds together = options_.settle_tolerance * step_end_ / finished_;
-  if (fabric_.now() - step_end_ <= together) return;
-  is_looked_at_ = true;
+  if (machine_.now() - step_end_ <= together) return;
+  step_end_checked_ = true;
   if (last_step_ < options_.max_steps - 1 || !steady_.add(step_end())) return;
   last_step_ = finished_;
   done_ = !options_.record_intervals;
 }
 
 StepEnd Replay::step_end() const {
-  const Seconds now = fabric_.now();
+  const Seconds now = machine_.now();
   StepEnd end{.step = finished_ - 1,
               .time = step_end_,
               .places = {},
@@ -211,9 +213,9 @@ StepEnd Replay::step_end() const {
     const std::int64_t steps = port.step - finished_;
     const std::int64_t place = steps * static_cast<std::int64_t>(num_operations_) + port.position;
     end.places.push_back(4 * place + (port.busy ? 2 : 0) + (port.unissued ? 1 : 0));
-    end.until.push_back(port.busy ? now - step_end_ + fabric_.until_end(i) : 0);
+    end.until.push_back(port.busy ? now - step_end_ + machine_.until_end(i) : 0);
   }
-  for (const DevicePower& device : fabric_.power()) {
+  for (const DevicePower& device : machine_.power()) {
     for (std::size_t i = 0; i < device.levels().size(); ++i) {
       end.budgets.push_back({device.levels()[i], device.times_empty()[i]});
     }

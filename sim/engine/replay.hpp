@@ -3,9 +3,11 @@
 #pragma once
 
 #include "sim/engine/dependencies.hpp"
-#include "sim/engine/engine.hpp"
-#include "sim/engine/fabric.hpp"
+#include "sim/engine/simulated_machine.hpp"
+#include "sim/engine/simulation_options.hpp"
 #include "sim/engine/steady_state.hpp"
+#include "sim/model/program.hpp"
+#include "sim/model/timeline.hpp"
 
 #include <array>
 #include <cstdint>
@@ -22,8 +24,9 @@ class Replay {
  public:
   /// `program`: accepted by check_waits. `draws`, `issue`: every operation's time and power alone,
   /// and the host's time to issue it. `num_ranks`: ranks that `fabric` simulates.
-  Replay(const Program& program, std::span<const Draw> draws, std::span<const Seconds> issue,
-         int num_ranks, const SimulationOptions& options, Fabric& fabric);
+  Replay(const Program& program, std::span<const PowerDraw> power_draws,
+         std::span<const Seconds> issue, int num_ranks, const SimulationOptions& options,
+         SimulatedMachine& machine);
 
   /// Runs until the period has settled or options.max_steps have passed; with intervals for one
   /// step more, all of which is then as in every later one. `horizon` as in Fabric.
@@ -60,7 +63,7 @@ class Replay {
   void release(int rank, int step, std::int32_t operation);
   void record(int rank, std::int32_t operation, const Port& here);
   void close_step(int step);
-  void look_at_step_end();
+  void check_steady_state();
   [[nodiscard]] StepEnd step_end() const;
   void require_complete() const;
   [[nodiscard]] Seconds issued_at(int step, std::int32_t operation) const;
@@ -68,11 +71,11 @@ class Replay {
   [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
   [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;
 
-  std::span<const Draw> draws_;
+  std::span<const PowerDraw> power_draws_;
   std::span<const Seconds> issue_;
   int num_ranks_;
   SimulationOptions options_;
-  Fabric& fabric_;
+  SimulatedMachine& machine_;
   Dependencies dependencies_;
   SteadyState steady_;
   std::size_t num_operations_;
@@ -84,12 +87,12 @@ class Replay {
   std::int64_t issue_waits_ = 0;                       ///< so far
   Seconds issue_end_ = 0;                              ///< of the steps that may start
   std::vector<Interval> intervals_;
-  std::vector<double> joules_;  ///< of all devices, by the end of each step
-  Seconds step_end_ = 0;        ///< of the step that ended last
-  bool is_looked_at_ = true;    ///< that end, by `steady_`
-  int opened_ = 0;              ///< steps that may start
-  int finished_ = 0;            ///< steps that have ended
-  int last_step_;               ///< after which nothing starts
+  std::vector<double> joules_;    ///< of all devices, by the end of each step
+  Seconds step_end_ = 0;          ///< of the step that ended last
+  bool step_end_checked_ = true;  ///< that end, by `steady_`
+  int opened_ = 0;                ///< steps that may start
+  int finished_ = 0;              ///< steps that have ended
+  int last_step_;                 ///< after which nothing starts
   int met_ = 0;  ///< ranks that have arrived at, or not yet left, the collective under way
   bool done_ = false;
 };

@@ -2,7 +2,7 @@
 // Finds the period of a repeated program from the states in which its steps end.
 #pragma once
 
-#include "sim/model/quantities.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/architecture.hpp"
 
-#include "sim/model/architecture_checks.hpp"
+#include "sim/model/language_model_checks.hpp"
 
 #include <fmt/core.h>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;  // of a model: 4 PiB in fp32
 
 /// Checks a shape and returns its number of elements.
-std::int64_t checked_elements(const Place& place, const std::vector<std::int64_t>& shape) {
+std::int64_t checked_elements(const ValuePath& place, const std::vector<std::int64_t>& shape) {
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     check_integer(place.item(i), shape[i], 1, kMaxElements);
@@ -28,14 +28,14 @@ std::int64_t checked_elements(const Place& place, const std::vector<std::int64_t
   return elements;
 }
 
-void check_unit(const Unit& unit, const Place& place, std::int64_t& total) {
+void check_unit(const Unit& unit, const ValuePath& place, std::int64_t& total) {
   check_name(place.key("name"), unit.name);
   check_name(place.key("class"), unit.unit_class);
   check_number(place.key("forward_flops_per_token"), unit.forward_flops_per_token, 0);
   check_number(place.key("forward_flops_per_token_per_context"),
                unit.forward_flops_per_token_per_context, 0);
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    const Place parameter = place.key("parameters").item(i);
+    const ValuePath parameter = place.key("parameters").item(i);
     check_name(parameter.key("name"), unit.parameters[i].name);
     total += checked_elements(parameter.key("shape"), unit.parameters[i].shape);
     if (total > kMaxElements) {
@@ -44,11 +44,11 @@ void check_unit(const Unit& unit, const Place& place, std::int64_t& total) {
   }
 }
 
-void check_unique_names(const std::vector<Unit>& units, const Place& place) {
+void check_unique_names(const std::vector<Unit>& units, const ValuePath& place) {
   std::set<std::string> unit_names;
   std::set<std::string> parameter_names;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    const Place unit = place.item(u);
+    const ValuePath unit = place.item(u);
     if (!unit_names.insert(units[u].name).second) {
       unit.key("name").reject("a second unit is called '" + units[u].name + "'",
                               "Give every unit its own name.");
@@ -66,10 +66,10 @@ void check_unique_names(const std::vector<Unit>& units, const Place& place) {
   }
 }
 
-void check_borrows(const std::vector<Unit>& units, std::size_t borrower, const Place& place) {
+void check_borrows(const std::vector<Unit>& units, std::size_t borrower, const ValuePath& place) {
   const std::vector<Borrow>& borrows = units[borrower].borrows;
   for (std::size_t i = 0; i < borrows.size(); ++i) {
-    const Place borrow = place.key("borrows").item(i);
+    const ValuePath borrow = place.key("borrows").item(i);
     check_integer(borrow.key("unit"), borrows[i].unit, 0,
                   static_cast<std::int64_t>(units.size()) - 1);
     const auto owner = static_cast<std::size_t>(borrows[i].unit);
@@ -96,7 +96,7 @@ std::vector<std::vector<std::int64_t>> shapes_of(const Unit& unit) {
   return shapes;
 }
 
-void check_classes(const std::vector<Unit>& units, const Place& place) {
+void check_classes(const std::vector<Unit>& units, const ValuePath& place) {
   std::map<std::string, std::size_t> first_of_class;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const std::size_t first = first_of_class.try_emplace(units[u].unit_class, u).first->second;
@@ -124,7 +124,7 @@ bool same_structure(const Unit& left, const Unit& right) {
 }
 
 /// The embedded units must be those that the embedded hyperparameters describe.
-void check_language_model(const Architecture& architecture, const Place& place) {
+void check_language_model(const Architecture& architecture, const ValuePath& place) {
   const LanguageModelConfig& config = *architecture.language_model;
   check_config(config,
                [&place](std::string_view field) { return place.key("language_model").key(field); });
@@ -184,10 +184,10 @@ double Architecture::model_flops_per_token(std::int64_t sequence) const noexcept
   return kForwardAndBackward * flops;
 }
 
-void check_architecture(const Architecture& architecture, const Place& place) {
+void check_architecture(const Architecture& architecture, const ValuePath& place) {
   constexpr std::size_t kMaxUnits = 100'000;
   check_name(place.key("name"), architecture.name);
-  const Place units = place.key("units");
+  const ValuePath units = place.key("units");
   if (architecture.units.empty() || architecture.units.size() > kMaxUnits) {
     units.reject(fmt::format("{} units cannot be used", architecture.units.size()),
                  fmt::format("A model has 1 to {} units.", kMaxUnits));
@@ -205,7 +205,7 @@ void check_architecture(const Architecture& architecture, const Place& place) {
 }
 
 void Architecture::validate(const std::string& where) const {
-  check_architecture(*this, Place(where));
+  check_architecture(*this, ValuePath(where));
 }
 
 }  // namespace athanor

@@ -3,7 +3,7 @@
 // LibTorch.
 #pragma once
 
-#include "sim/model/quantities.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -81,16 +81,7 @@ struct Architecture {
 [[nodiscard]] Architecture make_architecture(const std::string& name,
                                              const LanguageModelConfig& config);
 
-/// `name_or_path`: a built-in name ("gpt2-4b"), a config.json, or a folder that holds one.
-[[nodiscard]] Architecture load_architecture(const std::string& name_or_path);
-
 /// Names that load_architecture knows without a file, sorted.
 [[nodiscard]] std::vector<std::string> builtin_architectures();
-
-/// Reads a Hugging Face config.json. Throws InputError (file:key, value, way out).
-[[nodiscard]] LanguageModelConfig read_hf_config(const std::string& path);
-
-/// The config.json text that `transformers` needs to load weights of this shape.
-[[nodiscard]] std::string write_hf_config(const LanguageModelConfig& config, DataType dtype);
 
 }  // namespace athanor

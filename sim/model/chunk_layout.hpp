@@ -36,7 +36,8 @@ struct Chunk {
 
 /// Whether a gradient without a place of its own (stages_gradient) goes on to the file, because the
 /// update of `chunk` waits for backward or for the norm.
-[[nodiscard]] constexpr bool files_gradient(const Plan& plan, const Chunk& chunk) noexcept {
+[[nodiscard]] constexpr bool writes_gradient_to_file(const Plan& plan,
+                                                     const Chunk& chunk) noexcept {
   return stages_gradient(plan, chunk) && (plan.clipping != Clipping::None || chunk.late_update ||
                                           plan.schedule.optimizer == OptimizerStart::AfterBackward);
 }

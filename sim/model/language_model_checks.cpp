@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which hyperparameters make a language model that athanor can run.
-#include "sim/model/architecture_checks.hpp"
+#include "sim/model/language_model_checks.hpp"
+
 #include "sim/model/language_models.hpp"
 
 #include <fmt/core.h>
@@ -11,7 +12,7 @@
 namespace athanor {
 namespace {
 
-using PlaceOf = std::function<Place(std::string_view field)>;
+using PlaceOf = std::function<ValuePath(std::string_view field)>;
 
 void check_model_type(const LanguageModelConfig& config, const PlaceOf& place_of) {
   if (std::find(kModelTypes.begin(), kModelTypes.end(), config.model_type) == kModelTypes.end()) {
@@ -96,7 +97,7 @@ void check_config(const LanguageModelConfig& config, const PlaceOf& place_of) {
 }
 
 void validate(const LanguageModelConfig& config, const std::string& where) {
-  check_config(config, [&where](std::string_view field) { return Place(where).key(field); });
+  check_config(config, [&where](std::string_view field) { return ValuePath(where).key(field); });
 }
 
 }  // namespace athanor

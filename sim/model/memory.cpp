@@ -54,7 +54,7 @@ std::vector<MemoryPoint> device_memory_profile(const Program& program) {
     const Operation& op = program.operations[i];
     if (op.lane != Lane::Compute) continue;
     const Bytes peak = level + op.peak_bytes;
-    level += sum_of(program, op.takes) - sum_of(program, op.gives);
+    level += sum_of(program, op.allocates) - sum_of(program, op.frees);
     points.push_back({static_cast<std::int32_t>(i), std::max(peak, level), level});
   }
   return points;

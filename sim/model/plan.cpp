@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/plan.hpp"
 
+#include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
-#include "sim/model/errors.hpp"
 
 #include <fmt/format.h>
 

@@ -3,8 +3,8 @@
 // loss.
 #pragma once
 
+#include "sim/base/quantities.hpp"
 #include "sim/model/architecture.hpp"
-#include "sim/model/quantities.hpp"
 
 #include <cstdint>
 #include <optional>

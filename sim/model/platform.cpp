@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/platform.hpp"
 
-#include "sim/model/names.hpp"
-#include "sim/model/place.hpp"
+#include "sim/base/value_path.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/core.h>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr double kMaxSlowdown = 1e6;
 constexpr int kMaxRanks = 1'000'000;
 
-void check_curve(const Curve& curve, const Place& place) {
+void check_curve(const Curve& curve, const ValuePath& place) {
   double previous = -1;
   for (std::size_t i = 0; i < curve.points.size(); ++i) {
     const Curve::Point& point = curve.points[i];
@@ -30,18 +30,18 @@ void check_curve(const Curve& curve, const Place& place) {
   }
 }
 
-void check_by_threads(const std::map<int, Curve>& curves, const Place& place) {
+void check_by_threads(const std::map<int, Curve>& curves, const ValuePath& place) {
   for (const auto& [threads, curve] : curves) {
-    const Place entry = place.key(fmt::format("{}", threads));
+    const ValuePath entry = place.key(fmt::format("{}", threads));
     check_integer(entry, threads, 1, kMaxRanks);
     check_curve(curve, entry);
   }
 }
 
-void check_collective(const std::vector<CollectiveCurve>& curves, const Place& place) {
+void check_collective(const std::vector<CollectiveCurve>& curves, const ValuePath& place) {
   int previous = 0;
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const Place world_size = place.item(i).key("world_size");
+    const ValuePath world_size = place.item(i).key("world_size");
     check_integer(world_size, curves[i].world_size, 1, kMaxRanks);
     if (curves[i].world_size <= previous) {
       world_size.reject(fmt::format("{} does not follow {}", curves[i].world_size, previous),
@@ -52,7 +52,7 @@ void check_collective(const std::vector<CollectiveCurve>& curves, const Place& p
   }
 }
 
-void check_issue(const std::map<Lane, Seconds>& issue, const Place& place) {
+void check_issue(const std::map<Lane, Seconds>& issue, const ValuePath& place) {
   for (const auto& [lane, seconds] : issue) {
     check_number(place.key(lane_name(lane)), seconds, 0, kMaxSeconds);
     if (is_host_lane(lane)) {
@@ -62,7 +62,7 @@ void check_issue(const std::map<Lane, Seconds>& issue, const Place& place) {
   }
 }
 
-void check_shared(const std::vector<SharedResource>& shared, const Place& place) {
+void check_shared(const std::vector<SharedResource>& shared, const ValuePath& place) {
   std::set<std::string> names;
   std::map<Lane, double> use_of_lane;
   for (std::size_t i = 0; i < shared.size(); ++i) {
@@ -74,7 +74,7 @@ void check_shared(const std::vector<SharedResource>& shared, const Place& place)
     }
     check_positive(place.item(i).key("capacity"), resource.capacity);
     for (const auto& [lane, use] : resource.use) {
-      const Place entry = place.item(i).key("use").key(lane_name(lane));
+      const ValuePath entry = place.item(i).key("use").key(lane_name(lane));
       check_positive(entry, use);
       const double other = use_of_lane.try_emplace(lane, use).first->second;
       if (other != use) {
@@ -86,14 +86,14 @@ void check_shared(const std::vector<SharedResource>& shared, const Place& place)
   }
 }
 
-void check_disturbances(const std::vector<Disturbance>& disturbances, const Place& place) {
-  const auto check_lane = [](const Place& entry, const std::string& name) {
+void check_disturbances(const std::vector<Disturbance>& disturbances, const ValuePath& place) {
+  const auto check_lane = [](const ValuePath& entry, const std::string& name) {
     if (!value_of(kLaneNames, name)) {
       entry.reject("unknown lane '" + name + "'", "Use one of " + listed(kLaneNames) + ".");
     }
   };
   for (std::size_t i = 0; i < disturbances.size(); ++i) {
-    const Place entry = place.item(i);
+    const ValuePath entry = place.item(i);
     check_lane(entry.key("first"), disturbances[i].first);
     check_lane(entry.key("second"), disturbances[i].second);
     check_positive(entry.key("first_slowdown"), disturbances[i].first_slowdown, kMaxSlowdown);
@@ -101,16 +101,16 @@ void check_disturbances(const std::vector<Disturbance>& disturbances, const Plac
   }
 }
 
-void check_interference(const Platform& platform, const Place& place) {
+void check_contention(const Platform& platform, const ValuePath& place) {
   std::set<Lane> sharing;
   for (const SharedResource& resource : platform.shared) {
     for (const auto& [lane, use] : resource.use) sharing.insert(lane);
   }
   std::set<std::string> names;
-  for (std::size_t i = 0; i < platform.interference.size(); ++i) {
-    const LaneLoad& load = platform.interference[i];
+  for (std::size_t i = 0; i < platform.contention.size(); ++i) {
+    const ContentionSample& load = platform.contention[i];
     check_integer(place.item(i).key("ranks"), load.ranks, 1, platform.num_devices);
-    const Place slowdown = place.item(i).key("slowdown");
+    const ValuePath slowdown = place.item(i).key("slowdown");
     if (load.slowdown.empty()) {
       slowdown.reject("no lane", "Give the slowdown of every lane that ran.");
     }
@@ -122,20 +122,20 @@ void check_interference(const Platform& platform, const Place& place) {
                     "Say what the lane does to others in one of the two: shared or interference.");
       }
     }
-    if (!names.insert(load_name(load)).second) {
-      slowdown.reject("a second entry for " + load_name(load), "Remove one of the two.");
+    if (!names.insert(sample_name(load)).second) {
+      slowdown.reject("a second entry for " + sample_name(load), "Remove one of the two.");
     }
   }
 }
 
-void check_power(const PowerModel& power, const Place& place) {
+void check_power(const PowerModel& power, const ValuePath& place) {
   constexpr double kMaxExponent = 100;
   check_number(place.key("idle_watts"), power.idle_watts, 0, kMaxWatts);
   if (power.limits.empty()) {
     place.key("limits").reject("no limit", "Give at least the device's power limit.");
   }
   for (std::size_t i = 0; i < power.limits.size(); ++i) {
-    const Place limit = place.key("limits").item(i);
+    const ValuePath limit = place.key("limits").item(i);
     check_positive(limit.key("watts"), power.limits[i].watts, kMaxWatts);
     check_number(limit.key("window_seconds"), power.limits[i].window, 0, kMaxSeconds);
     if (power.limits[i].watts <= power.idle_watts) {
@@ -150,14 +150,14 @@ void check_power(const PowerModel& power, const Place& place) {
   check_number(place.key("exponent"), power.exponent, 0, kMaxExponent);
 }
 
-void check_network(const Network& network, const Place& place) {
+void check_network(const Network& network, const ValuePath& place) {
   check_integer(place.key("max_nodes"), network.max_nodes, 1, kMaxRanks);
   check_integer(place.key("nics"), network.nics, 1, kMaxRanks);
   check_positive(place.key("bytes_per_second"), network.bytes_per_second);
   check_number(place.key("latency"), network.latency, 0, kMaxSeconds);
 }
 
-void check_device(const Platform& platform, const Place& place) {
+void check_device(const Platform& platform, const ValuePath& place) {
   check_name(place.key("name"), platform.name);
   check_name(place.key("device"), platform.device);
   if (platform.backend != "cpu" && platform.backend != "cuda") {
@@ -173,15 +173,13 @@ void check_device(const Platform& platform, const Place& place) {
 
 }  // namespace
 
-std::string load_name(const LaneLoad& load) {
+std::string sample_name(const ContentionSample& load) {
   std::string name;
   for (const auto& [lane, slowdown] : load.slowdown) {
     name += fmt::format("{}{}", name.empty() ? "" : " + ", lane_name(lane));
   }
   return load.ranks == 1 ? name : fmt::format("{} on {} ranks", name, load.ranks);
 }
-
-const char* lane_name(Lane lane) noexcept { return name_of(kLaneNames, lane).data(); }
 
 Seconds Curve::at(double size) const noexcept {
   if (points.empty()) {
@@ -219,7 +217,7 @@ std::string Platform::world_sizes() const {
 bool Platform::shares(Lane lane) const noexcept {
   const auto has_lane = [lane](const auto& lanes) { return lanes.contains(lane); };
   return std::ranges::any_of(shared, has_lane, &SharedResource::use) ||
-         std::ranges::any_of(interference, has_lane, &LaneLoad::slowdown);
+         std::ranges::any_of(contention, has_lane, &ContentionSample::slowdown);
 }
 
 double Platform::capacity_per_rank(const SharedResource& resource, int world_size) const noexcept {
@@ -229,7 +227,7 @@ double Platform::capacity_per_rank(const SharedResource& resource, int world_siz
 }
 
 void Platform::validate(const std::string& where) const {
-  const Place place(where);
+  const ValuePath place(where);
   check_device(*this, place);
   check_curve(h2d, place.key("h2d"));
   check_curve(d2h, place.key("d2h"));
@@ -246,7 +244,7 @@ void Platform::validate(const std::string& where) const {
   check_curve(file_write, place.key("file_write"));
   check_issue(issue, place.key("issue"));
   check_shared(shared, place.key("shared"));
-  check_interference(*this, place.key("interference"));
+  check_contention(*this, place.key("interference"));
   if (power) check_power(*power, place.key("power"));
   if (network) check_network(*network, place.key("network"));
   check_disturbances(disturbances, place.key("disturbances"));

@@ -2,8 +2,9 @@
 // Platform: a machine as measured or as its data sheets state it.
 #pragma once
 
+#include "sim/base/quantities.hpp"
+#include "sim/model/lane.hpp"
 #include "sim/model/provenance.hpp"
-#include "sim/model/quantities.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,25 +17,6 @@
 #include <vector>
 
 namespace athanor {
-
-/// Does one thing at a time, per rank, in program order.
-enum class Lane { Compute, Collective, H2D, D2H, CpuAdam, NvmeRead, NvmeWrite };
-inline constexpr int kNumLanes = 7;
-inline constexpr std::array<Lane, kNumLanes> kLanes{
-    Lane::Compute, Lane::Collective, Lane::H2D,      Lane::D2H,
-    Lane::CpuAdam, Lane::NvmeRead,   Lane::NvmeWrite};
-/// Of a lane's place in arrays that have one for each.
-[[nodiscard]] constexpr std::size_t lane_index(Lane lane) noexcept {
-  return static_cast<std::size_t>(lane);
-}
-[[nodiscard]] const char* lane_name(Lane lane) noexcept;  ///< as in files: kLaneNames
-[[nodiscard]] constexpr bool is_nvme_lane(Lane lane) noexcept {
-  return lane == Lane::NvmeRead || lane == Lane::NvmeWrite;
-}
-/// Whether the host runs the lane itself, and does not issue to a device what runs on it.
-[[nodiscard]] constexpr bool is_host_lane(Lane lane) noexcept {
-  return lane == Lane::CpuAdam || is_nvme_lane(lane);
-}
 
 /// Seconds as a function of size: linear between measured points (ascending sizes), constant below
 /// the first, continued with the last slope above the last.
@@ -67,13 +49,13 @@ struct SharedResource {
 
 /// Lanes that ran at once on each of `ranks` ranks, and how many times longer an activity of each
 /// took than one alone. A collective is one activity of all ranks.
-struct LaneLoad {
+struct ContentionSample {
   int ranks = 1;
   std::map<Lane, double> slowdown;
 };
 
 /// "h2d + cpu-adam on 4 ranks": for names and messages.
-[[nodiscard]] std::string load_name(const LaneLoad& load);
+[[nodiscard]] std::string sample_name(const ContentionSample& load);
 
 /// One measured pair: how many times longer each takes beside the other than alone.
 struct Disturbance {
@@ -136,7 +118,7 @@ struct Platform {
   std::vector<SharedResource> shared;
   /// Threads of the CPU Adam that `shared` describes; 0: each rank's part of the node's cores.
   int shared_adam_threads = 0;
-  std::vector<LaneLoad> interference;
+  std::vector<ContentionSample> contention;
   std::optional<PowerModel> power;  ///< of one device; none: kernels take what the profile says
   std::optional<Network> network;   ///< none: a job has one node
   std::vector<Disturbance> disturbances;  ///< a record beside `shared`; nothing is computed from it

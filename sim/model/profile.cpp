@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/profile.hpp"
 
-#include "sim/model/architecture_checks.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/value_path.hpp"
+#include "sim/model/language_model_checks.hpp"
 #include "sim/model/language_models.hpp"
-#include "sim/model/place.hpp"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -24,7 +24,7 @@ std::set<std::string> classes_of(const Architecture& architecture) {
   return classes;
 }
 
-void check_kernel(const KernelCost& kernel, const Place& place) {
+void check_kernel(const KernelCost& kernel, const ValuePath& place) {
   constexpr double kMaxLaunches = 1e9;
   check_name(place.key("name"), kernel.name);
   check_number(place.key("count"), kernel.count, 0, kMaxLaunches);
@@ -33,14 +33,14 @@ void check_kernel(const KernelCost& kernel, const Place& place) {
   check_number(place.key("bytes"), kernel.bytes, 0);
 }
 
-void check_phase(const PhaseCost& phase, Bytes stays, const Place& place) {
+void check_phase(const PhaseCost& phase, Bytes stays, const ValuePath& place) {
   check_number(place.key("seconds"), phase.seconds, 0, kMaxSeconds);
   check_number(place.key("spread"), phase.spread, 0, kMaxSeconds);
   check_integer(place.key("peak_bytes"), phase.peak_bytes, 0);
   check_number(place.key("issue_seconds"), phase.issue_seconds, 0, kMaxSeconds);
-  check_number(place.key("full_clock_seconds"), phase.full_clock_seconds, 0, kMaxSeconds);
+  check_number(place.key("full_clock_seconds"), phase.unthrottled_seconds, 0, kMaxSeconds);
   check_number(place.key("watts"), phase.watts, 0, kMaxWatts);
-  if ((phase.watts > 0) != (phase.full_clock_seconds > 0)) {
+  if ((phase.watts > 0) != (phase.unthrottled_seconds > 0)) {
     place.key("watts").reject("power and time at full clock were not measured together",
                               "Give both full_clock_seconds and watts, or neither.");
   }
@@ -55,7 +55,7 @@ void check_phase(const PhaseCost& phase, Bytes stays, const Place& place) {
   }
 }
 
-void check_cost(const UnitCost& cost, const Place& place) {
+void check_cost(const UnitCost& cost, const ValuePath& place) {
   constexpr std::int64_t kMaxMicroBatch = 1'000'000;
   check_name(place.key("unit_class"), cost.unit_class);
   check_integer(place.key("micro_batch"), cost.micro_batch, 1, kMaxMicroBatch);
@@ -68,7 +68,7 @@ void check_cost(const UnitCost& cost, const Place& place) {
   check_phase(cost.backward, 0, place.key("backward"));
 }
 
-void check_costs(const Profile& profile, const Place& place) {
+void check_costs(const Profile& profile, const ValuePath& place) {
   const std::set<std::string> classes = classes_of(profile.architecture);
   std::set<std::pair<std::string, std::int64_t>> seen;
   for (std::size_t i = 0; i < profile.costs.size(); ++i) {
@@ -92,7 +92,7 @@ void check_costs(const Profile& profile, const Place& place) {
   }
 }
 
-void check_sequence_length(const Profile& profile, const Place& place) {
+void check_sequence_length(const Profile& profile, const ValuePath& place) {
   constexpr std::int64_t kMaxSequence = std::int64_t{1} << 30;
   check_integer(place, profile.sequence_length, 1, kMaxSequence);
   const auto& model = profile.architecture.language_model;
@@ -136,7 +136,7 @@ std::vector<std::int64_t> Profile::micro_batches() const {
 }
 
 void Profile::validate(const std::string& where) const {
-  const Place place(where);
+  const ValuePath place(where);
   check_architecture(architecture, place.key("architecture"));
   check_name(place.key("device"), device);
   check_sequence_length(*this, place.key("sequence_length"));

@@ -2,10 +2,10 @@
 // Profile: one model's step on one kind of device, per unit class and micro-batch size.
 #pragma once
 
+#include "sim/base/quantities.hpp"
 #include "sim/model/architecture.hpp"
 #include "sim/model/kernel_classes.hpp"
 #include "sim/model/provenance.hpp"
-#include "sim/model/quantities.hpp"
 
 #include <array>
 #include <cstdint>
@@ -37,7 +37,7 @@ struct PhaseCost {
   Seconds issue_seconds = 0;
   /// Median device time between pauses in which the power limit recovers, and mean power meanwhile;
   /// 0 where they were not measured.
-  Seconds full_clock_seconds = 0;
+  Seconds unthrottled_seconds = 0;
   double watts = 0;
   /// By falling time; empty where none were traced. Traced apart from `seconds`, which tracing does
   /// not change, and without the gaps between kernels.

@@ -35,8 +35,8 @@ const char* op_kind_name(OpKind kind) noexcept {
       return "norm";
     case OpKind::Adam:
       return "adam";
-    case OpKind::Redo:
-      return "redo";
+    case OpKind::AdamRollback:
+      return "adam-rollback";
     case OpKind::ParamH2D:
       return "param-h2d";
     case OpKind::StateRead:
@@ -62,7 +62,7 @@ std::vector<std::int32_t> output_owners(const Program& program) {
   std::vector<std::int32_t> owners(program.buffers.size(), -1);
   for (const Operation& op : program.operations) {
     if (op.kind != OpKind::Forward || op.keep) continue;
-    owners[static_cast<std::size_t>(op.takes.back())] = op.unit;
+    owners[static_cast<std::size_t>(op.allocates.back())] = op.unit;
   }
   return owners;
 }

@@ -15,23 +15,23 @@ namespace athanor {
 
 /// The closed set of operations.
 enum class OpKind {
-  ParamRead,   ///< nvme-read: a shard's parameters, file -> parameter buffer
-  Fetch,       ///< h2d: this rank's shard of a chunk, host memory or parameter buffer -> its place
-               ///< in the slot
-  Gather,      ///< collective: shards -> the whole chunk, in the slot or in the replicated storage
-  Forward,     ///< compute: one unit, one micro-batch
-  Recompute,   ///< compute: forward again, from the saved input
-  Backward,    ///< compute: adds parameter gradients into the unit's gradient buffer
-  OutputD2H,   ///< d2h: a unit's output -> its place in pinned memory
-  OutputH2D,   ///< h2d: back, into the next unit's input
-  Reduce,      ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
-  GradD2H,     ///< d2h: the reduced shard -> host gradient (written or added), or gradient buffer
-  GradWrite,   ///< nvme-write: gradient buffer -> file
-  SquareSum,   ///< compute, cpu-adam or collective: sum of squares of a shard's gradient
-  Norm,        ///< collective: the global norm from all square sums
-  Adam,        ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
-  Redo,        ///< cpu-adam: Adam again, from the old state, where the norm says to clip
-  ParamH2D,    ///< h2d: updated shard -> its home on the device
+  ParamRead,  ///< nvme-read: a shard's parameters, file -> parameter buffer
+  Fetch,      ///< h2d: this rank's shard of a chunk, host memory or parameter buffer -> its place
+              ///< in the slot
+  Gather,     ///< collective: shards -> the whole chunk, in the slot or in the replicated storage
+  Forward,    ///< compute: one unit, one micro-batch
+  Recompute,  ///< compute: forward again, from the saved input
+  Backward,   ///< compute: adds parameter gradients into the unit's gradient buffer
+  OutputD2H,  ///< d2h: a unit's output -> its place in pinned memory
+  OutputH2D,  ///< h2d: back, into the next unit's input
+  Reduce,     ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
+  GradD2H,    ///< d2h: the reduced shard -> host gradient (written or added), or gradient buffer
+  GradWrite,  ///< nvme-write: gradient buffer -> file
+  SquareSum,  ///< compute, cpu-adam or collective: sum of squares of a shard's gradient
+  Norm,       ///< collective: the global norm from all square sums
+  Adam,       ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
+  AdamRollback,  ///< cpu-adam: Adam again, from the old state, where the norm says to clip
+  ParamH2D,      ///< h2d: updated shard -> its home on the device
   StateRead,   ///< nvme-read: a shard's optimizer state, and its gradient where that is there, file
                ///< -> state buffer; or h2d: state and gradient, host memory -> stream buffer
   StateWrite,  ///< nvme-write: back, after Adam, with the new parameters where they are in the
@@ -85,14 +85,14 @@ struct Operation {
   Bytes bytes = 0;            ///< what moves: a shard or an output for copies, the whole chunk for
                               ///< collectives
   std::int64_t elements = 0;  ///< Adam, Redo, SquareSum: elements of the shard
-  Seconds compute_seconds = 0;     ///< Forward, Recompute, Backward: from the profile, on its GPU
-  Seconds issue_seconds = 0;       ///< the same: host time to launch it
-  Seconds full_clock_seconds = 0;  ///< the same, when no power limit acts; 0: not measured
-  double watts = 0;                ///< the same: the device's meanwhile
-  Bytes peak_bytes = 0;            ///< device memory above the level at the start, `takes` included
-  std::vector<std::int32_t> waits;           ///< operations of the same step, lower indices
-  std::vector<std::int32_t> previous_waits;  ///< operations of the step before
-  std::vector<std::int32_t> takes, gives;    ///< indices into Program::buffers
+  Seconds compute_seconds = 0;      ///< Forward, Recompute, Backward: from the profile, on its GPU
+  Seconds issue_seconds = 0;        ///< the same: host time to launch it
+  Seconds unthrottled_seconds = 0;  ///< the same, when no power limit acts; 0: not measured
+  double watts = 0;                 ///< the same: the device's meanwhile
+  Bytes peak_bytes = 0;  ///< device memory above the level at the start, `allocates` included
+  std::vector<std::int32_t> waits;             ///< operations of the same step, lower indices
+  std::vector<std::int32_t> previous_waits;    ///< operations of the step before
+  std::vector<std::int32_t> allocates, frees;  ///< indices into Program::buffers
 };
 
 /// One of the operations that a profile has costs of.
@@ -114,7 +114,7 @@ struct Program {
   DataType dtype = DataType::Float32;
   DataType gradient_dtype = DataType::Float32;  ///< of gradient shards; fp32 when accumulating
   int cpu_adam_threads = 1;
-  double clipped_share = 0;      ///< of its time that a Redo takes, on average
+  double clipped_share = 0;      ///< of its time that an AdamRollback takes, on average
   int state_buffers = 0;         ///< through which optimizer state passes between file and CPU
   Bytes state_buffer_bytes = 0;  ///< of each
   int parameter_buffers = 0;     ///< the same of parameters, between file and GPU; pinned

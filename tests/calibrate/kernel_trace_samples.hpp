@@ -2,7 +2,7 @@
 // A trace that CUPTI could have made, by hand.
 #pragma once
 
-#include "calibrate/kernel_trace.hpp"
+#include "calibrate/kernels/kernel_trace.hpp"
 
 #include <string>
 

@@ -2,7 +2,7 @@
 // A GPU under a power limit that is not there.
 #pragma once
 
-#include "calibrate/power_fit.hpp"
+#include "calibrate/power/power_fit.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints the hand-made trace as a file for trace tools.
-#include "calibrate/kineto_trace.hpp"
+#include "calibrate/kernels/kineto_trace.hpp"
 #include "tests/calibrate/kernel_trace_samples.hpp"
 
 #include <iostream>

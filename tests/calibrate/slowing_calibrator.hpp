@@ -2,10 +2,10 @@
 // GPUs that are not there.
 #pragma once
 
-#include "calibrate/cuda_calibrator.hpp"
-#include "calibrate/kernel_trace.hpp"
-#include "calibrate/measure.hpp"
-#include "calibrate/unit_meter.hpp"
+#include "calibrate/bench/measure.hpp"
+#include "calibrate/device/cuda_calibrator.hpp"
+#include "calibrate/kernels/kernel_trace.hpp"
+#include "calibrate/profile/unit_meter.hpp"
 
 #include <atomic>
 #include <map>

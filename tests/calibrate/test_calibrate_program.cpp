@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program itself: files that the readers accept, exit codes, nothing on stdout.
-#include "sim/model/files.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fitted resources give the measured slowdowns back under max-min sharing.
-#include "calibrate/disturbances.hpp"
+#include "calibrate/machine/disturbances.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/collective_curves.hpp"
+#include "calibrate/machine/collective_curves.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/cores.hpp"
+#include "calibrate/bench/cores.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

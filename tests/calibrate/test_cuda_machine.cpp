@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calibrations of GPUs that are not there.
-#include "calibrate/cuda_machine.hpp"
-#include "calibrate/machine.hpp"
-#include "sim/model/errors.hpp"
+#include "calibrate/machine/cuda_machine.hpp"
+#include "calibrate/machine/machine.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/calibrate/slowing_calibrator.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -33,8 +33,8 @@ Platform old_platform() {
   platform.h2d = platform.d2h = platform.device_adam = platform.host_square_sum = curve;
   platform.cpu_adam = {{1, curve}};
   platform.issue = {{Lane::Compute, 1}};
-  platform.interference = {{2, {{Lane::H2D, 1000}, {Lane::CpuAdam, 1000}}},
-                           {1, {{Lane::Compute, 1.5}, {Lane::Collective, 2.5}}}};
+  platform.contention = {{2, {{Lane::H2D, 1000}, {Lane::CpuAdam, 1000}}},
+                         {1, {{Lane::Compute, 1.5}, {Lane::Collective, 2.5}}}};
   platform.provenance.date = "2020-02-02";
   platform.provenance.command = "by hand";
   return platform;
@@ -63,10 +63,10 @@ TEST_CASE("a refreshed platform has the host of today and the GPUs of before") {
 
   CHECK(now.matmul_flops_per_second == before.matmul_flops_per_second);
   CHECK(now.device_adam.at(1) == before.device_adam.at(1));
-  REQUIRE(now.interference.size() == 2);
-  CHECK(now.interference[0].slowdown.at(Lane::H2D) < 1000);
-  CHECK(now.interference[0].slowdown.at(Lane::CpuAdam) < 1000);
-  CHECK(now.interference[1].slowdown.at(Lane::Collective) == 2.5);
+  REQUIRE(now.contention.size() == 2);
+  CHECK(now.contention[0].slowdown.at(Lane::H2D) < 1000);
+  CHECK(now.contention[0].slowdown.at(Lane::CpuAdam) < 1000);
+  CHECK(now.contention[1].slowdown.at(Lane::Collective) == 2.5);
   CHECK(now.name == before.name);
   CHECK(now.num_devices == before.num_devices);
   CHECK(now.provenance.date > before.provenance.date);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The power model of a GPU that is not there.
-#include "calibrate/cuda_power.hpp"
-#include "sim/model/errors.hpp"
+#include "calibrate/machine/cuda_power.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/calibrate/limited_device.hpp"
 #include "tests/calibrate/slowing_calibrator.hpp"
 
@@ -31,7 +31,7 @@ class LimitedCalibrator final : public test::SlowingCalibrator {
   }
 };
 
-constexpr PowerExtent kQuick{.bursts = 0.6, .sustained = 1, .lane = 0.05};
+constexpr PowerMeasurementOptions kQuick{.bursts = 0.6, .sustained = 1, .lane = 0.05};
 
 }  // namespace
 

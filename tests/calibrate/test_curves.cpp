@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/curves.hpp"
-#include "sim/model/errors.hpp"
+#include "calibrate/activities/curves.hpp"
+#include "sim/base/errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -14,7 +14,8 @@ namespace athanor {
 namespace {
 
 constexpr StoppingRule kQuick{.min_repetitions = 2, .max_repetitions = 3};
-const FileExtent kFiles{.sizes = {kMiB}, .file = 4 * kMiB, .piece = kMiB, .rule = kQuick};
+const FileMeasurementOptions kFiles{
+    .sizes = {kMiB}, .file = 4 * kMiB, .piece = kMiB, .rule = kQuick};
 
 TEST_CASE("a curve has a point for each size") {
   std::vector<std::int64_t> made;

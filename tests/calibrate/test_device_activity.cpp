@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/device_activity.hpp"
+#include "calibrate/activities/device_activity.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

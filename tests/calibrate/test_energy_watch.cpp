@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A counter of energy that changes ten times a second, and moments between its changes.
-#include "calibrate/energy_watch.hpp"
-#include "calibrate/measure.hpp"
-#include "sim/model/errors.hpp"
+#include "calibrate/bench/measure.hpp"
+#include "calibrate/power/energy_watch.hpp"
+#include "sim/base/errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/host_updates.hpp"
-#include "sim/model/errors.hpp"
+#include "calibrate/activities/host_updates.hpp"
+#include "sim/base/errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From hand-made activities to the kernels of a profile.
-#include "calibrate/kernel_costs.hpp"
+#include "calibrate/kernels/kernel_costs.hpp"
 #include "tests/calibrate/kernel_trace_samples.hpp"
 
 #include <catch2/catch_approx.hpp>

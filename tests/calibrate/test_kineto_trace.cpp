@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trace file: read back by the reader of torch.profiler's traces, and event by event.
-#include "calibrate/kineto_trace.hpp"
-#include "sim/model/import_kineto.hpp"
+#include "calibrate/kernels/kineto_trace.hpp"
+#include "sim/interchange/import_kineto.hpp"
 #include "tests/calibrate/kernel_trace_samples.hpp"
 
 #include <catch2/catch_approx.hpp>

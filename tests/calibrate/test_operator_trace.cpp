@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which operators launches are said to come from, and what those compute and move. On the CPU: a
 // tracer that makes an activity of every operator stands in for CUPTI.
-#include "calibrate/operator_costs.hpp"
-#include "calibrate/operator_trace.hpp"
-#include "calibrate/profile_model.hpp"
-#include "calibrate/unit_meter.hpp"
-#include "sim/model/errors.hpp"
+#include "calibrate/profile/operator_costs.hpp"
+#include "calibrate/profile/operator_trace.hpp"
+#include "calibrate/profile/profile_model.hpp"
+#include "calibrate/profile/unit_meter.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/units/tiny_models.hpp"
 
 #include <catch2/catch_test_macros.hpp>

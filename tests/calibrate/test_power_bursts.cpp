@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a power model was fitted to, written and read again.
-#include "calibrate/power_bursts.hpp"
-#include "sim/model/errors.hpp"
+#include "calibrate/power/power_bursts.hpp"
+#include "sim/base/errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

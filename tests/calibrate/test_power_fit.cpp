@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A power model from measurements that are simulated on one, so that the answer is known.
-#include "calibrate/full_clock.hpp"
-#include "calibrate/power_bursts.hpp"
-#include "calibrate/power_fit.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
+#include "calibrate/power/power_bursts.hpp"
+#include "calibrate/power/power_fit.hpp"
+#include "calibrate/power/unthrottled.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
 #include "tests/calibrate/limited_device.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -122,20 +123,20 @@ TEST_CASE("times at full clock are taken over, and follow the largest micro-batc
     result.micro_batch = micro_batch;
     for (const auto phase : kUnitPhases) {
       (result.*phase).seconds = seconds;
-      (result.*phase).full_clock_seconds = full;
+      (result.*phase).unthrottled_seconds = full;
       (result.*phase).watts = watts;
     }
     return result;
   };
   std::vector<UnitCost> costs{cost(1, 1.0, 0, 0), cost(2, 2.0, 0, 0), cost(4, 4.0, 0, 0)};
-  take_full_clock(costs[0], cost(1, 0.9, 1.1, 500));
-  take_full_clock(costs[1], cost(2, 1.5, 1.5, 800));
-  take_full_clock(costs[2], cost(4, 3.3, 0, 0));
+  measure_unthrottled(costs[0], cost(1, 0.9, 1.1, 500));
+  measure_unthrottled(costs[1], cost(2, 1.5, 1.5, 800));
+  measure_unthrottled(costs[2], cost(4, 3.3, 0, 0));
   complete_full_clock(costs);
-  CHECK(costs[0].backward.full_clock_seconds == 1.0);  // never above the sustained time
+  CHECK(costs[0].backward.unthrottled_seconds == 1.0);  // never above the sustained time
   CHECK(costs[0].backward.watts == 500);
-  CHECK(costs[1].recompute.full_clock_seconds == 1.5);
-  CHECK(costs[2].forward_keep.full_clock_seconds == 3.0);
+  CHECK(costs[1].recompute.unthrottled_seconds == 1.5);
+  CHECK(costs[2].forward_keep.unthrottled_seconds == 3.0);
   CHECK(costs[2].forward_keep.watts == 800);
 }
 

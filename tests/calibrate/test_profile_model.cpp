@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles of tiny models: exact bytes, reproducible, accepted by the reader.
-#include "calibrate/profile_model.hpp"
-#include "calibrate/unit_meter.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
+#include "calibrate/profile/profile_model.hpp"
+#include "calibrate/profile/unit_meter.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/formats/files.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -85,8 +85,8 @@ TEST_CASE("a device that counts energy has its profile at full clock and its pow
   for (const UnitCost& cost : profile.costs) {
     for (const auto phase : kUnitPhases) {
       INFO(cost.unit_class);
-      CHECK((cost.*phase).full_clock_seconds > 0);
-      CHECK((cost.*phase).full_clock_seconds <= (cost.*phase).seconds);
+      CHECK((cost.*phase).unthrottled_seconds > 0);
+      CHECK((cost.*phase).unthrottled_seconds <= (cost.*phase).seconds);
       CHECK_THAT((cost.*phase).watts, Catch::Matchers::WithinRel(CountingMeter::kWatts, 0.2));
     }
   }
@@ -98,7 +98,7 @@ TEST_CASE("a counter of energy that stands still is none") {
   const Profile profile =
       profile_language_model(tiny("gpt2"), DataType::Float32, quick_options(), {meter, "host", {}});
   CHECK(profile.cost("block", 1).backward.watts == 0);
-  CHECK(profile.cost("block", 1).backward.full_clock_seconds == 0);
+  CHECK(profile.cost("block", 1).backward.unthrottled_seconds == 0);
 }
 
 TEST_CASE("a profile has every class and micro-batch, and reads back") {

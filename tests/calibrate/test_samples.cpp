@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/measure.hpp"
-#include "calibrate/samples.hpp"
+#include "calibrate/bench/measure.hpp"
+#include "calibrate/bench/samples.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/windows.hpp"
-#include "sim/model/errors.hpp"
+#include "calibrate/bench/rotating_buffer.hpp"
+#include "sim/base/errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-std::vector<std::int64_t> offsets(Windows windows, std::int64_t size, int count) {
+std::vector<std::int64_t> offsets(RotatingBuffer windows, std::int64_t size, int count) {
   std::vector<std::int64_t> offsets;
   for (int i = 0; i < count; ++i) offsets.push_back(windows.next(size));
   return offsets;
@@ -31,7 +31,7 @@ TEST_CASE("windows begin at multiples of their alignment and end in the buffer")
 }
 
 TEST_CASE("windows of several sizes follow each other") {
-  Windows windows{100, 8};
+  RotatingBuffer windows{100, 8};
   CHECK(windows.next(20) == 0);
   CHECK(windows.next(60) == 24);
   CHECK(windows.next(12) == 88);
@@ -39,7 +39,7 @@ TEST_CASE("windows of several sizes follow each other") {
 }
 
 TEST_CASE("a window larger than its buffer is refused") {
-  Windows windows{100, 8};
+  RotatingBuffer windows{100, 8};
   CHECK_THROWS_AS(windows.next(101), Error);
   CHECK(windows.next(100) == 0);
 }

@@ -2,7 +2,9 @@
 // A folder with a synthetic machine and profile, and ways to run athanor-sim on them.
 #pragma once
 
-#include "sim/model/files.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
 #include "tests/cli/run_program.hpp"
 #include "tests/support/synthetic.hpp"
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/base/text_file.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/lowering.hpp"
-#include "sim/tune/policies.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/trace.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "sim/policy/policies.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
 #include <catch2/catch_approx.hpp>

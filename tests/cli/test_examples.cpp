@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The example files in platforms/ and traces/ are what the synthetic machine and model say.
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>

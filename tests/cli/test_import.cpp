@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // athanor import: which files it takes, what it writes, and how it refuses.
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
 #include <catch2/catch_approx.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The platform files of the tree, as a user takes them.
+#include "sim/formats/files.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // --profile-platform: plans for a machine from a profile of another.
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>

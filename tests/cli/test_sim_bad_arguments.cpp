@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bad arguments and files: exit code 2, nothing on stdout, and a message that names the culprit.
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/model/scaling.hpp"
-#include "sim/tune/policies.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/cost/scaling.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/policy/policies.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -109,7 +111,7 @@ TEST_CASE_METHOD(SimFixture, "Options change what they say") {
 TEST_CASE_METHOD(SimFixture, "How often a plan clips may be asked anew, where it clips") {
   profile.dtype = DataType::BFloat16;
   write_file_atomically(folder.file("profile.json"), to_json(profile));
-  platform = with_slower_updates(platform, 50);
+  platform = with_host_update_slowdown(platform, 50);
   write_file_atomically(folder.file("platform.json"), to_json(platform));
   const ProgramResult tuned =
       run("tune", {"--gpu-memory", "20MiB", "-o", folder.file("plan.json")});

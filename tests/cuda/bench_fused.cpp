@@ -2,7 +2,7 @@
 // What fused operators gain over LibTorch's at gpt2-4b's size (16 sequences of 1024, hidden 3072),
 // and what cuBLASLt's epilogues would. One JSON line per case; random data, sustained load.
 // usage: bench_fused [CASE..]   (operators, head, attention, epilogues, products, block)
-#include "executor/lanes/backend.hpp"
+#include "executor/backend/backend.hpp"
 #include "executor/units/attention.hpp"
 #include "executor/units/fused_layers.hpp"
 #include "executor/units/fused_operators.hpp"

@@ -3,7 +3,7 @@
 // there, so the right operand comes first and the result's columns are what its bias runs along.
 #include "tests/cuda/lt_product.hpp"
 
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <ATen/cuda/CUDAContext.h>
 

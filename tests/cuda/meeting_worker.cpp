@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job whose ranks meet and part: `meeting_worker --nproc N`, or one rank by its environment.
 // Rank 0 says what it has heard from all.
-#include "executor/cuda/rank_store.hpp"
-#include "executor/run/launcher.hpp"
-#include "sim/model/errors.hpp"
+#include "executor/rendezvous/launcher.hpp"
+#include "executor/rendezvous/rank_from_environment.hpp"
+#include "executor/rendezvous/rank_store.hpp"
+#include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the calibrator repeats runs on every GPU of the machine, and takes longer where there is
 // more of it.
-#include "calibrate/cuda_calibrator.hpp"
-#include "calibrate/samples.hpp"
-#include "executor/lanes/cuda_plugin.hpp"
+#include "calibrate/bench/samples.hpp"
+#include "calibrate/device/cuda_calibrator.hpp"
+#include "executor/backend/cuda_plugin.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

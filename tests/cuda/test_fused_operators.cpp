@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused operators' kernels against LibTorch's operators in fp64 on the host, forward and every
 // gradient, at odd and at real sizes.
-#include "executor/lanes/backend.hpp"
-#include "executor/lanes/cuda_plugin.hpp"
+#include "executor/backend/backend.hpp"
+#include "executor/backend/cuda_plugin.hpp"
 #include "executor/units/fused_operators.hpp"
 #include "tests/units/fused_cases.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 using namespace athanor;
 using test::FusedShape;
 
-/// Loads the kernels, once: LibTorch's settings for CUDA are the process's.
+/// WhichSamples the kernels, once: LibTorch's settings for CUDA are the process's.
 torch::Device gpu() {
   if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
   static const std::unique_ptr<Backend> backend = make_cuda_backend({});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device's kernels against the host's code, bit for bit.
+#include "executor/backend/device.hpp"
 #include "executor/cuda/handles.hpp"
-#include "executor/cuda/kernels.hpp"
-#include "executor/lanes/device.hpp"
+#include "executor/cuda/kernels/kernels.hpp"
 #include "tests/cuda/device_copies.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -118,7 +118,7 @@ TEST_CASE("accumulation on the device gives the host's bits") {
   const Accumulation sums(add);
   const DeviceCopy addend(sums.addend);
   const DeviceCopy sum(sums.start);
-  cuda::launch_accumulate(nullptr, sum.data(), cuda::MemoryHome::Device, addend.data(), true,
+  cuda::launch_accumulate(nullptr, sum.data(), cuda::MemoryLocation::Device, addend.data(), true,
                           kElements, add);
   cuda::check_launch("accumulate");
   CHECK(sum.fetch() == sums.expected);
@@ -132,7 +132,7 @@ TEST_CASE("accumulation into host memory gives the host's bits") {
   const cuda::PinnedBlock block(kElements * static_cast<Bytes>(sizeof(float)));
   const std::span<float> sum(reinterpret_cast<float*>(block.data()), kElements);
   std::ranges::copy(sums.start, sum.begin());
-  cuda::launch_accumulate(nullptr, sum.data(), cuda::MemoryHome::Host, addend.data(), true,
+  cuda::launch_accumulate(nullptr, sum.data(), cuda::MemoryLocation::Host, addend.data(), true,
                           kElements, add);
   cuda::check(cudaDeviceSynchronize(), "accumulate");
   CHECK(std::ranges::equal(sum, sums.expected));
@@ -185,7 +185,8 @@ TEST_CASE("pinned memory is zero and read by the device") {
   auto* const floats = reinterpret_cast<float*>(block.data());
   floats[0] = 1.5F;
   const DeviceCopy sum{std::vector<float>(1)};
-  cuda::launch_accumulate(nullptr, sum.data(), cuda::MemoryHome::Device, floats, false, 1, true);
+  cuda::launch_accumulate(nullptr, sum.data(), cuda::MemoryLocation::Device, floats, false, 1,
+                          true);
   cuda::check_launch("accumulate");
   CHECK(sum.fetch() == std::vector<float>{1.5F});
 }

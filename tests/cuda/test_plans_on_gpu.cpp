@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // On a GPU, too, a plan never changes the loss: the same bits under every plan.
-#include "executor/lanes/backend.hpp"
-#include "executor/lanes/cuda_plugin.hpp"
-#include "executor/run/checkpoint_format.hpp"
-#include "executor/run/trainer.hpp"
-#include "tests/run/run_plans.hpp"
+#include "executor/backend/backend.hpp"
+#include "executor/backend/cuda_plugin.hpp"
+#include "executor/checkpoint/checkpoint_format.hpp"
+#include "executor/train/trainer.hpp"
+#include "tests/train/run_plans.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that --nproc starts meet at a port that is theirs from the start.
-#include "tests/run/processes.hpp"
+#include "tests/train/processes.hpp"
 
 #include <arpa/inet.h>
 #include <catch2/catch_test_macros.hpp>

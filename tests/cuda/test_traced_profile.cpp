@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A profile with kernels on a GPU: they add up to the phases, their classes are known, and their
 // FLOPs are the model's.
-#include "calibrate/cuda_calibrator.hpp"
-#include "calibrate/kineto_trace.hpp"
-#include "calibrate/profile_model.hpp"
-#include "calibrate/unit_meter.hpp"
-#include "executor/lanes/cuda_plugin.hpp"
-#include "sim/model/import_kineto.hpp"
+#include "calibrate/device/cuda_calibrator.hpp"
+#include "calibrate/kernels/kineto_trace.hpp"
+#include "calibrate/profile/profile_model.hpp"
+#include "calibrate/profile/unit_meter.hpp"
+#include "executor/backend/cuda_plugin.hpp"
+#include "sim/interchange/import_kineto.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speed of the engine and of the bounds on an offloaded step in which copies and CPU Adam share
 // host memory. items_per_second counts operations as they are simulated: program x steps.
+#include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/tune/bounds.hpp"
+#include "sim/engine/simulation_options.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <benchmark/benchmark.h>

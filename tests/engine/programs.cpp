@@ -80,7 +80,7 @@ std::int32_t ProgramBuilder::kernel(Seconds full_clock, Seconds sustained, doubl
                                     std::vector<std::int32_t> waits) {
   const std::int32_t operation = compute(sustained, std::move(waits));
   Operation& op = program_.operations[static_cast<std::size_t>(operation)];
-  op.full_clock_seconds = full_clock;
+  op.unthrottled_seconds = full_clock;
   op.watts = watts;
   return operation;
 }

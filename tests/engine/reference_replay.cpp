@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/reference_replay.hpp"
 
-#include "sim/model/costs.hpp"
-#include "sim/model/interference.hpp"
-#include "sim/model/power.hpp"
+#include "sim/cost/contention.hpp"
+#include "sim/cost/costs.hpp"
+#include "sim/cost/power_draw.hpp"
 
 #include <algorithm>
 #include <array>
@@ -96,18 +96,18 @@ class ReferenceReplay {
  public:
   ReferenceReplay(const Program& program, const Platform& platform)
       : program_(program),
-        draws_(draws(program, platform, solo_seconds(program, platform))),
+        power_draws_(power_draws(program, platform, solo_seconds(program, platform))),
         power_(platform.power),
         issue_(issue_seconds(program, platform)),
         shared_(platform, program.world_size, program.cpu_adam_threads),
-        interference_(platform.interference, program.world_size),
-        issued_(steps(), std::vector<Seconds>(draws_.size(), kNever)),
-        ended_(issued_.size(), std::vector<Seconds>(draws_.size(), kNever)),
-        left_(issued_.size(), draws_.size()) {
+        contention_(platform.contention, program.world_size),
+        issued_(steps(), std::vector<Seconds>(power_draws_.size(), kNever)),
+        ended_(issued_.size(), std::vector<Seconds>(power_draws_.size(), kNever)),
+        left_(issued_.size(), power_draws_.size()) {
     for (const PowerLimit& limit : power_ ? power_->limits : std::vector<PowerLimit>()) {
       means_.push_back(limit.watts);
     }
-    for (std::size_t i = 0; i < draws_.size(); ++i) {
+    for (std::size_t i = 0; i < power_draws_.size(); ++i) {
       order_[static_cast<std::size_t>(program.operations[i].lane)].push_back(i);
     }
   }
@@ -172,7 +172,7 @@ class ReferenceReplay {
           next_issue_ = std::min(next_issue_, issued_[state.step][operation]);
           continue;
         }
-        state.remaining = draws_[operation].seconds;
+        state.remaining = power_draws_[operation].seconds;
         if (*state.remaining <= 0) {
           end(lane);
           again = true;
@@ -190,16 +190,16 @@ class ReferenceReplay {
       set |= lane_bit(lane);
     }
     Rates rates = shared_.of(running);
-    for (auto& [lane, rate] : rates) rate /= interference_.slowdown(lane, set);
+    for (auto& [lane, rate] : rates) rate /= contention_.slowdown(lane, set);
     if (rates.contains(Lane::Compute)) rates[Lane::Compute] *= clock_speed();
     return rates;
   }
 
-  [[nodiscard]] const Draw& running(Lane lane) const {
-    static const Draw kNothing;
+  [[nodiscard]] const PowerDraw& running(Lane lane) const {
+    static const PowerDraw kNothing;
     const LaneState& state = lanes_[static_cast<std::size_t>(lane)];
     if (!state.remaining) return kNothing;
-    return draws_[order_[static_cast<std::size_t>(lane)][state.position]];
+    return power_draws_[order_[static_cast<std::size_t>(lane)][state.position]];
   }
 
   [[nodiscard]] bool is_reached(std::size_t limit) const {
@@ -219,13 +219,13 @@ class ReferenceReplay {
 
   [[nodiscard]] double clock_speed() const {
     const double allowed = allowed_watts();
-    const Draw& kernel = running(Lane::Compute);
+    const PowerDraw& kernel = running(Lane::Compute);
     if (kernel.exponent <= 0 || kernel.watts <= allowed) return 1;
     return std::exp(std::log(allowed / kernel.watts) / kernel.exponent);
   }
 
   [[nodiscard]] double watts_above_idle() const {
-    const Draw& kernel = running(Lane::Compute);
+    const PowerDraw& kernel = running(Lane::Compute);
     double watts =
         kernel.watts * (kernel.exponent > 0 ? std::pow(clock_speed(), kernel.exponent) : 1);
     for (const Lane lane : {Lane::Collective, Lane::H2D, Lane::D2H, Lane::CpuAdam}) {
@@ -274,12 +274,12 @@ class ReferenceReplay {
   }
 
   const Program& program_;
-  std::vector<Draw> draws_;
+  std::vector<PowerDraw> power_draws_;
   std::optional<PowerModel> power_;
   std::vector<double> means_;  // watts, by limit
   std::vector<Seconds> issue_;
   SharedRates shared_;
-  Interference interference_;
+  ContentionModel contention_;
   std::array<std::vector<std::size_t>, kNumLanes> order_;
   std::array<LaneState, kNumLanes> lanes_;
   std::vector<std::vector<Seconds>> issued_, ended_;  // by step and operation

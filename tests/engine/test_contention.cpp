@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs on which contention matters: the engine against an independent simulator, and what a
 // simulator without contention would say.
+#include "sim/cost/scaling.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/lowering.hpp"
-#include "sim/model/scaling.hpp"
-#include "sim/tune/policies.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "sim/policy/policies.hpp"
 #include "tests/engine/programs.hpp"
 #include "tests/engine/reference_replay.hpp"
 
@@ -58,7 +58,7 @@ Seconds engine_period(const Program& program, const Platform& platform) {
 
 Platform without_contention(Platform platform) {
   platform.shared.clear();
-  platform.interference.clear();
+  platform.contention.clear();
   return platform;
 }
 
@@ -70,7 +70,7 @@ Platform random_machine(std::mt19937& random, int world_size) {
   Platform platform = test::plain_platform();
   if (uniform(0, 1) < 0.3) {
     for (const Lane lane : {Lane::Compute, Lane::Collective, Lane::H2D, Lane::D2H}) {
-      platform.interference.push_back(
+      platform.contention.push_back(
           {world_size, {{lane, uniform(1, 2)}, {Lane::CpuAdam, uniform(1, 2)}}});
     }
     return platform;

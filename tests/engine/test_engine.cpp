@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine against closed forms.
+#include "sim/base/errors.hpp"
+#include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/tune/bounds.hpp"
+#include "sim/engine/simulation_options.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <catch2/catch_test_macros.hpp>

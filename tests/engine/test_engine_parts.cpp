@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine's parts that need no SimGrid.
+#include "sim/base/errors.hpp"
+#include "sim/cost/costs.hpp"
+#include "sim/cost/shared_rates.hpp"
 #include "sim/engine/clock_frame.hpp"
-#include "sim/engine/shared_rates.hpp"
 #include "sim/engine/steady_state.hpp"
-#include "sim/model/costs.hpp"
-#include "sim/model/errors.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -71,7 +71,7 @@ TEST_CASE("Adam beside the old state takes as long as in place unless it was mea
   Operation in_place = ahead;
   in_place.speculative = false;
   Operation redo = ahead;
-  redo.kind = OpKind::Redo;
+  redo.kind = OpKind::AdamRollback;
   Program program;
   program.cpu_adam_threads = 2;
   program.clipped_share = 0.5;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What holds for every program and platform.
+#include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/lowering.hpp"
-#include "sim/tune/bounds.hpp"
+#include "sim/engine/simulation_options.hpp"
+#include "sim/lowering/lowering.hpp"
 #include "tests/engine/programs.hpp"
 #include "tests/support/random_plans.hpp"
 

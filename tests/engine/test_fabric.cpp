@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks of one node share, when they do not run in step.
-#include "sim/engine/fabric.hpp"
+#include "sim/engine/simulated_machine.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
@@ -28,18 +28,18 @@ SharedRates bridge(double per_rank) {
 
 /// When each port's activity ended: rank 0 copies from 0 on for 2 s, rank 1 from `delay` on.
 std::map<int, Seconds> copy_both(double per_rank, Seconds delay) {
-  Fabric fabric(bridge(per_rank), std::nullopt, 2, 2);
+  SimulatedMachine machine(bridge(per_rank), std::nullopt, 2, 2);
   std::map<int, Seconds> ends;
-  const Draw copy{.seconds = 2};
-  fabric.run(
+  const PowerDraw copy{.seconds = 2};
+  machine.run(
       100,
       [&] {
-        fabric.start(kFirst, copy);
-        fabric.wait(kDelay, delay);
+        machine.start(kFirst, copy);
+        machine.wait(kDelay, delay);
       },
       [&](int port) {
-        ends[port] = fabric.now();
-        if (port == kDelay) fabric.start(kSecond, copy);
+        ends[port] = machine.now();
+        if (port == kDelay) machine.start(kSecond, copy);
       });
   return ends;
 }

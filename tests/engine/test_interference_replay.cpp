@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measured interference in the engine: recorded machines give back what was measured on them.
+#include "sim/bounds/bounds.hpp"
+#include "sim/cost/costs.hpp"
+#include "sim/cost/shared_rates.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/engine/shared_rates.hpp"
-#include "sim/model/costs.hpp"
-#include "sim/model/files.hpp"
-#include "sim/tune/bounds.hpp"
+#include "sim/formats/files.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -63,16 +63,16 @@ double simulated_slowdown(Lane lane, LaneSet running, Engine& engine, int ranks)
   const Interval interval = find(engine.simulate(builder.program()), measured);
   return (interval.end - interval.start) / kShort;
 }
-double simulated_slowdown(const LaneLoad& load, Lane lane, const Platform& machine) {
+double simulated_slowdown(const ContentionSample& load, Lane lane, const Platform& machine) {
   Platform platform = plain_platform();
-  platform.interference = machine.interference;
+  platform.contention = machine.contention;
   Engine engine(platform, load.ranks);
   return simulated_slowdown(lane, lanes_of(load), engine, load.ranks);
 }
 
 Platform disturbed_platform() {
   Platform platform = plain_platform();
-  platform.interference = {{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 1.25}}}};
+  platform.contention = {{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 1.25}}}};
   return platform;
 }
 
@@ -82,10 +82,10 @@ TEST_CASE("recorded machines give back every load that was measured on them") {
   const std::string name = GENERATE("h200x1", "h200x4", "h200x2-files");
   const Platform machine =
       read_platform(std::string(ATHANOR_SOURCE_DIR) + "/platforms/" + name + ".json");
-  REQUIRE(machine.interference.size() > 10);
-  for (const LaneLoad& load : machine.interference) {
+  REQUIRE(machine.contention.size() > 10);
+  for (const ContentionSample& load : machine.contention) {
     for (const auto& [lane, slowdown] : load.slowdown) {
-      CAPTURE(name, load_name(load), lane_name(lane));
+      CAPTURE(name, sample_name(load), lane_name(lane));
       CHECK_THAT(simulated_slowdown(load, lane, machine), WithinRel(std::max(1.0, slowdown), 1e-6));
     }
   }
@@ -107,7 +107,7 @@ TEST_CASE("an activity is slowed down while the other runs, and not before or af
 
 TEST_CASE("a file is read slower beside CPU Adam, and the bound knows") {
   Platform platform = plain_platform();
-  platform.interference = {{1, {{Lane::NvmeRead, 2.5}, {Lane::CpuAdam, 1.25}}}};
+  platform.contention = {{1, {{Lane::NvmeRead, 2.5}, {Lane::CpuAdam, 1.25}}}};
   ProgramBuilder builder;
   const std::int32_t read = builder.read_file(1'000'000'000);
   const std::int32_t adam = builder.adam(1'000'000'000);
@@ -137,7 +137,7 @@ TEST_CASE("one engine runs programs with few threads and with many, each disturb
 
 TEST_CASE("ranks that run a lane at once slow it down, folded or each for itself") {
   Platform platform = plain_platform();
-  platform.interference = {{4, {{Lane::H2D, 2.0}}}, {4, {{Lane::H2D, 3.0}, {Lane::CpuAdam, 2.5}}}};
+  platform.contention = {{4, {{Lane::H2D, 2.0}}}, {4, {{Lane::H2D, 3.0}, {Lane::CpuAdam, 2.5}}}};
   ProgramBuilder builder(4);
   builder.copy_in(1'000'000'000);
   builder.adam(3'000'000'000);
@@ -155,7 +155,7 @@ TEST_CASE("a faster lane that gets in the way of another can make a step slower"
   // slows kernels down, and beside the collective it is in nobody's way.
   const auto step = [](Seconds adam) {
     Platform platform = plain_platform();
-    platform.interference = {{1, {{Lane::Compute, 2}, {Lane::H2D, 2}}}};
+    platform.contention = {{1, {{Lane::Compute, 2}, {Lane::H2D, 2}}}};
     ProgramBuilder builder;
     const std::int32_t first = builder.compute(1);
     const std::int32_t gather = builder.gather(kSecond, {first});
@@ -180,9 +180,9 @@ TEST_CASE("measured interference keeps between the bounds, and reruns are bit-id
       for (const Lane first : kLanes) {
         for (const Lane second : kLanes) {
           if (second < first || (first == second && ranks == 1)) continue;
-          LaneLoad load{ranks, {{first, any_slowdown(random)}}};
+          ContentionSample load{ranks, {{first, any_slowdown(random)}}};
           load.slowdown.try_emplace(second, any_slowdown(random));
-          platform.interference.push_back(load);
+          platform.contention.push_back(load);
         }
       }
     }
@@ -207,10 +207,10 @@ TEST_CASE("lanes that share slow each other down as much as is said of them, mea
     const int world_size = 1 << (round % 3);
     Platform platform = test::random_platform(random);
     if (round % 2 == 0) {
-      platform.interference = {
+      platform.contention = {
           {1, {{Lane::Compute, any_slowdown(random)}, {Lane::H2D, any_slowdown(random)}}}};
     }
-    const Interference measured(platform, world_size, 1);
+    const ContentionModel measured(platform, world_size, 1);
     const SharedRates rates =
         shared_rates(platform, world_size).with_adam(cpu_adam_use(platform, 1));
     Engine engine(platform, world_size);

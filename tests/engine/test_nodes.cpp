@@ -39,7 +39,7 @@ TEST_CASE("each node has its own host memory") {
 TEST_CASE("ranks disturb those of their own node") {
   const RankModel model = GENERATE(RankModel::Folded, RankModel::Each);
   Platform node = plain_platform();
-  node.interference = {{2, {{Lane::H2D, 1.5}}}};
+  node.contention = {{2, {{Lane::H2D, 1.5}}}};
   const Platform platform = cluster(node, 2);
   CHECK_THAT(step_of(platform, 1, model), WithinRel(1, kTolerance));
   CHECK_THAT(step_of(platform, 2, model), WithinRel(1.5, kTolerance));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizer state that passes between a file and the CPU, and parameters between a file and the
 // GPU, in closed form.
+#include "sim/base/errors.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/lowering.hpp"
+#include "sim/lowering/lowering.hpp"
 #include "tests/engine/programs.hpp"
 #include "tests/support/random_plans.hpp"
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels under a power limit: closed forms, an independent simulation, and a GPU's on/off
 // patterns.
+#include "sim/bounds/bounds.hpp"
+#include "sim/cost/costs.hpp"
+#include "sim/cost/device_power.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/costs.hpp"
-#include "sim/model/device_power.hpp"
-#include "sim/model/files.hpp"
-#include "sim/tune/bounds.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/trace.hpp"
 #include "tests/engine/programs.hpp"
 #include "tests/engine/reference_replay.hpp"
 
@@ -42,12 +43,12 @@ PowerModel half_power(Seconds window) {
   return power;
 }
 
-Draw kernel_draw() { return {.seconds = 1, .watts = 800, .exponent = 2}; }
+PowerDraw kernel_draw() { return {.seconds = 1, .watts = 800, .exponent = 2}; }
 
-Platform limited_platform(const PowerModel& power, std::vector<LaneLoad> interference = {}) {
+Platform limited_platform(const PowerModel& power, std::vector<ContentionSample> contention = {}) {
   Platform platform = plain_platform();
   platform.power = power;
-  platform.interference = std::move(interference);
+  platform.contention = std::move(contention);
   return platform;
 }
 
@@ -207,11 +208,12 @@ TEST_CASE("parts of a step hand each other no more energy than a budget holds") 
   builder.after_previous(kernel, builder.copy_in(5'000'000'000, {kernel}));
   const Platform platform = limited_platform(half_power(kWindow));
   const Program program = builder.program();
-  PoweredSeconds copies;
-  for (std::size_t i = 0; i < kEnergyShares.size(); ++i) copies.at[i] = 5 * (1 - kEnergyShares[i]);
-  const PoweredSeconds kernels =
-      powered_seconds(draws(program, platform, solo_seconds(program, platform))[0], platform);
-  PoweredSeconds whole = copies;
+  LagrangianBound copies;
+  for (std::size_t i = 0; i < kEnergyMultipliers.size(); ++i)
+    copies.at[i] = 5 * (1 - kEnergyMultipliers[i]);
+  const LagrangianBound kernels = lagrangian_bound(
+      power_draws(program, platform, solo_seconds(program, platform))[0], platform);
+  LagrangianBound whole = copies;
   whole += kernels;
   CHECK(whole.most() <= 15 * (1 + kRounding));  // as if the pause were room for all of its energy
   const Seconds bound = consecutive_seconds(std::array{copies, kernels}, platform);
@@ -263,7 +265,7 @@ Program random_powered_program(std::mt19937& random) {
   Program program = test::random_program(random, 1, 12);
   for (Operation& op : program.operations) {
     if (op.lane != Lane::Compute || op.compute_seconds <= 0 || share(random) < 0.2) continue;
-    op.full_clock_seconds = op.compute_seconds * (0.6 + 0.4 * share(random));
+    op.unthrottled_seconds = op.compute_seconds * (0.6 + 0.4 * share(random));
     op.watts = 200 + 800 * share(random);
   }
   return program;
@@ -272,10 +274,10 @@ Program random_powered_program(std::mt19937& random) {
 Platform random_powered_platform(std::mt19937& random) {
   std::uniform_real_distribution<double> share(0, 1);
   Platform platform = plain_platform();
-  platform.interference = {{1, {{Lane::Compute, 1 + share(random)}}}};
+  platform.contention = {{1, {{Lane::Compute, 1 + share(random)}}}};
   for (const Lane lane : {Lane::H2D, Lane::D2H, Lane::Collective, Lane::CpuAdam}) {
     if (share(random) < 0.3) continue;
-    platform.interference.push_back(
+    platform.contention.push_back(
         {1, {{Lane::Compute, 1 + share(random)}, {lane, 1 + share(random)}}});
   }
   PowerModel power;

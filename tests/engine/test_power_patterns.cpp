@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products in on/off patterns on a GPU whose calibration has not seen them.
+#include "sim/base/text_file.hpp"
+#include "sim/cost/power_draw.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/power.hpp"
+#include "sim/formats/files.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <catch2/catch_test_macros.hpp>

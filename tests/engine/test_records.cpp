@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulator against recorded runs on real machines (traces/measured): no GPU is needed.
+#include "sim/base/text_file.hpp"
+#include "sim/cost/scaling.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/lowering.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/lowering/lowering.hpp"
 #include "sim/model/memory.hpp"
-#include "sim/model/scaling.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

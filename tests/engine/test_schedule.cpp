@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan's schedule asks for, seen in the simulated timeline.
+#include "sim/cost/costs.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/costs.hpp"
-#include "sim/model/lowering.hpp"
+#include "sim/lowering/lowering.hpp"
 #include "tests/engine/programs.hpp"
 #include "tests/support/random_plans.hpp"
 

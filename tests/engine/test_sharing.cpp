@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes that share resources, against closed forms.
+#include "sim/base/errors.hpp"
+#include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/tune/bounds.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <catch2/catch_test_macros.hpp>

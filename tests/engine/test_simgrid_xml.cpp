@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SimGrid itself loads the exported platform and shares its links as the file says.
-#include "sim/model/errors.hpp"
-#include "sim/model/export_simgrid.hpp"
-#include "sim/model/files.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/interchange/export_simgrid.hpp"
 #include "tests/support/synthetic.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -34,7 +35,7 @@ Platform make_platform() {
   return platform;
 }
 
-/// Loads the platform into this process's only engine.
+/// WhichSamples the platform into this process's only engine.
 class Loaded {
  public:
   explicit Loaded(const Platform& platform)

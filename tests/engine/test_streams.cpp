@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizer state in host memory that streams through the GPU, in closed form.
 #include "sim/engine/engine.hpp"
-#include "sim/model/lowering.hpp"
+#include "sim/lowering/lowering.hpp"
 #include "tests/engine/programs.hpp"
 #include "tests/support/random_plans.hpp"
 

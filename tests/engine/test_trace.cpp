@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trace files: what is written is read back, and what is broken is refused.
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/trace.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <catch2/catch_test_macros.hpp>

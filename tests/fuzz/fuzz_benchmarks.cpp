@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The readers of nvbandwidth's and nccl-tests' results. Whatever the text, they either throw an
 // InputError or leave a platform that is valid and is written and read back.
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/import_benchmarks.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/interchange/import_benchmarks.hpp"
 #include "tests/support/synthetic.hpp"
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One reader of JSON text per target (ATHANOR_FUZZ_*). Whatever the text, the reader either throws
 // an InputError or gives a value that is written and read back the same.
+#include "sim/base/errors.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
 #include "sim/model/architecture.hpp"
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
-#include "sim/model/hf_config.hpp"
 
 #include <cstdint>
 #include <cstdlib>

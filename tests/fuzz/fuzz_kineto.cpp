@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader of torch.profiler's traces. Whatever the text, it either throws an InputError or gives
 // seconds that are finite and not negative, by name and by unit.
-#include "sim/model/errors.hpp"
-#include "sim/model/import_kineto.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/formats/hf_config.hpp"
+#include "sim/interchange/import_kineto.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // Whatever the bytes, the safetensors reader either throws an InputError or gives tensors that lie
 // inside the file, one after the other.
 #include "executor/io/safetensors.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <cstdint>
 #include <cstdlib>

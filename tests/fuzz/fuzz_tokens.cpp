@@ -2,7 +2,7 @@
 // Whatever the bytes, the token readers either throw an InputError or give a layout inside the
 // file.
 #include "executor/io/tokens.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 
 #include <cstdint>
 #include <cstdlib>

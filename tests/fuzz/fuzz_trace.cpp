@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader of timelines. Whatever the text, it either throws an InputError or gives a timeline
 // that is written and read back with the same intervals.
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/formats/trace.hpp"
 #include "sim/model/timeline.hpp"
 
 #include <cstdint>

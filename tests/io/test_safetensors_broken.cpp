@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Broken safetensors files are refused with the file, the tensor and the problem.
 #include "executor/io/safetensors.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/io/temporary_files.hpp"
 
 #include <catch2/catch_test_macros.hpp>

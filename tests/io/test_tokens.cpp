@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/tokens.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/io/temporary_files.hpp"
 #include "tests/io/token_files.hpp"
 

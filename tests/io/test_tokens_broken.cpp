@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Broken token files are refused with the file and the problem.
 #include "executor/io/tokens.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/io/token_files.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -109,8 +109,7 @@ Platform sample_platform_with_interference() {
   Platform platform = sample_platform();
   platform.num_devices = 4;
   platform.shared.clear();
-  platform.interference = {{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, kAwkward}}},
-                           {4, {{Lane::H2D, 2}}}};
+  platform.contention = {{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, kAwkward}}}, {4, {{Lane::H2D, 2}}}};
   return platform;
 }
 

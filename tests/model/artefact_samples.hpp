@@ -2,8 +2,8 @@
 // Small valid artefacts with a value in every field, and ways to break their files.
 #pragma once
 
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/formats/files.hpp"
 
 #include <functional>
 #include <string>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints what athanor makes of a config.json, as JSON, for check_parameter_names.py: the name and
 // shape of every parameter, and the config.json that an export would carry.
+#include "sim/base/errors.hpp"
+#include "sim/formats/hf_config.hpp"
 #include "sim/model/architecture.hpp"
-#include "sim/model/errors.hpp"
 
 #include <nlohmann/json.hpp>
 

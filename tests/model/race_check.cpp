@@ -14,7 +14,7 @@ namespace {
 constexpr int kSteps = 3;
 using Clock = std::array<std::int64_t, kNumLanes>;
 
-enum class Place {
+enum class ValuePath {
   Slot,
   GradientBuffer,
   GradientShard,
@@ -32,7 +32,7 @@ enum class Place {
   GradientInFile
 };
 /// (place, pool or unit, slot or buffer, chunk)
-using Location = std::tuple<Place, int, int, int>;
+using Location = std::tuple<ValuePath, int, int, int>;
 
 struct Use {
   Location location;
@@ -110,28 +110,28 @@ class RaceCheck {
   std::vector<Use> uses(const Operation& op) {
     std::vector<Use> list;
     const int pool = op.unit < 0 ? -1 : program_.pool_of[static_cast<std::size_t>(op.unit)];
-    const auto add = [&](Place place, int owner, int index, int chunk, bool writes) {
+    const auto add = [&](ValuePath place, int owner, int index, int chunk, bool writes) {
       list.push_back({{place, owner, index, chunk}, writes});
     };
     switch (op.kind) {
       case OpKind::ParamRead:
-        add(Place::HostShard, op.unit, 0, op.chunk, false);  // in the file
-        add(Place::ParameterBuffer, -1, op.staging_buffer, 0, true);
+        add(ValuePath::HostShard, op.unit, 0, op.chunk, false);  // in the file
+        add(ValuePath::ParameterBuffer, -1, op.staging_buffer, 0, true);
         break;
       case OpKind::Fetch:
         if (op.staging_buffer >= 0) {
-          add(Place::ParameterBuffer, -1, op.staging_buffer, 0, false);
+          add(ValuePath::ParameterBuffer, -1, op.staging_buffer, 0, false);
         } else {
-          add(Place::HostShard, op.unit, 0, op.chunk, false);
+          add(ValuePath::HostShard, op.unit, 0, op.chunk, false);
         }
         fill_slot(op, pool, list);
         break;
       case OpKind::Gather:
         if (op.slot < 0) {
-          add(Place::Whole, op.unit, 0, op.chunk, true);
+          add(ValuePath::Whole, op.unit, 0, op.chunk, true);
         } else {
           if (chunk_of(op).parameters == Home::Gpu)
-            add(Place::DeviceShard, op.unit, 0, op.chunk, false);
+            add(ValuePath::DeviceShard, op.unit, 0, op.chunk, false);
           fill_slot(op, pool, list);
         }
         break;
@@ -142,75 +142,78 @@ class RaceCheck {
         output_uses(op, list);
         break;
       case OpKind::OutputD2H:
-        add(Place::DeviceOutput, op.unit, 0, 0, false);
-        add(Place::HostOutput, op.unit, 0, 0, true);
+        add(ValuePath::DeviceOutput, op.unit, 0, 0, false);
+        add(ValuePath::HostOutput, op.unit, 0, 0, true);
         break;
       case OpKind::OutputH2D:
-        add(Place::HostOutput, op.unit, 0, 0, false);
-        add(Place::DeviceOutput, op.unit, 0, 0, true);
+        add(ValuePath::HostOutput, op.unit, 0, 0, false);
+        add(ValuePath::DeviceOutput, op.unit, 0, 0, true);
         break;
       case OpKind::Reduce:
-        add(Place::GradientBuffer, pool, op.gradient_buffer, op.chunk, true);
+        add(ValuePath::GradientBuffer, pool, op.gradient_buffer, op.chunk, true);
         if (chunk_of(op).optimizer == Home::Gpu)
-          add(Place::GradientShard, op.unit, 0, op.chunk, true);
+          add(ValuePath::GradientShard, op.unit, 0, op.chunk, true);
         break;
       case OpKind::GradD2H:
-        add(Place::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+        add(ValuePath::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
         if (op.staging_buffer >= 0) {
-          add(Place::StagedGradient, -1, op.staging_buffer, 0, true);
+          add(ValuePath::StagedGradient, -1, op.staging_buffer, 0, true);
         } else {
-          add(Place::GradientShard, op.unit, 0, op.chunk, true);
+          add(ValuePath::GradientShard, op.unit, 0, op.chunk, true);
         }
         break;
       case OpKind::GradWrite:
-        add(Place::StagedGradient, -1, op.staging_buffer, 0, false);
-        add(Place::GradientInFile, op.unit, 0, op.chunk, true);
+        add(ValuePath::StagedGradient, -1, op.staging_buffer, 0, false);
+        add(ValuePath::GradientInFile, op.unit, 0, op.chunk, true);
         break;
       case OpKind::SquareSum:
         if (op.gradient_buffer >= 0) {
-          add(Place::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+          add(ValuePath::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
         } else {
-          add(Place::GradientShard, op.unit, 0, op.chunk, false);
+          add(ValuePath::GradientShard, op.unit, 0, op.chunk, false);
         }
-        add(Place::Norm, op.unit, 1, op.chunk, true);
+        add(ValuePath::Norm, op.unit, 1, op.chunk, true);
         break;
       case OpKind::Norm:
         for (int u = 0; u < static_cast<int>(program_.layouts.size()); ++u) {
           for (int c = 0;
                c < static_cast<int>(program_.layouts[static_cast<std::size_t>(u)].chunks.size());
                ++c) {
-            add(Place::Norm, u, 1, c, false);
+            add(ValuePath::Norm, u, 1, c, false);
           }
         }
-        add(Place::Norm, -1, 0, 0, true);
+        add(ValuePath::Norm, -1, 0, 0, true);
         break;
       case OpKind::Adam:
-      case OpKind::Redo:
-        if (plan_.clipping != Clipping::None && !op.speculative) add(Place::Norm, -1, 0, 0, false);
+      case OpKind::AdamRollback:
+        if (plan_.clipping != Clipping::None && !op.speculative)
+          add(ValuePath::Norm, -1, 0, 0, false);
         if (op.state_buffer >= 0) add(state_buffer(op), -1, op.state_buffer, 0, true);
         if (chunk_of(op).gpu_adam) break;
         if (op.staging_buffer >= 0) {
-          add(Place::StagedGradient, -1, op.staging_buffer, 0, false);
-        } else if (!files_gradient(op)) {
-          add(Place::GradientShard, op.unit, 0, op.chunk, false);
+          add(ValuePath::StagedGradient, -1, op.staging_buffer, 0, false);
+        } else if (!writes_gradient_to_file(op)) {
+          add(ValuePath::GradientShard, op.unit, 0, op.chunk, false);
         }
         if (chunk_of(op).parameters == Home::Nvme) break;  // in the state buffer
         add(adam_target(op), op.unit, 0, op.chunk, true);
         break;
       case OpKind::StateRead:
-        add(Place::State, op.unit, 0, op.chunk, false);
-        if (moves_parameters(op)) add(Place::HostShard, op.unit, 0, op.chunk, false);  // in fp32
-        if (chunk_of(op).gpu_adam) add(Place::GradientShard, op.unit, 0, op.chunk, false);
-        if (files_gradient(op)) add(Place::GradientInFile, op.unit, 0, op.chunk, false);
+        add(ValuePath::State, op.unit, 0, op.chunk, false);
+        if (moves_parameters(op))
+          add(ValuePath::HostShard, op.unit, 0, op.chunk, false);  // in fp32
+        if (chunk_of(op).gpu_adam) add(ValuePath::GradientShard, op.unit, 0, op.chunk, false);
+        if (writes_gradient_to_file(op))
+          add(ValuePath::GradientInFile, op.unit, 0, op.chunk, false);
         add(state_buffer(op), -1, op.state_buffer, 0, true);
         break;
       case OpKind::StateWrite:
         add(state_buffer(op), -1, op.state_buffer, 0, false);
-        add(Place::State, op.unit, 0, op.chunk, true);
-        if (moves_parameters(op)) add(Place::HostShard, op.unit, 0, op.chunk, true);
+        add(ValuePath::State, op.unit, 0, op.chunk, true);
+        if (moves_parameters(op)) add(ValuePath::HostShard, op.unit, 0, op.chunk, true);
         break;
       case OpKind::ParamH2D:
-        add(Place::HostShard, op.unit, 0, op.chunk, false);
+        add(ValuePath::HostShard, op.unit, 0, op.chunk, false);
         add(device_place(op.unit), op.unit, 0, op.chunk, true);
         break;
       case OpKind::Loss:
@@ -220,7 +223,7 @@ class RaceCheck {
   }
 
   void fill_slot(const Operation& op, int pool, std::vector<Use>& list) {
-    list.push_back({{Place::Slot, pool, op.slot, op.chunk}, true});
+    list.push_back({{ValuePath::Slot, pool, op.slot, op.chunk}, true});
     content_[{pool, op.slot, op.chunk}] = op.unit;
     slot_of_[op.unit] = op.slot;
   }
@@ -235,9 +238,10 @@ class RaceCheck {
       for (int c = 0; c < static_cast<int>(chunks.size()); ++c) {
         read_parameters(op, unit, c, list);
         if (op.kind == OpKind::Backward) {
-          list.push_back({{Place::GradientBuffer, program_.pool_of[static_cast<std::size_t>(unit)],
-                           gradient_buffer_of(unit, op.micro_batch), c},
-                          true});
+          list.push_back(
+              {{ValuePath::GradientBuffer, program_.pool_of[static_cast<std::size_t>(unit)],
+                gradient_buffer_of(unit, op.micro_batch), c},
+               true});
         }
       }
     }
@@ -246,21 +250,21 @@ class RaceCheck {
   /// The unit's input, and outputs whose memory it takes or gives back.
   void output_uses(const Operation& op, std::vector<Use>& list) const {
     bool gives_input = false;
-    for (const auto* buffers : {&op.takes, &op.gives}) {
+    for (const auto* buffers : {&op.allocates, &op.frees}) {
       for (const std::int32_t buffer : *buffers) {
         const int owner = outputs_[static_cast<std::size_t>(buffer)];
-        if (owner >= 0) list.push_back({{Place::DeviceOutput, owner, 0, 0}, true});
+        if (owner >= 0) list.push_back({{ValuePath::DeviceOutput, owner, 0, 0}, true});
         gives_input = gives_input || owner + 1 == op.unit;
       }
     }
     if (op.unit > 0 && !gives_input) {
-      list.push_back({{Place::DeviceOutput, op.unit - 1, 0, 0}, false});
+      list.push_back({{ValuePath::DeviceOutput, op.unit - 1, 0, 0}, false});
     }
   }
 
   void read_parameters(const Operation& op, int unit, int chunk, std::vector<Use>& list) {
-    if (device_place(unit) == Place::Whole) {
-      list.push_back({{Place::Whole, unit, 0, chunk}, false});
+    if (device_place(unit) == ValuePath::Whole) {
+      list.push_back({{ValuePath::Whole, unit, 0, chunk}, false});
       return;
     }
     const int pool = program_.pool_of[static_cast<std::size_t>(unit)];
@@ -269,7 +273,7 @@ class RaceCheck {
       report(fmt::format("{} of unit {} uses unit {} that is in no slot", op_kind_name(op.kind),
                          op.unit, unit));
     }
-    list.push_back({{Place::Slot, pool, slot_of_[unit], chunk}, false});
+    list.push_back({{ValuePath::Slot, pool, slot_of_[unit], chunk}, false});
   }
 
   int gradient_buffer_of(int unit, int micro_batch) const {
@@ -284,23 +288,23 @@ class RaceCheck {
     return program_.layouts[static_cast<std::size_t>(op.unit)]
         .chunks[static_cast<std::size_t>(op.chunk)];
   }
-  [[nodiscard]] Place device_place(int unit) const {
+  [[nodiscard]] ValuePath device_place(int unit) const {
     return plan_.units[static_cast<std::size_t>(unit)].sharding == Sharding::Sharded
-               ? Place::DeviceShard
-               : Place::Whole;
+               ? ValuePath::DeviceShard
+               : ValuePath::Whole;
   }
-  [[nodiscard]] bool files_gradient(const Operation& op) const {
-    return athanor::files_gradient(plan_, chunk_of(op));
+  [[nodiscard]] bool writes_gradient_to_file(const Operation& op) const {
+    return athanor::writes_gradient_to_file(plan_, chunk_of(op));
   }
   /// With the state, to and from a buffer.
   [[nodiscard]] bool moves_parameters(const Operation& op) const {
     return chunk_of(op).gpu_adam || chunk_of(op).parameters == Home::Nvme;
   }
-  [[nodiscard]] Place adam_target(const Operation& op) const {
-    return off_gpu(chunk_of(op).optimizer) ? Place::HostShard : device_place(op.unit);
+  [[nodiscard]] ValuePath adam_target(const Operation& op) const {
+    return off_gpu(chunk_of(op).optimizer) ? ValuePath::HostShard : device_place(op.unit);
   }
-  [[nodiscard]] Place state_buffer(const Operation& op) const {
-    return chunk_of(op).gpu_adam ? Place::StreamBuffer : Place::StateBuffer;
+  [[nodiscard]] ValuePath state_buffer(const Operation& op) const {
+    return chunk_of(op).gpu_adam ? ValuePath::StreamBuffer : ValuePath::StateBuffer;
   }
   [[nodiscard]] std::string name(std::size_t i) const {
     return program_.name(static_cast<std::int32_t>(i));

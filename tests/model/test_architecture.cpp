@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/base/errors.hpp"
+#include "sim/formats/hf_config.hpp"
 #include "sim/model/architecture.hpp"
-#include "sim/model/errors.hpp"
 #include "sim/model/language_models.hpp"
 #include "tests/model/artefact_samples.hpp"
 

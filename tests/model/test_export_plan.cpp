@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans as configurations of other systems. tests/cli/check_exports.py loads them with those
 // systems' own readers.
-#include "sim/model/export_plan.hpp"
+#include "sim/interchange/export_plan.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nvbandwidth and nccl-tests: bandwidths become times, and loads become shared resources that give
 // them back.
-#include "sim/model/import_benchmarks.hpp"
+#include "sim/interchange/import_benchmarks.hpp"
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -154,7 +154,8 @@ TEST_CASE("nvbandwidth: measured interference is replaced where the file says it
   import_json(nvbandwidth(), platform);
   CHECK(platform.shared.empty());
   std::map<std::string, std::map<Lane, double>> slowdowns;
-  for (const LaneLoad& load : platform.interference) slowdowns[load_name(load)] = load.slowdown;
+  for (const ContentionSample& load : platform.contention)
+    slowdowns[sample_name(load)] = load.slowdown;
   CHECK(slowdowns.at("h2d + d2h").at(Lane::H2D) == Approx(20.0 / 16));
   CHECK(slowdowns.at("h2d on 2 ranks").at(Lane::H2D) == Approx(20.0 / 15));
   CHECK(slowdowns.at("h2d + cpu-adam").at(Lane::H2D) == 1.5);

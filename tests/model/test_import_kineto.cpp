@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Traces of torch.profiler, made by hand; tests/cli/check_kineto_import.py imports real ones.
-#include "sim/model/import_kineto.hpp"
+#include "sim/formats/hf_config.hpp"
+#include "sim/interchange/import_kineto.hpp"
 #include "tests/model/artefact_samples.hpp"
 #include "tests/support/synthetic.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/model/interference.hpp"
+#include "sim/cost/contention.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
@@ -25,9 +25,9 @@ LaneSet set_of(const std::vector<Lane>& lanes) {
 }  // namespace
 
 TEST_CASE("nothing measured, nothing slowed down") {
-  const Interference interference({}, 4);
-  CHECK(interference.none());
-  for (const Lane lane : kLanes) CHECK(interference.slowdown(lane, kAll) == 1);
+  const ContentionModel contention({}, 4);
+  CHECK(contention.none());
+  for (const Lane lane : kLanes) CHECK(contention.slowdown(lane, kAll) == 1);
 }
 
 TEST_CASE("every measured load comes back, whatever else was measured") {
@@ -35,64 +35,64 @@ TEST_CASE("every measured load comes back, whatever else was measured") {
   std::uniform_int_distribution<LaneSet> any_set(1, kAll);
   std::uniform_real_distribution<double> any_slowdown(1.0, 8.0);
   for (int round = 0; round < 200; ++round) {
-    std::vector<LaneLoad> loads;
+    std::vector<ContentionSample> loads;
     for (const int ranks : {1, 2, 4}) {
       for (LaneSet set = 1; set <= kAll; ++set) {
         const bool alone = ranks == 1 && (set & (set - 1)) == 0;
         if (alone || any_set(random) > 8) continue;
-        LaneLoad load{ranks, {}};
+        ContentionSample load{ranks, {}};
         for (const Lane lane : kLanes) {
           if ((set & lane_bit(lane)) != 0) load.slowdown[lane] = any_slowdown(random);
         }
         loads.push_back(load);
       }
     }
-    for (const LaneLoad& load : loads) {
-      const Interference interference(loads, load.ranks);
+    for (const ContentionSample& load : loads) {
+      const ContentionModel contention(loads, load.ranks);
       for (const auto& [lane, slowdown] : load.slowdown) {
-        CAPTURE(round, load_name(load), lane_name(lane));
-        REQUIRE_THAT(interference.slowdown(lane, lanes_of(load)), WithinRel(slowdown, 1e-9));
-        REQUIRE(interference.least(lane) <= slowdown * (1 + kRounding));
-        REQUIRE(interference.most(lane) >= slowdown * (1 - kRounding));
+        CAPTURE(round, sample_name(load), lane_name(lane));
+        REQUIRE_THAT(contention.slowdown(lane, lanes_of(load)), WithinRel(slowdown, 1e-9));
+        REQUIRE(contention.least(lane) <= slowdown * (1 + kRounding));
+        REQUIRE(contention.most(lane) >= slowdown * (1 - kRounding));
       }
     }
   }
 }
 
 TEST_CASE("a set that was not measured is slowed down by all its parts") {
-  const Interference interference({{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 1.2}}},
-                                   {1, {{Lane::D2H, 1.0}, {Lane::CpuAdam, 1.25}}}},
-                                  1);
+  const ContentionModel contention({{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 1.2}}},
+                                    {1, {{Lane::D2H, 1.0}, {Lane::CpuAdam, 1.25}}}},
+                                   1);
   const LaneSet three = set_of({Lane::H2D, Lane::D2H, Lane::CpuAdam});
-  CHECK_THAT(interference.slowdown(Lane::CpuAdam, three), WithinRel(1.2 * 1.25, kRounding));
-  CHECK_THAT(interference.slowdown(Lane::H2D, three), WithinRel(1.5, kRounding));
-  CHECK(interference.slowdown(Lane::D2H, three) == 1);
-  CHECK(interference.slowdown(Lane::Compute, kAll) == 1);
+  CHECK_THAT(contention.slowdown(Lane::CpuAdam, three), WithinRel(1.2 * 1.25, kRounding));
+  CHECK_THAT(contention.slowdown(Lane::H2D, three), WithinRel(1.5, kRounding));
+  CHECK(contention.slowdown(Lane::D2H, three) == 1);
+  CHECK(contention.slowdown(Lane::Compute, kAll) == 1);
 }
 
 TEST_CASE("what a pair suffers on other numbers of ranks comes on top of what its lanes do") {
-  const std::vector<LaneLoad> loads{{4, {{Lane::H2D, 2.0}}},
-                                    {1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 1.2}}}};
+  const std::vector<ContentionSample> loads{{4, {{Lane::H2D, 2.0}}},
+                                            {1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 1.2}}}};
   const LaneSet pair = set_of({Lane::H2D, Lane::CpuAdam});
-  CHECK_THAT(Interference(loads, 4).slowdown(Lane::H2D, pair), WithinRel(3.0, kRounding));
-  CHECK_THAT(Interference(loads, 4).slowdown(Lane::CpuAdam, pair), WithinRel(1.2, kRounding));
+  CHECK_THAT(ContentionModel(loads, 4).slowdown(Lane::H2D, pair), WithinRel(3.0, kRounding));
+  CHECK_THAT(ContentionModel(loads, 4).slowdown(Lane::CpuAdam, pair), WithinRel(1.2, kRounding));
 }
 
 TEST_CASE("between measured numbers of ranks slowdowns are between theirs, and constant beyond") {
-  const std::vector<LaneLoad> loads{{4, {{Lane::H2D, 4.0}}}};
+  const std::vector<ContentionSample> loads{{4, {{Lane::H2D, 4.0}}}};
   const LaneSet alone = lane_bit(Lane::H2D);
-  CHECK(Interference(loads, 1).none());
-  CHECK_THAT(Interference(loads, 2).slowdown(Lane::H2D, alone), WithinRel(2.0, kRounding));
-  CHECK_THAT(Interference(loads, 3).slowdown(Lane::H2D, alone), WithinRel(3.0, kRounding));
-  CHECK_THAT(Interference(loads, 8).slowdown(Lane::H2D, alone), WithinRel(4.0, kRounding));
+  CHECK(ContentionModel(loads, 1).none());
+  CHECK_THAT(ContentionModel(loads, 2).slowdown(Lane::H2D, alone), WithinRel(2.0, kRounding));
+  CHECK_THAT(ContentionModel(loads, 3).slowdown(Lane::H2D, alone), WithinRel(3.0, kRounding));
+  CHECK_THAT(ContentionModel(loads, 8).slowdown(Lane::H2D, alone), WithinRel(4.0, kRounding));
 }
 
 TEST_CASE("CPU Adam that asks for half as much disturbs by the root of what was measured") {
-  const std::vector<LaneLoad> loads{{4, {{Lane::H2D, 2.0}}},
-                                    {4, {{Lane::CpuAdam, 4.0}}},
-                                    {1, {{Lane::H2D, 2.25}, {Lane::CpuAdam, 1.44}}}};
+  const std::vector<ContentionSample> loads{{4, {{Lane::H2D, 2.0}}},
+                                            {4, {{Lane::CpuAdam, 4.0}}},
+                                            {1, {{Lane::H2D, 2.25}, {Lane::CpuAdam, 1.44}}}};
   const LaneSet pair = set_of({Lane::H2D, Lane::CpuAdam});
-  const Interference half(loads, 4, 0.5);
+  const ContentionModel half(loads, 4, 0.5);
   CHECK_THAT(half.slowdown(Lane::H2D, pair), WithinRel(2 * 1.5, kRounding));
   CHECK_THAT(half.slowdown(Lane::CpuAdam, pair), WithinRel(2 * 1.2, kRounding));
   CHECK_THAT(half.slowdown(Lane::H2D, lane_bit(Lane::H2D)), WithinRel(2.0, kRounding));
@@ -102,10 +102,10 @@ TEST_CASE("a node's interference follows its threads for CPU Adam") {
   Platform platform;
   platform.host_cores = 8;
   platform.cpu_adam = {{1, {{{1000, 4, 0}}}}, {4, {{{1000, 1, 0}}}}, {8, {{{1000, 0.5, 0}}}}};
-  platform.interference = {{1, {{Lane::H2D, 2.0}, {Lane::CpuAdam, 1.5}}}};
+  platform.contention = {{1, {{Lane::H2D, 2.0}, {Lane::CpuAdam, 1.5}}}};
   const LaneSet pair = set_of({Lane::H2D, Lane::CpuAdam});
   const auto copies = [&](int ranks, int threads) {
-    return Interference(platform, ranks, threads).slowdown(Lane::H2D, pair);
+    return ContentionModel(platform, ranks, threads).slowdown(Lane::H2D, pair);
   };
   CHECK_THAT(copies(1, 8), WithinRel(2.0, kRounding));
   CHECK_THAT(copies(1, 4), WithinRel(std::sqrt(2.0), kRounding));
@@ -115,9 +115,9 @@ TEST_CASE("a node's interference follows its threads for CPU Adam") {
 }
 
 TEST_CASE("a measurement below 1 is noise") {
-  const Interference interference({{1, {{Lane::H2D, 0.99}, {Lane::Compute, 1.01}}}}, 1);
-  CHECK(interference.slowdown(Lane::H2D, kAll) == 1);
-  CHECK_THAT(interference.slowdown(Lane::Compute, kAll), WithinRel(1.01, kRounding));
+  const ContentionModel contention({{1, {{Lane::H2D, 0.99}, {Lane::Compute, 1.01}}}}, 1);
+  CHECK(contention.slowdown(Lane::H2D, kAll) == 1);
+  CHECK_THAT(contention.slowdown(Lane::Compute, kAll), WithinRel(1.01, kRounding));
 }
 
 }  // namespace athanor

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names as CUPTI gives them under PyTorch 2.11 with CUDA 13 (demangled; some shortened by hand).
+#include "sim/model/enum_names.hpp"
 #include "sim/model/kernel_classes.hpp"
-#include "sim/model/names.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/model/errors.hpp"
-#include "sim/model/lowering.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/lowering/lowering.hpp"
 #include "sim/model/memory.hpp"
 #include "tests/model/race_check.hpp"
 #include "tests/support/random_plans.hpp"
@@ -181,7 +181,7 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
     const bool clips = plan.clipping != Clipping::None;
     CHECK(count[OpKind::Norm] == (clips ? 1 : 0));
     CHECK(count[OpKind::SquareSum] == (clips ? chunks : 0));
-    CHECK(count[OpKind::Redo] == speculated);
+    CHECK(count[OpKind::AdamRollback] == speculated);
     CHECK(std::ranges::count(program.operations, true, &Operation::speculative) == speculated);
     CHECK(count[OpKind::Backward] ==
           static_cast<std::int64_t>(architecture.units.size()) * plan.accumulation);

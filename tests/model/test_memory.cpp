@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/model/lowering.hpp"
+#include "sim/lowering/lowering.hpp"
 #include "sim/model/memory.hpp"
 #include "tests/support/random_plans.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs of several nodes: how many ranks they may have, and what their collectives cost.
-#include "sim/model/costs.hpp"
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/cost/costs.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/formats/files.hpp"
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_test_macros.hpp>

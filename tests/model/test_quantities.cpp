@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/model/errors.hpp"
-#include "sim/model/quantities.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/quantities.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/model/scaling.hpp"
+#include "sim/cost/scaling.hpp"
+#include "sim/formats/files.hpp"
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -161,7 +162,7 @@ TEST_CASE("a faster machine is never slower, and every phase lies between the tw
 TEST_CASE("slower updates on the host are all that is slower") {
   Platform platform = test::sample_platform();
   platform.cpu_adam_beside = platform.cpu_adam;
-  const Platform slower = with_slower_updates(platform, 1.5);
+  const Platform slower = with_host_update_slowdown(platform, 1.5);
   Platform back = slower;
   const auto check_slower = [](Curve& now, const Curve& before) {
     REQUIRE_FALSE(now.points.empty());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/model/errors.hpp"
-#include "sim/model/files.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -135,13 +135,13 @@ void limit_power(std::mt19937& random, Platform& platform, Profile& profile) {
   platform.power = power;
   for (const Lane lane : {Lane::Collective, Lane::H2D}) {
     if (share(random) < 0.5) continue;
-    platform.interference.push_back(
+    platform.contention.push_back(
         {1, {{Lane::Compute, 1 + share(random)}, {lane, 1 + share(random)}}});
   }
   for (UnitCost& cost : profile.costs) {
     for (const auto member : kUnitPhases) {
       PhaseCost& phase = cost.*member;
-      phase.full_clock_seconds = phase.seconds * (0.7 + 0.3 * share(random));
+      phase.unthrottled_seconds = phase.seconds * (0.7 + 0.3 * share(random));
       phase.watts = 400 + 500 * share(random);
     }
   }

@@ -111,8 +111,8 @@ void check_add_and_branch(const FusedShape& s, torch::Device device, torch::Scal
 
 void check_product(torch::Device device, torch::ScalarType dtype) {
   constexpr std::int64_t kRows = 48, kInner = 72, kColumns = 40;
-  using Place = std::function<Tensor(const Tensor&)>;
-  const std::vector<std::pair<std::string, Place>> places{
+  using ValuePath = std::function<Tensor(const Tensor&)>;
+  const std::vector<std::pair<std::string, ValuePath>> places{
       {"rows", [](const Tensor& t) { return t.contiguous(); }},
       {"columns", [](const Tensor& t) { return t.t().contiguous().t(); }},
       {"rows with gaps",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory of the CPU backend, to the byte.
-#include "executor/lanes/device_arena.hpp"
+#include "executor/backend/device_arena.hpp"
 #include "tests/units/tiny_models.hpp"
 #include "tests/units/unit_chain.hpp"
 

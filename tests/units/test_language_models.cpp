@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every family must have in common; reference.py compares their arithmetic.
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/units/tiny_models.hpp"
 #include "tests/units/unit_chain.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/units/tiny_models.hpp"
 #include "tests/units/unit_chain.hpp"
 

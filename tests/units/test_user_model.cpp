@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's own modules as units.
-#include "sim/model/errors.hpp"
+#include "sim/base/errors.hpp"
 #include "tests/units/unit_chain.hpp"
 
 #include <catch2/catch_approx.hpp>

@@ -3,8 +3,8 @@
 //   units_reference gradients FOLDER TOKENS.safetensors OUT.safetensors
 //   units_reference export FOLDER NEW_FOLDER float32|bfloat16 MAX_SHARD_BYTES
 #include "executor/io/hf_folder.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
-#include "sim/model/errors.hpp"
 #include "tests/units/unit_chain.hpp"
 
 #include <fmt/core.h>

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/activities/host_updates.hpp"
+
+#include "calibrate/bench/rotating_buffer.hpp"
+#include "executor/backend/device.hpp"
+#include "executor/cpu/parallel_blocks.hpp"
+
+#include <algorithm>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+/// Values that repeat: drawing as many as the buffers hold would take longer than measuring.
+constexpr std::int64_t kRandom = 1 << 22;
+
+int filling_threads() {
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+class HostUpdates::Memory {
+ public:
+  explicit Memory(std::int64_t length)
+      : length_(length),
+        states_(take_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
+        rounded_(take_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
+    const std::vector<float> values = random_floats(std::min(length, kRandom), 1);
+    parallel_blocks(length, filling_threads(), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end; ++at) state(0)[at] = values[at % kRandom];
+    });
+    const auto size = static_cast<std::size_t>(length);
+    convert_to_bf16(std::span(state(0), size), std::span(rounded(0), size), filling_threads());
+  }
+
+  struct Window {
+    AdamState state;
+    std::span<const BFloat16Bits> gradient;
+  };
+  /// `elements` elements of everything, from `first` on.
+  [[nodiscard]] Window window(std::int64_t first, std::int64_t elements) const {
+    const auto count = static_cast<std::size_t>(elements);
+    const auto part = [first, count](auto* values) { return std::span(values + first, count); };
+    return {{part(state(0)), part(state(1)), part(state(2)), part(rounded(1))}, part(rounded(0))};
+  }
+
+ private:
+  static constexpr int kStates = 3;   ///< master and two moments
+  static constexpr int kRounded = 2;  ///< gradient and parameter
+  static_assert(kStates * sizeof(float) + kRounded * sizeof(BFloat16Bits) == kBytesPerElement);
+
+  [[nodiscard]] float* state(std::int64_t index) const {
+    return reinterpret_cast<float*>(states_.get()) + index * length_;
+  }
+  [[nodiscard]] BFloat16Bits* rounded(std::int64_t index) const {
+    return reinterpret_cast<BFloat16Bits*>(rounded_.get()) + index * length_;
+  }
+
+  std::int64_t length_;
+  MemoryBlock states_, rounded_;
+};
+
+/// Through `length` elements of a memory, from `first` on.
+class HostUpdates::Walk {
+ public:
+  Walk(std::shared_ptr<const Memory> memory, std::int64_t first, std::int64_t length)
+      : memory_(std::move(memory)), first_(first), windows_(length, kAlignment) {}
+
+  [[nodiscard]] Memory::Window next(std::int64_t elements) {
+    return memory_->window(first_ + windows_.next(elements), elements);
+  }
+  [[nodiscard]] std::shared_ptr<Walk> part(int index, int count) const {
+    const std::int64_t length = windows_.length() / count / kAlignment * kAlignment;
+    return std::make_shared<Walk>(memory_, first_ + index * length, length);
+  }
+
+ private:
+  std::shared_ptr<const Memory> memory_;
+  std::int64_t first_;
+  RotatingBuffer windows_;
+};
+
+HostUpdates::HostUpdates(std::int64_t length)
+    : HostUpdates(std::make_shared<Walk>(std::make_shared<Memory>(length), 0, length)) {}
+
+HostUpdates::HostUpdates(std::shared_ptr<Walk> walk) : walk_(std::move(walk)) {}
+
+HostUpdates HostUpdates::part(int index, int count) const {
+  return HostUpdates(walk_->part(index, count));
+}
+
+Activity HostUpdates::adam(std::int64_t elements, int threads) const {
+  return [walk = walk_, elements, threads] {
+    const Memory::Window window = walk->next(elements);
+    adamw(window.state, window.gradient, AdamCoefficients{}, threads);
+  };
+}
+
+Activity HostUpdates::adam_beside(std::int64_t elements, int threads) const {
+  return [walk = walk_, elements, threads] {
+    const Memory::Window old = walk->next(elements);
+    const Memory::Window window = walk->next(elements);
+    adamw_beside(old.state, window.state, window.gradient, AdamCoefficients{}, threads);
+  };
+}
+
+Activity HostUpdates::square_sum(std::int64_t elements) const {
+  auto result = std::make_shared<ExactSum>();
+  return [walk = walk_, elements, result] {
+    *result = athanor::square_sum(walk->next(elements).gradient);
+  };
+}
+
+}  // namespace athanor

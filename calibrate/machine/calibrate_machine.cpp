@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/machine/calibrate_machine.hpp"
+
+#include "calibrate/activities/activities.hpp"
+#include "calibrate/activities/curves.hpp"
+#include "calibrate/bench/measure.hpp"
+#include "calibrate/device/cuda_calibrator.hpp"
+#include "calibrate/machine/collective_curves.hpp"
+#include "calibrate/machine/cuda_machine.hpp"
+#include "calibrate/machine/disturbances.hpp"
+#include "calibrate/machine/machine.hpp"
+#include "executor/rendezvous/mpi_launch.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+/// What is measured, and how patiently.
+struct HostMeasurementOptions {
+  std::vector<Bytes> copies, collectives;
+  std::vector<std::int64_t> elements;
+  std::int64_t matrix = 0;
+  StoppingRule rule, pair_rule;
+  FileMeasurementOptions files;
+};
+
+HostMeasurementOptions host_extent(bool quick) {
+  if (quick) {
+    return {.copies = {64, 64 * kKiB, kMiB, 16 * kMiB},
+            .collectives = {kKiB, 64 * kKiB, kMiB, 8 * kMiB},
+            .elements = {1 << 12, 1 << 17, 1 << 20},
+            .matrix = 512,
+            .rule = {.min_repetitions = 3, .max_seconds = 0.04, .relative_error = 0.05},
+            .pair_rule = {.min_repetitions = 5, .max_seconds = 0.06, .relative_error = 0.03},
+            .files = {.sizes = {64 * kKiB, kMiB, 8 * kMiB},
+                      .file = 32 * kMiB,
+                      .piece = 8 * kMiB,
+                      .rule = {.min_repetitions = 2, .max_seconds = 0.1, .relative_error = 0.1}}};
+  }
+  return {
+      .copies = {64, 4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB},
+      .collectives = {64, 4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB},
+      .elements = {1 << 12, 1 << 15, 1 << 18, 1 << 20, 1 << 22},
+      .matrix = 1024,
+      .rule = {},
+      .pair_rule = {.min_repetitions = 9, .max_seconds = 0.25, .relative_error = 0.01},
+      .files = {.sizes = {64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB},
+                .rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05}}};
+}
+
+/// A file that is removed again; workers write what they measured into it.
+class TemporaryFile {
+ public:
+  TemporaryFile() {
+    std::string path = (std::filesystem::temp_directory_path() / "athanor-XXXXXX").string();
+    const int descriptor = mkstemp(path.data());
+    if (descriptor < 0) {
+      throw Error("cannot create a temporary file like " + path);
+    }
+    close(descriptor);
+    path_ = path;
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+};
+
+CollectiveTimes collectives_between(int ranks, bool quick, const std::string& program) {
+  const TemporaryFile file;
+  std::vector<std::string> command{program, "collective-worker", "-o", file.path()};
+  if (quick) {
+    command.emplace_back("--quick");
+  }
+  const int exit_code = run_under_mpi(ranks, command);
+  if (exit_code != 0) {
+    throw Error(
+        fmt::format("measuring collectives between {} processes failed: mpirun ended "
+                    "with {}",
+                    ranks, exit_code));
+  }
+  return parse_collective_times(read_text_file(file.path()));
+}
+
+/// Calibrates one part after the other into a Platform.
+class Calibration {
+ public:
+  Calibration(const CalibrationOptions& options, std::string program)
+      : options_(options),
+        program_(std::move(program)),
+        extent_(host_extent(options.quick)),
+        compute_threads_(std::max(1, usable_cores() / options.ranks)) {}
+
+  Platform run() {
+    describe_machine();
+    measure_compute();
+    measure_copies();
+    measure_updates();
+    measure_collective_curves();
+    measure_storage();
+    measure_sharing();
+    return std::move(platform_);
+  }
+
+ private:
+  void say(const std::string& what) const {
+    if (options_.progress) {
+      options_.progress(what);
+    }
+  }
+
+  void describe_machine() {
+    platform_.device = processor_name();
+    platform_.name = fmt::format("{} x {}", usable_cores(), platform_.device);
+    platform_.backend = "cpu";
+    platform_.num_devices = options_.ranks;
+    platform_.host_memory = usable_memory();
+    platform_.device_memory = platform_.host_memory / options_.ranks;
+    platform_.host_cores = usable_cores();
+    platform_.provenance = measured_here(options_.command);
+  }
+
+  void measure_compute() {
+    say(fmt::format("matrix products with {} thread(s)", compute_threads_));
+    const auto n = static_cast<double>(extent_.matrix);
+    const Samples samples =
+        measure(extent_.rule, matmul_activity(extent_.matrix, compute_threads_));
+    platform_.matmul_flops_per_second = 2 * n * n * n / samples.median();
+  }
+
+  void measure_copies() {
+    say("copies");
+    platform_.h2d = measure_curve(extent_.copies, extent_.rule, copy_activity);
+    platform_.d2h = measure_curve(extent_.copies, extent_.rule, copy_activity);
+    platform_.d2h_add = measure_curve(extent_.copies, extent_.rule, add_activity);
+  }
+
+  void measure_updates() {
+    say("AdamW and sums of squares");
+    const auto by_threads = [this](const std::function<Activity(std::int64_t, int)>& make) {
+      return measure_by_threads(extent_.elements, platform_.host_cores, extent_.rule, make);
+    };
+    platform_.cpu_adam = by_threads(adam_activity);
+    platform_.cpu_adam_beside = by_threads(adam_beside_activity);
+    platform_.device_adam = measure_curve(
+        extent_.elements, extent_.rule,
+        [this](std::int64_t elements) { return adam_activity(elements, compute_threads_); });
+    platform_.host_square_sum = measure_curve(extent_.elements, extent_.rule, square_sum_activity);
+    platform_.device_square_sum = platform_.host_square_sum;
+  }
+
+  void measure_collective_curves() {
+    for (int ranks = 1; ranks <= options_.ranks; ++ranks) {
+      say(fmt::format("collectives between {} process(es)", ranks));
+      const CollectiveTimes times = measure_ranks(ranks);
+      platform_.all_gather.push_back({ranks, times.all_gather});
+      platform_.reduce_scatter.push_back({ranks, times.reduce_scatter});
+      platform_.all_reduce.push_back({ranks, times.all_reduce});
+    }
+  }
+
+  [[nodiscard]] CollectiveTimes measure_ranks(int ranks) const {
+    if (ranks > 1) {
+      return collectives_between(ranks, options_.quick, program_);
+    }
+    const auto local = make_local_collectives();
+    return measure_collectives(*local, extent_.collectives, extent_.rule);
+  }
+
+  void measure_storage() {
+    say("file reads and writes");
+    FileCurves files = measure_files(options_.folder, extent_.files);
+    platform_.file_read = std::move(files.read);
+    platform_.file_write = std::move(files.write);
+    note("files: " + files.method);
+  }
+
+  void measure_sharing() {
+    say("activities beside each other");
+    constexpr int kLargestCrowd = 16;
+    platform_.disturbances = measure_disturbances(compute_threads_, extent_.pair_rule);
+    const int computing = std::max(2, platform_.host_cores / compute_threads_);
+    const Crowd compute =
+        measure_crowd(Lane::Compute, computing, compute_threads_, extent_.pair_rule);
+    std::vector<Crowd> memory = crowds_of_two(platform_.disturbances, memory_lanes());
+    if (platform_.host_cores > 2) {
+      const int moving = std::min(platform_.host_cores, kLargestCrowd);
+      memory.clear();
+      for (const Lane lane : memory_lanes()) {
+        memory.push_back(measure_crowd(lane, moving, compute_threads_, extent_.pair_rule));
+      }
+    }
+    platform_.shared = fit_shared(compute, memory, compute_threads_);
+    platform_.shared_adam_threads = 1;
+    measure_file_sharing(options_.folder, extent_.files, platform_);
+    note(fmt::format("compute lane: {} thread(s)", compute_threads_));
+  }
+
+  void note(const std::string& text) { add_note(platform_.provenance, text); }
+
+  const CalibrationOptions& options_;
+  std::string program_;
+  HostMeasurementOptions extent_;
+  int compute_threads_;
+  Platform platform_;
+};
+
+constexpr int kMaxRanks = 1024;
+
+}  // namespace
+
+Platform calibrate_machine(const CalibrationOptions& options, const std::string& program) {
+  if (options.ranks < 0 || options.ranks > kMaxRanks) {
+    throw InputError("--ranks", fmt::format("{} ranks cannot be measured", options.ranks),
+                     fmt::format("Use 1 to {}.", kMaxRanks));
+  }
+  if (uses_cuda(options.backend)) {
+    return calibrate_cuda_machine(options, *load_cuda_calibrator());
+  }
+  if (options.before) {
+    throw InputError("--refresh", "on the CPU backend everything is done by the host",
+                     "Calibrate again without it.");
+  }
+  CalibrationOptions resolved = options;
+  if (resolved.ranks == 0) resolved.ranks = kDefaultRanks;
+  Platform platform = Calibration(resolved, program).run();
+  platform.validate("calibration");
+  return platform;
+}
+
+void run_collective_worker(bool quick, const std::string& path) {
+  const auto ranks = make_mpi_collectives();
+  const HostMeasurementOptions extent = host_extent(quick);
+  const CollectiveTimes times = measure_collectives(*ranks, extent.collectives, extent.rule);
+  if (ranks->rank() == 0) {
+    write_file_atomically(path, to_json(times));
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/machine/cuda_machine.hpp"
+
+#include "calibrate/activities/curves.hpp"
+#include "calibrate/activities/host_updates.hpp"
+#include "calibrate/machine/cuda_contention.hpp"
+#include "calibrate/machine/cuda_power.hpp"
+#include "calibrate/machine/machine.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/cost/contention.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+/// What is measured, and how patiently.
+struct CudaMeasurementOptions {
+  std::vector<Bytes> copies, collectives;
+  std::vector<std::int64_t> device_elements, host_elements;
+  Seconds matrix_warm_up = 1.0;  ///< power and clocks fall for this long under sustained load
+  Seconds warm_up = 0.02;
+  StoppingRule matrix_rule, rule, host_rule;
+  /// That updates on the host go through, at most, once and more: how fast memory is depends on
+  /// where the host's pages happen to lie, by a sixth from one GiB to another in virtual machines,
+  /// and a step goes through tens of GiB.
+  Bytes host_memory = 16 * kGiB;
+  FileMeasurementOptions files;
+  ContentionMeasurementOptions sharing;
+  PowerMeasurementOptions power;
+};
+
+constexpr std::int64_t kMatrix = 8192;
+
+CudaMeasurementOptions cuda_extent(bool quick) {
+  CudaMeasurementOptions extent{
+      .copies = {4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB},
+      .collectives = {kKiB, 64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB, kGiB},
+      .device_elements = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 27},
+      .host_elements = {1 << 12, 1 << 20, 1 << 22, 1 << 24, 1 << 26},
+      .matrix_rule = {.min_repetitions = 20,
+                      .max_repetitions = 4000,
+                      .min_seconds = 2,
+                      .max_seconds = 2,
+                      .relative_error = 0.001},
+      .rule = {.min_repetitions = 10,
+               .min_seconds = 0.02,
+               .max_seconds = 0.15,
+               .relative_error = 0.005},
+      .host_rule = {.min_repetitions = 5,
+                    .min_seconds = 0.03,
+                    .max_seconds = 0.05,
+                    .relative_error = 0.01},
+      .files = {.sizes = {64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB},
+                .rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05}},
+      .sharing = {},
+      .power = {}};
+  if (quick) {
+    extent.copies = {4 * kKiB, kMiB, 64 * kMiB};
+    extent.collectives = {kKiB, kMiB, 64 * kMiB};
+    extent.files.sizes = {64 * kKiB, kMiB, 8 * kMiB};
+    extent.files.file = 32 * kMiB;
+    extent.files.piece = 8 * kMiB;
+    extent.device_elements = {1 << 12, 1 << 20, 1 << 24};
+    extent.host_elements = {1 << 12, 1 << 20, 1 << 22};
+    extent.host_memory = 0;
+    extent.matrix_warm_up = 0.3;
+    extent.matrix_rule.min_seconds = extent.matrix_rule.max_seconds = 0.2;
+    extent.sharing.warm_up = 0.05;
+    extent.sharing.settle = 0.3;
+    extent.sharing.window = 0.1;
+    extent.sharing.adam = 1 << 23;
+    extent.power = {.bursts = 0.6, .sustained = 1.5, .lane = 0.3};
+  }
+  return extent;
+}
+
+Curve::Point point(double size, const Samples& samples) {
+  return {size, samples.median(), samples.interquartile_range()};
+}
+
+constexpr double kMatrixFlops = 2.0 * kMatrix * kMatrix * kMatrix;
+
+Samples matrix_products(CudaCalibrator& cuda, const CudaMeasurementOptions& extent) {
+  return measure_sustained(*cuda.matmul(0, kMatrix), extent.matrix_warm_up, extent.matrix_rule);
+}
+
+/// Takes from `fresh` what the host does, which changes within minutes where others share it.
+void take_host_figures(const Platform& fresh, Platform& platform) {
+  for (Curve Platform::* const curve :
+       {&Platform::h2d, &Platform::d2h, &Platform::d2h_add, &Platform::host_square_sum,
+        &Platform::file_read, &Platform::file_write}) {
+    platform.*curve = fresh.*curve;
+  }
+  platform.cpu_adam = fresh.cpu_adam;
+  platform.cpu_adam_beside = fresh.cpu_adam_beside;
+  platform.issue = fresh.issue;
+  for (ContentionSample& load : platform.contention) {
+    const auto again = std::ranges::find_if(fresh.contention, [&](const ContentionSample& other) {
+      return other.ranks == load.ranks && lanes_of(other) == lanes_of(load);
+    });
+    if (again != fresh.contention.end()) load = *again;
+  }
+  Provenance& provenance = platform.provenance;
+  constexpr std::string_view kAgain = "what the host does measured again";
+  if (provenance.notes.find(kAgain) == std::string::npos) {
+    add_note(
+        provenance,
+        fmt::format("GPUs, collectives, and both beside other lanes as measured on {} by {}; {}",
+                    provenance.date, provenance.command, kAgain));
+  }
+  provenance.date = fresh.provenance.date;
+  provenance.command = fresh.provenance.command;
+}
+
+void require_same_machine(const Platform& before, const Platform& now) {
+  const auto require = [&](const char* key, const auto& then, const auto& found) {
+    if (then == found) return;
+    throw InputError(fmt::format("--refresh: platform {}:{}", before.name, key),
+                     fmt::format("it has {}, this machine {}", then, found),
+                     "Calibrate this machine without --refresh.");
+  };
+  require("backend", before.backend, now.backend);
+  require("device", before.device, now.device);
+  require("host_cores", before.host_cores, now.host_cores);
+}
+
+/// Calibrates one part after the other into a Platform.
+class CudaCalibration {
+ public:
+  CudaCalibration(const CalibrationOptions& options, CudaCalibrator& cuda)
+      : options_(options), cuda_(cuda), extent_(cuda_extent(options.quick)) {}
+
+  Platform run() {
+    describe_machine();
+    measure_matrix_products();
+    measure_copies();
+    measure_device_updates();
+    measure_host_updates();
+    measure_collectives();
+    measure_storage();
+    measure_issue();
+    measure_power();
+    measure_contention_of_lanes(WhichSamples::All);
+    return std::move(platform_);
+  }
+
+  /// `before` with the host as it is now.
+  Platform run_again(Platform before) {
+    describe_machine();
+    require_same_machine(before, platform_);
+    measure_copies();
+    measure_host_updates();
+    measure_storage();
+    measure_issue();
+    measure_contention_of_lanes(WhichSamples::HostMemory);
+    take_host_figures(platform_, before);
+    return before;
+  }
+
+ private:
+  void say(const std::string& what) const {
+    if (options_.progress) options_.progress(what);
+  }
+
+  void describe_machine() {
+    platform_.device = cuda_.device_name(0);
+    platform_.num_devices = options_.ranks;
+    platform_.name = fmt::format("{} x {}", options_.ranks, platform_.device);
+    platform_.backend = "cuda";
+    platform_.device_memory = cuda_.device_memory(0);
+    platform_.host_memory = usable_memory();
+    platform_.host_cores = usable_cores();
+    platform_.provenance = measured_here(options_.command);
+    platform_.provenance.versions.merge(cuda_.versions());
+    note("host: " + processor_name());
+    if (const std::string settings = nccl_settings(); !settings.empty()) note("NCCL: " + settings);
+  }
+
+  void measure_matrix_products() {
+    say("matrix products under sustained load");
+    const Samples samples = matrix_products(cuda_, extent_);
+    platform_.matmul_flops_per_second = kMatrixFlops / samples.mean();
+    note(fmt::format("matrix products: bf16, {0} x {0}, spread {1:.2f} %", kMatrix,
+                     100 * samples.interquartile_range() / samples.median()));
+  }
+
+  [[nodiscard]] Curve measure(const std::vector<std::int64_t>& sizes,
+                              const std::function<ActivityPtr(std::int64_t)>& make) const {
+    Curve curve;
+    for (const std::int64_t size : sizes) {
+      const Samples samples = measure_sustained(*make(size), extent_.warm_up, extent_.rule);
+      curve.points.push_back(point(static_cast<double>(size), samples));
+    }
+    return curve;
+  }
+
+  void measure_copies() {
+    say("copies between host and device");
+    platform_.h2d = measure(extent_.copies, [this](Bytes size) { return cuda_.copy_h2d(0, size); });
+    platform_.d2h = measure(extent_.copies, [this](Bytes size) { return cuda_.copy_d2h(0, size); });
+    platform_.d2h_add =
+        measure(extent_.copies, [this](Bytes size) { return cuda_.add_d2h(0, size); });
+  }
+
+  void measure_device_updates() {
+    say("AdamW and square sums on the device");
+    platform_.device_adam =
+        measure(extent_.device_elements, [this](std::int64_t size) { return cuda_.adam(0, size); });
+    platform_.device_square_sum = measure(
+        extent_.device_elements, [this](std::int64_t size) { return cuda_.square_sum(0, size); });
+  }
+
+  void measure_host_updates() {
+    say("AdamW and square sums on the host");
+    constexpr std::int64_t kWindows = 2;  // at least: the old state and the new
+    constexpr Bytes kPart = 8;            // of the machine's memory
+    const Bytes most = std::min(extent_.host_memory, platform_.host_memory / kPart);
+    const std::int64_t largest = extent_.host_elements.back();
+    const std::int64_t length =
+        std::max({kWindows * largest, kWindows * extent_.sharing.adam * options_.ranks,
+                  most / HostUpdates::kBytesPerElement});
+    const HostUpdates& updates = updates_.emplace(length);
+    StoppingRule rule = extent_.host_rule;
+    rule.min_repetitions = std::max(rule.min_repetitions, static_cast<int>(length / largest));
+    const auto by_threads = [&](const std::function<Activity(std::int64_t, int)>& make) {
+      return measure_by_threads(extent_.host_elements, platform_.host_cores, rule, make);
+    };
+    platform_.cpu_adam =
+        by_threads([&](std::int64_t size, int threads) { return updates.adam(size, threads); });
+    platform_.cpu_adam_beside = by_threads(
+        [&](std::int64_t size, int threads) { return updates.adam_beside(size, threads); });
+    platform_.host_square_sum = measure_curve(
+        extent_.host_elements, rule, [&](std::int64_t size) { return updates.square_sum(size); });
+  }
+
+  void measure_collectives() {
+    for (int ranks = 1; ranks <= options_.ranks; ++ranks) {
+      say(fmt::format("collectives between {} GPU(s)", ranks));
+      platform_.all_gather.push_back(collective(CollectiveKind::AllGather, ranks));
+      platform_.reduce_scatter.push_back(collective(CollectiveKind::ReduceScatter, ranks));
+      platform_.all_reduce.push_back(collective(CollectiveKind::AllReduce, ranks));
+    }
+  }
+
+  [[nodiscard]] CollectiveCurve collective(CollectiveKind kind, int ranks) const {
+    constexpr Bytes kPart = 256;
+    std::vector<Bytes> sizes = extent_.collectives;
+    for (Bytes& size : sizes) size = round_up(size, ranks * kPart);
+    return {ranks, measure(sizes, [&](Bytes size) { return cuda_.collective(kind, ranks, size); })};
+  }
+
+  void measure_storage() {
+    say("file reads and writes");
+    FileCurves files = measure_files(options_.folder, extent_.files);
+    platform_.file_read = std::move(files.read);
+    platform_.file_write = std::move(files.write);
+    note("files: " + files.method);
+  }
+
+  void measure_issue() {
+    say("launches by the host");
+    platform_.issue = cuda_.issue(options_.ranks);
+  }
+
+  void measure_power() {
+    if (!cuda_.joules(0)) return note("power was not measured: NVML has no energy counter here");
+    say("power of matrix products with and without pauses");
+    std::optional<PowerMeasurements> measured;
+    or_note([&] { measured = measure_bursts(cuda_, kMatrix, extent_.power); });
+    if (!measured) return;
+    if (options_.power_measured) options_.power_measured(*measured, platform_.provenance);
+    or_note([&] { platform_.power = power_of_products(*measured, kMatrix); });
+    if (!platform_.power) return;
+    const PowerFitErrors errors = fit_errors(*platform_.power, *measured);
+    note(
+        fmt::format("power: products under its limits are within {:.1f} % in time and {:.1f} % in "
+                    "mean power of the model that was fitted to them",
+                    100 * errors.seconds, 100 * errors.watts));
+    say("power of the lanes");
+    platform_.power->lane_watts = measure_lane_watts(cuda_, options_.ranks, extent_.sharing.copy,
+                                                     extent_.power, platform_.power->idle_watts);
+  }
+
+  /// A machine without a power model is still a machine.
+  void or_note(const std::function<void()>& power) {
+    try {
+      power();
+    } catch (const Error& error) {
+      note(fmt::format("power was not measured: {}", error.what()));
+    }
+  }
+
+  void measure_contention_of_lanes(WhichSamples which) {
+    const FileTarget files{options_.folder, extent_.files.file, extent_.files.piece};
+    platform_.contention =
+        measure_contention(cuda_, options_.ranks, platform_.host_cores, updates_.value(), files,
+                           extent_.sharing, which, [this](const std::string& what) { say(what); });
+    note(fmt::format(
+        "lanes at once: cpu-adam with {} thread(s) on all ranks together, with {} on one",
+        platform_.host_cores, sharing_adam_threads(platform_.host_cores, options_.ranks)));
+  }
+
+  void note(const std::string& text) { add_note(platform_.provenance, text); }
+
+  const CalibrationOptions& options_;
+  CudaCalibrator& cuda_;
+  CudaMeasurementOptions extent_;
+  std::optional<HostUpdates> updates_;  ///< once they are measured
+  Platform platform_;
+};
+
+}  // namespace
+
+Platform calibrate_cuda_machine(const CalibrationOptions& options, CudaCalibrator& cuda) {
+  CalibrationOptions resolved = options;
+  if (options.before) resolved.ranks = options.before->num_devices;
+  if (resolved.ranks == 0) resolved.ranks = cuda.num_devices();
+  if (resolved.ranks > cuda.num_devices()) {
+    throw InputError("--ranks", fmt::format("there are {} GPUs here", cuda.num_devices()),
+                     "Use at most that many.");
+  }
+  CudaCalibration calibration(resolved, cuda);
+  Platform platform = options.before ? calibration.run_again(*options.before) : calibration.run();
+  platform.validate("calibration");
+  return platform;
+}
+
+double sustained_matmul_rate(CudaCalibrator& cuda) {
+  return kMatrixFlops / matrix_products(cuda, cuda_extent(/*quick=*/false)).mean();
+}
+
+}  // namespace athanor

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Units with weights and gradient buffers behind their parameters, a few at a time.
+#pragma once
+
+#include "calibrate/profile/unit_meter.hpp"
+#include "executor/units/model.hpp"
+#include "executor/units/unit_runner.hpp"
+
+#include <torch/torch.h>
+
+#include <map>
+#include <vector>
+
+namespace athanor {
+
+/// Binds a unit and those that it borrows from to memory of the meter's device, with random
+/// weights. The modules get their former parameters back in the end.
+class BoundUnits {
+ public:
+  BoundUnits(const Model& model, UnitMeter& meter) : model_(model), meter_(meter) {}
+  ~BoundUnits();
+  BoundUnits(const BoundUnits&) = delete;
+  BoundUnits& operator=(const BoundUnits&) = delete;
+
+  /// Makes `unit` ready to run and lets go of units that it does not need.
+  UnitRunner& use(int unit);
+  /// Zeroes the gradients that backward of `unit` is the first to add to. (In backward, a borrower
+  /// comes before the owner.)
+  void clear_gradients(int unit);
+
+ private:
+  struct Bound {
+    torch::Tensor parameters, gradients;  ///< flat
+    std::vector<torch::Tensor> former;
+    UnitRunner runner;
+  };
+  void bind(int unit);
+  void unbind(int unit);
+  [[nodiscard]] std::vector<int> needed_by(int unit) const;
+  [[nodiscard]] int last_user(int unit) const;
+
+  const Model& model_;
+  UnitMeter& meter_;
+  std::map<int, Bound> bound_;
+};
+
+}  // namespace athanor

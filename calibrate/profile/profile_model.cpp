@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/profile/profile_model.hpp"
+
+#include "calibrate/bench/measure.hpp"
+#include "calibrate/kernels/kernel_costs.hpp"
+#include "calibrate/machine/machine.hpp"
+#include "calibrate/power/energy_watch.hpp"
+#include "calibrate/power/unthrottled.hpp"
+#include "calibrate/profile/bound_units.hpp"
+#include "calibrate/profile/unit_bench.hpp"
+#include "executor/units/model.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+/// LibTorch's threads for the calling thread, put back in the end.
+class ComputeThreads {
+ public:
+  explicit ComputeThreads(int threads) : former_(torch::get_num_threads()) {
+    torch::set_num_threads(threads);
+  }
+  ~ComputeThreads() { torch::set_num_threads(former_); }
+  ComputeThreads(const ComputeThreads&) = delete;
+  ComputeThreads& operator=(const ComputeThreads&) = delete;
+
+ private:
+  int former_;
+};
+
+void check_options(const ProfileOptions& options) {
+  constexpr int kMaxThreads = 4096;
+  constexpr std::int64_t kMaxMicroBatch = 1'000'000;
+  if (options.compute_threads < 1 || options.compute_threads > kMaxThreads) {
+    throw InputError("--compute-threads", fmt::format("{} threads", options.compute_threads),
+                     fmt::format("Use 1 to {}.", kMaxThreads));
+  }
+  if (options.micro_batches.empty()) {
+    throw InputError("--micro-batches", "there is none", "Write sizes like 1,2,4.");
+  }
+  std::set<std::int64_t> seen;
+  for (const std::int64_t size : options.micro_batches) {
+    if (size < 1 || size > kMaxMicroBatch || !seen.insert(size).second) {
+      throw InputError("--micro-batches", fmt::format("{} is out of range or there twice", size),
+                       fmt::format("Use different sizes from 1 to {}.", kMaxMicroBatch));
+    }
+  }
+}
+
+Bytes batch_bytes(const Batch& batch) {
+  Bytes bytes = static_cast<Bytes>(batch.inputs.nbytes());
+  if (batch.targets.defined()) {
+    bytes += static_cast<Bytes>(batch.targets.nbytes());
+  }
+  return bytes;
+}
+
+/// The first unit of each class, in execution order.
+std::vector<int> representatives(const Architecture& architecture) {
+  std::set<std::string> seen;
+  std::vector<int> units;
+  for (std::size_t unit = 0; unit < architecture.units.size(); ++unit) {
+    if (seen.insert(architecture.units[unit].unit_class).second) {
+      units.push_back(static_cast<int>(unit));
+    }
+  }
+  return units;
+}
+
+/// The same unit classes with as few layers as have them all: modules of layers that are not run
+/// would only take memory.
+Architecture shortened(const Architecture& architecture) {
+  LanguageModelConfig config = architecture.language_model.value();
+  const std::int64_t layers = config.num_layers;
+  const std::size_t classes = representatives(architecture).size();
+  for (config.num_layers = 1; config.num_layers < layers; ++config.num_layers) {
+    Architecture candidate = make_architecture(architecture.name, config);
+    if (representatives(candidate).size() == classes) return candidate;
+  }
+  return architecture;
+}
+
+/// Runs the representatives in order. A unit's input is the output of the unit before it, or of
+/// that unit's representative.
+class ClassProfiler {
+ public:
+  ClassProfiler(const Model& model, const ProfileOptions& options, UnitMeter& meter)
+      : model_(model), options_(options), meter_(meter), bound_(model, meter) {}
+
+  using Measure = std::function<UnitBenchResult(UnitBench&)>;
+
+  void add_costs(std::int64_t micro_batch, const Measure& measure, std::vector<UnitCost>& costs) {
+    const Batch batch = batch_on_device(micro_batch);
+    std::map<std::string, torch::Tensor> outputs;
+    for (const int unit : representatives(model_.architecture)) {
+      const std::string& unit_class = class_of(unit);
+      if (options_.progress) {
+        options_.progress(fmt::format("{}, micro-batch {}", unit_class, micro_batch));
+      }
+      const torch::Tensor input = unit == 0 ? torch::Tensor() : outputs.at(class_of(unit - 1));
+      UnitBench bench(model_, bound_, unit, input, batch, meter_);
+      UnitBenchResult result = measure(bench);
+      result.cost.unit_class = unit_class;
+      result.cost.micro_batch = micro_batch;
+      costs.push_back(result.cost);
+      outputs[unit_class] = std::move(result.output);
+    }
+  }
+
+ private:
+  [[nodiscard]] const std::string& class_of(int unit) const {
+    return model_.architecture.units[static_cast<std::size_t>(unit)].unit_class;
+  }
+
+  [[nodiscard]] Batch batch_on_device(std::int64_t micro_batch) {
+    Batch batch = model_.random_batch(micro_batch);
+    meter_.run([&] {
+      batch.inputs = batch.inputs.to(meter_.device());
+      if (batch.targets.defined()) batch.targets = batch.targets.to(meter_.device());
+    });
+    return batch;
+  }
+
+  const Model& model_;
+  const ProfileOptions& options_;
+  UnitMeter& meter_;
+  BoundUnits bound_;
+};
+
+/// Nothing of the model is on the device any more afterwards.
+std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& options,
+                                  UnitMeter& meter, const ClassProfiler::Measure& measure) {
+  std::vector<UnitCost> costs;
+  ClassProfiler profiler(model, options, meter);
+  for (const std::int64_t micro_batch : options.micro_batches) {
+    profiler.add_costs(micro_batch, measure, costs);
+  }
+  return costs;
+}
+
+/// Of a device that counts energy and has nothing to do.
+std::optional<double> idle_watts_of(const UnitMeter& meter) {
+  if (!meter.joules()) return std::nullopt;
+  constexpr Seconds kIdle = 0.3, kShort = 0.01;
+  const EnergyWatch energy([&meter] { return meter.joules(); });
+  const auto until_change = [&energy] { energy.until_change([] { sleep_for(kShort); }); };
+  sleep_for(kIdle);
+  until_change();
+  const Moment from = Moment::clock::now();
+  sleep_for(kIdle);
+  const Moment to = Moment::clock::now();
+  until_change();
+  try {
+    return energy.watts(from, to);
+  } catch (const Error&) {
+    return std::nullopt;  // a counter that stands still is none
+  }
+}
+
+/// Under sustained load and, where the device counts energy, at full clock.
+std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& options,
+                                  UnitMeter& meter) {
+  const std::optional<double> idle_watts = idle_watts_of(meter);
+  const auto measure = [&](UnitBench& bench) {
+    UnitCost paused;
+    if (idle_watts) paused = bench.run_paused(*idle_watts).cost;
+    UnitBenchResult result = bench.run(options.rule, paused);
+    measure_unthrottled(result.cost, paused);
+    return result;
+  };
+  std::vector<UnitCost> costs = class_costs(model, options, meter, measure);
+  complete_full_clock(costs);
+  return costs;
+}
+
+/// Throws Error where the tracer does. Returns what is to be known about the trace.
+std::string add_kernels(const Model& model, const ProfileOptions& options,
+                        const ProfileDevice& device, std::vector<UnitCost>& costs) {
+  constexpr int kRepetitions = 3;  // of the order of a second for the largest models
+  std::vector<KernelTrace> traces;
+  const auto measure = [&](UnitBench& bench) {
+    return bench.run_traced(*device.tracer, kRepetitions, traces.emplace_back());
+  };
+  if (options.progress) options.progress("tracing kernels");
+  const std::string overhead =
+      take_kernels(costs, class_costs(model, options, device.meter, measure));
+  Seconds own = 0;
+  for (const KernelTrace& trace : traces) own += trace.overhead();
+  if (options.traced) options.traced(std::move(traces));
+  return fmt::format(
+      "kernels by CUPTI {}, traced after the timing; {}; {} of overhead by CUPTI's own "
+      "account",
+      device.tracer->version(), overhead, format_seconds(own));
+}
+
+std::string try_to_add_kernels(const Model& model, const ProfileOptions& options,
+                               const ProfileDevice& device, std::vector<UnitCost>& costs) {
+  std::string note;
+  try {
+    note = add_kernels(model, options, device, costs);
+  } catch (const Error& error) {
+    note = fmt::format("kernels were not traced: {}", error.what());
+  }
+  if (options.progress) options.progress(note);
+  return note;
+}
+
+}  // namespace
+
+Profile profile_model(const Model& model, const ProfileOptions& options,
+                      const ProfileDevice& device) {
+  check_options(options);
+  const ComputeThreads threads(options.compute_threads);
+  Profile profile;
+  profile.architecture = model.architecture;
+  profile.device = device.name;
+  profile.dtype = model.dtype;
+  profile.sequence_length = options.sequence_length;
+  profile.compute_threads = options.compute_threads;
+  profile.batch_bytes_per_sample = batch_bytes(model.random_batch(1));
+  profile.provenance = measured_here(options.command);
+  profile.provenance.versions.insert(device.versions.begin(), device.versions.end());
+  const Bytes before = device.meter.live();  // whatever measured the device
+  profile.costs = timed_costs(model, options, device.meter);
+  profile.workspace_bytes = device.meter.live() - before;
+  profile.launch_seconds = device.launch_seconds;
+  profile.matmul_flops_per_second = device.matmul_flops_per_second;
+  if (device.tracer != nullptr) {
+    profile.provenance.notes = try_to_add_kernels(model, options, device, profile.costs);
+  }
+  profile.validate("profile");
+  return profile;
+}
+
+Profile profile_model(const Model& model, const ProfileOptions& options) {
+  HostMeter meter;
+  return profile_model(model, options, {meter, processor_name(), {}});
+}
+
+Profile profile_language_model(const Architecture& architecture, DataType dtype,
+                               const ProfileOptions& options, const ProfileDevice& device) {
+  check_options(options);
+  unmeasured_profile(architecture, dtype, options.sequence_length, 1).validate("arguments");
+  const Model model = make_language_model(shortened(architecture), dtype, options.sequence_length);
+  Profile profile = profile_model(model, options, device);
+  profile.architecture = architecture;
+  profile.validate("profile");
+  return profile;
+}
+
+Profile profile_language_model(const Architecture& architecture, DataType dtype,
+                               const ProfileOptions& options) {
+  HostMeter meter;
+  return profile_language_model(architecture, dtype, options, {meter, processor_name(), {}});
+}
+
+}  // namespace athanor

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/profile/unit_bench.hpp"
+
+#include "calibrate/bench/measure.hpp"
+#include "calibrate/kernels/kernel_costs.hpp"
+#include "calibrate/power/energy_watch.hpp"
+#include "executor/units/unit_runner.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace athanor {
+UnitBench::UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
+                     const Batch& batch, UnitMeter& meter)
+    : unit_class_(model.architecture.units[static_cast<std::size_t>(unit)].unit_class),
+      is_last_(unit + 1 == static_cast<int>(model.units.size())),
+      unit_(unit),
+      bound_(bound),
+      runner_(bound.use(unit)),
+      input_(std::move(input)),
+      batch_(batch),
+      meter_(meter) {}
+
+UnitBenchResult UnitBench::run(const StoppingRule& rule, const UnitCost& full_clock) {
+  cycle_for(meter_.warm_up());
+  if (is_throttled(full_clock)) cycle_for(meter_.settling());
+  start_again();
+  while (!satisfied(rule)) {
+    one_cycle();
+    meter_.collect();
+  }
+  meter_.finish();
+  return result();
+}
+
+UnitBenchResult UnitBench::run_paused(double idle_watts) {
+  constexpr Seconds kWindow = 0.8;
+  constexpr Seconds kLongest = 0.03;
+  const EnergyWatch energy([this] { return meter_.joules(); });
+  cycle_for(0);
+  start_again();
+  pauses_ = true;
+  energy.until_change([this] { one_cycle(); });
+  if (backward_.device.median() > kLongest || forward_keep_.device.median() > kLongest) {
+    pauses_ = false;
+    return {};
+  }
+  start_again();
+  const Moment from = Moment::clock::now();
+  for (Seconds spent = 0; spent < kWindow;) spent += time_once([this] { one_cycle(); });
+  const Moment to = Moment::clock::now();
+  UnitBenchResult paused = result();
+  Seconds running = 0;
+  for (const PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
+    running += phase->device.total();
+  }
+  energy.until_change([this] { one_cycle(); });
+  pauses_ = false;
+  if (running <= 0) return paused;
+  const Seconds paused_for = seconds_between(from, to) - running;
+  const double watts = (energy.joules(from, to) - idle_watts * paused_for) / running;
+  for (const auto phase : kUnitPhases) {
+    PhaseCost& cost = paused.cost.*phase;
+    cost.unthrottled_seconds = cost.seconds;
+    cost.watts = std::max(watts, idle_watts);
+  }
+  return paused;
+}
+
+UnitBenchResult UnitBench::run_traced(KernelTracer& tracer, int repetitions, KernelTrace& trace) {
+  OperatorTrace operators(tracer);
+  cycle_for(meter_.warm_up());
+  start_again();
+  traced_.emplace(operators);
+  for (; traced_->repetition < repetitions; ++traced_->repetition) {
+    one_cycle();
+    meter_.collect();
+  }
+  meter_.finish();
+  traced_.reset();
+  trace = operators.finish();
+  UnitBenchResult traced = result();
+  traced.cost.forward_keep.kernels = kernel_costs(trace, UnitPhase::ForwardKeep);
+  traced.cost.forward_discard.kernels = kernel_costs(trace, UnitPhase::ForwardDiscard);
+  traced.cost.recompute.kernels = kernel_costs(trace, UnitPhase::Recompute);
+  traced.cost.backward.kernels = kernel_costs(trace, UnitPhase::Backward);
+  return traced;
+}
+
+UnitBenchResult UnitBench::result() {
+  UnitBenchResult result;
+  result.cost.forward_keep = cost_of(forward_keep_);
+  result.cost.forward_discard = cost_of(forward_discard_);
+  result.cost.recompute = cost_of(recompute_);
+  result.cost.backward = cost_of(backward_);
+  result.cost.output_bytes = output_bytes_;
+  result.cost.saved_bytes = saved_bytes_;
+  result.cost.grad_input_bytes = grad_input_bytes_;
+  result.output = std::move(output_);
+  return result;
+}
+
+/// At least once. After a warm-up of the meter's, caches, thread pools, clocks and the allocator's
+/// kept blocks are as in the middle of training.
+void UnitBench::cycle_for(Seconds seconds) {
+  Seconds spent = 0;
+  do {
+    spent += time_once([this] {
+      one_cycle();
+      meter_.collect();
+    });
+  } while (spent < seconds);
+  meter_.finish();
+}
+
+void UnitBench::start_again() {
+  for (PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
+    *phase = {};
+  }
+}
+
+PhaseCost UnitBench::cost_of(const PhaseSamples& phase) const {
+  const Seconds seconds = meter_.settling() > 0 ? phase.device.mean() : phase.device.median();
+  return {seconds, phase.device.interquartile_range(), phase.peak, phase.issue.median()};
+}
+
+bool UnitBench::is_throttled(const UnitCost& full_clock) const {
+  const auto is_slower = [&](const PhaseSamples& measured, const PhaseCost& at_full_clock) {
+    return measured.device.median() > at_full_clock.unthrottled_seconds * (1 + kSameSpeed);
+  };
+  return is_slower(forward_keep_, full_clock.forward_keep) ||
+         is_slower(backward_, full_clock.backward);
+}
+
+bool UnitBench::satisfied(const StoppingRule& rule) const {
+  return rule.satisfied_by(forward_keep_.device) && rule.satisfied_by(forward_discard_.device) &&
+         rule.satisfied_by(recompute_.device) && rule.satisfied_by(backward_.device);
+}
+
+/// A unit whose activations are kept, then one that is recomputed.
+void UnitBench::one_cycle() {
+  begin_forward();
+  Bytes before = meter_.live();
+  forward(forward_keep_, /*keep=*/true);
+  saved_bytes_ = meter_.live() - before;
+  make_output_gradient();
+  backward();
+  grad_input_bytes_ = meter_.live() - before;
+  flow_.reset();
+
+  begin_forward();
+  before = meter_.live();
+  forward(forward_discard_, /*keep=*/false);
+  output_bytes_ = meter_.live() - before;
+  make_output_gradient();
+  recompute();
+  backward();
+  flow_.reset();
+}
+
+/// The leaf shares the storage of the activation that the caller holds.
+void UnitBench::begin_forward() {
+  activations_ = {};
+  if (input_.defined()) {
+    activations_.input = input_.detach().requires_grad_();
+  }
+}
+
+void UnitBench::forward(PhaseSamples& phase, bool keep) {
+  time(keep ? UnitPhase::ForwardKeep : UnitPhase::ForwardDiscard, phase, [&] {
+    flow_ = runner_.forward(activations_, batch_, keep);
+    if (is_last_) {
+      flow_.reset();  // the loss: read elsewhere
+    }
+  });
+  if (flow_.defined() && !output_.defined()) {
+    meter_.run([&] { output_ = flow_.clone(); });
+  }
+}
+
+/// The unit after this one leaves a gradient in place of the output; the loss has none.
+void UnitBench::make_output_gradient() {
+  flow_.reset();
+  if (!is_last_) {
+    meter_.run([&] { flow_ = torch::randn_like(output_); });
+  }
+}
+
+void UnitBench::time(UnitPhase phase, PhaseSamples& samples, const std::function<void()>& body) {
+  if (pauses_) {
+    const Seconds before = samples.device.total();
+    meter_.time(samples, body);
+    meter_.finish();
+    const Seconds pause = samples.device.total() - before;
+    sleep_for(pause);
+    return;
+  }
+  if (!traced_) return meter_.time(samples, body);
+  meter_.time(samples, [&] {
+    traced_->trace.begin({unit_class_, batch_.inputs.size(0), phase, traced_->repetition});
+    body();
+    traced_->trace.end();
+  });
+}
+
+void UnitBench::recompute() {
+  time(UnitPhase::Recompute, recompute_,
+       [&] { static_cast<void>(runner_.forward(activations_, batch_, /*keep=*/true)); });
+}
+
+void UnitBench::backward() {
+  time(UnitPhase::Backward, backward_, [&] {
+    bound_.clear_gradients(unit_);
+    if (is_last_) {
+      flow_ = torch::full({}, 1.0, torch::dtype(torch::kFloat32).device(meter_.device()));
+    }
+    flow_ = runner_.backward(activations_, std::exchange(flow_, {}));
+    activations_ = {};
+  });
+}
+
+}  // namespace athanor

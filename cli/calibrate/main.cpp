@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor-calibrate: measures machines and models.
+#include "calibrate/device/cuda_calibrator.hpp"
+#include "calibrate/kernels/kineto_trace.hpp"
+#include "calibrate/machine/calibrate_machine.hpp"
+#include "calibrate/machine/cuda_machine.hpp"
+#include "calibrate/machine/machine.hpp"
+#include "calibrate/power/power_bursts.hpp"
+#include "calibrate/profile/profile_model.hpp"
+#include "calibrate/profile/unit_meter.hpp"
+#include "cli/common/command_line.hpp"
+#include "executor/rendezvous/mpi_launch.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
+#include "sim/model/architecture.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+struct CalibrateArguments {
+  CalibrationOptions options;
+  std::string output, refresh, power_bursts;
+};
+
+struct ProfileArguments {
+  ProfileOptions options;
+  std::string model, output, trace, backend = "auto";
+  std::optional<DataType> dtype;
+  bool without_kernels = false;
+  int ranks = kDefaultRanks;
+  int compute_threads = 0;
+};
+
+void show_progress(const std::string& what) { fmt::print(stderr, "{} ..\n", what); }
+
+std::string folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+/// Minutes of measuring must not end in "no such folder".
+void require_folder_of(const std::string& option, const std::string& path) {
+  if (!std::filesystem::is_directory(folder_of(path))) {
+    throw InputError(option, "there is no folder " + folder_of(path),
+                     "Make it, or choose another.");
+  }
+}
+
+/// What a power model is fitted to goes into a file at once: also where no model fits it.
+void keep_power_bursts(CalibrateArguments& arguments, bool& kept) {
+  if (!uses_cuda(arguments.options.backend)) {
+    throw InputError("--power-bursts", "power is measured on GPUs only",
+                     "Use --backend cuda, or leave --power-bursts out.");
+  }
+  require_folder_of("--power-bursts", arguments.power_bursts);
+  arguments.options.power_measured = [&](const PowerMeasurements& measured,
+                                         const Provenance& provenance) {
+    write_file_atomically(arguments.power_bursts, to_json(measured, provenance));
+    kept = true;
+  };
+}
+
+int calibrate(CalibrateArguments& arguments) {
+  require_folder_of("-o", arguments.output);
+  const bool keeps_bursts = !arguments.power_bursts.empty();
+  bool kept_bursts = false;
+  if (keeps_bursts) keep_power_bursts(arguments, kept_bursts);
+  arguments.options.folder = folder_of(arguments.output);
+  arguments.options.progress = show_progress;
+  if (!arguments.refresh.empty()) arguments.options.before = read_platform(arguments.refresh);
+  const Platform platform = calibrate_machine(arguments.options, own_program());
+  write_file_atomically(arguments.output, to_json(platform));
+  fmt::print(stderr, "{}written to {}\n", describe(platform), arguments.output);
+  if (keeps_bursts && !kept_bursts) {
+    throw Error("--power-bursts: there is nothing to write; " + platform.provenance.notes);
+  }
+  return kExitDone;
+}
+
+void print_costs(const Profile& profile) {
+  fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "unit class",
+             "batch", "forward", "recompute", "backward", "launching", "saved", "peak");
+  for (const UnitCost& cost : profile.costs) {
+    fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", cost.unit_class,
+               cost.micro_batch, format_seconds(cost.forward_keep.seconds),
+               format_seconds(cost.recompute.seconds), format_seconds(cost.backward.seconds),
+               format_seconds(cost.forward_keep.issue_seconds + cost.backward.issue_seconds),
+               format_bytes(cost.saved_bytes),
+               format_bytes(std::max(cost.forward_keep.peak_bytes, cost.backward.peak_bytes)));
+  }
+}
+
+Profile profile_on_host(ProfileArguments& arguments, const Architecture& architecture) {
+  ProfileOptions& options = arguments.options;
+  options.compute_threads = arguments.compute_threads > 0
+                                ? arguments.compute_threads
+                                : std::max(1, usable_cores() / arguments.ranks);
+  return profile_language_model(architecture, arguments.dtype.value_or(DataType::Float32), options);
+}
+
+/// Null where kernels cannot be traced: the profile goes without them.
+std::unique_ptr<KernelTracer> make_tracer(CudaCalibrator& cuda, const ProfileArguments& arguments) {
+  if (arguments.without_kernels) return nullptr;
+  try {
+    return cuda.kernel_tracer();
+  } catch (const Error& error) {
+    if (!arguments.trace.empty()) throw;
+    fmt::print(stderr, "note: this profile has no kernels: {}\n", error.what());
+    return nullptr;
+  }
+}
+
+void write_trace_file(const std::string& path, const std::vector<KernelTrace>& traces,
+                      const Profile& profile) {
+  if (traces.empty()) {
+    throw Error(fmt::format("--trace: there is nothing to write; {}", profile.provenance.notes));
+  }
+  std::ostringstream text;
+  write_kineto_trace(text, traces, profile.device);
+  write_file_atomically(path, text.str());
+  fmt::print(stderr, "trace written to {}\n", path);
+}
+
+Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architecture) {
+  const std::unique_ptr<CudaCalibrator> cuda = load_cuda_calibrator();
+  const std::unique_ptr<UnitMeter> meter = cuda->unit_meter(0);
+  const std::unique_ptr<KernelTracer> tracer = make_tracer(*cuda, arguments);
+  arguments.options.rule = {.min_repetitions = 10,
+                            .max_repetitions = 1000,
+                            .min_seconds = 0.1,
+                            .max_seconds = 0.4,
+                            .relative_error = 0.005};
+  return profile_language_model(architecture, arguments.dtype.value_or(DataType::BFloat16),
+                                arguments.options,
+                                {*meter, cuda->device_name(0), cuda->versions(), tracer.get(),
+                                 cuda->issue(1).at(Lane::Compute), sustained_matmul_rate(*cuda)});
+}
+
+void require_tracing(const ProfileArguments& arguments, bool on_gpu) {
+  if (!on_gpu) {
+    throw InputError("--trace", "kernels are traced on GPUs only",
+                     "Use --backend cuda, or leave --trace out.");
+  }
+  require_folder_of("--trace", arguments.trace);
+}
+
+int profile(ProfileArguments& arguments) {
+  const bool on_gpu = uses_cuda(arguments.backend);
+  require_folder_of("-o", arguments.output);
+  if (!arguments.trace.empty()) require_tracing(arguments, on_gpu);
+  arguments.options.progress = show_progress;
+  std::vector<KernelTrace> traces;
+  arguments.options.traced = [&](std::vector<KernelTrace> found) { traces = std::move(found); };
+  const Architecture architecture = load_architecture(arguments.model);
+  const Profile profile =
+      on_gpu ? profile_on_gpu(arguments, architecture) : profile_on_host(arguments, architecture);
+  write_file_atomically(arguments.output, to_json(profile));
+  print_costs(profile);
+  fmt::print(stderr, "written to {}\n", arguments.output);
+  if (!arguments.trace.empty()) write_trace_file(arguments.trace, traces, profile);
+  return kExitDone;
+}
+
+void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& action) {
+  CLI::App* verb = app.add_subcommand("calibrate", "Measure this machine into a platform file");
+  CalibrationOptions& options = arguments.options;
+  verb->add_option("--backend", options.backend, "auto, cpu or cuda")->capture_default_str();
+  CLI::Option* ranks =
+      cli::add_count(*verb, "--ranks", options.ranks,
+                     "Measure collectives for 1 to N processes or GPUs (default: 2, or every GPU)");
+  verb->add_flag("--quick", options.quick, "Fewer sizes and repetitions");
+  CLI::Option* refresh =
+      verb->add_option("--refresh", arguments.refresh,
+                       "This machine's file: measure again only what its host does (copies, AdamW "
+                       "on the CPU, files, launches), which others on the same host change; GPUs")
+          ->type_name("PLATFORM.json")
+          ->excludes(ranks);
+  verb->add_option("--power-bursts", arguments.power_bursts,
+                   "Also write what the power model is fitted to; GPUs")
+      ->type_name("BURSTS.json")
+      ->excludes(refresh);
+  verb->add_option("-o,--out", arguments.output, "Platform file to write")
+      ->required()
+      ->type_name("PLATFORM.json");
+  verb->callback([&] { action = [&] { return calibrate(arguments); }; });
+}
+
+void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action) {
+  const std::map<std::string, DataType> dtypes{{"fp32", DataType::Float32},
+                                               {"bf16", DataType::BFloat16}};
+  CLI::App* verb = app.add_subcommand("profile", "Measure a model's units into a profile file");
+  ProfileOptions& options = arguments.options;
+  options.sequence_length = 1024;
+  options.micro_batches = {1, 2, 4};
+  verb->add_option("--model", arguments.model,
+                   "Folder with a config.json, such a file, or a built-in name")
+      ->required()
+      ->type_name("MODEL");
+  cli::add_count(*verb, "--seq", options.sequence_length, "Sequence length")->capture_default_str();
+  verb->add_option("--micro-batches", options.micro_batches, "Micro-batch sizes, like 1,2,4")
+      ->delimiter(',')
+      ->type_name("N,..")
+      ->capture_default_str();
+  verb->add_option("--dtype", arguments.dtype,
+                   "fp32 or bf16 (default: fp32 on processors, bf16 on GPUs)")
+      ->transform(CLI::CheckedTransformer(dtypes))
+      ->type_name("TYPE");
+  cli::add_count(*verb, "--compute-threads", arguments.compute_threads,
+                 "Threads of one rank's compute lane on processors (default: cores / ranks)");
+  cli::add_count(*verb, "--ranks", arguments.ranks, "Ranks that will share this machine")
+      ->capture_default_str();
+  verb->add_option("--backend", arguments.backend, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  CLI::Option* without =
+      verb->add_flag("--no-kernels", arguments.without_kernels, "Do not trace kernels on GPUs");
+  verb->add_option("--trace", arguments.trace,
+                   "Write one traced repetition of every unit for Perfetto and trace tools")
+      ->type_name("TRACE.json")
+      ->excludes(without);
+  verb->add_option("-o,--out", arguments.output, "Profile file to write")
+      ->required()
+      ->type_name("PROFILE.json");
+  verb->callback([&] { action = [&] { return profile(arguments); }; });
+}
+
+/// What `calibrate` runs under mpirun; not for people.
+void add_worker(CLI::App& app, CalibrateArguments& arguments, cli::Action& action) {
+  CLI::App* verb = app.add_subcommand("collective-worker")->group("");
+  verb->add_flag("--quick", arguments.options.quick);
+  verb->add_option("-o", arguments.output)->required();
+  verb->callback([&] {
+    action = [&] {
+      run_collective_worker(arguments.options.quick, arguments.output);
+      return kExitDone;
+    };
+  });
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Measures machines and models for the simulator.", "athanor-calibrate");
+  app.set_version_flag("--version", cli::version_text());
+  app.require_subcommand(1);
+  CalibrateArguments machine;
+  ProfileArguments model;
+  cli::Action action;
+  const std::span<char*> words(argv, static_cast<std::size_t>(argc));
+  // Where the program lies is this machine's business.
+  const std::string command = fmt::format("athanor {}", fmt::join(words.subspan(1), " "));
+  machine.options.command = model.options.command = command;
+  add_calibrate(app, machine, action);
+  add_profile(app, model, action);
+  add_worker(app, machine, action);
+  return cli::parse_and_run(app, action, argc, argv);
+}
+
+}  // namespace
+}  // namespace athanor
+
+int main(int argc, char** argv) {
+  return athanor::run_main("athanor-calibrate", [&] { return athanor::run(argc, argv); });
+}

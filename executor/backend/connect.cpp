@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/backend/connect.hpp"
+
+#include "executor/rendezvous/rank_from_environment.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include <csignal>
+
+namespace athanor {
+
+std::unique_ptr<Collectives> connect(const RankInfo& rank) {
+  if (rank.world_size == 1) return make_local_collectives();
+  if (!rank.launched_by_mpi) {
+    throw InputError("environment:WORLD_SIZE",
+                     fmt::format("{} processes were started without MPI", rank.world_size),
+                     "The CPU backend needs MPI: start them with mpirun or srun, or start one with "
+                     "--nproc.");
+  }
+  // Without its launcher a rank must not go on writing where a resumed run may already write.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return make_mpi_collectives();
+}
+
+}  // namespace athanor

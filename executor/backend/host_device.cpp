@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/backend/device.hpp"
+#include "executor/cpu/host_copy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace athanor {
+namespace {
+
+std::size_t size(std::int64_t elements) { return static_cast<std::size_t>(elements); }
+
+template <typename Function>
+void with_type(const void* values, DataType dtype, std::int64_t elements, Function&& function) {
+  if (dtype == DataType::Float32) {
+    function(std::span(static_cast<const float*>(values), size(elements)));
+  } else {
+    function(std::span(static_cast<const BFloat16Bits*>(values), size(elements)));
+  }
+}
+
+AdamState state_at(const AdamPlace& place, BFloat16Bits* rounded, const AdamSegment& segment) {
+  const std::size_t count = size(segment.end - segment.begin);
+  const auto range = [&](auto* values) { return std::span(values + segment.begin, count); };
+  return {range(place.master), range(place.first_moment), range(place.second_moment),
+          rounded == nullptr ? std::span<BFloat16Bits>() : range(rounded)};
+}
+
+}  // namespace
+
+HostDevice::HostDevice(Bytes memory_limit) : arena_(memory_limit) {}
+
+MemoryBlock HostDevice::allocate(Bytes bytes) {
+  MemoryBlock block(static_cast<std::byte*>(arena_.allocate(bytes)),
+                    [](std::byte* data) { release_block(data); });
+  if (block) std::memset(block.get(), 0, size(bytes));
+  return block;
+}
+
+MemoryBlock HostDevice::take_uncounted(Bytes bytes) { return take_host_memory(bytes); }
+
+MemoryBlock HostDevice::allocate_pinned(Bytes bytes) { return take_host_memory(bytes); }
+
+void HostDevice::copy_now(void* to, const void* from, Bytes bytes) { host_copy(to, from, bytes); }
+
+void HostDevice::copy(Lane /*lane*/, void* to, const void* from, Bytes bytes) {
+  host_copy(to, from, bytes);
+}
+
+void HostDevice::clear(Lane /*lane*/, void* memory, Bytes bytes) {
+  if (bytes > 0) std::memset(memory, 0, size(bytes));
+}
+
+void HostDevice::accumulate(Lane /*lane*/, float* sum, const void* addend, DataType dtype,
+                            std::int64_t elements, bool add) {
+  const std::span<float> total(sum, size(elements));
+  if (!add) std::fill(total.begin(), total.end(), 0.0F);
+  with_type(addend, dtype, elements, [&](auto values) { athanor::accumulate(total, values); });
+}
+
+void HostDevice::adam(Lane /*lane*/, const AdamWork& work) {
+  AdamCoefficients coefficients = work.coefficients;
+  coefficients.gradient_scale = *work.gradient_scale;
+  if (work.only_if_scaled && coefficients.gradient_scale == 1.0F) return;
+  for (const AdamSegment& segment : work.segments) {
+    coefficients.weight_decay = segment.decays ? work.coefficients.weight_decay : 0.0F;
+    const AdamState old = state_at(work.from, work.rounded, segment);
+    const AdamState state = state_at(work.to, work.rounded, segment);
+    with_type(work.gradient, work.gradient_dtype, segment.end, [&](auto all) {
+      const auto gradient = all.subspan(size(segment.begin));
+      if (work.from == work.to) return adamw(state, gradient, coefficients, work.threads);
+      adamw_beside(old, state, gradient, coefficients, work.threads);
+    });
+  }
+}
+
+void HostDevice::square_sum(Lane /*lane*/, const void* values, DataType dtype,
+                            std::int64_t elements, int threads, ExactSum* result) {
+  with_type(values, dtype, elements,
+            [&](auto all) { *result = athanor::square_sum(all, threads); });
+}
+
+void HostDevice::sum(Lane /*lane*/, std::span<const ExactSum> values, ExactSum* result) {
+  ExactSum total;
+  for (const ExactSum& value : values) total.add(value);
+  *result = total;
+}
+
+void HostDevice::clip(Lane lane, std::span<const ExactSum> square_sums, float limit,
+                      ClippingResult* result) {
+  ExactSum total;
+  sum(lane, square_sums, &total);
+  result->norm = static_cast<float>(std::sqrt(total.high + total.low));
+  result->scale = std::min(1.0F, limit / (result->norm + kNormEpsilon));
+}
+
+}  // namespace athanor

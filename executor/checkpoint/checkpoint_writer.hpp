@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes checkpoints so that a reader, at any moment, finds whole ones only.
+#pragma once
+
+#include "executor/checkpoint/checkpoint_format.hpp"
+#include "executor/train/training_state.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// What the ranks tell each other meanwhile: returns every rank's value once all have called.
+using Exchange = std::function<std::vector<std::uint64_t>(std::uint64_t value)>;
+
+/// Writes this rank's part of the checkpoint of `state.step` into `folder` (RUN/checkpoints);
+/// rank 0 completes it and deletes all but the `keep_last` newest. Called by every rank. `state`:
+/// everything but `files`. Throws Error on a full disk; older checkpoints stay.
+void write_checkpoint(const std::string& folder, CheckpointState state,
+                      const Architecture& architecture, const std::vector<StateRange>& ranges,
+                      int rank, int keep_last, const Exchange& exchange);
+
+}  // namespace athanor

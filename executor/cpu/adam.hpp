@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW on flat shards (Loshchilov & Hutter 2019, Algorithm 2). Element-wise and compiled without
+// contraction, so the bits do not depend on vector width, thread count or how a shard was cut.
+#pragma once
+
+#include "executor/cpu/adam_step.hpp"
+#include "sim/base/quantities.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace athanor {
+
+/// bf16 as stored: the upper half of an fp32, rounded to nearest even.
+using BFloat16Bits = std::uint16_t;
+
+struct AdamCoefficients {
+  float learning_rate = 1e-3F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;    ///< decoupled: p -= lr * decay * p
+  float gradient_scale = 1.0F;  ///< clipping factor
+  std::int64_t step = 1;        ///< 1 for the first update (bias correction)
+};
+
+/// Consecutive elements of a shard that weight decay acts on, or spares.
+struct AdamSegment {
+  std::int64_t begin = 0, end = 0;
+  bool decays = false;
+};
+
+/// The constants of one update, for any processor.
+[[nodiscard]] AdamStep adam_step(const AdamCoefficients& coefficients);
+
+/// One shard's fp32 state. Equal lengths; may alias nothing.
+struct AdamState {
+  std::span<float> master, first_moment, second_moment;
+  std::span<BFloat16Bits> rounded;  ///< gets the new parameters in bf16; empty: nobody needs them
+};
+
+/// Updates `state` from the gradient, with `threads` host threads.
+void adamw(const AdamState& state, std::span<const float> gradient, const AdamCoefficients& c,
+           int threads);
+void adamw(const AdamState& state, std::span<const BFloat16Bits> gradient,
+           const AdamCoefficients& c, int threads);
+
+/// The same from the state in `old`, which stays as it is; its `rounded` does not count. `state`
+/// has the new one, stored past the caches: it moves as many bytes as in place.
+void adamw_beside(const AdamState& old, const AdamState& state, std::span<const float> gradient,
+                  const AdamCoefficients& c, int threads);
+void adamw_beside(const AdamState& old, const AdamState& state,
+                  std::span<const BFloat16Bits> gradient, const AdamCoefficients& c, int threads);
+
+/// fp32 -> bf16, round to nearest even, NaN kept.
+void convert_to_bf16(std::span<const float> from, std::span<BFloat16Bits> to, int threads);
+
+/// accumulator += addend; the bf16 form widens first.
+void accumulate(std::span<float> accumulator, std::span<const float> addend);
+void accumulate(std::span<float> accumulator, std::span<const BFloat16Bits> addend);
+
+/// A sum in double-double arithmetic: high + low. Its error (about 2^-100) is far below fp32's
+/// last bit, so a norm does not depend on how the gradient was cut into shards.
+struct ExactSum {
+  double high = 0, low = 0;
+  void add(double value) noexcept;
+  void add(const ExactSum& other) noexcept;
+};
+
+/// Sum of squares; a square of an fp32 is exact in double.
+[[nodiscard]] ExactSum square_sum(std::span<const float> values, int threads = 1);
+[[nodiscard]] ExactSum square_sum(std::span<const BFloat16Bits> values, int threads = 1);
+
+}  // namespace athanor

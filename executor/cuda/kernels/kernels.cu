@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise kernels over flat shards: bound by memory, four elements per thread and load.
+#include "executor/cuda/kernels/kernels.hpp"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+namespace athanor::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWidth = 4;  // elements of one vector load
+
+struct alignas(8) Bf16x4 {
+  std::uint16_t at[kWidth];
+};
+struct alignas(16) Fp32x4 {
+  float at[kWidth];
+};
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+__device__ __forceinline__ float to_float(std::uint16_t bits) {
+  return __uint_as_float(static_cast<std::uint32_t>(bits) << 16U);
+}
+
+/// As round_to_bf16 in executor/lanes/bfloat16.hpp.
+__device__ __forceinline__ std::uint16_t to_bf16(float value) {
+  const std::uint32_t bits = __float_as_uint(value);
+  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
+  const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
+  return static_cast<std::uint16_t>(is_nan ? (bits >> 16U) | 0x40U : rounded);
+}
+
+template <typename Value>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  using Type = Fp32x4;
+};
+template <>
+struct VectorOf<std::uint16_t> {
+  using Type = Bf16x4;
+};
+template <typename Value>
+using Vector = typename VectorOf<Value>::Type;
+
+/// Calls body(i, width) for every vector of four, and for the rest one by one.
+template <typename Body>
+__device__ __forceinline__ void for_vectors(std::int64_t elements, Body body) {
+  const std::int64_t vectors = elements / kWidth;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (std::int64_t v = first; v < vectors; v += stride) body.vector(v);
+  const std::int64_t rest = vectors * kWidth + first;
+  if (rest < elements) body.scalar(rest);
+}
+
+/// A kernel's segments, among its arguments.
+struct AdamTable {
+  std::int64_t begin[kAdamSegments], end[kAdamSegments];
+  std::uint32_t decays;  // a bit each
+  int count;
+
+  __host__ __device__ std::int64_t last() const { return end[count - 1]; }
+};
+static_assert(kAdamSegments <= 32, "a bit each");
+
+template <typename Gradient, bool kRounds>
+struct AdamBody {
+  const AdamShard& s;
+  AdamStep k;
+  float scale;
+
+  __device__ __forceinline__ void vector(std::int64_t v) const {
+    Fp32x4 master = reinterpret_cast<Fp32x4*>(s.master)[v];
+    Fp32x4 first = reinterpret_cast<Fp32x4*>(s.first_moment)[v];
+    Fp32x4 second = reinterpret_cast<Fp32x4*>(s.second_moment)[v];
+    const auto gradient = reinterpret_cast<const Vector<Gradient>*>(s.gradient)[v];
+    Bf16x4 rounded;
+    for (int j = 0; j < kWidth; ++j) {
+      master.at[j] =
+          adam_update(master.at[j], first.at[j], second.at[j], to_float(gradient.at[j]) * scale, k);
+      if constexpr (kRounds) rounded.at[j] = to_bf16(master.at[j]);
+    }
+    reinterpret_cast<Fp32x4*>(s.master)[v] = master;
+    reinterpret_cast<Fp32x4*>(s.first_moment)[v] = first;
+    reinterpret_cast<Fp32x4*>(s.second_moment)[v] = second;
+    if constexpr (kRounds) reinterpret_cast<Bf16x4*>(s.rounded)[v] = rounded;
+  }
+  __device__ __forceinline__ void scalar(std::int64_t i) const {
+    const float gradient = to_float(static_cast<const Gradient*>(s.gradient)[i]) * scale;
+    s.master[i] = adam_update(s.master[i], s.first_moment[i], s.second_moment[i], gradient, k);
+    if constexpr (kRounds) s.rounded[i] = to_bf16(s.master[i]);
+  }
+};
+
+template <typename Gradient, bool kRounds>
+__global__ void __launch_bounds__(kThreads)
+    adam_kernel(const __grid_constant__ AdamShard shard, const __grid_constant__ AdamTable segments,
+                AdamStep step, const float* gradient_scale) {
+  AdamBody<Gradient, kRounds> body{shard, step, *gradient_scale};
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * kWidth;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  int at = 0;
+  for (std::int64_t i = segments.begin[0] + thread * kWidth; i < segments.last(); i += stride) {
+    while (i >= segments.end[at]) ++at;
+    if (i < segments.begin[at]) continue;
+    body.k.decay = (segments.decays >> at & 1U) != 0 ? step.decay : 1.0F;
+    if (i + kWidth <= segments.end[at]) {
+      body.vector(i / kWidth);
+    } else {
+      for (std::int64_t j = i; j < segments.end[at]; ++j) body.scalar(j);
+    }
+  }
+}
+
+template <typename Addend, bool kAdds>
+struct AccumulateBody {
+  float* sum;
+  const Addend* addend;
+
+  __device__ __forceinline__ void vector(std::int64_t v) const {
+    const auto values = reinterpret_cast<const Vector<Addend>*>(addend)[v];
+    Fp32x4 total{};
+    if constexpr (kAdds) total = reinterpret_cast<Fp32x4*>(sum)[v];
+    for (int j = 0; j < kWidth; ++j) total.at[j] += to_float(values.at[j]);
+    reinterpret_cast<Fp32x4*>(sum)[v] = total;
+  }
+  __device__ __forceinline__ void scalar(std::int64_t i) const {
+    sum[i] = (kAdds ? sum[i] : 0.0F) + to_float(addend[i]);
+  }
+};
+
+template <typename Addend, bool kAdds>
+__global__ void __launch_bounds__(kThreads)
+    accumulate_kernel(float* sum, const Addend* addend, std::int64_t elements) {
+  for_vectors(elements, AccumulateBody<Addend, kAdds>{sum, addend});
+}
+
+struct RoundBody {
+  const float* from;
+  std::uint16_t* to;
+
+  __device__ __forceinline__ void vector(std::int64_t v) const {
+    const Fp32x4 values = reinterpret_cast<const Fp32x4*>(from)[v];
+    Bf16x4 rounded;
+    for (int j = 0; j < kWidth; ++j) rounded.at[j] = to_bf16(values.at[j]);
+    reinterpret_cast<Bf16x4*>(to)[v] = rounded;
+  }
+  __device__ __forceinline__ void scalar(std::int64_t i) const { to[i] = to_bf16(from[i]); }
+};
+
+__global__ void __launch_bounds__(kThreads)
+    round_kernel(const float* from, std::uint16_t* to, std::int64_t elements) {
+  for_vectors(elements, RoundBody{from, to});
+}
+
+/// Enough blocks to fill any GPU, or to keep its link to the host busy, and no more than there is
+/// work for.
+int blocks_for(std::int64_t elements, MemoryLocation home = MemoryLocation::Device) {
+  constexpr std::int64_t kFillGpu = 2048, kFillLink = 32;
+  const std::int64_t most = home == MemoryLocation::Device ? kFillGpu : kFillLink;
+  const std::int64_t wanted = (elements / kWidth + kThreads - 1) / kThreads;
+  return static_cast<int>(wanted < 1 ? 1 : wanted < most ? wanted : most);
+}
+
+AdamTable table_of(std::span<const AdamSegment> segments) {
+  AdamTable table{};
+  for (const AdamSegment& segment : segments) {
+    table.begin[table.count] = segment.begin;
+    table.end[table.count] = segment.end;
+    if (segment.decays) table.decays |= 1U << static_cast<unsigned>(table.count);
+    ++table.count;
+  }
+  return table;
+}
+
+template <typename Gradient>
+void launch_adam_of(cudaStream_t stream, const AdamShard& shard, const AdamTable& table,
+                    const AdamStep& step, const float* gradient_scale) {
+  const int blocks = blocks_for(table.last() - table.begin[0]);
+  if (shard.rounded != nullptr) {
+    adam_kernel<Gradient, true>
+        <<<blocks, kThreads, 0, stream>>>(shard, table, step, gradient_scale);
+  } else {
+    adam_kernel<Gradient, false>
+        <<<blocks, kThreads, 0, stream>>>(shard, table, step, gradient_scale);
+  }
+}
+
+template <typename Addend>
+void launch_accumulate_of(cudaStream_t stream, float* sum, MemoryLocation sum_home,
+                          const Addend* addend, std::int64_t elements, bool add) {
+  const int blocks = blocks_for(elements, sum_home);
+  if (add) {
+    accumulate_kernel<Addend, true><<<blocks, kThreads, 0, stream>>>(sum, addend, elements);
+  } else {
+    accumulate_kernel<Addend, false><<<blocks, kThreads, 0, stream>>>(sum, addend, elements);
+  }
+}
+
+}  // namespace
+
+void launch_adam(cudaStream_t stream, const AdamShard& shard, std::span<const AdamSegment> segments,
+                 const AdamStep& step, const float* gradient_scale) {
+  while (!segments.empty()) {
+    const AdamTable table =
+        table_of(segments.first(std::min<std::size_t>(segments.size(), kAdamSegments)));
+    segments = segments.subspan(static_cast<std::size_t>(table.count));
+    if (shard.gradient_is_bf16) {
+      launch_adam_of<std::uint16_t>(stream, shard, table, step, gradient_scale);
+    } else {
+      launch_adam_of<float>(stream, shard, table, step, gradient_scale);
+    }
+  }
+}
+
+void launch_accumulate(cudaStream_t stream, float* sum, MemoryLocation sum_home, const void* addend,
+                       bool addend_is_bf16, std::int64_t elements, bool add) {
+  if (elements == 0) return;
+  if (addend_is_bf16) {
+    launch_accumulate_of(stream, sum, sum_home, static_cast<const std::uint16_t*>(addend), elements,
+                         add);
+  } else {
+    launch_accumulate_of(stream, sum, sum_home, static_cast<const float*>(addend), elements, add);
+  }
+}
+
+void launch_round(cudaStream_t stream, const float* from, std::uint16_t* to,
+                  std::int64_t elements) {
+  if (elements == 0) return;
+  round_kernel<<<blocks_for(elements), kThreads, 0, stream>>>(from, to, elements);
+}
+
+}  // namespace athanor::cuda

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/job/metrics_log.hpp"
+
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+/// The lines up to step `last`; a line that a killed process left unfinished is none of them.
+std::string kept_lines(const std::string& path, std::int64_t last) {
+  std::string kept;
+  if (last == 0 || !std::filesystem::exists(path)) return kept;
+  std::istringstream lines(read_text_file(path));
+  std::string line;
+  while (std::getline(lines, line)) {
+    const auto record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || !record.contains("step") || !record["step"].is_number_integer() ||
+        record["step"].get<std::int64_t>() > last) {
+      break;
+    }
+    kept += line + '\n';
+  }
+  return kept;
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(std::string path, std::int64_t resumed_step, const Context& context)
+    : path_(std::move(path)), context_(context) {
+  write_file_atomically(path_, kept_lines(path_, resumed_step));
+  file_.open(path_, std::ios::app);
+  if (!file_) throw Error(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
+}
+
+void MetricsLog::write(const StepReport& report) {
+  nlohmann::ordered_json record{{"step", report.step},
+                                {"loss_metrics/global_avg_loss", report.loss}};
+  if (report.gradient_norm) record["grad_norm"] = *report.gradient_norm;
+  record["lr"] = report.learning_rate;
+  if (context_.tokens_per_step > 0 && report.seconds > 0) {
+    record["throughput(tps)"] =
+        static_cast<double>(context_.tokens_per_step) / (report.seconds * context_.world_size);
+  }
+  record["time_metrics/end_to_end(s)"] = report.seconds;
+  if (context_.predicted_step_seconds > 0) {
+    record["predicted_step_seconds"] = context_.predicted_step_seconds;
+  }
+  record["memory/device_peak_bytes"] = report.device_peak_bytes;
+  file_ << record.dump() << '\n' << std::flush;
+  if (!file_) throw Error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
+}
+
+}  // namespace athanor

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// metrics.jsonl: one object per step, under the names that torchtitan uses.
+#pragma once
+
+#include "executor/job/step_report.hpp"
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+namespace athanor {
+
+class MetricsLog {
+ public:
+  struct Context {
+    std::int64_t tokens_per_step = 0;    ///< over all ranks
+    int world_size = 1;                  ///< throughput is per device, as in torchtitan
+    Seconds predicted_step_seconds = 0;  ///< 0 = unknown
+  };
+
+  /// Appends to `path` after dropping the records behind step `resumed_step` and a torn last line.
+  /// Throws Error when the file cannot be written.
+  MetricsLog(std::string path, std::int64_t resumed_step, const Context& context);
+
+  /// On disk (as far as another process can tell) when it returns. Throws Error on a full disk.
+  void write(const StepReport& report);
+
+ private:
+  std::string path_;
+  Context context_;
+  std::ofstream file_;
+};
+
+}  // namespace athanor

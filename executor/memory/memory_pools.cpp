@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/memory/memory_pools.hpp"
+
+#include "sim/base/errors.hpp"
+#include "sim/lowering/static_memory.hpp"
+#include "sim/model/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <cassert>
+
+namespace athanor {
+namespace {
+
+std::size_t index(std::int32_t value) {
+  assert(value >= 0);
+  return static_cast<std::size_t>(value);
+}
+
+TierBytes accounted_bytes(const Program& program) {
+  TierBytes total;
+  for (const Buffer& buffer : program.static_buffers) {
+    bytes_of(total, buffer.tier) += buffer.bytes;
+  }
+  return total;
+}
+
+void check_accounted(const char* tier, Bytes taken, Bytes accounted) {
+  if (taken != accounted) {
+    throw Error(fmt::format("{} memory of this plan is {} bytes, but the program accounts for {}",
+                            tier, taken, accounted));
+  }
+}
+
+}  // namespace
+
+// Lays the pools out twice: once on null blocks to learn the sizes, once on the real ones.
+class MemoryPools::Builder {
+ public:
+  Builder(const Program& program, const Plan& plan, int rank, MemoryPools& pools)
+      : program_(program), plan_(plan), rank_(rank), pools_(pools) {}
+
+  void lay_out(std::byte* device, std::byte* pinned, std::byte* host) {
+    device_ = device;
+    pinned_ = pinned;
+    host_ = host;
+    pools_.bytes_ = {};
+    lay_out_state_buffers();
+    lay_out_pools();
+    lay_out_units();
+    lay_out_outputs();
+  }
+
+ private:
+  std::byte* allocate(std::byte* base, Bytes& used, Bytes bytes) const {
+    std::byte* const place = base == nullptr ? nullptr : base + used;
+    used += bytes;
+    return place;
+  }
+  std::byte* device(Bytes bytes) { return allocate(device_, pools_.bytes_.gpu, bytes); }
+  std::byte* pinned(Bytes bytes) { return allocate(pinned_, pools_.bytes_.pinned, bytes); }
+  std::byte* host(Bytes bytes) { return allocate(host_, pools_.bytes_.host, bytes); }
+
+  /// First in host and pinned memory: at the start of a page, as reads past the page cache need
+  /// them.
+  void lay_out_state_buffers() {
+    pools_.state_buffers_.clear();
+    pools_.stream_buffers_.clear();
+    pools_.parameter_buffers_.clear();
+    pools_.staged_gradients_.clear();
+    for (int i = 0; i < program_.parameter_buffers; ++i) {
+      pools_.parameter_buffers_.push_back(pinned(program_.parameter_buffer_bytes));
+    }
+    for (int i = 0; i < program_.staged_gradients; ++i) {
+      pools_.staged_gradients_.push_back(pinned(program_.staged_gradient_bytes));
+    }
+    for (int i = 0; i < program_.stream_buffers; ++i) {
+      pools_.stream_buffers_.push_back(device(program_.stream_buffer_bytes));
+    }
+    for (int i = 0; i < program_.state_buffers; ++i) {
+      pools_.state_buffers_.push_back(host(program_.state_buffer_bytes));
+    }
+  }
+
+  void lay_out_pools() {
+    pools_.slots_.assign(program_.pools.size(), {});
+    pools_.gradient_buffers_.assign(program_.pools.size(), {});
+    for (std::size_t i = 0; i < program_.pools.size(); ++i) {
+      const UnitPool& pool = program_.pools[i];
+      const Bytes bytes = pool.elements * pools_.element_bytes_;
+      for (int k = 0; k < pool.slots; ++k) pools_.slots_[i].push_back(device(bytes));
+      for (int k = 0; k < pool.gradient_buffers; ++k) {
+        pools_.gradient_buffers_[i].push_back(device(bytes));
+      }
+    }
+  }
+
+  void lay_out_units() {
+    pools_.storages_.assign(program_.layouts.size(), nullptr);
+    pools_.chunks_.assign(program_.layouts.size(), {});
+    for (std::size_t unit = 0; unit < program_.layouts.size(); ++unit) {
+      const UnitLayout& layout = program_.layouts[unit];
+      const Sharding sharding = plan_.units[unit].sharding;
+      if (sharding != Sharding::Sharded) {
+        pools_.storages_[unit] = device(layout.elements * pools_.element_bytes_);
+      }
+      for (const Chunk& chunk : layout.chunks) {
+        pools_.chunks_[unit].push_back(lay_out_chunk(unit, chunk, pools_.storages_[unit]));
+      }
+    }
+  }
+
+  void lay_out_outputs() {
+    pools_.host_outputs_.assign(program_.layouts.size(), nullptr);
+    for (const Operation& op : program_.operations) {
+      if (op.kind != OpKind::OutputD2H || op.micro_batch > 0) continue;
+      pools_.host_outputs_[index(op.unit)] = pinned(op.bytes);
+    }
+  }
+
+  ChunkMemory lay_out_chunk(std::size_t unit, const Chunk& chunk, std::byte* storage) {
+    const Sharding sharding = plan_.units[unit].sharding;
+    ChunkMemory memory;
+    const bool whole = sharding == Sharding::Replicated;
+    memory.elements = whole ? chunk.elements : chunk.shard_elements(program_.world_size);
+    memory.offset = chunk.offset + (whole ? 0 : rank_ * memory.elements);
+    const Bytes bytes = memory.elements * pools_.element_bytes_;
+    if (sharding != Sharding::Sharded) {
+      memory.device_parameters =
+          storage == nullptr ? nullptr : storage + memory.offset * pools_.element_bytes_;
+    } else if (chunk.parameters == Home::Gpu) {
+      memory.device_parameters = device(bytes);
+    }
+    if (off_gpu(chunk.optimizer) && chunk.parameters != Home::Nvme)
+      memory.host_parameters = pinned(bytes);
+    lay_out_state(chunk, memory);
+    return memory;
+  }
+
+  void lay_out_state(const Chunk& chunk, ChunkMemory& memory) {
+    const bool on_host = off_gpu(chunk.optimizer);
+    const bool state_in_file = chunk.optimizer == Home::Nvme;
+    const Bytes gradient = memory.elements * size_of(program_.gradient_dtype);
+    if (!stages_gradient(plan_, chunk)) {
+      memory.gradient = on_host ? pinned(gradient) : device(gradient);
+    }
+    const auto take_state = [&]() -> float* {
+      if (state_in_file) return nullptr;
+      const Bytes bytes = memory.elements * kStateBytes;
+      return reinterpret_cast<float*>(chunk.gpu_adam ? pinned(bytes)
+                                      : on_host      ? host(bytes)
+                                                     : device(bytes));
+    };
+    if (program_.dtype == DataType::Float32) {
+      memory.state.master =
+          reinterpret_cast<float*>(on_host ? memory.host_parameters : memory.device_parameters);
+    } else {
+      memory.state.master = take_state();
+      memory.rounded = reinterpret_cast<BFloat16Bits*>(on_host ? memory.host_parameters
+                                                               : memory.device_parameters);
+    }
+    memory.state.first_moment = take_state();
+    memory.state.second_moment = take_state();
+    if (speculates(plan_, chunk)) {
+      memory.other = {take_state(), take_state(), take_state()};
+    }
+    if (!state_in_file) return;
+    const FileBytes file = file_bytes(memory.elements, in_file(plan_, chunk), program_);
+    memory.file_offset = pools_.bytes_.nvme;
+    memory.file_parameter_bytes = file.parameters;
+    if (file.gradient > 0) memory.file_gradient_offset = file.parameters + file.state;
+    pools_.bytes_.nvme += file.all();
+  }
+
+  const Program& program_;
+  const Plan& plan_;
+  int rank_;
+  MemoryPools& pools_;
+  std::byte *device_ = nullptr, *pinned_ = nullptr, *host_ = nullptr;
+};
+
+MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
+                         const std::string& nvme_folder)
+    : element_bytes_(size_of(program.dtype)),
+      gradient_element_bytes_(size_of(program.gradient_dtype)),
+      pool_of_(program.pool_of) {
+  for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.elements);
+  Builder builder(program, plan, rank, *this);
+  builder.lay_out(nullptr, nullptr, nullptr);
+  const TierBytes accounted = accounted_bytes(program);
+  check_accounted("device", device_blocks(bytes_.gpu), accounted.gpu);
+  check_accounted("pinned", bytes_.pinned, accounted.pinned);
+  check_accounted("host", bytes_.host, accounted.host);
+  check_accounted("nvme", bytes_.nvme, accounted.nvme);
+  device_ = device.allocate(accounted.gpu);
+  pinned_ = device.allocate_pinned(bytes_.pinned);
+  host_ = take_host_memory(bytes_.host);
+  if (bytes_.nvme > 0) file_.emplace(nvme_folder, bytes_.nvme);
+  builder.lay_out(device_.get(), pinned_.get(), host_.get());
+}
+
+std::byte* MemoryPools::parameters(std::int32_t unit, std::int32_t slot) const {
+  if (slot < 0) return storages_[index(unit)];
+  return slots_[index(pool_of_[index(unit)])][index(slot)];
+}
+
+std::byte* MemoryPools::gradients(std::int32_t unit, std::int32_t buffer) const {
+  return gradient_buffers_[index(pool_of_[index(unit)])][index(buffer)];
+}
+
+Bytes MemoryPools::gradient_bytes(std::int32_t unit) const {
+  return unit_elements_[index(unit)] * element_bytes_;
+}
+
+std::byte* MemoryPools::host_output(std::int32_t unit) const { return host_outputs_[index(unit)]; }
+
+const ChunkMemory& MemoryPools::chunk(std::int32_t unit, std::int32_t chunk) const {
+  return chunks_[index(unit)][index(chunk)];
+}
+
+const std::vector<ChunkMemory>& MemoryPools::chunks(std::int32_t unit) const {
+  return chunks_[index(unit)];
+}
+
+}  // namespace athanor

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that a run keeps in memory from the first step to the last: cache slots, gradient
+// buffers, parameters, gradients and optimizer state, taken once and sized from the program.
+#pragma once
+
+#include "executor/backend/device.hpp"
+#include "executor/backend/scratch_file.hpp"
+#include "sim/model/plan.hpp"
+#include "sim/model/program.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+enum class StatePart { Master, FirstMoment, SecondMoment };
+inline constexpr std::array kStateParts{StatePart::Master, StatePart::FirstMoment,
+                                        StatePart::SecondMoment};
+
+inline constexpr Bytes kStateBytes = 4;  ///< of an element of one part: fp32
+
+/// A shard's fp32 state, by StatePart. In fp32 training the master is the parameters themselves.
+struct OptimizerState : AdamPlace {
+  [[nodiscard]] float* part(StatePart part) const noexcept;
+};
+
+/// What an update works on: old and new state, the same where the old is not kept, the gradient,
+/// and in bf16 training where new parameters go.
+struct UpdateMemory {
+  OptimizerState from, to;
+  std::byte* gradient = nullptr;
+  BFloat16Bits* rounded = nullptr;
+};
+
+/// What this rank holds of one chunk: the whole of it where the unit is Replicated, else
+/// 1 / world_size. Pointers are null where the plan keeps nothing there.
+struct ChunkMemory {
+  std::int64_t offset = 0;                 ///< first element held, in the unit's flat storage
+  std::int64_t elements = 0;               ///< elements held
+  std::byte* device_parameters = nullptr;  ///< in compute dtype: own shard, or own place in the
+                                           ///< storage of a unit that is whole on this rank
+  std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only
+  std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer; null
+                                           ///< where it passes through a buffer
+  BFloat16Bits* rounded = nullptr;  ///< bf16 training: where Adam writes new parameters, beside it
+  OptimizerState state;    ///< null where in a file, as the master of fp32 training seldom is
+  OptimizerState other;    ///< where old state is kept beside the new: in odd steps the old
+  Bytes file_offset = -1;  ///< of what there is no other place for; -1: it is all in memory
+  Bytes file_parameter_bytes = 0;   ///< of parameters, ahead of the state in the file
+  Bytes file_gradient_offset = -1;  ///< from file_offset, behind the state; -1: not in the file
+
+  /// After `steps` steps of training.
+  [[nodiscard]] const OptimizerState& state_after(std::int64_t steps) const noexcept {
+    return other.master != nullptr && steps % 2 == 1 ? other : state;
+  }
+};
+
+/// Memory of one rank. Device, pinned and pageable host memory are one block each, and what is on
+/// NVMe is one file; all of it is zero at first.
+class MemoryPools {
+ public:
+  /// `nvme_folder`: where a plan that keeps optimizer state on NVMe puts its file. Throws
+  /// OutOfDeviceMemory when the device's limit is too small, and Error when the file cannot be made
+  /// or the sizes are not those of Program::static_buffers.
+  MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
+              const std::string& nvme_folder);
+
+  /// Start of the unit's flat storage: in the cache slot, or, for slot -1, its own place on the
+  /// device. Null for a unit without parameters.
+  [[nodiscard]] std::byte* parameters(std::int32_t unit, std::int32_t slot) const;
+  /// Start of the unit's flat gradient in a buffer of its class pool.
+  [[nodiscard]] std::byte* gradients(std::int32_t unit, std::int32_t buffer) const;
+  [[nodiscard]] Bytes gradient_bytes(std::int32_t unit) const;
+  /// Pinned memory for the output of a unit that leaves it on the host, else null.
+  [[nodiscard]] std::byte* host_output(std::int32_t unit) const;
+  [[nodiscard]] const ChunkMemory& chunk(std::int32_t unit, std::int32_t chunk) const;
+  [[nodiscard]] const std::vector<ChunkMemory>& chunks(std::int32_t unit) const;
+
+  /// What `adam` works on, after `steps` steps: the chunk's own memory, or a state or stream
+  /// buffer.
+  [[nodiscard]] UpdateMemory update_memory(const Operation& adam, std::int64_t steps) const;
+  /// Of what streams through the device: the buffer of `op`, laid out for its chunk.
+  [[nodiscard]] UpdateMemory stream_buffer(const Operation& op) const;
+  /// Where a Fetch finds its shard: in pinned memory of its own, or in a parameter buffer.
+  [[nodiscard]] const std::byte* fetched_from(const Operation& fetch) const;
+  /// Where a GradD2H puts its shard: in memory of its own, or in a buffer for gradients.
+  [[nodiscard]] std::byte* gradient_of(const Operation& op) const;
+  /// From the buffer that `op`, a GradWrite, names to its chunk's place in the file.
+  void write_gradient(const Operation& op) const;
+  /// From a chunk's place in the file to the buffer that `op`, a ParamRead, names.
+  void read_parameters(const Operation& op) const;
+  /// Between a chunk's place in the file and a state buffer: what `op`, of either kind, says.
+  void read_state(const Operation& op) const;
+  void write_state(const Operation& op) const;
+  /// Elements [skip, skip + size) of one part of a chunk, from wherever it is; between steps, after
+  /// `steps` of them.
+  void read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
+                 std::span<float> to, Device& device) const;
+  /// All elements of one part, to wherever it is; between steps, after `steps` of them.
+  void write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                  std::span<const float> from, Device& device) const;
+  /// All parameters of a chunk that are in the file; between steps.
+  void write_file_parameters(const ChunkMemory& chunk, std::span<const std::byte> from) const;
+
+  [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
+
+ private:
+  class Builder;
+  [[nodiscard]] OptimizerState state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const;
+  /// In state buffers, and from file_offset on, of what a chunk has no place for in memory.
+  [[nodiscard]] Bytes offset_of(const ChunkMemory& chunk, StatePart part) const;
+  void write_to_file(Bytes offset, std::span<const std::byte> from) const;
+
+  Bytes element_bytes_, gradient_element_bytes_;
+  std::vector<std::int64_t> unit_elements_;
+  std::vector<std::int32_t> pool_of_;
+  std::vector<std::vector<std::byte*>> slots_, gradient_buffers_;  // [pool][index]
+  std::vector<std::byte*> storages_, host_outputs_;                // [unit]
+  std::vector<std::vector<ChunkMemory>> chunks_;                   // [unit][chunk]
+  std::vector<std::byte*> state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
+  TierBytes bytes_;
+  MemoryBlock device_, pinned_, host_;
+  std::optional<ScratchFile> file_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/rendezvous/launcher.hpp"
+
+#include "executor/rendezvous/rank_from_environment.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+constexpr std::string_view kOption = "--nproc";
+
+}  // namespace
+
+std::vector<std::string> without_nproc(std::span<char* const> arguments) {
+  std::vector<std::string> kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
+    if (argument == kOption) {
+      ++i;
+    } else if (!argument.starts_with(std::string(kOption) + "=")) {
+      kept.emplace_back(argument);
+    }
+  }
+  return kept;
+}
+
+void relaunch_under_mpirun(int num_processes, std::span<char* const> arguments) {
+  // Ranks share cores with their own lanes: binding them would serialize the lanes.
+  std::vector<std::string> words{"mpirun",    "-np",  std::to_string(num_processes),
+                                 "--bind-to", "none", "--oversubscribe"};
+  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
+  for (std::string& word : without_nproc(arguments.subspan(1))) words.push_back(std::move(word));
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execvp(argv.front(), argv.data());
+  throw Error(fmt::format("cannot start mpirun: {}. Install Open MPI (Debian: openmpi-bin).",
+                          std::strerror(errno)));
+}
+
+void check_world_size(int plan_world_size, const RankInfo& rank, int num_processes) {
+  const bool launched = rank.world_size > 1 || rank.launched_by_mpi;
+  if (launched && num_processes > 0 && num_processes != rank.world_size) {
+    throw InputError(
+        std::string(kOption),
+        fmt::format("{}, but a launcher has started {} processes", num_processes, rank.world_size),
+        "Leave --nproc out under mpirun and srun.");
+  }
+  const int processes = launched || num_processes == 0 ? rank.world_size : num_processes;
+  if (processes == plan_world_size) return;
+  throw InputError(
+      "plan:world_size",
+      fmt::format("the plan is for {} processes, but {} would run", plan_world_size, processes),
+      fmt::format("Use --nproc {}, or make a plan for {} (athanor tune --gpus {}).",
+                  plan_world_size, processes, processes));
+}
+
+}  // namespace athanor

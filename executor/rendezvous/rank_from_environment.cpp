@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/rendezvous/rank_from_environment.hpp"
+
+#include "sim/base/errors.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace athanor {
+namespace {
+
+/// The variables by which one launcher tells a process its place.
+struct Launcher {
+  const char* rank;
+  const char* world_size;
+  const char* local_rank;
+  bool is_mpi;
+};
+
+/// MPI's own variables come first: MPI_Init follows them, whatever RANK an outer shell left behind.
+/// Slurm's step size, and not SLURM_NPROCS: a batch script sees the latter without being a task.
+constexpr std::array kLaunchers{
+    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", true},
+    Launcher{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", true},
+    Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", true},
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", false},
+    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", false},
+};
+
+std::optional<int> read_count(const char* variable, int minimum, int maximum) {
+  const char* const value = std::getenv(variable);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  const std::string_view text(value);
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < minimum ||
+      count > maximum) {
+    throw InputError(std::string("environment:") + variable,
+                     "'" + std::string(text) + "' is not a number from " + std::to_string(minimum) +
+                         " to " + std::to_string(maximum),
+                     "Launch with mpirun, srun, torchrun or --nproc, or unset it.");
+  }
+  return count;
+}
+
+/// Slurm starts MPI processes through PMIx, which publishes a rank but no size.
+bool pmix_is_present() { return std::getenv("PMIX_RANK") != nullptr; }
+
+}  // namespace
+
+RankInfo rank_from_environment() {
+  constexpr int kAny = std::numeric_limits<int>::max();
+  for (const Launcher& launcher : kLaunchers) {
+    const std::optional<int> world_size = read_count(launcher.world_size, 1, kAny);
+    if (!world_size) {
+      continue;
+    }
+    const std::optional<int> rank = read_count(launcher.rank, 0, *world_size - 1);
+    if (!rank) {
+      continue;
+    }
+    const int local_rank = read_count(launcher.local_rank, 0, *world_size - 1).value_or(*rank);
+    return {*rank, *world_size, local_rank, launcher.is_mpi || pmix_is_present()};
+  }
+  return {};
+}
+
+}  // namespace athanor

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/train/collective_ops.hpp"
+
+#include "executor/train/transfer_ops.hpp"
+
+#include <span>
+
+namespace athanor {
+void gather_chunk(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  const Chunk& chunk = context.chunk(op);
+  std::byte* const unit = context.memory.parameters(op.unit, op.slot);
+  if (context.sharding(op) == Sharding::Sharded && chunk.parameters == Home::Gpu) {
+    context.device.copy(op.lane, unit + context.bytes_of(memory.offset), memory.device_parameters,
+                        context.bytes_of(memory.elements));
+  }
+  context.collectives.all_gather(unit + context.bytes_of(chunk.offset),
+                                 context.bytes_of(memory.elements));
+}
+
+void reduce_chunk(const RankContext& context, const Operation& op) {
+  const Chunk& chunk = context.chunk(op);
+  std::byte* const gradient =
+      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(chunk.offset);
+  if (op.all_reduce) {
+    context.collectives.all_reduce(gradient, chunk.elements, context.program.dtype);
+  } else {
+    context.collectives.reduce_scatter(gradient, chunk.elements, context.program.dtype);
+  }
+  if (chunk.optimizer == Home::Gpu) store_gradient(context, op);
+}
+
+void compute_norm(const RankContext& context, const Operation& op, const StepScalars& scalars) {
+  Device& device = context.device;
+  const std::span<ExactSum> own = scalars.own_square_sums();
+  const std::span<ExactSum> of_host = scalars.host_square_sums();
+  const std::span<ExactSum> of_ranks = scalars.square_sums_of_ranks();
+  device.copy(op.lane, own.last(of_host.size()).data(), of_host.data(),
+              static_cast<Bytes>(of_host.size_bytes()));
+  device.sum(op.lane, own, &of_ranks[static_cast<std::size_t>(context.collectives.rank())]);
+  context.collectives.all_gather(of_ranks.data(), sizeof(ExactSum));
+  device.clip(op.lane, of_ranks, static_cast<float>(context.plan.max_gradient_norm),
+              scalars.clipping(Home::Gpu));
+  device.copy(op.lane, scalars.clipping(Home::Host), scalars.clipping(Home::Gpu),
+              sizeof(ClippingResult));
+}
+
+void gather_losses(const RankContext& context, const Operation& op, const StepScalars& scalars) {
+  const std::span<double> losses = scalars.losses(Home::Gpu);
+  context.collectives.all_gather(losses.data(),
+                                 context.plan.accumulation * static_cast<Bytes>(sizeof(double)));
+  context.device.copy(op.lane, scalars.losses(Home::Host).data(), losses.data(),
+                      static_cast<Bytes>(losses.size_bytes()));
+}
+
+}  // namespace athanor

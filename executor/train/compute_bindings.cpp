@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/train/compute_bindings.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+using UnitMicroBatch = std::pair<std::int32_t, std::int32_t>;
+
+std::map<UnitMicroBatch, std::int32_t> gradient_buffers(const Program& program) {
+  std::map<UnitMicroBatch, std::int32_t> buffers;
+  for (const Operation& op : program.operations) {
+    if (op.kind == OpKind::Backward) buffers[{op.unit, op.micro_batch}] = op.gradient_buffer;
+  }
+  return buffers;
+}
+
+void mark_micro_batches(const Program& program, std::vector<ComputeBinding>& bindings) {
+  std::map<std::int32_t, std::size_t> last;
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation& op = program.operations[i];
+    if (!is_unit_phase(op)) continue;
+    const bool first = last.insert_or_assign(op.micro_batch, i).second;
+    bindings[i].begins_micro_batch = first;
+  }
+  for (const auto& [micro_batch, operation] : last) bindings[operation].ends_micro_batch = true;
+}
+
+/// Which outputs go to the host, and between which operations their memory is not theirs.
+void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings) {
+  std::set<std::int32_t> leaving;
+  for (const Operation& op : program.operations) {
+    if (op.kind == OpKind::OutputD2H) leaving.insert(op.unit);
+  }
+  const std::vector<std::int32_t> owners = output_owners(program);
+  const auto other_owner = [&](const std::vector<std::int32_t>& buffers, std::int32_t own) {
+    for (const std::int32_t buffer : buffers) {
+      const std::int32_t owner = owners[static_cast<std::size_t>(buffer)];
+      if (owner >= 0 && owner != own) return owner;
+    }
+    return -1;
+  };
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation& op = program.operations[i];
+    if (!is_unit_phase(op)) continue;
+    const bool forward = op.kind == OpKind::Forward;
+    bindings[i].output_leaves = forward && leaving.contains(op.unit);
+    // Forward takes its own output, backward gives its input back: neither is about the host.
+    bindings[i].takes_output_of = other_owner(op.allocates, forward ? op.unit : -1);
+    bindings[i].drops_output_of = forward ? other_owner(op.frees, -1) : -1;
+  }
+}
+
+std::vector<std::int32_t> units_read(const Architecture& architecture, const Program& program,
+                                     std::int32_t unit) {
+  std::vector<std::int32_t> units;
+  if (program.layouts[static_cast<std::size_t>(unit)].elements > 0) units.push_back(unit);
+  for (const Borrow& borrow : architecture.units[static_cast<std::size_t>(unit)].borrows) {
+    if (std::find(units.begin(), units.end(), borrow.unit) == units.end()) {
+      units.push_back(borrow.unit);
+    }
+  }
+  return units;
+}
+
+}  // namespace
+
+std::vector<ComputeBinding> bind_compute_operations(const Architecture& architecture,
+                                                    const Program& program) {
+  std::vector<ComputeBinding> bindings(program.operations.size());
+  mark_micro_batches(program, bindings);
+  mark_outputs(program, bindings);
+  const auto buffers = gradient_buffers(program);
+  // A unit is gathered again only after its last use in the old slot, so the slot gathered last in
+  // program order is the one that an operation finds its parameters in.
+  std::vector<std::int32_t> slots(program.layouts.size(), -1);
+  std::set<UnitMicroBatch> cleared;
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation& op = program.operations[i];
+    if ((op.kind == OpKind::Gather || op.kind == OpKind::Fetch) && op.slot >= 0) {
+      slots[static_cast<std::size_t>(op.unit)] = op.slot;
+    }
+    if (!is_unit_phase(op)) continue;
+    for (const std::int32_t unit : units_read(architecture, program, op.unit)) {
+      UnitBinding binding{.unit = unit, .slot = slots[static_cast<std::size_t>(unit)]};
+      if (op.kind == OpKind::Backward) {
+        binding.gradient_buffer = buffers.at({unit, op.micro_batch});
+        binding.clear_gradients = cleared.insert({unit, op.micro_batch}).second;
+      }
+      bindings[i].units.push_back(binding);
+    }
+  }
+  return bindings;
+}
+
+}  // namespace athanor

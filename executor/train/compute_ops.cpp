@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/train/compute_ops.hpp"
+
+#include "executor/units/torch_types.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace athanor {
+
+ComputeOps::ComputeOps(const RankContext& context, const Model& model, BatchSource batches)
+    : context_(context),
+      device_(torch_device(context.device.index())),
+      batches_(std::move(batches)),
+      bindings_(bind_compute_operations(model.architecture, context.program)),
+      activations_(model.units.size()),
+      outputs_(model.units.size()),
+      dropped_(model.units.size()) {
+  for (std::size_t i = 0; i < model.units.size(); ++i) {
+    runners_.emplace_back(model.units[i], model.architecture.units[i],
+                          context.program.layouts[i].elements, context.program.dtype, device_);
+  }
+}
+
+void ComputeOps::forward(std::int32_t operation, const StepState& state) {
+  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  const ComputeBinding& binding = bindings_[static_cast<std::size_t>(operation)];
+  const auto unit = static_cast<std::size_t>(op.unit);
+  if (binding.begins_micro_batch) load_batch(op, state);
+  bind(binding);
+  const ArenaScope scope(context_.device.arena());
+  UnitActivations& activations = activations_[unit];
+  if (unit > 0) activations.input = std::exchange(flow_, torch::Tensor()).detach().requires_grad_();
+  flow_ = runners_[unit].forward(activations, batch_, op.keep);
+  if (binding.output_leaves) keep_output(unit);
+  drop_and_take_outputs(binding);
+  if (unit + 1 < runners_.size()) return;
+  // Read when the step is done: nothing waits for a loss.
+  torch::from_blob(state.scalars.loss(op.micro_batch), {},
+                   torch::TensorOptions().dtype(torch::kFloat64).device(device_))
+      .copy_(std::exchange(flow_, torch::Tensor()), /*non_blocking=*/true);
+}
+
+void ComputeOps::recompute(std::int32_t operation) {
+  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  const auto unit = static_cast<std::size_t>(op.unit);
+  bind(bindings_[static_cast<std::size_t>(operation)]);
+  const ArenaScope scope(context_.device.arena());
+  // The output is needed only by the graph; flow_ already holds the gradient that comes back.
+  static_cast<void>(runners_[unit].forward(activations_[unit], batch_, /*keep=*/true));
+}
+
+/// The copy to the host takes the memory as it is.
+void ComputeOps::keep_output(std::size_t unit) {
+  if (!flow_.is_contiguous()) {
+    throw Error(
+        fmt::format("unit {}: its output is not contiguous, so it cannot go to the host; "
+                    "end its forward() with .contiguous()",
+                    context_.program.unit_names[unit]));
+  }
+  outputs_[unit] = {static_cast<std::byte*>(flow_.mutable_data_ptr()),
+                    static_cast<Bytes>(flow_.nbytes())};
+  dropped_[unit + 1] = {flow_.sizes().vec(), flow_.options()};
+}
+
+/// A unit's output is the next one's input. The graph that a recompute makes starts from the new
+/// one, which has what the old one had by then.
+void ComputeOps::drop_and_take_outputs(const ComputeBinding& binding) {
+  if (binding.drops_output_of >= 0) {
+    activations_[static_cast<std::size_t>(binding.drops_output_of) + 1].input.reset();
+  }
+  if (binding.takes_output_of < 0) return;
+  const auto unit = static_cast<std::size_t>(binding.takes_output_of);
+  torch::Tensor& input = activations_[unit + 1].input;
+  input = torch::empty(dropped_[unit + 1].sizes, dropped_[unit + 1].options).requires_grad_();
+  outputs_[unit].memory = static_cast<std::byte*>(input.mutable_data_ptr());
+}
+
+void ComputeOps::backward(std::int32_t operation) {
+  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  const ComputeBinding& binding = bindings_[static_cast<std::size_t>(operation)];
+  const auto unit = static_cast<std::size_t>(op.unit);
+  bind(binding);
+  bind_gradients(binding);
+  const ArenaScope scope(context_.device.arena());
+  if (unit + 1 == runners_.size()) flow_ = loss_scale();
+  flow_ = runners_[unit].backward(activations_[unit], std::move(flow_));
+  activations_[unit] = {};
+  drop_and_take_outputs(binding);
+  if (binding.ends_micro_batch) {
+    flow_.reset();
+    batch_ = {};
+  }
+}
+
+void ComputeOps::bind(const ComputeBinding& binding) {
+  for (const UnitBinding& unit : binding.units) {
+    runners_[static_cast<std::size_t>(unit.unit)].bind_parameters(
+        context_.memory.parameters(unit.unit, unit.slot));
+  }
+}
+
+void ComputeOps::bind_gradients(const ComputeBinding& binding) {
+  for (const UnitBinding& unit : binding.units) {
+    std::byte* const buffer = context_.memory.gradients(unit.unit, unit.gradient_buffer);
+    if (unit.clear_gradients) {
+      context_.device.clear(Lane::Compute, buffer, context_.memory.gradient_bytes(unit.unit));
+    }
+    runners_[static_cast<std::size_t>(unit.unit)].bind_gradients(buffer);
+  }
+}
+
+// The source makes its tensors in host memory; the copy is what the device holds.
+void ComputeOps::load_batch(const Operation& op, const StepState& state) {
+  const Plan& plan = context_.plan;
+  const std::int64_t micro_batch =
+      (state.step * plan.accumulation + op.micro_batch) * plan.world_size +
+      context_.collectives.rank();
+  const Batch host = batches_(micro_batch * plan.micro_batch, plan.micro_batch);
+  const ArenaScope scope(context_.device.arena());
+  batch_ = {to_device(host.inputs), to_device(host.targets)};
+}
+
+/// From pinned memory, so that the host does not wait for the copy.
+torch::Tensor ComputeOps::to_device(const torch::Tensor& tensor) const {
+  if (!tensor.defined()) return {};
+  return device_.is_cpu() ? tensor.clone() : tensor.pin_memory().to(device_, /*non_blocking=*/true);
+}
+
+// Scaling here makes every later reduction a plain sum.
+torch::Tensor ComputeOps::loss_scale() const {
+  const auto parts = static_cast<double>(context_.plan.accumulation * context_.plan.world_size);
+  return torch::full({}, 1.0 / parts,
+                     torch::TensorOptions().dtype(torch::kFloat32).device(device_));
+}
+
+}  // namespace athanor

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward, recompute and backward of the units, on the compute lane's thread.
+#pragma once
+
+#include "executor/train/batch_source.hpp"
+#include "executor/train/compute_bindings.hpp"
+#include "executor/train/rank_context.hpp"
+#include "executor/train/step_state.hpp"
+#include "executor/units/model.hpp"
+#include "executor/units/unit_runner.hpp"
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace athanor {
+
+/// A unit's output on its way to the host or back: where it is on the device.
+struct DeviceOutput {
+  std::byte* memory = nullptr;
+  Bytes bytes = 0;
+};
+
+/// Runs on the backend's device: at once on the host, on the calling thread's current stream on a
+/// GPU. Holds what a micro-batch leaves between operations. Frees in the order that the profile
+/// counts: a unit's input at the end of its backward, the batch at the end of the micro-batch.
+class ComputeOps {
+ public:
+  ComputeOps(const RankContext& context, const Model& model, BatchSource batches);
+
+  void forward(std::int32_t operation, const StepState& state);
+  void recompute(std::int32_t operation);
+  void backward(std::int32_t operation);
+
+  /// Of a unit whose output goes to the host: set by its forward, and again by the operation before
+  /// the copy back.
+  [[nodiscard]] const DeviceOutput& output(std::int32_t unit) const {
+    return outputs_[static_cast<std::size_t>(unit)];
+  }
+
+ private:
+  struct TensorShape {
+    std::vector<std::int64_t> sizes;
+    torch::TensorOptions options;
+  };
+
+  void bind(const ComputeBinding& binding);
+  void bind_gradients(const ComputeBinding& binding);
+  void load_batch(const Operation& op, const StepState& state);
+  void keep_output(std::size_t unit);
+  void drop_and_take_outputs(const ComputeBinding& binding);
+  [[nodiscard]] torch::Tensor to_device(const torch::Tensor& tensor) const;
+  [[nodiscard]] torch::Tensor loss_scale() const;
+
+  const RankContext& context_;
+  torch::Device device_;
+  BatchSource batches_;
+  std::vector<ComputeBinding> bindings_;
+  std::vector<UnitRunner> runners_;
+  std::vector<UnitActivations> activations_;
+  std::vector<DeviceOutput> outputs_;  // by unit
+  std::vector<TensorShape> dropped_;   // by unit; of inputs that are on the host
+  Batch batch_;
+  torch::Tensor flow_;  ///< the last unit's output; in backward, the gradient that flows back
+};
+
+}  // namespace athanor

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/train/op_runner.hpp"
+
+#include "executor/train/collective_ops.hpp"
+#include "executor/train/transfer_ops.hpp"
+
+#include <utility>
+
+namespace athanor {
+
+OpRunner::OpRunner(const RankContext& context, const Model& model, BatchSource batches,
+                   const OptimizerOptions& optimizer)
+    : context_(context),
+      compute_(context, model, std::move(batches)),
+      optimizer_(context, model.architecture, optimizer) {}
+
+void OpRunner::run(std::int32_t operation, const StepState& state) {
+  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  switch (op.kind) {
+    case OpKind::ParamRead:
+      return context_.memory.read_parameters(op);
+    case OpKind::Fetch:
+      return fetch_shard(context_, op);
+    case OpKind::Gather:
+      return gather_chunk(context_, op);
+    case OpKind::Forward:
+      return compute_.forward(operation, state);
+    case OpKind::Recompute:
+      return compute_.recompute(operation);
+    case OpKind::Backward:
+      return compute_.backward(operation);
+    case OpKind::OutputD2H:
+      return copy_output_to_host(context_, op, compute_.output(op.unit));
+    case OpKind::OutputH2D:
+      return copy_output_to_device(context_, op, compute_.output(op.unit));
+    case OpKind::Reduce:
+      return reduce_chunk(context_, op);
+    case OpKind::GradD2H:
+      return copy_gradient_to_host(context_, op);
+    case OpKind::GradWrite:
+      return context_.memory.write_gradient(op);
+    case OpKind::SquareSum:
+      return optimizer_.square_sum(operation, state);
+    case OpKind::Norm:
+      return compute_norm(context_, op, state.scalars);
+    case OpKind::Adam:
+    case OpKind::AdamRollback:
+      return optimizer_.adam(op, state);
+    case OpKind::ParamH2D:
+      return copy_parameters_to_device(context_, op);
+    case OpKind::StateRead:
+      return op.lane == Lane::H2D ? copy_state_to_device(context_, op)
+                                  : context_.memory.read_state(op);
+    case OpKind::StateWrite:
+      return op.lane == Lane::D2H ? copy_state_to_host(context_, op)
+                                  : context_.memory.write_state(op);
+    case OpKind::Loss:
+      return gather_losses(context_, op, state.scalars);
+  }
+  throw Error("unknown operation kind");
+}
+
+}  // namespace athanor

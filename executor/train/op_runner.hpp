@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// One operation of the program -> the code that does it.
+#pragma once
+
+#include "executor/train/compute_ops.hpp"
+#include "executor/train/optimizer_ops.hpp"
+#include "executor/train/rank_context.hpp"
+#include "executor/train/step_state.hpp"
+
+namespace athanor {
+
+class OpRunner {
+ public:
+  OpRunner(const RankContext& context, const Model& model, BatchSource batches,
+           const OptimizerOptions& optimizer);
+
+  /// Does the operation or, on a device with streams, puts it on its lane's stream. Operations of
+  /// different lanes may run at the same time.
+  void run(std::int32_t operation, const StepState& state);
+
+ private:
+  const RankContext& context_;
+  ComputeOps compute_;
+  OptimizerOps optimizer_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/train/optimizer_ops.hpp"
+
+#include <algorithm>
+
+namespace athanor {
+namespace {
+
+constexpr std::size_t kMatrixDimensions = 2;
+
+/// What this rank holds of the parameters, seen from its first element; padding belongs to none.
+std::vector<AdamSegment> segments_of(const Unit& unit, const UnitLayout& layout,
+                                     const ChunkMemory& memory) {
+  std::vector<AdamSegment> segments;
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    const std::int64_t first = layout.parameter_offsets[i] - memory.offset;
+    const std::int64_t begin = std::max<std::int64_t>(first, 0);
+    const std::int64_t end = std::min(first + unit.parameters[i].num_elements(), memory.elements);
+    if (begin >= end) continue;
+    const bool decays = unit.parameters[i].shape.size() >= kMatrixDimensions;
+    if (!segments.empty() && segments.back().end == begin && segments.back().decays == decays) {
+      segments.back().end = end;
+    } else {
+      segments.push_back({begin, end, decays});
+    }
+  }
+  return segments;
+}
+
+}  // namespace
+
+OptimizerOps::OptimizerOps(const RankContext& context, const Architecture& architecture,
+                           const OptimizerOptions& options)
+    : context_(context), options_(options), segments_(architecture.units.size()) {
+  for (std::size_t unit = 0; unit < architecture.units.size(); ++unit) {
+    for (const ChunkMemory& memory : context.memory.chunks(static_cast<std::int32_t>(unit))) {
+      segments_[unit].push_back(
+          segments_of(architecture.units[unit], context.program.layouts[unit], memory));
+    }
+  }
+}
+
+int OptimizerOps::threads_of(const Operation& op) const {
+  return op.lane == Lane::CpuAdam ? context_.program.cpu_adam_threads
+                                  : context_.plan.compute_threads;
+}
+
+void OptimizerOps::square_sum(std::int32_t operation, const StepState& state) const {
+  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  const ChunkMemory& memory = context_.chunk_memory(op);
+  const bool in_buffer = op.gradient_buffer >= 0;
+  const std::byte* const gradient = in_buffer
+                                        ? context_.memory.gradients(op.unit, op.gradient_buffer) +
+                                              context_.bytes_of(memory.offset)
+                                        : memory.gradient;
+  context_.device.square_sum(op.lane, gradient,
+                             in_buffer ? context_.program.dtype : context_.program.gradient_dtype,
+                             memory.elements, op.lane == Lane::CpuAdam ? threads_of(op) : 1,
+                             state.scalars.square_sum(context_.program, operation));
+}
+
+void OptimizerOps::adam(const Operation& op, const StepState& state) const {
+  static constexpr float kUnscaled = 1;
+  const UpdateMemory memory = context_.memory.update_memory(op, state.step);
+  const Home home = op.lane == Lane::CpuAdam ? Home::Host : Home::Gpu;
+  const AdamWork work{
+      .from = memory.from,
+      .to = memory.to,
+      .gradient = memory.gradient,
+      .gradient_dtype = context_.program.gradient_dtype,
+      .rounded = memory.rounded,
+      .segments = segments_[static_cast<std::size_t>(op.unit)][static_cast<std::size_t>(op.chunk)],
+      .coefficients = {.learning_rate = state.learning_rate,
+                       .beta1 = static_cast<float>(options_.beta1),
+                       .beta2 = static_cast<float>(options_.beta2),
+                       .epsilon = static_cast<float>(options_.epsilon),
+                       .weight_decay = static_cast<float>(options_.weight_decay),
+                       .step = state.step + 1},
+      .gradient_scale = op.speculative ? &kUnscaled : &state.scalars.clipping(home)->scale,
+      .only_if_scaled = op.kind == OpKind::AdamRollback,
+      .threads = threads_of(op)};
+  context_.device.adam(op.lane, work);
+}
+
+}  // namespace athanor

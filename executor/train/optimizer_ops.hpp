@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW and the gradient norm on this rank's shards.
+#pragma once
+
+#include "executor/train/rank_context.hpp"
+#include "executor/train/step_state.hpp"
+#include "sim/model/architecture.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace athanor {
+
+/// AdamW's constants; the learning rate comes from the schedule.
+struct OptimizerOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  ///< on parameters with two dimensions or more, on no others
+};
+
+class OptimizerOps {
+ public:
+  OptimizerOps(const RankContext& context, const Architecture& architecture,
+               const OptimizerOptions& options);
+
+  /// Sum of squares of the shard's gradient.
+  void square_sum(std::int32_t operation, const StepState& state) const;
+  /// Adam or Redo: updates the shard's master parameters, and in bf16 training rounds them into the
+  /// shard that is sent or gathered.
+  void adam(const Operation& op, const StepState& state) const;
+
+ private:
+  [[nodiscard]] int threads_of(const Operation& op) const;
+
+  const RankContext& context_;
+  OptimizerOptions options_;
+  std::vector<std::vector<std::vector<AdamSegment>>> segments_;  // [unit][chunk]
+};
+
+}  // namespace athanor

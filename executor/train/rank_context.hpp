@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every operation of one rank works on.
+#pragma once
+
+#include "executor/backend/collectives.hpp"
+#include "executor/backend/device.hpp"
+#include "executor/memory/memory_pools.hpp"
+#include "sim/model/plan.hpp"
+#include "sim/model/program.hpp"
+
+#include <cstddef>
+
+namespace athanor {
+
+/// References to what outlives the run.
+struct RankContext {
+  const Program& program;
+  const Plan& plan;
+  MemoryPools& memory;
+  Device& device;
+  Collectives& collectives;       ///< on device memory: the collective lane's
+  Collectives& host_collectives;  ///< on host memory, outside steps
+
+  [[nodiscard]] const Chunk& chunk(const Operation& op) const {
+    return program.layouts[static_cast<std::size_t>(op.unit)]
+        .chunks[static_cast<std::size_t>(op.chunk)];
+  }
+  [[nodiscard]] const ChunkMemory& chunk_memory(const Operation& op) const {
+    return memory.chunk(op.unit, op.chunk);
+  }
+  [[nodiscard]] Sharding sharding(const Operation& op) const {
+    return plan.units[static_cast<std::size_t>(op.unit)].sharding;
+  }
+  /// Compute dtype's bytes of `elements`.
+  [[nodiscard]] Bytes bytes_of(std::int64_t elements) const {
+    return elements * size_of(program.dtype);
+  }
+};
+
+}  // namespace athanor

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/train/step_scalars.hpp"
+
+namespace athanor {
+namespace {
+
+/// Hands out consecutive places of a block; from a null block only the size is learnt.
+class Places {
+ public:
+  explicit Places(std::byte* base) : base_(base) {}
+  template <typename T>
+  T* take(std::size_t count) {
+    constexpr Bytes kAlignment = 16;
+    std::byte* const place = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += round_up(static_cast<Bytes>(count * sizeof(T)), kAlignment);
+    return reinterpret_cast<T*>(place);
+  }
+  [[nodiscard]] Bytes used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  Bytes used_ = 0;
+};
+
+}  // namespace
+
+StepScalars::StepScalars(const Program& program, const Plan& plan, int rank, Device& device)
+    : ranks_(static_cast<std::size_t>(plan.world_size)),
+      rank_(static_cast<std::size_t>(rank)),
+      micro_batches_(static_cast<std::size_t>(plan.accumulation)),
+      place_of_(program.operations.size(), -1) {
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation& op = program.operations[i];
+    if (op.kind != OpKind::SquareSum) continue;
+    // Every rank has the whole gradient of a replicated unit: it counts once.
+    const bool whole =
+        plan.units[static_cast<std::size_t>(op.unit)].sharding == Sharding::Replicated;
+    if (whole && rank != 0) continue;
+    std::size_t& sums = op.lane == Lane::CpuAdam ? host_sums_ : device_sums_;
+    place_of_[i] = static_cast<std::int32_t>(sums++);
+  }
+  Bytes device_bytes = 0;
+  Bytes pinned_bytes = 0;
+  place(nullptr, nullptr, device_bytes, pinned_bytes);
+  device_ = device.take_uncounted(device_bytes);
+  pinned_ = device.allocate_pinned(pinned_bytes);
+  place(device_.get(), pinned_.get(), device_bytes, pinned_bytes);
+  const ClippingResult unclipped;
+  device.copy_now(device_clipping_, &unclipped, sizeof(unclipped));
+  *pinned_clipping_ = unclipped;
+}
+
+/// The last of each list of sums takes those that do not count.
+void StepScalars::place(std::byte* device, std::byte* pinned, Bytes& device_bytes,
+                        Bytes& pinned_bytes) {
+  Places on_device(device);
+  own_sums_ = on_device.take<ExactSum>(device_sums_ + host_sums_ + 1);
+  rank_sums_ = on_device.take<ExactSum>(ranks_);
+  device_clipping_ = on_device.take<ClippingResult>(1);
+  device_losses_ = on_device.take<double>(ranks_ * micro_batches_);
+  device_bytes = on_device.used();
+  Places on_host(pinned);
+  pinned_sums_ = on_host.take<ExactSum>(host_sums_ + 1);
+  pinned_clipping_ = on_host.take<ClippingResult>(1);
+  pinned_losses_ = on_host.take<double>(ranks_ * micro_batches_);
+  pinned_bytes = on_host.used();
+}
+
+ExactSum* StepScalars::square_sum(const Program& program, std::int32_t operation) const {
+  const auto index = static_cast<std::size_t>(operation);
+  const bool on_host = program.operations[index].lane == Lane::CpuAdam;
+  const std::size_t ignored = on_host ? host_sums_ : device_sums_ + host_sums_;
+  const std::size_t place =
+      place_of_[index] < 0 ? ignored : static_cast<std::size_t>(place_of_[index]);
+  return (on_host ? pinned_sums_ : own_sums_) + place;
+}
+
+std::span<ExactSum> StepScalars::own_square_sums() const {
+  return {own_sums_, device_sums_ + host_sums_};
+}
+
+std::span<ExactSum> StepScalars::host_square_sums() const { return {pinned_sums_, host_sums_}; }
+
+std::span<ExactSum> StepScalars::square_sums_of_ranks() const { return {rank_sums_, ranks_}; }
+
+ClippingResult* StepScalars::clipping(Home home) const {
+  return home == Home::Gpu ? device_clipping_ : pinned_clipping_;
+}
+
+double* StepScalars::loss(std::int32_t micro_batch) const {
+  return device_losses_ + rank_ * micro_batches_ + static_cast<std::size_t>(micro_batch);
+}
+
+std::span<double> StepScalars::losses(Home home) const {
+  return {home == Home::Gpu ? device_losses_ : pinned_losses_, ranks_ * micro_batches_};
+}
+
+double StepScalars::mean_loss() const {
+  double sum = 0;
+  for (std::size_t micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      sum += pinned_losses_[rank * micro_batches_ + micro_batch];
+    }
+  }
+  return sum / static_cast<double>(ranks_ * micro_batches_);
+}
+
+}  // namespace athanor

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operations of one step know of it, besides memory.
+#pragma once
+
+#include "executor/train/step_scalars.hpp"
+
+#include <cstdint>
+
+namespace athanor {
+
+struct StepState {
+  StepScalars scalars;
+  std::int64_t step = 0;  ///< 0 for the first step of training
+  float learning_rate = 0;
+};
+
+}  // namespace athanor

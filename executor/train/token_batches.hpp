@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches of a token dataset.
+#pragma once
+
+#include "executor/io/tokens.hpp"
+#include "executor/train/batch_source.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace athanor {
+
+/// Inputs and targets int64 [count, sequence_length]; the dataset from its start, over and over.
+[[nodiscard]] BatchSource token_batches(std::shared_ptr<const TokenDataset> tokens,
+                                        std::int64_t sequence_length);
+
+}  // namespace athanor

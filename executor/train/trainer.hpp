@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trains a model under a plan: what athanor-train and a user's own program call.
+#pragma once
+
+#include "executor/backend/backend.hpp"
+#include "executor/job/step_report.hpp"
+#include "executor/train/batch_source.hpp"
+#include "executor/train/lr_schedule.hpp"
+#include "executor/train/optimizer_ops.hpp"
+#include "executor/train/training_state.hpp"
+#include "executor/units/model.hpp"
+#include "sim/model/profile.hpp"
+#include "sim/model/timeline.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+struct TrainOptions {
+  LearningRateSchedule schedule;
+  OptimizerOptions optimizer;
+  std::uint64_t seed = 0;   ///< of fresh weights
+  Bytes device_memory = 0;  ///< host backend: limit of the device arena; 0 = none
+  std::string nvme_folder;  ///< for plans that keep optimizer state on NVMe
+  /// File that the ranks of a node share to notice each other's failures; empty: they do not.
+  std::string progress_board;
+  Seconds deadline = 20;  ///< without any progress, before a rank is taken to hang
+};
+
+/// One rank of a training job. Every rank constructs it with the same arguments and makes the same
+/// calls in the same order. A failure of this rank or, with a progress board, of another one ends
+/// train() with an Error that names the rank; the job cannot go on after that.
+class Trainer {
+ public:
+  using OnStep = std::function<void(const StepReport&)>;
+
+  /// Takes all memory. Throws InputError when options lack what the plan needs, or when plan,
+  /// profile, model and number of ranks do not belong together, OutOfDeviceMemory when the limit is
+  /// too small.
+  Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
+          const TrainOptions& options, Backend& backend);
+  /// On the host backend.
+  Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
+          const TrainOptions& options, Collectives& collectives);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Fresh weights (initial_weights), at step 0.
+  void start_fresh();
+  /// State from elsewhere, such as a checkpoint, after `step` steps.
+  void start_from(const StateReader& state, std::int64_t step);
+
+  /// Runs steps until `end` steps are done in total, and returns when all lanes are idle.
+  /// `on_step` is called on the calling thread, in order.
+  void train_until(std::int64_t end, const OnStep& on_step);
+
+  [[nodiscard]] std::int64_t steps_done() const noexcept;
+  [[nodiscard]] const Program& program() const noexcept;
+  /// Memory that the pools took; gpu: the device's measured peak.
+  [[nodiscard]] TierBytes peak_bytes() const;
+  /// Ranges of the state that this rank is to save.
+  [[nodiscard]] std::vector<StateRange> ranges_to_save() const;
+  /// Every rank's value, once all have called.
+  [[nodiscard]] std::vector<std::uint64_t> exchange(std::uint64_t value);
+  /// Weights of one unit in fp32, in its flat order. Every rank calls and gets them.
+  [[nodiscard]] std::vector<float> unit_weights(int unit);
+  /// Measured timeline of the latest steps. Every rank calls and gets it.
+  [[nodiscard]] Timeline timeline();
+
+ private:
+  class Rank;
+  std::unique_ptr<Backend> own_backend_;
+  std::unique_ptr<Rank> rank_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/train/training_state.hpp"
+
+#include "executor/cpu/adam.hpp"
+#include "sim/model/chunk_layout.hpp"
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+std::size_t size(std::int64_t elements) { return static_cast<std::size_t>(elements); }
+
+/// Writes state through a buffer, since a pool may be in device memory.
+class StateLoader {
+ public:
+  StateLoader(const RankContext& context, std::int64_t steps, const StateReader& reader)
+      : context_(context), steps_(steps), reader_(reader) {}
+
+  void load(std::int32_t unit, std::int64_t logical) {
+    const auto index = static_cast<std::size_t>(unit);
+    if (context_.plan.units[index].sharding != Sharding::Sharded) load_storage(unit, logical);
+    for (const ChunkMemory& memory : context_.memory.chunks(unit)) {
+      load_chunk(unit, memory, logical);
+    }
+  }
+
+ private:
+  void load_storage(std::int32_t unit, std::int64_t logical) {
+    const UnitLayout& layout = context_.program.layouts[static_cast<std::size_t>(unit)];
+    std::byte* const storage = context_.memory.parameters(unit, -1);
+    for (const Chunk& chunk : layout.chunks) {
+      read(unit, StatePart::Master, chunk.offset, chunk.elements, logical);
+      write(storage + context_.bytes_of(chunk.offset), in_compute_dtype());
+    }
+  }
+
+  void load_chunk(std::int32_t unit, const ChunkMemory& memory, std::int64_t logical) {
+    for (const StatePart part :
+         {StatePart::FirstMoment, StatePart::SecondMoment, StatePart::Master}) {
+      read(unit, part, memory.offset, memory.elements, logical);
+      context_.memory.write_part(memory, part, steps_, buffer_, context_.device);
+    }
+    // The buffer now holds the master parameters.
+    const std::span<const std::byte> parameters = in_compute_dtype();
+    for (std::byte* const home : {memory.host_parameters, memory.device_parameters}) {
+      if (home != nullptr) write(home, parameters);
+    }
+    if (memory.file_parameter_bytes > 0) {
+      context_.memory.write_file_parameters(memory, parameters);
+    }
+  }
+
+  /// Reads what exists of [offset, offset + elements) and zeroes the padding behind it.
+  void read(std::int32_t unit, StatePart part, std::int64_t offset, std::int64_t elements,
+            std::int64_t logical) {
+    buffer_.resize(size(elements));
+    const std::int64_t present = std::clamp<std::int64_t>(logical - offset, 0, elements);
+    const std::span<float> all(buffer_);
+    if (present > 0) reader_(unit, part, offset, all.first(size(present)));
+    std::fill(all.begin() + present, all.end(), 0.0F);
+  }
+
+  /// The buffer's elements.
+  std::span<const std::byte> in_compute_dtype() {
+    if (context_.program.dtype == DataType::Float32) {
+      return std::as_bytes(std::span<const float>(buffer_));
+    }
+    rounded_.resize(buffer_.size());
+    convert_to_bf16(buffer_, rounded_, context_.plan.cpu_adam_threads);
+    return std::as_bytes(std::span<const BFloat16Bits>(rounded_));
+  }
+
+  void write(std::byte* to, std::span<const std::byte> from) const {
+    context_.device.copy_now(to, from.data(), std::ssize(from));
+  }
+
+  const RankContext& context_;
+  std::int64_t steps_;
+  const StateReader& reader_;
+  std::vector<float> buffer_;
+  std::vector<BFloat16Bits> rounded_;
+};
+
+/// Units' weights, each made once for all its chunks, some units ahead of the one that is read.
+class WeightsAhead {
+ public:
+  using Make = std::function<void(std::int32_t unit, std::span<float> flat)>;
+
+  WeightsAhead(std::vector<std::int64_t> logical, Make make)
+      : logical_(std::move(logical)), make_(std::move(make)) {}
+
+  const std::vector<float>& of(std::int32_t unit) {
+    if (current_ == unit) return flat_;
+    const auto last = std::min(unit + kAhead, static_cast<std::int32_t>(logical_.size()) - 1);
+    std::erase_if(coming_, [unit](const auto& item) { return item.first < unit; });
+    for (std::int32_t next = unit; next <= last; ++next) {
+      if (!coming_.contains(next)) {
+        coming_[next] = std::async(std::launch::async, [this, next] { return made(next); });
+      }
+    }
+    flat_ = coming_.extract(unit).mapped().get();
+    current_ = unit;
+    return flat_;
+  }
+
+ private:
+  /// Bounds the memory: a unit of a large model takes gigabytes.
+  static constexpr std::int32_t kAhead = 7;
+
+  std::vector<float> made(std::int32_t unit) const {
+    std::vector<float> flat(size(logical_[static_cast<std::size_t>(unit)]));
+    make_(unit, flat);
+    return flat;
+  }
+
+  std::vector<std::int64_t> logical_;
+  Make make_;
+  std::int32_t current_ = -1;
+  std::vector<float> flat_;
+  std::map<std::int32_t, std::future<std::vector<float>>> coming_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> logical_elements(const Architecture& architecture) {
+  std::vector<std::int64_t> logical(architecture.units.size());
+  for (std::size_t i = 0; i < logical.size(); ++i) {
+    static_cast<void>(parameter_offsets(architecture.units[i], logical[i]));
+  }
+  return logical;
+}
+
+StateReader fresh_state(const Architecture& architecture,
+                        std::function<void(std::int32_t, std::span<float>)> weights) {
+  const auto ahead =
+      std::make_shared<WeightsAhead>(logical_elements(architecture), std::move(weights));
+  return [ahead](std::int32_t unit, StatePart part, std::int64_t offset, std::span<float> out) {
+    if (part != StatePart::Master) return std::fill(out.begin(), out.end(), 0.0F);
+    const std::vector<float>& flat = ahead->of(unit);
+    std::copy_n(flat.begin() + offset, out.size(), out.begin());
+  };
+}
+
+void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
+                std::int64_t steps, const StateReader& reader) {
+  StateLoader loader(context, steps, reader);
+  for (std::size_t unit = 0; unit < logical.size(); ++unit) {
+    loader.load(static_cast<std::int32_t>(unit), logical[unit]);
+  }
+}
+
+std::vector<StateRange> ranges_to_save(const RankContext& context,
+                                       const std::vector<std::int64_t>& logical,
+                                       std::int64_t steps) {
+  std::vector<StateRange> ranges;
+  const int world_size = context.program.world_size;
+  for (std::size_t u = 0; u < logical.size(); ++u) {
+    const auto unit = static_cast<std::int32_t>(u);
+    const bool replicated = context.plan.units[u].sharding == Sharding::Replicated;
+    for (const ChunkMemory& memory : context.memory.chunks(unit)) {
+      // Every rank has a replicated chunk: each saves its part of it.
+      const std::int64_t part = replicated ? memory.elements / world_size : memory.elements;
+      const std::int64_t skip = replicated ? context.collectives.rank() * part : 0;
+      const std::int64_t offset = memory.offset + skip;
+      const std::int64_t elements = std::min(part, logical[u] - offset);
+      if (elements <= 0) continue;
+      ranges.push_back({unit, offset, elements,
+                        [&device = context.device, &pools = context.memory, &memory, steps, skip](
+                            StatePart p, std::span<float> to) {
+                          pools.read_part(memory, p, steps, skip, to, device);
+                        }});
+    }
+  }
+  return ranges;
+}
+
+std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,
+                                  std::int64_t logical_elements, std::int64_t steps) {
+  const auto index = static_cast<std::size_t>(unit);
+  const UnitLayout& layout = context.program.layouts[index];
+  std::vector<float> flat(size(layout.elements));
+  for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
+    const ChunkMemory& memory = context.memory.chunks(unit)[c];
+    context.memory.read_part(memory, StatePart::Master, steps, 0,
+                             std::span(flat).subspan(size(memory.offset), size(memory.elements)),
+                             context.device);
+    if (context.plan.units[index].sharding == Sharding::Replicated) continue;
+    context.host_collectives.all_gather(flat.data() + layout.chunks[c].offset,
+                                        memory.elements * kStateBytes);
+  }
+  flat.resize(size(logical_elements));
+  return flat;
+}
+
+}  // namespace athanor

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/train/transfer_ops.hpp"
+
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+
+namespace athanor {
+namespace {
+
+void copy_state(const RankContext& context, const Operation& op, const OptimizerState& to,
+                const OptimizerState& from) {
+  const Bytes bytes = context.chunk_memory(op).elements * kStateBytes;
+  for (const StatePart part : kStateParts) {
+    context.device.copy(op.lane, to.part(part), from.part(part), bytes);
+  }
+}
+
+}  // namespace
+
+void fetch_shard(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  std::byte* const unit = context.memory.parameters(op.unit, op.slot);
+  context.device.copy(op.lane, unit + context.bytes_of(memory.offset),
+                      context.memory.fetched_from(op), context.bytes_of(memory.elements));
+}
+
+void copy_gradient_to_host(const RankContext& context, const Operation& op) {
+  store_gradient(context, op);
+}
+
+void copy_output_to_host(const RankContext& context, const Operation& op,
+                         const DeviceOutput& output) {
+  if (output.bytes > op.bytes) {
+    throw Error(fmt::format("{}: its output has {} bytes, but {} in the profile",
+                            context.program.unit_names[static_cast<std::size_t>(op.unit)],
+                            output.bytes, op.bytes));
+  }
+  context.device.copy(op.lane, context.memory.host_output(op.unit), output.memory, output.bytes);
+}
+
+void copy_output_to_device(const RankContext& context, const Operation& op,
+                           const DeviceOutput& output) {
+  context.device.copy(op.lane, output.memory, context.memory.host_output(op.unit), output.bytes);
+}
+
+void copy_parameters_to_device(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  context.device.copy(op.lane, memory.device_parameters, memory.host_parameters,
+                      context.bytes_of(memory.elements));
+}
+
+void copy_state_to_device(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  const UpdateMemory buffer = context.memory.stream_buffer(op);
+  copy_state(context, op, buffer.from, memory.state);
+  context.device.copy(op.lane, buffer.gradient, memory.gradient,
+                      memory.elements * size_of(context.program.gradient_dtype));
+}
+
+void copy_state_to_host(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  const UpdateMemory buffer = context.memory.stream_buffer(op);
+  copy_state(context, op, memory.state, buffer.to);
+  if (buffer.rounded == nullptr) return;
+  context.device.copy(op.lane, memory.host_parameters, buffer.rounded,
+                      context.bytes_of(memory.elements));
+}
+
+void store_gradient(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  std::byte* const to = context.memory.gradient_of(op);
+  const std::byte* const from =
+      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(memory.offset);
+  const bool same_type = context.program.gradient_dtype == context.program.dtype;
+  if (same_type && !op.accumulate) {
+    context.device.copy(op.lane, to, from, context.bytes_of(memory.elements));
+  } else {
+    context.device.accumulate(op.lane, reinterpret_cast<float*>(to), from, context.program.dtype,
+                              memory.elements, op.accumulate);
+  }
+}
+
+}  // namespace athanor

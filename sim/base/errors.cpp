@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/errors.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+
+namespace athanor {
+namespace {
+
+std::string input_message(const std::string& where, const std::string& problem,
+                          const std::string& hint) {
+  std::string message = where.empty() ? problem : where + ": " + problem;
+  if (!hint.empty()) {
+    message += ". " + hint;
+  }
+  if (message.back() != '.') {
+    message += '.';
+  }
+  return message;
+}
+
+int report(const std::string& program, const std::string& message, ExitCode code) {
+  fmt::print(stderr, "{}: error: {}\n", program, message);
+  return code;
+}
+
+/// Results go to stdout, so a full disk behind it is a failure like any other.
+void flush_stdout() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::cout.fail()) {
+    throw Error("cannot write to the standard output; is the disk full?");
+  }
+}
+
+}  // namespace
+
+InputError::InputError(const std::string& where, const std::string& problem,
+                       const std::string& hint)
+    : Error(input_message(where, problem, hint)), where_(where) {}
+
+int run_main(const std::string& program, const std::function<int()>& body) {
+  try {
+    const int code = body();
+    flush_stdout();
+    return code;
+  } catch (const InfeasibleError& error) {
+    return report(program, error.what(), kExitInfeasible);
+  } catch (const InputError& error) {
+    return report(program, error.what(), kExitBadInput);
+  } catch (const std::bad_alloc&) {
+    return report(program, "out of host memory.", kExitFailed);
+  } catch (const std::exception& error) {
+    return report(program, error.what(), kExitFailed);
+  }
+}
+
+}  // namespace athanor

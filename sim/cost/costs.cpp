@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/cost/costs.hpp"
+
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+namespace athanor {
+namespace {
+
+/// `curve` itself, which is part of `platform` or empty.
+const Curve& require(const Curve& curve, const Platform& platform, const char* key) {
+  if (!curve.points.empty()) return curve;  // NOLINT(bugprone-return-const-ref-from-parameter)
+  throw InputError(fmt::format("platform {}:{}", platform.name, key), "the curve is empty",
+                   "Calibrate the machine again, or give the figure from its data sheet.");
+}
+
+const Curve* find_curve(const RingCollective& collective, int world_size,
+                        const Platform& platform) {
+  const std::vector<CollectiveCurve>& curves = platform.*collective.curves;
+  const auto found = std::ranges::find(curves, world_size, &CollectiveCurve::world_size);
+  return found == curves.end() ? nullptr : &require(found->curve, platform, collective.key);
+}
+
+[[noreturn]] void refuse_world_size(const RingCollective& collective, int world_size,
+                                    const Platform& platform) {
+  std::string known;
+  for (const CollectiveCurve& curve : platform.*collective.curves) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", curve.world_size);
+  }
+  throw InputError(fmt::format("platform {}:{}", platform.name, collective.key),
+                   fmt::format("no curve for {} ranks (there is: {})", world_size,
+                               known.empty() ? "none" : known),
+                   "Calibrate with that many ranks (--ranks), or use a number of ranks listed.");
+}
+
+/// Of the buffer, what every rank of a ring sends in one pass.
+constexpr double ring_share(int ranks) noexcept { return (ranks - 1.0) / ranks; }
+
+/// A ring over all ranks enters and leaves every node once, as NCCL's do: inside nodes each rank
+/// sends a little more than in a ring of one node, between nodes all NICs together send as much as
+/// one rank. Both go on at once, piece by piece, and the slower one counts.
+Seconds ring_over_nodes(const RingCollective& collective, double bytes, int world_size,
+                        const Platform& platform) {
+  const int devices = platform.num_devices;
+  Seconds inside = 0;
+  if (devices > 1) {
+    const Curve* curve = find_curve(collective, devices, platform);
+    if (curve == nullptr) refuse_world_size(collective, devices, platform);
+    inside = curve->at(bytes * ring_share(world_size) / ring_share(devices));
+  }
+  const Network& network = *platform.network;
+  const double sent = collective.passes * ring_share(world_size) * bytes;
+  const Seconds between = sent / (network.nics * network.bytes_per_second);
+  const int hops = collective.passes * (world_size / devices - 1);
+  return std::max(inside, between) + hops * network.latency;
+}
+
+/// As measured with that many ranks, else from one node's curve and the network.
+Seconds collective_seconds(const RingCollective& collective, double bytes, int world_size,
+                           const Platform& platform) {
+  const Curve* curve = find_curve(collective, world_size, platform);
+  if (curve != nullptr) return curve->at(bytes);
+  if (world_size <= platform.num_devices || !platform.holds(world_size)) {
+    refuse_world_size(collective, world_size, platform);
+  }
+  return ring_over_nodes(collective, bytes, world_size, platform);
+}
+
+/// The curve of the largest measured thread count that is not above `threads`, else the smallest.
+const Curve& with_threads(const std::map<int, Curve>& curves, int threads) {
+  const auto above = curves.upper_bound(threads);
+  return (above == curves.begin() ? above : std::prev(above))->second;
+}
+
+const Curve& cpu_adam(const Platform& platform, int threads) {
+  static const Curve kNone;
+  if (platform.cpu_adam.empty()) return require(kNone, platform, "cpu_adam");
+  return require(with_threads(platform.cpu_adam, threads), platform, "cpu_adam");
+}
+
+int part_of_cores(const Platform& platform, int num_ranks) {
+  return std::max(1, platform.host_cores / num_ranks);
+}
+
+/// Of `threads` over that of `others`, alone and on much; 1 where that is not known.
+double cpu_adam_speed(const Platform& platform, int threads, int others) {
+  if (platform.cpu_adam.empty()) return 1;
+  const Curve& measured = with_threads(platform.cpu_adam, others);
+  if (measured.points.empty()) return 1;
+  const double elements = measured.points.back().size;
+  const Seconds theirs = measured.at(elements);
+  const Seconds own = with_threads(platform.cpu_adam, threads).at(elements);
+  return theirs > 0 && own > 0 ? theirs / own : 1;
+}
+
+const Curve& cpu_adam_beside(const Platform& platform, int threads) {
+  if (platform.cpu_adam_beside.empty()) return cpu_adam(platform, threads);
+  return require(with_threads(platform.cpu_adam_beside, threads), platform, "cpu_adam_beside");
+}
+
+/// The curve is of one thread; several are as much faster as they are at Adam, which is bound by
+/// memory too.
+Seconds host_square_sum_seconds(double elements, int threads, const Platform& platform) {
+  const Seconds alone = require(platform.host_square_sum, platform, "host_square_sum").at(elements);
+  const Seconds one = cpu_adam(platform, 1).at(elements);
+  const Seconds several = cpu_adam(platform, threads).at(elements);
+  return several < one ? alone * several / one : alone;
+}
+
+Seconds grad_d2h_seconds(const Operation& op, const Platform& platform) {
+  const auto bytes = static_cast<double>(op.bytes);
+  const Seconds written = require(platform.d2h, platform, "d2h").at(bytes);
+  if (!op.accumulate) return written;
+  if (!platform.d2h_add.points.empty()) return platform.d2h_add.at(bytes);
+  return written + require(platform.h2d, platform, "h2d").at(bytes);
+}
+
+/// Ranks share a node's NVMe, and reads take from writes: without that figure every prediction
+/// would be too good.
+Seconds nvme_seconds(const Operation& op, const Curve& curve, const Platform& platform,
+                     const char* key) {
+  if (!platform.shares(op.lane)) {
+    throw InputError(
+        fmt::format("platform {}:shared", platform.name),
+        fmt::format("neither it nor interference says what lanes {} and {} take from each other",
+                    lane_name(Lane::NvmeRead), lane_name(Lane::NvmeWrite)),
+        "Calibrate the machine again, or add the resource by hand (platforms/README.md).");
+  }
+  return require(curve, platform, key).at(static_cast<double>(op.bytes));
+}
+
+/// Curves of AdamW are of gradients in the parameters' type: in bf16 an element moves 28 bytes
+/// (fp32 master and two moments read and written, gradient read, parameter written), and 2 more
+/// where the gradient was added up in fp32. Returns the elements of the curve that move as much.
+double adam_elements(const Operation& op, const Program& program) {
+  constexpr double kBytes = 28;
+  const auto wider = static_cast<double>(size_of(program.gradient_dtype) - size_of(program.dtype));
+  return static_cast<double>(op.elements) * (kBytes + wider) / kBytes;
+}
+
+}  // namespace
+
+Seconds solo_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  const auto bytes = static_cast<double>(op.bytes);
+  const auto elements = static_cast<double>(op.elements);
+  const bool on_device = op.lane != Lane::CpuAdam;
+  switch (op.kind) {
+    case OpKind::Forward:
+    case OpKind::Recompute:
+    case OpKind::Backward:
+      return sustained_seconds(op, program, platform);
+    case OpKind::OutputD2H:
+      return require(platform.d2h, platform, "d2h").at(bytes);
+    case OpKind::Fetch:
+    case OpKind::OutputH2D:
+    case OpKind::ParamH2D:
+      return require(platform.h2d, platform, "h2d").at(bytes);
+    case OpKind::GradD2H:
+      return grad_d2h_seconds(op, platform);
+    case OpKind::Gather:
+    case OpKind::Norm:
+    case OpKind::Loss:
+      return collective_seconds(kAllGather, bytes, program.world_size, platform);
+    case OpKind::Reduce:
+      return collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, bytes,
+                                program.world_size, platform);
+    case OpKind::ParamRead:
+      return nvme_seconds(op, platform.file_read, platform, "file_read");
+    case OpKind::StateRead:
+      if (op.lane == Lane::H2D) return require(platform.h2d, platform, "h2d").at(bytes);
+      return nvme_seconds(op, platform.file_read, platform, "file_read");
+    case OpKind::GradWrite:
+      return nvme_seconds(op, platform.file_write, platform, "file_write");
+    case OpKind::StateWrite:
+      if (op.lane == Lane::D2H) return require(platform.d2h, platform, "d2h").at(bytes);
+      return nvme_seconds(op, platform.file_write, platform, "file_write");
+    case OpKind::SquareSum:
+      return on_device
+                 ? require(platform.device_square_sum, platform, "device_square_sum").at(elements)
+                 : host_square_sum_seconds(elements, program.cpu_adam_threads, platform);
+    case OpKind::AdamRollback:
+      return program.clipped_share *
+             cpu_adam_beside(platform, program.cpu_adam_threads).at(adam_elements(op, program));
+    case OpKind::Adam:
+      return (on_device        ? require(platform.device_adam, platform, "device_adam")
+              : op.speculative ? cpu_adam_beside(platform, program.cpu_adam_threads)
+                               : cpu_adam(platform, program.cpu_adam_threads))
+          .at(adam_elements(op, program));
+  }
+  throw Error("costs: an operation of an unknown kind");
+}
+
+std::vector<Seconds> solo_seconds(const Program& program, const Platform& platform) {
+  std::vector<Seconds> seconds;
+  seconds.reserve(program.operations.size());
+  for (const Operation& op : program.operations) {
+    seconds.push_back(solo_seconds(op, program, platform));
+  }
+  return seconds;
+}
+
+double cpu_adam_share(const Platform& platform, int num_ranks, int threads) {
+  return std::min(1.0, cpu_adam_speed(platform, threads, part_of_cores(platform, num_ranks)));
+}
+
+double cpu_adam_use(const Platform& platform, int threads) {
+  const int described = platform.shared_adam_threads;
+  return cpu_adam_speed(platform, threads,
+                        described > 0 ? described : part_of_cores(platform, platform.num_devices));
+}
+
+double most_cpu_adam_use(const Platform& platform) {
+  double most = 1;
+  for (const auto& [threads, curve] : platform.cpu_adam) {
+    most = std::max(most, cpu_adam_use(platform, threads));
+  }
+  return most;
+}
+
+std::vector<SharedResource> shared_with(const Platform& platform, int adam_threads) {
+  std::vector<SharedResource> shared = platform.shared;
+  const double adam = cpu_adam_use(platform, adam_threads);
+  for (SharedResource& resource : shared) {
+    const auto use = resource.use.find(Lane::CpuAdam);
+    if (use != resource.use.end()) use->second *= adam;
+  }
+  return shared;
+}
+
+Seconds sustained_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  const double here = platform.matmul_flops_per_second;
+  const double there = program.matmul_flops_per_second;
+  return here > 0 && there > 0 ? op.compute_seconds * there / here : op.compute_seconds;
+}
+
+double launch_slowdown(const Program& program, const Platform& platform) {
+  const auto found = platform.issue.find(Lane::Compute);
+  if (found == platform.issue.end() || found->second <= 0 || program.launch_seconds <= 0) return 1;
+  return found->second / program.launch_seconds;
+}
+
+std::vector<Seconds> issue_seconds(const Program& program, const Platform& platform) {
+  const double slowdown = launch_slowdown(program, platform);
+  std::vector<Seconds> seconds;
+  seconds.reserve(program.operations.size());
+  for (const Operation& op : program.operations) {
+    const auto found = platform.issue.find(op.lane);
+    seconds.push_back(slowdown * op.issue_seconds +
+                      (found == platform.issue.end() ? 0 : found->second));
+  }
+  return seconds;
+}
+
+}  // namespace athanor

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Platform::shared as flow rates: what each lane asks of the resources that it shares with others.
+#pragma once
+
+#include "sim/cost/contention.hpp"
+#include "sim/model/platform.hpp"
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace athanor {
+
+/// A resource that its lanes can saturate, with its capacity per rank: n equal ranks of a node get
+/// 1/n of what they share.
+struct SharedRate {
+  SharedResource::Scope scope = SharedResource::Scope::Node;
+  double capacity = 0;
+  std::vector<Lane> lanes;
+  [[nodiscard]] bool has(Lane lane) const;
+};
+
+/// Rates are relative: within one group of connected resources, the fastest lane has rate 1, as
+/// long as CPU Adam asks what Platform::shared says.
+struct SharedRates {
+  std::array<double, kNumLanes> rate{};  ///< at full speed; 0 = the lane shares nothing
+  std::vector<SharedRate> resources;
+  /// Lanes that are connected by resources have one group, from 0 on. Of lanes that share nothing:
+  /// 0.
+  std::array<std::size_t, kNumLanes> group{};
+  /// Of a CPU Adam that asks `use` times as much.
+  [[nodiscard]] SharedRates with_adam(double use) const;
+  /// How many times longer an activity of `lane` takes while no other shares with it, on a node of
+  /// `ranks`, all of which it may have to itself.
+  [[nodiscard]] double alone_slowdown(Lane lane, int ranks) const;
+  /// How many times longer the activity of each of `running` takes while exactly these share, on
+  /// equal ranks, when without sharing it takes `slowed` times as long; others: 1.
+  [[nodiscard]] LaneValues slowdowns(LaneSet running, const LaneValues& slowed) const;
+  /// How many times longer an activity of `lane` takes at most: every other lane runs all the time.
+  [[nodiscard]] double worst_slowdown(Lane lane) const;
+};
+
+/// Brings every resource to a unit of measure in which a lane asks the same of each, as max-min
+/// sharing with equal weights needs; CPU Adam asks what Platform::shared says. Throws InputError
+/// when no such units exist.
+[[nodiscard]] SharedRates shared_rates(const Platform& platform, int world_size);
+
+}  // namespace athanor

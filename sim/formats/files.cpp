@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/formats/files.hpp"
+
+#include "sim/base/text_file.hpp"
+
+namespace athanor {
+namespace {
+
+constexpr Bytes kMaxJson = 256 * kMiB;
+
+}  // namespace
+
+Profile read_profile(const std::string& path) {
+  return parse_profile(read_text_file(path, kMaxJson), path);
+}
+
+Platform read_platform(const std::string& path) {
+  return parse_platform(read_text_file(path, kMaxJson), path);
+}
+
+Plan read_plan(const std::string& path) { return parse_plan(read_text_file(path, kMaxJson), path); }
+
+}  // namespace athanor

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a Hugging Face config.json. A setting that would change the mathematics in a way that
+// athanor does not implement is refused, never ignored; dropout is ignored (athanor has none).
+#include "sim/formats/hf_config.hpp"
+
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_keys.hpp"
+#include "sim/formats/json_reader.hpp"
+#include "sim/model/language_model_checks.hpp"
+#include "sim/model/language_models.hpp"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace athanor {
+namespace {
+
+bool boolean_or(JsonReader& config, const std::string& key, bool fallback) {
+  const auto value = config.optional_key(key);
+  return value ? value->boolean() : fallback;
+}
+
+std::int64_t integer_or(JsonReader& config, const std::string& key, std::int64_t fallback) {
+  const auto value = config.optional_key(key);
+  return value ? value->integer(1) : fallback;
+}
+
+double number_or(JsonReader& config, const std::string& key, double fallback) {
+  const auto value = config.optional_key(key);
+  return value ? value->number() : fallback;
+}
+
+/// Refuses a switch that is not at the one setting that athanor implements.
+void require_setting(JsonReader& config, const std::string& key, bool setting) {
+  if (boolean_or(config, key, setting) != setting) {
+    config.place().key(key).reject(fmt::format("{} is not supported", !setting),
+                                   fmt::format("Only models with {} can be used.", setting));
+  }
+}
+
+/// Names that mean the same function.
+std::string canonical_activation(const std::string& name) {
+  if (name == "gelu_pytorch_tanh") {
+    return "gelu_new";
+  }
+  return name == "swish" ? "silu" : name;
+}
+
+/// What every family has, under its own keys.
+void read_shape(JsonReader& config, LanguageModelConfig& c) {
+  const auto required = [&](const char* field) {
+    return config.key(hf_key(c.model_type, field)).integer(1);
+  };
+  c.vocab_size = required("vocab_size");
+  c.hidden_size = required("hidden_size");
+  c.num_layers = required("num_layers");
+  c.num_heads = required("num_heads");
+  c.max_positions = required("max_positions");
+}
+
+void read_activation(JsonReader& config, const std::string& fallback, LanguageModelConfig& c) {
+  const auto value = config.optional_key(hf_key(c.model_type, "activation"));
+  c.activation = canonical_activation(value ? value->string() : fallback);
+}
+
+/// Width of one head where the file does not say.
+std::int64_t even_share(JsonReader& config, const LanguageModelConfig& c) {
+  if (c.hidden_size % c.num_heads != 0) {
+    config.place()
+        .key(hf_key(c.model_type, "num_heads"))
+        .reject(
+            fmt::format("{} heads do not divide the hidden size {}", c.num_heads, c.hidden_size),
+            "Choose a number of heads that divides it.");
+  }
+  return c.hidden_size / c.num_heads;
+}
+
+void use_biases_everywhere(LanguageModelConfig& c) {
+  c.attention_bias = c.attention_output_bias = c.mlp_bias = true;
+}
+
+void read_gpt2(JsonReader& config, LanguageModelConfig& c) {
+  c.num_kv_heads = c.num_heads;
+  c.head_dim = even_share(config, c);
+  c.intermediate_size = integer_or(config, "n_inner", 4 * c.hidden_size);
+  c.norm_epsilon = number_or(config, "layer_norm_epsilon", 1e-5);
+  c.tie_word_embeddings = boolean_or(config, "tie_word_embeddings", true);
+  read_activation(config, "gelu_new", c);
+  use_biases_everywhere(c);
+  require_setting(config, "scale_attn_weights", true);
+  require_setting(config, "scale_attn_by_inverse_layer_idx", false);
+  require_setting(config, "reorder_and_upcast_attn", false);
+  require_setting(config, "add_cross_attention", false);
+}
+
+void read_opt(JsonReader& config, LanguageModelConfig& c) {
+  c.num_kv_heads = c.num_heads;
+  c.head_dim = even_share(config, c);
+  c.intermediate_size = config.key("ffn_dim").integer(1);
+  c.tie_word_embeddings = boolean_or(config, "tie_word_embeddings", true);
+  read_activation(config, "relu", c);
+  use_biases_everywhere(c);
+  const std::int64_t projection = integer_or(config, "word_embed_proj_dim", c.hidden_size);
+  if (projection != c.hidden_size) {
+    config.place()
+        .key("word_embed_proj_dim")
+        .reject(fmt::format("{} differs from hidden_size = {}", projection, c.hidden_size),
+                "Models with projected embeddings (opt-350m) cannot be used.");
+  }
+  require_setting(config, "do_layer_norm_before", true);
+  require_setting(config, "enable_bias", true);
+  require_setting(config, "layer_norm_elementwise_affine", true);
+  require_setting(config, "_remove_final_layer_norm", false);
+}
+
+/// `rope` is rope_scaling or rope_parameters; only the plain rotation is implemented.
+void require_plain_rotation(JsonReader& rope) {
+  for (const char* key : {"rope_type", "type"}) {
+    const auto type = rope.optional_key(key);
+    if (type && type->string() != "default") {
+      type->reject(fmt::format("'{}' is not supported", type->string()),
+                   "Only models without scaling of rotary positions can be used.");
+    }
+  }
+}
+
+void read_rope(JsonReader& config, LanguageModelConfig& c) {
+  c.rope_theta = number_or(config, "rope_theta", 10000.0);
+  if (auto scaling = config.optional_key("rope_scaling")) {
+    require_plain_rotation(*scaling);
+  }
+  if (auto parameters = config.optional_key("rope_parameters")) {
+    require_plain_rotation(*parameters);
+    c.rope_theta = number_or(*parameters, "rope_theta", c.rope_theta);
+  }
+  if (number_or(config, "partial_rotary_factor", 1.0) != 1.0) {
+    config.place()
+        .key("partial_rotary_factor")
+        .reject("a partial rotation is not supported", "Only 1.0 can be used.");
+  }
+}
+
+/// mistral: every layer; null means full attention, and a missing key means 4096.
+void read_mistral_window(JsonReader& config, LanguageModelConfig& c) {
+  constexpr std::int64_t kDefaultWindow = 4096;
+  c.sliding_window =
+      integer_or(config, "sliding_window", config.has("sliding_window") ? 0 : kDefaultWindow);
+}
+
+/// Whether layer types are given and all of them slide; refuses a mixture.
+bool all_layers_slide(JsonReader& config, std::int64_t num_layers) {
+  const auto types = config.optional_key("layer_types");
+  if (!types) {
+    const std::int64_t first =
+        config.has("max_window_layers") ? config.key("max_window_layers").integer(0) : 28;
+    if (first > 0 && first < num_layers) {
+      config.place()
+          .key("max_window_layers")
+          .reject(fmt::format("a sliding window in layers {} to {} alone is not supported", first,
+                              num_layers - 1),
+                  "All layers must have it, or none.");
+    }
+    return first == 0;
+  }
+  const std::vector<JsonReader> items = types->items();
+  for (const JsonReader& item : items) {
+    if (item.string() != items.front().string()) {
+      item.reject("layers of different types are not supported", "All must be of one type.");
+    }
+  }
+  return !items.empty() && items.front().string() == "sliding_attention";
+}
+
+void read_qwen_window(JsonReader& config, LanguageModelConfig& c) {
+  constexpr std::int64_t kDefaultWindow = 4096;
+  if (boolean_or(config, "use_sliding_window", false) && all_layers_slide(config, c.num_layers)) {
+    c.sliding_window =
+        integer_or(config, "sliding_window", config.has("sliding_window") ? 0 : kDefaultWindow);
+  }
+}
+
+void read_llama_biases(JsonReader& config, LanguageModelConfig& c) {
+  if (c.model_type == "qwen2") {
+    c.attention_bias = true;
+  } else if (c.model_type != "mistral") {
+    c.attention_bias = c.attention_output_bias = boolean_or(config, "attention_bias", false);
+  }
+  if (c.model_type == "llama") {
+    c.mlp_bias = boolean_or(config, "mlp_bias", false);
+  }
+}
+
+void read_llama_family(JsonReader& config, LanguageModelConfig& c) {
+  c.num_kv_heads = integer_or(config, "num_key_value_heads", c.num_heads);
+  const auto head_dim = config.optional_key("head_dim");
+  c.head_dim = head_dim ? head_dim->integer(1) : even_share(config, c);
+  c.intermediate_size = config.key("intermediate_size").integer(1);
+  c.norm_epsilon = number_or(config, "rms_norm_eps", 1e-6);
+  c.tie_word_embeddings = boolean_or(config, "tie_word_embeddings", false);
+  read_activation(config, "silu", c);
+  read_rope(config, c);
+  read_llama_biases(config, c);
+  if (c.model_type == "mistral") {
+    read_mistral_window(config, c);
+  } else if (c.model_type != "llama") {
+    read_qwen_window(config, c);
+  }
+}
+
+std::string read_model_type(JsonReader& config) {
+  const JsonReader model_type = config.key("model_type");
+  std::string name = model_type.string();
+  if (std::find(kModelTypes.begin(), kModelTypes.end(), name) == kModelTypes.end()) {
+    model_type.reject(fmt::format("unknown model type '{}'", name),
+                      fmt::format("Known: {}.", fmt::join(kModelTypes, ", ")));
+  }
+  return name;
+}
+
+}  // namespace
+
+LanguageModelConfig parse_hf_config(std::string_view text, const std::string& where) {
+  const nlohmann::json document = parse_json(text, where);
+  JsonReader config(document, ValuePath(where));
+  LanguageModelConfig c;
+  c.model_type = read_model_type(config);
+  read_shape(config, c);
+  if (const auto quantization = config.optional_key("quantization_config")) {
+    quantization->reject("quantized weights cannot be trained", "Use the unquantized model.");
+  }
+  if (c.model_type == "gpt2") {
+    read_gpt2(config, c);
+  } else if (c.model_type == "opt") {
+    read_opt(config, c);
+  } else {
+    read_llama_family(config, c);
+  }
+  check_config(
+      c, [&](std::string_view field) { return config.place().key(hf_key(c.model_type, field)); });
+  return c;
+}
+
+LanguageModelConfig read_hf_config(const std::string& path) {
+  return parse_hf_config(read_text_file(path, 16 * kMiB), path);
+}
+
+Architecture load_architecture(const std::string& name_or_path) {
+  namespace fs = std::filesystem;
+  if (const auto config = builtin_config(name_or_path)) {
+    return make_architecture(name_or_path, *config);
+  }
+  std::error_code status;
+  fs::path path = name_or_path;
+  if (fs::is_directory(path, status)) {
+    path /= "config.json";
+  }
+  if (!fs::exists(path, status)) {
+    throw InputError(name_or_path, "neither a file nor a built-in model",
+                     fmt::format("Give a folder with a config.json, or one of {}.",
+                                 fmt::join(builtin_architectures(), ", ")));
+  }
+  const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
+  return make_architecture(folder.filename().string(), read_hf_config(path.string()));
+}
+
+}  // namespace athanor

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/formats/hf_keys.hpp"
+
+#include <array>
+#include <span>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+using Renaming = std::pair<std::string_view, std::string_view>;
+
+constexpr std::array<Renaming, 9> kGpt2Keys{{{"hidden_size", "n_embd"},
+                                             {"num_layers", "n_layer"},
+                                             {"num_heads", "n_head"},
+                                             {"num_kv_heads", "n_head"},
+                                             {"head_dim", "n_head"},
+                                             {"intermediate_size", "n_inner"},
+                                             {"max_positions", "n_positions"},
+                                             {"norm_epsilon", "layer_norm_epsilon"},
+                                             {"activation", "activation_function"}}};
+
+constexpr std::array<Renaming, 7> kOptKeys{{{"num_layers", "num_hidden_layers"},
+                                            {"num_heads", "num_attention_heads"},
+                                            {"num_kv_heads", "num_attention_heads"},
+                                            {"head_dim", "num_attention_heads"},
+                                            {"intermediate_size", "ffn_dim"},
+                                            {"max_positions", "max_position_embeddings"},
+                                            {"activation", "activation_function"}}};
+
+constexpr std::array<Renaming, 6> kLlamaKeys{{{"num_layers", "num_hidden_layers"},
+                                              {"num_heads", "num_attention_heads"},
+                                              {"num_kv_heads", "num_key_value_heads"},
+                                              {"max_positions", "max_position_embeddings"},
+                                              {"norm_epsilon", "rms_norm_eps"},
+                                              {"activation", "hidden_act"}}};
+
+std::span<const Renaming> keys_of(std::string_view model_type) {
+  if (model_type == "gpt2") {
+    return kGpt2Keys;
+  }
+  return model_type == "opt" ? std::span<const Renaming>(kOptKeys) : kLlamaKeys;
+}
+
+}  // namespace
+
+std::string hf_key(std::string_view model_type, std::string_view field) {
+  for (const auto& [ours, theirs] : keys_of(model_type)) {
+    if (ours == field) {
+      return std::string(theirs);
+    }
+  }
+  return std::string(field);
+}
+
+}  // namespace athanor

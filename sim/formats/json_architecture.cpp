@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Architecture inside a profile.
+#include "sim/formats/json_writer.hpp"
+
+namespace athanor {
+namespace {
+
+OrderedJson json_of(const LanguageModelConfig& c) {
+  return {{"model_type", c.model_type},
+          {"vocab_size", c.vocab_size},
+          {"hidden_size", c.hidden_size},
+          {"num_layers", c.num_layers},
+          {"num_heads", c.num_heads},
+          {"num_kv_heads", c.num_kv_heads},
+          {"head_dim", c.head_dim},
+          {"intermediate_size", c.intermediate_size},
+          {"max_positions", c.max_positions},
+          {"norm_epsilon", c.norm_epsilon},
+          {"rope_theta", c.rope_theta},
+          {"sliding_window", c.sliding_window},
+          {"activation", c.activation},
+          {"tie_word_embeddings", c.tie_word_embeddings},
+          {"attention_bias", c.attention_bias},
+          {"attention_output_bias", c.attention_output_bias},
+          {"mlp_bias", c.mlp_bias}};
+}
+
+LanguageModelConfig read_language_model(JsonReader json) {
+  LanguageModelConfig c;
+  c.model_type = json.key("model_type").name();
+  c.vocab_size = json.key("vocab_size").integer(1);
+  c.hidden_size = json.key("hidden_size").integer(1);
+  c.num_layers = json.key("num_layers").integer(1);
+  c.num_heads = json.key("num_heads").integer(1);
+  c.num_kv_heads = json.key("num_kv_heads").integer(1);
+  c.head_dim = json.key("head_dim").integer(1);
+  c.intermediate_size = json.key("intermediate_size").integer(1);
+  c.max_positions = json.key("max_positions").integer(1);
+  c.norm_epsilon = json.key("norm_epsilon").number();
+  c.rope_theta = json.key("rope_theta").number();
+  c.sliding_window = json.key("sliding_window").integer(0);
+  c.activation = json.key("activation").name();
+  c.tie_word_embeddings = json.key("tie_word_embeddings").boolean();
+  c.attention_bias = json.key("attention_bias").boolean();
+  c.attention_output_bias = json.key("attention_output_bias").boolean();
+  c.mlp_bias = json.key("mlp_bias").boolean();
+  json.reject_other_keys();
+  return c;
+}
+
+OrderedJson json_of(const Unit& unit) {
+  OrderedJson parameters = OrderedJson::array();
+  for (const Parameter& parameter : unit.parameters) {
+    parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}});
+  }
+  OrderedJson borrows = OrderedJson::array();
+  for (const Borrow& borrow : unit.borrows) {
+    borrows.push_back({{"unit", borrow.unit}, {"parameter", borrow.parameter}});
+  }
+  return {{"name", unit.name},
+          {"class", unit.unit_class},
+          {"parameters", std::move(parameters)},
+          {"borrows", std::move(borrows)},
+          {"forward_flops_per_token", unit.forward_flops_per_token},
+          {"forward_flops_per_token_per_context", unit.forward_flops_per_token_per_context}};
+}
+
+Parameter read_parameter(JsonReader json) {
+  Parameter parameter;
+  parameter.name = json.key("name").name();
+  for (const JsonReader& dim : json.key("shape").items()) {
+    parameter.shape.push_back(dim.integer(1));
+  }
+  json.reject_other_keys();
+  return parameter;
+}
+
+Borrow read_borrow(JsonReader json) {
+  Borrow borrow;
+  borrow.unit = json.key("unit").small_integer(0);
+  borrow.parameter = json.key("parameter").name();
+  json.reject_other_keys();
+  return borrow;
+}
+
+Unit read_unit(JsonReader json) {
+  Unit unit;
+  unit.name = json.key("name").name();
+  unit.unit_class = json.key("class").name();
+  for (const JsonReader& parameter : json.key("parameters").items()) {
+    unit.parameters.push_back(read_parameter(parameter));
+  }
+  for (const JsonReader& borrow : json.key("borrows").items()) {
+    unit.borrows.push_back(read_borrow(borrow));
+  }
+  unit.forward_flops_per_token = json.key("forward_flops_per_token").number();
+  unit.forward_flops_per_token_per_context =
+      json.key("forward_flops_per_token_per_context").number();
+  json.reject_other_keys();
+  return unit;
+}
+
+}  // namespace
+
+OrderedJson json_of(const Architecture& architecture) {
+  OrderedJson units = OrderedJson::array();
+  for (const Unit& unit : architecture.units) {
+    units.push_back(json_of(unit));
+  }
+  OrderedJson language_model = nullptr;
+  if (architecture.language_model) {
+    language_model = json_of(*architecture.language_model);
+  }
+  return {{"name", architecture.name},
+          {"language_model", std::move(language_model)},
+          {"units", std::move(units)}};
+}
+
+Architecture read_architecture(JsonReader json) {
+  Architecture architecture;
+  architecture.name = json.key("name").name();
+  if (const auto language_model = json.optional_key("language_model")) {
+    architecture.language_model = read_language_model(*language_model);
+  }
+  for (const JsonReader& unit : json.key("units").items()) {
+    architecture.units.push_back(read_unit(unit));
+  }
+  json.reject_other_keys();
+  return architecture;
+}
+
+}  // namespace athanor

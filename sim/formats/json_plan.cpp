@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor.plan/1 (see traces/README.md). Whether a plan fits an architecture is Plan::validate's
+// question; ranges are checked here.
+#include "sim/formats/files.hpp"
+#include "sim/formats/json_writer.hpp"
+
+#include <utility>
+
+namespace athanor {
+namespace {
+
+OrderedJson json_of(const UnitPlan& unit) {
+  OrderedJson chunks = OrderedJson::array();
+  for (const ChunkRun& run : unit.chunks) {
+    chunks.push_back({{"count", run.count},
+                      {"parameters", name_of(kHomeNames, run.parameters)},
+                      {"optimizer", name_of(kHomeNames, run.optimizer)}});
+    if (run.gpu_adam) chunks.back()["adam"] = name_of(kAdamNames, run.gpu_adam);
+  }
+  return {{"sharding", name_of(kShardingNames, unit.sharding)},
+          {"activation", name_of(kActivationNames, unit.activation)},
+          {"chunks", std::move(chunks)}};
+}
+
+UnitPlan read_unit_plan(JsonReader json) {
+  UnitPlan unit;
+  unit.sharding = json.key("sharding").choice(kShardingNames);
+  unit.activation = json.key("activation").choice(kActivationNames);
+  for (JsonReader& run : json.key("chunks").items()) {
+    unit.chunks.push_back({run.key("count").integer(1), run.key("parameters").choice(kHomeNames),
+                           run.key("optimizer").choice(kHomeNames)});
+    const auto adam = run.optional_key("adam");
+    unit.chunks.back().gpu_adam = adam && adam->choice(kAdamNames);
+    run.reject_other_keys();
+  }
+  json.reject_other_keys();
+  return unit;
+}
+
+OrderedJson json_of(const Schedule& schedule) {
+  return {{"copies", name_of(kCopiesNames, schedule.copies)},
+          {"optimizer", name_of(kOptimizerStartNames, schedule.optimizer)},
+          {"optimizer_lanes", name_of(kOptimizerLanesNames, schedule.optimizer_lanes)},
+          {"eviction", name_of(kEvictionNames, schedule.eviction)}};
+}
+
+Schedule read_schedule(JsonReader json) {
+  Schedule schedule;
+  schedule.copies = json.key("copies").choice(kCopiesNames);
+  schedule.optimizer = json.key("optimizer").choice(kOptimizerStartNames);
+  schedule.optimizer_lanes = json.key("optimizer_lanes").choice(kOptimizerLanesNames);
+  schedule.eviction = json.key("eviction").choice(kEvictionNames);
+  json.reject_other_keys();
+  return schedule;
+}
+
+OrderedJson json_of(const Prediction& prediction) {
+  const TierBytes& peak = prediction.peak_bytes;
+  return {{"step_seconds", prediction.step_seconds},
+          {"peak_bytes",
+           {{"gpu", peak.gpu}, {"pinned", peak.pinned}, {"host", peak.host}, {"nvme", peak.nvme}}}};
+}
+
+Prediction read_prediction(JsonReader json) {
+  Prediction prediction;
+  const JsonReader seconds = json.key("step_seconds");
+  prediction.step_seconds = seconds.number();
+  check_number(seconds.place(), prediction.step_seconds, 0, kMaxSeconds);
+  JsonReader peak = json.key("peak_bytes");
+  prediction.peak_bytes.gpu = peak.key("gpu").integer(0);
+  prediction.peak_bytes.pinned = peak.key("pinned").integer(0);
+  prediction.peak_bytes.host = peak.key("host").integer(0);
+  prediction.peak_bytes.nvme = peak.key("nvme").integer(0);
+  peak.reject_other_keys();
+  json.reject_other_keys();
+  return prediction;
+}
+
+double read_max_gradient_norm(const JsonReader& json) {
+  const double norm = json.number();
+  check_positive(json.place(), norm);
+  return norm;
+}
+
+std::string path_or_empty(JsonReader& json, const std::string& key) {
+  const auto path = json.optional_key(key);
+  return path ? path->string() : "";
+}
+
+void read_step(JsonReader& json, Plan& plan) {
+  constexpr std::int64_t kMaxBatch = 1'000'000;
+  constexpr std::int64_t kMaxSequence = std::int64_t{1} << 30;
+  plan.name = json.key("name").name();
+  plan.world_size = json.key("world_size").small_integer(1);
+  plan.micro_batch = json.key("micro_batch").integer(1, kMaxBatch);
+  plan.accumulation = json.key("accumulation").integer(1, kMaxBatch);
+  plan.dtype = json.key("dtype").choice(kDataTypeNames);
+  plan.sequence_length = json.key("sequence_length").integer(1, kMaxSequence);
+  plan.chunk_elements = json.key("chunk_elements").integer(1);
+  plan.cache_slots = json.key("cache_slots").small_integer(1);
+  plan.gradient_buffers = json.key("gradient_buffers").small_integer(1);
+  plan.prefetch_depth = json.key("prefetch_depth").small_integer(0);
+  plan.clipping = json.key("clipping").choice(kClippingNames);
+  plan.max_gradient_norm = read_max_gradient_norm(json.key("max_gradient_norm"));
+  if (const auto share = json.optional_key("clipped_share")) {
+    plan.clipped_share = share->number();
+    check_number(share->place(), plan.clipped_share, 0, 1);
+  }
+  plan.cpu_adam_threads = json.key("cpu_adam_threads").small_integer(1);
+  if (const auto late = json.optional_key("late_updates")) {
+    plan.late_updates = late->small_integer(0);
+  }
+  if (const auto buffers = json.optional_key("nvme_buffers")) {
+    plan.nvme_buffers = buffers->small_integer(1);
+  }
+  if (const auto buffers = json.optional_key("parameter_buffers")) {
+    plan.parameter_buffers = buffers->small_integer(1);
+  }
+  if (const auto buffers = json.optional_key("stream_buffers")) {
+    plan.stream_buffers = buffers->small_integer(1);
+  }
+  plan.compute_threads = json.key("compute_threads").small_integer(1);
+  if (const auto schedule = json.optional_key("schedule")) plan.schedule = read_schedule(*schedule);
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  OrderedJson json{{"schema", "athanor.plan/1"},
+                   {"name", plan.name},
+                   {"world_size", plan.world_size},
+                   {"micro_batch", plan.micro_batch},
+                   {"accumulation", plan.accumulation},
+                   {"dtype", name_of(kDataTypeNames, plan.dtype)},
+                   {"sequence_length", plan.sequence_length},
+                   {"chunk_elements", plan.chunk_elements},
+                   {"cache_slots", plan.cache_slots},
+                   {"gradient_buffers", plan.gradient_buffers},
+                   {"prefetch_depth", plan.prefetch_depth},
+                   {"clipping", name_of(kClippingNames, plan.clipping)},
+                   {"max_gradient_norm", plan.max_gradient_norm},
+                   {"cpu_adam_threads", plan.cpu_adam_threads},
+                   {"compute_threads", plan.compute_threads}};
+  if (plan.clipped_share > 0) json["clipped_share"] = plan.clipped_share;
+  if (plan.late_updates > 0) json["late_updates"] = plan.late_updates;
+  if (uses_nvme(plan)) json["nvme_buffers"] = plan.nvme_buffers;
+  if (reads_parameters(plan)) json["parameter_buffers"] = plan.parameter_buffers;
+  if (streams_state(plan)) json["stream_buffers"] = plan.stream_buffers;
+  if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
+  json["units"] = OrderedJson::array();
+  for (const UnitPlan& unit : plan.units) {
+    json["units"].push_back(json_of(unit));
+  }
+  json["profile_path"] = plan.profile_path;
+  json["platform_path"] = plan.platform_path;
+  json["prediction"] = plan.prediction ? json_of(*plan.prediction) : OrderedJson(nullptr);
+  return dump_json(json);
+}
+
+Plan parse_plan(std::string_view text, const std::string& where) {
+  const nlohmann::json document = parse_json(text, where);
+  JsonReader json(document, ValuePath(where));
+  check_schema(json, "plan", "tune");
+  Plan plan;
+  read_step(json, plan);
+  for (const JsonReader& unit : json.key("units").items()) {
+    plan.units.push_back(read_unit_plan(unit));
+  }
+  plan.profile_path = path_or_empty(json, "profile_path");
+  plan.platform_path = path_or_empty(json, "platform_path");
+  if (const auto prediction = json.optional_key("prediction")) {
+    plan.prediction = read_prediction(*prediction);
+  }
+  json.reject_other_keys();
+  return plan;
+}
+
+}  // namespace athanor

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// athanor.profile/1 (see traces/README.md).
+#include "sim/formats/files.hpp"
+#include "sim/formats/json_writer.hpp"
+
+namespace athanor {
+namespace {
+
+OrderedJson json_of(const KernelCost& kernel) {
+  return {{"name", kernel.name},   {"class", name_of(kKernelClassNames, kernel.kind)},
+          {"count", kernel.count}, {"seconds", kernel.seconds},
+          {"flops", kernel.flops}, {"bytes", kernel.bytes}};
+}
+
+KernelCost read_kernel(JsonReader json) {
+  KernelCost kernel;
+  kernel.name = json.key("name").name();
+  kernel.kind = json.key("class").choice(kKernelClassNames);
+  kernel.count = json.key("count").number();
+  kernel.seconds = json.key("seconds").number();
+  kernel.flops = json.key("flops").number();
+  kernel.bytes = json.key("bytes").number();
+  json.reject_other_keys();
+  return kernel;
+}
+
+OrderedJson json_of(const PhaseCost& phase) {
+  OrderedJson json{{"seconds", phase.seconds},
+                   {"spread", phase.spread},
+                   {"peak_bytes", phase.peak_bytes},
+                   {"issue_seconds", phase.issue_seconds}};
+  if (phase.watts > 0) {
+    json["full_clock_seconds"] = phase.unthrottled_seconds;
+    json["watts"] = phase.watts;
+  }
+  for (const KernelCost& kernel : phase.kernels) json["kernels"].push_back(json_of(kernel));
+  return json;
+}
+
+PhaseCost read_phase(JsonReader json) {
+  PhaseCost phase;
+  phase.seconds = json.key("seconds").number();
+  phase.spread = json.key("spread").number();
+  phase.peak_bytes = json.key("peak_bytes").integer(0);
+  phase.issue_seconds = json.key("issue_seconds").number();
+  if (const auto seconds = json.optional_key("full_clock_seconds")) {
+    phase.unthrottled_seconds = seconds->number();
+  }
+  if (const auto watts = json.optional_key("watts")) phase.watts = watts->number();
+  if (const auto kernels = json.optional_key("kernels")) {
+    for (const JsonReader& kernel : kernels->items()) phase.kernels.push_back(read_kernel(kernel));
+  }
+  json.reject_other_keys();
+  return phase;
+}
+
+OrderedJson json_of(const UnitCost& cost) {
+  return {{"unit_class", cost.unit_class},
+          {"micro_batch", cost.micro_batch},
+          {"forward_keep", json_of(cost.forward_keep)},
+          {"forward_discard", json_of(cost.forward_discard)},
+          {"recompute", json_of(cost.recompute)},
+          {"backward", json_of(cost.backward)},
+          {"output_bytes", cost.output_bytes},
+          {"saved_bytes", cost.saved_bytes},
+          {"grad_input_bytes", cost.grad_input_bytes}};
+}
+
+UnitCost read_cost(JsonReader json) {
+  UnitCost cost;
+  cost.unit_class = json.key("unit_class").name();
+  cost.micro_batch = json.key("micro_batch").integer(1);
+  cost.forward_keep = read_phase(json.key("forward_keep"));
+  cost.forward_discard = read_phase(json.key("forward_discard"));
+  cost.recompute = read_phase(json.key("recompute"));
+  cost.backward = read_phase(json.key("backward"));
+  cost.output_bytes = json.key("output_bytes").integer(0);
+  cost.saved_bytes = json.key("saved_bytes").integer(0);
+  cost.grad_input_bytes = json.key("grad_input_bytes").integer(0);
+  json.reject_other_keys();
+  return cost;
+}
+
+}  // namespace
+
+std::string to_json(const Profile& profile) {
+  OrderedJson costs = OrderedJson::array();
+  for (const UnitCost& cost : profile.costs) {
+    costs.push_back(json_of(cost));
+  }
+  OrderedJson json = {{"schema", "athanor.profile/1"},
+                      {"architecture", json_of(profile.architecture)},
+                      {"device", profile.device},
+                      {"dtype", name_of(kDataTypeNames, profile.dtype)},
+                      {"sequence_length", profile.sequence_length},
+                      {"compute_threads", profile.compute_threads},
+                      {"costs", std::move(costs)},
+                      {"batch_bytes_per_sample", profile.batch_bytes_per_sample},
+                      {"workspace_bytes", profile.workspace_bytes}};
+  if (profile.launch_seconds > 0) json["launch_seconds"] = profile.launch_seconds;
+  if (profile.matmul_flops_per_second > 0) {
+    json["matmul_flops_per_second"] = profile.matmul_flops_per_second;
+  }
+  json["provenance"] = json_of(profile.provenance);
+  return dump_json(json);
+}
+
+Profile parse_profile(std::string_view text, const std::string& where) {
+  const nlohmann::json document = parse_json(text, where);
+  JsonReader json(document, ValuePath(where));
+  check_schema(json, "profile", "profile");
+  Profile profile;
+  profile.architecture = read_architecture(json.key("architecture"));
+  profile.device = json.key("device").name();
+  profile.dtype = json.key("dtype").choice(kDataTypeNames);
+  profile.sequence_length = json.key("sequence_length").integer(1);
+  profile.compute_threads = json.key("compute_threads").small_integer(1);
+  for (const JsonReader& cost : json.key("costs").items()) {
+    profile.costs.push_back(read_cost(cost));
+  }
+  profile.batch_bytes_per_sample = json.key("batch_bytes_per_sample").integer(0);
+  profile.workspace_bytes = json.key("workspace_bytes").integer(0);
+  if (const auto seconds = json.optional_key("launch_seconds")) {
+    profile.launch_seconds = seconds->number();
+  }
+  if (const auto rate = json.optional_key("matmul_flops_per_second")) {
+    profile.matmul_flops_per_second = rate->number();
+  }
+  profile.provenance = read_provenance(json.key("provenance"));
+  json.reject_other_keys();
+  profile.validate(where);
+  return profile;
+}
+
+}  // namespace athanor

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and tests: nvbandwidth 0.8, README.md and json_output.cpp.
+#include "sim/interchange/import_benchmarks_formats.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+/// nvbandwidth's default; the file does not say what -b was. Copies of this size show no start-up.
+constexpr double kBufferBytes = 512.0 * (1 << 20);
+/// Slowdowns below count as none: what repeated measurements differ by.
+constexpr double kTolerance = 0.02;
+
+/// One direction of copies: its tests, and the bytes per second of the slowest device in each. The
+/// slowest, because ranks wait for one another in every collective.
+struct Direction {
+  Lane lane;
+  std::string_view alone, both_ways, all_devices, all_both_ways;
+};
+constexpr std::array<Direction, 2> kDirections{
+    {{Lane::H2D, "host_to_device_memcpy_ce", "host_to_device_bidirectional_memcpy_ce",
+      "host_to_all_memcpy_ce", "host_to_all_bidirectional_memcpy_ce"},
+     {Lane::D2H, "device_to_host_memcpy_ce", "device_to_host_bidirectional_memcpy_ce",
+      "all_to_host_memcpy_ce", "all_to_host_bidirectional_memcpy_ce"}}};
+
+struct Measured {
+  double slowest = 0;  ///< bytes per second
+  int devices = 0;
+};
+using Tests = std::map<std::string, Measured, std::less<>>;
+
+/// nvbandwidth writes numbers as strings.
+double gigabytes(const JsonReader& json) {
+  constexpr std::size_t kShown = 60;
+  const std::string text = json.string();
+  double value = 0;
+  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc{} || rest != text.data() + text.size()) {
+    json.reject(fmt::format("'{}' is no number of GB/s", text.substr(0, kShown)),
+                "Use nvbandwidth's own output (-j).");
+  }
+  check_positive(json.place(), value);
+  return value;
+}
+
+Measured read_matrix(const JsonReader& json) {
+  const std::vector<JsonReader> rows = json.items();
+  if (rows.size() != 1) {
+    json.reject(fmt::format("{} rows; host copies have one", rows.size()),
+                "Use nvbandwidth's own output (-j).");
+  }
+  Measured measured;
+  for (const JsonReader& cell : rows.front().items()) {
+    const double rate = gigabytes(cell) * kGigabyte;
+    measured.slowest = measured.devices == 0 ? rate : std::min(measured.slowest, rate);
+    ++measured.devices;
+  }
+  if (measured.devices == 0) json.reject("no devices", "Use nvbandwidth's own output (-j).");
+  return measured;
+}
+
+bool is_host_copy(const std::string& name) {
+  return std::any_of(kDirections.begin(), kDirections.end(), [&](const Direction& direction) {
+    return name == direction.alone || name == direction.both_ways ||
+           name == direction.all_devices || name == direction.all_both_ways;
+  });
+}
+
+Tests read_tests(const JsonReader& json) {
+  Tests tests;
+  for (JsonReader& test : json.items()) {
+    const std::string name = test.key("name").string();
+    const bool passed = test.key("status").string() == "Passed";
+    if (passed && is_host_copy(name)) tests[name] = read_matrix(test.key("bandwidth_matrix"));
+  }
+  return tests;
+}
+
+void check_devices(const JsonReader& json, const Tests& tests, const Platform& platform) {
+  for (const auto& [name, measured] : tests) {
+    if (measured.devices <= platform.num_devices) continue;
+    json.reject(fmt::format("{} measured {} devices, and platform {} has {}", name,
+                            measured.devices, platform.name, platform.num_devices),
+                "Import it into a platform of the machine that it ran on.");
+  }
+}
+
+double rate_of(const Curve& curve) {
+  const double seconds = curve.at(kBufferBytes);
+  return seconds > 0 ? kBufferBytes / seconds : 0;
+}
+
+/// Keeps the start-up time of `curve`: nvbandwidth's copies are too large to show one.
+Curve with_rate(const Curve& curve, double bytes_per_second) {
+  const Curve::Point first = curve.points.empty() ? Curve::Point{} : curve.points.front();
+  if (first.size >= kBufferBytes) return {{{kBufferBytes, kBufferBytes / bytes_per_second, 0}}};
+  return {{first, {kBufferBytes, kBufferBytes / bytes_per_second, 0}}};
+}
+
+/// A copy that is twice as fast takes twice as much of what it shares.
+void scale_use(Platform& platform, Lane lane, double factor) {
+  for (SharedResource& resource : platform.shared) {
+    const auto use = resource.use.find(lane);
+    if (use != resource.use.end()) use->second *= factor;
+  }
+}
+
+std::optional<double> known_use(const Platform& platform, Lane lane) {
+  for (const SharedResource& resource : platform.shared) {
+    const auto use = resource.use.find(lane);
+    if (use != resource.use.end()) return use->second;
+  }
+  return std::nullopt;
+}
+
+/// How many times longer copies of each direction take in one load than alone.
+using Slowdowns = std::map<Lane, double>;
+using Test = std::string_view Direction::*;
+
+class Import {
+ public:
+  Import(Platform& platform, Tests tests) : platform_(platform), tests_(std::move(tests)) {}
+
+  std::vector<std::string> run() {
+    const std::vector<Direction> both(kDirections.begin(), kDirections.end());
+    for (const Direction& direction : both) take_rate(direction);
+    const int devices = num_devices();
+    forget(SharedResource::Scope::Device, slowdowns(&Direction::both_ways, both));
+    take_sample(1, slowdowns(&Direction::both_ways, both));
+    for (const Direction& direction : both) {
+      forget(SharedResource::Scope::Node, slowdowns(&Direction::all_devices, {direction}));
+    }
+    forget(SharedResource::Scope::Node, slowdowns(&Direction::all_both_ways, both));
+    if (devices < 2) return std::move(taken_);
+    for (const Direction& direction : both) {
+      take_sample(devices, slowdowns(&Direction::all_devices, {direction}));
+    }
+    take_sample(devices, slowdowns(&Direction::all_both_ways, both));
+    return std::move(taken_);
+  }
+
+ private:
+  [[nodiscard]] int num_devices() const {
+    int devices = 0;
+    for (const auto& [name, measured] : tests_) devices = std::max(devices, measured.devices);
+    return devices;
+  }
+
+  void take_rate(const Direction& direction) {
+    const auto found = tests_.find(direction.alone);
+    if (found == tests_.end()) return;
+    const double rate = found->second.slowest;
+    Curve& curve = direction.lane == Lane::H2D ? platform_.h2d : platform_.d2h;
+    const double former = rate_of(curve);
+    if (former > 0) scale_use(platform_, direction.lane, rate / former);
+    curve = with_rate(curve, rate);
+    taken_.push_back(fmt::format("{} {:.2f} GB/s", lane_name(direction.lane), rate / kGigabyte));
+  }
+
+  /// Empty where the file lacks one of the tests.
+  [[nodiscard]] Slowdowns slowdowns(Test test, const std::vector<Direction>& directions) const {
+    Slowdowns slowdowns;
+    for (const Direction& direction : directions) {
+      const auto alone = tests_.find(direction.alone);
+      const auto loaded = tests_.find(direction.*test);
+      if (alone == tests_.end() || loaded == tests_.end()) return {};
+      slowdowns[direction.lane] = std::max(1.0, alone->second.slowest / loaded->second.slowest);
+    }
+    return slowdowns;
+  }
+
+  /// What copies alone shared before, where the file says it anew.
+  void forget(SharedResource::Scope scope, const Slowdowns& measured) {
+    std::erase_if(platform_.shared, [&](const SharedResource& resource) {
+      return resource.scope == scope &&
+             std::all_of(resource.use.begin(), resource.use.end(),
+                         [&](const auto& entry) { return measured.contains(entry.first); });
+    });
+  }
+
+  /// Slows the lanes down as measured where all `ranks` are at it: as measured interference where
+  /// the platform has that, else by a resource.
+  void take_sample(int ranks, const Slowdowns& measured) {
+    if (measured.empty()) return;
+    if (!platform_.contention.empty()) return replace_sample({ranks, measured});
+    if (ranks == 1) record_disturbance(measured);
+    SharedResource resource;
+    resource.scope = ranks == 1 ? SharedResource::Scope::Device : SharedResource::Scope::Node;
+    double worst = 1;
+    for (const auto& [lane, slowdown] : measured) {
+      resource.name += fmt::format("{}{}", resource.name.empty() ? "" : " + ", lane_name(lane));
+      worst = std::max(worst, slowdown);
+    }
+    if (ranks > 1) resource.name += fmt::format(" on {} ranks", ranks);
+    taken_.push_back(fmt::format("{} x {:.3f}", resource.name, worst));
+    if (worst <= 1 + kTolerance) return;
+    add_uses(resource, measured);
+    for (const auto& [lane, slowdown] : measured) {
+      resource.capacity += ranks * resource.use.at(lane) / slowdown;
+    }
+    platform_.shared.push_back(std::move(resource));
+  }
+
+  /// Lanes that slow each other down end up at equal shares, so their uses are as their slowdowns;
+  /// a lane that uses something already keeps its use.
+  void add_uses(SharedResource& resource, const Slowdowns& measured) const {
+    std::optional<double> share;
+    for (const auto& [lane, slowdown] : measured) {
+      const auto use = known_use(platform_, lane);
+      if (use && !share) share = *use / slowdown;
+    }
+    if (!share) {
+      const auto& [lane, slowdown] = *measured.begin();
+      share = rate_of(lane == Lane::H2D ? platform_.h2d : platform_.d2h) / slowdown;
+    }
+    for (const auto& [lane, slowdown] : measured) {
+      resource.use[lane] = known_use(platform_, lane).value_or(*share * slowdown);
+    }
+  }
+
+  void replace_sample(const ContentionSample& load) {
+    const std::string name = sample_name(load);
+    std::erase_if(platform_.contention,
+                  [&](const ContentionSample& former) { return sample_name(former) == name; });
+    platform_.contention.push_back(load);
+    taken_.push_back(name);
+  }
+
+  void record_disturbance(const Slowdowns& measured) {
+    const std::string h2d = lane_name(Lane::H2D);
+    const std::string d2h = lane_name(Lane::D2H);
+    std::erase_if(platform_.disturbances,
+                  [&](const Disturbance& d) { return d.first == h2d && d.second == d2h; });
+    platform_.disturbances.push_back({h2d, d2h, measured.at(Lane::H2D), measured.at(Lane::D2H)});
+  }
+
+  Platform& platform_;
+  Tests tests_;
+  std::vector<std::string> taken_;
+};
+
+}  // namespace
+
+std::vector<std::string> import_nvbandwidth(JsonReader json, Platform& platform) {
+  const Tests tests = read_tests(json.key("testcases"));
+  if (tests.empty()) {
+    json.key("testcases")
+        .reject("no copy between host and device that passed",
+                "Run host_to_device_memcpy_ce and device_to_host_memcpy_ce.");
+  }
+  check_devices(json, tests, platform);
+  const auto version = json.optional_key("version");
+  const std::vector<std::string> taken = Import(platform, tests).run();
+  note_import(platform, fmt::format("nvbandwidth {} ({}): {}", version ? version->string() : "",
+                                    json.place().text(), fmt::join(taken, ", ")));
+  return taken;
+}
+
+}  // namespace athanor

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/lowering/lowering.hpp"
+
+#include "sim/base/errors.hpp"
+#include "sim/lowering/static_memory.hpp"
+#include "sim/lowering/step_builder.hpp"
+
+#include <fmt/format.h>
+
+namespace athanor {
+namespace {
+
+void require_same(const std::string& key, const std::string& plan, const std::string& profile) {
+  if (plan == profile) return;
+  throw InputError("plan:" + key, fmt::format("{}, but the profile has {}", plan, profile),
+                   "Profile the model with the plan's value, or tune a plan for this profile.");
+}
+
+std::string dtype_name(DataType dtype) { return dtype == DataType::Float32 ? "fp32" : "bf16"; }
+
+void require_matching(const Profile& profile, const Plan& plan) {
+  plan.validate(profile.architecture, "plan");
+  require_same("dtype", dtype_name(plan.dtype), dtype_name(profile.dtype));
+  require_same("sequence_length", std::to_string(plan.sequence_length),
+               std::to_string(profile.sequence_length));
+}
+
+Program make_header(const Profile& profile, const Plan& plan) {
+  Program program;
+  program.world_size = plan.world_size;
+  program.dtype = plan.dtype;
+  program.gradient_dtype = gradient_dtype(plan.dtype, plan.accumulation);
+  program.cpu_adam_threads = plan.cpu_adam_threads;
+  program.clipped_share = plan.clipped_share;
+  program.workspace_bytes = profile.workspace_bytes;
+  program.launch_seconds = profile.launch_seconds;
+  program.matmul_flops_per_second = profile.matmul_flops_per_second;
+  for (const Unit& unit : profile.architecture.units) program.unit_names.push_back(unit.name);
+  program.layouts = layout_units(profile.architecture, plan);
+  make_pools(program, profile.architecture, plan);
+  make_state_buffers(program, plan);
+  make_static_buffers(program, plan);
+  return program;
+}
+
+}  // namespace
+
+Program lower(const Profile& profile, const Plan& plan) {
+  require_matching(profile, plan);
+  StepBuilder builder(profile, plan, make_header(profile, plan));
+  return builder.build();
+}
+
+}  // namespace athanor

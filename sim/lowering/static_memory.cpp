@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/lowering/static_memory.hpp"
+
+#include <algorithm>
+
+namespace athanor {
+namespace {
+
+/// Elements that one rank holds for one unit, by what they are for.
+struct UnitElements {
+  std::int64_t replicated = 0;        ///< whole parameters on the device
+  std::int64_t device_shards = 0;     ///< parameter shards on the device
+  std::int64_t device_optimizer = 0;  ///< gradient shard and optimizer state on the device
+  std::int64_t host_gradients = 0;    ///< gradient shard on the host
+  std::int64_t host_parameters = 0;   ///< parameters beside it
+  std::int64_t host_state = 0;        ///< optimizer state in host memory, twice where it is kept
+                                      ///< until the norm is known
+  std::int64_t streamed_state = 0;    ///< in pinned host memory
+  FileBytes file;
+};
+
+UnitElements count_elements(const Program& program, const Plan& plan, std::size_t unit) {
+  const UnitLayout& layout = program.layouts[unit];
+  const Sharding sharding = plan.units[unit].sharding;
+  UnitElements count;
+  if (sharding != Sharding::Sharded) count.replicated = layout.elements;
+  for (const Chunk& chunk : layout.chunks) {
+    const std::int64_t owned = owned_elements(chunk, sharding, program.world_size);
+    if (sharding == Sharding::Sharded && chunk.parameters == Home::Gpu) {
+      count.device_shards += owned;
+    }
+    if (!off_gpu(chunk.optimizer)) {
+      count.device_optimizer += owned;
+      continue;
+    }
+    if (!stages_gradient(plan, chunk)) count.host_gradients += owned;
+    if (chunk.parameters != Home::Nvme) count.host_parameters += owned;
+    if (chunk.gpu_adam) {
+      count.streamed_state += owned;
+    } else if (chunk.optimizer == Home::Host) {
+      count.host_state += (speculates(plan, chunk) ? 2 : 1) * owned;
+    }
+    if (chunk.optimizer != Home::Nvme) continue;
+    const FileBytes file = file_bytes(owned, in_file(plan, chunk), program);
+    count.file.parameters += file.parameters;
+    count.file.state += file.state;
+    count.file.gradient += file.gradient;
+  }
+  return count;
+}
+
+void add_buffer(Program& program, const std::string& name, Tier tier, Bytes bytes) {
+  if (bytes > 0) program.static_buffers.push_back({name, tier, bytes});
+}
+
+void add_unit(Program& program, const std::string& unit, const UnitElements& count) {
+  const Bytes parameter = size_of(program.dtype);
+  const Bytes gradient = size_of(program.gradient_dtype);
+  const Bytes state = optimizer_state_bytes(program.dtype);
+  add_buffer(program, "parameters " + unit, Tier::Gpu, count.replicated * parameter);
+  add_buffer(program, "parameter shards " + unit, Tier::Gpu, count.device_shards * parameter);
+  add_buffer(program, "gradient shards " + unit, Tier::Gpu, count.device_optimizer * gradient);
+  add_buffer(program, "optimizer " + unit, Tier::Gpu, count.device_optimizer * state);
+  add_buffer(program, "host parameters " + unit, Tier::Pinned, count.host_parameters * parameter);
+  add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_gradients * gradient);
+  add_buffer(program, "host optimizer " + unit, Tier::Host, count.host_state * state);
+  add_buffer(program, "streamed optimizer " + unit, Tier::Pinned, count.streamed_state * state);
+  add_buffer(program, "nvme parameters " + unit, Tier::Nvme, count.file.parameters);
+  add_buffer(program, "nvme optimizer " + unit, Tier::Nvme, count.file.state);
+  add_buffer(program, "nvme gradients " + unit, Tier::Nvme, count.file.gradient);
+}
+
+}  // namespace
+
+Bytes optimizer_state_bytes(DataType dtype) noexcept {
+  constexpr Bytes kMoments = 8, kMaster = 4;
+  return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
+}
+
+InFile in_file(const Plan& plan, const Chunk& chunk) noexcept {
+  return {chunk.parameters == Home::Nvme, writes_gradient_to_file(plan, chunk)};
+}
+
+FileBytes file_bytes(std::int64_t elements, InFile in_file, const Program& program) noexcept {
+  return {in_file.parameters ? file_blocks(elements * size_of(program.dtype)) : 0,
+          file_blocks(elements * optimizer_state_bytes(program.dtype)),
+          in_file.gradient ? file_blocks(elements * size_of(program.gradient_dtype)) : 0};
+}
+
+StreamBytes stream_bytes(std::int64_t elements, DataType dtype, DataType gradient_dtype) noexcept {
+  constexpr Bytes kState = 12;
+  const Bytes gradient = size_of(gradient_dtype);
+  const Bytes parameter = dtype == DataType::Float32 ? 0 : size_of(dtype);
+  return {elements * (kState + gradient), elements * (kState + parameter),
+          elements * (kState + gradient + parameter)};
+}
+
+Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
+                       const Program& program) noexcept {
+  if (is_nvme_lane(lane)) {
+    const FileBytes file = file_bytes(elements, in_file, program);
+    if (lane == Lane::NvmeWrite) return file.parameters + file.state;
+    return program.dtype == DataType::Float32 ? file.all() : file.state + file.gradient;
+  }
+  const StreamBytes moved = stream_bytes(elements, program.dtype, program.gradient_dtype);
+  return lane == Lane::H2D ? moved.read : moved.written;
+}
+
+std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size) {
+  return sharding == Sharding::Replicated ? chunk.elements : chunk.shard_elements(world_size);
+}
+
+void make_pools(Program& program, const Architecture& architecture, const Plan& plan) {
+  for (std::size_t u = 0; u < architecture.units.size(); ++u) {
+    const std::string& unit_class = architecture.units[u].unit_class;
+    auto pool = std::ranges::find(program.pools, unit_class, &UnitPool::unit_class);
+    if (pool == program.pools.end()) {
+      program.pools.push_back({unit_class, program.layouts[u].elements, 0, 0});
+      pool = std::prev(program.pools.end());
+    }
+    program.pool_of.push_back(static_cast<std::int32_t>(pool - program.pools.begin()));
+    if (program.layouts[u].chunks.empty()) continue;
+    pool->gradient_buffers = std::min(pool->gradient_buffers + 1, plan.gradient_buffers);
+    if (plan.units[u].sharding == Sharding::Sharded) {
+      pool->slots = std::min(pool->slots + 1, plan.cache_slots);
+    }
+  }
+}
+
+void make_state_buffers(Program& program, const Plan& plan) {
+  const auto pass = [](int& buffers, Bytes& bytes, int most, Bytes needed) {
+    buffers = std::min(buffers + 1, most);
+    bytes = std::max(bytes, needed);
+  };
+  for (std::size_t u = 0; u < program.layouts.size(); ++u) {
+    for (const Chunk& chunk : program.layouts[u].chunks) {
+      const std::int64_t owned = owned_elements(chunk, plan.units[u].sharding, program.world_size);
+      if (chunk.gpu_adam) {
+        pass(program.stream_buffers, program.stream_buffer_bytes, plan.stream_buffers,
+             stream_bytes(owned, program.dtype, program.gradient_dtype).buffer);
+      }
+      if (chunk.optimizer != Home::Nvme) continue;
+      const FileBytes file = file_bytes(owned, in_file(plan, chunk), program);
+      pass(program.state_buffers, program.state_buffer_bytes, plan.nvme_buffers, file.all());
+      if (file.parameters == 0) continue;
+      pass(program.parameter_buffers, program.parameter_buffer_bytes, plan.parameter_buffers,
+           file.parameters);
+      if (!stages_gradient(plan, chunk)) continue;
+      pass(program.staged_gradients, program.staged_gradient_bytes, plan.parameter_buffers,
+           file_blocks(owned * size_of(program.gradient_dtype)));
+    }
+  }
+}
+
+void make_static_buffers(Program& program, const Plan& plan) {
+  for (const UnitPool& pool : program.pools) {
+    const Bytes buffer = pool.elements * size_of(program.dtype);
+    add_buffer(program, "cache " + pool.unit_class, Tier::Gpu, pool.slots * buffer);
+    add_buffer(program, "gradients " + pool.unit_class, Tier::Gpu, pool.gradient_buffers * buffer);
+  }
+  for (std::size_t u = 0; u < program.layouts.size(); ++u) {
+    add_unit(program, program.unit_names[u], count_elements(program, plan, u));
+  }
+  add_buffer(program, "optimizer state buffers", Tier::Host,
+             program.state_buffers * program.state_buffer_bytes);
+  add_buffer(program, "parameter buffers", Tier::Pinned,
+             program.parameter_buffers * program.parameter_buffer_bytes);
+  add_buffer(program, "staged gradients", Tier::Pinned,
+             program.staged_gradients * program.staged_gradient_bytes);
+  add_buffer(program, "stream buffers", Tier::Gpu,
+             program.stream_buffers * program.stream_buffer_bytes);
+  Bytes device = 0;
+  for (const Buffer& buffer : program.static_buffers) {
+    device += buffer.tier == Tier::Gpu ? buffer.bytes : 0;
+  }
+  add_buffer(program, "alignment", Tier::Gpu, device_blocks(device) - device);
+}
+
+}  // namespace athanor

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/lowering/step_builder.hpp"
+
+#include "sim/lowering/schedule_order.hpp"
+
+#include <utility>
+
+namespace athanor {
+namespace {
+
+std::vector<std::vector<std::int32_t>> uses_of(
+    const std::vector<Access>& order, const std::vector<std::vector<std::int32_t>>& cached) {
+  std::vector<std::vector<std::int32_t>> uses(cached.size());
+  for (std::size_t a = 0; a < order.size(); ++a) {
+    for (const std::int32_t unit : cached[static_cast<std::size_t>(order[a].unit)]) {
+      uses[static_cast<std::size_t>(unit)].push_back(static_cast<std::int32_t>(a));
+    }
+  }
+  return uses;
+}
+
+std::vector<int> slots_of(const Program& program) {
+  std::vector<int> slots;
+  for (const UnitPool& pool : program.pools) slots.push_back(pool.slots);
+  return slots;
+}
+
+}  // namespace
+
+StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program program)
+    : profile_(profile),
+      plan_(plan),
+      program_(std::move(program)),
+      order_(access_order(profile.architecture, plan)),
+      cached_(cached_units(profile.architecture, plan)),
+      cache_(program_.pool_of, slots_of(program_), uses_of(order_, cached_),
+             plan.schedule.eviction),
+      units_(profile.architecture.units.size()),
+      access_operation_(order_.size(), -1),
+      saved_(units_.size(), -1),
+      outputs_(units_.size(), -1),
+      grad_inputs_(units_.size(), -1),
+      output_copies_(units_.size(), -1),
+      state_buffers_(program_.state_buffers),
+      stream_buffers_(program_.stream_buffers),
+      parameter_buffers_(program_.parameter_buffers),
+      staged_gradients_(program_.staged_gradients) {
+  square_sums_.fill(-1);
+  for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    units_[u].chunks.resize(program_.layouts[u].chunks.size());
+  }
+}
+
+Program StepBuilder::build() {
+  reserve_operations();
+  for (std::int32_t position = 0; position < static_cast<std::int32_t>(order_.size()); ++position) {
+    fetch_ahead(position);
+    compute(position);
+  }
+  finish_step();
+  resolve_previous_waits();
+  order_by_schedule(program_, plan_.schedule);
+  return std::move(program_);
+}
+
+/// Units compute, recompute and copy their outputs; each chunk is read, fetched and gathered for
+/// forward and for backward, reduced and copied to the host in every micro-batch, written, squared,
+/// updated between a read and a write of its state, sent back and published in every step, at most.
+void StepBuilder::reserve_operations() {
+  constexpr std::size_t kPerMicroBatch = 8, kPerStep = 8;
+  std::size_t chunks = 0;
+  for (const UnitLayout& layout : program_.layouts) chunks += layout.chunks.size();
+  const auto micro_batches = static_cast<std::size_t>(plan_.accumulation);
+  program_.operations.reserve(2 * order_.size() +
+                              chunks * (kPerMicroBatch * micro_batches + kPerStep));
+}
+
+std::int32_t StepBuilder::emit(Operation operation) {
+  program_.operations.push_back(std::move(operation));
+  return static_cast<std::int32_t>(program_.operations.size()) - 1;
+}
+
+std::int32_t StepBuilder::emit_fill(Ring& ring, Operation operation) {
+  const std::int32_t emptied_by = ring.emptied_by[ring.next()];
+  if (emptied_by >= 0) operation.waits.push_back(emptied_by);
+  return ring.filled_by.emplace_back(emit(std::move(operation)));
+}
+
+Operation& StepBuilder::at(std::int32_t operation) {
+  return program_.operations[static_cast<std::size_t>(operation)];
+}
+
+const UnitPlan& StepBuilder::unit_plan(std::int32_t unit) const {
+  return plan_.units[static_cast<std::size_t>(unit)];
+}
+
+StepBuilder::UnitState& StepBuilder::state(std::int32_t unit) {
+  return units_[static_cast<std::size_t>(unit)];
+}
+
+std::vector<Chunk>& StepBuilder::chunks(std::int32_t unit) {
+  return program_.layouts[static_cast<std::size_t>(unit)].chunks;
+}
+
+const UnitCost& StepBuilder::cost(std::int32_t unit) const {
+  return profile_.cost(profile_.architecture.units[static_cast<std::size_t>(unit)].unit_class,
+                       plan_.micro_batch);
+}
+
+bool StepBuilder::keeps(std::int32_t unit) const {
+  const bool last = unit + 1 == static_cast<std::int32_t>(units_.size());
+  return last || unit_plan(unit).activation == Activation::Keep;
+}
+
+/// The next unit has to recompute too, or its graph would hold its input. The output is dropped
+/// when the second unit after this one has run forward, and taken again before that unit's
+/// backward: where that is the last one, nothing would come between.
+bool StepBuilder::offloads(std::int32_t unit) const {
+  const auto num_units = static_cast<std::int32_t>(units_.size());
+  return unit + 3 < num_units && unit_plan(unit).activation == Activation::Offload &&
+         !keeps(unit + 1);
+}
+
+void StepBuilder::resolve_previous_waits() {
+  const auto wait = [this](std::int32_t operation, std::int32_t previous) {
+    // Lanes are in order, across steps too.
+    if (previous < 0 || at(operation).lane == at(previous).lane) return;
+    at(operation).previous_waits.push_back(previous);
+  };
+  for (const FirstFill& fill : first_fills_) {
+    const auto& slot = cache_.pool(fill.pool)[static_cast<std::size_t>(fill.slot)];
+    for (const std::int32_t operation : fill.operations) {
+      wait(operation, access_operation_[static_cast<std::size_t>(slot.last_access)]);
+    }
+  }
+  for (const GradientPool& pool : gradients_) {
+    for (const GradientPool::Buffer& buffer : pool.buffers()) {
+      if (buffer.first_user < 0) continue;
+      for (const std::int32_t drained : buffer.drained_by) wait(buffer.first_user, drained);
+    }
+  }
+  for (const UpdateWait& update : update_waits_) {
+    const ChunkState& chunk = state(update.unit).chunks[static_cast<std::size_t>(update.chunk)];
+    wait(update.operation, update.adam_only ? chunk.adam : chunk.updated);
+  }
+  // State that was in the buffer last was written after the chunk's own: lanes are in order.
+  for (const Ring* const ring :
+       {&state_buffers_, &stream_buffers_, &parameter_buffers_, &staged_gradients_}) {
+    for (std::size_t i = 0; i < ring->emptied_by.size(); ++i) {
+      wait(ring->filled_by[i], ring->emptied_by[i]);
+    }
+  }
+}
+
+}  // namespace athanor

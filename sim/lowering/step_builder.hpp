@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body of lower(): emits the operations of one step in a topological order.
+#pragma once
+
+#include "sim/lowering/access_order.hpp"
+#include "sim/lowering/gradient_pool.hpp"
+#include "sim/lowering/slot_cache.hpp"
+#include "sim/model/profile.hpp"
+#include "sim/model/program.hpp"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace athanor {
+
+/// Used once. The order of emission is the order within each lane: a unit's fetch comes before the
+/// reduces of the units computed while it is prefetched, so that it is never queued behind them.
+class StepBuilder {
+ public:
+  StepBuilder(const Profile& profile, const Plan& plan, Program program);
+  [[nodiscard]] Program build();
+
+ private:
+  /// Operations of one chunk that others wait for.
+  struct ChunkState {
+    std::int32_t gradient_ready = -1;  ///< the last write of the gradient shard in this step
+    std::int32_t updated = -1;         ///< the new parameters are at their home
+    std::int32_t adam = -1;
+  };
+  struct UnitState {
+    std::vector<ChunkState> chunks;
+    std::vector<std::int32_t> fetched_by;  ///< last operation per lane that fills its slot
+    bool fetched_this_step = false;
+    bool used_this_step = false;     ///< replicated units: some operation waits for the last update
+    std::int32_t last_compute = -1;  ///< its latest forward or backward
+  };
+  /// The operations that first fill a slot in this step: they wait for the step before.
+  struct FirstFill {
+    std::int32_t pool = 0, slot = 0;
+    std::vector<std::int32_t> operations;
+  };
+  /// Equal buffers through which chunks pass in turn.
+  struct Ring {
+    explicit Ring(int buffers) : emptied_by(static_cast<std::size_t>(buffers), -1) {}
+    [[nodiscard]] std::size_t next() const noexcept { return filled_by.size() % emptied_by.size(); }
+
+    std::vector<std::int32_t> emptied_by;  ///< by buffer, its last one; -1 = none yet
+    std::vector<std::int32_t> filled_by;   ///< in their order
+  };
+  /// Operations that wait for a chunk's update in the step before.
+  struct UpdateWait {
+    std::int32_t operation = 0, unit = 0, chunk = 0;
+    bool adam_only = false;  ///< the gradient shard was read, rather than the parameters written
+  };
+
+  void reserve_operations();
+  std::int32_t emit(Operation operation);
+  /// Emits what fills the next buffer of `ring`, once that is empty.
+  std::int32_t emit_fill(Ring& ring, Operation operation);
+  [[nodiscard]] Operation& at(std::int32_t operation);
+  [[nodiscard]] const UnitPlan& unit_plan(std::int32_t unit) const;
+  [[nodiscard]] UnitState& state(std::int32_t unit);
+  [[nodiscard]] std::vector<Chunk>& chunks(std::int32_t unit);
+  [[nodiscard]] const UnitCost& cost(std::int32_t unit) const;
+  [[nodiscard]] bool keeps(std::int32_t unit) const;
+  /// Whether the unit's output leaves the device between forward and backward.
+  [[nodiscard]] bool offloads(std::int32_t unit) const;
+
+  // Fetching (step_builder_fetch.cpp)
+  void fetch_ahead(std::int32_t position);
+  [[nodiscard]] bool try_fetch(std::int32_t access, std::int32_t position);
+  [[nodiscard]] std::vector<std::int32_t> pinned_units(std::int32_t access,
+                                                       std::int32_t position) const;
+  void fetch_unit(std::int32_t unit, std::int32_t access, const SlotCache::Placement& placement);
+  std::int32_t emit_param_read(std::int32_t unit, std::int32_t chunk);
+  [[nodiscard]] std::int32_t emit_fetch(std::int32_t unit, std::int32_t chunk, std::int32_t slot);
+  [[nodiscard]] std::int32_t emit_gather(std::int32_t unit, std::int32_t chunk, std::int32_t slot);
+  void wait_for_update(std::int32_t operation, std::int32_t unit, std::int32_t chunk);
+
+  // Computing (step_builder_compute.cpp)
+  void compute(std::int32_t position);
+  void emit_forward(const Access& access);
+  void emit_recompute(const Access& access);
+  void emit_backward(const Access& access);
+  [[nodiscard]] Operation compute_operation(OpKind kind, const Access& access,
+                                            const PhaseCost& phase) const;
+  void emit_output_copy(OpKind kind, std::int32_t unit, std::int32_t micro_batch,
+                        std::int32_t after);
+  void store_output(std::int32_t unit, std::int32_t micro_batch);
+  void drop_output(std::int32_t operation, std::int32_t unit);
+  void fetch_output(std::int32_t unit, std::int32_t micro_batch, std::int32_t position);
+  void wait_for_parameters(std::int32_t operation, std::int32_t unit);
+  void take_gradient_buffers(std::int32_t operation, std::int32_t unit);
+  void take_gradient_buffer(std::int32_t operation, std::int32_t unit);
+  [[nodiscard]] std::int32_t buffer(std::vector<std::int32_t>& of, std::int32_t unit,
+                                    const char* name, Bytes bytes);
+
+  // Reducing and updating (step_builder_update.cpp)
+  [[nodiscard]] bool clips() const;
+  [[nodiscard]] bool updates_within_backward(const Chunk& chunk) const;
+  [[nodiscard]] bool sums_squares_as_gradients_pass(Home optimizer) const;
+  void drain_gradients(std::int32_t unit, std::int32_t micro_batch, std::int32_t backward);
+  [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,
+                                         std::int32_t micro_batch, std::int32_t gradient_buffer,
+                                         std::int32_t backward);
+  [[nodiscard]] std::int32_t emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
+                                           std::int32_t micro_batch, std::int32_t gradient_buffer,
+                                           std::int32_t source);
+  [[nodiscard]] std::int32_t emit_grad_write(std::int32_t grad_d2h);
+  void finish_step();
+  void emit_square_sums();
+  std::int32_t emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after);
+  [[nodiscard]] Operation update_operation(OpKind kind, std::int32_t unit,
+                                           std::int32_t chunk) const;
+  void emit_adam(std::int32_t unit, std::int32_t chunk);
+  void emit_adam_rollback(std::int32_t unit, std::int32_t chunk);
+  [[nodiscard]] Ring& state_buffers(const Operation& adam);
+  [[nodiscard]] Operation state_copy(OpKind kind, const Operation& adam) const;
+  [[nodiscard]] std::int32_t emit_state_read(Operation& adam, std::int32_t gradient_ready);
+  [[nodiscard]] std::int32_t emit_state_write(std::int32_t adam);
+  void emit_updates(Lane lane, bool streamed);
+  void emit_publish();
+  void publish_chunk(std::int32_t unit, std::int32_t chunk);
+  void resolve_previous_waits();
+
+  const Profile& profile_;
+  const Plan& plan_;
+  Program program_;
+  std::vector<Access> order_;
+  std::vector<std::vector<std::int32_t>> cached_;  ///< per unit, what has to be in slots
+  SlotCache cache_;
+  std::vector<GradientPool> gradients_;  ///< per unit class
+  std::vector<UnitState> units_;
+  std::vector<std::int32_t> access_operation_;  ///< last compute operation of each access
+  std::int32_t next_fetch_ = 0;                 ///< first access that is not wholly fetched
+  std::vector<FirstFill> first_fills_;
+  std::vector<UpdateWait> update_waits_;
+  std::vector<std::int32_t> saved_, outputs_, grad_inputs_;  ///< buffers per unit, -1 = none
+  std::vector<std::int32_t> output_copies_;                  ///< the output's last copy, per unit
+  Ring state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
+  std::int32_t batch_ = -1;
+  std::int32_t last_forward_ = -1, norm_ = -1;
+  std::array<std::int32_t, kNumLanes> square_sums_;  ///< the last one on each lane, -1 = none
+};
+
+}  // namespace athanor

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fetching units into cache slots, as far ahead as the plan says and the slots allow.
+#include "sim/base/errors.hpp"
+#include "sim/lowering/static_memory.hpp"
+#include "sim/lowering/step_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace athanor {
+
+void StepBuilder::fetch_ahead(std::int32_t position) {
+  const auto last =
+      std::min(position + plan_.prefetch_depth, static_cast<std::int32_t>(order_.size()) - 1);
+  for (; next_fetch_ <= last; ++next_fetch_) {
+    if (try_fetch(next_fetch_, position)) continue;
+    if (next_fetch_ > position) return;  // a slot is still needed: try again after this access
+    const Access& access = order_[static_cast<std::size_t>(position)];
+    throw InputError(
+        "plan:cache_slots",
+        fmt::format("{} slots cannot hold what unit {} uses at once", plan_.cache_slots,
+                    program_.unit_names[static_cast<std::size_t>(access.unit)]),
+        "Raise cache_slots.");
+  }
+}
+
+bool StepBuilder::try_fetch(std::int32_t access, std::int32_t position) {
+  const auto pinned = pinned_units(access, position);
+  for (const std::int32_t unit :
+       cached_[static_cast<std::size_t>(order_[static_cast<std::size_t>(access)].unit)]) {
+    if (cache_.slot_of(unit) >= 0) continue;
+    const auto placement = cache_.place(unit, access, pinned);
+    if (!placement) return false;
+    fetch_unit(unit, access, *placement);
+  }
+  return true;
+}
+
+/// Units that accesses from `position` to `access` use: they have not computed yet.
+std::vector<std::int32_t> StepBuilder::pinned_units(std::int32_t access,
+                                                    std::int32_t position) const {
+  std::vector<std::int32_t> pinned;
+  for (std::int32_t a = position; a <= access; ++a) {
+    const auto& used = cached_[static_cast<std::size_t>(order_[static_cast<std::size_t>(a)].unit)];
+    pinned.insert(pinned.end(), used.begin(), used.end());
+  }
+  return pinned;
+}
+
+void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
+                             const SlotCache::Placement& placement) {
+  const auto first = static_cast<std::int32_t>(program_.operations.size());
+  UnitState& unit_state = state(unit);
+  std::int32_t last_fetch = -1;
+  std::int32_t last_gather = -1;
+  for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
+    const bool on_host = chunks(unit)[static_cast<std::size_t>(c)].parameters != Home::Gpu;
+    std::int32_t fetch = -1;
+    if (on_host) fetch = last_fetch = emit_fetch(unit, c, placement.slot);
+    if (on_host && plan_.world_size == 1) continue;  // the shard is the whole chunk
+    last_gather = emit_gather(unit, c, placement.slot);
+    if (fetch >= 0) at(last_gather).waits.push_back(fetch);
+  }
+  unit_state.fetched_this_step = true;
+  // With several ranks every chunk ends in a gather; lanes are in order, so the last one is enough.
+  unit_state.fetched_by.clear();
+  if (last_gather >= 0) unit_state.fetched_by.push_back(last_gather);
+  if (last_fetch >= 0 && plan_.world_size == 1) unit_state.fetched_by.push_back(last_fetch);
+
+  // The first operation of each lane waits for the slot and for the prefetch depth, but for reads
+  // from files: they have their own buffers.
+  std::vector<std::int32_t> leaders;
+  for (auto op = first; op < static_cast<std::int32_t>(program_.operations.size()); ++op) {
+    if (at(op).kind == OpKind::ParamRead) continue;
+    const auto same_lane = [&](std::int32_t leader) { return at(leader).lane == at(op).lane; };
+    if (std::ranges::none_of(leaders, same_lane)) leaders.push_back(op);
+  }
+  const auto wait_for_access = [&](std::int32_t earlier) {
+    if (earlier < 0) return;
+    for (const std::int32_t leader : leaders) {
+      at(leader).waits.push_back(access_operation_[static_cast<std::size_t>(earlier)]);
+    }
+  };
+  const std::int32_t depth_limit = access - 1 - plan_.prefetch_depth;
+  wait_for_access(std::max(depth_limit, placement.previous.last_access));
+  if (placement.previous.last_access < 0) {
+    first_fills_.push_back(
+        {program_.pool_of[static_cast<std::size_t>(unit)], placement.slot, leaders});
+  }
+}
+
+/// As soon as the buffer is free that was used longest ago.
+std::int32_t StepBuilder::emit_param_read(std::int32_t unit, std::int32_t chunk) {
+  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  Operation op;
+  op.kind = OpKind::ParamRead;
+  op.lane = Lane::NvmeRead;
+  op.unit = unit;
+  op.chunk = chunk;
+  op.staging_buffer = static_cast<std::int32_t>(parameter_buffers_.next());
+  op.bytes = file_blocks(layout.shard_elements(plan_.world_size) * size_of(plan_.dtype));
+  const std::int32_t index = emit_fill(parameter_buffers_, std::move(op));
+  wait_for_update(index, unit, chunk);
+  return index;
+}
+
+std::int32_t StepBuilder::emit_fetch(std::int32_t unit, std::int32_t chunk, std::int32_t slot) {
+  const bool in_file = chunks(unit)[static_cast<std::size_t>(chunk)].parameters == Home::Nvme;
+  const std::int32_t read = in_file ? emit_param_read(unit, chunk) : -1;
+  Operation op;
+  op.kind = OpKind::Fetch;
+  op.lane = Lane::H2D;
+  op.unit = unit;
+  op.chunk = chunk;
+  op.slot = slot;
+  op.bytes = chunks(unit)[static_cast<std::size_t>(chunk)].shard_elements(plan_.world_size) *
+             size_of(plan_.dtype);
+  if (!in_file) {
+    const std::int32_t index = emit(std::move(op));
+    wait_for_update(index, unit, chunk);
+    return index;
+  }
+  op.staging_buffer = at(read).staging_buffer;
+  op.waits.push_back(read);
+  const auto buffer = static_cast<std::size_t>(op.staging_buffer);
+  return parameter_buffers_.emptied_by[buffer] = emit(std::move(op));
+}
+
+std::int32_t StepBuilder::emit_gather(std::int32_t unit, std::int32_t chunk, std::int32_t slot) {
+  Operation op;
+  op.kind = OpKind::Gather;
+  op.lane = Lane::Collective;
+  op.unit = unit;
+  op.chunk = chunk;
+  op.slot = slot;
+  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  op.bytes = layout.elements * size_of(plan_.dtype);
+  const std::int32_t index = emit(op);
+  if (slot >= 0 && layout.parameters == Home::Gpu) wait_for_update(index, unit, chunk);
+  return index;
+}
+
+/// Only the first use in a step can meet parameters that the step before is still updating.
+void StepBuilder::wait_for_update(std::int32_t operation, std::int32_t unit, std::int32_t chunk) {
+  if (!state(unit).fetched_this_step) update_waits_.push_back({operation, unit, chunk, false});
+}
+
+}  // namespace athanor

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a unit's gradients to its new parameters: reduce, copy to the host, norm, Adam, publish.
+#include "sim/lowering/static_memory.hpp"
+#include "sim/lowering/step_builder.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+/// Of the processor beside the state.
+Lane lane_beside(Home optimizer) { return off_gpu(optimizer) ? Lane::CpuAdam : Lane::Compute; }
+
+Lane adam_lane(const Chunk& chunk) {
+  return chunk.gpu_adam ? Lane::Compute : lane_beside(chunk.optimizer);
+}
+
+}  // namespace
+
+bool StepBuilder::clips() const { return plan_.clipping != Clipping::None; }
+
+/// These are emitted, and so run, in the order in which backward makes gradients.
+bool StepBuilder::updates_within_backward(const Chunk& chunk) const {
+  if (chunk.late_update || chunk.gpu_adam) return false;
+  return clips()
+             ? speculates(plan_, chunk)
+             : off_gpu(chunk.optimizer) && plan_.schedule.optimizer == OptimizerStart::Overlapped;
+}
+
+/// A gradient that goes to the host is whole on the device before it goes, unless it is added up
+/// over micro-batches there; the device sums its squares hundreds of times as fast.
+bool StepBuilder::sums_squares_as_gradients_pass(Home optimizer) const {
+  return clips() && off_gpu(optimizer) && plan_.accumulation == 1;
+}
+
+/// Backward of `unit` was the last to write its gradient buffer: borrowers come after it in the
+/// model and so before it in backward.
+void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
+                                  std::int32_t backward) {
+  if (chunks(unit).empty()) return;
+  const std::int32_t held = at(backward).gradient_buffer;
+  const bool last = micro_batch + 1 == plan_.accumulation;
+  std::int32_t last_reduce = -1;
+  std::int32_t last_copy = -1;
+  for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
+    const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
+    const bool on_host = off_gpu(chunk.optimizer);
+    std::int32_t ready = backward;
+    if (!on_host || plan_.world_size > 1)
+      ready = last_reduce = emit_reduce(unit, c, micro_batch, held, backward);
+    const bool in_buffer = sums_squares_as_gradients_pass(chunk.optimizer);
+    if (in_buffer) {
+      // On the lane of `ready`: among collectives it is now the last to use the buffer.
+      const std::int32_t sum = emit_square_sum(unit, c, ready);
+      if (plan_.world_size > 1) last_reduce = sum;
+    }
+    if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
+    if (writes_gradient_to_file(plan_, chunk)) ready = emit_grad_write(ready);
+    state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
+    if (!last || !updates_within_backward(chunk)) continue;
+    if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
+    emit_adam(unit, c);
+  }
+  std::vector<std::int32_t> drained;
+  if (last_reduce >= 0) drained.push_back(last_reduce);
+  if (last_copy >= 0) drained.push_back(last_copy);
+  gradients_[static_cast<std::size_t>(program_.pool_of[static_cast<std::size_t>(unit)])].release(
+      unit, drained);
+}
+
+std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
+                                      std::int32_t micro_batch, std::int32_t gradient_buffer,
+                                      std::int32_t backward) {
+  Operation op;
+  op.kind = OpKind::Reduce;
+  op.lane = Lane::Collective;
+  op.unit = unit;
+  op.chunk = chunk;
+  op.micro_batch = micro_batch;
+  op.gradient_buffer = gradient_buffer;
+  op.accumulate = micro_batch > 0;
+  op.all_reduce = unit_plan(unit).sharding == Sharding::Replicated;
+  op.bytes = chunks(unit)[static_cast<std::size_t>(chunk)].elements * size_of(plan_.dtype);
+  op.waits.push_back(backward);
+  return emit(std::move(op));
+}
+
+std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
+                                        std::int32_t micro_batch, std::int32_t gradient_buffer,
+                                        std::int32_t source) {
+  Operation op;
+  op.kind = OpKind::GradD2H;
+  op.lane = Lane::D2H;
+  op.unit = unit;
+  op.chunk = chunk;
+  op.micro_batch = micro_batch;
+  op.gradient_buffer = gradient_buffer;
+  op.accumulate = micro_batch > 0;
+  op.bytes = owned_elements(chunks(unit)[static_cast<std::size_t>(chunk)], unit_plan(unit).sharding,
+                            plan_.world_size) *
+             size_of(program_.gradient_dtype);
+  op.waits.push_back(source);
+  if (stages_gradient(plan_, chunks(unit)[static_cast<std::size_t>(chunk)])) {
+    op.staging_buffer = static_cast<std::int32_t>(staged_gradients_.next());
+    return emit_fill(staged_gradients_, std::move(op));
+  }
+  const std::int32_t index = emit(std::move(op));
+  if (micro_batch == 0) update_waits_.push_back({index, unit, chunk, true});
+  return index;
+}
+
+/// The gradient of the step before was read from the file before this step's forward.
+std::int32_t StepBuilder::emit_grad_write(std::int32_t grad_d2h) {
+  const Operation& copied = at(grad_d2h);
+  Operation op;
+  op.kind = OpKind::GradWrite;
+  op.lane = Lane::NvmeWrite;
+  op.unit = copied.unit;
+  op.chunk = copied.chunk;
+  op.staging_buffer = copied.staging_buffer;
+  op.bytes = file_blocks(copied.bytes);
+  op.waits.push_back(grad_d2h);
+  const auto buffer = static_cast<std::size_t>(op.staging_buffer);
+  return staged_gradients_.emptied_by[buffer] = emit(std::move(op));
+}
+
+void StepBuilder::finish_step() {
+  if (clips()) emit_square_sums();
+  Operation loss;
+  loss.kind = OpKind::Loss;
+  loss.lane = Lane::Collective;
+  loss.bytes = plan_.world_size * plan_.accumulation * static_cast<Bytes>(sizeof(double));
+  loss.waits.push_back(last_forward_);
+  emit(std::move(loss));
+  if (clips()) {
+    Operation norm;
+    norm.kind = OpKind::Norm;
+    norm.lane = Lane::Collective;
+    norm.bytes = plan_.world_size * 2 * static_cast<Bytes>(sizeof(double));
+    for (const std::int32_t last : square_sums_) {
+      if (last >= 0 && at(last).lane != norm.lane) norm.waits.push_back(last);
+    }
+    norm_ = emit(std::move(norm));
+  }
+  emit_updates(Lane::CpuAdam, /*streamed=*/false);
+  emit_updates(Lane::Compute, /*streamed=*/false);
+  emit_updates(Lane::Compute, /*streamed=*/true);
+  emit_publish();
+}
+
+/// Those that are left, in the order in which gradients became ready.
+void StepBuilder::emit_square_sums() {
+  for (auto unit = static_cast<std::int32_t>(units_.size()); unit-- > 0;) {
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
+      const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
+      if (updates_within_backward(chunk) || sums_squares_as_gradients_pass(chunk.optimizer))
+        continue;
+      emit_square_sum(unit, c, state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready);
+    }
+  }
+}
+
+/// On the lane of Adam; of a gradient in its buffer on the lane that `after` is on.
+std::int32_t StepBuilder::emit_square_sum(std::int32_t unit, std::int32_t chunk,
+                                          std::int32_t after) {
+  Operation op = update_operation(OpKind::SquareSum, unit, chunk);
+  if (sums_squares_as_gradients_pass(chunks(unit)[static_cast<std::size_t>(chunk)].optimizer)) {
+    op.lane = at(after).lane;
+    op.gradient_buffer = at(after).gradient_buffer;
+  }
+  op.waits.push_back(after);
+  std::int32_t& last = square_sums_[lane_index(op.lane)];
+  return last = emit(std::move(op));
+}
+
+Operation StepBuilder::update_operation(OpKind kind, std::int32_t unit, std::int32_t chunk) const {
+  const Chunk& layout =
+      program_.layouts[static_cast<std::size_t>(unit)].chunks[static_cast<std::size_t>(chunk)];
+  Operation op;
+  op.kind = kind;
+  op.lane = kind == OpKind::SquareSum ? lane_beside(layout.optimizer) : adam_lane(layout);
+  op.unit = unit;
+  op.chunk = chunk;
+  op.elements = owned_elements(layout, unit_plan(unit).sharding, plan_.world_size);
+  return op;
+}
+
+void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
+  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  Operation op = update_operation(OpKind::Adam, unit, chunk);
+  op.speculative = speculates(plan_, layout);
+  ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  const bool after_norm = clips() && !op.speculative;
+  if (after_norm) op.waits.push_back(norm_);
+  // What is summed in its buffer may be on its way to the host when the norm is known.
+  if (!layout.gpu_adam && (!after_norm || sums_squares_as_gradients_pass(layout.optimizer))) {
+    op.waits.push_back(chunk_state.gradient_ready);
+  }
+  const bool passes_buffer = layout.optimizer == Home::Nvme || layout.gpu_adam;
+  if (passes_buffer) op.waits.push_back(emit_state_read(op, chunk_state.gradient_ready));
+  const std::int32_t staged = at(chunk_state.gradient_ready).staging_buffer;
+  if (at(chunk_state.gradient_ready).kind == OpKind::GradD2H) op.staging_buffer = staged;
+  chunk_state.adam = chunk_state.updated = emit(std::move(op));
+  if (at(chunk_state.adam).staging_buffer >= 0) {
+    staged_gradients_.emptied_by[static_cast<std::size_t>(staged)] = chunk_state.adam;
+  }
+  if (passes_buffer) {
+    const std::int32_t write = emit_state_write(chunk_state.adam);
+    if (layout.gpu_adam || layout.parameters == Home::Nvme) chunk_state.updated = write;
+  }
+}
+
+/// What waits for the chunk's update waits for this.
+void StepBuilder::emit_adam_rollback(std::int32_t unit, std::int32_t chunk) {
+  Operation op = update_operation(OpKind::AdamRollback, unit, chunk);
+  op.waits.push_back(norm_);
+  ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  chunk_state.adam = chunk_state.updated = emit(std::move(op));
+}
+
+StepBuilder::Ring& StepBuilder::state_buffers(const Operation& adam) {
+  return adam.lane == Lane::CpuAdam ? state_buffers_ : stream_buffers_;
+}
+
+Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
+  Operation op;
+  op.kind = kind;
+  op.unit = adam.unit;
+  op.chunk = adam.chunk;
+  op.state_buffer = adam.state_buffer;
+  const bool from_file = adam.lane == Lane::CpuAdam;
+  op.lane = kind == OpKind::StateRead ? (from_file ? Lane::NvmeRead : Lane::H2D)
+                                      : (from_file ? Lane::NvmeWrite : Lane::D2H);
+  const auto unit = static_cast<std::size_t>(op.unit);
+  const Chunk& chunk = program_.layouts[unit].chunks[static_cast<std::size_t>(op.chunk)];
+  op.bytes = state_copy_bytes(op.lane, adam.elements, in_file(plan_, chunk), program_);
+  return op;
+}
+
+/// Gives `adam` the buffer that was used longest ago. A file is read as soon as that is free: ahead
+/// of the gradient, and of the step, unless that is in the file too. What streams takes its
+/// gradient along.
+std::int32_t StepBuilder::emit_state_read(Operation& adam, std::int32_t gradient_ready) {
+  Ring& buffers = state_buffers(adam);
+  adam.state_buffer = static_cast<std::int32_t>(buffers.next());
+  Operation op = state_copy(OpKind::StateRead, adam);
+  if (op.lane == Lane::H2D || at(gradient_ready).kind == OpKind::GradWrite) {
+    op.waits.push_back(gradient_ready);
+  }
+  return emit_fill(buffers, std::move(op));
+}
+
+std::int32_t StepBuilder::emit_state_write(std::int32_t adam) {
+  Operation op = state_copy(OpKind::StateWrite, at(adam));
+  op.waits.push_back(adam);
+  const auto buffer = static_cast<std::size_t>(op.state_buffer);
+  return state_buffers(at(adam)).emptied_by[buffer] = emit(std::move(op));
+}
+
+/// What is left to do once all gradients, and the norm, are there. In the order in which the next
+/// forward needs the parameters. On the device what streams comes last: it waits for copies.
+void StepBuilder::emit_updates(Lane lane, bool streamed) {
+  for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
+      const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
+      if (adam_lane(chunk) != lane || chunk.gpu_adam != streamed) continue;
+      if (!updates_within_backward(chunk)) emit_adam(unit, c);
+      if (speculates(plan_, chunk)) emit_adam_rollback(unit, c);
+    }
+  }
+}
+
+/// New parameters go to their home on the device and, where the unit is replicated but its
+/// optimizer is not, to every rank. Chunks that the device updated come first: they are ready
+/// first.
+void StepBuilder::emit_publish() {
+  std::vector<std::pair<std::int32_t, std::int32_t>> order;
+  for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c)
+      order.emplace_back(unit, c);
+  }
+  const auto adam_of = [this](const auto& item) {
+    return state(item.first).chunks[static_cast<std::size_t>(item.second)].adam;
+  };
+  std::ranges::sort(order, [&](const auto& a, const auto& b) {
+    const bool a_host = at(adam_of(a)).lane == Lane::CpuAdam;
+    const bool b_host = at(adam_of(b)).lane == Lane::CpuAdam;
+    return a_host != b_host ? b_host : adam_of(a) < adam_of(b);
+  });
+  for (const auto& [unit, chunk] : order) publish_chunk(unit, chunk);
+}
+
+void StepBuilder::publish_chunk(std::int32_t unit, std::int32_t chunk) {
+  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  const Sharding sharding = unit_plan(unit).sharding;
+  if (off_gpu(layout.optimizer) && layout.parameters == Home::Gpu) {
+    Operation op;
+    op.kind = OpKind::ParamH2D;
+    op.lane = Lane::H2D;
+    op.unit = unit;
+    op.chunk = chunk;
+    op.bytes = owned_elements(layout, sharding, plan_.world_size) * size_of(plan_.dtype);
+    op.waits.push_back(chunk_state.updated);
+    chunk_state.updated = emit(std::move(op));
+  }
+  if (sharding == Sharding::OptimizerSharded && plan_.world_size > 1) {
+    const std::int32_t gather = emit_gather(unit, chunk, -1);
+    at(gather).waits.push_back(chunk_state.updated);
+    chunk_state.updated = gather;
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lane: something that does one thing at a time, on each rank.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace athanor {
+
+/// Does one thing at a time, per rank, in program order.
+enum class Lane { Compute, Collective, H2D, D2H, CpuAdam, NvmeRead, NvmeWrite };
+inline constexpr int kNumLanes = 7;
+inline constexpr std::array<Lane, kNumLanes> kLanes{
+    Lane::Compute, Lane::Collective, Lane::H2D,      Lane::D2H,
+    Lane::CpuAdam, Lane::NvmeRead,   Lane::NvmeWrite};
+/// Index of `lane` in arrays that hold one element per lane.
+[[nodiscard]] constexpr std::size_t lane_index(Lane lane) noexcept {
+  return static_cast<std::size_t>(lane);
+}
+[[nodiscard]] const char* lane_name(Lane lane) noexcept;  ///< as in files: kLaneNames
+[[nodiscard]] constexpr bool is_nvme_lane(Lane lane) noexcept {
+  return lane == Lane::NvmeRead || lane == Lane::NvmeWrite;
+}
+/// Whether the host runs the lane itself, and does not issue to a device what runs on it.
+[[nodiscard]] constexpr bool is_host_lane(Lane lane) noexcept {
+  return lane == Lane::CpuAdam || is_nvme_lane(lane);
+}
+
+}  // namespace athanor

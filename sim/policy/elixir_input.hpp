@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The input of Elixir's search, made from a profile.
+#pragma once
+
+#include "sim/model/platform.hpp"
+#include "sim/model/profile.hpp"
+#include "sim/policy/elixir/elixir_search.hpp"
+#include "sim/policy/request.hpp"
+
+namespace athanor {
+
+/// What the search of Elixir is told of a training step. Operations are modules (parameters whose
+/// names differ after the last dot only), forward and backward in the order of units; the first
+/// `num_recompute` units run again before their backward.
+/// `activations`: bytes at their peak.
+[[nodiscard]] elixir::SearchInput elixir_input(const Profile& profile, const Platform& platform,
+                                               const PlanRequest& request, int num_recompute,
+                                               Bytes activations);
+
+}  // namespace athanor

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules behind policies.hpp, which says what each stands for. Internal to this folder.
+#pragma once
+
+#include "sim/model/plan.hpp"
+#include "sim/model/platform.hpp"
+#include "sim/model/profile.hpp"
+#include "sim/policy/plan_builder.hpp"
+#include "sim/policy/request.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace athanor::policy {
+
+/// What a rule sees: one micro-batch size, and how many leading units recompute.
+struct Input {
+  std::string name;
+  const Profile& profile;
+  const Platform& platform;
+  const PlanRequest& request;
+  BatchSplit batch;
+  int num_recompute = 0;
+};
+
+inline constexpr int kDoubleBuffer = 2;
+
+/// Optimizer.step() comes after backward(), and the next forward after it.
+inline constexpr Schedule kAfterBackward{.optimizer = OptimizerStart::AfterBackward};
+/// The same with copies that the host waits for, and with Adam on one processor at a time.
+inline constexpr Schedule kBlocking{.copies = Copies::Blocking,
+                                    .optimizer = OptimizerStart::AfterBackward,
+                                    .optimizer_lanes = OptimizerLanes::Serial};
+
+/// Every unit alike, two cache slots and two gradient buffers, updates after backward.
+[[nodiscard]] Plan start(const Input& in, std::int64_t chunk_elements, Sharding sharding,
+                         Placement placement);
+
+/// Elements of the largest unit: chunks that hold any unit.
+[[nodiscard]] std::int64_t whole_units(const Input& in);
+
+/// Plans in order of preference; the first that fits is taken. Empty where the system has no
+/// answer.
+using Rule = std::vector<Plan> (*)(const Input&);
+
+// PyTorch (policy_torch.cpp)
+[[nodiscard]] std::vector<Plan> ddp(const Input& in);
+[[nodiscard]] std::vector<Plan> fsdp2(const Input& in);
+[[nodiscard]] std::vector<Plan> fsdp2_offload(const Input& in);
+
+// DeepSpeed (policy_deepspeed.cpp)
+[[nodiscard]] std::vector<Plan> zero1(const Input& in);
+[[nodiscard]] std::vector<Plan> zero2(const Input& in);
+[[nodiscard]] std::vector<Plan> zero3(const Input& in);
+[[nodiscard]] std::vector<Plan> zero2_offload(const Input& in);
+[[nodiscard]] std::vector<Plan> zero3_offload(const Input& in);
+[[nodiscard]] std::vector<Plan> zero_infinity(const Input& in);
+[[nodiscard]] std::vector<Plan> zero2_offload_blocking(const Input& in);
+[[nodiscard]] std::vector<Plan> zero3_offload_blocking(const Input& in);
+
+// Chunk managers (policy_chunks.cpp)
+[[nodiscard]] std::vector<Plan> elixir_published(const Input& in);
+[[nodiscard]] std::vector<Plan> elixir_calibrated(const Input& in);
+[[nodiscard]] std::vector<Plan> elixir_fifo(const Input& in);
+[[nodiscard]] std::vector<Plan> gemini(const Input& in);
+[[nodiscard]] std::vector<Plan> gemini_static(const Input& in);
+[[nodiscard]] std::vector<Plan> patrickstar(const Input& in);
+
+}  // namespace athanor::policy

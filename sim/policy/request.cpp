@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/policy/request.hpp"
+
+#include "sim/base/errors.hpp"
+#include "sim/lowering/lowering.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
+
+namespace athanor {
+namespace {
+
+[[noreturn]] void reject_micro_batch(const PlanRequest& request, const Profile& profile) {
+  throw InputError(
+      "--micro-batch", fmt::format("{} was not profiled", *request.micro_batch),
+      fmt::format("Use one of {}, or profile it.", fmt::join(profile.micro_batches(), ", ")));
+}
+
+void validate_batch(const PlanRequest& request) {
+  if (request.global_batch < 1) {
+    throw InputError("--global-batch", fmt::format("{} sequences per step", request.global_batch),
+                     "Use at least one sequence per GPU.");
+  }
+  if (request.global_batch % request.num_gpus != 0) {
+    const std::int64_t above = round_up(request.global_batch, request.num_gpus);
+    throw InputError(
+        "--global-batch",
+        fmt::format("{} does not divide over {} GPUs", request.global_batch, request.num_gpus),
+        fmt::format("The next batch that does is {}.", above));
+  }
+}
+
+void validate_threads(const PlanRequest& request, const Platform& platform) {
+  if (!request.adam_threads || platform.cpu_adam.contains(*request.adam_threads)) return;
+  std::vector<int> known;
+  for (const auto& [threads, curve] : platform.cpu_adam) known.push_back(threads);
+  throw InputError(
+      "--adam-threads",
+      fmt::format("{} threads were not calibrated on {}", *request.adam_threads, platform.name),
+      known.empty() ? std::string("The platform has no CPU Adam curve.")
+                    : fmt::format("Use one of {}.", fmt::join(known, ", ")));
+}
+
+/// A plan's bytes are not all that a GPU holds: the CUDA context, NCCL's buffers and what the
+/// caching allocator cannot put together again take the rest.
+Bytes usable_device_memory(const Platform& platform) {
+  if (platform.backend != "cuda") return platform.device_memory;
+  constexpr Bytes kLeastReserve = 2 * kGiB;
+  constexpr Bytes kReservedShare = 20;  // one in twenty
+  return platform.device_memory -
+         std::min(platform.device_memory / 2,
+                  std::max(kLeastReserve, platform.device_memory / kReservedShare));
+}
+
+}  // namespace
+
+void validate_request(const PlanRequest& request, const Profile& profile,
+                      const Platform& platform) {
+  if (!platform.holds(request.num_gpus)) {
+    throw InputError(
+        "--gpus",
+        fmt::format("{} ranks on {}, which has {} devices{}", request.num_gpus, platform.name,
+                    platform.num_devices, platform.network ? " a node" : ""),
+        fmt::format("Use {}{}.", platform.world_sizes(),
+                    platform.network ? "" : ", or a platform file with a network"));
+  }
+  validate_batch(request);
+  validate_threads(request, platform);
+  if (request.limits.gpu < 0 || request.limits.host < 0 || request.limits.nvme < 0) {
+    throw InputError("--gpu-memory, --host-memory, --nvme", "a negative size",
+                     "Use a size like 40GiB.");
+  }
+  if (request.limits.nvme > 0 && !has_nvme(platform)) {
+    throw InputError(
+        "--nvme",
+        fmt::format("{} does not say what its files and its CPU Adam take", platform.name),
+        "Calibrate the machine again, or leave the option out.");
+  }
+  if (!std::isfinite(request.max_gradient_norm) || request.max_gradient_norm <= 0) {
+    throw InputError("--clip", fmt::format("{} is not a norm", request.max_gradient_norm),
+                     "Use a positive number, such as 1.0.");
+  }
+  (void)batch_splits(request, profile);
+}
+
+bool has_nvme(const Platform& platform) noexcept {
+  return !platform.cpu_adam.empty() && !platform.file_read.points.empty() &&
+         !platform.file_write.points.empty() && platform.shares(Lane::NvmeRead) &&
+         platform.shares(Lane::NvmeWrite);
+}
+
+Bytes device_memory(const PlanRequest& request, const Platform& platform) {
+  return request.limits.gpu > 0 ? request.limits.gpu : platform.device_memory;
+}
+
+MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform) {
+  return {.gpu = request.limits.gpu > 0 ? request.limits.gpu : usable_device_memory(platform),
+          .host = request.limits.host > 0 ? request.limits.host : platform.host_memory,
+          .nvme = request.limits.nvme};
+}
+
+std::vector<BatchSplit> batch_splits(const PlanRequest& request, const Profile& profile) {
+  std::vector<std::int64_t> sizes = profile.micro_batches();
+  if (request.micro_batch) {
+    if (std::find(sizes.begin(), sizes.end(), *request.micro_batch) == sizes.end()) {
+      reject_micro_batch(request, profile);
+    }
+    sizes = {*request.micro_batch};
+  }
+  const std::int64_t per_rank = request.global_batch / request.num_gpus;
+  std::vector<BatchSplit> splits;
+  for (const std::int64_t size : std::views::reverse(sizes)) {
+    if (per_rank % size == 0) splits.push_back({size, per_rank / size});
+  }
+  if (splits.empty()) {
+    throw InputError(
+        request.micro_batch ? "--micro-batch" : "--global-batch",
+        fmt::format("{} sequences per GPU are no multiple of a profiled micro-batch size ({})",
+                    per_rank, fmt::join(sizes, ", ")),
+        fmt::format("Use a global batch that is a multiple of {}, or profile other sizes.",
+                    sizes.empty() ? 1 : sizes.front() * request.num_gpus));
+  }
+  return splits;
+}
+
+std::vector<int> adam_thread_choices(const PlanRequest& request, const Platform& platform) {
+  if (request.adam_threads) return {*request.adam_threads};
+  const int cores_per_rank =
+      std::max(1, platform.host_cores / platform.ranks_per_node(request.num_gpus));
+  std::vector<int> choices;
+  for (const auto& [threads, curve] : platform.cpu_adam) {
+    if (threads <= cores_per_rank) choices.push_back(threads);
+  }
+  if (choices.empty())
+    choices.push_back(platform.cpu_adam.empty() ? 1 : platform.cpu_adam.begin()->first);
+  return choices;
+}
+
+TierBytes plan_peak_bytes(const Profile& profile, const Plan& plan) {
+  return peak_bytes(lower(profile, plan));
+}
+
+bool fits(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits) {
+  return memory_overflows(peak, ranks_per_node, limits).empty();
+}
+
+}  // namespace athanor

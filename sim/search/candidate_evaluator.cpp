@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/search/candidate_evaluator.hpp"
+
+#include "sim/engine/simulation_options.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "sim/report/explain.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+bool has_work_for_threads(const Program& program) {
+  return std::ranges::any_of(program.operations, [](const Operation& operation) {
+    return operation.lane == Lane::CpuAdam;
+  });
+}
+
+}  // namespace
+
+CandidateEvaluator::CandidateEvaluator(const Profile& profile, const Platform& platform,
+                                       Engine& engine, const PlanRequest& request,
+                                       const std::vector<int>& adam_threads,
+                                       double host_update_slowdown)
+    : profile_(profile),
+      platform_(platform),
+      engine_(engine),
+      request_(request),
+      adam_threads_(adam_threads),
+      host_update_slowdown_(1 / host_update_slowdown),
+      slowdowns_(platform, request.num_gpus) {}
+
+JobResult CandidateEvaluator::evaluate(const Job& job) {
+  Program program = lowered(job.candidate);
+  if (job.simulate) return simulated(program);
+  return {.seconds = bound_with_any_threads(std::move(program))};
+}
+
+Seconds CandidateEvaluator::step_seconds_as_measured(const Candidate& candidate) {
+  return engine_.simulate(lowered(candidate), {.record_intervals = false}).step_seconds;
+}
+
+Program CandidateEvaluator::lowered(const Candidate& candidate) const {
+  return lower(profile_, make_plan(candidate, profile_, request_));
+}
+
+/// Plans that differ in nothing but threads are one program.
+Seconds CandidateEvaluator::bound_with_any_threads(Program program) {
+  Seconds least = lower_bound_seconds(program, platform_, slowdowns_.at(program.cpu_adam_threads));
+  if (!has_work_for_threads(program)) return least;
+  for (const int threads : adam_threads_) {
+    if (threads == program.cpu_adam_threads) continue;
+    program.cpu_adam_threads = threads;
+    least = std::min(least, lower_bound_seconds(program, platform_, slowdowns_.at(threads)));
+  }
+  return least;
+}
+
+JobResult CandidateEvaluator::simulated(const Program& program) {
+  SimulationOptions simulation{.record_intervals = false};
+  simulation.lane_speed[lane_index(Lane::CpuAdam)] = host_update_slowdown_;
+  const Timeline timeline = engine_.simulate(program, simulation);
+  JobResult result{.seconds = timeline.step_seconds, .joules = timeline.step_joules};
+  const std::string busiest =
+      step_loads(program, platform_, slowdowns_.at(program.cpu_adam_threads), result.seconds)
+          .front()
+          .name;
+  busiest.copy(result.bottleneck.data(), result.bottleneck.size() - 1);
+  return result;
+}
+
+}  // namespace athanor

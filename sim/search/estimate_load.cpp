@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/search/estimate_load.hpp"
+
+#include "sim/cost/costs.hpp"
+#include "sim/lowering/static_memory.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/memory.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sharding,
+                          const Program& header) {
+  Operation op;
+  op.kind = work.kind;
+  op.lane = work.lane;
+  op.accumulate = work.accumulate;
+  op.speculative = work.speculative;
+  op.all_reduce = sharding == Sharding::Replicated;
+  op.elements = owned_elements(chunk, sharding, header.world_size);
+  const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
+  const bool gradient = op.kind == OpKind::GradD2H || op.kind == OpKind::GradWrite;
+  const DataType dtype = gradient ? header.gradient_dtype : header.dtype;
+  op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
+  if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
+    op.bytes = state_copy_bytes(op.lane, op.elements, work.in_file, header);
+  }
+  const bool through_file = op.kind == OpKind::ParamRead || op.kind == OpKind::GradWrite;
+  if (through_file) op.bytes = file_blocks(op.bytes);
+  return op;
+}
+
+}  // namespace
+
+Estimator::ChunkSums& Estimator::chunk_sums(const Candidate& candidate) {
+  const DataType gradient = gradient_dtype(profile_.dtype, candidate.batch.accumulation);
+  ChunkSums& sums =
+      chunk_sums_[{candidate.chunk_elements, candidate.sharding, gradient, candidate.adam_threads}];
+  sums.resize(classes_.size());
+  return sums;
+}
+
+Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t unit_class,
+                                         const ChunkWork& work) const {
+  ChunkSum sum;
+  Program header;
+  header.world_size = request_.num_gpus;
+  header.dtype = profile_.dtype;
+  header.gradient_dtype = gradient_dtype(profile_.dtype, candidate.batch.accumulation);
+  header.cpu_adam_threads = candidate.adam_threads;
+  header.clipped_share = request_.clipped_share;
+  const std::int64_t whole =
+      round_up(candidate.chunk_elements, request_.num_gpus * kParameterAlignment);
+  for (std::int64_t after_barrier = classes_[unit_class].elements; after_barrier > 0;
+       after_barrier -= whole) {
+    const Chunk chunk{.elements = std::min(whole, after_barrier)};
+    const Operation op = chunk_operation(work, chunk, candidate.sharding, header);
+    sum.seconds += solo_seconds(op, header, platform_);
+    ++sum.operations;
+  }
+  return sum;
+}
+
+Estimator::LaneWork Estimator::lane_work(const Candidate& c, SearchLevel scope) {
+  LaneWork load;
+  load.update_barrier_unit = update_barrier_unit(c);
+  ChunkSums& sums = chunk_sums(c);
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    if (classes_[i].units == 0) continue;
+    ClassWork work{*this, c, scope, i, place(c, classes_[i]), load, sums};
+    if (c.sharding == Sharding::Sharded) work.add_fetches();
+    work.add_gradients();
+    work.add_adam();
+    work.add_state();
+    work.add_parameters();
+  }
+  add_scalars(c, load);
+  const Activations& units = activations(c);
+  const auto accumulation = static_cast<double>(c.batch.accumulation);
+  constexpr auto kCompute = lane_index(Lane::Compute);
+  load.busy[kCompute] += accumulation * units.compute.full_clock();
+  for (std::size_t lane = 0; lane < load.busy.size(); ++lane) {
+    load.busy[lane] += accumulation * units.copies[lane];
+    load.operations[lane] += c.batch.accumulation * units.operations[lane];
+  }
+  return load;
+}
+
+void Estimator::ClassWork::add(const ChunkWork& work, const LaneWork::Times& times) {
+  if (times.all() == 0 || (scope == SearchLevel::Group && work.lane == Lane::CpuAdam)) return;
+  load.add(work.lane, sum(work), times);
+}
+
+Estimator::ChunkSum Estimator::ClassWork::sum(const ChunkWork& work) {
+  auto& known = sums[unit_class];
+  const auto found = std::ranges::find(
+      known, work, [](const auto& entry) -> const ChunkWork& { return entry.first; });
+  if (found != known.end()) return found->second;
+  return known.emplace_back(work, estimator.chunk_sum(candidate, unit_class, work)).second;
+}
+
+void Estimator::ClassWork::add_fetches() {
+  const int slots = std::min(candidate.cache_slots, units);
+  // A single rank's shard on the host is the whole chunk: nothing is gathered.
+  const auto gathered = [&](const ParameterHomes& homes) {
+    return homes.device + (several ? homes.host : 0);
+  };
+  const ParameterHomes& all = placed.parameters;
+  const ParameterHomes below = estimator.parameter_homes(candidate, estimator.classes_[unit_class],
+                                                         std::max(0, load.update_barrier_unit));
+  const std::int64_t accumulation = candidate.batch.accumulation;
+  add({OpKind::Fetch, Lane::H2D}, LaneWork::fills(all.host, below.host, slots, accumulation));
+  add({OpKind::Gather, Lane::Collective},
+      LaneWork::fills(gathered(all), gathered(below), slots, accumulation));
+  // Reads have buffers of their own, through which they run ahead of slots but not of updates.
+  LaneWork::Times reads = LaneWork::fills(all.nvme, below.nvme, slots, accumulation);
+  reads = {.before_barrier = below.nvme,
+           .step_boundary = all.nvme - below.nvme,
+           .anywhere = reads.all() - all.nvme};
+  add({OpKind::ParamRead, Lane::NvmeRead}, reads);
+}
+
+void Estimator::ClassWork::add_gradients() {
+  if (candidate.gradient_buffers == 1 && units > 1) add_drains();
+  const auto drains = [&](int drained, std::int64_t times) {
+    return LaneWork::drains(drained, candidate.gradient_buffers, times);
+  };
+  const int reduced = several ? units : placed.device_optimizer;
+  const std::int64_t before_last = candidate.batch.accumulation - 1;
+  add({OpKind::Reduce, Lane::Collective}, drains(reduced, before_last));
+  add({OpKind::Reduce, Lane::Collective}, {.before_barrier = reduced});
+  const ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
+  const ChunkWork later{.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = true};
+  if (before_last == 0) return add(first, {.before_barrier = placed.host_optimizer});
+  add(first, drains(placed.host_optimizer, 1));
+  add(later, drains(placed.host_optimizer, before_last - 1));
+  add(later, {.before_barrier = placed.host_optimizer});
+}
+
+/// With one buffer, backward of a unit waits until the gradients of the one before have left it,
+/// and beside them the device can only recompute, where no unit of another class is between the
+/// two.
+void Estimator::ClassWork::add_drains() {
+  const std::vector<int>& before = estimator.classes_[unit_class].units_before;
+  const int host_end = estimator.num_units_ - candidate.trailing_gpu_optimizer;
+  int drained = 0;
+  for (int unit = std::max(1, candidate.leading_gpu_optimizer); unit < host_end; ++unit) {
+    const auto u = static_cast<std::size_t>(unit);
+    drained += before[u + 1] - before[u - 1] == 2 ? 1 : 0;
+  }
+  const auto copies = [&](bool accumulate) {
+    return drained *
+           sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = accumulate}).seconds;
+  };
+  if (drained == 0) return;
+  load.first_drains += copies(false);
+  if (candidate.batch.accumulation > 1) load.later_drains += copies(true);
+}
+
+void Estimator::ClassWork::add_adam() {
+  const int ahead = candidate.speculate ? placed.early_optimizer() : 0;
+  const int beside_state = placed.cpu_optimizer() - ahead;
+  add({OpKind::Adam, Lane::Compute},
+      {.before_barrier = placed.device_optimizer + placed.streamed_optimizer});
+  const ChunkWork adam{OpKind::Adam, Lane::CpuAdam};
+  const ChunkWork speculative{.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true};
+  add(speculative, {.before_barrier = ahead});
+  add(adam, {.step_boundary = placed.nvme_optimizer});
+  if (scope == SearchLevel::Leaf) {
+    add(adam, {.before_barrier = beside_state});
+  } else if (scope == SearchLevel::Subgroup) {
+    const bool either = estimator.request_.clipping != Clipping::None;
+    const bool is_faster = either && sum(speculative).seconds < sum(adam).seconds;
+    add(is_faster ? speculative : adam, {.before_barrier = beside_state});
+  }
+  if (scope == SearchLevel::Leaf && placed.late_optimizer > 0) {
+    load.late += placed.late_optimizer * sum(adam).seconds;
+  }
+  if (estimator.request_.clipping == Clipping::None) return;
+  const Lane of_host = candidate.batch.accumulation > 1 ? Lane::CpuAdam
+                       : several                        ? Lane::Collective
+                                                        : Lane::Compute;
+  add({OpKind::SquareSum, Lane::Compute}, {.before_barrier = placed.device_optimizer});
+  add({OpKind::SquareSum, of_host}, {.anywhere = placed.host_optimizer});
+  add({OpKind::AdamRollback, Lane::CpuAdam}, {.before_barrier = ahead});
+  if (scope != SearchLevel::Leaf) return;
+  const auto seconds = [&](OpKind kind, int times) {
+    return times == 0 ? 0 : times * sum({kind, Lane::CpuAdam}).seconds;
+  };
+  load.after_norm += seconds(OpKind::AdamRollback, ahead) +
+                     seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
+}
+
+/// Between file and CPU, and between host memory and the device that updates it.
+void Estimator::ClassWork::add_state() {
+  for (const auto& [kind, lane] : {std::pair{OpKind::StateRead, Lane::NvmeRead},
+                                   std::pair{OpKind::StateWrite, Lane::NvmeWrite}}) {
+    add({kind, lane}, {.anywhere = placed.nvme_optimizer - placed.parameters.nvme});
+    add({.kind = kind, .lane = lane, .in_file = {.parameters = true}},
+        {.anywhere = placed.parameters.nvme - placed.nvme_gradients});
+    add({.kind = kind, .lane = lane, .in_file = {.parameters = true, .gradient = true}},
+        {.anywhere = placed.nvme_gradients});
+  }
+  add({OpKind::GradWrite, Lane::NvmeWrite}, {.anywhere = placed.nvme_gradients});
+  if (placed.streamed_optimizer == 0) return;
+  add({OpKind::StateRead, Lane::H2D}, {.before_barrier = placed.streamed_optimizer});
+  add({OpKind::StateWrite, Lane::D2H}, {.before_barrier = placed.streamed_optimizer});
+  load.streamed += placed.streamed_optimizer * sum({OpKind::StateRead, Lane::H2D}).seconds;
+}
+
+void Estimator::ClassWork::add_parameters() {
+  // In the order of updates; the gate's is the last, but for those through files after a norm.
+  const auto times = [&](int published) {
+    return placed.nvme_optimizer == 0 ? LaneWork::Times{.before_barrier = published}
+                                      : LaneWork::Times{.step_boundary = published};
+  };
+  add({OpKind::ParamH2D, Lane::H2D}, times(placed.parameters.device - placed.device_optimizer));
+  if (several && candidate.sharding == Sharding::OptimizerSharded) {
+    add({OpKind::Gather, Lane::Collective}, times(units));
+  }
+}
+
+/// The loss and the norm, one small collective each.
+void Estimator::add_scalars(const Candidate& c, LaneWork& load) const {
+  Program header;
+  header.world_size = request_.num_gpus;
+  const auto add = [&](OpKind kind, Bytes bytes) {
+    Operation op;
+    op.kind = kind;
+    op.lane = Lane::Collective;
+    op.bytes = header.world_size * bytes;
+    load.add(op.lane, {solo_seconds(op, header, platform_), 1}, {.anywhere = 1});
+  };
+  add(OpKind::Loss, c.batch.accumulation * Bytes{sizeof(double)});
+  if (request_.clipping != Clipping::None) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
+}
+
+}  // namespace athanor

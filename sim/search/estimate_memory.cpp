@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a candidate puts the units of each class, and the bytes that they take there.
+#include "sim/lowering/static_memory.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/search/estimate.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace athanor {
+
+Estimator::ParameterHomes Estimator::parameter_homes(const Candidate& c,
+                                                     const UnitClass& unit_class, int end) const {
+  const int last = std::min(end, num_units_ - c.trailing_gpu_parameters);
+  ParameterHomes homes;
+  homes.host = unit_class.members(c.leading_gpu_parameters, last);
+  homes.device = unit_class.members(0, end) - homes.host;
+  if (c.nvme_parameters) {
+    const int first = std::max(c.leading_gpu_parameters, num_units_ - c.trailing_nvme_optimizer);
+    homes.nvme = unit_class.members(first, last);
+  }
+  return homes;
+}
+
+Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_class) const {
+  const int host_end = num_units_ - c.trailing_gpu_optimizer;
+  const int nvme_first = num_units_ - c.trailing_nvme_optimizer;
+  Placed placed;
+  placed.host_optimizer = unit_class.members(c.leading_gpu_optimizer, host_end);
+  placed.device_optimizer = unit_class.units - placed.host_optimizer;
+  placed.nvme_optimizer =
+      unit_class.members(std::max(c.leading_gpu_optimizer, nvme_first), host_end);
+  placed.streamed_optimizer = unit_class.members(c.leading_gpu_optimizer, c.gpu_adam_units);
+  placed.late_optimizer = unit_class.members(std::max(c.leading_gpu_optimizer, c.gpu_adam_units),
+                                             std::min({c.late_updates, host_end, nvme_first}));
+  placed.parameters = parameter_homes(c, unit_class, num_units_);
+  // Those whose update waits for the norm, or for backward.
+  const int updated_late = request_.clipping != Clipping::None ? num_units_ : c.late_updates;
+  if (c.nvme_parameters && c.batch.accumulation == 1) {
+    placed.nvme_gradients =
+        unit_class.members(std::max(c.leading_gpu_parameters, nvme_first),
+                           std::min(updated_late, num_units_ - c.trailing_gpu_parameters));
+  }
+  return placed;
+}
+
+TierBytes Estimator::peak_bytes(const Candidate& c) {
+  const Bytes parameter = size_of(profile_.dtype);
+  const Bytes gradient = size_of(gradient_dtype(profile_.dtype, c.batch.accumulation));
+  const Bytes state = optimizer_state_bytes(profile_.dtype);
+  TierBytes peak = state_bytes(c);
+  for (const UnitClass& unit_class : classes_) {
+    const Placed placed = place(c, unit_class);
+    const bool sharded = c.sharding == Sharding::Sharded;
+    const Bytes whole = unit_class.elements;
+    const Bytes owned = c.sharding == Sharding::Replicated ? whole : whole / request_.num_gpus;
+    const int slots = sharded ? std::min(c.cache_slots, unit_class.units) : unit_class.units;
+    peak.gpu += (slots + std::min(c.gradient_buffers, unit_class.units)) * whole * parameter;
+    if (sharded) peak.gpu += placed.parameters.device * owned * parameter;
+    peak.gpu += placed.device_optimizer * owned * (gradient + state);
+    peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
+    peak.pinned -= placed.parameters.nvme * owned * parameter;
+    if (c.batch.accumulation == 1) peak.pinned -= placed.parameters.nvme * owned * gradient;
+  }
+  const Activations& units = activations(c);
+  peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes + units.peak_bytes;
+  peak.pinned += units.pinned_bytes;
+  return peak;
+}
+
+/// Of optimizer state in host memory and in files, and of what it passes through.
+TierBytes Estimator::state_bytes(const Candidate& c) const {
+  const Bytes state = optimizer_state_bytes(profile_.dtype);
+  const std::int64_t cut = request_.num_gpus * kParameterAlignment;
+  const std::int64_t whole = round_up(c.chunk_elements, cut);
+  const int parts = c.sharding == Sharding::Replicated ? 1 : request_.num_gpus;
+  TierBytes bytes;
+  Program types;
+  types.dtype = profile_.dtype;
+  types.gradient_dtype = gradient_dtype(profile_.dtype, c.batch.accumulation);
+  // Of a chunk's parameters, and of its gradient where that does not stay in host memory.
+  const auto staging = [&](const FileBytes& file, std::int64_t elements) {
+    if (file.parameters == 0 || c.batch.accumulation > 1) return file.parameters;
+    return file.parameters + file_blocks(elements * size_of(types.gradient_dtype));
+  };
+  std::int64_t in_files = 0, staged = 0, streamed = 0;  // chunks
+  Bytes file_buffer = 0, staging_buffers = 0, stream_buffer = 0;
+  for (const UnitClass& unit_class : classes_) {
+    const Placed placed = place(c, unit_class);
+    const Bytes owned = unit_class.elements / parts * state;
+    bytes.host += (placed.cpu_optimizer() + (c.speculate ? placed.early_optimizer() : 0)) * owned;
+    bytes.pinned += placed.streamed_optimizer * owned;
+    if (placed.nvme_optimizer == 0 && placed.streamed_optimizer == 0) continue;
+    for (std::int64_t after_barrier = unit_class.elements; after_barrier > 0;
+         after_barrier -= whole) {
+      const std::int64_t elements = std::min(whole, after_barrier) / parts;
+      if (placed.nvme_optimizer > 0) {
+        const FileBytes file =
+            file_bytes(elements, {placed.parameters.nvme > 0, placed.nvme_gradients > 0}, types);
+        bytes.nvme += placed.nvme_optimizer * file.state +
+                      placed.parameters.nvme * file.parameters +
+                      placed.nvme_gradients * file.gradient;
+        file_buffer = std::max(file_buffer, file.all());
+        in_files += placed.nvme_optimizer;
+        staging_buffers = std::max(staging_buffers, staging(file, elements));
+        staged += placed.parameters.nvme;
+      }
+      if (placed.streamed_optimizer > 0) {
+        stream_buffer = std::max(stream_buffer,
+                                 stream_bytes(elements, types.dtype, types.gradient_dtype).buffer);
+        streamed += placed.streamed_optimizer;
+      }
+    }
+  }
+  bytes.host += std::min<std::int64_t>(in_files, Plan().nvme_buffers) * file_buffer;
+  bytes.pinned += std::min<std::int64_t>(staged, Plan().parameter_buffers) * staging_buffers;
+  bytes.gpu += std::min<std::int64_t>(streamed, Plan().stream_buffers) * stream_buffer;
+  return bytes;
+}
+
+}  // namespace athanor

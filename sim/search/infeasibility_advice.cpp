@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/search/infeasibility_advice.hpp"
+
+#include "sim/search/candidate_groups.hpp"
+#include "sim/search/estimate.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <ranges>
+
+namespace athanor {
+namespace {
+
+Bytes excess(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits) {
+  const auto over = [](Bytes need, Bytes limit) {
+    return limit > 0 ? std::max<Bytes>(0, need - limit) : 0;
+  };
+  return over(peak.gpu, limits.gpu) + over(node_host_bytes(peak, ranks_per_node), limits.host) +
+         over(node_nvme_bytes(peak, ranks_per_node), limits.nvme);
+}
+
+/// The smallest limit of each tier with which one of `peaks` fits the other limits.
+struct NeededLimits {
+  std::optional<Bytes> gpu, host, nvme;
+};
+
+NeededLimits needed_limits(std::span<const TierBytes> peaks, int ranks_per_node,
+                           const MemoryLimits& limits) {
+  NeededLimits needed;
+  const auto lower_to = [](std::optional<Bytes>& smallest, Bytes value) {
+    smallest = std::min(smallest.value_or(value), value);
+  };
+  for (const TierBytes& peak : peaks) {
+    const auto fits_without = [&](Bytes MemoryLimits::* tier) {
+      MemoryLimits others = limits;
+      others.*tier = 0;
+      return fits(peak, ranks_per_node, others);
+    };
+    if (fits_without(&MemoryLimits::gpu)) lower_to(needed.gpu, peak.gpu);
+    if (fits_without(&MemoryLimits::host)) {
+      lower_to(needed.host, node_host_bytes(peak, ranks_per_node));
+    }
+    if (limits.nvme > 0 && fits_without(&MemoryLimits::nvme)) {
+      lower_to(needed.nvme, node_nvme_bytes(peak, ranks_per_node));
+    }
+  }
+  return needed;
+}
+
+/// Options that raise the limits just enough for one of `peaks`.
+std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const TierBytes& closest,
+                                        int ranks_per_node, const MemoryLimits& limits) {
+  const NeededLimits needed = needed_limits(peaks, ranks_per_node, limits);
+  std::vector<std::string> changes;
+  if (needed.gpu) changes.push_back("--gpu-memory " + option_size(*needed.gpu));
+  if (needed.host) changes.push_back("--host-memory " + option_size(*needed.host));
+  if (needed.nvme) changes.push_back("--nvme " + option_size(*needed.nvme));
+  if (changes.empty()) {
+    changes.push_back(fmt::format("--gpu-memory {} with --host-memory {}", option_size(closest.gpu),
+                                  option_size(node_host_bytes(closest, ranks_per_node))));
+  }
+  return changes;
+}
+
+/// Of the plans of the default space that fit, the least that the node's files take.
+std::optional<Bytes> least_nvme(const Profile& profile, const Platform& platform,
+                                const PlanRequest& request) {
+  const MemoryLimits limits = effective_limits(request, platform);
+  const int ranks_per_node = platform.ranks_per_node(request.num_gpus);
+  Estimator estimator(profile, platform, request);
+  std::optional<Bytes> least;
+  const SearchSpace space = default_search_space(profile, platform, request);
+  const CandidateGroups groups(space, profile.architecture, request.num_gpus);
+  groups.for_each([&](const Candidate& representative) {
+    if (least == 0) return;
+    const TierBytes peak = estimator.peak_bytes(representative);
+    if (!fits(peak, ranks_per_node, limits)) return;
+    const Bytes nvme = node_nvme_bytes(peak, ranks_per_node);
+    least = std::min(least.value_or(nvme), nvme);
+  });
+  return least;
+}
+
+bool some_plan_fits(const Profile& profile, const Platform& platform, const PlanRequest& request) {
+  return least_nvme(profile, platform, request).has_value();
+}
+
+/// Where the request gives none of it, and the machine says what it would do.
+std::vector<std::string> some_nvme(const Profile& profile, const Platform& platform,
+                                   const PlanRequest& request) {
+  if (request.limits.nvme > 0 || !has_nvme(platform)) return {};
+  PlanRequest other = request;
+  other.limits.nvme = std::numeric_limits<Bytes>::max();
+  const std::optional<Bytes> least = least_nvme(profile, platform, other);
+  if (!least || *least == 0) return {};
+  return {"--nvme " + option_size(*least)};
+}
+
+/// Whether the request's batch splits over its GPUs at all.
+bool can_split(const PlanRequest& request, const Profile& profile) {
+  if (request.global_batch % request.num_gpus != 0) return false;
+  const std::int64_t per_rank = request.global_batch / request.num_gpus;
+  const auto divides = [&](std::int64_t size) {
+    return per_rank % size == 0 && size == request.micro_batch.value_or(size);
+  };
+  const std::vector<std::int64_t> sizes = profile.micro_batches();
+  return std::any_of(sizes.begin(), sizes.end(), divides);
+}
+
+std::vector<std::string> smaller_micro_batch(const Profile& profile, const Platform& platform,
+                                             const PlanRequest& request) {
+  if (!request.micro_batch) return {};
+  PlanRequest other = request;
+  other.micro_batch.reset();
+  for (const BatchSplit& split : batch_splits(other, profile)) {
+    if (split.micro_batch >= *request.micro_batch) continue;
+    other.micro_batch = split.micro_batch;
+    if (some_plan_fits(profile, platform, other)) {
+      return {fmt::format("--micro-batch {}", split.micro_batch)};
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> more_gpus(const Profile& profile, const Platform& platform,
+                                   const PlanRequest& request) {
+  PlanRequest other = request;
+  for (other.num_gpus *= 2; platform.holds(other.num_gpus); other.num_gpus *= 2) {
+    if (can_split(other, profile) && some_plan_fits(profile, platform, other)) {
+      return {fmt::format("--gpus {}", other.num_gpus)};
+    }
+  }
+  return {};
+}
+
+std::string compose(const std::string& subject, const TierBytes& peak, int ranks_per_node,
+                    const MemoryLimits& limits, const std::vector<std::string>& changes) {
+  return fmt::format("{}: {}. What would fit: {}.", subject,
+                     fmt::join(memory_overflows(peak, ranks_per_node, limits), "; "),
+                     fmt::join(changes, ", or "));
+}
+
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+/// Changes to the plan itself, each tried by lowering.
+std::vector<std::string> plan_changes(const Plan& plan, const Profile& profile, int ranks_per_node,
+                                      const MemoryLimits& limits) {
+  std::vector<std::string> changes;
+  const auto tried = [&](const Plan& changed, std::string text) {
+    const bool works = fits(plan_peak_bytes(profile, changed), ranks_per_node, limits);
+    if (works) changes.push_back(std::move(text));
+    return works;
+  };
+  const int num_units = static_cast<int>(plan.units.size());
+  Plan recompute = plan;
+  recompute_leading(recompute, num_units);
+  if (!tried(recompute, "recompute in every unit")) {
+    recompute_leading(recompute, num_units, num_units);
+    tried(recompute, "recompute in every unit with its output on the host");
+  }
+  const std::vector<std::int64_t> sizes = profile.micro_batches();
+  for (const std::int64_t size : std::views::reverse(sizes)) {
+    if (size >= plan.micro_batch || (plan.micro_batch * plan.accumulation) % size != 0) continue;
+    Plan smaller = plan;
+    smaller.accumulation = plan.micro_batch * plan.accumulation / size;
+    smaller.micro_batch = size;
+    if (tried(smaller,
+              fmt::format("micro-batch {} with accumulation {}", size, smaller.accumulation))) {
+      break;
+    }
+  }
+  return changes;
+}
+
+}  // namespace
+
+std::string option_size(Bytes bytes) { return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB); }
+
+std::string no_plan_fits(std::span<const TierBytes> peaks, const Profile& profile,
+                         const Platform& platform, const PlanRequest& request) {
+  const MemoryLimits limits = effective_limits(request, platform);
+  const int ranks_per_node = platform.ranks_per_node(request.num_gpus);
+  const TierBytes& closest =
+      *std::min_element(peaks.begin(), peaks.end(), [&](const TierBytes& a, const TierBytes& b) {
+        return excess(a, ranks_per_node, limits) < excess(b, ranks_per_node, limits);
+      });
+  std::vector<std::string> changes = memory_changes(peaks, closest, ranks_per_node, limits);
+  append(changes, some_nvme(profile, platform, request));
+  append(changes, smaller_micro_batch(profile, platform, request));
+  append(changes, more_gpus(profile, platform, request));
+  return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest, ranks_per_node,
+                 limits, changes);
+}
+
+std::string plan_does_not_fit(const Plan& plan, const TierBytes& peak, const Profile& profile,
+                              const Platform& platform, const PlanRequest& request) {
+  const MemoryLimits limits = effective_limits(request, platform);
+  const int ranks_per_node = platform.ranks_per_node(plan.world_size);
+  std::vector<std::string> changes =
+      memory_changes(std::span(&peak, 1), peak, ranks_per_node, limits);
+  append(changes, plan_changes(plan, profile, ranks_per_node, limits));
+  if (some_plan_fits(profile, platform, request)) changes.emplace_back("a plan from athanor tune");
+  return compose(fmt::format("plan {} does not fit", plan.name), peak, ranks_per_node, limits,
+                 changes);
+}
+
+}  // namespace athanor

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/search/ranking.hpp"
+
+#include "sim/policy/request.hpp"
+#include "sim/search/evaluated.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace athanor {
+namespace {
+
+auto full_key(const Evaluated& e, Seconds slowest) {
+  const bool simulated = e.outcome == Outcome::Simulated;
+  const Seconds seconds = simulated ? e.step_seconds : e.bound_seconds;
+  const bool by_energy = simulated && seconds <= slowest;
+  return std::make_tuple(e.outcome, !by_energy, by_energy ? e.step_joules : 0,
+                         rank_key(e, seconds));
+}
+
+std::string slower_text(Seconds seconds, Seconds best) {
+  const double ratio = best > 0 ? seconds / best : 1;
+  constexpr double kClose = 1.1;
+  return ratio < kClose ? fmt::format("{:.2g} % slower", 100 * (ratio - 1))
+                        : fmt::format("{:.3g} x slower", ratio);
+}
+
+}  // namespace
+
+RankKey rank_key(const Evaluated& e, Seconds seconds) {
+  return {seconds, total_bytes(e.peak_bytes), e.index};
+}
+
+bool ranks_before(const Evaluated& e, const Evaluated& other, Seconds slowest) {
+  return full_key(e, slowest) < full_key(other, slowest);
+}
+
+std::string why_not_best(const Evaluated& e, const Evaluated& best) {
+  if (e.outcome == Outcome::Pruned) {
+    const Seconds above = std::max(0.0, e.bound_seconds - best.step_seconds);
+    return fmt::format("bound {} above best", format_seconds(above));
+  }
+  if (e.step_seconds < best.step_seconds) {
+    return fmt::format("{:.2g} % faster, {:.2g} % more energy",
+                       100 * (best.step_seconds / e.step_seconds - 1),
+                       100 * (e.step_joules / best.step_joules - 1));
+  }
+  if (e.step_seconds == best.step_seconds) return "equally fast, needs no fewer bytes";
+  return fmt::format("simulated {}: bottleneck {}", slower_text(e.step_seconds, best.step_seconds),
+                     e.bottleneck);
+}
+
+}  // namespace athanor

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs in forked copies of this process: SimGrid allows one engine per process, so candidates are
+// simulated side by side in several.
+#pragma once
+
+#include "sim/search/search_space.hpp"
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// What is asked of a worker, and its answer: plain bytes, for they go through a socket.
+struct Job {
+  std::int64_t index = 0;
+  Candidate candidate = {};
+  bool simulate = false;  ///< else only the lowered program's bound is wanted
+};
+struct JobResult {
+  double seconds = 0;  ///< of a step: simulated, or its bound
+  double joules = 0;   ///< of a simulated step
+  std::array<char, 64> bottleneck{};
+};
+
+/// Processors that this process may use.
+[[nodiscard]] int usable_processors();
+
+/// Each worker is a copy of the process as it was when it started, with whatever `work` refers to.
+/// A worker that has done many jobs is replaced, so that its memory does not grow with the search.
+class WorkerPool {
+ public:
+  /// The process must have no other thread. Throws Error when the system refuses a process.
+  WorkerPool(int workers, std::function<JobResult(const Job&)> work);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  /// Results in the order of `jobs`. Throws Error with the message of a job that threw, or when a
+  /// worker died.
+  [[nodiscard]] std::vector<JobResult> run(std::span<const Job> jobs);
+
+  static constexpr int kJobsPerProcess = 2000;
+
+ private:
+  struct Worker {
+    pid_t process = -1;
+    int channel = -1;  ///< a socket: jobs out, results in
+    int done = 0;
+  };
+
+  void start(Worker& worker);
+  void stop(Worker& worker) noexcept;
+  [[noreturn]] void serve(int channel) const;
+  [[nodiscard]] JobResult receive(Worker& worker);
+
+  std::function<JobResult(const Job&)> work_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host AdamW on bf16 gradients, in place and beside the old state, and what the memory gives to a
+// loop that only reads and writes: by threads, in memory as training takes it, far larger than
+// caches. Bytes count what an update has to move, 28 an element.
+#include "executor/backend/device.hpp"
+#include "executor/cpu/adam.hpp"
+#include "executor/cpu/parallel_blocks.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <thread>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+constexpr std::int64_t kElements = 1 << 25;
+constexpr std::int64_t kBytesPerElement = 6 * 4 + 2 + 2;
+
+/// Memory of `kElements` values.
+template <typename Value>
+class Array {
+ public:
+  Array() : memory_(take_host_memory(kElements * static_cast<Bytes>(sizeof(Value)))) {}
+  [[nodiscard]] std::span<Value> values() const {
+    return {reinterpret_cast<Value*>(memory_.get()), static_cast<std::size_t>(kElements)};
+  }
+
+ private:
+  MemoryBlock memory_;
+};
+
+Array<float> random_floats(float scale) {
+  // Normal values in a short cycle: drawing them all would take longer than measuring.
+  constexpr std::int64_t kDrawn = 1 << 16;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, scale);
+  Array<float> array;
+  const std::span<float> values = array.values();
+  std::generate_n(values.begin(), kDrawn, [&] { return normal(random); });
+  for (std::size_t i = kDrawn; i < values.size(); ++i) values[i] = values[i - kDrawn];
+  return array;
+}
+
+struct Shard {
+  Array<float> master = random_floats(0.02F), first = random_floats(1e-3F);
+  Array<float> second = random_floats(1e-3F);
+  Array<BFloat16Bits> rounded;
+
+  Shard() {
+    for (float& value : second.values()) value *= value;
+  }
+  [[nodiscard]] AdamState state() const {
+    return {master.values(), first.values(), second.values(), rounded.values()};
+  }
+};
+
+Array<BFloat16Bits> random_gradient() {
+  Array<BFloat16Bits> gradient;
+  convert_to_bf16(random_floats(1e-3F).values(), gradient.values(), 1);
+  return gradient;
+}
+
+std::span<const BFloat16Bits> view(const Array<BFloat16Bits>& gradient) {
+  return gradient.values();
+}
+
+void count_bytes(benchmark::State& state, std::int64_t bytes_per_element) {
+  state.SetItemsProcessed(state.iterations() * kElements);
+  state.SetBytesProcessed(state.iterations() * kElements * bytes_per_element);
+}
+
+void adam_in_place(benchmark::State& state) {
+  const Shard shard;
+  const Array<BFloat16Bits> gradient = random_gradient();
+  const int threads = static_cast<int>(state.range(0));
+  for (auto _ : state) {
+    adamw(shard.state(), view(gradient), AdamCoefficients{}, threads);
+  }
+  count_bytes(state, kBytesPerElement);
+}
+
+void adam_beside(benchmark::State& state) {
+  const Shard shard, other;
+  const Array<BFloat16Bits> gradient = random_gradient();
+  const int threads = static_cast<int>(state.range(0));
+  const Shard *old = &shard, *updated = &other;
+  for (auto _ : state) {
+    adamw_beside(old->state(), updated->state(), view(gradient), AdamCoefficients{}, threads);
+    std::swap(old, updated);
+  }
+  count_bytes(state, kBytesPerElement);
+}
+
+/// Reads and writes as many arrays as the state has.
+void memory_read_and_written(benchmark::State& state) {
+  const Shard shard;
+  const int threads = static_cast<int>(state.range(0));
+  const std::span<float> arrays[] = {shard.master.values(), shard.first.values(),
+                                     shard.second.values()};
+  for (auto _ : state) {
+    parallel_blocks(std::ssize(arrays[0]), threads, [&](std::int64_t begin, std::int64_t end) {
+      const auto at = static_cast<std::size_t>(begin);
+      for (const std::span<float> array : arrays) {
+        for (float& value : array.subspan(at, static_cast<std::size_t>(end) - at)) value += 1;
+      }
+    });
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state, 2 * 3 * std::int64_t{sizeof(float)});
+}
+
+void one_and_all_threads(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("threads")->Unit(benchmark::kMillisecond)->UseRealTime();
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  benchmark->Arg(1);
+  if (cores > 1) benchmark->Arg(cores);
+}
+BENCHMARK(memory_read_and_written)->Apply(one_and_all_threads);
+BENCHMARK(adam_in_place)->Apply(one_and_all_threads);
+BENCHMARK(adam_beside)->Apply(one_and_all_threads);
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW against its formula in double, and bit-equality under every cut and number of threads.
+#include "executor/backend/device.hpp"
+#include "executor/cpu/adam.hpp"
+#include "executor/cpu/bfloat16.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+std::vector<float> random_values(std::size_t count, unsigned seed, float scale = 1.0F) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0F, scale);
+  std::vector<float> values(count);
+  std::generate(values.begin(), values.end(), [&] { return normal(random); });
+  return values;
+}
+
+struct State {
+  std::vector<float> master, first, second;
+  explicit State(std::size_t count)
+      : master(random_values(count, 1)), first(count), second(count) {}
+  [[nodiscard]] AdamState view() { return {master, first, second, {}}; }
+  [[nodiscard]] AdamState view(std::size_t offset, std::size_t count) {
+    return {std::span(master).subspan(offset, count),
+            std::span(first).subspan(offset, count),
+            std::span(second).subspan(offset, count),
+            {}};
+  }
+  bool operator==(const State&) const = default;
+};
+
+/// One element of Loshchilov & Hutter's Algorithm 2 in double.
+struct Reference {
+  double p, m = 0, v = 0;
+  void step(double g, const AdamCoefficients& c) {
+    g *= c.gradient_scale;
+    m = double{c.beta1} * m + (1 - double{c.beta1}) * g;
+    v = double{c.beta2} * v + (1 - double{c.beta2}) * g * g;
+    const double m_hat = m / (1 - std::pow(double{c.beta1}, double(c.step)));
+    const double v_hat = v / (1 - std::pow(double{c.beta2}, double(c.step)));
+    p -= double{c.learning_rate} *
+         (m_hat / (std::sqrt(v_hat) + double{c.epsilon}) + double{c.weight_decay} * p);
+  }
+};
+
+TEST_CASE("twenty AdamW steps agree with the formula in double") {
+  constexpr std::size_t kCount = 1000;
+  AdamCoefficients c{.learning_rate = 1e-2F, .weight_decay = 0.1F, .gradient_scale = 0.5F};
+  State state(kCount);
+  std::vector<Reference> reference;
+  for (const float p : state.master) {
+    reference.push_back({.p = p});
+  }
+  for (c.step = 1; c.step <= 20; ++c.step) {
+    const std::vector<float> gradient = random_values(kCount, unsigned(c.step) + 100);
+    adamw(state.view(), std::span<const float>(gradient), c, 1);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      reference[i].step(gradient[i], c);
+    }
+  }
+  for (std::size_t i = 0; i < kCount; ++i) {
+    REQUIRE_THAT(state.master[i], Catch::Matchers::WithinAbs(reference[i].p, 2e-6));
+    REQUIRE_THAT(state.second[i], Catch::Matchers::WithinRel(float(reference[i].v), 1e-5F));
+  }
+}
+
+TEST_CASE("the first step without decay moves every parameter by the learning rate") {
+  State state(3);
+  const std::vector<float> before = state.master;
+  const std::vector<float> gradient{5.0F, -0.01F, 1e4F};
+  adamw(state.view(), std::span<const float>(gradient), {.learning_rate = 0.125F}, 1);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const float expected = before[i] - std::copysign(0.125F, gradient[i]);
+    REQUIRE_THAT(state.master[i], Catch::Matchers::WithinAbs(expected, 1e-6));
+  }
+}
+
+TEST_CASE("AdamW beside the old state gives the same bits and leaves it as it is") {
+  constexpr std::size_t kCount = 40'003;
+  const std::vector<float> gradient = random_values(kCount, 2);
+  std::vector<BFloat16Bits> narrow(kCount), rounded(kCount), expected_rounded(kCount);
+  convert_to_bf16(gradient, narrow, 1);
+  AdamCoefficients c{.weight_decay = 0.01F};
+  State old(kCount);
+  adamw(old.view(), std::span<const float>(gradient), c, 1);
+  c.step = 2;
+  const auto with_rounded = [](AdamState state, std::vector<BFloat16Bits>& to) {
+    state.rounded = to;
+    return state;
+  };
+  const auto check = [&](auto values, int threads) {
+    State expected = old;
+    adamw(with_rounded(expected.view(), expected_rounded), values, c, 1);
+    State before = old;
+    State after(kCount);
+    adamw_beside(before.view(), with_rounded(after.view(), rounded), values, c, threads);
+    CHECK(after == expected);
+    CHECK(rounded == expected_rounded);
+    CHECK(before == old);
+    // From any element on: vectors are stored past the caches where they are aligned.
+    State part(kCount);
+    const std::size_t offset = 5;
+    adamw_beside(before.view(offset, 3000), part.view(offset, 3000), values.subspan(offset, 3000),
+                 c, threads);
+    CHECK(std::equal(part.master.begin() + 5, part.master.begin() + 3005,
+                     expected.master.begin() + 5));
+  };
+  const int threads = GENERATE(1, 3);
+  check(std::span<const float>(gradient), threads);
+  check(std::span<const BFloat16Bits>(narrow), threads);
+}
+
+TEST_CASE("AdamW gives the same bits under every cut and number of threads") {
+  constexpr std::size_t kCount = 100'003;
+  const std::vector<float> gradient = random_values(kCount, 2);
+  const AdamCoefficients c{.weight_decay = 0.01F, .step = 7};
+  State whole(kCount);
+  adamw(whole.view(), std::span<const float>(gradient), c, 1);
+
+  SECTION("threads") {
+    const int threads = GENERATE(2, 3, 5);
+    State other(kCount);
+    adamw(other.view(), std::span<const float>(gradient), c, threads);
+    REQUIRE(other == whole);
+  }
+  SECTION("cuts, aligned or not") {
+    State other(kCount);
+    std::mt19937 random(3);
+    for (std::size_t offset = 0; offset < kCount;) {
+      const std::size_t count = std::min<std::size_t>(kCount - offset, 1 + random() % 5000);
+      adamw(other.view(offset, count), std::span<const float>(gradient).subspan(offset, count), c,
+            1);
+      offset += count;
+    }
+    REQUIRE(other == whole);
+  }
+}
+
+TEST_CASE("decay acts in its segments, and what lies between segments stays as it is") {
+  constexpr std::size_t kCount = 1000;
+  const std::vector<AdamSegment> segments{{0, 333, true}, {352, 640, false}, {700, 1000, true}};
+  const std::vector<float> gradient = random_values(kCount, 2);
+  const float gradient_scale = 0.5F;
+  AdamCoefficients c{.learning_rate = 1e-2F, .weight_decay = 0.1F};
+  State expected(kCount);
+  State state(kCount);
+  const AdamPlace place{state.master.data(), state.first.data(), state.second.data()};
+  HostDevice().adam(Lane::Compute, {.from = place,
+                                    .to = place,
+                                    .gradient = gradient.data(),
+                                    .segments = segments,
+                                    .coefficients = c,
+                                    .gradient_scale = &gradient_scale});
+  c.gradient_scale = gradient_scale;
+  for (const AdamSegment& segment : segments) {
+    const auto begin = static_cast<std::size_t>(segment.begin);
+    const auto count = static_cast<std::size_t>(segment.end) - begin;
+    c.weight_decay = segment.decays ? 0.1F : 0.0F;
+    adamw(expected.view(begin, count), std::span(gradient).subspan(begin, count), c, 1);
+  }
+  CHECK(state == expected);
+}
+
+TEST_CASE("a bf16 gradient gives the bits of the same gradient in fp32") {
+  constexpr std::size_t kCount = 4099;
+  const std::vector<float> values = random_values(kCount, 4);
+  std::vector<BFloat16Bits> narrow(kCount);
+  convert_to_bf16(values, narrow, 2);
+  std::vector<float> wide(kCount);
+  std::transform(narrow.begin(), narrow.end(), wide.begin(), widen_bf16);
+  State from_narrow(kCount);
+  State from_wide(kCount);
+  adamw(from_narrow.view(), std::span<const BFloat16Bits>(narrow), {}, 1);
+  adamw(from_wide.view(), std::span<const float>(wide), {}, 1);
+  REQUIRE(from_narrow == from_wide);
+}
+
+TEST_CASE("parameters rounded during the update are those rounded after it") {
+  constexpr std::size_t kCount = 50'021;
+  const std::vector<float> gradient = random_values(kCount, 5);
+  State apart(kCount);
+  State fused(kCount);
+  std::vector<BFloat16Bits> rounded_after(kCount);
+  std::vector<BFloat16Bits> rounded_during(kCount);
+  adamw(apart.view(), std::span<const float>(gradient), {.weight_decay = 0.1F}, 2);
+  convert_to_bf16(apart.master, rounded_after, 1);
+  AdamState view = fused.view();
+  view.rounded = rounded_during;
+  adamw(view, std::span<const float>(gradient), {.weight_decay = 0.1F}, 2);
+  CHECK(fused == apart);
+  CHECK(rounded_during == rounded_after);
+}
+
+TEST_CASE("bf16 rounds to nearest even and keeps NaN and infinity") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  CHECK(round_to_bf16(1.0F) == 0x3F80);
+  CHECK(round_to_bf16(1.0F + 1.0F / 256) == 0x3F80);  // a tie, down to even
+  CHECK(round_to_bf16(1.0F + 3.0F / 256) == 0x3F82);  // a tie, up to even
+  CHECK(round_to_bf16(-infinity) == 0xFF80);
+  CHECK(round_to_bf16(std::numeric_limits<float>::max()) == 0x7F80);
+  CHECK(std::isnan(widen_bf16(round_to_bf16(std::bit_cast<float>(0x7F800001U)))));
+  CHECK(std::isnan(widen_bf16(round_to_bf16(std::bit_cast<float>(0xFFFFFFFFU)))));
+}
+
+}  // namespace
+}  // namespace athanor

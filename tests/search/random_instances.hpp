@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random machines, and random small questions to the tuner: a model, a request and a space.
+#pragma once
+
+#include "sim/engine/engine.hpp"
+#include "sim/search/search_space.hpp"
+
+#include <random>
+#include <vector>
+
+namespace athanor::test {
+
+/// On one node or two. Any lane may be the bottleneck, and copies and CPU Adam disturb each other
+/// more or less, by what they share or as if measured.
+[[nodiscard]] Platform random_machine(std::mt19937& random, int num_gpus);
+
+struct Question {
+  Profile profile;
+  PlanRequest request;
+  SearchSpace space;
+};
+
+/// The device memory limit may rule out none, some or all of the space.
+[[nodiscard]] Question random_question(std::mt19937& random, int num_gpus);
+
+/// One simulated candidate that fits.
+struct Simulated {
+  Candidate candidate;
+  std::int64_t index = 0;  ///< in the order of enumeration
+  Seconds step_seconds = 0;
+  Bytes bytes = 0;  ///< in all tiers
+  double step_joules = 0;
+};
+
+/// Every candidate that fits, simulated one by one, best first: the order that search promises.
+[[nodiscard]] std::vector<Simulated> simulate_all(const Question& question,
+                                                  const Platform& platform, Engine& engine);
+
+/// `lane` does everything `factor` times as fast, and asks for as much more of what it shares.
+void speed_up(Platform& platform, Lane lane, double factor);
+
+}  // namespace athanor::test

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// The closed forms of the search against lowered programs.
+#include "sim/bounds/bounds.hpp"
+#include "sim/cost/scaling.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "sim/search/candidate_groups.hpp"
+#include "sim/search/estimate.hpp"
+#include "tests/search/random_spaces.hpp"
+#include "tests/support/random_plans.hpp"
+#include "tests/support/synthetic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+/// In every fourth a unit without parameters comes second.
+Architecture architecture_of(int round) {
+  Architecture architecture = test::small_architecture(2 + round % 4, round % 2 == 0);
+  if (round % 4 == 3) {
+    architecture.units.insert(architecture.units.begin() + 1, {"activation", "activation", {}, {}});
+  }
+  return architecture;
+}
+
+/// One model on 1, 2 or 4 GPUs, everything else at random.
+struct Case {
+  Case(std::mt19937& random, int round)
+      : platform(test::synthetic_platform(4)),
+        profile(test::synthetic_profile(architecture_of(round), 64, {1, 2, 4})),
+        request{.num_gpus = 1 << (round % 3), .global_batch = 4 << (round % 3)} {
+    if (round % 3 != 0) request.clipping = Clipping::Wait;
+    if (round % 4 < 2) profile.dtype = DataType::BFloat16;
+    request.clipped_share = 0.1 * (round % 11);
+    profile.workspace_bytes = 100 * (round % 2);
+    if (round % 3 == 0) {
+      std::uniform_real_distribution<double> micro(0, 1e-5);
+      platform.issue = {{Lane::Compute, micro(random)}, {Lane::Collective, micro(random)}};
+      for (UnitCost& cost : profile.costs) cost.forward_keep.issue_seconds = micro(random);
+    }
+    if (round % 2 == 1) test::limit_power(random, platform, profile);
+    if (round % 5 > 2) {  // what a micro-batch does not hide
+      platform = with_host_update_slowdown(platform, 1 << (1 + round % 6));
+      std::erase_if(platform.shared, [](const auto& shared) { return shared.name != "nvme"; });
+      platform.contention.push_back({1, {{Lane::CpuAdam, 3}, {Lane::D2H, 20}}});
+      platform.contention.push_back({1, {{Lane::CpuAdam, 3}, {Lane::H2D, 20}}});
+    }
+  }
+
+  Platform platform;
+  Profile profile;
+  PlanRequest request;
+};
+
+const std::vector<int> kThreads{1, 2, 4};  ///< that a synthetic platform has curves of
+
+/// What is said of a group holds for `candidate`, which is of it.
+void require_least_of_group(std::mt19937& random, Estimator& estimator, const Candidate& candidate,
+                            const TierBytes& peak, Seconds simulated) {
+  Candidate least = candidate;
+  least.late_updates = 0;
+  least.speculate = false;
+  REQUIRE(estimator.bound_seconds(least, SearchLevel::Subgroup) <= simulated * (1 + 1e-6));
+  least.adam_threads = test::pick(random, kThreads);
+  least.gpu_adam_units = 0;
+  REQUIRE(estimator.bound_seconds(least, SearchLevel::Group) <= simulated * (1 + 1e-6));
+  const TierBytes representative = estimator.peak_bytes(least);
+  REQUIRE(representative.gpu <= peak.gpu);
+  REQUIRE(representative.nvme <= peak.nvme);
+  REQUIRE(representative.pinned <= peak.pinned);
+  REQUIRE(representative.pinned + representative.host <= peak.pinned + peak.host);
+}
+
+constexpr Bytes kElements = 64 * 64;
+
+Unit unit_of(const std::string& name, const std::string& unit_class,
+             std::vector<std::int64_t> shape) {
+  Unit unit;
+  unit.name = name;
+  unit.unit_class = unit_class;
+  if (!shape.empty()) unit.parameters = {{"weight", std::move(shape)}};
+  return unit;
+}
+Unit block(const std::string& name) { return unit_of(name, "block", {64, 64}); }
+
+/// One candidate of a model with few units, on one device that shares nothing.
+struct FewUnits {
+  FewUnits(std::vector<Unit> units, Seconds forward, Seconds backward) {
+    architecture.name = "few units";
+    architecture.units = std::move(units);
+    profile = test::synthetic_profile(architecture, 64, {1});
+    for (UnitCost& cost : profile.costs) {
+      cost.forward_keep.seconds = cost.forward_discard.seconds = forward;
+      cost.backward.seconds = backward;
+    }
+    platform.shared.clear();
+    candidate.batch = {1, 1};
+    candidate.chunk_elements = kElements;
+  }
+
+  /// CPU Adam of a block.
+  void update_in(Seconds seconds) {
+    platform.cpu_adam = {{1, {{{0, 0, 0}, {kElements, seconds, 0}}}}};
+    platform.cpu_adam_beside = platform.cpu_adam;
+  }
+  [[nodiscard]] Candidate normal() const { return normal_form(candidate, architecture, 1); }
+  [[nodiscard]] Program program() const {
+    return lower(profile, make_plan(normal(), profile, request));
+  }
+  [[nodiscard]] Seconds bound() const {
+    return Estimator(profile, platform, request).bound_seconds(normal());
+  }
+  [[nodiscard]] Seconds refined() const { return lower_bound_seconds(program(), platform); }
+  [[nodiscard]] Seconds simulated() const {
+    return Engine(platform, 1).simulate(program()).step_seconds;
+  }
+
+  Architecture architecture;
+  Profile profile;
+  Platform platform = test::synthetic_platform(1);
+  PlanRequest request{.num_gpus = 1, .global_batch = 1};
+  Candidate candidate;
+};
+
+Curve no_time() { return {{{0, 0, 0}, {1, 0, 0}}}; }
+
+}  // namespace
+
+TEST_CASE("Estimated memory is that of the lowered program, and the bound is below its time") {
+  std::mt19937 random(5);
+  int count = 0, tight = 0, parted = 0, gated = 0;
+  for (int round = 0; round < 240; ++round) {
+    const Case c(random, round);
+    Estimator estimator(c.profile, c.platform, c.request, kThreads);
+    Engine engine(c.platform, c.request.num_gpus);
+    const int num_units = static_cast<int>(c.profile.architecture.units.size());
+    for (int i = 0; i < 40; ++i) {
+      Candidate candidate = test::random_candidate(random);
+      const std::int64_t micro_batch = 1 << (i % 3);
+      candidate.batch = {micro_batch, 4 / micro_batch};
+      const bool may_speculate =
+          c.request.clipping != Clipping::None && c.profile.dtype == DataType::BFloat16;
+      candidate.late_updates = i % 5;
+      candidate.gpu_adam_units = i % 7;
+      candidate.speculate = may_speculate && i % 3 != 0;
+      if (candidate.prefetch_depth >= candidate.cache_slots) continue;
+      if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
+      candidate = normal_form(candidate, c.profile.architecture, c.request.num_gpus);
+      const Program program = lower(c.profile, make_plan(candidate, c.profile, c.request));
+      const TierBytes expected = peak_bytes(program);
+      const TierBytes peak = estimator.peak_bytes(candidate);
+      CAPTURE(round, i);
+      REQUIRE(peak.gpu == expected.gpu);
+      REQUIRE(peak.pinned == expected.pinned);
+      REQUIRE(peak.host == expected.host);
+      REQUIRE(peak.nvme == expected.nvme);
+      const Seconds bound = estimator.bound_seconds(candidate);
+      const Seconds refined = lower_bound_seconds(program, c.platform);
+      const Seconds simulated = engine.simulate(program, {.record_intervals = false}).step_seconds;
+      REQUIRE(bound <= simulated * (1 + 1e-6));
+      require_least_of_group(random, estimator, candidate, peak, simulated);
+      ++count;
+      tight += bound >= 0.7 * refined ? 1 : 0;
+      const bool is_better = bound > refined * (1 + 1e-3);
+      (candidate.batch.accumulation > 1 ? parted : gated) += is_better ? 1 : 0;
+    }
+  }
+  CHECK(count > 500);
+  CHECK(tight > count / 2);  // else it would not rule anything out
+  // Parts of the step say more than the whole, of one micro-batch too.
+  CHECK(parted > 10);
+  CHECK(gated > 3);
+}
+
+TEST_CASE("State streams beside backward of units before the first that has any") {
+  constexpr Seconds kRead = 0.4, kBackward = 1;
+  FewUnits few({unit_of("activation", "activation", {}), block("first"), block("second")}, 0, 0);
+  for (UnitCost& cost : few.profile.costs) {
+    cost.recompute.seconds = 0;
+    if (cost.unit_class == "activation") cost.backward.seconds = kBackward;
+  }
+  constexpr Bytes kParameters = 4 * kElements;
+  few.platform.h2d = {{{kParameters, 0, 0}, {4 * kParameters, kRead, 0}}};  // state and gradient
+  few.platform.d2h = few.platform.device_adam = no_time();
+  few.candidate.gpu_adam_units = few.candidate.leading_gpu_parameters = 3;
+  CHECK(few.refined() >= kBackward);
+  CHECK(few.refined() < kBackward + kRead);
+  CHECK(few.bound() <= few.refined());
+}
+
+TEST_CASE(
+    "From norm to norm, late updates and all but the forward of units before the last of them") {
+  constexpr Seconds kForward = 1, kBackward = 0.1, kAdam = 2;
+  FewUnits few({block("first"), block("second"), unit_of("last", "head", {32})}, kForward,
+               kBackward);
+  few.profile.dtype = DataType::BFloat16;
+  few.update_in(kAdam);
+  few.request.clipping = Clipping::Wait;
+  few.candidate.leading_gpu_parameters = 3;
+  few.candidate.speculate = true;
+  few.candidate.late_updates = 2;
+  REQUIRE(few.normal().speculate);
+  CHECK_THAT(few.bound(),
+             Catch::Matchers::WithinRel(2 * kAdam + 2 * kForward + 3 * kBackward, 1e-3));
+  CHECK(few.bound() <= few.refined());
+}
+
+TEST_CASE("Forward of the gate waits for what the CPU updates, and for copies beside it") {
+  constexpr Seconds kForward = 1, kBackward = 0.5, kAdam = 2, kCopy = 1;
+  FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
+  few.platform.device_adam = few.platform.h2d = no_time();
+  few.platform.d2h = {{{0, 0, 0}, {4 * kElements, kCopy, 0}}};
+  few.update_in(kAdam);
+  // Together no faster than one by one.
+  few.platform.contention = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
+  few.candidate.leading_gpu_optimizer = 1;
+  few.candidate.leading_gpu_parameters = few.candidate.gradient_buffers = 3;
+  const Seconds bound = few.bound();
+  // The second unit is the gate.
+  CHECK_THAT(bound, Catch::Matchers::WithinRel(2 * (kAdam + kCopy) + 2 * kForward, 1e-6));
+  // Besides, the last unit's backward comes first, and beside its copy and the last update, of half
+  // a second's work more than the other, nothing runs.
+  CHECK(bound > few.refined());
+  CHECK(bound <= few.simulated());
+  CHECK(few.simulated() <= bound + kBackward + kCopy);
+}
+
+TEST_CASE("What a step leaves the CPU for an update does not depend on the CPU") {
+  constexpr Seconds kForward = 1, kBackward = 0.5, kCopy = 4, kRounding = 1e-6;
+  FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
+  few.platform.device_adam = few.platform.h2d = no_time();
+  few.platform.d2h = {{{0, 0, 0}, {4 * kElements, kCopy, 0}}};
+  few.platform.contention = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
+  few.candidate.leading_gpu_optimizer = 1;
+  few.candidate.leading_gpu_parameters = few.candidate.gradient_buffers = 3;
+  // Gradients of the two units on the host are the most that any other lane has to do.
+  for (const Seconds update : {0.0, 1.0, 100.0}) {
+    few.update_in(update);
+    Estimator estimator(few.profile, few.platform, few.request);
+    CHECK_THAT(estimator.bound_seconds(few.normal(), SearchLevel::Group),
+               Catch::Matchers::WithinRel(2 * kCopy, kRounding));
+    CHECK(estimator.host_elements(few.normal()) == 2 * kElements);
+  }
+  few.candidate.leading_gpu_optimizer = 3;
+  CHECK(Estimator(few.profile, few.platform, few.request).host_elements(few.normal()) == 0);
+}
+
+TEST_CASE("The bound of a group holds for any number of threads") {
+  // Of a triple measured to disturb less than the pair in it, more threads take more away.
+  FewUnits few({block("first"), block("second"), block("third")}, 1, 1);
+  few.platform.h2d = {{{0, 0, 0}, {4 * kElements, 1, 0}}};
+  few.update_in(2);
+  few.platform.cpu_adam[2] = {{{0, 0, 0}, {kElements, 1, 0}}};
+  few.platform.host_cores = 2;
+  few.platform.contention = {
+      {1, {{Lane::Compute, 2}, {Lane::H2D, 2}}},
+      {1, {{Lane::Compute, 1}, {Lane::H2D, 1}, {Lane::CpuAdam, 1}}},
+  };
+  few.candidate.sharding = Sharding::Sharded;
+  const auto bound = [&](const std::vector<int>& threads) {
+    return Estimator(few.profile, few.platform, few.request, threads)
+        .bound_seconds(few.normal(), SearchLevel::Group);
+  };
+  CHECK(bound({2}) < bound({1}));
+  CHECK(bound({1, 2}) == bound({2}));
+  CHECK(bound({2, 1}) == bound({2}));
+}
+
+TEST_CASE("What lanes share raises the bound of one candidate, and not that of its group") {
+  // Of 1.2 a fetch asks 1 and a gradient's copy 0.4, or 0.8: beside the second fetches are slower.
+  FewUnits few({block("first"), block("second"), block("third")}, 0, 0);
+  few.platform.device_adam = no_time();
+  few.update_in(0);
+  few.candidate.sharding = Sharding::Sharded;
+  few.candidate.gradient_buffers = 3;
+  const auto bound = [&](double speed, SearchLevel scope) {
+    few.platform.h2d = {{{0, 0, 0}, {4 * kElements, 1, 0}}};
+    few.platform.d2h = {{{0, 0, 0}, {4 * kElements, 1 / speed, 0}}};
+    few.platform.shared = {{"link",
+                            SharedResource::SearchLevel::Device,
+                            1.2,
+                            {{Lane::H2D, 1}, {Lane::D2H, 0.4 * speed}}}};
+    return Estimator(few.profile, few.platform, few.request).bound_seconds(few.normal(), scope);
+  };
+  CHECK(bound(1, SearchLevel::Leaf) > bound(1, SearchLevel::Group));
+  CHECK(bound(2, SearchLevel::Leaf) > bound(1, SearchLevel::Leaf));
+  CHECK(bound(2, SearchLevel::Group) <= bound(1, SearchLevel::Group));
+}
+
+TEST_CASE("With one gradient buffer backward waits for copies to the host") {
+  constexpr Seconds kForward = 1, kBackward = 0.5, kCopy = 1;
+  FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
+  few.platform.h2d = no_time();
+  few.platform.d2h = {{{0, 0, 0}, {4 * kElements, kCopy, 0}}};
+  few.update_in(0);
+  few.platform.contention = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
+  few.candidate.leading_gpu_parameters = 3;
+  // Forward of the first unit is the gate; copies of the other two are not beside backward.
+  few.candidate.gradient_buffers = 1;
+  CHECK_THAT(few.bound(),
+             Catch::Matchers::WithinRel(3 * kForward + 3 * kBackward + 2 * kCopy, 1e-3));
+  CHECK(few.bound() <= few.simulated());
+  few.candidate.gradient_buffers = 3;
+  CHECK_THAT(few.bound(), Catch::Matchers::WithinRel(3 * kForward + 3 * kCopy, 1e-3));
+  CHECK(few.bound() <= few.simulated());
+}
+
+TEST_CASE("What slots hold when forward of the gate begins was fetched before") {
+  constexpr Seconds kLong = 10, kForward = 1, kBackward = 0.1, kFetch = 3, kRounding = 1e-4;
+  FewUnits few({unit_of("first", "long", {32}), block("second"), block("third")}, kForward,
+               kBackward);
+  for (UnitCost& cost : few.profile.costs) {
+    if (cost.unit_class == "long") cost.forward_keep.seconds = cost.forward_discard.seconds = kLong;
+  }
+  few.platform.device_adam = few.platform.d2h = no_time();
+  few.platform.h2d = {{{0, 0, 0}, {4 * kElements, kFetch, 0}}};
+  few.update_in(0);
+  few.candidate.sharding = Sharding::Sharded;
+  few.candidate.leading_gpu_optimizer = few.candidate.leading_gpu_parameters = 1;
+  few.candidate.cache_slots = 3;
+  few.candidate.prefetch_depth = 2;
+  CHECK(few.bound() <= few.simulated() * (1 + kRounding));
+  CHECK_THAT(few.simulated(),
+             Catch::Matchers::WithinRel(kLong + 2 * kForward + 3 * kBackward, kRounding));
+}
+
+TEST_CASE("A missing curve is named only where a candidate needs it") {
+  Platform platform = test::synthetic_platform(2);
+  platform.cpu_adam.clear();
+  const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1});
+  const PlanRequest request{.num_gpus = 2, .global_batch = 2};
+  Estimator estimator(profile, platform, request);
+  Candidate candidate;
+  candidate.sharding = Sharding::Sharded;
+  candidate.chunk_elements = 1000;
+  candidate.leading_gpu_optimizer = candidate.leading_gpu_parameters = 5;
+  CHECK(estimator.bound_seconds(candidate) > 0);
+  candidate.leading_gpu_optimizer = 0;
+  CHECK_THROWS_WITH(estimator.bound_seconds(candidate),
+                    Catch::Matchers::ContainsSubstring("cpu_adam"));
+}
+
+}  // namespace athanor

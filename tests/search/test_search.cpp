@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/engine.hpp"
+#include "sim/search/evaluated.hpp"
+#include "sim/search/search.hpp"
+#include "tests/support/random_plans.hpp"
+#include "tests/support/synthetic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+TEST_CASE("The answer does not depend on the number of processes") {
+  const Platform platform = test::synthetic_platform(2);
+  const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1, 2});
+  Engine engine(platform, 2);
+  const PlanRequest request{.num_gpus = 2, .global_batch = 4};
+  const SearchSpace space = default_search_space(profile, platform, request);
+  std::vector<SearchResult> results;
+  for (const int workers : {1, 2, 3}) {
+    results.push_back(
+        search(profile, platform, engine, space, request, {.keep = 20, .workers = workers}));
+  }
+  for (const SearchResult& result : results) {
+    REQUIRE(result.num_simulated == results[0].num_simulated);
+    for (std::size_t i = 0; i < result.ranked.size(); ++i) {
+      REQUIRE(result.ranked[i].candidate == results[0].ranked[i].candidate);
+      REQUIRE(result.ranked[i].step_seconds == results[0].ranked[i].step_seconds);
+      REQUIRE(result.ranked[i].reason == results[0].ranked[i].reason);
+    }
+  }
+}
+
+TEST_CASE("A faster CPU is offered the same plans") {
+  const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1, 2});
+  const PlanRequest request{.num_gpus = 1, .global_batch = 4};
+  Platform platform = test::synthetic_platform(1);
+  platform.shared.clear();  // on what is shared a faster lane may be in the way of the step
+  SearchSpace space = default_search_space(profile, platform, request);
+  const auto search_with = [&](double seconds, Seconds max_cpu_seconds_per_element) {
+    Platform faster = platform;
+    for (auto& [threads, curve] : faster.cpu_adam) {
+      for (Curve::Point& point : curve.points) point.seconds *= seconds;
+    }
+    space.max_cpu_seconds_per_element = max_cpu_seconds_per_element;
+    Engine engine(faster, 1);
+    return search(profile, faster, engine, space, request, {.keep = 1, .workers = 1});
+  };
+  const std::int64_t in_order = search_with(1, 0).num_plans();
+  const std::int64_t all = search_with(1, std::numeric_limits<Seconds>::infinity()).num_plans();
+  bool some = false;
+  for (Seconds within = 1e-10; within < 1e-4; within *= 3) {
+    CAPTURE(within);
+    SearchResult slower = search_with(20, within);
+    some = some || (in_order < slower.num_plans() && slower.num_plans() < all);
+    for (const double seconds : {2.0, 0.1}) {
+      const SearchResult faster = search_with(seconds, within);
+      CHECK(faster.num_plans() == slower.num_plans());
+      CHECK(faster.best.prediction->step_seconds <=
+            slower.best.prediction->step_seconds * (1 + 1e-9));
+      slower = faster;
+    }
+  }
+  CHECK(some);
+}
+
+TEST_CASE("Every loser has a reason, and the winner has none") {
+  const Platform platform = test::synthetic_platform(2);
+  const Profile profile = test::synthetic_profile(test::small_architecture(4, true), 64, {1, 2});
+  Engine engine(platform, 2);
+  PlanRequest request{.num_gpus = 2, .global_batch = 8};
+  request.limits.gpu = 150'000;
+  const SearchSpace space = default_search_space(profile, platform, request);
+  std::int64_t reports = 0;
+  const SearchResult result = search(
+      profile, platform, engine, space, request,
+      {.keep = 3, .progress = [&](const std::string&, std::int64_t done, std::int64_t total) {
+         ++reports;
+         CHECK(done < total);
+       }});
+  CHECK(reports > 0);
+  REQUIRE(result.num_simulated >= 3);
+  CHECK(result.num_pruned > 0);
+  CHECK(result.num_not_fitting > 0);
+  CHECK(result.ranked.front().reason.empty());
+  for (std::size_t i = 1; i < result.ranked.size(); ++i) {
+    const Evaluated& loser = result.ranked[i];
+    REQUIRE_FALSE(loser.reason.empty());
+    if (loser.outcome == Outcome::Simulated) {
+      REQUIRE(loser.step_seconds >= result.ranked[i - 1].step_seconds);
+      REQUIRE(loser.bound_seconds <= loser.step_seconds * (1 + 1e-6));
+    }
+    if (loser.outcome == Outcome::DoesNotFit) REQUIRE(loser.peak_bytes.gpu > 150'000);
+  }
+}
+
+}  // namespace athanor

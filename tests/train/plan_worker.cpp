@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a job that trains the tiny model under every varied plan, one after the other.
+// usage: plan_worker OUT.json GLOBAL_BATCH STEPS
+#include "calibrate/profile/profile_model.hpp"
+#include "executor/backend/connect.hpp"
+#include "executor/checkpoint/checkpoint_format.hpp"
+#include "executor/rendezvous/launcher.hpp"
+#include "executor/rendezvous/rank_from_environment.hpp"
+#include "executor/train/trainer.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/model/memory.hpp"
+#include "tests/train/run_plans.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+
+namespace {
+
+using namespace athanor;
+
+/// Sample i is a function of i alone.
+Batch batch_of(std::int64_t first, std::int64_t count) {
+  const auto span = test::kSequence + 1;
+  torch::Tensor ids = torch::arange(first * span, (first + count) * span, torch::kInt64);
+  ids = (ids * ids * 7 + ids * 3).remainder(61).view({count, span});
+  return {ids.slice(1, 0, test::kSequence).contiguous(), ids.slice(1, 1).contiguous()};
+}
+
+nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t steps,
+                        const std::string& nvme_folder, Collectives& collectives) {
+  Model model = make_language_model(profile.architecture, plan.dtype, plan.sequence_length);
+  TrainOptions options;
+  options.seed = 11;
+  options.nvme_folder = nvme_folder;
+  options.schedule = {.peak = 3e-3, .minimum = 1e-4, .warmup_steps = 5, .total_steps = steps};
+  Trainer trainer(std::move(model), profile, plan, batch_of, options, collectives);
+  trainer.start_fresh();
+  nlohmann::json result{{"plan", plan.name}};
+  trainer.train_until(steps, [&](const StepReport& report) {
+    result["losses"].push_back(report.loss);
+    result["norms"].push_back(report.gradient_norm.value());
+  });
+  for (int unit = 0; unit < static_cast<int>(profile.architecture.units.size()); ++unit) {
+    const std::vector<float> weights = trainer.unit_weights(unit);
+    result["weights"].push_back(hash_bytes(std::as_bytes(std::span(weights))));
+  }
+  result["accounted"] = peak_bytes(trainer.program()).gpu;
+  result["measured"] = trainer.exchange(static_cast<std::uint64_t>(trainer.peak_bytes().gpu));
+  return result;
+}
+
+int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
+  if (argc != 4) throw InputError("", "bad usage", "plan_worker OUT.json GLOBAL_BATCH STEPS");
+  collectives = connect(rank_from_environment());
+  const Architecture architecture = test::tiny_gpt2();
+  ProfileOptions profiling;
+  profiling.sequence_length = test::kSequence;
+  profiling.micro_batches = {1};
+  profiling.rule.max_repetitions = 1;
+  const Profile profile = profile_model(
+      make_language_model(architecture, DataType::Float32, test::kSequence), profiling);
+  nlohmann::json results = nlohmann::json::array();
+  const std::string nvme_folder = std::filesystem::path(argv[1]).parent_path();
+  const int world_size = collectives->world_size();
+  for (const Plan& plan : test::varied_plans(architecture, world_size, std::stoll(argv[2]))) {
+    results.push_back(run_plan(profile, plan, std::stoll(argv[3]), nvme_folder, *collectives));
+  }
+  if (collectives->rank() == 0) write_file_atomically(argv[1], results.dump(1));
+  return kExitDone;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::unique_ptr<Collectives> collectives;
+  const int code = athanor::run_main("plan_worker", [&] { return run(argc, argv, collectives); });
+  if (code != athanor::kExitDone && collectives) athanor::abort_job(code);
+  return code;
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/train/processes.hpp"
+
+#include "executor/job/progress_board.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <thread>
+
+namespace athanor::test {
+namespace {
+
+constexpr double kNanosecond = 1e-9;
+
+double now() { return static_cast<double>(monotonic_ns()) * kNanosecond; }
+
+std::string read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// In the child: stdout and stderr to the file, then the program.
+[[noreturn]] void become(const std::vector<std::string>& command, const std::string& output) {
+  ::setpgid(0, 0);
+  const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  ::dup2(file, STDOUT_FILENO);
+  ::dup2(file, STDERR_FILENO);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv.front(), argv.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "athanor-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+RunningProgram::RunningProgram(const std::vector<std::string>& command) : started_(now()) {
+  std::string name = (std::filesystem::temp_directory_path() / "athanor-log-XXXXXX").string();
+  ::close(::mkstemp(name.data()));
+  output_path_ = name;
+  process_ = ::fork();
+  if (process_ == 0) become(command, output_path_);
+  ::setpgid(process_, process_);
+}
+
+RunningProgram::~RunningProgram() {
+  if (!finished_) {
+    signal_all(SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  std::filesystem::remove(output_path_);
+}
+
+void RunningProgram::signal_all(int signal) const { ::kill(-process_, signal); }
+
+Finished RunningProgram::wait(double limit) {
+  Finished result;
+  int status = 0;
+  std::string verdict;
+  while (::waitpid(process_, &status, WNOHANG) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (now() - started_ < limit) continue;
+    signal_all(SIGKILL);
+    ::waitpid(process_, &status, 0);
+    verdict = "\n(killed by the test: it did not end)";
+    break;
+  }
+  finished_ = true;
+  constexpr int kSignalBase = 128;
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalBase + WTERMSIG(status);
+  result.output = read_all(output_path_) + verdict;
+  result.seconds = now() - started_;
+  return result;
+}
+
+Finished run(const std::vector<std::string>& command, double limit) {
+  return RunningProgram(command).wait(limit);
+}
+
+std::vector<std::string> with_processes(int count, std::vector<std::string> command) {
+  if (count == 1) return command;
+  std::vector<std::string> words{"mpirun",    "-np",  std::to_string(count),
+                                 "--bind-to", "none", "--oversubscribe"};
+  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+std::vector<pid_t> ranks_of(const std::string& progress_board, int world_size) {
+  std::vector<pid_t> processes;
+  std::ifstream file(progress_board, std::ios::binary);
+  for (int rank = 0; rank < world_size; ++rank) {
+    // The process id is the first field of a record.
+    std::array<char, sizeof(RankRecord)> record{};
+    if (!file.read(record.data(), record.size())) return {};
+    std::int64_t process = 0;
+    std::memcpy(&process, record.data(), sizeof process);
+    if (process == 0) return {};
+    processes.push_back(static_cast<pid_t>(process));
+  }
+  return processes;
+}
+
+}  // namespace athanor::test

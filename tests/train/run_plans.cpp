@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/train/run_plans.hpp"
+
+#include "sim/model/chunk_layout.hpp"
+
+namespace athanor::test {
+namespace {
+
+constexpr std::int64_t kWholeUnit = 1 << 20;
+
+void place(Plan& plan, const Architecture& architecture, std::size_t unit, Sharding sharding,
+           std::vector<ChunkRun> pattern) {
+  plan.units[unit].sharding = sharding;
+  plan.units[unit].chunks.clear();
+  const std::int64_t count =
+      num_chunks(architecture.units[unit], plan.chunk_elements, plan.world_size);
+  for (std::int64_t i = 0; i < count; ++i) {
+    plan.units[unit].chunks.push_back(pattern[static_cast<std::size_t>(i) % pattern.size()]);
+  }
+}
+
+/// Every sharding and every home in one plan.
+Plan mixed_plan(const Architecture& architecture, int world_size, std::int64_t accumulation) {
+  constexpr std::int64_t kChunk = 1500;
+  Plan plan = uniform_plan(architecture, world_size, accumulation, Sharding::Sharded, Home::Gpu,
+                           Home::Gpu, Activation::Keep, kChunk);
+  const ChunkRun device{1, Home::Gpu, Home::Gpu};
+  const ChunkRun split{1, Home::Gpu, Home::Host};
+  const ChunkRun host{1, Home::Host, Home::Host};
+  place(plan, architecture, 0, Sharding::Replicated, {device, split});
+  place(plan, architecture, 1, Sharding::Sharded, {host, device, split});
+  place(plan, architecture, 2, Sharding::OptimizerSharded, {split, device});
+  place(plan, architecture, 3, Sharding::Sharded, {split, host, host});
+  plan.units[2].activation = Activation::Recompute;
+  return plan;
+}
+
+}  // namespace
+
+Architecture tiny_gpt2() {
+  LanguageModelConfig config;
+  config.model_type = "gpt2";
+  config.vocab_size = kVocabulary;
+  config.hidden_size = 32;
+  config.num_layers = 3;
+  config.num_heads = config.num_kv_heads = 2;
+  config.head_dim = 16;
+  config.intermediate_size = 64;
+  config.max_positions = kSequence;
+  config.activation = "gelu_new";
+  config.tie_word_embeddings = true;
+  config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
+  return make_architecture("tiny", config);
+}
+
+Plan uniform_plan(const Architecture& architecture, int world_size, std::int64_t accumulation,
+                  Sharding sharding, Home parameters, Home optimizer, Activation activation,
+                  std::int64_t chunk_elements) {
+  Plan plan;
+  plan.name = "test";
+  plan.world_size = world_size;
+  plan.accumulation = accumulation;
+  plan.sequence_length = kSequence;
+  plan.chunk_elements = chunk_elements;
+  plan.clipping = Clipping::Wait;
+  plan.max_gradient_norm = 0.5;
+  for (const Unit& unit : architecture.units) {
+    UnitPlan unit_plan{.sharding = sharding, .activation = activation, .chunks = {}};
+    const std::int64_t count = num_chunks(unit, chunk_elements, world_size);
+    if (count > 0) unit_plan.chunks.push_back({count, parameters, optimizer});
+    plan.units.push_back(std::move(unit_plan));
+  }
+  return plan;
+}
+
+std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
+                               std::int64_t global_batch) {
+  constexpr auto kDevice = Home::Gpu;
+  constexpr auto kHost = Home::Host;
+  constexpr auto kKeep = Activation::Keep;
+  constexpr auto kAgain = Activation::Recompute;
+  constexpr auto kAway = Activation::Offload;
+  const std::int64_t accumulation = global_batch / world_size;
+  std::vector<Plan> plans;
+  const auto add = [&](const char* name, Plan plan) -> Plan& {
+    plan.name = name;
+    plans.push_back(std::move(plan));
+    return plans.back();
+  };
+  const auto uniform = [&](Sharding sharding, Home parameters, Home optimizer,
+                           Activation activation, std::int64_t chunk) {
+    return uniform_plan(architecture, world_size, accumulation, sharding, parameters, optimizer,
+                        activation, chunk);
+  };
+  add("ddp", uniform(Sharding::Replicated, kDevice, kDevice, kKeep, kWholeUnit));
+  add("ddp, optimizer on the host", uniform(Sharding::Replicated, kDevice, kHost, kAgain, 2000));
+  add("zero1", uniform(Sharding::OptimizerSharded, kDevice, kDevice, kKeep, 3000))
+      .gradient_buffers = 1;
+  add("zero2-offload", uniform(Sharding::OptimizerSharded, kDevice, kHost, kKeep, kWholeUnit));
+  add("zero3", uniform(Sharding::Sharded, kDevice, kDevice, kKeep, kWholeUnit));
+  Plan& deep = add("deep prefetch", uniform(Sharding::Sharded, kDevice, kHost, kAgain, 1000));
+  deep.cache_slots = 4;
+  deep.prefetch_depth = 3;
+  add("zero3-offload", uniform(Sharding::Sharded, kHost, kHost, kAgain, 700));
+  Plan& narrow = add("one slot", uniform(Sharding::Sharded, kHost, kHost, kKeep, 5000));
+  narrow.cache_slots = 1;
+  narrow.gradient_buffers = 1;
+  narrow.prefetch_depth = 0;
+  Plan& threads = add("Adam threads", uniform(Sharding::Sharded, kHost, kHost, kKeep, 40000));
+  threads.cpu_adam_threads = 2;
+  add("mixed", mixed_plan(architecture, world_size, accumulation));
+  Plan& blocking = add("blocking copies", mixed_plan(architecture, world_size, accumulation));
+  blocking.schedule = {.copies = Copies::Blocking,
+                       .optimizer = OptimizerStart::AfterBackward,
+                       .optimizer_lanes = OptimizerLanes::Serial};
+  add("outputs on the host", uniform(Sharding::Sharded, kDevice, kDevice, kAway, 3000));
+  add("all on the host", uniform(Sharding::Sharded, kHost, kHost, kAway, 3000));
+  Plan& waiting = add("blocking outputs", uniform(Sharding::Sharded, kHost, kHost, kAway, 3000));
+  waiting.schedule.copies = Copies::Blocking;
+  add("state on NVMe", uniform(Sharding::Sharded, kHost, Home::Nvme, kAgain, 3000));
+  add("one NVMe buffer", uniform(Sharding::OptimizerSharded, kDevice, Home::Nvme, kKeep, 700))
+      .nvme_buffers = 1;
+  add("all on NVMe", uniform(Sharding::Sharded, Home::Nvme, Home::Nvme, kAgain, 3000));
+  Plan& late = add("all on NVMe, some of it updated late",
+                   uniform(Sharding::Sharded, Home::Nvme, Home::Nvme, kKeep, 1000));
+  late.late_updates = 2;
+  Plan& rings = add("one parameter buffer", mixed_plan(architecture, world_size, accumulation));
+  rings.parameter_buffers = 1;
+  rings.nvme_buffers = 2;
+  for (ChunkRun& run : rings.units[1].chunks) {
+    if (run.parameters == kHost) run.parameters = run.optimizer = Home::Nvme;
+  }
+  add("late updates", uniform(Sharding::Sharded, kHost, kHost, kKeep, 3000)).late_updates = 3;
+  const auto stream = [](Plan& plan, int buffers) {
+    plan.stream_buffers = buffers;
+    for (UnitPlan& unit : plan.units) {
+      for (ChunkRun& run : unit.chunks) run.gpu_adam = run.optimizer == kHost;
+    }
+  };
+  stream(add("streamed state", uniform(Sharding::Sharded, kHost, kHost, kAgain, 3000)), 2);
+  stream(add("one stream buffer",
+             uniform(Sharding::OptimizerSharded, kDevice, kHost, kKeep, kWholeUnit)),
+         1);
+  stream(add("streamed and mixed", mixed_plan(architecture, world_size, accumulation)), 3);
+  add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
+      .schedule.eviction = Eviction::Fifo;
+  return plans;
+}
+
+}  // namespace athanor::test

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan never changes the loss, and its memory is what the accounting says.
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "tests/train/processes.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using namespace athanor::test;
+
+constexpr int kSteps = 50;
+
+nlohmann::json run_plans(int processes, int global_batch) {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("results.json");
+  const Finished finished =
+      run(with_processes(processes, {ATHANOR_PLAN_WORKER, out, std::to_string(global_batch),
+                                     std::to_string(kSteps)}),
+          600);
+  INFO(finished.output);
+  REQUIRE(finished.exit_code == 0);
+  return nlohmann::json::parse(athanor::read_text_file(out));
+}
+
+void check_equal(const nlohmann::json& a, const nlohmann::json& b) {
+  INFO(a["plan"] << " against " << b["plan"]);
+  CHECK(a["losses"] == b["losses"]);
+  CHECK(a["norms"] == b["norms"]);
+  CHECK(a["weights"] == b["weights"]);
+}
+
+void check_memory(const nlohmann::json& result) {
+  INFO(result["plan"]);
+  for (const auto& measured : result["measured"]) CHECK(measured == result["accounted"]);
+}
+
+}  // namespace
+
+TEST_CASE("one process and two give the same bits under every plan") {
+  const nlohmann::json one = run_plans(1, 2);
+  const nlohmann::json two = run_plans(2, 2);
+  REQUIRE(one.size() >= 8);
+  REQUIRE(two.size() == one.size());
+  for (const auto& result : one) {
+    check_equal(result, one[0]);
+    check_memory(result);
+  }
+  for (const auto& result : two) {
+    check_equal(result, one[0]);
+    check_memory(result);
+  }
+  const auto losses = one[0]["losses"].get<std::vector<double>>();
+  REQUIRE(losses.size() == kSteps);
+  CHECK(losses.back() < 0.8 * losses.front());
+}
+
+// Two processes add a step's four micro-batch gradients as (a+b) + (c+d), one as ((a+b)+c)+d.
+TEST_CASE("another order of summation agrees to rounding") {
+  const nlohmann::json one = run_plans(1, 4);
+  const nlohmann::json two = run_plans(2, 4);
+  for (const auto& result : two) check_equal(result, two[0]);
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    CHECK_THAT(two[0]["losses"][step].get<double>(),
+               Catch::Matchers::WithinRel(one[0]["losses"][step].get<double>(), 1e-4));
+  }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loss, gradients and AdamW updates against PyTorch, over 20 steps with clipping and accumulation.
+#include "executor/checkpoint/checkpoint_reader.hpp"
+#include "executor/io/safetensors.hpp"
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
+#include "tests/train/run_plans.hpp"
+#include "tests/train/train_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <vector>
+
+namespace {
+
+using namespace athanor;
+using namespace athanor::test;
+
+constexpr int kSteps = 20;
+constexpr double kTolerance = 1e-5;
+constexpr std::array kPartNames{"master", "first_moment", "second_moment"};
+
+void require_done(const Finished& finished) {
+  INFO(finished.output);
+  REQUIRE(finished.exit_code == 0);
+}
+
+std::vector<float> read(const SafetensorsReader& file, const std::string& name) {
+  const TensorEntry* const tensor = file.find(name);
+  INFO(name);
+  REQUIRE(tensor != nullptr);
+  std::vector<float> values(static_cast<std::size_t>(tensor->num_elements()));
+  file.read(*tensor, values);
+  return values;
+}
+
+struct Norms {
+  double difference = 0, reference = 0;
+  void add(std::span<const float> a, std::span<const float> b) {
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      difference += std::pow(static_cast<double>(a[i]) - b[i], 2);
+      reference += std::pow(static_cast<double>(b[i]), 2);
+    }
+  }
+  [[nodiscard]] double relative() const { return std::sqrt(difference / reference); }
+};
+
+std::string parameter_in(const SafetensorsReader& reference, const std::string& name) {
+  // Checkpoints of some families leave out the prefix that the module's own names have.
+  for (const char* prefix : {"", "transformer.", "model.", "model.decoder."}) {
+    if (reference.find("1/master/" + (prefix + name)) != nullptr) return prefix + name;
+  }
+  return name;
+}
+
+/// A unit's part as a whole: an element whose gradient is rounding noise alone (the keys' biases,
+/// which softmax cancels) is moved by AdamW in the noise's direction.
+void compare_unit(const Architecture& architecture, std::size_t unit, StatePart part, int step,
+                  const StateReader& reader, const SafetensorsReader& reference) {
+  std::int64_t elements = 0;
+  const auto offsets = parameter_offsets(architecture.units[unit], elements);
+  if (elements == 0) return;
+  std::vector<float> flat(static_cast<std::size_t>(elements));
+  reader(static_cast<std::int32_t>(unit), part, 0, flat);
+  Norms norms;
+  for (std::size_t p = 0; p < offsets.size(); ++p) {
+    const std::string name = parameter_in(reference, architecture.units[unit].parameters[p].name);
+    const std::vector<float> expected =
+        read(reference,
+             std::to_string(step) + "/" + kPartNames[static_cast<std::size_t>(part)] + "/" + name);
+    norms.add(std::span(flat).subspan(static_cast<std::size_t>(offsets[p]), expected.size()),
+              expected);
+  }
+  INFO("step " << step << ", " << architecture.units[unit].name << ", "
+               << kPartNames[static_cast<std::size_t>(part)]);
+  CHECK(norms.relative() <= kTolerance);
+}
+
+}  // namespace
+
+TEST_CASE("training agrees with PyTorch") {
+  if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
+  const std::string family = GENERATE("gpt2", "opt", "llama", "qwen3");
+  INFO(family);
+  const TemporaryFolder folder;
+  require_done(run({ATHANOR_PYTHON, ATHANOR_SOURCE_DIR "/tests/train/reference.py", folder.file(""),
+                    family, std::to_string(kSteps)},
+                   600));
+  const Architecture architecture = load_architecture(folder.file("model"));
+  write_file_atomically(folder.file("profile.json"),
+                        to_json(unmeasured_profile(architecture, DataType::Float32, kSequence, 1)));
+  write_file_atomically(folder.file("plan.json"),
+                        to_json(uniform_plan(architecture, 1, 2, Sharding::Sharded, Home::Host,
+                                             Home::Host, Activation::Recompute, 3000)));
+  const std::string out = folder.file("run");
+  require_done(run({ATHANOR_BIN_DIR "/athanor-train",
+                    "--plan",
+                    folder.file("plan.json"),
+                    "--profile",
+                    folder.file("profile.json"),
+                    "--model",
+                    folder.file("model"),
+                    "--data",
+                    folder.file("tokens.bin"),
+                    "--steps",
+                    std::to_string(kSteps),
+                    "--out",
+                    out,
+                    "--lr",
+                    "1e-3",
+                    "--schedule",
+                    "constant",
+                    "--checkpoint-every",
+                    "1",
+                    "--keep-last",
+                    std::to_string(kSteps)}));
+
+  const SafetensorsReader reference(folder.file("reference.safetensors"));
+  const std::vector<float> losses = read(reference, "losses");
+  const LossCurve curve = loss_curve(out);
+  REQUIRE(curve.losses.size() == kSteps);
+  for (int step = 1; step <= kSteps; ++step) {
+    const auto i = static_cast<std::size_t>(step - 1);
+    CHECK_THAT(curve.losses[i], Catch::Matchers::WithinRel(double{losses[i]}, kTolerance));
+    const Checkpoint checkpoint =
+        open_checkpoint(out + "/checkpoints/" + checkpoint_name(step), architecture, 0, 1);
+    for (std::size_t unit = 0; unit < architecture.units.size(); ++unit) {
+      for (const StatePart part : kStateParts) {
+        compare_unit(architecture, unit, part, step, checkpoint.reader, reference);
+      }
+    }
+  }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of athanor-train: what a run leaves, and what is refused before it starts.
+#include "sim/formats/files.hpp"
+#include "sim/formats/trace.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "sim/model/timeline.hpp"
+#include "tests/train/train_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace {
+
+using namespace athanor::test;
+namespace fs = std::filesystem;
+
+void check_refused(std::vector<std::string> command, const std::vector<std::string>& more,
+                   int exit_code, const std::string& message) {
+  command.insert(command.end(), more.begin(), more.end());
+  const Finished finished = run(command);
+  INFO(finished.output);
+  CHECK(finished.exit_code == exit_code);
+  CHECK(finished.output.find(message) != std::string::npos);
+}
+
+std::vector<std::string> replaced(std::vector<std::string> command, const std::string& option,
+                                  const std::string& value) {
+  *std::next(std::find(command.begin(), command.end(), option)) = value;
+  return command;
+}
+
+}  // namespace
+
+TEST_CASE("a run leaves everything that compare needs") {
+  const TrainFixture fixture;
+  const std::string plan = fixture.write_plan("plan", fixture.offloaded_plan(2, 2));
+  const std::string out = fixture.file("run");
+  auto command = fixture.command(plan, 8, out);
+  command.insert(command.end(), {"--nproc", "2", "--export", fixture.file("exported")});
+  const Finished finished = run(command);
+  INFO(finished.output);
+  REQUIRE(finished.exit_code == 0);
+  CHECK(finished.output.find("step 8/8 | loss") != std::string::npos);
+  CHECK(loss_curve(out).steps.size() == 8);
+  CHECK(fs::exists(fixture.file("exported") + "/model.safetensors"));
+  CHECK(fs::exists(out + "/run.json"));
+
+  const athanor::Profile profile = athanor::read_profile(out + "/profile.json");
+  const athanor::Program program = athanor::lower(profile, athanor::read_plan(out + "/plan.json"));
+  const athanor::Timeline timeline = athanor::read_trace(out + "/measured.trace.json", program);
+  CHECK_FALSE(timeline.predicted);
+  CHECK(timeline.step_seconds > 0);
+  CHECK(timeline.intervals.size() == 2 * 5 * program.operations.size());
+  CHECK(std::all_of(timeline.intervals.begin(), timeline.intervals.end(),
+                    [](const athanor::Interval& i) { return i.end >= i.start; }));
+
+  check_refused(fixture.command(plan, 8, out), {"--nproc", "2"}, 2, "already holds a run");
+}
+
+TEST_CASE("what cannot run is refused before anything starts") {
+  const TrainFixture fixture;
+  const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(1, 2));
+  const std::string pair = fixture.write_plan("pair", fixture.replicated_plan(2, 2));
+  const std::string out = fixture.file("run");
+  const auto command = fixture.command(plan, 4, out);
+
+  check_refused(fixture.command(pair, 4, out), {}, 2, "Use --nproc 2");
+  check_refused(command, {"--nproc", "3"}, 2, "the plan is for 1 processes");
+  check_refused(command, {"--device-memory", "400KiB"}, 3, "would fit with");
+  check_refused(command, {"--device-memory", "1KiB"}, 3, "No placement");
+  check_refused(replaced(command, "--data", fixture.file("config.json")), {}, 2, "config.json");
+  check_refused(command, {"--schedule", "step"}, 2, "Use cosine, linear or constant");
+  check_refused(command, {"--lr", "-1"}, 2, "--lr");
+  check_refused(replaced(command, "--model", "opt-125m"), {}, 2, "is not the model of the profile");
+  check_refused(fixture.command(fixture.file("none.json"), 4, out), {}, 2, "none.json");
+  check_refused(fixture.command(plan, 4, "/dev/null/run"), {}, 2, "is no folder");
+  const auto on_nvme = fixture.command(fixture.write_plan("nvme", fixture.nvme_plan(1, 2)), 4, out);
+  check_refused(on_nvme, {}, 2, "--nvme: is missing");
+  check_refused(on_nvme, {"--nvme", "/dev/null"}, 2, "'/dev/null' is no folder");
+  CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("a dry run starts nothing") {
+  const TrainFixture fixture;
+  auto command = fixture.command(fixture.write_plan("plan", fixture.replicated_plan(2, 2)), 4,
+                                 fixture.file("run"));
+  command.insert(command.end(), {"--nproc", "2", "--dry-run"});
+  const Finished finished = run(command);
+  INFO(finished.output);
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.output.find("2 processes") != std::string::npos);
+  CHECK_FALSE(fs::exists(fixture.file("run")));
+}
+
+TEST_CASE("a user's own model trains, and its memory is as accounted") {
+  const Finished finished = run({ATHANOR_EXAMPLE, "30"});
+  INFO(finished.output);
+  REQUIRE(finished.exit_code == 0);
+  const auto number_after = [&](const std::string& text, std::size_t from) {
+    return std::stod(finished.output.substr(finished.output.find(text, from) + text.size()));
+  };
+  CHECK(number_after("step 30/30 | loss ", 0) < 0.8 * number_after("step 1/30 | loss ", 0));
+  CHECK(number_after("accounted ", 0) == number_after("measured ", 0));
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/train/train_fixture.hpp"
+
+#include "sim/base/text_file.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/formats/hf_config.hpp"
+#include "tests/train/run_plans.hpp"
+
+#include <fstream>
+
+namespace athanor::test {
+namespace {
+
+constexpr int kTokens = 20000;
+
+/// A nanoGPT file: 16-bit ids with some structure to learn.
+void write_tokens(const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  std::uint32_t state = 1;
+  for (int i = 0; i < kTokens; ++i) {
+    state = state * 1664525 + 1013904223;
+    const auto noise = (state >> 24) % 4;
+    const auto id = static_cast<std::uint16_t>((static_cast<std::uint32_t>(i) * 7 + noise) % 61);
+    file.put(static_cast<char>(id & 0xff)).put(static_cast<char>(id >> 8));
+  }
+}
+
+}  // namespace
+
+TrainFixture::TrainFixture(DataType dtype) : architecture_(tiny_gpt2()), dtype_(dtype) {
+  write_file_atomically(file("config.json"), write_hf_config(*architecture_.language_model, dtype));
+  write_file_atomically(
+      file("profile.json"),
+      to_json(unmeasured_profile(architecture_, dtype, kSequence, /*micro_batch=*/1)));
+  write_tokens(file("tokens.bin"));
+}
+
+std::string TrainFixture::write_plan(const std::string& name, const Plan& plan) const {
+  const std::string path = file(name + ".json");
+  write_file_atomically(path, to_json(plan));
+  return path;
+}
+
+std::vector<std::string> TrainFixture::command(const std::string& plan, std::int64_t steps,
+                                               const std::string& out) const {
+  return {ATHANOR_BIN_DIR "/athanor-train",
+          "train",
+          "--plan",
+          plan,
+          "--model",
+          file("config.json"),
+          "--data",
+          file("tokens.bin"),
+          "--profile",
+          file("profile.json"),
+          "--steps",
+          std::to_string(steps),
+          "--out",
+          out,
+          "--lr",
+          "3e-3"};
+}
+
+Plan TrainFixture::offloaded_plan(int world_size, std::int64_t global_batch) const {
+  Plan plan = uniform_plan(architecture_, world_size, global_batch / world_size, Sharding::Sharded,
+                           Home::Host, Home::Host, Activation::Recompute, 2000);
+  plan.dtype = dtype_;
+  return plan;
+}
+
+Plan TrainFixture::nvme_plan(int world_size, std::int64_t global_batch) const {
+  Plan plan = offloaded_plan(world_size, global_batch);
+  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+    for (ChunkRun& run : plan.units[i].chunks) {
+      run.optimizer = Home::Nvme;
+      if (i > 0) run.parameters = Home::Nvme;
+    }
+  }
+  return plan;
+}
+
+Plan TrainFixture::replicated_plan(int world_size, std::int64_t global_batch) const {
+  return uniform_plan(architecture_, world_size, global_batch / world_size, Sharding::Replicated,
+                      Home::Gpu, Home::Gpu, Activation::Keep, 1 << 20);
+}
+
+LossCurve loss_curve(const std::string& run) {
+  LossCurve curve;
+  std::ifstream file(run + "/metrics.jsonl");
+  std::string line;
+  while (std::getline(file, line)) {
+    const auto record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object()) break;
+    curve.steps.push_back(record["step"].get<std::int64_t>());
+    curve.losses.push_back(record["loss_metrics/global_avg_loss"].get<double>());
+    curve.norms.push_back(record.value("grad_norm", 0.0));
+  }
+  return curve;
+}
+
+}  // namespace athanor::test
