@@ -287,7 +287,7 @@ TEST_CASE("What lanes share raises the bound of one candidate, and not that of i
     few.platform.h2d = {{{0, 0, 0}, {4 * kElements, 1, 0}}};
     few.platform.d2h = {{{0, 0, 0}, {4 * kElements, 1 / speed, 0}}};
     few.platform.shared = {{"link",
-                            SharedResource::SearchLevel::Device,
+                            SharedResource::Scope::Device,
                             1.2,
                             {{Lane::H2D, 1}, {Lane::D2H, 0.4 * speed}}}};
     return Estimator(few.profile, few.platform, few.request).bound_seconds(few.normal(), scope);

@@ -22,7 +22,7 @@ Operation on_lane(Lane lane, OpKind kind) {
 
 TEST_CASE("Loads are busy time over the step, busiest first") {
   Platform platform = test::synthetic_platform(2);
-  platform.shared = {{"bridge", SharedResource::SearchLevel::Node, 10.0, {{Lane::H2D, 7.0}}}};
+  platform.shared = {{"bridge", SharedResource::Scope::Node, 10.0, {{Lane::H2D, 7.0}}}};
   platform.h2d = {{{0, 0.5, 0}}};  // every copy takes half a second
   Program program;
   program.world_size = 2;
@@ -30,7 +30,7 @@ TEST_CASE("Loads are busy time over the step, busiest first") {
   forward.compute_seconds = 0.25;
   program.operations = {forward, on_lane(Lane::H2D, OpKind::Fetch)};
 
-  const std::vector<LaneWork> loads =
+  const std::vector<Utilization> loads =
       step_loads(program, platform, bound_tables(platform, 2, 1), 1.0);
   REQUIRE(loads.size() == kNumLanes + 1);
   CHECK(loads[0].name == "bridge");

@@ -5,6 +5,7 @@
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/pareto.hpp"
+#include "sim/search/search.hpp"
 #include "tests/search/random_spaces.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
