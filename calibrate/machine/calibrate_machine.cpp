@@ -11,6 +11,7 @@
 #include "calibrate/machine/machine.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 

@@ -57,22 +57,22 @@ void write_all(const FileDescriptor& file, std::string_view content, const std::
   }
 }
 
-/// A new file beside the target that disappears unless it is renamed over it.
-class TemporaryFile {
+/// A new file in the target's folder that is removed unless it is renamed over the target.
+class Replacement {
  public:
-  explicit TemporaryFile(const std::string& target)
+  explicit Replacement(const std::string& target)
       : target_(target), path_(unused_name(target)), file_(create(path_)) {
     if (!file_.valid()) {
       fail_write(target, errno);
     }
   }
-  ~TemporaryFile() {
+  ~Replacement() {
     if (!renamed_) {
       ::unlink(path_.c_str());
     }
   }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
 
   void write(std::string_view content) {
     write_all(file_, content, target_);
@@ -177,9 +177,9 @@ void write_file_atomically(const std::string& path, std::string_view content) {
     return;
   }
   const std::string target = resolve_link(path);
-  TemporaryFile temporary(target);
-  temporary.write(content);
-  temporary.rename_over_target();
+  Replacement replacement(target);
+  replacement.write(content);
+  replacement.rename_over_target();
   sync_folder(fs::path(target).parent_path(), target);
 }
 
