@@ -20,7 +20,7 @@ std::ptrdiff_t num_files(const test::TemporaryFolder& folder) {
   return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator());
 }
 
-TEST_CASE("a file is replaced whole and nothing is left beside it") {
+TEST_CASE("a file is replaced whole and no temporary file is left") {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("a.json");
   write_file_atomically(path, "first");
@@ -70,7 +70,7 @@ TEST_CASE("a full disk is named and the device stays") {
   CHECK(fs::is_character_file("/dev/full"));
 }
 
-TEST_CASE("what cannot be read is bad input") {
+TEST_CASE("a file that cannot be read is bad input") {
   const test::TemporaryFolder folder;
   write_file_atomically(folder.file("large"), std::string(100'000, 'x'));
   CHECK(read_text_file(folder.file("large")).size() == 100'000);
