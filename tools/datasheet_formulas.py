@@ -122,7 +122,7 @@ def network(machine, achieved):
 
 
 def platform(gpu, machine, achieved):
-    """The keys of athanor.platform/1 that follow from figures; provenance is the caller's."""
+    """The keys of athanor.platform/2 that follow from figures; provenance is the caller's."""
     rate = rates(gpu, machine, achieved)
     copy = line(achieved["copy_latency"], 1 / rate["copy"], LARGE_BYTES)
     drives = drive_rates(machine, achieved)
@@ -131,7 +131,7 @@ def platform(gpu, machine, achieved):
                     for n in range(1, machine["count"] + 1)]
              for kind in ("all_gather", "reduce_scatter", "all_reduce")}
     return {
-        "schema": "athanor.platform/1",
+        "schema": "athanor.platform/2",
         "name": machine["name"],
         "device": gpu["device"],
         "backend": "cuda",
@@ -152,5 +152,4 @@ def platform(gpu, machine, achieved):
         "file_write": file_curve(drives.get("nvme-write"), achieved),
         "shared": shared(gpu, machine, rate, achieved),
         **network(machine, achieved),
-        "disturbances": [],
     }

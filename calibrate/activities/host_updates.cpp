@@ -4,10 +4,10 @@
 #include "calibrate/bench/rotating_buffer.hpp"
 #include "executor/backend/device.hpp"
 #include "executor/cpu/parallel_blocks.hpp"
+#include "sim/base/host.hpp"
 
 #include <algorithm>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,10 +18,6 @@ constexpr std::int64_t kAlignment = 64;
 /// Values that repeat: drawing as many as the buffers hold would take longer than measuring.
 constexpr std::int64_t kRandom = 1 << 22;
 
-int filling_threads() {
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
-
 }  // namespace
 
 class HostUpdates::Memory {
@@ -31,11 +27,11 @@ class HostUpdates::Memory {
         states_(take_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
         rounded_(take_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
     const std::vector<float> values = random_floats(std::min(length, kRandom), 1);
-    parallel_blocks(length, filling_threads(), [&](std::int64_t begin, std::int64_t end) {
+    parallel_blocks(length, usable_cores(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t at = begin; at < end; ++at) state(0)[at] = values[at % kRandom];
     });
     const auto size = static_cast<std::size_t>(length);
-    convert_to_bf16(std::span(state(0), size), std::span(rounded(0), size), filling_threads());
+    convert_to_bf16(std::span(state(0), size), std::span(rounded(0), size), usable_cores());
   }
 
   struct Window {

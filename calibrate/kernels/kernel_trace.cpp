@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/kernels/kernel_trace.hpp"
 
+#include "sim/base/name_table.hpp"
+
 namespace athanor {
 
 const char* unit_phase_name(UnitPhase phase) noexcept {
-  switch (phase) {
-    case UnitPhase::ForwardKeep:
-      return "forward";
-    case UnitPhase::ForwardDiscard:
-      return "forward without autograd";
-    case UnitPhase::Recompute:
-      return "recompute";
-    case UnitPhase::Backward:
-      return "backward";
-  }
-  return "unknown";
+  static constexpr NameTable<UnitPhase, kNumUnitPhases> kNames{
+      {{"forward", UnitPhase::ForwardKeep},
+       {"forward without autograd", UnitPhase::ForwardDiscard},
+       {"recompute", UnitPhase::Recompute},
+       {"backward", UnitPhase::Backward}}};
+  return name_of(kNames, phase).data();
 }
 
 const LaunchOrigin* KernelTrace::origin_of(const TracedActivity& activity) const noexcept {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/kernels/kineto_trace.hpp"
 
+#include "sim/base/name_table.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -22,23 +24,12 @@ constexpr int kOverheadThread = 0;
 double microseconds(TraceTime nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
 
 /// Kineto's categories, which tools filter by.
-const char* category(ActivityKind kind) {
-  switch (kind) {
-    case ActivityKind::Kernel:
-      return "kernel";
-    case ActivityKind::Copy:
-      return "gpu_memcpy";
-    case ActivityKind::Memset:
-      return "gpu_memset";
-    case ActivityKind::Runtime:
-      return "cuda_runtime";
-    case ActivityKind::Driver:
-      return "cuda_driver";
-    case ActivityKind::Overhead:
-      return "overhead";
-  }
-  return "unknown";
-}
+constexpr NameTable<ActivityKind, 6> kCategories{{{"kernel", ActivityKind::Kernel},
+                                                  {"gpu_memcpy", ActivityKind::Copy},
+                                                  {"gpu_memset", ActivityKind::Memset},
+                                                  {"cuda_runtime", ActivityKind::Runtime},
+                                                  {"cuda_driver", ActivityKind::Driver},
+                                                  {"overhead", ActivityKind::Overhead}}};
 
 std::string phase_text(const TracedPhase& phase) {
   return fmt::format("{}, micro-batch {}, {}", phase.unit_class, phase.micro_batch,
@@ -114,8 +105,8 @@ class KinetoEvents {
   void add_activity(const KernelTrace& trace, const TracedActivity& activity) {
     const bool on_device = is_on_device(activity.kind);
     const int process = on_device ? activity.device : kHost;
-    Json& added = event("X", category(activity.kind), activity.name, process, activity.stream,
-                        activity.start);
+    Json& added = event("X", name_of(kCategories, activity.kind).data(), activity.name, process,
+                        activity.stream, activity.start);
     added["dur"] = microseconds(activity.end - activity.start);
     added["args"] = arguments(trace, activity);
     if (on_device) devices_.insert(activity.device);
@@ -169,7 +160,7 @@ class KinetoEvents {
   }
 
   void add_overhead(const TracedActivity& activity) {
-    event("X", category(activity.kind), activity.name, kHost, kOverheadThread,
+    event("X", name_of(kCategories, activity.kind).data(), activity.name, kHost, kOverheadThread,
           activity.start)["dur"] = microseconds(activity.end - activity.start);
   }
 

@@ -11,6 +11,7 @@
 #include "calibrate/machine/machine.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 
@@ -194,11 +195,12 @@ class Calibration {
   void measure_sharing() {
     say("activities beside each other");
     constexpr int kLargestCrowd = 16;
-    platform_.disturbances = measure_disturbances(compute_threads_, extent_.pair_rule);
+    const std::vector<Disturbance> pairs =
+        measure_disturbances(compute_threads_, extent_.pair_rule);
     const int computing = std::max(2, platform_.host_cores / compute_threads_);
     const Crowd compute =
         measure_crowd(Lane::Compute, computing, compute_threads_, extent_.pair_rule);
-    std::vector<Crowd> memory = crowds_of_two(platform_.disturbances, memory_lanes());
+    std::vector<Crowd> memory = crowds_of_two(pairs, memory_lanes());
     if (platform_.host_cores > 2) {
       const int moving = std::min(platform_.host_cores, kLargestCrowd);
       memory.clear();

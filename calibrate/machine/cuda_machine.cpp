@@ -7,6 +7,7 @@
 #include "calibrate/machine/cuda_power.hpp"
 #include "calibrate/machine/machine.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "sim/cost/contention.hpp"
 
 #include <fmt/format.h>

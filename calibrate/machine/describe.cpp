@@ -45,10 +45,6 @@ void add_sharing(Out out, const Platform& platform) {
     }
     fmt::format_to(out, "\n");
   }
-  for (const Disturbance& pair : platform.disturbances) {
-    fmt::format_to(out, "  {:<28} {:>9.2f} x and {:.2f} x as long\n",
-                   pair.first + " | " + pair.second, pair.first_slowdown, pair.second_slowdown);
-  }
 }
 
 }  // namespace

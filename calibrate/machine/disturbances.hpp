@@ -8,9 +8,17 @@
 #include "sim/model/platform.hpp"
 
 #include <map>
+#include <string>
 #include <vector>
 
 namespace athanor {
+
+/// One measured pair of lanes: how many times longer each takes while the other runs than alone. A
+/// lane paired with itself stands for that lane of another rank.
+struct Disturbance {
+  std::string first, second;  ///< lane names
+  double first_slowdown = 1, second_slowdown = 1;
+};
 
 /// What `count` equal activities of one lane, on as many ranks, achieve together.
 struct Crowd {

@@ -47,7 +47,6 @@ void measure_file_sharing(const std::string& folder, const FileMeasurementOption
   nvme.use = {{Lane::NvmeRead, 1}, {Lane::NvmeWrite, 1}};
   nvme.capacity = common_capacity(crowds_of_two(pairs, {Lane::NvmeRead, Lane::NvmeWrite}));
   platform.shared.push_back(std::move(nvme));
-  platform.disturbances.insert(platform.disturbances.end(), pairs.begin(), pairs.end());
 }
 
 }  // namespace athanor

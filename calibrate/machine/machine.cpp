@@ -1,37 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/machine/machine.hpp"
 
-#include <fmt/chrono.h>
+#include "sim/base/host.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <mpi.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <torch/version.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
-#include <fstream>
-#include <limits>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 namespace athanor {
 namespace {
-
-/// A control group's limit; absent or "max" means none.
-Bytes control_group_limit() {
-  Bytes limit = std::numeric_limits<Bytes>::max();
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  Bytes value = 0;
-  if (file >> value && value > 0) {
-    limit = value;
-  }
-  return limit;
-}
 
 std::string mpi_version() {
   std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
@@ -41,31 +26,6 @@ std::string mpi_version() {
 }
 
 }  // namespace
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      return line.substr(colon + 2);
-    }
-  }
-  return "unknown processor";
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    return std::max(1, CPU_COUNT(&set));
-  }
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
-
-Bytes usable_memory() {
-  const Bytes physical = Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
-  return std::min(physical, control_group_limit());
-}
 
 std::map<std::string, std::string> software_versions() {
   utsname kernel{};
@@ -80,7 +40,7 @@ std::map<std::string, std::string> software_versions() {
 Provenance measured_here(const std::string& command) {
   Provenance provenance;
   provenance.source = Source::Measured;
-  provenance.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+  provenance.date = utc_now().substr(0, std::string_view("2026-11-25").size());
   provenance.command = command;
   provenance.versions = software_versions();
   return provenance;

@@ -10,6 +10,7 @@
 #include "calibrate/profile/unit_bench.hpp"
 #include "executor/units/model.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 
 #include <fmt/format.h>
 #include <torch/torch.h>

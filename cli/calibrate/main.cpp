@@ -4,17 +4,18 @@
 #include "calibrate/kernels/kineto_trace.hpp"
 #include "calibrate/machine/calibrate_machine.hpp"
 #include "calibrate/machine/cuda_machine.hpp"
-#include "calibrate/machine/machine.hpp"
 #include "calibrate/power/power_bursts.hpp"
 #include "calibrate/profile/profile_model.hpp"
 #include "calibrate/profile/unit_meter.hpp"
 #include "cli/common/command_line.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/model/architecture.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -202,8 +203,8 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& ac
 }
 
 void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action) {
-  const std::map<std::string, DataType> dtypes{{"fp32", DataType::Float32},
-                                               {"bf16", DataType::BFloat16}};
+  const std::map<std::string, DataType> dtypes(kShortDataTypeNames.begin(),
+                                               kShortDataTypeNames.end());
   CLI::App* verb = app.add_subcommand("profile", "Measure a model's units into a profile file");
   ProfileOptions& options = arguments.options;
   options.sequence_length = 1024;

@@ -132,10 +132,10 @@ struct TierName {
   const char *key, *name;
   Bytes TierBytes::* bytes;
 };
-constexpr std::array kTierNames{TierName{"gpu", "device peak", &TierBytes::gpu},
-                                TierName{"pinned", "pinned", &TierBytes::pinned},
-                                TierName{"host", "host", &TierBytes::host},
-                                TierName{"nvme", "nvme", &TierBytes::nvme}};
+constexpr std::array kTierRows{TierName{"gpu", "device peak", &TierBytes::gpu},
+                               TierName{"pinned", "pinned", &TierBytes::pinned},
+                               TierName{"host", "host", &TierBytes::host},
+                               TierName{"nvme", "nvme", &TierBytes::nvme}};
 
 /// Empty for memory that neither has.
 std::string tier_row(const TierName& tier, const TierBytes& predicted, const TierBytes& measured) {
@@ -227,7 +227,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   json["device_peak_bytes"] = {{"predicted", comparison.predicted_peak.gpu},
                                {"measured", comparison.measured_peak.gpu}};
   json["peak_bytes"] = nlohmann::ordered_json::object();
-  for (const TierName& tier : kTierNames) {
+  for (const TierName& tier : kTierRows) {
     json["peak_bytes"][tier.key] = {{"predicted", comparison.predicted_peak.*tier.bytes},
                                     {"measured", comparison.measured_peak.*tier.bytes}};
   }
@@ -262,7 +262,7 @@ std::string comparison_text(const Comparison& comparison) {
       "step", format_seconds(comparison.predicted_step), format_seconds(comparison.measured_step),
       comparison.num_steps, format_seconds(comparison.low_step),
       format_seconds(comparison.high_step), 100 * comparison.step_error());
-  for (const TierName& tier : kTierNames) {
+  for (const TierName& tier : kTierRows) {
     text += tier_row(tier, comparison.predicted_peak, comparison.measured_peak);
   }
   return text + host_text(comparison);

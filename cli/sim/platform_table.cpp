@@ -2,6 +2,7 @@
 #include "cli/sim/platform_table.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/base/name_table.hpp"
 #include "sim/base/quantities.hpp"
 
 #include <fmt/format.h>
@@ -68,19 +69,11 @@ std::string legend_text(const std::vector<PlatformRow>& rows) {
       scaled->report.at("profile_device").get<std::string>());
 }
 
-const char* outcome_name(PlatformOutcome outcome) {
-  switch (outcome) {
-    case PlatformOutcome::Planned:
-      return "planned";
-    case PlatformOutcome::DoesNotFit:
-      return "does-not-fit";
-    case PlatformOutcome::CannotRun:
-      return "cannot-run";
-    case PlatformOutcome::Failed:
-      return "failed";
-  }
-  return "unknown";
-}
+constexpr NameTable<PlatformOutcome, 4> kPlatformOutcomeNames{
+    {{"planned", PlatformOutcome::Planned},
+     {"does-not-fit", PlatformOutcome::DoesNotFit},
+     {"cannot-run", PlatformOutcome::CannotRun},
+     {"failed", PlatformOutcome::Failed}}};
 
 }  // namespace
 
@@ -127,7 +120,7 @@ nlohmann::ordered_json row_json(const PlatformRow& row) {
   json["platform_path"] = row.path;
   json["gpus"] = row.gpus;
   json["nodes"] = row.nodes;
-  json["outcome"] = outcome_name(row.outcome);
+  json["outcome"] = name_of(kPlatformOutcomeNames, row.outcome);
   if (row.outcome != PlatformOutcome::Planned) json["reason"] = row.reason;
   if (row.price) json["price_per_hour"] = *row.price;
   if (const auto price = row.price_per_million_tokens()) json["price_per_million_tokens"] = *price;

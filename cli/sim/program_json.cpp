@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/program_json.hpp"
 
+#include "sim/model/enum_names.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,8 +30,9 @@ nlohmann::ordered_json operation_json(const Program& program, std::int32_t index
 nlohmann::ordered_json buffers_json(const std::vector<Buffer>& buffers) {
   auto json = nlohmann::ordered_json::array();
   for (const Buffer& buffer : buffers) {
-    json.push_back(
-        {{"name", buffer.name}, {"tier", tier_name(buffer.tier)}, {"bytes", buffer.bytes}});
+    json.push_back({{"name", buffer.name},
+                    {"tier", name_of(kTierNames, buffer.tier)},
+                    {"bytes", buffer.bytes}});
   }
   return json;
 }
@@ -41,20 +44,6 @@ std::string size_text(const Operation& op) {
 }
 
 }  // namespace
-
-const char* tier_name(Tier tier) noexcept {
-  switch (tier) {
-    case Tier::Gpu:
-      return "gpu";
-    case Tier::Pinned:
-      return "pinned";
-    case Tier::Host:
-      return "host";
-    case Tier::Nvme:
-      return "nvme";
-  }
-  return "unknown";
-}
 
 nlohmann::ordered_json program_json(const Program& program) {
   nlohmann::ordered_json json;

@@ -10,8 +10,6 @@
 
 namespace athanor::cli {
 
-[[nodiscard]] const char* tier_name(Tier tier) noexcept;  ///< "gpu", "pinned" or "host"
-
 /// {"world_size", "operations": [{"name", "lane", "bytes", "elements", "waits", ..}], "buffers"}.
 /// Waits are indices into operations; those of the step before are in previous_waits.
 [[nodiscard]] nlohmann::ordered_json program_json(const Program& program);

@@ -102,7 +102,7 @@ nlohmann::ordered_json memory_json(const Program& program) {
                           {"pinned", nlohmann::ordered_json::object()},
                           {"host", nlohmann::ordered_json::object()}};
   for (const auto& [key, bytes] : grouped_static_bytes(program)) {
-    json["static_bytes"][std::string(tier_name(key.first))][key.second] = bytes;
+    json["static_bytes"][std::string(name_of(kTierNames, key.first))][key.second] = bytes;
   }
   return json;
 }
@@ -113,7 +113,8 @@ void print_memory(const Program& program) {
   Bytes static_gpu = 0;
   fmt::print("{:<8} {:<24} {:>12}\n", "tier", "held for", "per rank");
   for (const auto& [key, bytes] : grouped_static_bytes(program)) {
-    fmt::print("{:<8} {:<24} {:>12}\n", tier_name(key.first), key.second, format_bytes(bytes));
+    fmt::print("{:<8} {:<24} {:>12}\n", name_of(kTierNames, key.first), key.second,
+               format_bytes(bytes));
     if (key.first == Tier::Gpu) static_gpu += bytes;
   }
   fmt::print("{:<8} {:<24} {:>12}   at {}\n\n", "gpu", "activations, at the peak",

@@ -6,9 +6,9 @@
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/search/search.hpp"
-#include "sim/search/worker_pool.hpp"
 
 #include <fmt/format.h>
 
@@ -42,7 +42,7 @@ Case read_case(const PlatformsRequest& request) {
 
 /// Processors are for platforms side by side first, then for the search on each.
 int workers_per_platform(const Case& inputs) {
-  return std::max(1, usable_processors() / static_cast<int>(inputs.platforms.size()));
+  return std::max(1, usable_cores() / static_cast<int>(inputs.platforms.size()));
 }
 
 nlohmann::ordered_json best_plan(const Case& inputs, const Platform& platform,
@@ -118,7 +118,7 @@ int tune_platforms(const PlatformsRequest& request) {
   {
     ProgressLine progress;
     results = run_in_children(
-        rows.size(), static_cast<std::size_t>(usable_processors()),
+        rows.size(), static_cast<std::size_t>(usable_cores()),
         [&](std::size_t i) {
           return work_on(inputs, inputs.platforms[i], request_on(inputs.platforms[i], request));
         },

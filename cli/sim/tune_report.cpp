@@ -10,18 +10,6 @@
 namespace athanor::cli {
 namespace {
 
-const char* outcome_name(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::Simulated:
-      return "simulated";
-    case Outcome::Pruned:
-      return "bounded";
-    case Outcome::DoesNotFit:
-      return "does-not-fit";
-  }
-  return "unknown";
-}
-
 nlohmann::ordered_json choices_json(const Candidate& c) {
   return {{"micro_batch", c.batch.micro_batch},
           {"accumulation", c.batch.accumulation},
@@ -65,7 +53,7 @@ nlohmann::ordered_json front_json(const SearchResult& result, int ranks_per_node
 nlohmann::ordered_json evaluated_json(const Evaluated& e, std::size_t rank) {
   nlohmann::ordered_json json;
   json["rank"] = rank;
-  json["outcome"] = outcome_name(e.outcome);
+  json["outcome"] = name_of(kOutcomeNames, e.outcome);
   if (e.plans > 1) json["plans"] = e.plans;
   if (e.outcome == Outcome::Simulated) json["step_seconds"] = e.step_seconds;
   if (e.step_joules > 0) json["step_joules"] = e.step_joules;

@@ -3,6 +3,7 @@
 
 #include "cli/common/command_line.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,7 +11,6 @@
 
 #include <array>
 #include <cmath>
-#include <ctime>
 #include <vector>
 
 namespace athanor::cli {
@@ -72,15 +72,6 @@ void check_range(const char* option, double value, double minimum, double maximu
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
 }
 
 }  // namespace

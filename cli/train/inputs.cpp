@@ -6,6 +6,7 @@
 #include "executor/checkpoint/checkpoint_reader.hpp"
 #include "executor/memory/memory_check.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/lowering/lowering.hpp"
@@ -44,7 +45,7 @@ void check_same_model(const Architecture& model, const Profile& profile) {
 }
 
 MemoryLimits limits_of(const TrainArguments& arguments, const std::optional<Platform>& platform) {
-  MemoryLimits limits{.gpu = arguments.device_memory, .host = host_memory_of_this_machine()};
+  MemoryLimits limits{.gpu = arguments.device_memory, .host = usable_memory()};
   if (limits.gpu == 0 && platform) limits.gpu = platform->device_memory;
   // A full disk has a limit too.
   if (!arguments.nvme.empty())

@@ -2,6 +2,7 @@
 #include "executor/backend/device.hpp"
 #include "executor/cpu/parallel_blocks.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 
 #include <sys/mman.h>
 
@@ -9,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <thread>
 
 namespace athanor {
 namespace {
@@ -34,8 +34,7 @@ MemoryBlock take_host_memory(Bytes bytes) {
   MemoryBlock block(static_cast<std::byte*>(memory),
                     [mapped](std::byte* data) { ::munmap(data, mapped); });
   ::madvise(memory, mapped, MADV_HUGEPAGE);  // a wish: small pages serve as well
-  const int threads =
-      std::min(kMostThreads, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  const int threads = std::min(kMostThreads, usable_cores());
   parallel_blocks(static_cast<std::int64_t>(mapped), threads,
                   [data = block.get()](std::int64_t begin, std::int64_t end) {
                     std::memset(data + begin, 0, static_cast<std::size_t>(end - begin));

@@ -6,10 +6,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -111,14 +109,6 @@ void check_nvme_folder(const Plan& plan, const std::string& folder) {
   throw InputError("--nvme", "is missing, and the plan keeps optimizer state on NVMe",
                    "Name a folder on that disk, or make a plan without it (athanor tune without "
                    "--nvme).");
-}
-
-Bytes host_memory_of_this_machine() {
-  Bytes memory = static_cast<Bytes>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE);
-  std::ifstream control_group("/sys/fs/cgroup/memory.max");  // "max" where there is no limit
-  Bytes limit = 0;
-  if (control_group >> limit && limit > 0) memory = std::min(memory, limit);
-  return memory;
 }
 
 }  // namespace athanor

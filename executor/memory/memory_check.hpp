@@ -18,8 +18,4 @@ void check_memory(const Profile& profile, const Plan& plan, int ranks_per_node,
 /// Throws InputError where `plan` keeps optimizer state on NVMe and no folder is named for it.
 void check_nvme_folder(const Plan& plan, const std::string& folder);
 
-/// Memory of this machine that the processes of a job may use: its own, or what its control group
-/// allows.
-[[nodiscard]] Bytes host_memory_of_this_machine();
-
 }  // namespace athanor

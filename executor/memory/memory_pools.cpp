@@ -3,6 +3,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/lowering/static_memory.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "sim/model/memory.hpp"
 
 #include <fmt/format.h>

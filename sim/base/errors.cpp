@@ -28,7 +28,7 @@ int report(const std::string& program, const std::string& message, ExitCode code
   return code;
 }
 
-/// Results go to stdout, so a full disk behind it is a failure like any other.
+/// Throws Error where stdout cannot be written. Results go there, so a full disk is a failure.
 void flush_stdout() {
   std::cout.flush();
   if (std::fflush(stdout) != 0 || std::cout.fail()) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can go wrong and how it is said. Each program turns these into an exit code in one place
-// (run_main).
+// Exceptions of the project. Each program turns them into an exit code in one function, run_main.
 #pragma once
 
 #include <functional>
@@ -18,7 +17,7 @@ enum ExitCode : int {
   kExitOutsideTolerance = 4,
 };
 
-/// Something failed while running: exit code 1.
+/// A failure while running: exit code 1.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -30,7 +30,7 @@ constexpr std::array<std::pair<std::string_view, double>, 11> kByteUnits{{
     {"TiB", 0x1p40},
 }};
 
-/// Three significant digits; integers keep all of theirs.
+/// Writes three significant digits, and all digits before the point.
 std::string three_digits(double value) {
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return fmt::format("{:.{}f}", value, decimals);
@@ -50,7 +50,7 @@ std::string_view trim(std::string_view text) {
                    "Write a size like 40GiB, 512MiB, 1.5GB or 4096 (bytes).");
 }
 
-/// 0 for an unknown unit.
+/// Bytes in one `unit`; 0 for an unknown unit.
 double unit_factor(std::string_view unit) {
   for (const auto& [name, factor] : kByteUnits) {
     if (name == unit) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The units of measure that every layer shares. A bare number in this project is a count.
+// Units of measure that every room shares. A bare number in this project is a count.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ using Seconds = double;
 inline constexpr Bytes kKiB = Bytes{1} << 10;
 inline constexpr Bytes kMiB = Bytes{1} << 20;
 inline constexpr Bytes kGiB = Bytes{1} << 30;
-inline constexpr double kGigabyte = 1e9;  ///< of rates
+inline constexpr double kGigabyte = 1e9;  ///< unit of rates
 
 /// Element type of parameters, activations and gradients. Optimizer state is always fp32.
 enum class DataType { Float32, BFloat16 };
@@ -27,13 +27,14 @@ enum class DataType { Float32, BFloat16 };
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// "40GiB", "512MiB", "1.5GB", "4096" (bytes) -> bytes. Throws InputError that names `where`.
+/// Reads a size such as "40GiB", "512MiB", "1.5GB" or "4096" (bytes). Throws InputError that names
+/// `where`.
 [[nodiscard]] Bytes parse_bytes(std::string_view text, const std::string& where);
 
-/// 1.50 GiB, 312 KiB, 17 B: three significant digits in binary units.
+/// Writes a size with three significant digits in binary units: "1.50 GiB", "312 KiB", "17 B".
 [[nodiscard]] std::string format_bytes(Bytes bytes);
 
-/// 1.23 s, 45.6 ms, 7.8 us.
+/// Writes a time with three significant digits: "1.23 s", "45.6 ms", "7.80 us".
 [[nodiscard]] std::string format_seconds(Seconds seconds);
 
 }  // namespace athanor

@@ -35,7 +35,7 @@ class FileDescriptor {
 
   [[nodiscard]] bool valid() const noexcept { return descriptor_ >= 0; }
   [[nodiscard]] int get() const noexcept { return descriptor_; }
-  /// Some file systems report a failed write only here.
+  /// Closes the file. Some file systems report a failed write only here.
   [[nodiscard]] bool close() noexcept { return ::close(std::exchange(descriptor_, -1)) == 0; }
 
  private:
@@ -57,22 +57,22 @@ void write_all(const FileDescriptor& file, std::string_view content, const std::
   }
 }
 
-/// A new file beside the target that disappears unless it is renamed over it.
-class TemporaryFile {
+/// A new file in the target's folder that is removed unless it is renamed over the target.
+class Replacement {
  public:
-  explicit TemporaryFile(const std::string& target)
+  explicit Replacement(const std::string& target)
       : target_(target), path_(unused_name(target)), file_(create(path_)) {
     if (!file_.valid()) {
       fail_write(target, errno);
     }
   }
-  ~TemporaryFile() {
+  ~Replacement() {
     if (!renamed_) {
       ::unlink(path_.c_str());
     }
   }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
 
   void write(std::string_view content) {
     write_all(file_, content, target_);
@@ -114,7 +114,7 @@ void sync_folder(const fs::path& folder, const std::string& target) {
   }
 }
 
-/// Pipes and devices (/dev/stdout) are written to, never replaced.
+/// Whether `path` is a pipe or a device (/dev/stdout), which is written to and never replaced.
 bool is_special(const std::string& path) {
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
@@ -131,7 +131,7 @@ void write_special(const std::string& path, std::string_view content) {
   }
 }
 
-/// A symbolic link stays, and what it points to is replaced.
+/// Target of a symbolic link, so that the link stays and its target is replaced; else `path`.
 std::string resolve_link(const std::string& path) {
   std::error_code status;
   const fs::path resolved = fs::canonical(path, status);
@@ -177,9 +177,9 @@ void write_file_atomically(const std::string& path, std::string_view content) {
     return;
   }
   const std::string target = resolve_link(path);
-  TemporaryFile temporary(target);
-  temporary.write(content);
-  temporary.rename_over_target();
+  Replacement replacement(target);
+  replacement.write(content);
+  replacement.rename_over_target();
   sync_folder(fs::path(target).parent_path(), target);
 }
 

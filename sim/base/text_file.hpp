@@ -9,7 +9,7 @@
 
 namespace athanor {
 
-/// Whole file as text. Throws InputError when it cannot be read or exceeds `limit`.
+/// Reads a whole file as text. Throws InputError when it cannot be read or exceeds `limit`.
 [[nodiscard]] std::string read_text_file(const std::string& path, Bytes limit = kGiB);
 
 /// Writes through a temporary name in the same folder, fsync and rename, so that a reader sees the

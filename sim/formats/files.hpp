@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing artefacts. Every file carries "schema": "athanor.KIND/VERSION" and is
+// Readers and writers of artefacts. Every file carries "schema": "athanor.KIND/VERSION" and is
 // validated whole before anything uses it; every reader throws InputError (file:key.path, value,
 // way out).
 #pragma once
@@ -17,11 +17,12 @@ namespace athanor {
 [[nodiscard]] Platform read_platform(const std::string& path);
 [[nodiscard]] Plan read_plan(const std::string& path);
 
-/// The same from text already in memory; `where` stands for the file in messages.
+/// Readers of text in memory. `where` stands for the file in messages.
 [[nodiscard]] Profile parse_profile(std::string_view text, const std::string& where);
 [[nodiscard]] Platform parse_platform(std::string_view text, const std::string& where);
 [[nodiscard]] Plan parse_plan(std::string_view text, const std::string& where);
 
+/// Text of the newest schema.
 [[nodiscard]] std::string to_json(const Profile& profile);
 [[nodiscard]] std::string to_json(const Platform& platform);
 [[nodiscard]] std::string to_json(const Plan& plan);

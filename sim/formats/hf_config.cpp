@@ -38,12 +38,12 @@ double number_or(JsonReader& config, const std::string& key, double fallback) {
 /// Refuses a switch that is not at the one setting that athanor implements.
 void require_setting(JsonReader& config, const std::string& key, bool setting) {
   if (boolean_or(config, key, setting) != setting) {
-    config.place().key(key).reject(fmt::format("{} is not supported", !setting),
-                                   fmt::format("Only models with {} can be used.", setting));
+    config.path().key(key).reject(fmt::format("{} is not supported", !setting),
+                                  fmt::format("Only models with {} can be used.", setting));
   }
 }
 
-/// Names that mean the same function.
+/// One name for activation functions that have several.
 std::string canonical_activation(const std::string& name) {
   if (name == "gelu_pytorch_tanh") {
     return "gelu_new";
@@ -51,7 +51,7 @@ std::string canonical_activation(const std::string& name) {
   return name == "swish" ? "silu" : name;
 }
 
-/// What every family has, under its own keys.
+/// Reads the sizes that every family has under its own keys.
 void read_shape(JsonReader& config, LanguageModelConfig& c) {
   const auto required = [&](const char* field) {
     return config.key(hf_key(c.model_type, field)).integer(1);
@@ -68,10 +68,10 @@ void read_activation(JsonReader& config, const std::string& fallback, LanguageMo
   c.activation = canonical_activation(value ? value->string() : fallback);
 }
 
-/// Width of one head where the file does not say.
+/// Width of one head where the file does not give it.
 std::int64_t even_share(JsonReader& config, const LanguageModelConfig& c) {
   if (c.hidden_size % c.num_heads != 0) {
-    config.place()
+    config.path()
         .key(hf_key(c.model_type, "num_heads"))
         .reject(
             fmt::format("{} heads do not divide the hidden size {}", c.num_heads, c.hidden_size),
@@ -107,7 +107,7 @@ void read_opt(JsonReader& config, LanguageModelConfig& c) {
   use_biases_everywhere(c);
   const std::int64_t projection = integer_or(config, "word_embed_proj_dim", c.hidden_size);
   if (projection != c.hidden_size) {
-    config.place()
+    config.path()
         .key("word_embed_proj_dim")
         .reject(fmt::format("{} differs from hidden_size = {}", projection, c.hidden_size),
                 "Models with projected embeddings (opt-350m) cannot be used.");
@@ -118,7 +118,7 @@ void read_opt(JsonReader& config, LanguageModelConfig& c) {
   require_setting(config, "_remove_final_layer_norm", false);
 }
 
-/// `rope` is rope_scaling or rope_parameters; only the plain rotation is implemented.
+/// Refuses any rotation but the plain one. `rope` is rope_scaling or rope_parameters.
 void require_plain_rotation(JsonReader& rope) {
   for (const char* key : {"rope_type", "type"}) {
     const auto type = rope.optional_key(key);
@@ -139,13 +139,13 @@ void read_rope(JsonReader& config, LanguageModelConfig& c) {
     c.rope_theta = number_or(*parameters, "rope_theta", c.rope_theta);
   }
   if (number_or(config, "partial_rotary_factor", 1.0) != 1.0) {
-    config.place()
+    config.path()
         .key("partial_rotary_factor")
         .reject("a partial rotation is not supported", "Only 1.0 can be used.");
   }
 }
 
-/// mistral: every layer; null means full attention, and a missing key means 4096.
+/// Reads mistral's window of every layer. Null means full attention, and a missing key means 4096.
 void read_mistral_window(JsonReader& config, LanguageModelConfig& c) {
   constexpr std::int64_t kDefaultWindow = 4096;
   c.sliding_window =
@@ -159,7 +159,7 @@ bool all_layers_slide(JsonReader& config, std::int64_t num_layers) {
     const std::int64_t first =
         config.has("max_window_layers") ? config.key("max_window_layers").integer(0) : 28;
     if (first > 0 && first < num_layers) {
-      config.place()
+      config.path()
           .key("max_window_layers")
           .reject(fmt::format("a sliding window in layers {} to {} alone is not supported", first,
                               num_layers - 1),
@@ -241,7 +241,7 @@ LanguageModelConfig parse_hf_config(std::string_view text, const std::string& wh
     read_llama_family(config, c);
   }
   check_config(
-      c, [&](std::string_view field) { return config.place().key(hf_key(c.model_type, field)); });
+      c, [&](std::string_view field) { return config.path().key(hf_key(c.model_type, field)); });
   return c;
 }
 

@@ -21,7 +21,7 @@ std::string class_name(const std::string& model_type) {
   return name + "ForCausalLM";
 }
 
-/// What every family has, under its own keys.
+/// Adds the sizes that every family has under its own keys.
 void add_shape(OrderedJson& json, const LanguageModelConfig& c) {
   json["vocab_size"] = c.vocab_size;
   json[hf_key(c.model_type, "hidden_size")] = c.hidden_size;

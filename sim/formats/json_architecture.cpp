@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Architecture inside a profile.
+// Reader and writer of the architecture inside a profile.
 #include "sim/formats/json_writer.hpp"
 
 namespace athanor {

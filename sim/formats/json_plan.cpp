@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor.plan/1 (see traces/README.md). Whether a plan fits an architecture is Plan::validate's
-// question; ranges are checked here.
+// athanor.plan/1 (see traces/README.md). Ranges are checked here; Plan::validate checks whether a
+// plan fits an architecture.
 #include "sim/formats/files.hpp"
 #include "sim/formats/json_writer.hpp"
 
@@ -55,30 +55,23 @@ Schedule read_schedule(JsonReader json) {
 }
 
 OrderedJson json_of(const Prediction& prediction) {
-  const TierBytes& peak = prediction.peak_bytes;
   return {{"step_seconds", prediction.step_seconds},
-          {"peak_bytes",
-           {{"gpu", peak.gpu}, {"pinned", peak.pinned}, {"host", peak.host}, {"nvme", peak.nvme}}}};
+          {"peak_bytes", json_of(prediction.peak_bytes)}};
 }
 
 Prediction read_prediction(JsonReader json) {
   Prediction prediction;
   const JsonReader seconds = json.key("step_seconds");
   prediction.step_seconds = seconds.number();
-  check_number(seconds.place(), prediction.step_seconds, 0, kMaxSeconds);
-  JsonReader peak = json.key("peak_bytes");
-  prediction.peak_bytes.gpu = peak.key("gpu").integer(0);
-  prediction.peak_bytes.pinned = peak.key("pinned").integer(0);
-  prediction.peak_bytes.host = peak.key("host").integer(0);
-  prediction.peak_bytes.nvme = peak.key("nvme").integer(0);
-  peak.reject_other_keys();
+  check_number(seconds.path(), prediction.step_seconds, 0, kMaxSeconds);
+  prediction.peak_bytes = read_tier_bytes(json.key("peak_bytes"));
   json.reject_other_keys();
   return prediction;
 }
 
 double read_max_gradient_norm(const JsonReader& json) {
   const double norm = json.number();
-  check_positive(json.place(), norm);
+  check_positive(json.path(), norm);
   return norm;
 }
 
@@ -104,7 +97,7 @@ void read_step(JsonReader& json, Plan& plan) {
   plan.max_gradient_norm = read_max_gradient_norm(json.key("max_gradient_norm"));
   if (const auto share = json.optional_key("clipped_share")) {
     plan.clipped_share = share->number();
-    check_number(share->place(), plan.clipped_share, 0, 1);
+    check_number(share->path(), plan.clipped_share, 0, 1);
   }
   plan.cpu_adam_threads = json.key("cpu_adam_threads").small_integer(1);
   if (const auto late = json.optional_key("late_updates")) {

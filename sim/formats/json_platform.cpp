@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor.platform/1 (see platforms/README.md).
+// athanor.platform/2, and /1 where it is read (see platforms/README.md).
 #include "sim/formats/files.hpp"
 #include "sim/formats/json_writer.hpp"
 
@@ -97,33 +97,16 @@ SharedResource read_shared(JsonReader json) {
   return resource;
 }
 
-OrderedJson json_of(const ContentionSample& load) {
-  return {{"ranks", load.ranks}, {"slowdown", json_of(load.slowdown)}};
+OrderedJson json_of(const ContentionSample& sample) {
+  return {{"ranks", sample.ranks}, {"slowdown", json_of(sample.slowdown)}};
 }
 
 ContentionSample read_sample(JsonReader json) {
-  ContentionSample load;
-  load.ranks = json.key("ranks").small_integer(1);
-  load.slowdown = read_by_lane(json.key("slowdown"));
+  ContentionSample sample;
+  sample.ranks = json.key("ranks").small_integer(1);
+  sample.slowdown = read_by_lane(json.key("slowdown"));
   json.reject_other_keys();
-  return load;
-}
-
-OrderedJson json_of(const Disturbance& disturbance) {
-  return {{"first", disturbance.first},
-          {"second", disturbance.second},
-          {"first_slowdown", disturbance.first_slowdown},
-          {"second_slowdown", disturbance.second_slowdown}};
-}
-
-Disturbance read_disturbance(JsonReader json) {
-  Disturbance disturbance;
-  disturbance.first = json.key("first").name();
-  disturbance.second = json.key("second").name();
-  disturbance.first_slowdown = json.key("first_slowdown").number();
-  disturbance.second_slowdown = json.key("second_slowdown").number();
-  json.reject_other_keys();
-  return disturbance;
+  return sample;
 }
 
 OrderedJson json_of(const PowerModel& power) {
@@ -221,7 +204,7 @@ void read_device(JsonReader& json, Platform& platform) {
 }  // namespace
 
 std::string to_json(const Platform& platform) {
-  OrderedJson json{{"schema", "athanor.platform/1"},
+  OrderedJson json{{"schema", "athanor.platform/2"},
                    {"name", platform.name},
                    {"device", platform.device},
                    {"backend", platform.backend},
@@ -239,15 +222,11 @@ std::string to_json(const Platform& platform) {
   if (platform.shared_adam_threads > 0) {
     json["shared_adam_threads"] = platform.shared_adam_threads;
   }
-  if (!platform.contention.empty()) json["interference"] = OrderedJson::array();
-  for (const ContentionSample& load : platform.contention)
-    json["interference"].push_back(json_of(load));
+  for (const ContentionSample& sample : platform.contention) {
+    json["contention"].push_back(json_of(sample));
+  }
   if (platform.power) json["power"] = json_of(*platform.power);
   if (platform.network) json["network"] = json_of(*platform.network);
-  json["disturbances"] = OrderedJson::array();
-  for (const Disturbance& disturbance : platform.disturbances) {
-    json["disturbances"].push_back(json_of(disturbance));
-  }
   json["provenance"] = json_of(platform.provenance);
   return dump_json(json);
 }
@@ -255,7 +234,7 @@ std::string to_json(const Platform& platform) {
 Platform parse_platform(std::string_view text, const std::string& where) {
   const nlohmann::json document = parse_json(text, where);
   JsonReader json(document, ValuePath(where));
-  check_schema(json, "platform", "calibrate");
+  const int version = check_schema(json, "platform", "calibrate", 2);
   Platform platform;
   read_device(json, platform);
   read_curves(json, platform);
@@ -266,16 +245,14 @@ Platform parse_platform(std::string_view text, const std::string& where) {
   if (const auto threads = json.optional_key("shared_adam_threads")) {
     platform.shared_adam_threads = threads->small_integer(1);
   }
-  if (const auto contention = json.optional_key("interference")) {
-    for (const JsonReader& load : contention->items()) {
-      platform.contention.push_back(read_sample(load));
+  if (const auto contention = json.optional_key(version == 1 ? "interference" : "contention")) {
+    for (const JsonReader& sample : contention->items()) {
+      platform.contention.push_back(read_sample(sample));
     }
   }
   if (const auto power = json.optional_key("power")) platform.power = read_power(*power);
   if (const auto network = json.optional_key("network")) platform.network = read_network(*network);
-  for (const JsonReader& disturbance : json.key("disturbances").items()) {
-    platform.disturbances.push_back(read_disturbance(disturbance));
-  }
+  if (version == 1) static_cast<void>(json.optional_key("disturbances"));  // a record, now ignored
   platform.provenance = read_provenance(json.key("provenance"));
   json.reject_other_keys();
   platform.validate(where);

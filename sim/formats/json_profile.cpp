@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor.profile/1 (see traces/README.md).
+// athanor.profile/2, and /1 where it is read (see traces/README.md).
 #include "sim/formats/files.hpp"
 #include "sim/formats/json_writer.hpp"
 
@@ -30,20 +30,21 @@ OrderedJson json_of(const PhaseCost& phase) {
                    {"peak_bytes", phase.peak_bytes},
                    {"issue_seconds", phase.issue_seconds}};
   if (phase.watts > 0) {
-    json["full_clock_seconds"] = phase.unthrottled_seconds;
+    json["unthrottled_seconds"] = phase.unthrottled_seconds;
     json["watts"] = phase.watts;
   }
   for (const KernelCost& kernel : phase.kernels) json["kernels"].push_back(json_of(kernel));
   return json;
 }
 
-PhaseCost read_phase(JsonReader json) {
+PhaseCost read_phase(JsonReader json, int version) {
   PhaseCost phase;
   phase.seconds = json.key("seconds").number();
   phase.spread = json.key("spread").number();
   phase.peak_bytes = json.key("peak_bytes").integer(0);
   phase.issue_seconds = json.key("issue_seconds").number();
-  if (const auto seconds = json.optional_key("full_clock_seconds")) {
+  if (const auto seconds =
+          json.optional_key(version == 1 ? "full_clock_seconds" : "unthrottled_seconds")) {
     phase.unthrottled_seconds = seconds->number();
   }
   if (const auto watts = json.optional_key("watts")) phase.watts = watts->number();
@@ -66,14 +67,14 @@ OrderedJson json_of(const UnitCost& cost) {
           {"grad_input_bytes", cost.grad_input_bytes}};
 }
 
-UnitCost read_cost(JsonReader json) {
+UnitCost read_cost(JsonReader json, int version) {
   UnitCost cost;
   cost.unit_class = json.key("unit_class").name();
   cost.micro_batch = json.key("micro_batch").integer(1);
-  cost.forward_keep = read_phase(json.key("forward_keep"));
-  cost.forward_discard = read_phase(json.key("forward_discard"));
-  cost.recompute = read_phase(json.key("recompute"));
-  cost.backward = read_phase(json.key("backward"));
+  cost.forward_keep = read_phase(json.key("forward_keep"), version);
+  cost.forward_discard = read_phase(json.key("forward_discard"), version);
+  cost.recompute = read_phase(json.key("recompute"), version);
+  cost.backward = read_phase(json.key("backward"), version);
   cost.output_bytes = json.key("output_bytes").integer(0);
   cost.saved_bytes = json.key("saved_bytes").integer(0);
   cost.grad_input_bytes = json.key("grad_input_bytes").integer(0);
@@ -88,7 +89,7 @@ std::string to_json(const Profile& profile) {
   for (const UnitCost& cost : profile.costs) {
     costs.push_back(json_of(cost));
   }
-  OrderedJson json = {{"schema", "athanor.profile/1"},
+  OrderedJson json = {{"schema", "athanor.profile/2"},
                       {"architecture", json_of(profile.architecture)},
                       {"device", profile.device},
                       {"dtype", name_of(kDataTypeNames, profile.dtype)},
@@ -108,7 +109,7 @@ std::string to_json(const Profile& profile) {
 Profile parse_profile(std::string_view text, const std::string& where) {
   const nlohmann::json document = parse_json(text, where);
   JsonReader json(document, ValuePath(where));
-  check_schema(json, "profile", "profile");
+  const int version = check_schema(json, "profile", "profile", 2);
   Profile profile;
   profile.architecture = read_architecture(json.key("architecture"));
   profile.device = json.key("device").name();
@@ -116,7 +117,7 @@ Profile parse_profile(std::string_view text, const std::string& where) {
   profile.sequence_length = json.key("sequence_length").integer(1);
   profile.compute_threads = json.key("compute_threads").small_integer(1);
   for (const JsonReader& cost : json.key("costs").items()) {
-    profile.costs.push_back(read_cost(cost));
+    profile.costs.push_back(read_cost(cost, version));
   }
   profile.batch_bytes_per_sample = json.key("batch_bytes_per_sample").integer(0);
   profile.workspace_bytes = json.key("workspace_bytes").integer(0);

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Follows the parser: which key is being read, and whether it was there before.
+/// Path of the key that the parser reads. Rejects a key that an object has twice.
 class KeyTracker {
  public:
   explicit KeyTracker(std::string file) : file_(std::move(file)) {}
@@ -29,12 +29,12 @@ class KeyTracker {
     }
   }
 
-  [[nodiscard]] ValuePath place() const {
-    ValuePath place(file_);
+  [[nodiscard]] ValuePath path() const {
+    ValuePath path(file_);
     for (const Object& object : open_) {
-      place = object.current.empty() ? place : place.key(object.current);
+      path = object.current.empty() ? path : path.key(object.current);
     }
-    return place;
+    return path;
   }
 
  private:
@@ -46,7 +46,7 @@ class KeyTracker {
   void visit_key(const std::string& name) {
     open_.back().current = name;
     if (!open_.back().keys.insert(name).second) {
-      place().reject("the key is there twice", "Remove one of the two.");
+      path().reject("the key is there twice", "Remove one of the two.");
     }
   }
 
@@ -54,7 +54,7 @@ class KeyTracker {
   std::vector<Object> open_;
 };
 
-/// "[json.exception.parse_error.101] parse error at line 1 ..." without the bracket.
+/// Message without its bracket: "[json.exception.parse_error.101] parse error at line 1 ..".
 std::string reason_of(const Json::exception& error) {
   const std::string_view message = error.what();
   const auto bracket = message.find("] ");
@@ -71,8 +71,8 @@ Json parse_json(std::string_view text, const std::string& file) {
       return true;
     });
   } catch (const Json::exception& error) {
-    tracker.place().reject("not valid JSON: " + reason_of(error),
-                           "Was the file cut short or edited by hand?");
+    tracker.path().reject("not valid JSON: " + reason_of(error),
+                          "Was the file cut short or edited by hand?");
   }
 }
 
@@ -81,9 +81,9 @@ JsonReader JsonReader::key(const std::string& name) {
   known_keys_.push_back(name);
   const auto found = value_->find(name);
   if (found == value_->end()) {
-    place_.key(name).reject("the key is missing", "Add it, or make the file again.");
+    path_.key(name).reject("the key is missing", "Add it, or make the file again.");
   }
-  return {*found, place_.key(name)};
+  return {*found, path_.key(name)};
 }
 
 std::optional<JsonReader> JsonReader::optional_key(const std::string& name) {
@@ -93,7 +93,7 @@ std::optional<JsonReader> JsonReader::optional_key(const std::string& name) {
   if (found == value_->end() || found->is_null()) {
     return std::nullopt;
   }
-  return JsonReader{*found, place_.key(name)};
+  return JsonReader{*found, path_.key(name)};
 }
 
 bool JsonReader::has(const std::string& name) const {
@@ -104,8 +104,8 @@ bool JsonReader::has(const std::string& name) const {
 void JsonReader::reject_other_keys() const {
   for (const auto& [name, value] : value_->items()) {
     if (std::find(known_keys_.begin(), known_keys_.end(), name) == known_keys_.end()) {
-      place_.key(name).reject("unknown key",
-                              fmt::format("Known here: {}.", fmt::join(known_keys_, ", ")));
+      path_.key(name).reject("unknown key",
+                             fmt::format("Known here: {}.", fmt::join(known_keys_, ", ")));
     }
   }
 }
@@ -117,7 +117,7 @@ std::vector<JsonReader> JsonReader::items() const {
   std::vector<JsonReader> items;
   items.reserve(value_->size());
   for (const Json& item : *value_) {
-    items.emplace_back(item, place_.item(items.size()));
+    items.emplace_back(item, path_.item(items.size()));
   }
   return items;
 }
@@ -140,7 +140,7 @@ std::string JsonReader::string() const {
 
 std::string JsonReader::name() const {
   std::string text = string();
-  check_name(place_, text);
+  check_name(path_, text);
   return text;
 }
 
@@ -162,7 +162,7 @@ std::int64_t JsonReader::integer(std::int64_t minimum, std::int64_t maximum) con
            fmt::format("Use a whole number from {} to {}.", minimum, maximum));
   }
   const auto value = value_->get<std::int64_t>();
-  check_integer(place_, value, minimum, maximum);
+  check_integer(path_, value, minimum, maximum);
   return value;
 }
 
@@ -195,14 +195,18 @@ void JsonReader::require_object() const {
   }
 }
 
-void check_schema(JsonReader& document, const std::string& kind, const std::string& command) {
-  const std::string wanted = "athanor." + kind + "/1";
+int check_schema(JsonReader& document, const std::string& kind, const std::string& command,
+                 int newest) {
   const JsonReader schema = document.key("schema");
   const std::string found = schema.string();
-  if (found != wanted) {
-    schema.reject(fmt::format("'{}' cannot be read here, which reads '{}'", found, wanted),
-                  fmt::format("Make the file again with `athanor {}`.", command));
+  std::vector<std::string> readable;
+  for (int version = 1; version <= newest; ++version) {
+    readable.push_back(fmt::format("athanor.{}/{}", kind, version));
+    if (found == readable.back()) return version;
   }
+  schema.reject(
+      fmt::format("'{}' cannot be read here, which reads '{}'", found, fmt::join(readable, "', '")),
+      fmt::format("Make the file again with `athanor {}`.", command));
 }
 
 }  // namespace athanor

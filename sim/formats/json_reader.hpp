@@ -21,23 +21,23 @@ namespace athanor {
 /// One value of a document that outlives it. An object remembers which keys were asked for.
 class JsonReader {
  public:
-  JsonReader(const nlohmann::json& value, ValuePath place)
-      : value_(&value), place_(std::move(place)) {}
+  JsonReader(const nlohmann::json& value, ValuePath path)
+      : value_(&value), path_(std::move(path)) {}
 
-  [[nodiscard]] const ValuePath& place() const noexcept { return place_; }
+  [[nodiscard]] const ValuePath& path() const noexcept { return path_; }
   [[noreturn]] void reject(const std::string& problem, const std::string& hint) const {
-    place_.reject(problem, hint);
+    path_.reject(problem, hint);
   }
 
   /// Member of an object. Throws InputError when it is missing.
   [[nodiscard]] JsonReader key(const std::string& name);
-  /// Nothing when the member is missing or null.
+  /// Member of an object; nothing when it is missing or null.
   [[nodiscard]] std::optional<JsonReader> optional_key(const std::string& name);
   [[nodiscard]] bool has(const std::string& name) const;
   /// Throws InputError for the first key that was never asked for.
   void reject_other_keys() const;
   [[nodiscard]] std::vector<JsonReader> items() const;
-  /// The names of an object's members.
+  /// Names of an object's members.
   [[nodiscard]] std::vector<std::string> keys() const;
 
   [[nodiscard]] std::string string() const;
@@ -47,6 +47,7 @@ class JsonReader {
   [[nodiscard]] int small_integer(int minimum) const;  ///< at most one million
   [[nodiscard]] double number() const;
 
+  /// Value whose name in `table` the string is. Throws InputError for any other string.
   template <typename Value, std::size_t kSize>
   [[nodiscard]] Value choice(const NameTable<Value, kSize>& table) const {
     const std::string given = string();
@@ -62,11 +63,13 @@ class JsonReader {
   void require_object() const;
 
   const nlohmann::json* value_;
-  ValuePath place_;
+  ValuePath path_;
   std::vector<std::string> known_keys_;
 };
 
-/// Checks `"schema": "athanor.KIND/1"`; `command` is what makes such a file anew.
-void check_schema(JsonReader& document, const std::string& kind, const std::string& command);
+/// Checks `"schema": "athanor.KIND/VERSION"` and returns the version, which is 1 to `newest`.
+/// `command` is the verb that makes such a file anew. Throws InputError for any other schema.
+int check_schema(JsonReader& document, const std::string& kind, const std::string& command,
+                 int newest = 1);
 
 }  // namespace athanor

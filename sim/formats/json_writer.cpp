@@ -35,6 +35,21 @@ OrderedJson json_of(const Provenance& provenance) {
           {"notes", provenance.notes}};
 }
 
+OrderedJson json_of(const TierBytes& bytes) {
+  OrderedJson json;
+  for (const auto& [name, tier] : kTierNames) json[std::string(name)] = bytes_of(bytes, tier);
+  return json;
+}
+
+TierBytes read_tier_bytes(JsonReader json) {
+  TierBytes bytes;
+  for (const auto& [name, tier] : kTierNames) {
+    bytes_of(bytes, tier) = json.key(std::string(name)).integer(0);
+  }
+  json.reject_other_keys();
+  return bytes;
+}
+
 Provenance read_provenance(JsonReader json) {
   Provenance provenance;
   provenance.source = json.key("source").choice(kSourceNames);

@@ -6,7 +6,7 @@
 namespace athanor {
 namespace {
 
-/// Empty where the operation's own name says all.
+/// Name of the kernel or copy that `op` stands for; empty for computation and files.
 const char* kernel_name(const Operation& op) {
   switch (op.lane) {
     case Lane::H2D:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
-#include "sim/formats/json_reader.hpp"
+#include "sim/formats/json_writer.hpp"
 #include "sim/formats/trace.hpp"
 #include "sim/formats/trace_names.hpp"
 #include "sim/model/timeline.hpp"
@@ -17,28 +17,19 @@
 namespace athanor {
 namespace {
 
-TierBytes read_tiers(JsonReader json) {
-  TierBytes bytes;
-  bytes.gpu = json.key("gpu").integer(0);
-  bytes.pinned = json.key("pinned").integer(0);
-  bytes.host = json.key("host").integer(0);
-  bytes.nvme = json.key("nvme").integer(0);
-  return bytes;
-}
-
 Seconds read_seconds(const JsonReader& json, double unit) {
   const double value = json.number();
-  check_number(json.place(), value, 0, kMaxSeconds / unit);
+  check_number(json.path(), value, 0, kMaxSeconds / unit);
   return value * unit;
 }
 
-/// What is ours in the file: everything but the events.
+/// Reads athanor's own part of the file: everything but the events.
 Timeline read_header(JsonReader json, const Program& program) {
   check_schema(json, "timeline", "simulate --trace");
   Timeline timeline;
   timeline.predicted = json.key("predicted").boolean();
   timeline.step_seconds = read_seconds(json.key("step_seconds"), 1);
-  timeline.peak_bytes = read_tiers(json.key("peak_bytes"));
+  timeline.peak_bytes = read_tier_bytes(json.key("peak_bytes"));
   const JsonReader operations = json.key("operations");
   const std::int64_t count = operations.integer(0);
   if (static_cast<std::size_t>(count) != program.operations.size()) {
@@ -53,7 +44,7 @@ class EventReader {
  public:
   explicit EventReader(const Program& program) : program_(program), names_(trace_names(program)) {}
 
-  /// Nothing for events that do not stand for an operation: metadata and counters.
+  /// Interval of an event; nothing for metadata and counters, which stand for no operation.
   [[nodiscard]] std::optional<Interval> read(JsonReader& event) const {
     if (event.key("ph").string() != "X") return std::nullopt;
     constexpr double kMicrosecond = 1e-6;
@@ -77,7 +68,7 @@ class EventReader {
     return static_cast<std::int32_t>(json.integer(0, static_cast<std::int64_t>(size) - 1));
   }
 
-  /// Older traces carry the operation's name alone.
+  /// Throws InputError for another operation's name. Older traces carry Program::name alone.
   void check_name(const JsonReader& json, std::int32_t operation) const {
     const std::string given = json.string();
     const std::string expected = program_.name(operation);
@@ -90,7 +81,7 @@ class EventReader {
   std::vector<std::string> names_;
 };
 
-/// The host's part of the operation that was read last.
+/// Adds the host's launch to the operation that was read last.
 void add_issue(std::vector<Interval>& intervals, const Interval& issue, const JsonReader& event) {
   const bool follows = !intervals.empty() && intervals.back().rank == issue.rank &&
                        intervals.back().step == issue.step &&

@@ -22,12 +22,11 @@ namespace {
 
 constexpr int kIssueTrack = kNumLanes;
 
-/// Picoseconds as microseconds: a whole number of picoseconds is read back within far less than 1
-/// ns.
+/// Whole picoseconds, so that a time is read back within far less than 1 ns.
 double picoseconds(Seconds seconds) { return std::round(seconds * 1e12); }
 double microseconds(double picoseconds) { return picoseconds / 1e6; }
 
-/// Kineto's categories, which tools filter by.
+/// Kineto's category of a lane, by which tools filter.
 const char* category(Lane lane) {
   switch (lane) {
     case Lane::H2D:
@@ -49,7 +48,8 @@ const char* collective_name(const Operation& op) {
   return "all_gather";
 }
 
-/// An all-gather reads a shard, a reduce-scatter writes one; `bytes` is always the whole buffer.
+/// Adds a collective's sizes. An all-gather reads a shard and a reduce-scatter writes one, while
+/// `bytes` is always the whole buffer.
 void add_collective(OrderedJson& args, const Program& program, const Operation& op) {
   const std::int64_t whole = op.bytes / size_of(program.dtype);
   const std::int64_t shard = whole / program.world_size;
@@ -62,7 +62,7 @@ void add_collective(OrderedJson& args, const Program& program, const Operation& 
 
 bool is_issued(const Interval& interval) { return interval.issue_end > interval.issue_start; }
 
-/// What both an operation and its launch say; trace tools find one from the other by `correlation`.
+/// Arguments of both an operation and its launch. Trace tools match the two by `correlation`.
 OrderedJson common_arguments(const Program& program, const Interval& interval) {
   OrderedJson args{{"operation", interval.operation}, {"step", interval.step}};
   const auto operations = static_cast<std::int64_t>(program.operations.size());
@@ -73,7 +73,7 @@ OrderedJson common_arguments(const Program& program, const Interval& interval) {
 
 OrderedJson arguments(const Program& program, const Interval& interval, const Operation& op) {
   OrderedJson args = common_arguments(program, interval);
-  // What has a stream runs on the device. Trace tools take streams above 0.
+  // Only events on the device have a stream. Trace tools expect streams above 0.
   if (!is_host_lane(op.lane)) {
     args["device"] = interval.rank;
     args["stream"] = static_cast<int>(op.lane) + 1;
@@ -101,7 +101,7 @@ OrderedJson duration_event(const Program& program, const Interval& interval,
           {"args", arguments(program, interval, op)}};
 }
 
-/// The host's part of the operation, on a track of its own.
+/// Event of the operation's launch by the host, on a track of its own.
 OrderedJson issue_event(const Program& program, const Interval& interval) {
   const double start = picoseconds(interval.issue_start);
   return {{"ph", "X"},
@@ -184,11 +184,7 @@ void write_trace(std::ostream& out, const Program& program, const Timeline& time
        {{"schema", "athanor.timeline/1"},
         {"predicted", timeline.predicted},
         {"step_seconds", timeline.step_seconds},
-        {"peak_bytes",
-         {{"gpu", timeline.peak_bytes.gpu},
-          {"pinned", timeline.peak_bytes.pinned},
-          {"host", timeline.peak_bytes.host},
-          {"nvme", timeline.peak_bytes.nvme}}},
+        {"peak_bytes", json_of(timeline.peak_bytes)},
         {"operations", program.operations.size()}}},
       {"distributedInfo",
        {{"backend", "nccl"}, {"rank", rank.value_or(0)}, {"world_size", program.world_size}}},

@@ -27,19 +27,11 @@ Backend backend_of(const Plan& plan, const PlanOutline& outline) {
   return plan.world_size > 1 ? Backend::Ddp : Backend::None;
 }
 
-const char* distributed_type(Backend backend) {
-  switch (backend) {
-    case Backend::None:
-      return "NO";
-    case Backend::Ddp:
-      return "MULTI_GPU";
-    case Backend::Fsdp2:
-      return "FSDP";
-    case Backend::DeepSpeed:
-      return "DEEPSPEED";
-  }
-  return "NO";
-}
+/// Names of accelerate's `distributed_type`.
+constexpr NameTable<Backend, 4> kDistributedTypes{{{"NO", Backend::None},
+                                                   {"MULTI_GPU", Backend::Ddp},
+                                                   {"FSDP", Backend::Fsdp2},
+                                                   {"DEEPSPEED", Backend::DeepSpeed}}};
 
 OrderedJson fsdp_json(const Plan& plan, const PlanOutline& outline, UnsupportedChoices& losses) {
   // As many slots as units: nothing is gathered twice.
@@ -116,7 +108,7 @@ ExportedPlan export_accelerate(const Plan& plan) {
   UnsupportedChoices losses(plan, whole);
   const Backend backend = backend_of(plan, whole);
   OrderedJson json{{"compute_environment", "LOCAL_MACHINE"},
-                   {"distributed_type", distributed_type(backend)},
+                   {"distributed_type", name_of(kDistributedTypes, backend)},
                    {"num_machines", 1},
                    {"machine_rank", 0},
                    {"num_processes", plan.world_size},

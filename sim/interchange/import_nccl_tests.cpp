@@ -79,7 +79,7 @@ Seconds read_seconds(JsonReader& timing) {
   }
   const JsonReader time = timing.key("time");
   const double microseconds = time.number();
-  check_positive(time.place(), microseconds, kMaxSeconds);
+  check_positive(time.path(), microseconds, kMaxSeconds);
   return microseconds * kMicrosecond;
 }
 
@@ -137,7 +137,7 @@ std::vector<std::string> import_nccl_tests(JsonReader json, Platform& platform) 
   replace(platform.*collective.curves, {ranks, std::move(curve)});
   note_import(platform, fmt::format("nccl-tests, NCCL {} ({}): {}",
                                     nccl_version(json.key("nccl_version").integer(0)),
-                                    json.place().text(), taken));
+                                    json.path().text(), taken));
   return {taken};
 }
 

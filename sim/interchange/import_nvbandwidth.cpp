@@ -50,7 +50,7 @@ double gigabytes(const JsonReader& json) {
     json.reject(fmt::format("'{}' is no number of GB/s", text.substr(0, kShown)),
                 "Use nvbandwidth's own output (-j).");
   }
-  check_positive(json.place(), value);
+  check_positive(json.path(), value);
   return value;
 }
 
@@ -194,7 +194,6 @@ class Import {
   void take_sample(int ranks, const Slowdowns& measured) {
     if (measured.empty()) return;
     if (!platform_.contention.empty()) return replace_sample({ranks, measured});
-    if (ranks == 1) record_disturbance(measured);
     SharedResource resource;
     resource.scope = ranks == 1 ? SharedResource::Scope::Device : SharedResource::Scope::Node;
     double worst = 1;
@@ -237,14 +236,6 @@ class Import {
     taken_.push_back(name);
   }
 
-  void record_disturbance(const Slowdowns& measured) {
-    const std::string h2d = lane_name(Lane::H2D);
-    const std::string d2h = lane_name(Lane::D2H);
-    std::erase_if(platform_.disturbances,
-                  [&](const Disturbance& d) { return d.first == h2d && d.second == d2h; });
-    platform_.disturbances.push_back({h2d, d2h, measured.at(Lane::H2D), measured.at(Lane::D2H)});
-  }
-
   Platform& platform_;
   Tests tests_;
   std::vector<std::string> taken_;
@@ -263,7 +254,7 @@ std::vector<std::string> import_nvbandwidth(JsonReader json, Platform& platform)
   const auto version = json.optional_key("version");
   const std::vector<std::string> taken = Import(platform, tests).run();
   note_import(platform, fmt::format("nvbandwidth {} ({}): {}", version ? version->string() : "",
-                                    json.place().text(), fmt::join(taken, ", ")));
+                                    json.path().text(), fmt::join(taken, ", ")));
   return taken;
 }
 

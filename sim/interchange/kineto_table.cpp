@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/base/name_table.hpp"
 #include "sim/interchange/kineto_step.hpp"
 #include "sim/interchange/kineto_units.hpp"
 
@@ -122,20 +123,15 @@ std::vector<KinetoRow> sum_rows(const KinetoStep& step, Attribution attribution)
   return rows;
 }
 
+constexpr NameTable<KinetoPhase, 4> kPhaseNames{{{"forward", KinetoPhase::Forward},
+                                                 {"recompute", KinetoPhase::Recompute},
+                                                 {"backward", KinetoPhase::Backward},
+                                                 {"other", KinetoPhase::Other}}};
+
 }  // namespace
 
 const char* kineto_phase_name(KinetoPhase phase) noexcept {
-  switch (phase) {
-    case KinetoPhase::Forward:
-      return "forward";
-    case KinetoPhase::Recompute:
-      return "recompute";
-    case KinetoPhase::Backward:
-      return "backward";
-    case KinetoPhase::Other:
-      return "other";
-  }
-  return "unknown";
+  return name_of(kPhaseNames, phase).data();
 }
 
 Seconds KinetoRow::total() const noexcept {

@@ -4,6 +4,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/lowering/static_memory.hpp"
 #include "sim/lowering/step_builder.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +17,7 @@ void require_same(const std::string& key, const std::string& plan, const std::st
                    "Profile the model with the plan's value, or tune a plan for this profile.");
 }
 
-std::string dtype_name(DataType dtype) { return dtype == DataType::Float32 ? "fp32" : "bf16"; }
+std::string dtype_name(DataType dtype) { return std::string(name_of(kShortDataTypeNames, dtype)); }
 
 void require_matching(const Profile& profile, const Plan& plan) {
   plan.validate(profile.architecture, "plan");

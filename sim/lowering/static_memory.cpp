@@ -77,10 +77,6 @@ Bytes optimizer_state_bytes(DataType dtype) noexcept {
   return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
 }
 
-InFile in_file(const Plan& plan, const Chunk& chunk) noexcept {
-  return {chunk.parameters == Home::Nvme, writes_gradient_to_file(plan, chunk)};
-}
-
 FileBytes file_bytes(std::int64_t elements, InFile in_file, const Program& program) noexcept {
   return {in_file.parameters ? file_blocks(elements * size_of(program.dtype)) : 0,
           file_blocks(elements * optimizer_state_bytes(program.dtype)),

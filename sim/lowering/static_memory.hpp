@@ -2,6 +2,7 @@
 // What a program takes once, before its first step.
 #pragma once
 
+#include "sim/model/chunk_update.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/program.hpp"
 
@@ -19,13 +20,6 @@ struct StreamBytes {
 };
 [[nodiscard]] StreamBytes stream_bytes(std::int64_t elements, DataType dtype,
                                        DataType gradient_dtype) noexcept;
-
-/// What is in a file beside a shard's optimizer state.
-struct InFile {
-  bool parameters = false, gradient = false;
-  auto operator<=>(const InFile&) const = default;
-};
-[[nodiscard]] InFile in_file(const Plan& plan, const Chunk& chunk) noexcept;
 
 /// What a shard takes in the file and in a state buffer, in whole blocks: parameters, state and
 /// gradient, in this order.

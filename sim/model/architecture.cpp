@@ -13,29 +13,29 @@
 namespace athanor {
 namespace {
 
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;  // of a model: 4 PiB in fp32
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;  // 4 PiB in fp32
 
 /// Checks a shape and returns its number of elements.
-std::int64_t checked_elements(const ValuePath& place, const std::vector<std::int64_t>& shape) {
+std::int64_t checked_elements(const ValuePath& path, const std::vector<std::int64_t>& shape) {
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    check_integer(place.item(i), shape[i], 1, kMaxElements);
+    check_integer(path.item(i), shape[i], 1, kMaxElements);
     if (elements > kMaxElements / shape[i]) {
-      place.reject("the tensor is too large", "A model holds at most 2^50 elements.");
+      path.reject("the tensor is too large", "A model holds at most 2^50 elements.");
     }
     elements *= shape[i];
   }
   return elements;
 }
 
-void check_unit(const Unit& unit, const ValuePath& place, std::int64_t& total) {
-  check_name(place.key("name"), unit.name);
-  check_name(place.key("class"), unit.unit_class);
-  check_number(place.key("forward_flops_per_token"), unit.forward_flops_per_token, 0);
-  check_number(place.key("forward_flops_per_token_per_context"),
+void check_unit(const Unit& unit, const ValuePath& path, std::int64_t& total) {
+  check_name(path.key("name"), unit.name);
+  check_name(path.key("class"), unit.unit_class);
+  check_number(path.key("forward_flops_per_token"), unit.forward_flops_per_token, 0);
+  check_number(path.key("forward_flops_per_token_per_context"),
                unit.forward_flops_per_token_per_context, 0);
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    const ValuePath parameter = place.key("parameters").item(i);
+    const ValuePath parameter = path.key("parameters").item(i);
     check_name(parameter.key("name"), unit.parameters[i].name);
     total += checked_elements(parameter.key("shape"), unit.parameters[i].shape);
     if (total > kMaxElements) {
@@ -44,11 +44,11 @@ void check_unit(const Unit& unit, const ValuePath& place, std::int64_t& total) {
   }
 }
 
-void check_unique_names(const std::vector<Unit>& units, const ValuePath& place) {
+void check_unique_names(const std::vector<Unit>& units, const ValuePath& path) {
   std::set<std::string> unit_names;
   std::set<std::string> parameter_names;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    const ValuePath unit = place.item(u);
+    const ValuePath unit = path.item(u);
     if (!unit_names.insert(units[u].name).second) {
       unit.key("name").reject("a second unit is called '" + units[u].name + "'",
                               "Give every unit its own name.");
@@ -66,10 +66,10 @@ void check_unique_names(const std::vector<Unit>& units, const ValuePath& place) 
   }
 }
 
-void check_borrows(const std::vector<Unit>& units, std::size_t borrower, const ValuePath& place) {
+void check_borrows(const std::vector<Unit>& units, std::size_t borrower, const ValuePath& path) {
   const std::vector<Borrow>& borrows = units[borrower].borrows;
   for (std::size_t i = 0; i < borrows.size(); ++i) {
-    const ValuePath borrow = place.key("borrows").item(i);
+    const ValuePath borrow = path.key("borrows").item(i);
     check_integer(borrow.key("unit"), borrows[i].unit, 0,
                   static_cast<std::int64_t>(units.size()) - 1);
     const auto owner = static_cast<std::size_t>(borrows[i].unit);
@@ -96,12 +96,12 @@ std::vector<std::vector<std::int64_t>> shapes_of(const Unit& unit) {
   return shapes;
 }
 
-void check_classes(const std::vector<Unit>& units, const ValuePath& place) {
+void check_classes(const std::vector<Unit>& units, const ValuePath& path) {
   std::map<std::string, std::size_t> first_of_class;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const std::size_t first = first_of_class.try_emplace(units[u].unit_class, u).first->second;
     if (shapes_of(units[u]) != shapes_of(units[first])) {
-      place.item(u).key("class").reject(
+      path.item(u).key("class").reject(
           fmt::format("'{}' has other shapes than '{}', which is of class '{}' too", units[u].name,
                       units[first].name, units[u].unit_class),
           "Units of one class have equal shapes.");
@@ -123,18 +123,18 @@ bool same_structure(const Unit& left, const Unit& right) {
                     right.borrows.end(), same_borrow);
 }
 
-/// The embedded units must be those that the embedded hyperparameters describe.
-void check_language_model(const Architecture& architecture, const ValuePath& place) {
+/// Throws InputError unless the units are those that the hyperparameters describe.
+void check_language_model(const Architecture& architecture, const ValuePath& path) {
   const LanguageModelConfig& config = *architecture.language_model;
   check_config(config,
-               [&place](std::string_view field) { return place.key("language_model").key(field); });
+               [&path](std::string_view field) { return path.key("language_model").key(field); });
   const Architecture expected = make_architecture(architecture.name, config);
   const bool same =
       std::equal(expected.units.begin(), expected.units.end(), architecture.units.begin(),
                  architecture.units.end(), same_structure);
   if (!same) {
-    place.key("units").reject("the units are not those of the language_model beside them",
-                              "Make the file again from the model's config.json.");
+    path.key("units").reject("the units are not those of the language_model beside them",
+                             "Make the file again from the model's config.json.");
   }
 }
 
@@ -184,10 +184,10 @@ double Architecture::model_flops_per_token(std::int64_t sequence) const noexcept
   return kForwardAndBackward * flops;
 }
 
-void check_architecture(const Architecture& architecture, const ValuePath& place) {
+void check_architecture(const Architecture& architecture, const ValuePath& path) {
   constexpr std::size_t kMaxUnits = 100'000;
-  check_name(place.key("name"), architecture.name);
-  const ValuePath units = place.key("units");
+  check_name(path.key("name"), architecture.name);
+  const ValuePath units = path.key("units");
   if (architecture.units.empty() || architecture.units.size() > kMaxUnits) {
     units.reject(fmt::format("{} units cannot be used", architecture.units.size()),
                  fmt::format("A model has 1 to {} units.", kMaxUnits));
@@ -200,7 +200,7 @@ void check_architecture(const Architecture& architecture, const ValuePath& place
   check_unique_names(architecture.units, units);
   check_classes(architecture.units, units);
   if (architecture.language_model) {
-    check_language_model(architecture, place);
+    check_language_model(architecture, path);
   }
 }
 

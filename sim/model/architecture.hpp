@@ -44,14 +44,14 @@ struct Parameter {
   [[nodiscard]] std::int64_t num_elements() const noexcept;
 };
 
-/// A parameter of another unit that this unit reads too (tied embeddings). Its gradient is added
-/// into the owner's.
+/// A parameter of another unit that this unit reads too (tied embeddings). Its gradient is added to
+/// the owner's.
 struct Borrow {
   int unit = 0;           ///< index of the owner in Architecture::units
   std::string parameter;  ///< name in the owner
 };
 
-/// What is fetched, computed and released together.
+/// Part of a model that is fetched, computed and released together.
 struct Unit {
   std::string name;        ///< "embedding", "block.0", .., "head"
   std::string unit_class;  ///< units of one class have equal shapes and are profiled once
@@ -59,11 +59,11 @@ struct Unit {
   std::vector<Borrow> borrows;
   double forward_flops_per_token = 0;  ///< matrix products; excludes attention scores
   double forward_flops_per_token_per_context =
-      0;  ///< attention: x context length, causal halving included
+      0;  ///< attention, for each token of context; halved by the causal mask
   [[nodiscard]] std::int64_t num_elements() const noexcept;
 };
 
-/// A model. The last unit ends in the loss.
+/// A model as units in execution order. The last unit ends in the loss.
 struct Architecture {
   std::string name;
   std::optional<LanguageModelConfig> language_model;  ///< absent for a user's own modules
@@ -76,7 +76,7 @@ struct Architecture {
   void validate(const std::string& where) const;
 };
 
-/// The units of a language model. Parameter names and shapes are those of the Hugging Face
+/// Makes the units of a language model. Parameter names and shapes are those of the Hugging Face
 /// checkpoint of `config.model_type`.
 [[nodiscard]] Architecture make_architecture(const std::string& name,
                                              const LanguageModelConfig& config);

@@ -7,7 +7,7 @@
 namespace athanor {
 namespace {
 
-/// Chunks are cut at multiples of this, so that every shard starts aligned.
+/// Granularity of chunks in elements, so that every shard starts aligned.
 std::int64_t cut_multiple(int world_size) { return world_size * kParameterAlignment; }
 
 std::int64_t whole_chunk(std::int64_t chunk_elements, int world_size) {

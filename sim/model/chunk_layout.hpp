@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a unit's parameters lie in its flat storage, and how that storage is cut into chunks and
-// shards.
+// Layout of a unit's parameters in flat storage, which is cut into chunks and shards.
 #pragma once
 
 #include "sim/model/architecture.hpp"
@@ -21,28 +20,14 @@ struct Chunk {
   std::int64_t elements = 0;  ///< a multiple of world_size * kParameterAlignment
   Home parameters = Home::Gpu;
   Home optimizer = Home::Gpu;
-  bool gpu_adam = false;     ///< as in ChunkRun
-  bool late_update = false;  ///< of one of Plan::late_updates
+  bool gpu_adam = false;     ///< see ChunkRun
+  bool late_update = false;  ///< its unit is one of Plan::late_updates
   [[nodiscard]] std::int64_t shard_elements(int world_size) const noexcept {
     return elements / world_size;
   }
 };
 
-/// Whether the update of `chunk` runs before the norm is known.
-[[nodiscard]] constexpr bool speculates(const Plan& plan, const Chunk& chunk) noexcept {
-  return plan.clipping == Clipping::Speculate && chunk.optimizer == Home::Host && !chunk.gpu_adam &&
-         !chunk.late_update && plan.schedule.optimizer == OptimizerStart::Overlapped;
-}
-
-/// Whether a gradient without a place of its own (stages_gradient) goes on to the file, because the
-/// update of `chunk` waits for backward or for the norm.
-[[nodiscard]] constexpr bool writes_gradient_to_file(const Plan& plan,
-                                                     const Chunk& chunk) noexcept {
-  return stages_gradient(plan, chunk) && (plan.clipping != Clipping::None || chunk.late_update ||
-                                          plan.schedule.optimizer == OptimizerStart::AfterBackward);
-}
-
-/// One unit under one plan.
+/// Layout of one unit under one plan.
 struct UnitLayout {
   std::vector<std::int64_t> parameter_offsets;  ///< element offset of each owned parameter
   std::int64_t elements = 0;  ///< flat storage, padding of the last chunk included

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the values of enumerations are written in files, options and messages.
+// Names of the model's enumerations, as files, options and messages write them.
 #pragma once
 
+#include "sim/base/name_table.hpp"
 #include "sim/model/kernel_classes.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/platform.hpp"
+#include "sim/model/program.hpp"
 #include "sim/model/provenance.hpp"
-
-#include <array>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
+#include "sim/model/tier.hpp"
 
 namespace athanor {
 
-template <typename Value, std::size_t kSize>
-using NameTable = std::array<std::pair<std::string_view, Value>, kSize>;
-
 inline constexpr NameTable<DataType, 2> kDataTypeNames{
     {{"float32", DataType::Float32}, {"bfloat16", DataType::BFloat16}}};
+/// Short names of element types, for options and messages. Files use kDataTypeNames.
+inline constexpr NameTable<DataType, 2> kShortDataTypeNames{
+    {{"fp32", DataType::Float32}, {"bf16", DataType::BFloat16}}};
 inline constexpr NameTable<Source, 4> kSourceNames{{{"measured", Source::Measured},
                                                     {"data-sheet", Source::DataSheet},
                                                     {"scaled", Source::Scaled},
@@ -28,9 +25,12 @@ inline constexpr NameTable<Sharding, 3> kShardingNames{
     {{"replicated", Sharding::Replicated},
      {"optimizer-sharded", Sharding::OptimizerSharded},
      {"sharded", Sharding::Sharded}}};
+/// Value of a chunk's key `adam`, which is absent where the state's own home updates it.
 inline constexpr NameTable<bool, 1> kAdamNames{{{"gpu", true}}};
 inline constexpr NameTable<Home, 3> kHomeNames{
     {{"gpu", Home::Gpu}, {"host", Home::Host}, {"nvme", Home::Nvme}}};
+inline constexpr NameTable<Tier, kTiers.size()> kTierNames{
+    {{"gpu", Tier::Gpu}, {"pinned", Tier::Pinned}, {"host", Tier::Host}, {"nvme", Tier::Nvme}}};
 inline constexpr NameTable<Activation, 3> kActivationNames{{{"keep", Activation::Keep},
                                                             {"recompute", Activation::Recompute},
                                                             {"offload", Activation::Offload}}};
@@ -54,6 +54,25 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"cpu-adam", Lane::CpuAdam},
                                                         {"nvme-read", Lane::NvmeRead},
                                                         {"nvme-write", Lane::NvmeWrite}}};
+inline constexpr NameTable<OpKind, 19> kOpKindNames{{{"param-read", OpKind::ParamRead},
+                                                     {"fetch", OpKind::Fetch},
+                                                     {"gather", OpKind::Gather},
+                                                     {"forward", OpKind::Forward},
+                                                     {"recompute", OpKind::Recompute},
+                                                     {"backward", OpKind::Backward},
+                                                     {"output-d2h", OpKind::OutputD2H},
+                                                     {"output-h2d", OpKind::OutputH2D},
+                                                     {"reduce", OpKind::Reduce},
+                                                     {"grad-d2h", OpKind::GradD2H},
+                                                     {"grad-write", OpKind::GradWrite},
+                                                     {"square-sum", OpKind::SquareSum},
+                                                     {"norm", OpKind::Norm},
+                                                     {"adam", OpKind::Adam},
+                                                     {"adam-rollback", OpKind::AdamRollback},
+                                                     {"param-h2d", OpKind::ParamH2D},
+                                                     {"state-read", OpKind::StateRead},
+                                                     {"state-write", OpKind::StateWrite},
+                                                     {"loss", OpKind::Loss}}};
 inline constexpr NameTable<KernelClass, kNumKernelClasses> kKernelClassNames{
     {{"matmul", KernelClass::MatrixProduct},
      {"attention", KernelClass::Attention},
@@ -67,37 +86,5 @@ inline constexpr NameTable<KernelClass, kNumKernelClasses> kKernelClassNames{
      {"communication", KernelClass::Communication},
      {"transfer", KernelClass::Transfer},
      {"other", KernelClass::Other}}};
-
-template <typename Value, std::size_t kSize>
-[[nodiscard]] constexpr std::string_view name_of(const NameTable<Value, kSize>& table,
-                                                 Value value) noexcept {
-  for (const auto& [name, candidate] : table) {
-    if (candidate == value) {
-      return name;
-    }
-  }
-  return "unknown";
-}
-
-template <typename Value, std::size_t kSize>
-[[nodiscard]] std::optional<Value> value_of(const NameTable<Value, kSize>& table,
-                                            std::string_view name) noexcept {
-  for (const auto& [candidate, value] : table) {
-    if (candidate == name) {
-      return value;
-    }
-  }
-  return std::nullopt;
-}
-
-/// "keep, recompute": for messages.
-template <typename Value, std::size_t kSize>
-[[nodiscard]] std::string listed(const NameTable<Value, kSize>& table) {
-  std::string list;
-  for (const auto& [name, value] : table) {
-    list.append(list.empty() ? "" : ", ").append(name);
-  }
-  return list;
-}
 
 }  // namespace athanor

@@ -12,9 +12,9 @@ struct Rule {
   KernelClass kind;
 };
 
-/// The first rule whose part the name contains counts. Libraries build on each other: attention
-/// comes before the CUTLASS that it is made of, and a copy or a loss before the loop over elements
-/// or the reduction that runs it.
+/// Rules in order of precedence: the first whose part the name contains decides. Libraries build on
+/// each other, so attention comes before the CUTLASS that it is made of. A copy or a loss comes
+/// before the loop over elements or the reduction that runs it.
 constexpr std::array kRules{
     Rule{"Memcpy DtoD", KernelClass::Copy},
     Rule{"Memcpy", KernelClass::Transfer},
@@ -73,7 +73,7 @@ constexpr std::array kRules{
     Rule{"dropout", KernelClass::Elementwise},
 };
 
-/// Where the parameter list at the end of a demangled function begins; npos: there is none.
+/// Position of the parameter list at the end of a demangled function; npos where there is none.
 std::size_t parameters_begin(std::string_view name) {
   if (!name.ends_with(')')) return std::string_view::npos;
   int depth = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What device activities do, by the names of their kernels.
+// Classes of device activities, by the names of their kernels.
 #pragma once
 
 #include <string>
@@ -23,16 +23,16 @@ enum class KernelClass {
 };
 inline constexpr int kNumKernelClasses = 12;
 
-/// The class of a kernel or copy, from its demangled name as CUPTI and Kineto have it: kernels of
+/// Class of a kernel or copy, from its demangled name as CUPTI and Kineto have it: kernels of
 /// cuBLAS, cuDNN, CUTLASS, NCCL, Triton, flash attention and PyTorch, "Memcpy HtoD (Pinned ->
 /// Device)", "Memset (Device)".
 [[nodiscard]] KernelClass kernel_class(std::string_view name) noexcept;
 
-/// Whether the matrix units bound its time; memory bounds the rest.
+/// Whether the matrix units bound the time of the class. Memory bounds all others.
 [[nodiscard]] bool is_product(KernelClass kind) noexcept;
 
-/// A demangled name without return type, parameters and anonymous namespaces, cut to what a table
-/// can hold. Its class is to be taken before: what is cut may decide it.
+/// Shortens a demangled name: without return type, parameters and anonymous namespaces, cut to what
+/// a table can hold. Take the class from the full name, because the part that is cut may decide it.
 [[nodiscard]] std::string short_kernel_name(std::string_view name);
 
 }  // namespace athanor

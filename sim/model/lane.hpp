@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-/// Does one thing at a time, per rank, in program order.
+/// Executor of operations that does one thing at a time on each rank, in program order.
 enum class Lane { Compute, Collective, H2D, D2H, CpuAdam, NvmeRead, NvmeWrite };
 inline constexpr int kNumLanes = 7;
 inline constexpr std::array<Lane, kNumLanes> kLanes{
@@ -17,11 +17,11 @@ inline constexpr std::array<Lane, kNumLanes> kLanes{
 [[nodiscard]] constexpr std::size_t lane_index(Lane lane) noexcept {
   return static_cast<std::size_t>(lane);
 }
-[[nodiscard]] const char* lane_name(Lane lane) noexcept;  ///< as in files: kLaneNames
+[[nodiscard]] const char* lane_name(Lane lane) noexcept;  ///< from kLaneNames, as in files
 [[nodiscard]] constexpr bool is_nvme_lane(Lane lane) noexcept {
   return lane == Lane::NvmeRead || lane == Lane::NvmeWrite;
 }
-/// Whether the host runs the lane itself, and does not issue to a device what runs on it.
+/// Whether the host runs the lane itself instead of issuing its operations to a device.
 [[nodiscard]] constexpr bool is_host_lane(Lane lane) noexcept {
   return lane == Lane::CpuAdam || is_nvme_lane(lane);
 }

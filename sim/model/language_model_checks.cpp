@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which hyperparameters make a language model that athanor can run.
+// Checks that hyperparameters make a language model that athanor can run.
 #include "sim/model/language_model_checks.hpp"
 
 #include "sim/model/language_models.hpp"
@@ -12,48 +12,48 @@
 namespace athanor {
 namespace {
 
-using PlaceOf = std::function<ValuePath(std::string_view field)>;
+using PathOf = std::function<ValuePath(std::string_view field)>;
 
-void check_model_type(const LanguageModelConfig& config, const PlaceOf& place_of) {
+void check_model_type(const LanguageModelConfig& config, const PathOf& path_of) {
   if (std::find(kModelTypes.begin(), kModelTypes.end(), config.model_type) == kModelTypes.end()) {
-    place_of("model_type")
+    path_of("model_type")
         .reject(fmt::format("unknown model type '{}'", config.model_type),
                 fmt::format("Known: {}.", fmt::join(kModelTypes, ", ")));
   }
 }
 
-void check_sizes(const LanguageModelConfig& c, const PlaceOf& place_of) {
+void check_sizes(const LanguageModelConfig& c, const PathOf& path_of) {
   // Far above any model, and low enough that no product of sizes overflows.
   constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
   constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
   constexpr std::int64_t kMaxDim = std::int64_t{1} << 20;
   constexpr std::int64_t kMaxLayers = 10'000;
-  check_integer(place_of("vocab_size"), c.vocab_size, 1, kMaxVocabulary);
-  check_integer(place_of("hidden_size"), c.hidden_size, 1, kMaxDim);
-  check_integer(place_of("num_layers"), c.num_layers, 1, kMaxLayers);
-  check_integer(place_of("num_heads"), c.num_heads, 1, kMaxDim);
-  check_integer(place_of("num_kv_heads"), c.num_kv_heads, 1, c.num_heads);
-  check_integer(place_of("head_dim"), c.head_dim, 1, kMaxDim / c.num_heads);
-  check_integer(place_of("intermediate_size"), c.intermediate_size, 1, kMaxDim);
-  check_integer(place_of("max_positions"), c.max_positions, 1, kMaxPositions);
-  check_integer(place_of("sliding_window"), c.sliding_window, 0, kMaxPositions);
-  check_number(place_of("norm_epsilon"), c.norm_epsilon, 0, 1);
-  check_positive(place_of("rope_theta"), c.rope_theta);
+  check_integer(path_of("vocab_size"), c.vocab_size, 1, kMaxVocabulary);
+  check_integer(path_of("hidden_size"), c.hidden_size, 1, kMaxDim);
+  check_integer(path_of("num_layers"), c.num_layers, 1, kMaxLayers);
+  check_integer(path_of("num_heads"), c.num_heads, 1, kMaxDim);
+  check_integer(path_of("num_kv_heads"), c.num_kv_heads, 1, c.num_heads);
+  check_integer(path_of("head_dim"), c.head_dim, 1, kMaxDim / c.num_heads);
+  check_integer(path_of("intermediate_size"), c.intermediate_size, 1, kMaxDim);
+  check_integer(path_of("max_positions"), c.max_positions, 1, kMaxPositions);
+  check_integer(path_of("sliding_window"), c.sliding_window, 0, kMaxPositions);
+  check_number(path_of("norm_epsilon"), c.norm_epsilon, 0, 1);
+  check_positive(path_of("rope_theta"), c.rope_theta);
 }
 
-void check_attention(const LanguageModelConfig& c, const PlaceOf& place_of) {
+void check_attention(const LanguageModelConfig& c, const PathOf& path_of) {
   if (c.num_heads % c.num_kv_heads != 0) {
-    place_of("num_kv_heads")
+    path_of("num_kv_heads")
         .reject(fmt::format("{} does not divide num_heads = {}", c.num_kv_heads, c.num_heads),
                 "Every key-value head serves the same number of heads.");
   }
   if (has_rotary_positions(c)) {
     if (c.head_dim % 2 != 0) {
-      place_of("head_dim")
+      path_of("head_dim")
           .reject(fmt::format("{} is odd", c.head_dim), "Rotary positions turn pairs of elements.");
     }
   } else if (c.num_heads * c.head_dim != c.hidden_size || c.num_kv_heads != c.num_heads) {
-    place_of("head_dim")
+    path_of("head_dim")
         .reject(fmt::format("{} heads of {} do not make hidden_size = {}", c.num_heads, c.head_dim,
                             c.hidden_size),
                 fmt::format("In {}, heads divide hidden_size and all have their own keys.",
@@ -61,22 +61,22 @@ void check_attention(const LanguageModelConfig& c, const PlaceOf& place_of) {
   }
 }
 
-/// Families without a choice of biases.
-void check_biases(const LanguageModelConfig& c, const PlaceOf& place_of) {
+/// Checks the families in which every linear layer has a bias.
+void check_biases(const LanguageModelConfig& c, const PathOf& path_of) {
   const bool all = c.attention_bias && c.attention_output_bias && c.mlp_bias;
   if (!has_rotary_positions(c) && !all) {
-    place_of("attention_bias")
+    path_of("attention_bias")
         .reject(fmt::format("{} without biases is not supported", c.model_type),
                 "Every linear layer of gpt2 and opt has one.");
   }
 }
 
-void check_activation(const LanguageModelConfig& c, const PlaceOf& place_of) {
+void check_activation(const LanguageModelConfig& c, const PathOf& path_of) {
   const std::vector<std::string> known = has_rotary_positions(c)
                                              ? std::vector<std::string>{"silu"}
                                              : std::vector<std::string>{"gelu_new", "gelu", "relu"};
   if (std::find(known.begin(), known.end(), c.activation) == known.end()) {
-    place_of("activation")
+    path_of("activation")
         .reject(fmt::format("'{}' is not supported in {}", c.activation, c.model_type),
                 fmt::format("Supported: {}.", fmt::join(known, ", ")));
   }
@@ -88,12 +88,12 @@ bool has_rotary_positions(const LanguageModelConfig& config) noexcept {
   return config.model_type != "gpt2" && config.model_type != "opt";
 }
 
-void check_config(const LanguageModelConfig& config, const PlaceOf& place_of) {
-  check_model_type(config, place_of);
-  check_sizes(config, place_of);
-  check_attention(config, place_of);
-  check_biases(config, place_of);
-  check_activation(config, place_of);
+void check_config(const LanguageModelConfig& config, const PathOf& path_of) {
+  check_model_type(config, path_of);
+  check_sizes(config, path_of);
+  check_attention(config, path_of);
+  check_biases(config, path_of);
+  check_activation(config, path_of);
 }
 
 void validate(const LanguageModelConfig& config, const std::string& where) {

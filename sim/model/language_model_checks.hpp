@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The validators of architecture.hpp for a value inside a larger file. Internal to this folder.
+// Validators of architecture.hpp for a value inside a larger file.
 #pragma once
 
 #include "sim/base/value_path.hpp"
@@ -10,9 +10,11 @@
 
 namespace athanor {
 
-void check_architecture(const Architecture& architecture, const ValuePath& place);
-/// `place_of` gives the place of a field by its name in LanguageModelConfig.
+/// Throws InputError when a borrow, a name or a shape is impossible.
+void check_architecture(const Architecture& architecture, const ValuePath& path);
+/// Throws InputError when no model can have these hyperparameters. `path_of` maps the name of a
+/// field of LanguageModelConfig to its path.
 void check_config(const LanguageModelConfig& config,
-                  const std::function<ValuePath(std::string_view field)>& place_of);
+                  const std::function<ValuePath(std::string_view field)>& path_of);
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The units of every language model family, under the names of its Hugging Face checkpoint.
+// Units of every language model family, under the names of its Hugging Face checkpoint.
 #include "sim/model/language_models.hpp"
 
 #include "sim/model/architecture.hpp"
@@ -19,7 +19,7 @@ void add(Parameters& parameters, std::string name, std::vector<std::int64_t> sha
   parameters.push_back({std::move(name), std::move(shape)});
 }
 
-/// weight [out, in] and, where the layer has one, bias [out].
+/// Adds weight [out, in] and, where the layer has one, bias [out].
 void add_linear(Parameters& parameters, const std::string& name, std::int64_t in, std::int64_t out,
                 bool bias) {
   add(parameters, name + ".weight", {out, in});
@@ -28,7 +28,7 @@ void add_linear(Parameters& parameters, const std::string& name, std::int64_t in
   }
 }
 
-/// GPT-2's Conv1D keeps weight [in, out].
+/// Adds GPT-2's Conv1D: weight [in, out] and bias [out].
 void add_conv1d(Parameters& parameters, const std::string& name, std::int64_t in,
                 std::int64_t out) {
   add(parameters, name + ".weight", {in, out});
@@ -88,7 +88,8 @@ Parameters llama_embedding(const LanguageModelConfig& c) {
   return parameters;
 }
 
-/// llama, mistral, qwen2 and qwen3 differ in biases and in qwen3's norms of q and k.
+/// Block of llama, mistral, qwen2 and qwen3, which differ in biases and in qwen3's norms of q and
+/// k.
 Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix) {
   Parameters parameters;
   const std::int64_t q_size = c.num_heads * c.head_dim;
@@ -110,7 +111,7 @@ Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix) 
   return parameters;
 }
 
-/// What a family is made of. `block_prefix` is followed by the block's number and a dot.
+/// Parts of a family. `block_prefix` is followed by the block's number and a dot.
 struct Recipe {
   Parameters (*embedding)(const LanguageModelConfig&);
   Parameters (*block)(const LanguageModelConfig&, const std::string& prefix);
@@ -132,7 +133,7 @@ const Recipe& recipe_of(const LanguageModelConfig& config) {
   return config.model_type == "opt" ? kOpt : kLlama;
 }
 
-/// One multiplication and one addition per element of every matrix.
+/// FLOPs of one token: a multiplication and an addition per element of every matrix.
 double matrix_flops_per_token(const Parameters& parameters) {
   double flops = 0;
   for (const Parameter& parameter : parameters) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the readers of this folder and the built-in shapes know about the model families.
+// Families of language models that athanor knows.
 #pragma once
 
 #include "sim/model/architecture.hpp"
@@ -14,10 +14,10 @@ namespace athanor {
 inline constexpr std::array<std::string_view, 6> kModelTypes{"gpt2",    "opt",   "llama",
                                                              "mistral", "qwen2", "qwen3"};
 
-/// Rotary positions (the llama family); otherwise positions are learned.
+/// Whether positions are rotary (the llama family). All others learn theirs.
 [[nodiscard]] bool has_rotary_positions(const LanguageModelConfig& config) noexcept;
 
-/// The hyperparameters of a built-in name; nothing for an unknown one.
+/// Hyperparameters of a built-in name; nothing for an unknown one.
 [[nodiscard]] std::optional<LanguageModelConfig> builtin_config(const std::string& name);
 
 }  // namespace athanor

@@ -20,7 +20,7 @@ Bytes sum_of(const Program& program, const std::vector<std::int32_t>& buffers) {
   Bytes total = 0;
   for (const std::int32_t index : buffers) {
     const Buffer& buffer = program.buffers[static_cast<std::size_t>(index)];
-    assert(buffer.tier == Tier::Gpu && "only device memory is taken within a step");
+    assert(buffer.tier == Tier::Gpu && "only device memory is allocated within a step");
     total += buffer.bytes;
   }
   return total;
@@ -32,20 +32,6 @@ std::string overflow(const char* tier, Bytes need, Bytes limit) {
 }
 
 }  // namespace
-
-Bytes& bytes_of(TierBytes& bytes, Tier tier) noexcept {
-  switch (tier) {
-    case Tier::Gpu:
-      return bytes.gpu;
-    case Tier::Pinned:
-      return bytes.pinned;
-    case Tier::Nvme:
-      return bytes.nvme;
-    case Tier::Host:
-      break;
-  }
-  return bytes.host;
-}
 
 std::vector<MemoryPoint> device_memory_profile(const Program& program) {
   std::vector<MemoryPoint> points;

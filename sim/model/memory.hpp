@@ -4,28 +4,27 @@
 
 #include "sim/model/plan.hpp"
 #include "sim/model/program.hpp"
+#include "sim/model/tier.hpp"
 
 #include <string>
 #include <vector>
 
 namespace athanor {
 
-[[nodiscard]] Bytes& bytes_of(TierBytes& bytes, Tier tier) noexcept;
-
-/// Peak bytes per rank. Exact: dynamic device memory is taken and given back on the compute lane
-/// alone, in program order, so the peak does not depend on timing.
+/// Peak bytes per rank. They are exact: within a step, device memory is allocated and freed on the
+/// compute lane alone, in program order, so the peak does not depend on timing.
 [[nodiscard]] TierBytes peak_bytes(const Program& program);
 
-/// Device memory after each operation of the compute lane, for timelines: (operation, bytes live
-/// while it runs at its peak, bytes live after it).
+/// Device memory at one operation of the compute lane.
 struct MemoryPoint {
   std::int32_t operation = 0;
-  Bytes peak = 0;
-  Bytes after = 0;
+  Bytes peak = 0;   ///< highest level while it runs
+  Bytes after = 0;  ///< level after it
 };
+/// Device memory at every operation of the compute lane, in program order.
 [[nodiscard]] std::vector<MemoryPoint> device_memory_profile(const Program& program);
 
-/// Pinned and pageable memory that all ranks of a node take.
+/// Pinned and pageable memory of all ranks of a node.
 [[nodiscard]] constexpr Bytes node_host_bytes(const TierBytes& peak, int ranks_per_node) noexcept {
   return (peak.pinned + peak.host) * ranks_per_node;
 }
@@ -35,16 +34,15 @@ struct MemoryPoint {
   return peak.nvme * ranks_per_node;
 }
 
-/// Limits of one rank (gpu) and of one node (host: pinned and pageable memory of all its ranks;
-/// nvme: their files); 0 = no limit.
+/// Memory limits of one rank (gpu) and of one node (host: pinned and pageable memory of all its
+/// ranks; nvme: their files); 0 = no limit.
 struct MemoryLimits {
   Bytes gpu = 0;
   Bytes host = 0;
   Bytes nvme = 0;
 };
 
-/// Empty when the program fits; else one sentence per tier that overflows: tier, need, limit,
-/// excess.
+/// Sentences about the tiers that overflow: tier, need, limit and excess. Empty when all fit.
 [[nodiscard]] std::vector<std::string> memory_overflows(const TierBytes& peak, int ranks_per_node,
                                                         const MemoryLimits& limits);
 

@@ -5,6 +5,7 @@
 
 #include "sim/base/quantities.hpp"
 #include "sim/model/architecture.hpp"
+#include "sim/model/tier.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +14,7 @@
 
 namespace athanor {
 
-/// How a unit's parameters and optimizer state lie over the ranks.
+/// Distribution of a unit's parameters and optimizer state over the ranks.
 enum class Sharding {
   Replicated,        ///< whole on every rank; gradients are all-reduced (DDP)
   OptimizerSharded,  ///< parameters whole on every rank, gradients and optimizer state sharded
@@ -21,33 +22,35 @@ enum class Sharding {
   Sharded,           ///< everything sharded; gathered into a cache slot for use (ZeRO-3)
 };
 
+/// Tier in which parameters or optimizer state live.
 enum class Home {
   Gpu,
   Host,
-  Nvme,  ///< in a file, from which it passes through host memory; of parameters only where their
-         ///< optimizer state is in it too
+  Nvme,  ///< a file; data pass through host memory. Parameters only if their optimizer state is
+         ///< in a file too
 };
 
-/// Whether optimizer state is kept off the GPU, with gradients and new parameters beside it in
-/// pinned host memory.
+/// Whether optimizer state is kept off the GPU. Its gradients and new parameters are then in pinned
+/// host memory.
 [[nodiscard]] constexpr bool off_gpu(Home optimizer) noexcept { return optimizer != Home::Gpu; }
 
-/// What a unit leaves behind between forward and backward.
+/// Activation policy: the tensors that a unit keeps between forward and backward.
 enum class Activation {
-  Keep,       ///< all that its backward needs
+  Keep,       ///< everything that its backward needs
   Recompute,  ///< its output; the rest is computed again
-  Offload,    ///< the same, and its output waits in pinned host memory. Where that would come back
-              ///< at once, or the next unit keeps it on the device anyhow, as Recompute
+  Offload,    ///< its output, in pinned host memory. Equals Recompute where the output would come
+              ///< back at once, or where the next unit keeps it on the device anyway
 };
 
+/// Clipping of gradients by their global L2 norm.
 enum class Clipping {
   None,
-  Wait,       ///< the global L2 norm first, then every update (exact)
-  Speculate,  ///< updates by the CPU do not wait for the norm: they write new state beside the
-              ///< old, and are done again from the old where the norm turns out to be too large
-              ///< (exact; SuperOffload, ASPLOS 2026). In bf16 alone: fp32 parameters are
-              ///< themselves part of the state. Late updates, what Adam takes from files or on the
-              ///< GPU, and all where updates start after backward, wait
+  Wait,       ///< every update waits for the norm (exact)
+  Speculate,  ///< updates by the CPU do not wait for the norm. They keep the old state and are
+              ///< rolled back where the norm is too large (exact; SuperOffload, ASPLOS 2026). Only
+              ///< in bf16, because fp32 parameters are part of the state. These updates wait: late
+              ///< ones, those of state in files, those on the GPU, and all of
+              ///< OptimizerStart::AfterBackward
 };
 
 /// Copies between host and device.
@@ -56,26 +59,26 @@ enum class Copies {
   Blocking,    ///< each waits for the computation issued before it, and the next waits for the copy
 };
 
-/// When Adam may start.
+/// Earliest start of Adam.
 enum class OptimizerStart {
   Overlapped,     ///< a chunk's update waits for its own gradient, the next step for its own chunks
   AfterBackward,  ///< every update waits for the last gradient, the next step for the last update
 };
 
-/// Adam on the CPU and on the GPU.
+/// Overlap of Adam on the CPU with Adam on the GPU.
 enum class OptimizerLanes {
   Concurrent,
   Serial,  ///< the GPU's first update waits for the CPU's last
 };
 
-/// Which unit gives its cache slot to the next.
+/// Choice of the unit that gives up its cache slot.
 enum class Eviction {
   Belady,  ///< the one that is used again last
   Fifo,    ///< the one that was fetched first
 };
 
-/// What may run beside what. athanor overlaps all that it can; the other values are what other
-/// systems do, lowered as further waits (see sim/tune/policies.hpp).
+/// Overlap between lanes. athanor overlaps all that it can. The other values are what other systems
+/// do; they are lowered as further waits (see sim/policy/policies.hpp).
 struct Schedule {
   Copies copies = Copies::Overlapped;
   OptimizerStart optimizer = OptimizerStart::Overlapped;
@@ -87,12 +90,14 @@ struct Schedule {
 /// Placement of `count` consecutive chunks of a unit.
 struct ChunkRun {
   std::int64_t count = 0;
-  Home parameters = Home::Gpu;  ///< Host only where the unit is Sharded and off_gpu, Nvme only
-                                ///< where the optimizer is, too
-  Home optimizer = Home::Gpu;   ///< where fp32 state lives; Adam runs on the processor beside it
-  bool gpu_adam = false;        ///< or, from Host, on the GPU: the state streams through it
+  Home parameters = Home::Gpu;  ///< Host only if the unit is Sharded and its state is off the GPU;
+                                ///< Nvme only if its state is there too
+  Home optimizer = Home::Gpu;   ///< home of the fp32 state; the processor there runs Adam
+  bool gpu_adam = false;        ///< the GPU runs Adam although the state is on the host: it streams
+                                ///< through the GPU
 };
 
+/// Choices about one unit.
 struct UnitPlan {
   Sharding sharding = Sharding::Sharded;
   Activation activation =
@@ -100,26 +105,19 @@ struct UnitPlan {
   std::vector<ChunkRun> chunks;  ///< counts add up to the unit's number of chunks
 };
 
-/// Peak bytes in each memory tier of one rank.
-struct TierBytes {
-  Bytes gpu = 0;     ///< device arena
-  Bytes pinned = 0;  ///< page-locked host memory that copies read and write
-  Bytes host = 0;    ///< pageable host memory: optimizer state
-  Bytes nvme = 0;
-};
-
-/// Of gradient shards: what is added over micro-batches is added in fp32.
+/// Element type of gradient shards: sums over micro-batches are fp32.
 [[nodiscard]] constexpr DataType gradient_dtype(DataType dtype,
                                                 std::int64_t accumulation) noexcept {
   return accumulation > 1 ? DataType::Float32 : dtype;
 }
 
-/// What the simulator said when the plan was made.
+/// Prediction of the simulator when the plan was made.
 struct Prediction {
   Seconds step_seconds = 0;
   TierBytes peak_bytes;
 };
 
+/// Every choice about one training step.
 struct Plan {
   std::string name;  ///< the policy that made it
   int world_size = 1;
@@ -133,20 +131,20 @@ struct Plan {
   int prefetch_depth = 1;           ///< units fetched ahead of the one that computes; < cache_slots
   Clipping clipping = Clipping::None;
   double max_gradient_norm = 1.0;  ///< used with clipping
-  double clipped_share = 0;  ///< of steps, that clipping is expected to change: the part of its
-                             ///< time that an update done again takes in predictions
+  double clipped_share = 0;  ///< expected share of steps that clipping changes; a rollback takes
+                             ///< this share of its time in predictions
   int cpu_adam_threads = 1;
-  int late_updates = 0;  ///< leading units that the CPU updates after backward, in the order in
-                         ///< which the next forward needs them, not as gradients arrive
-  int nvme_buffers = 3;  ///< chunks' state between file and CPU at once: read, updated, written
-  int parameter_buffers = 2;  ///< chunks' parameters between file and GPU at once: read, copied;
-                              ///< and as many of their gradients, the other way
-  int stream_buffers = 2;     ///< chunks' state between host memory and GPU at once
+  int late_updates = 0;  ///< number of leading units that the CPU updates after backward, in the
+                         ///< order in which the next forward needs them
+  int nvme_buffers = 3;  ///< chunks whose state is in host memory at once: read, updated, written
+  int parameter_buffers = 2;  ///< chunks whose parameters are between file and GPU at once; also
+                              ///< the number of their gradients on the way back
+  int stream_buffers = 2;     ///< chunks whose state streams through the GPU at once
   int compute_threads = 1;    ///< CPU backend: threads of the compute lane
   Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
 
-  std::string profile_path, platform_path;  ///< what the plan was made from; may be empty
+  std::string profile_path, platform_path;  ///< inputs from which the plan was made; may be empty
   std::optional<Prediction> prediction;
 
   [[nodiscard]] std::int64_t global_batch() const noexcept {
@@ -155,13 +153,6 @@ struct Plan {
   /// Throws InputError where a value is out of range or the plan does not fit `architecture`.
   void validate(const Architecture& architecture, const std::string& where) const;
 };
-
-/// Whether the gradient of a chunk (ChunkRun or Chunk) has no place of its own in host memory: it
-/// passes through a buffer, from which the CPU takes it as it arrives.
-template <typename PlacedChunk>
-[[nodiscard]] constexpr bool stages_gradient(const Plan& plan, const PlacedChunk& chunk) noexcept {
-  return chunk.parameters == Home::Nvme && plan.accumulation == 1;
-}
 
 /// Whether some chunk's optimizer state is in a file.
 [[nodiscard]] bool uses_nvme(const Plan& plan) noexcept;

@@ -15,66 +15,66 @@ namespace {
 constexpr double kMaxSlowdown = 1e6;
 constexpr int kMaxRanks = 1'000'000;
 
-void check_curve(const Curve& curve, const ValuePath& place) {
+void check_curve(const Curve& curve, const ValuePath& path) {
   double previous = -1;
   for (std::size_t i = 0; i < curve.points.size(); ++i) {
     const Curve::Point& point = curve.points[i];
-    check_number(place.item(i).key("size"), point.size, 0);
-    check_number(place.item(i).key("seconds"), point.seconds, 0, kMaxSeconds);
-    check_number(place.item(i).key("spread"), point.spread, 0, kMaxSeconds);
+    check_number(path.item(i).key("size"), point.size, 0);
+    check_number(path.item(i).key("seconds"), point.seconds, 0, kMaxSeconds);
+    check_number(path.item(i).key("spread"), point.spread, 0, kMaxSeconds);
     if (point.size <= previous) {
-      place.item(i).key("size").reject(fmt::format("{} does not follow {}", point.size, previous),
-                                       "Sizes ascend, and each is there once.");
+      path.item(i).key("size").reject(fmt::format("{} does not follow {}", point.size, previous),
+                                      "Sizes ascend, and each is there once.");
     }
     previous = point.size;
   }
 }
 
-void check_by_threads(const std::map<int, Curve>& curves, const ValuePath& place) {
+void check_by_threads(const std::map<int, Curve>& curves, const ValuePath& path) {
   for (const auto& [threads, curve] : curves) {
-    const ValuePath entry = place.key(fmt::format("{}", threads));
+    const ValuePath entry = path.key(fmt::format("{}", threads));
     check_integer(entry, threads, 1, kMaxRanks);
     check_curve(curve, entry);
   }
 }
 
-void check_collective(const std::vector<CollectiveCurve>& curves, const ValuePath& place) {
+void check_collective(const std::vector<CollectiveCurve>& curves, const ValuePath& path) {
   int previous = 0;
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const ValuePath world_size = place.item(i).key("world_size");
+    const ValuePath world_size = path.item(i).key("world_size");
     check_integer(world_size, curves[i].world_size, 1, kMaxRanks);
     if (curves[i].world_size <= previous) {
       world_size.reject(fmt::format("{} does not follow {}", curves[i].world_size, previous),
                         "Numbers of ranks ascend, and each is there once.");
     }
     previous = curves[i].world_size;
-    check_curve(curves[i].curve, place.item(i).key("curve"));
+    check_curve(curves[i].curve, path.item(i).key("curve"));
   }
 }
 
-void check_issue(const std::map<Lane, Seconds>& issue, const ValuePath& place) {
+void check_issue(const std::map<Lane, Seconds>& issue, const ValuePath& path) {
   for (const auto& [lane, seconds] : issue) {
-    check_number(place.key(lane_name(lane)), seconds, 0, kMaxSeconds);
+    check_number(path.key(lane_name(lane)), seconds, 0, kMaxSeconds);
     if (is_host_lane(lane)) {
-      place.key(lane_name(lane))
+      path.key(lane_name(lane))
           .reject("the host runs this lane itself", "Remove it; only a GPU's lanes are issued.");
     }
   }
 }
 
-void check_shared(const std::vector<SharedResource>& shared, const ValuePath& place) {
+void check_shared(const std::vector<SharedResource>& shared, const ValuePath& path) {
   std::set<std::string> names;
   std::map<Lane, double> use_of_lane;
   for (std::size_t i = 0; i < shared.size(); ++i) {
     const SharedResource& resource = shared[i];
-    check_name(place.item(i).key("name"), resource.name);
+    check_name(path.item(i).key("name"), resource.name);
     if (!names.insert(resource.name).second) {
-      place.item(i).key("name").reject("a second resource is called '" + resource.name + "'",
-                                       "Give every resource its own name.");
+      path.item(i).key("name").reject("a second resource is called '" + resource.name + "'",
+                                      "Give every resource its own name.");
     }
-    check_positive(place.item(i).key("capacity"), resource.capacity);
+    check_positive(path.item(i).key("capacity"), resource.capacity);
     for (const auto& [lane, use] : resource.use) {
-      const ValuePath entry = place.item(i).key("use").key(lane_name(lane));
+      const ValuePath entry = path.item(i).key("use").key(lane_name(lane));
       check_positive(entry, use);
       const double other = use_of_lane.try_emplace(lane, use).first->second;
       if (other != use) {
@@ -86,56 +86,41 @@ void check_shared(const std::vector<SharedResource>& shared, const ValuePath& pl
   }
 }
 
-void check_disturbances(const std::vector<Disturbance>& disturbances, const ValuePath& place) {
-  const auto check_lane = [](const ValuePath& entry, const std::string& name) {
-    if (!value_of(kLaneNames, name)) {
-      entry.reject("unknown lane '" + name + "'", "Use one of " + listed(kLaneNames) + ".");
-    }
-  };
-  for (std::size_t i = 0; i < disturbances.size(); ++i) {
-    const ValuePath entry = place.item(i);
-    check_lane(entry.key("first"), disturbances[i].first);
-    check_lane(entry.key("second"), disturbances[i].second);
-    check_positive(entry.key("first_slowdown"), disturbances[i].first_slowdown, kMaxSlowdown);
-    check_positive(entry.key("second_slowdown"), disturbances[i].second_slowdown, kMaxSlowdown);
-  }
-}
-
-void check_contention(const Platform& platform, const ValuePath& place) {
+void check_contention(const Platform& platform, const ValuePath& path) {
   std::set<Lane> sharing;
   for (const SharedResource& resource : platform.shared) {
     for (const auto& [lane, use] : resource.use) sharing.insert(lane);
   }
   std::set<std::string> names;
   for (std::size_t i = 0; i < platform.contention.size(); ++i) {
-    const ContentionSample& load = platform.contention[i];
-    check_integer(place.item(i).key("ranks"), load.ranks, 1, platform.num_devices);
-    const ValuePath slowdown = place.item(i).key("slowdown");
-    if (load.slowdown.empty()) {
+    const ContentionSample& sample = platform.contention[i];
+    check_integer(path.item(i).key("ranks"), sample.ranks, 1, platform.num_devices);
+    const ValuePath slowdown = path.item(i).key("slowdown");
+    if (sample.slowdown.empty()) {
       slowdown.reject("no lane", "Give the slowdown of every lane that ran.");
     }
-    for (const auto& [lane, factor] : load.slowdown) {
+    for (const auto& [lane, factor] : sample.slowdown) {
       check_positive(slowdown.key(lane_name(lane)), factor, kMaxSlowdown);
       if (sharing.contains(lane)) {
         slowdown.key(lane_name(lane))
             .reject("the lane uses a shared resource too",
-                    "Say what the lane does to others in one of the two: shared or interference.");
+                    "Say what the lane does to others in one of the two: shared or contention.");
       }
     }
-    if (!names.insert(sample_name(load)).second) {
-      slowdown.reject("a second entry for " + sample_name(load), "Remove one of the two.");
+    if (!names.insert(sample_name(sample)).second) {
+      slowdown.reject("a second entry for " + sample_name(sample), "Remove one of the two.");
     }
   }
 }
 
-void check_power(const PowerModel& power, const ValuePath& place) {
+void check_power(const PowerModel& power, const ValuePath& path) {
   constexpr double kMaxExponent = 100;
-  check_number(place.key("idle_watts"), power.idle_watts, 0, kMaxWatts);
+  check_number(path.key("idle_watts"), power.idle_watts, 0, kMaxWatts);
   if (power.limits.empty()) {
-    place.key("limits").reject("no limit", "Give at least the device's power limit.");
+    path.key("limits").reject("no limit", "Give at least the device's power limit.");
   }
   for (std::size_t i = 0; i < power.limits.size(); ++i) {
-    const ValuePath limit = place.key("limits").item(i);
+    const ValuePath limit = path.key("limits").item(i);
     check_positive(limit.key("watts"), power.limits[i].watts, kMaxWatts);
     check_number(limit.key("window_seconds"), power.limits[i].window, 0, kMaxSeconds);
     if (power.limits[i].watts <= power.idle_watts) {
@@ -143,42 +128,42 @@ void check_power(const PowerModel& power, const ValuePath& place) {
     }
   }
   for (const auto& [lane, watts] : power.lane_watts) {
-    check_number(place.key("lane_watts").key(lane_name(lane)), watts, 0, kMaxWatts);
+    check_number(path.key("lane_watts").key(lane_name(lane)), watts, 0, kMaxWatts);
   }
-  check_number(place.key("matmul_flops_per_second"), power.matmul_flops_per_second, 0, kMaxNumber);
-  check_number(place.key("matmul_watts"), power.matmul_watts, 0, kMaxWatts);
-  check_number(place.key("exponent"), power.exponent, 0, kMaxExponent);
+  check_number(path.key("matmul_flops_per_second"), power.matmul_flops_per_second, 0, kMaxNumber);
+  check_number(path.key("matmul_watts"), power.matmul_watts, 0, kMaxWatts);
+  check_number(path.key("exponent"), power.exponent, 0, kMaxExponent);
 }
 
-void check_network(const Network& network, const ValuePath& place) {
-  check_integer(place.key("max_nodes"), network.max_nodes, 1, kMaxRanks);
-  check_integer(place.key("nics"), network.nics, 1, kMaxRanks);
-  check_positive(place.key("bytes_per_second"), network.bytes_per_second);
-  check_number(place.key("latency"), network.latency, 0, kMaxSeconds);
+void check_network(const Network& network, const ValuePath& path) {
+  check_integer(path.key("max_nodes"), network.max_nodes, 1, kMaxRanks);
+  check_integer(path.key("nics"), network.nics, 1, kMaxRanks);
+  check_positive(path.key("bytes_per_second"), network.bytes_per_second);
+  check_number(path.key("latency"), network.latency, 0, kMaxSeconds);
 }
 
-void check_device(const Platform& platform, const ValuePath& place) {
-  check_name(place.key("name"), platform.name);
-  check_name(place.key("device"), platform.device);
+void check_device(const Platform& platform, const ValuePath& path) {
+  check_name(path.key("name"), platform.name);
+  check_name(path.key("device"), platform.device);
   if (platform.backend != "cpu" && platform.backend != "cuda") {
-    place.key("backend").reject("unknown backend '" + platform.backend + "'",
-                                "Use one of cpu, cuda.");
+    path.key("backend").reject("unknown backend '" + platform.backend + "'",
+                               "Use one of cpu, cuda.");
   }
-  check_integer(place.key("num_devices"), platform.num_devices, 1, kMaxRanks);
-  check_integer(place.key("device_memory"), platform.device_memory, 1);
-  check_integer(place.key("host_memory"), platform.host_memory, 1);
-  check_integer(place.key("host_cores"), platform.host_cores, 1, kMaxRanks);
-  check_positive(place.key("matmul_flops_per_second"), platform.matmul_flops_per_second);
+  check_integer(path.key("num_devices"), platform.num_devices, 1, kMaxRanks);
+  check_integer(path.key("device_memory"), platform.device_memory, 1);
+  check_integer(path.key("host_memory"), platform.host_memory, 1);
+  check_integer(path.key("host_cores"), platform.host_cores, 1, kMaxRanks);
+  check_positive(path.key("matmul_flops_per_second"), platform.matmul_flops_per_second);
 }
 
 }  // namespace
 
-std::string sample_name(const ContentionSample& load) {
+std::string sample_name(const ContentionSample& sample) {
   std::string name;
-  for (const auto& [lane, slowdown] : load.slowdown) {
+  for (const auto& [lane, slowdown] : sample.slowdown) {
     name += fmt::format("{}{}", name.empty() ? "" : " + ", lane_name(lane));
   }
-  return load.ranks == 1 ? name : fmt::format("{} on {} ranks", name, load.ranks);
+  return sample.ranks == 1 ? name : fmt::format("{} on {} ranks", name, sample.ranks);
 }
 
 Seconds Curve::at(double size) const noexcept {
@@ -227,27 +212,26 @@ double Platform::capacity_per_rank(const SharedResource& resource, int world_siz
 }
 
 void Platform::validate(const std::string& where) const {
-  const ValuePath place(where);
-  check_device(*this, place);
-  check_curve(h2d, place.key("h2d"));
-  check_curve(d2h, place.key("d2h"));
-  check_curve(d2h_add, place.key("d2h_add"));
-  check_collective(all_gather, place.key("all_gather"));
-  check_collective(reduce_scatter, place.key("reduce_scatter"));
-  check_collective(all_reduce, place.key("all_reduce"));
-  check_by_threads(cpu_adam, place.key("cpu_adam"));
-  check_by_threads(cpu_adam_beside, place.key("cpu_adam_beside"));
-  check_curve(device_adam, place.key("device_adam"));
-  check_curve(device_square_sum, place.key("device_square_sum"));
-  check_curve(host_square_sum, place.key("host_square_sum"));
-  check_curve(file_read, place.key("file_read"));
-  check_curve(file_write, place.key("file_write"));
-  check_issue(issue, place.key("issue"));
-  check_shared(shared, place.key("shared"));
-  check_contention(*this, place.key("interference"));
-  if (power) check_power(*power, place.key("power"));
-  if (network) check_network(*network, place.key("network"));
-  check_disturbances(disturbances, place.key("disturbances"));
+  const ValuePath path(where);
+  check_device(*this, path);
+  check_curve(h2d, path.key("h2d"));
+  check_curve(d2h, path.key("d2h"));
+  check_curve(d2h_add, path.key("d2h_add"));
+  check_collective(all_gather, path.key("all_gather"));
+  check_collective(reduce_scatter, path.key("reduce_scatter"));
+  check_collective(all_reduce, path.key("all_reduce"));
+  check_by_threads(cpu_adam, path.key("cpu_adam"));
+  check_by_threads(cpu_adam_beside, path.key("cpu_adam_beside"));
+  check_curve(device_adam, path.key("device_adam"));
+  check_curve(device_square_sum, path.key("device_square_sum"));
+  check_curve(host_square_sum, path.key("host_square_sum"));
+  check_curve(file_read, path.key("file_read"));
+  check_curve(file_write, path.key("file_write"));
+  check_issue(issue, path.key("issue"));
+  check_shared(shared, path.key("shared"));
+  check_contention(*this, path.key("contention"));
+  if (power) check_power(*power, path.key("power"));
+  if (network) check_network(*network, path.key("network"));
 }
 
 }  // namespace athanor

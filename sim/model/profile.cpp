@@ -24,82 +24,82 @@ std::set<std::string> classes_of(const Architecture& architecture) {
   return classes;
 }
 
-void check_kernel(const KernelCost& kernel, const ValuePath& place) {
+void check_kernel(const KernelCost& kernel, const ValuePath& path) {
   constexpr double kMaxLaunches = 1e9;
-  check_name(place.key("name"), kernel.name);
-  check_number(place.key("count"), kernel.count, 0, kMaxLaunches);
-  check_number(place.key("seconds"), kernel.seconds, 0, kMaxSeconds);
-  check_number(place.key("flops"), kernel.flops, 0);
-  check_number(place.key("bytes"), kernel.bytes, 0);
+  check_name(path.key("name"), kernel.name);
+  check_number(path.key("count"), kernel.count, 0, kMaxLaunches);
+  check_number(path.key("seconds"), kernel.seconds, 0, kMaxSeconds);
+  check_number(path.key("flops"), kernel.flops, 0);
+  check_number(path.key("bytes"), kernel.bytes, 0);
 }
 
-void check_phase(const PhaseCost& phase, Bytes stays, const ValuePath& place) {
-  check_number(place.key("seconds"), phase.seconds, 0, kMaxSeconds);
-  check_number(place.key("spread"), phase.spread, 0, kMaxSeconds);
-  check_integer(place.key("peak_bytes"), phase.peak_bytes, 0);
-  check_number(place.key("issue_seconds"), phase.issue_seconds, 0, kMaxSeconds);
-  check_number(place.key("full_clock_seconds"), phase.unthrottled_seconds, 0, kMaxSeconds);
-  check_number(place.key("watts"), phase.watts, 0, kMaxWatts);
+void check_phase(const PhaseCost& phase, Bytes stays, const ValuePath& path) {
+  check_number(path.key("seconds"), phase.seconds, 0, kMaxSeconds);
+  check_number(path.key("spread"), phase.spread, 0, kMaxSeconds);
+  check_integer(path.key("peak_bytes"), phase.peak_bytes, 0);
+  check_number(path.key("issue_seconds"), phase.issue_seconds, 0, kMaxSeconds);
+  check_number(path.key("unthrottled_seconds"), phase.unthrottled_seconds, 0, kMaxSeconds);
+  check_number(path.key("watts"), phase.watts, 0, kMaxWatts);
   if ((phase.watts > 0) != (phase.unthrottled_seconds > 0)) {
-    place.key("watts").reject("power and time at full clock were not measured together",
-                              "Give both full_clock_seconds and watts, or neither.");
+    path.key("watts").reject("power and unthrottled time were not measured together",
+                             "Give both unthrottled_seconds and watts, or neither.");
   }
   for (std::size_t i = 0; i < phase.kernels.size(); ++i) {
-    check_kernel(phase.kernels[i], place.key("kernels").item(i));
+    check_kernel(phase.kernels[i], path.key("kernels").item(i));
   }
   if (phase.peak_bytes < stays) {
-    place.key("peak_bytes")
+    path.key("peak_bytes")
         .reject(fmt::format("{} is less than the {} that stay after the phase", phase.peak_bytes,
                             stays),
                 "A peak is never below what is left.");
   }
 }
 
-void check_cost(const UnitCost& cost, const ValuePath& place) {
+void check_cost(const UnitCost& cost, const ValuePath& path) {
   constexpr std::int64_t kMaxMicroBatch = 1'000'000;
-  check_name(place.key("unit_class"), cost.unit_class);
-  check_integer(place.key("micro_batch"), cost.micro_batch, 1, kMaxMicroBatch);
-  check_integer(place.key("output_bytes"), cost.output_bytes, 0);
-  check_integer(place.key("saved_bytes"), cost.saved_bytes, cost.output_bytes);
-  check_integer(place.key("grad_input_bytes"), cost.grad_input_bytes, 0);
-  check_phase(cost.forward_keep, cost.saved_bytes, place.key("forward_keep"));
-  check_phase(cost.forward_discard, cost.output_bytes, place.key("forward_discard"));
-  check_phase(cost.recompute, cost.saved_bytes, place.key("recompute"));
-  check_phase(cost.backward, 0, place.key("backward"));
+  check_name(path.key("unit_class"), cost.unit_class);
+  check_integer(path.key("micro_batch"), cost.micro_batch, 1, kMaxMicroBatch);
+  check_integer(path.key("output_bytes"), cost.output_bytes, 0);
+  check_integer(path.key("saved_bytes"), cost.saved_bytes, cost.output_bytes);
+  check_integer(path.key("grad_input_bytes"), cost.grad_input_bytes, 0);
+  check_phase(cost.forward_keep, cost.saved_bytes, path.key("forward_keep"));
+  check_phase(cost.forward_discard, cost.output_bytes, path.key("forward_discard"));
+  check_phase(cost.recompute, cost.saved_bytes, path.key("recompute"));
+  check_phase(cost.backward, 0, path.key("backward"));
 }
 
-void check_costs(const Profile& profile, const ValuePath& place) {
+void check_costs(const Profile& profile, const ValuePath& path) {
   const std::set<std::string> classes = classes_of(profile.architecture);
   std::set<std::pair<std::string, std::int64_t>> seen;
   for (std::size_t i = 0; i < profile.costs.size(); ++i) {
     const UnitCost& cost = profile.costs[i];
-    check_cost(cost, place.item(i));
+    check_cost(cost, path.item(i));
     if (!classes.contains(cost.unit_class)) {
-      place.item(i)
+      path.item(i)
           .key("unit_class")
           .reject(fmt::format("the architecture has no class '{}'", cost.unit_class),
                   fmt::format("It has {}.", fmt::join(classes, ", ")));
     }
     if (!seen.emplace(cost.unit_class, cost.micro_batch).second) {
-      place.item(i).reject(
+      path.item(i).reject(
           fmt::format("a second cost of '{}' at micro-batch {}", cost.unit_class, cost.micro_batch),
           "Remove one of the two.");
     }
   }
   if (profile.micro_batches().empty()) {
-    place.reject("no micro-batch size has a cost for every unit class",
-                 "Profile the model again with `athanor profile`.");
+    path.reject("no micro-batch size has a cost for every unit class",
+                "Profile the model again with `athanor profile`.");
   }
 }
 
-void check_sequence_length(const Profile& profile, const ValuePath& place) {
+void check_sequence_length(const Profile& profile, const ValuePath& path) {
   constexpr std::int64_t kMaxSequence = std::int64_t{1} << 30;
-  check_integer(place, profile.sequence_length, 1, kMaxSequence);
+  check_integer(path, profile.sequence_length, 1, kMaxSequence);
   const auto& model = profile.architecture.language_model;
   if (model && !has_rotary_positions(*model) && profile.sequence_length > model->max_positions) {
-    place.reject(fmt::format("{} is more than the model's {} learned positions",
-                             profile.sequence_length, model->max_positions),
-                 "Use a shorter sequence.");
+    path.reject(fmt::format("{} is more than the model's {} learned positions",
+                            profile.sequence_length, model->max_positions),
+                "Use a shorter sequence.");
   }
 }
 
@@ -136,16 +136,16 @@ std::vector<std::int64_t> Profile::micro_batches() const {
 }
 
 void Profile::validate(const std::string& where) const {
-  const ValuePath place(where);
-  check_architecture(architecture, place.key("architecture"));
-  check_name(place.key("device"), device);
-  check_sequence_length(*this, place.key("sequence_length"));
-  check_integer(place.key("compute_threads"), compute_threads, 1);
-  check_integer(place.key("batch_bytes_per_sample"), batch_bytes_per_sample, 0);
-  check_integer(place.key("workspace_bytes"), workspace_bytes, 0);
-  check_number(place.key("launch_seconds"), launch_seconds, 0, kMaxSeconds);
-  check_number(place.key("matmul_flops_per_second"), matmul_flops_per_second, 0, kMaxNumber);
-  check_costs(*this, place.key("costs"));
+  const ValuePath path(where);
+  check_architecture(architecture, path.key("architecture"));
+  check_name(path.key("device"), device);
+  check_sequence_length(*this, path.key("sequence_length"));
+  check_integer(path.key("compute_threads"), compute_threads, 1);
+  check_integer(path.key("batch_bytes_per_sample"), batch_bytes_per_sample, 0);
+  check_integer(path.key("workspace_bytes"), workspace_bytes, 0);
+  check_number(path.key("launch_seconds"), launch_seconds, 0, kMaxSeconds);
+  check_number(path.key("matmul_flops_per_second"), matmul_flops_per_second, 0, kMaxNumber);
+  check_costs(*this, path.key("costs"));
 }
 
 Profile unmeasured_profile(const Architecture& architecture, DataType dtype,

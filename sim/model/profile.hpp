@@ -14,16 +14,16 @@
 
 namespace athanor {
 
-/// The kernels of one name in a phase, or copies and fills of one kind.
+/// Kernels of one name in a phase, or copies and fills of one kind.
 struct KernelCost {
   std::string name;  ///< short_kernel_name, or kFewKernels
   KernelClass kind = KernelClass::Other;
   double count = 0;     ///< launches, mean of the traced repetitions
   Seconds seconds = 0;  ///< all launches together, median of the traced repetitions
-  double flops = 0;     ///< of matrix products and attention, from shapes; 0: not known
-  double bytes = 0;     ///< of the operators' tensors, in and out; 0: not known
+  double flops = 0;     ///< FLOPs of matrix products and attention, from shapes; 0: not known
+  double bytes = 0;     ///< size of the operators' tensors, in and out; 0: not known
 };
-/// Name of a class's kernels that have too little of a phase's time for a line of their own.
+/// Name that joins a class's kernels which have too little of a phase's time for their own line.
 inline constexpr const char* kFewKernels = "(others)";
 
 /// One phase of a unit. `peak_bytes` is the highest device memory above the level at the phase's
@@ -35,12 +35,12 @@ struct PhaseCost {
   Bytes peak_bytes = 0;
   /// Median host time to launch it; 0 on the CPU backend, where launching is running.
   Seconds issue_seconds = 0;
-  /// Median device time between pauses in which the power limit recovers, and mean power meanwhile;
-  /// 0 where they were not measured.
+  /// Median device time between pauses in which the power limit recovers, and mean power in that
+  /// time; 0 where they were not measured.
   Seconds unthrottled_seconds = 0;
   double watts = 0;
-  /// By falling time; empty where none were traced. Traced apart from `seconds`, which tracing does
-  /// not change, and without the gaps between kernels.
+  /// Kernels by falling time; empty where none were traced. They are traced apart from `seconds`,
+  /// which tracing does not change, and leave out the gaps between kernels.
   // GCC warns of aggregates that leave out a member without an initializer.
   std::vector<KernelCost> kernels = {};  // NOLINT(readability-redundant-member-init)
 };
@@ -59,14 +59,14 @@ struct UnitCost {
       0;  ///< the gradient that backward leaves for the unit before (0 for the first)
 };
 
-/// In the order of a step.
+/// Phases of a unit in the order of a step.
 inline constexpr std::array kUnitPhases{&UnitCost::forward_keep, &UnitCost::forward_discard,
                                         &UnitCost::recompute, &UnitCost::backward};
 
-/// Device memory and time of one model.
+/// Device memory and time of one model's step.
 struct Profile {
   Architecture architecture;  ///< embedded, so that a profile is enough to simulate
-  std::string device;         ///< as Platform::device names it
+  std::string device;         ///< name as in Platform::device
   DataType dtype = DataType::Float32;
   std::int64_t sequence_length = 0;
   int compute_threads = 1;  ///< host threads of one rank's compute lane (CPU backend)
@@ -75,7 +75,7 @@ struct Profile {
   Bytes workspace_bytes = 0;         ///< device memory that libraries keep from their first call on
   Seconds launch_seconds = 0;        ///< Platform::issue of the compute lane on the host of the
                                      ///< profile; 0: not measured
-  double matmul_flops_per_second = 0;  ///< as Platform's, of the GPU of the profile; 0: not known
+  double matmul_flops_per_second = 0;  ///< rate of the profile's GPU, as Platform's; 0: not known
   Provenance provenance;
 
   /// Throws InputError when the pair was not profiled; the message lists what was.
@@ -85,7 +85,7 @@ struct Profile {
   void validate(const std::string& where) const;
 };
 
-/// A profile without costs, for lowering where only structure matters.
+/// Makes a profile without costs, for lowering where only structure matters.
 [[nodiscard]] Profile unmeasured_profile(const Architecture& architecture, DataType dtype,
                                          std::int64_t sequence_length, std::int64_t micro_batch);
 

@@ -1,53 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/program.hpp"
 
+#include "sim/model/enum_names.hpp"
+
 #include <fmt/format.h>
 
 namespace athanor {
 
-const char* op_kind_name(OpKind kind) noexcept {
-  switch (kind) {
-    case OpKind::ParamRead:
-      return "param-read";
-    case OpKind::Fetch:
-      return "fetch";
-    case OpKind::Gather:
-      return "gather";
-    case OpKind::Forward:
-      return "forward";
-    case OpKind::Recompute:
-      return "recompute";
-    case OpKind::Backward:
-      return "backward";
-    case OpKind::OutputD2H:
-      return "output-d2h";
-    case OpKind::OutputH2D:
-      return "output-h2d";
-    case OpKind::Reduce:
-      return "reduce";
-    case OpKind::GradD2H:
-      return "grad-d2h";
-    case OpKind::GradWrite:
-      return "grad-write";
-    case OpKind::SquareSum:
-      return "square-sum";
-    case OpKind::Norm:
-      return "norm";
-    case OpKind::Adam:
-      return "adam";
-    case OpKind::AdamRollback:
-      return "adam-rollback";
-    case OpKind::ParamH2D:
-      return "param-h2d";
-    case OpKind::StateRead:
-      return "state-read";
-    case OpKind::StateWrite:
-      return "state-write";
-    case OpKind::Loss:
-      return "loss";
-  }
-  return "unknown";
-}
+const char* op_kind_name(OpKind kind) noexcept { return name_of(kOpKindNames, kind).data(); }
 
 std::string Program::name(std::int32_t operation) const {
   const Operation& op = operations[static_cast<std::size_t>(operation)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the figures of a file come from.
+// Provenance: where the figures of a file come from.
 #pragma once
 
 #include <map>
@@ -7,13 +7,14 @@
 
 namespace athanor {
 
-/// How a file's figures were obtained.
+/// Ways to obtain the figures of a file.
 enum class Source { Measured, DataSheet, Scaled, Synthetic };
 
+/// Origin of a file's figures.
 struct Provenance {
   Source source = Source::Synthetic;
   std::string date;                             ///< ISO 8601 day
-  std::string command;                          ///< what produced the file
+  std::string command;                          ///< command that produced the file
   std::map<std::string, std::string> versions;  ///< athanor, compiler, LibTorch, MPI, driver ..
   std::string notes;
 };

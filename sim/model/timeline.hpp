@@ -16,23 +16,24 @@ struct Interval {
   std::int32_t step = 0;
   Seconds start = 0;
   Seconds end = 0;
-  Seconds issue_start = 0;  ///< while the host launched it; equal where running is issuing
+  Seconds issue_start = 0;  ///< time in which the host launched it; equal where running is issuing
   Seconds issue_end = 0;
 };
 
-/// What a rank's device draws from `start` until its next entry.
+/// Power draw of a rank's device from `start` until its next entry.
 struct PowerLevel {
   std::int32_t rank = 0;
   Seconds start = 0;
   double watts = 0;
 };
 
+/// Execution of one or more steps on all ranks.
 struct Timeline {
   bool predicted = false;
   std::vector<Interval> intervals;
   std::vector<PowerLevel> power;  ///< by rank and time; empty: not known
   Seconds step_seconds = 0;       ///< period of the repeated program in steady state
-  double step_joules = 0;         ///< of all devices together in that time; 0: not known
+  double step_joules = 0;         ///< energy of all devices in that time; 0: not known
   TierBytes peak_bytes;
 };
 

@@ -2,6 +2,7 @@
 // What a search says of one candidate.
 #pragma once
 
+#include "sim/base/name_table.hpp"
 #include "sim/base/quantities.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/search/search_space.hpp"
@@ -16,6 +17,11 @@ enum class Outcome {
   Pruned,      ///< its lower bound is above the slowest plan kept: cannot be among the best
   DoesNotFit,  ///< needs more memory than there is
 };
+
+/// `outcome` in `tune --all`.
+inline constexpr NameTable<Outcome, 3> kOutcomeNames{{{"simulated", Outcome::Simulated},
+                                                      {"bounded", Outcome::Pruned},
+                                                      {"does-not-fit", Outcome::DoesNotFit}}};
 
 struct Evaluated {
   Candidate candidate;

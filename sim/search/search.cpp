@@ -2,6 +2,7 @@
 #include "sim/search/search.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "sim/cost/scaling.hpp"
 #include "sim/model/memory.hpp"
 #include "sim/search/candidate_evaluator.hpp"
@@ -178,7 +179,7 @@ class Search {
   /// workers.
   void simulate_promising() {
     const auto promising = queue_.size();
-    const int workers = options_.workers > 0 ? options_.workers : usable_processors();
+    const int workers = options_.workers > 0 ? options_.workers : usable_cores();
     std::optional<WorkerPool> pool;
     if (workers > 1 && promising > kMinCandidatesForWorkers) {
       pool.emplace(workers, [this](const Job& job) { return evaluator_.evaluate(job); });

@@ -4,7 +4,6 @@
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,13 +57,6 @@ void copy_text(std::array<char, 1024>& to, const char* text) {
 }
 
 }  // namespace
-
-int usable_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 WorkerPool::WorkerPool(int workers, std::function<JobResult(const Job&)> work)
     : work_(std::move(work)), workers_(static_cast<std::size_t>(std::max(1, workers))) {

@@ -28,9 +28,6 @@ struct JobResult {
   std::array<char, 64> bottleneck{};
 };
 
-/// Processors that this process may use.
-[[nodiscard]] int usable_processors();
-
 /// Each worker is a copy of the process as it was when it started, with whatever `work` refers to.
 /// A worker that has done many jobs is replaced, so that its memory does not grow with the search.
 class WorkerPool {

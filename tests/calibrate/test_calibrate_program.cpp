@@ -63,9 +63,6 @@ TEST_CASE("a quick calibration is a valid platform") {
   CHECK(platform.backend == "cpu");
   CHECK(platform.num_devices == 2);
   CHECK(platform.all_gather.size() == 2);
-  constexpr int kBesideOthers = kNumLanes - 2;
-  constexpr int kFilePairs = 3;
-  CHECK(platform.disturbances.size() == kBesideOthers * (kBesideOthers + 1) / 2 + kFilePairs);
   REQUIRE(platform.shared.size() == 3);
   CHECK(platform.shared[2].name == "nvme");
   CHECK(platform.shared[2].capacity >= 1);

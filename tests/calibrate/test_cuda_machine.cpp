@@ -3,6 +3,7 @@
 #include "calibrate/machine/cuda_machine.hpp"
 #include "calibrate/machine/machine.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "tests/calibrate/slowing_calibrator.hpp"
 
 #include <catch2/catch_test_macros.hpp>

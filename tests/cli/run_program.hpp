@@ -2,25 +2,12 @@
 // Runs a program as a user does and keeps what it said.
 #pragma once
 
-#include <filesystem>
+#include "tests/support/temporary_folder.hpp"
+
 #include <string>
 #include <vector>
 
 namespace athanor::test {
-
-/// A folder that is gone afterwards.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct ProgramResult {
   int exit_code = -1;  ///< 128 + signal when it was killed

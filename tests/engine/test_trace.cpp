@@ -6,16 +6,15 @@
 #include "sim/formats/files.hpp"
 #include "sim/formats/trace.hpp"
 #include "tests/engine/programs.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <functional>
 #include <random>
 #include <sstream>
@@ -25,22 +24,11 @@ namespace {
 
 using nlohmann::json;
 
-class TemporaryFile {
- public:
-  TemporaryFile()
-      : path_(std::filesystem::temp_directory_path() /
-              ("athanor-trace-" + std::to_string(getpid()) + ".json")) {}
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  std::string write(const std::string& text) const {
-    write_file_atomically(path_, text);
-    return path_;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+std::string written(const test::TemporaryFolder& folder, const std::string& text) {
+  const std::string path = folder.file("trace.json");
+  write_file_atomically(path, text);
+  return path;
+}
 
 struct Example {
   Program program;
@@ -84,8 +72,8 @@ void check_kind(const json& event) {
 
 TEST_CASE("a trace is read back to the nanosecond") {
   const Example example = make_example();
-  const TemporaryFile file;
-  const Timeline read = read_trace(file.write(example.text), example.program);
+  const test::TemporaryFolder folder;
+  const Timeline read = read_trace(written(folder, example.text), example.program);
   CHECK(read.predicted == example.timeline.predicted);
   CHECK(read.step_seconds == example.timeline.step_seconds);
   CHECK(read.peak_bytes.gpu == example.timeline.peak_bytes.gpu);
@@ -149,10 +137,10 @@ TEST_CASE("a trace whose events carry the operations' names alone is read") {
 
 TEST_CASE("broken traces are refused with the place") {
   const Example example = make_example();
-  const TemporaryFile file;
+  const test::TemporaryFolder folder;
   const auto refused = [&](const std::string& text) {
     try {
-      static_cast<void>(read_trace(file.write(text), example.program));
+      static_cast<void>(read_trace(written(folder, text), example.program));
       return std::string("accepted");
     } catch (const InputError& error) {
       return std::string(error.what());

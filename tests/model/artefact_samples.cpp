@@ -100,12 +100,11 @@ Platform sample_platform() {
                       {{Lane::H2D, 50e9}, {Lane::CpuAdam, 28 * kAwkward}}},
                      {"bridge", SharedResource::Scope::Device, 60e9, {{Lane::H2D, 50e9}}}};
   platform.network = Network{4, 2, 25e9, 5e-6 * kAwkward};
-  platform.disturbances = {{"h2d", "cpu-adam", 1.5, kAwkward}};
   platform.provenance = sample_provenance();
   return platform;
 }
 
-Platform sample_platform_with_interference() {
+Platform sample_platform_with_contention() {
   Platform platform = sample_platform();
   platform.num_devices = 4;
   platform.shared.clear();

@@ -11,17 +11,17 @@
 
 namespace athanor::test {
 
-/// Doubles without a short decimal form, so that a lossy round trip shows.
+/// A double without a short decimal form, so that a lossy round trip shows.
 inline constexpr double kAwkward = 0.1 + 0.2;
 
 [[nodiscard]] Profile sample_profile();
 [[nodiscard]] Platform sample_platform();
-/// The same with measured interference in place of shared resources, for four ranks.
-[[nodiscard]] Platform sample_platform_with_interference();
+/// Sample platform with contention samples instead of shared resources, for four ranks.
+[[nodiscard]] Platform sample_platform_with_contention();
 [[nodiscard]] Plan sample_plan();
 
 /// One way to break a document: `raw` (JSON text, valid or not) replaces the value at the JSON
-/// pointer; an empty one removes it. The complaint must be about `where`.
+/// pointer; an empty one removes it. The error must be about `where`.
 struct Break {
   std::string pointer;
   std::string raw;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints what athanor makes of a config.json, as JSON, for check_parameter_names.py: the name and
-// shape of every parameter, and the config.json that an export would carry.
+// Reads a config.json and prints, as JSON for check_parameter_names.py, the name and shape of every
+// parameter and the config.json that an export would carry.
 #include "sim/base/errors.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/model/architecture.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/model/race_check.hpp"
 
+#include "sim/model/chunk_update.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>

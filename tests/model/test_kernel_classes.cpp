@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names as CUPTI gives them under PyTorch 2.11 with CUDA 13 (demangled; some shortened by hand).
+// Kernel names from CUPTI under PyTorch 2.11 with CUDA 13 (demangled; some shortened by hand).
 #include "sim/model/enum_names.hpp"
 #include "sim/model/kernel_classes.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-TEST_CASE("kernels are told by their names") {
+TEST_CASE("kernels are classified by their names") {
   const std::vector<std::pair<KernelClass, Names>> expected{
       {KernelClass::MatrixProduct,
        {"nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN", "nvjet_tst_128x256_64x4_1x2_h_bz_NNT",
@@ -102,14 +102,14 @@ TEST_CASE("kernels are told by their names") {
   }
 }
 
-TEST_CASE("products and attention are what the matrix units bound") {
+TEST_CASE("the matrix units bound products and attention") {
   CHECK(is_product(KernelClass::MatrixProduct));
   CHECK(is_product(KernelClass::Attention));
   CHECK_FALSE(is_product(KernelClass::Normalisation));
   CHECK_FALSE(is_product(KernelClass::Other));
 }
 
-TEST_CASE("short names keep what tells kernels apart") {
+TEST_CASE("short names keep the parts that tell kernels apart") {
   CHECK(short_kernel_name("void (anonymous namespace)::softmax_warp_forward<float, 10>(float*, "
                           "void (*)(int))") == "softmax_warp_forward<float, 10>");
   CHECK(short_kernel_name("void at::native::reduce_kernel<128>(at::native::ReduceOp<float>)") ==

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "sim/model/memory.hpp"
 #include "tests/model/race_check.hpp"
 #include "tests/support/random_plans.hpp"

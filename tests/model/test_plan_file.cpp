@@ -126,7 +126,7 @@ TEST_CASE("a truncated plan is refused") {
   test::check_rejects_truncated(to_json(sample_plan()), read);
 }
 
-TEST_CASE("what is not an object is refused") {
+TEST_CASE("a plan that is no object is refused") {
   for (const char* text : {"", "[]", "null", "3", "\"plan\"", "{", "\xff\xfe", "{} {}"}) {
     INFO(text);
     CHECK(test::input_error([&] { read(text); }).where() == "input.json");

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/base/errors.hpp"
 #include "sim/formats/files.hpp"
+#include "sim/model/enum_names.hpp"
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
 
 namespace athanor {
 namespace {
 
 using test::sample_platform;
-using test::sample_platform_with_interference;
+using test::sample_platform_with_contention;
 
 void read(const std::string& text) { (void)parse_platform(text, "input.json"); }
 
@@ -28,6 +34,8 @@ TEST_CASE("a platform is read back as it was written") {
 TEST_CASE("a broken platform is refused by key") {
   test::check_rejects(to_json(sample_platform()),
                       {{"/schema", "\"athanor.platform/0\"", "schema"},
+                       {"/schema", "\"athanor.platform/3\"", "schema"},
+                       {"/disturbances", "[]", "disturbances"},
                        {"/schema", "1", "schema"},
                        {"/name", "", "name"},
                        {"/typo", "{}", "typo"},
@@ -65,27 +73,36 @@ TEST_CASE("a broken platform is refused by key") {
                        {"/network/bytes_per_second", "0", "network.bytes_per_second"},
                        {"/network/latency", "-1e-6", "network.latency"},
                        {"/network/topology", "\"torus\"", "network.topology"},
-                       {"/disturbances/0/first", "\"pcie\"", "disturbances[0].first"},
-                       {"/disturbances/0/second_slowdown", "0", "disturbances[0].second_slowdown"},
                        {"/provenance", "null", "provenance"}},
                       read);
 }
 
-TEST_CASE("measured interference is read back, and refused by key where it is broken") {
-  const std::string text = to_json(sample_platform_with_interference());
+TEST_CASE("measured contention is read back, and refused by key where it is broken") {
+  const std::string text = to_json(sample_platform_with_contention());
   CHECK(to_json(parse_platform(text, "input.json")) == text);
   test::check_rejects(
       text,
-      {{"/interference/0/ranks", "0", "interference[0].ranks"},
-       {"/interference/1/ranks", "5", "interference[1].ranks"},
-       {"/interference/0/slowdown", "{}", "interference[0].slowdown"},
-       {"/interference/0/slowdown/h2d", "0", "interference[0].slowdown.h2d"},
-       {"/interference/0/slowdown/nvme", "2", "interference[0].slowdown.nvme"},
-       {"/interference/0/load", "1", "interference[0].load"},
-       {"/interference/0", R"({"ranks": 4, "slowdown": {"h2d": 3}})", "interference[1].slowdown"},
+      {{"/contention/0/ranks", "0", "contention[0].ranks"},
+       {"/contention/1/ranks", "5", "contention[1].ranks"},
+       {"/contention/0/slowdown", "{}", "contention[0].slowdown"},
+       {"/contention/0/slowdown/h2d", "0", "contention[0].slowdown.h2d"},
+       {"/contention/0/slowdown/nvme", "2", "contention[0].slowdown.nvme"},
+       {"/contention/0/load", "1", "contention[0].load"},
+       {"/contention/0", R"({"ranks": 4, "slowdown": {"h2d": 3}})", "contention[1].slowdown"},
        {"/shared", R"([{"name": "m", "scope": "node", "capacity": 1, "use": {"h2d": 1}}])",
-        "interference[0].slowdown.h2d"}},
+        "contention[0].slowdown.h2d"}},
       read);
+}
+
+TEST_CASE("platforms of schema 1 are read, with contention under its old key") {
+  const std::string text = to_json(sample_platform_with_contention());
+  nlohmann::json old = nlohmann::json::parse(text);
+  old["schema"] = "athanor.platform/1";
+  old["disturbances"] = {{{"first", "h2d"}}};
+  CHECK_THROWS_AS(parse_platform(old.dump(), "input.json"), InputError);
+  old["interference"] = old["contention"];
+  old.erase("contention");
+  CHECK(to_json(parse_platform(old.dump(), "input.json")) == text);
 }
 
 TEST_CASE("a truncated platform is refused") {
@@ -120,9 +137,22 @@ TEST_CASE("every platform file of the tree is valid and says where its figures c
   CHECK(count >= 19);
 }
 
-TEST_CASE("lanes have names") {
-  CHECK(std::string(lane_name(Lane::Compute)) == "compute");
+template <typename Table>
+std::size_t distinct_names(const Table& table) {
+  std::set<std::string_view> names;
+  for (const auto& [name, value] : table) {
+    names.insert(name);
+    CHECK(name_of(table, value) == name);
+  }
+  return names.size();
+}
+
+TEST_CASE("every lane, tier and kind of operation has a name of its own") {
+  CHECK(distinct_names(kLaneNames) == kLanes.size());
+  CHECK(distinct_names(kTierNames) == kTiers.size());
+  CHECK(distinct_names(kOpKindNames) == static_cast<std::size_t>(OpKind::Loss) + 1);
   CHECK(std::string(lane_name(Lane::CpuAdam)) == "cpu-adam");
+  CHECK(std::string(op_kind_name(OpKind::AdamRollback)) == "adam-rollback");
 }
 
 }  // namespace

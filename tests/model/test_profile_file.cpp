@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/base/errors.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
 
 #include <limits>
 
@@ -25,6 +27,20 @@ TEST_CASE("a profile is read back as it was written") {
   CHECK(profile.architecture.units[3].borrows[0].parameter == "wte");
   CHECK(profile.architecture.units[0].parameters[1].shape.empty());
   CHECK(profile.provenance.versions.at("compiler") == "g++ 12.2");
+}
+
+TEST_CASE("profiles of schema 1 are read, with unthrottled seconds under their old key") {
+  Profile profile = sample_profile();
+  profile.costs[0].backward.unthrottled_seconds = test::kAwkward;
+  profile.costs[0].backward.watts = 300;
+  const std::string text = to_json(profile);
+  nlohmann::json old = nlohmann::json::parse(text);
+  old["schema"] = "athanor.profile/1";
+  CHECK_THROWS_AS(parse_profile(old.dump(), "input.json"), InputError);
+  nlohmann::json& backward = old["costs"][0]["backward"];
+  backward["full_clock_seconds"] = backward["unthrottled_seconds"];
+  backward.erase("unthrottled_seconds");
+  CHECK(to_json(parse_profile(old.dump(), "input.json")) == text);
 }
 
 TEST_CASE("doubles survive a profile file bit for bit") {

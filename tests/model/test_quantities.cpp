@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "sim/base/quantities.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -20,7 +21,7 @@ TEST_CASE("sizes are read with their units") {
   CHECK(parse_bytes("3kB", "--x") == 3000);
 }
 
-TEST_CASE("what is not a size is refused") {
+TEST_CASE("text that is no size is refused") {
   for (const char* text : {"", " ", "GiB", "40 gigs", "40G", "-1", "-0.0GiB", "nan", "inf", "1e3",
                            "1.5.5GB", "99999999TiB", "0x10", "1 2"}) {
     INFO(text);
@@ -58,12 +59,22 @@ TEST_CASE("times are shown with three digits") {
   CHECK(format_seconds(-0.002) == "-2.00 ms");
 }
 
+TEST_CASE("the host has cores, memory and a time in ISO 8601") {
+  CHECK(usable_cores() >= 1);
+  CHECK(usable_memory() > kMiB);
+  CHECK_FALSE(processor_name().empty());
+  const std::string now = utc_now();
+  CHECK(now.size() == std::string_view("2026-11-25T09:48:39Z").size());
+  CHECK(now[10] == 'T');
+  CHECK(now.back() == 'Z');
+}
+
 TEST_CASE("an input error reads where, problem, hint") {
   CHECK(std::string(InputError("a.json:b", "is 3", "Use 4.").what()) == "a.json:b: is 3. Use 4.");
   CHECK(std::string(InputError("", "is 3", "").what()) == "is 3.");
 }
 
-TEST_CASE("what is thrown becomes the exit code") {
+TEST_CASE("an exception becomes the exit code") {
   const auto code_of = [](const std::function<int()>& body) { return run_main("test", body); };
   CHECK(code_of([] { return 0; }) == kExitDone);
   CHECK(code_of([] { return 4; }) == kExitOutsideTolerance);

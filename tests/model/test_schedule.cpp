@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a plan's schedule changes the lowered program, and what it leaves alone.
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "sim/model/memory.hpp"
 #include "tests/support/random_plans.hpp"
 

@@ -44,17 +44,6 @@ std::string read_all(const std::string& path) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "athanor-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code error;
-  std::filesystem::remove_all(path_, error);
-}
-
 RunningProgram::RunningProgram(const std::vector<std::string>& command) : started_(now()) {
   std::string name = (std::filesystem::temp_directory_path() / "athanor-log-XXXXXX").string();
   ::close(::mkstemp(name.data()));

@@ -2,9 +2,10 @@
 // Starts programs from tests.
 #pragma once
 
+#include "tests/support/temporary_folder.hpp"
+
 #include <sys/types.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,19 +15,6 @@ struct Finished {
   int exit_code = 0;   ///< 128 + signal where a signal ended it
   std::string output;  ///< stdout and stderr
   double seconds = 0;
-};
-
-/// A folder of its own for each test process, removed in the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// A program that runs beside the test; killed, with its process group, on destruction.

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts about the host: its processor, its clock, and what this process may use of it.
+#pragma once
+
+#include "sim/base/quantities.hpp"
+
+#include <string>
+
+namespace athanor {
+
+/// Cores that this process may run on, at least 1. Affinity is respected.
+[[nodiscard]] int usable_cores();
+/// Memory that this process may use: the host's, or less where a control group sets a limit.
+[[nodiscard]] Bytes usable_memory();
+/// Model name of the processor, such as "Intel(R) Xeon(R) Processor @ 2.50GHz", or "unknown
+/// processor" where the system does not tell.
+[[nodiscard]] std::string processor_name();
+/// Date and time in ISO 8601, UTC: "2026-11-25T09:48:39Z". The first ten characters are the day.
+[[nodiscard]] std::string utc_now();
+
+}  // namespace athanor

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a chunk is updated under a plan: when its update runs, and where its gradient waits for it.
+#pragma once
+
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/plan.hpp"
+
+#include <compare>
+
+namespace athanor {
+
+/// Whether the update of `chunk` is speculative: it runs before the norm is known.
+[[nodiscard]] constexpr bool speculates(const Plan& plan, const Chunk& chunk) noexcept {
+  return plan.clipping == Clipping::Speculate && chunk.optimizer == Home::Host && !chunk.gpu_adam &&
+         !chunk.late_update && plan.schedule.optimizer == OptimizerStart::Overlapped;
+}
+
+/// Whether the CPU updates `chunk` during backward, as its gradient arrives. Such updates run in
+/// the order in which backward makes gradients.
+[[nodiscard]] constexpr bool updates_within_backward(const Plan& plan,
+                                                     const Chunk& chunk) noexcept {
+  if (chunk.late_update || chunk.gpu_adam) return false;
+  if (plan.clipping != Clipping::None) return speculates(plan, chunk);
+  return off_gpu(chunk.optimizer) && plan.schedule.optimizer == OptimizerStart::Overlapped;
+}
+
+/// Whether the device sums the squares of a gradient on its way to state in `optimizer`. It sums
+/// them hundreds of times as fast as the host, and can where the gradient is whole on the device
+/// before it goes: micro-batches are not added up on the host.
+[[nodiscard]] constexpr bool sums_squares_as_gradients_pass(const Plan& plan,
+                                                            Home optimizer) noexcept {
+  return plan.clipping != Clipping::None && off_gpu(optimizer) && plan.accumulation == 1;
+}
+
+/// Whether the gradient of `chunk` (a ChunkRun or a Chunk) has no memory of its own on the host: it
+/// passes through a staging buffer, from which the CPU takes it as it arrives.
+template <typename PlacedChunk>
+[[nodiscard]] constexpr bool stages_gradient(const Plan& plan, const PlacedChunk& chunk) noexcept {
+  return chunk.parameters == Home::Nvme && plan.accumulation == 1;
+}
+
+/// Whether a staged gradient (stages_gradient) goes on to the file, because the update of `chunk`
+/// waits for the end of backward or for the norm.
+[[nodiscard]] constexpr bool writes_gradient_to_file(const Plan& plan,
+                                                     const Chunk& chunk) noexcept {
+  return stages_gradient(plan, chunk) && (plan.clipping != Clipping::None || chunk.late_update ||
+                                          plan.schedule.optimizer == OptimizerStart::AfterBackward);
+}
+
+/// Parts of a shard that are in a file together with its optimizer state.
+struct InFile {
+  bool parameters = false, gradient = false;
+  auto operator<=>(const InFile&) const = default;
+};
+[[nodiscard]] constexpr InFile in_file(const Plan& plan, const Chunk& chunk) noexcept {
+  return {chunk.parameters == Home::Nvme, writes_gradient_to_file(plan, chunk)};
+}
+
+}  // namespace athanor
