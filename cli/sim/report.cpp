@@ -99,22 +99,24 @@ const char* ranks_text(const Report& report) {
 
 }  // namespace
 
-Report make_report(const Plan& plan, const Profile& profile, const Platform& platform,
-                   Engine& engine, const MemoryLimits& limits, const std::string& trace_path) {
-  const Program program = lower(profile, plan);
+Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engine,
+                   const ReportOptions& options) {
+  const Program program = lower(problem.profile, plan);
   Report report;
   report.plan = plan;
   report.peak_bytes = peak_bytes(program);
-  report.limits = limits;
-  report.ranks_per_node = platform.ranks_per_node(plan.world_size);
-  report.feasible = fits(report.peak_bytes, report.ranks_per_node, limits);
+  report.limits = problem.limits;
+  report.ranks_per_node = problem.ranks_per_node;
+  report.feasible = fits(report.peak_bytes, report.ranks_per_node, report.limits);
   const Timeline timeline = engine.simulate(program);
   report.step_seconds = timeline.step_seconds;
   report.step_joules = timeline.step_joules;
-  report.explanation = explain(program, plan, profile, platform, report.step_seconds);
+  report.explanation =
+      explain(program, plan, problem.profile, problem.platform, report.step_seconds);
   report.critical_path = critical_path(program, timeline);
   report.plan.prediction = Prediction{report.step_seconds, report.peak_bytes};
-  if (!trace_path.empty()) write_traces(trace_path, program, timeline);
+  if (!options.trace_path.empty()) write_traces(options.trace_path, program, timeline);
+  if (options.sensitivity) report.sensitivities = sensitivities(program, engine);
   return report;
 }
 
@@ -124,7 +126,7 @@ nlohmann::ordered_json peak_json(const TierBytes& peak) {
 
 nlohmann::ordered_json report_json(const Report& report) {
   nlohmann::ordered_json loads = nlohmann::ordered_json::object();
-  for (const Utilization& load : report.explanation.loads) loads[load.name] = load.share;
+  for (const Utilization& load : report.explanation.utilizations) loads[load.name] = load.share;
   nlohmann::ordered_json json;
   json["step_seconds"] = report.step_seconds;
   if (report.interval) {

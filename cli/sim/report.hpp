@@ -4,7 +4,7 @@
 
 #include "cli/sim/sensitivity.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/policy/request.hpp"
+#include "sim/policy/tuning_problem.hpp"
 #include "sim/report/critical_path.hpp"
 #include "sim/report/explain.hpp"
 
@@ -36,11 +36,15 @@ struct Report {
   std::vector<Sensitivity> sensitivities;  ///< empty unless asked for
 };
 
-/// Lowers and simulates `plan`; writes its trace where `trace_path` is not empty. A folder gets a
-/// file per rank (rank-0.json ..).
-[[nodiscard]] Report make_report(const Plan& plan, const Profile& profile, const Platform& platform,
-                                 Engine& engine, const MemoryLimits& limits,
-                                 const std::string& trace_path);
+/// Parts of a report that take time or space.
+struct ReportOptions {
+  std::string trace_path = {};  ///< empty: no trace; a folder gets a file per rank (rank-0.json ..)
+  bool sensitivity = false;     ///< simulate with each part of the machine twice as fast
+};
+
+/// Lowers and simulates `plan`, which is a plan for `problem`.
+[[nodiscard]] Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engine,
+                                 const ReportOptions& options);
 
 /// {"gpu": .., "pinned": .., "host": .., "nvme": ..}
 [[nodiscard]] nlohmann::ordered_json peak_json(const TierBytes& peak);

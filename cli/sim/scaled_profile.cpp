@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace athanor::cli {
 
@@ -35,9 +36,9 @@ ScaledProfile profile_for(const Profile& profile, const std::optional<Platform>&
   return result;
 }
 
-Report make_report(const Plan& plan, const ScaledProfile& scaled, const Platform& platform,
-                   Engine& engine, const MemoryLimits& limits, const std::string& trace_path) {
-  Report report = make_report(plan, scaled.profile, platform, engine, limits, trace_path);
+Report make_report(const Plan& plan, const ScaledProfile& scaled, const TuningProblem& problem,
+                   Engine& engine, const ReportOptions& options) {
+  Report report = make_report(plan, problem, engine, options);
   if (scaled.extremes.empty()) return report;
   StepInterval interval{report.step_seconds, report.step_seconds, scaled.measured_on};
   for (const Profile& extreme : scaled.extremes) {
@@ -47,6 +48,21 @@ Report make_report(const Plan& plan, const ScaledProfile& scaled, const Platform
   }
   report.interval = interval;
   return report;
+}
+
+LoadedProblem::LoadedProblem(const Inputs& inputs)
+    : LoadedProblem(inputs, read_profile(inputs.profile_path)) {}
+
+LoadedProblem::LoadedProblem(const Inputs& inputs, const Profile& measured)
+    : LoadedProblem(measured, read_profile_platform(inputs.profile_platform_path, measured),
+                    read_platform(inputs.platform_path), inputs.request()) {}
+
+LoadedProblem::LoadedProblem(const Profile& measured, const std::optional<Platform>& measured_on,
+                             Platform platform, const PlanRequest& request)
+    : platform_(std::move(platform)),
+      scaled_(profile_for(measured, measured_on, platform_)),
+      problem_(tuning_problem(scaled_.profile, platform_, request)) {
+  warn_about(scaled_.profile, platform_, request.limits);
 }
 
 }  // namespace athanor::cli

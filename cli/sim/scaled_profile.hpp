@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// --profile-platform: a profile that was measured on one GPU, for a plan on another.
+// The problem that the options of simulate and tune name, with a profile that --profile-platform
+// may scale from one GPU to another.
 #pragma once
 
+#include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
+#include "sim/policy/tuning_problem.hpp"
 
 #include <optional>
 #include <string>
@@ -31,7 +34,30 @@ struct ScaledProfile {
 /// make_report on the scaled profile. Where it was scaled, the same plan under the two extremes
 /// gives the interval.
 [[nodiscard]] Report make_report(const Plan& plan, const ScaledProfile& scaled,
-                                 const Platform& platform, Engine& engine,
-                                 const MemoryLimits& limits, const std::string& trace_path);
+                                 const TuningProblem& problem, Engine& engine,
+                                 const ReportOptions& options = {});
+
+/// A problem with the files that it refers to.
+class LoadedProblem {
+ public:
+  /// Reads profile and platform, and warns of what is likely to surprise. Throws InputError when a
+  /// file or the request is not valid.
+  explicit LoadedProblem(const Inputs& inputs);
+  /// Scales `measured` from `measured_on` to `platform`, where that is given.
+  LoadedProblem(const Profile& measured, const std::optional<Platform>& measured_on,
+                Platform platform, const PlanRequest& request);
+  LoadedProblem(const LoadedProblem&) = delete;
+  LoadedProblem& operator=(const LoadedProblem&) = delete;
+
+  [[nodiscard]] const ScaledProfile& scaled() const noexcept { return scaled_; }
+  [[nodiscard]] const TuningProblem& problem() const noexcept { return problem_; }
+
+ private:
+  LoadedProblem(const Inputs& inputs, const Profile& measured);
+
+  Platform platform_;
+  ScaledProfile scaled_;
+  TuningProblem problem_;  ///< refers to the two above
+};
 
 }  // namespace athanor::cli

@@ -47,15 +47,12 @@ int workers_per_platform(const Case& inputs) {
 
 nlohmann::ordered_json best_plan(const Case& inputs, const Platform& platform,
                                  const PlanRequest& request) {
-  const ScaledProfile scaled = profile_for(inputs.profile, inputs.measured_on, platform);
-  validate_request(request, scaled.profile, platform);
-  warn_about(scaled.profile, platform, request.limits);
+  const LoadedProblem loaded(inputs.profile, inputs.measured_on, platform, request);
+  const TuningProblem& problem = loaded.problem();
   Engine engine(platform, request.num_gpus);
-  const SearchSpace space = default_search_space(scaled.profile, platform, request);
   const SearchOptions options{.keep = 1, .workers = workers_per_platform(inputs)};
-  const Plan best = search(scaled.profile, platform, engine, space, request, options).best;
-  const Report report =
-      make_report(best, scaled, platform, engine, effective_limits(request, platform), "");
+  const Plan best = search(problem, engine, default_search_space(problem), options).best;
+  const Report report = make_report(best, loaded.scaled(), problem, engine);
   nlohmann::ordered_json json = report_json(report);
   json["plan_summary"] = plan_summary(best);
   return json;

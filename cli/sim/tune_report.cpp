@@ -4,32 +4,32 @@
 #include "sim/model/enum_names.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/pareto.hpp"
+#include "sim/search/search_space.hpp"
 
 #include <fmt/format.h>
+
+#include <type_traits>
 
 namespace athanor::cli {
 namespace {
 
-nlohmann::ordered_json choices_json(const Candidate& c) {
-  return {{"micro_batch", c.batch.micro_batch},
-          {"accumulation", c.batch.accumulation},
-          {"sharding", name_of(kShardingNames, c.sharding)},
-          {"chunk_elements", c.chunk_elements},
-          {"recompute_units", c.recompute_units},
-          {"offload_units", c.offload_units},
-          {"leading_gpu_optimizer", c.leading_gpu_optimizer},
-          {"trailing_gpu_optimizer", c.trailing_gpu_optimizer},
-          {"trailing_nvme_optimizer", c.trailing_nvme_optimizer},
-          {"nvme_parameters", c.nvme_parameters},
-          {"leading_gpu_parameters", c.leading_gpu_parameters},
-          {"trailing_gpu_parameters", c.trailing_gpu_parameters},
-          {"cache_slots", c.cache_slots},
-          {"prefetch_depth", c.prefetch_depth},
-          {"gradient_buffers", c.gradient_buffers},
-          {"adam_threads", c.adam_threads},
-          {"gpu_adam_units", c.gpu_adam_units},
-          {"late_updates", c.late_updates},
-          {"speculate", c.speculate}};
+template <typename T>
+void add_choice(nlohmann::ordered_json& json, const char* name, const T& value) {
+  if constexpr (std::is_same_v<T, BatchSplit>) {
+    json["micro_batch"] = value.micro_batch;
+    json["accumulation"] = value.accumulation;
+  } else if constexpr (std::is_same_v<T, Sharding>) {
+    json[name] = name_of(kShardingNames, value);
+  } else {
+    json[name] = value;
+  }
+}
+
+nlohmann::ordered_json choices_json(const Candidate& candidate) {
+  nlohmann::ordered_json json;
+  for_each_choice(
+      [&](const auto& choice) { add_choice(json, choice.name, candidate.*choice.value); });
+  return json;
 }
 
 nlohmann::ordered_json front_json(const SearchResult& result, int ranks_per_node) {
@@ -94,8 +94,8 @@ std::string counts_text(const SearchResult& result) {
                      result.num_not_fitting);
 }
 
-std::string ranking_text(const SearchResult& result, const Profile& profile,
-                         const PlanRequest& request, std::size_t rows) {
+std::string ranking_text(const SearchResult& result, const TuningProblem& problem,
+                         std::size_t rows) {
   std::string text =
       fmt::format("\n{:>4}  {:>9}  {:>9}  {:<44}  {}\n", "rank", "step", "gpu", "why not", "plan");
   for (std::size_t i = 0; i < rows; ++i) {
@@ -105,19 +105,18 @@ std::string ranking_text(const SearchResult& result, const Profile& profile,
                                                             : std::string("-");
     text += fmt::format("{:>4}  {:>9}  {:>9}  {:<44}  {}\n", i + 1, step,
                         format_bytes(e.peak_bytes.gpu), e.reason.empty() ? "the best" : e.reason,
-                        plan_summary(make_plan(e.candidate, profile, request)));
+                        plan_summary(make_plan(e.candidate, problem.profile, problem.request)));
   }
   return text;
 }
 
-std::string front_text(const SearchResult& result, const Profile& profile,
-                       const PlanRequest& request, int ranks_per_node) {
+std::string front_text(const SearchResult& result, const TuningProblem& problem) {
   std::string text = fmt::format("\n{:>9}  {:>9}  {:>9}  {}\n", "step", "gpu", "host", "plan");
   for (const Evaluated& e : result.front) {
     text += fmt::format("{:>9}  {:>9}  {:>9}  {}\n", format_seconds(e.step_seconds),
                         format_bytes(e.peak_bytes.gpu),
-                        format_bytes(node_host_bytes(e.peak_bytes, ranks_per_node)),
-                        plan_summary(make_plan(e.candidate, profile, request)));
+                        format_bytes(node_host_bytes(e.peak_bytes, problem.ranks_per_node)),
+                        plan_summary(make_plan(e.candidate, problem.profile, problem.request)));
   }
   const FrontResolution& resolution = result.front_resolution;
   return text + fmt::format(

@@ -30,11 +30,10 @@ namespace athanor::cli {
 [[nodiscard]] std::string counts_text(const SearchResult& result);
 
 /// The first `rows` plans, with the reason each lost.
-[[nodiscard]] std::string ranking_text(const SearchResult& result, const Profile& profile,
-                                       const PlanRequest& request, std::size_t rows);
+[[nodiscard]] std::string ranking_text(const SearchResult& result, const TuningProblem& problem,
+                                       std::size_t rows);
 
 /// The front, fastest first.
-[[nodiscard]] std::string front_text(const SearchResult& result, const Profile& profile,
-                                     const PlanRequest& request, int ranks_per_node);
+[[nodiscard]] std::string front_text(const SearchResult& result, const TuningProblem& problem);
 
 }  // namespace athanor::cli

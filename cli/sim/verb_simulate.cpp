@@ -6,7 +6,6 @@
 #include "cli/sim/verbs.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/formats/files.hpp"
-#include "sim/lowering/lowering.hpp"
 #include "sim/policy/policies.hpp"
 #include "sim/search/infeasibility_advice.hpp"
 #include "sim/search/search.hpp"
@@ -47,14 +46,11 @@ void complete_from(Plan& plan, SimulateOptions& options) {
   plan.clipped_share = inputs.clipped_share.value_or(plan.clipped_share);
 }
 
-Plan plan_of(const SimulateOptions& options, const Profile& profile, const Platform& platform,
-             Engine& engine) {
-  const PlanRequest request = options.inputs.request();
-  if (options.policy != "auto") {
-    return make_policy_plan(options.policy, profile, platform, request);
+Plan plan_of(const std::string& policy, const TuningProblem& problem, Engine& engine) {
+  if (policy != "auto") {
+    return make_policy_plan(policy, problem.profile, problem.platform, problem.request);
   }
-  const SearchSpace space = default_search_space(profile, platform, request);
-  return search(profile, platform, engine, space, request, {.keep = 1}).best;
+  return search(problem, engine, default_search_space(problem), {.keep = 1}).best;
 }
 
 void require_inputs(const Inputs& inputs) {
@@ -75,27 +71,21 @@ int simulate(SimulateOptions& options) {
     complete_from(plan, options);
   }
   require_inputs(options.inputs);
-  const Profile measured = read_profile(options.inputs.profile_path);
-  const Platform platform = read_platform(options.inputs.platform_path);
-  const ScaledProfile scaled = profile_for(
-      measured, read_profile_platform(options.inputs.profile_platform_path, measured), platform);
-  const Profile& profile = scaled.profile;
-  const PlanRequest request = options.inputs.request();
-  validate_request(request, profile, platform);
-  warn_about(profile, platform, request.limits);
-  Engine engine(platform, request.num_gpus);
-  if (options.plan_path.empty()) plan = plan_of(options, profile, platform, engine);
+  const LoadedProblem loaded(options.inputs);
+  const TuningProblem& problem = loaded.problem();
+  Engine engine(problem.platform, problem.request.num_gpus);
+  if (options.plan_path.empty()) plan = plan_of(options.policy, problem, engine);
 
-  const MemoryLimits limits = effective_limits(request, platform);
-  Report report = make_report(plan, scaled, platform, engine, limits, options.trace_path);
-  if (options.sensitivity) report.sensitivities = sensitivities(lower(profile, plan), engine);
+  const Report report =
+      make_report(plan, loaded.scaled(), problem, engine,
+                  {.trace_path = options.trace_path, .sensitivity = options.sensitivity});
   if (options.json) {
     print_json(report_json(report));
   } else {
     fmt::print("{}", report_text(report));
   }
   if (!report.feasible) {
-    throw InfeasibleError(plan_does_not_fit(plan, report.peak_bytes, profile, platform, request));
+    throw InfeasibleError(plan_does_not_fit(plan, report.peak_bytes, problem));
   }
   return kExitDone;
 }

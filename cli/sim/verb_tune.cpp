@@ -9,7 +9,6 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
-#include "sim/lowering/lowering.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/search.hpp"
 
@@ -45,10 +44,8 @@ void write_all(const SearchResult& result, const std::string& path) {
   write_file_atomically(path, lines);
 }
 
-SearchResult run_search(const TuneOptions& options, const Profile& profile,
-                        const Platform& platform, Engine& engine) {
+SearchResult run_search(const TuneOptions& options, const TuningProblem& problem, Engine& engine) {
   constexpr int kKeep = 10;
-  const PlanRequest request = options.inputs.request();
   ProgressLine progress;
   SearchOptions search_options;
   search_options.keep = std::max(kKeep, options.top);
@@ -61,28 +58,18 @@ SearchResult run_search(const TuneOptions& options, const Profile& profile,
   search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
     progress.update(stage, done, total);
   };
-  return search(profile, platform, engine, default_search_space(profile, platform, request),
-                request, search_options);
+  return search(problem, engine, default_search_space(problem), search_options);
 }
 
 int tune_one(const TuneOptions& options) {
   require_option(options.inputs.num_gpus > 0, "--gpus", "Say how many GPUs to use.");
-  const Profile measured = read_profile(options.inputs.profile_path);
-  const Platform platform = read_platform(options.inputs.platform_path);
-  const ScaledProfile scaled = profile_for(
-      measured, read_profile_platform(options.inputs.profile_platform_path, measured), platform);
-  const Profile& profile = scaled.profile;
-  const PlanRequest request = options.inputs.request();
-  validate_request(request, profile, platform);
-  warn_about(profile, platform, request.limits);
-  Engine engine(platform, request.num_gpus);
-  const SearchResult result = run_search(options, profile, platform, engine);
+  const LoadedProblem loaded(options.inputs);
+  const TuningProblem& problem = loaded.problem();
+  Engine engine(problem.platform, problem.request.num_gpus);
+  const SearchResult result = run_search(options, problem, engine);
 
-  Report report =
-      make_report(result.best, scaled, platform, engine, effective_limits(request, platform), "");
-  if (options.sensitivity) {
-    report.sensitivities = sensitivities(lower(profile, report.plan), engine);
-  }
+  Report report = make_report(result.best, loaded.scaled(), problem, engine,
+                              {.sensitivity = options.sensitivity});
   if (!options.plan_path.empty()) {
     report.plan.profile_path = stored_path(options.inputs.profile_path, options.plan_path);
     report.plan.platform_path = stored_path(options.inputs.platform_path, options.plan_path);
@@ -99,8 +86,8 @@ int tune_one(const TuneOptions& options) {
   fmt::print("{}", report_text(report));
   if (options.host_margin > 0) fmt::print("{}", margin_text(result, options.host_margin));
   fmt::print("{}", counts_text(result));
-  if (rows > 0) fmt::print("{}", ranking_text(result, profile, request, rows));
-  if (options.pareto) fmt::print("{}", front_text(result, profile, request, report.ranks_per_node));
+  if (rows > 0) fmt::print("{}", ranking_text(result, problem, rows));
+  if (options.pareto) fmt::print("{}", front_text(result, problem));
   return kExitDone;
 }
 

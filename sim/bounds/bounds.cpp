@@ -20,7 +20,7 @@ Seconds total(const std::vector<Seconds>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), Seconds{0});
 }
 
-/// What the compute lane runs; equal kernels as one.
+/// Kernels of the compute lane; equal ones are added up.
 std::vector<PowerDraw> kernels_of(const Program& program,
                                   const std::vector<PowerDraw>& power_draws) {
   std::vector<PowerDraw> kernels;
@@ -38,8 +38,8 @@ LaneValues busy_seconds(const Program& program, const std::vector<Seconds>& seco
   return busy;
 }
 
-/// Ends of the next step's operations after those of `before`, when nothing but lanes and waits
-/// delays them.
+/// Computes in `after` when the next step's operations end, if only lanes and waits delay them.
+/// `before` has the ends of the step before.
 void advance(const Program& program, const std::vector<Seconds>& seconds,
              const std::vector<Seconds>& before, std::vector<Seconds>& after) {
   std::array<Seconds, kNumLanes> lane_end{};
@@ -56,8 +56,8 @@ void advance(const Program& program, const std::vector<Seconds>& seconds,
   }
 }
 
-/// A limit from below on the longest cycle. When every operation ends at least d later than in the
-/// step before, so it does in every later step; a few steps bring d close to the longest cycle.
+/// Lower bound on the longest cycle. If every operation ends at least d later than in the step
+/// before, so it does in every later step. A few steps bring d close to the longest cycle.
 Seconds longest_cycle(const Program& program, const std::vector<Seconds>& seconds) {
   constexpr int kMaxSteps = 8;
   constexpr double kTolerance = 1e-9;
@@ -78,13 +78,14 @@ Seconds longest_cycle(const Program& program, const std::vector<Seconds>& second
   return best;
 }
 
-/// The longest cycle through one step. At a price of energy, phases of units on it cost their time
-/// and energy, others their energy alone.
+/// Longest cycle through one step. With a multiplier, phases of units on it cost time and energy,
+/// and others their energy alone.
 Seconds cycle_seconds(const Program& program, const Platform& platform,
-                      const std::vector<PowerDraw>& power_draws, const BoundTables& slowdown) {
+                      const std::vector<PowerDraw>& power_draws, const BoundTables& tables) {
   std::vector<Seconds> seconds(power_draws.size());
   for (std::size_t i = 0; i < power_draws.size(); ++i) {
-    seconds[i] = power_draws[i].seconds * slowdown.least[lane_index(program.operations[i].lane)];
+    seconds[i] =
+        power_draws[i].seconds * tables.least_slowdown[lane_index(program.operations[i].lane)];
   }
   if (!platform.power) return longest_cycle(program, seconds);
   std::vector<LagrangianBound> powered(power_draws.size());
@@ -93,21 +94,22 @@ Seconds cycle_seconds(const Program& program, const Platform& platform,
     if (!is_unit_phase(program.operations[i])) continue;
     sum += powered[i] = lagrangian_bound(power_draws[i], platform);
   }
-  const double least = slowdown.least[lane_index(Lane::Compute)];
+  const double least = tables.least_slowdown[lane_index(Lane::Compute)];
   Seconds most = 0;
-  std::vector<Seconds> priced(seconds.size());
+  std::vector<Seconds> weighted(seconds.size());
   for (std::size_t multiplier = 0; multiplier < kEnergyMultipliers.size(); ++multiplier) {
+    if (!tables.terms.has_multiplier(multiplier)) continue;
     for (std::size_t i = 0; i < seconds.size(); ++i) {
-      priced[i] = is_unit_phase(program.operations[i])
-                      ? least * (powered[i].at[multiplier] - powered[i].energy(multiplier))
-                      : (1 - kEnergyMultipliers[multiplier]) * seconds[i];
+      weighted[i] = is_unit_phase(program.operations[i])
+                        ? least * (powered[i].at[multiplier] - powered[i].energy(multiplier))
+                        : (1 - kEnergyMultipliers[multiplier]) * seconds[i];
     }
-    most = std::max(most, longest_cycle(program, priced) + least * sum.energy(multiplier));
+    most = std::max(most, longest_cycle(program, weighted) + least * sum.energy(multiplier));
   }
   return most;
 }
 
-/// What lanes that run at once do to each other by what they share.
+/// Slowdowns of lanes that run at once, by max-min sharing.
 ContentionModel sharing(const Platform& platform, int world_size, int adam_threads) {
   const SharedRates rates =
       shared_rates(platform, world_size).with_adam(cpu_adam_use(platform, adam_threads));
@@ -118,61 +120,58 @@ ContentionModel sharing(const Platform& platform, int world_size, int adam_threa
 
 }  // namespace
 
-BoundTables bound_tables(const Platform& platform, int world_size, int adam_threads) {
+BoundTables bound_tables(const Platform& platform, int world_size, int adam_threads,
+                         BoundTerms terms) {
   BoundTables result;
-  result.least.fill(1);
-  result.least_disturbed.fill(1);
-  result.most.fill(1);
+  result.terms = terms;
+  result.least_slowdown.fill(1);
+  result.least_measured_slowdown.fill(1);
   const ContentionModel contention(platform, platform.ranks_per_node(world_size), adam_threads);
-  result.limits = lp_dual_bounds(contention, platform.power);
+  result.dual_bounds = lp_dual_bounds(contention, platform.power);
   if (contention.none() && !platform.power) {
-    result.limits = lp_dual_bounds(sharing(platform, world_size, adam_threads), {});
-    result.limits_are_of_sharing = true;
+    result.dual_bounds = lp_dual_bounds(sharing(platform, world_size, adam_threads), {});
+    result.dual_bounds_are_max_min = true;
   }
-  for (const DualBound& limit : result.limits) {
+  std::erase_if(result.dual_bounds,
+                [=](const DualBound& bound) { return !terms.has_multiplier(bound.multiplier); });
+  for (const DualBound& bound : result.dual_bounds) {
     for (const Lane lane : kLanes) {
-      result.lane_weights[lane_index(lane)].push_back(limit.weights[lane_index(lane)]);
-      result.lane_idle_weights[lane_index(lane)].push_back(limit.idle_weights[lane_index(lane)]);
+      result.lane_weights[lane_index(lane)].push_back(bound.weights[lane_index(lane)]);
+      result.lane_idle_weights[lane_index(lane)].push_back(bound.idle_weights[lane_index(lane)]);
     }
   }
   result.shared = shared_with(platform, adam_threads);
   for (SharedResource& resource : result.shared) {
     const double capacity = platform.capacity_per_rank(resource, world_size);
     resource.capacity = capacity;
-    double demand = 0, users = 0;
-    for (const auto& [lane, use] : resource.use) {
-      demand += use;
-      users += use > 0 ? 1 : 0;
-    }
+    double demand = 0;
+    for (const auto& [lane, use] : resource.use) demand += use;
     if (demand <= capacity) continue;  // cannot slow anything down
     for (const auto& [lane, use] : resource.use) {
-      double& least = result.least[lane_index(lane)];
-      double& most = result.most[lane_index(lane)];
+      double& least = result.least_slowdown[lane_index(lane)];
       least = std::max(least, use / capacity);
-      most = std::max(most, use / (capacity / users));
     }
   }
   for (const Lane lane : kLanes) {
-    result.least_disturbed[lane_index(lane)] = contention.least(lane);
-    result.least[lane_index(lane)] =
-        std::max(result.least[lane_index(lane)], contention.least(lane));
-    result.most[lane_index(lane)] = std::max(result.most[lane_index(lane)], contention.most(lane));
+    result.least_measured_slowdown[lane_index(lane)] = contention.least(lane);
+    result.least_slowdown[lane_index(lane)] =
+        std::max(result.least_slowdown[lane_index(lane)], contention.least(lane));
   }
   return result;
 }
 
 const BoundTables& BoundTableCache::at(int adam_threads) {
   const auto [entry, is_new] = by_threads_.try_emplace(adam_threads);
-  if (is_new) entry->second = bound_tables(platform_, world_size_, adam_threads);
+  if (is_new) entry->second = bound_tables(platform_, world_size_, adam_threads, terms_);
   return entry->second;
 }
 
-Seconds busiest_seconds(const LaneValues& busy, const BoundTables& slowdown) {
+Seconds busiest_seconds(const LaneValues& busy, const BoundTables& tables) {
   Seconds most = 0;
   for (std::size_t lane = 0; lane < busy.size(); ++lane) {
-    most = std::max(most, busy[lane] * slowdown.least[lane]);
+    most = std::max(most, busy[lane] * tables.least_slowdown[lane]);
   }
-  for (const SharedResource& resource : slowdown.shared) {
+  for (const SharedResource& resource : tables.shared) {
     double amount = 0;
     for (const auto& [lane, use] : resource.use) amount += busy[lane_index(lane)] * use;
     if (resource.capacity > 0) most = std::max(most, amount / resource.capacity);
@@ -180,29 +179,29 @@ Seconds busiest_seconds(const LaneValues& busy, const BoundTables& slowdown) {
   return most;
 }
 
-std::vector<Seconds> throttled_seconds(std::span<const PowerDraw> kernels,
-                                       const BoundTables& slowdown) {
-  std::vector<Seconds> seconds(slowdown.limits.size());
+std::vector<Seconds> dual_kernel_seconds(std::span<const PowerDraw> kernels,
+                                         const BoundTables& tables) {
+  std::vector<Seconds> seconds(tables.dual_bounds.size());
   for (const PowerDraw& kernel : kernels) {
     for (std::size_t i = 0; i < seconds.size(); ++i) {
-      seconds[i] += kernel.seconds * slowdown.limits[i].weight(kernel);
+      seconds[i] += kernel.seconds * tables.dual_bounds[i].weight(kernel);
     }
   }
   return seconds;
 }
 
 LagrangianBound dual_bound_seconds(const LaneValues& busy, std::span<const Seconds> kernels,
-                                   double times, const BoundTables& slowdown) {
+                                   double times, const BoundTables& tables) {
   std::vector<Seconds> least(kernels.size());
   std::ranges::transform(kernels, least.begin(), [=](Seconds once) { return times * once; });
   for (std::size_t lane = 0; lane < busy.size(); ++lane) {
     if (busy[lane] == 0) continue;
-    const std::vector<double>& weights = slowdown.lane_weights[lane];
+    const std::vector<double>& weights = tables.lane_weights[lane];
     for (std::size_t i = 0; i < least.size(); ++i) least[i] += busy[lane] * weights[i];
   }
   LagrangianBound seconds;
   for (std::size_t i = 0; i < least.size(); ++i) {
-    Seconds& most = seconds.at[slowdown.limits[i].multiplier];
+    Seconds& most = seconds.at[tables.dual_bounds[i].multiplier];
     most = std::max(most, least[i]);
   }
   return seconds;
@@ -214,28 +213,26 @@ Seconds lower_bound_seconds(const Program& program, const Platform& platform) {
 }
 
 Seconds lower_bound_seconds(const Program& program, const Platform& platform,
-                            const BoundTables& slowdown) {
+                            const BoundTables& tables) {
   if (program.operations.empty()) return 0;
   const std::vector<PowerDraw> power_draws =
       athanor::power_draws(program, platform, solo_seconds(program, platform));
   std::vector<Seconds> seconds(power_draws.size());
   std::ranges::transform(power_draws, seconds.begin(), &PowerDraw::seconds);
   LaneValues busy = busy_seconds(program, seconds);
-  const Seconds busiest = busiest_seconds(busy, slowdown);
+  const Seconds busiest = busiest_seconds(busy, tables);
   busy[lane_index(Lane::Compute)] = 0;
   const std::vector<Seconds> kernels =
-      throttled_seconds(kernels_of(program, power_draws), slowdown);
-  return std::max({busiest, dual_bound_seconds(busy, kernels, 1, slowdown).most(),
-                   total(issue_seconds(program, platform)),
-                   cycle_seconds(program, platform, power_draws, slowdown)});
-}
-
-Seconds serial_seconds(const Program& program, const Platform& platform) {
-  const BoundTables slowdown = bound_tables(platform, program.world_size, program.cpu_adam_threads);
-  const LaneValues busy = busy_seconds(program, solo_seconds(program, platform));
-  Seconds sum = total(issue_seconds(program, platform));
-  for (std::size_t lane = 0; lane < busy.size(); ++lane) sum += busy[lane] * slowdown.most[lane];
-  return sum;
+      dual_kernel_seconds(kernels_of(program, power_draws), tables);
+  const BoundTerms terms = tables.terms;
+  Seconds most = std::max(busiest, total(issue_seconds(program, platform)));
+  if (terms.has(BoundTerm::Overlap)) {
+    most = std::max(most, dual_bound_seconds(busy, kernels, 1, tables).most());
+  }
+  if (terms.has(BoundTerm::LoweredCycle)) {
+    most = std::max(most, cycle_seconds(program, platform, power_draws, tables));
+  }
+  return most;
 }
 
 }  // namespace athanor

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cheap limits on a program's steady-state step time: lower bound <= simulated <= serial sum.
+// Lower bounds on a program's steady-state step time. README.md and theorems.md state them.
 #pragma once
 
+#include "sim/bounds/bound_terms.hpp"
 #include "sim/bounds/lp_dual_bounds.hpp"
 #include "sim/cost/power_draw.hpp"
 #include "sim/model/platform.hpp"
@@ -14,60 +15,57 @@
 
 namespace athanor {
 
-/// Factors on each lane's solo times: beside the lanes that disturb it least, and beside those that
-/// disturb it most.
+/// Everything that bounds need to know of a platform with a number of ranks and of CPU threads.
 struct BoundTables {
-  std::array<double, kNumLanes> least{}, most{};
-  std::array<double, kNumLanes>
-      least_disturbed{};  ///< least, of what was measured of lanes at once
-  /// Of measured interference and power; without either, of what lanes share.
-  std::vector<DualBound> limits;
-  bool limits_are_of_sharing = false;
-  /// DualBound::weights of these, by lane: lanes with nothing to do cost no time.
+  /// Factor on each lane's solo times, with the other lanes that slow it down least.
+  std::array<double, kNumLanes> least_slowdown{};
+  /// The measured part of least_slowdown: 1 where no contention was measured.
+  std::array<double, kNumLanes> least_measured_slowdown{};
+  /// Bounds from measured contention and power; without either, from max-min sharing.
+  std::vector<DualBound> dual_bounds;
+  bool dual_bounds_are_max_min = false;
+  /// Weights of the dual bounds, by lane and bound, so that idle lanes are skipped.
   std::array<std::vector<double>, kNumLanes> lane_weights;
-  std::array<std::vector<double>, kNumLanes> lane_idle_weights;  ///< and idle_weights
-  std::vector<SharedResource> shared;  ///< with each rank's part of their capacities
+  std::array<std::vector<double>, kNumLanes> lane_idle_weights;  ///< idle_weights likewise
+  std::vector<SharedResource> shared;                            ///< capacity: one rank's part
+  BoundTerms terms;  ///< terms of the bounds that use these tables
 };
-/// With `adam_threads` for CPU Adam on each of `world_size` ranks.
-[[nodiscard]] BoundTables bound_tables(const Platform& platform, int world_size, int adam_threads);
+/// Makes the tables of `world_size` ranks with `adam_threads` for CPU Adam on each.
+[[nodiscard]] BoundTables bound_tables(const Platform& platform, int world_size, int adam_threads,
+                                       BoundTerms terms = {});
 
-/// bound_tables() of one platform, by adam_threads, each made once.
+/// Tables of one platform by number of CPU threads, each made once.
 class BoundTableCache {
  public:
-  BoundTableCache(const Platform& platform, int world_size)
-      : platform_(platform), world_size_(world_size) {}
+  BoundTableCache(const Platform& platform, int world_size, BoundTerms terms = {})
+      : platform_(platform), world_size_(world_size), terms_(terms) {}
   [[nodiscard]] const BoundTables& at(int adam_threads);
 
  private:
   const Platform& platform_;
   int world_size_;
+  BoundTerms terms_;
   std::map<int, BoundTables> by_threads_;
 };
 
-/// What `kernels` add to a step at least, by each of BoundTables::limits.
-[[nodiscard]] std::vector<Seconds> throttled_seconds(std::span<const PowerDraw> kernels,
-                                                     const BoundTables& slowdown);
+/// Least time that `kernels` contribute to a step, under each of BoundTables::dual_bounds.
+[[nodiscard]] std::vector<Seconds> dual_kernel_seconds(std::span<const PowerDraw> kernels,
+                                                       const BoundTables& tables);
 
-/// The busiest lane or shared resource, when each of the ranks has `busy` to do.
-[[nodiscard]] Seconds busiest_seconds(const LaneValues& busy, const BoundTables& slowdown);
-/// What all lanes can do together, when each has `busy` to do and the compute lane, besides,
-/// `times` times kernels that add `kernels` by each of the limits. Of parts of a step that follow
-/// each other the sum at any one price bounds the whole.
+/// Time of the busiest lane or shared resource when each rank has `busy` to do.
+[[nodiscard]] Seconds busiest_seconds(const LaneValues& busy, const BoundTables& tables);
+/// Lower bound on doing `busy` on all lanes plus `times` repetitions of the kernels, which
+/// contribute `kernels` under each dual bound. Bounds of consecutive parts of a step may be added
+/// if they use the same multiplier.
 [[nodiscard]] LagrangianBound dual_bound_seconds(const LaneValues& busy,
                                                  std::span<const Seconds> kernels, double times,
-                                                 const BoundTables& slowdown);
+                                                 const BoundTables& tables);
 
-/// The busiest lane or shared resource over one step, the host that issues it, and the longest
-/// cycle through one step. Never above the simulated period.
+/// Largest of: the busiest lane or shared resource, the dual bound, the host's issue times, and the
+/// longest cycle through one step. Never above the simulated period.
 [[nodiscard]] Seconds lower_bound_seconds(const Program& program, const Platform& platform);
-/// The same for many programs on one platform: `slowdown` is bound_tables() of the program's ranks
-/// and threads.
+/// Returns that bound from `tables` made before, for the program's ranks and threads.
 [[nodiscard]] Seconds lower_bound_seconds(const Program& program, const Platform& platform,
-                                          const BoundTables& slowdown);
-
-/// Every operation of one rank issued and run after the other, slowed by full contention between
-/// ranks. Never
-/// below the simulated period.
-[[nodiscard]] Seconds serial_seconds(const Program& program, const Platform& platform);
+                                          const BoundTables& tables);
 
 }  // namespace athanor

@@ -16,15 +16,15 @@ using Lanes = std::array<Lane, kDimensions>;
 
 constexpr double kSafe = 1 - 1e-9;  // never above the optimum by rounding
 
-/// No product with `weights` exceeds that with another of `limits`.
-bool is_dominated(const LaneValues& weights, const std::vector<LaneValues>& limits) {
-  return std::any_of(limits.begin(), limits.end(), [&](const LaneValues& other) {
+/// Whether one of `others` gives no smaller a sum than `weights`, for any work.
+bool is_dominated(const LaneValues& weights, const std::vector<LaneValues>& others) {
+  return std::any_of(others.begin(), others.end(), [&](const LaneValues& other) {
     return std::equal(weights.begin(), weights.end(), other.begin(), std::less_equal<>());
   });
 }
 
-/// Whether any lane is slower, or faster, for `lane` running beside it.
-bool takes_part(const ContentionModel& contention, Lane lane) {
+/// Whether any lane is slower, or faster, while `lane` runs.
+bool contends(const ContentionModel& contention, Lane lane) {
   for (LaneSet running = 1; running < kNumLaneSets; ++running) {
     if ((running & lane_bit(lane)) == 0) continue;
     for (const Lane other : kLanes) {
@@ -38,7 +38,7 @@ bool takes_part(const ContentionModel& contention, Lane lane) {
   return false;
 }
 
-/// The best rate of `lane` while exactly `running` of `lanes` run, whatever the other lanes do.
+/// Best rate of `lane` while exactly `running` of `lanes` run, over all sets of the other lanes.
 double best_rate(const ContentionModel& contention, LaneSet lanes, LaneSet running, Lane lane) {
   double rate = 0;
   for (LaneSet set = 0; set < kNumLaneSets; ++set) {
@@ -47,32 +47,34 @@ double best_rate(const ContentionModel& contention, LaneSet lanes, LaneSet runni
   return rate;
 }
 
-/// What a device draws in its states, above idle, and what that costs at one price.
+/// Power draw of a device's states, above idle, and its cost with one multiplier.
 class Energy {
  public:
-  Energy(const std::optional<PowerModel>& power, double share) : share_(share) {
+  Energy(const std::optional<PowerModel>& power, double multiplier) : multiplier_(multiplier) {
     if (!power) return;
     sustained_ = sustained_watts(*power);
     for (const auto& [lane, watts] : power->lane_watts) lane_watts_[lane_index(lane)] = watts;
-    if (share <= 0) return;  // what is free is never saved
-    products_ = {1, std::max(0.0, power->matmul_watts - power->idle_watts), power->exponent};
+    if (multiplier <= 0) return;  // free energy is never saved
+    matmul_ = {1, std::max(0.0, power->matmul_watts - power->idle_watts), power->exponent};
     for (const PowerLimit& limit : power->limits) {
       limits_.push_back(limit.watts - power->idle_watts);
     }
   }
 
-  /// Of a second.
+  /// Cost of a second at `watts`.
   [[nodiscard]] double cost(double watts) const {
-    return share_ > 0 ? 1 - share_ + share_ * watts / sustained_ : 1;
+    return multiplier_ > 0 ? 1 - multiplier_ + multiplier_ * watts / sustained_ : 1;
   }
-  [[nodiscard]] double cost_per_watt() const { return share_ > 0 ? share_ / sustained_ : 0; }
+  [[nodiscard]] double cost_per_watt() const {
+    return multiplier_ > 0 ? multiplier_ / sustained_ : 0;
+  }
   [[nodiscard]] double sustained() const { return sustained_; }
   [[nodiscard]] double memory_bound_watts() const { return lane_watts_[lane_index(Lane::Compute)]; }
-  [[nodiscard]] const PowerDraw& products() const { return products_; }
+  [[nodiscard]] const PowerDraw& matmul() const { return matmul_; }
   [[nodiscard]] const std::vector<double>& limits() const { return limits_; }
 
-  /// Of all of `running` but the compute lane.
-  [[nodiscard]] double watts_beside(LaneSet running) const {
+  /// Power draw of all of `running` but the compute lane.
+  [[nodiscard]] double other_watts(LaneSet running) const {
     double watts = 0;
     for (const Lane lane : kLanes) {
       if (lane != Lane::Compute && (running & lane_bit(lane)) != 0)
@@ -82,14 +84,14 @@ class Energy {
   }
 
  private:
-  double share_;
+  double multiplier_;
   double sustained_ = 0;
   std::array<double, kNumLanes> lane_watts_{};
-  PowerDraw products_;
+  PowerDraw matmul_;
   std::vector<double> limits_;
 };
 
-/// The limits at one price.
+/// Dual bounds with one multiplier.
 class DualBoundSolver {
  public:
   DualBoundSolver(const ContentionModel& contention, const Energy& energy)
@@ -108,16 +110,16 @@ class DualBoundSolver {
     }
   }
 
-  void append_to(std::vector<DualBound>& limits, std::size_t multiplier) const {
+  void append_to(std::vector<DualBound>& bounds, std::size_t multiplier) const {
     for (const LaneValues& weights : weights_) {
-      DualBound limit = with_kernels(weights);
-      limit.multiplier = multiplier;
-      if (limit.weights[lane_index(Lane::Compute)] >= 0) limits.push_back(limit);
+      DualBound bound = with_kernels(weights);
+      bound.multiplier = multiplier;
+      if (bound.weights[lane_index(Lane::Compute)] >= 0) bounds.push_back(bound);
     }
   }
 
  private:
-  /// One for each state that differs in what `lanes` do, and one for each axis.
+  /// Half-spaces of the states that differ in what `lanes` do, and of the axes.
   [[nodiscard]] std::vector<HalfSpace> constraints(const Lanes& lanes) const {
     std::vector<HalfSpace> result;
     const LaneSet all = lane_bit(lanes[0]) | lane_bit(lanes[1]) | lane_bit(lanes[2]);
@@ -140,45 +142,45 @@ class DualBoundSolver {
 
   void add_states(const Lanes& lanes, LaneSet running, const Vector& rates,
                   std::vector<HalfSpace>& result) const {
-    const PowerDraw& products = energy_.products();
+    const PowerDraw& matmul = energy_.matmul();
     const bool computes = (running & lane_bit(Lane::Compute)) != 0;
-    const double watts = energy_.watts_beside(running) + (computes ? products.watts : 0);
-    const bool is_slowed = computes && products.watts > energy_.sustained();
+    const double watts = energy_.other_watts(running) + (computes ? matmul.watts : 0);
+    const bool is_throttled = computes && matmul.watts > energy_.sustained();
     result.push_back(
-        {rates, energy_.cost(is_slowed ? watts : std::min(watts, energy_.sustained()))});
-    if (!is_slowed) return;
+        {rates, energy_.cost(is_throttled ? watts : std::min(watts, energy_.sustained()))});
+    if (!is_throttled) return;
     for (const double limit : energy_.limits()) {
-      if (limit >= products.watts) continue;
+      if (limit >= matmul.watts) continue;
       Vector slowed = rates;
       for (std::size_t i = 0; i < kDimensions; ++i) {
-        if (lanes[i] == Lane::Compute) slowed[i] *= products.speed_at(limit);
+        if (lanes[i] == Lane::Compute) slowed[i] *= matmul.speed_at(limit);
       }
       result.push_back({slowed, energy_.cost(limit)});
     }
   }
 
-  /// A kernel is worth what the work of lanes beside it leaves of the time and energy it takes.
+  /// Completes a bound: a kernel's weight is the time and energy that the other lanes leave.
   [[nodiscard]] DualBound with_kernels(const LaneValues& weights) const {
-    DualBound limit;
-    limit.weights = weights;
+    DualBound bound;
+    bound.weights = weights;
     for (const double watts : energy_.limits()) {
-      limit.slowed.push_back({watts, std::numeric_limits<double>::infinity()});
+      bound.throttled.push_back({watts, std::numeric_limits<double>::infinity()});
     }
     for (LaneSet running = 1; running < kNumLaneSets; ++running) {
-      if ((running & lane_bit(Lane::Compute)) != 0) add_kernels(running, limit);
+      if ((running & lane_bit(Lane::Compute)) != 0) add_kernels(running, bound);
     }
-    limit.weights[lane_index(Lane::Compute)] = limit.weight({1, energy_.memory_bound_watts(), 0});
+    bound.weights[lane_index(Lane::Compute)] = bound.weight({1, energy_.memory_bound_watts(), 0});
     for (const Lane lane : kLanes) {
-      if (lane != Lane::Compute) limit.idle_weights[lane_index(lane)] = idle_weight(lane, weights);
+      if (lane != Lane::Compute) bound.idle_weights[lane_index(lane)] = idle_weight(lane, weights);
     }
-    return limit;
+    return bound;
   }
 
   [[nodiscard]] double idle_weight(Lane lane, const LaneValues& weights) const {
     double least = std::numeric_limits<double>::infinity();
     for (LaneSet running = 1; running < kNumLaneSets; ++running) {
       if ((running & lane_bit(lane)) == 0) continue;
-      double left = energy_.cost(std::min(energy_.watts_beside(running), energy_.sustained()));
+      double left = energy_.cost(std::min(energy_.other_watts(running), energy_.sustained()));
       for (const Lane other : kLanes) {
         if (other == lane || other == Lane::Compute || (running & lane_bit(other)) == 0) continue;
         left -= weights[lane_index(other)] / contention_.slowdown(other, running);
@@ -188,26 +190,27 @@ class DualBoundSolver {
     return std::max(weights[lane_index(lane)], kSafe * least);
   }
 
-  void add_kernels(LaneSet running, DualBound& limit) const {
-    double beside = 0;
+  void add_kernels(LaneSet running, DualBound& bound) const {
+    double others = 0;
     for (const Lane lane : kLanes) {
       if (lane == Lane::Compute || (running & lane_bit(lane)) == 0) continue;
-      beside += limit.weights[lane_index(lane)] / contention_.slowdown(lane, running);
+      others += bound.weights[lane_index(lane)] / contention_.slowdown(lane, running);
     }
     const double slowdown = contention_.slowdown(Lane::Compute, running);
-    const double lanes_cost = energy_.cost(energy_.watts_beside(running));
-    add_full_clock({slowdown * (lanes_cost - beside), slowdown * energy_.cost_per_watt()}, limit);
-    for (DualBound::Slowed& slowed : limit.slowed) {
-      slowed.weight = std::min(slowed.weight, slowdown * (energy_.cost(slowed.watts) - beside));
+    const double lanes_cost = energy_.cost(energy_.other_watts(running));
+    add_unthrottled({slowdown * (lanes_cost - others), slowdown * energy_.cost_per_watt()}, bound);
+    for (DualBound::Throttled& throttled : bound.throttled) {
+      throttled.weight =
+          std::min(throttled.weight, slowdown * (energy_.cost(throttled.watts) - others));
     }
   }
 
-  /// Keeps those that are the least for some kernel.
-  static void add_full_clock(const DualBound::AtFullClock& added, DualBound& limit) {
+  /// Keeps the entries that are the least for some kernel.
+  static void add_unthrottled(const DualBound::Unthrottled& added, DualBound& bound) {
     const auto is_above = [](const auto& a, const auto& b) {
       return a.weight >= b.weight && a.per_watt >= b.per_watt;
     };
-    auto& all = limit.at_full_clock;
+    auto& all = bound.unthrottled;
     if (std::ranges::any_of(all, [&](const auto& other) { return is_above(added, other); })) return;
     std::erase_if(all, [&](const auto& other) { return is_above(other, added); });
     all.push_back(added);
@@ -222,38 +225,38 @@ class DualBoundSolver {
 
 double DualBound::weight(const PowerDraw& kernel) const noexcept {
   double least = std::numeric_limits<double>::infinity();
-  for (const AtFullClock& beside : at_full_clock) {
-    least = std::min(least, beside.weight + beside.per_watt * kernel.watts);
+  for (const Unthrottled& state : unthrottled) {
+    least = std::min(least, state.weight + state.per_watt * kernel.watts);
   }
-  for (const Slowed& beside : slowed) {
-    least = std::min(least, beside.weight / kernel.speed_at(beside.watts));
+  for (const Throttled& state : throttled) {
+    least = std::min(least, state.weight / kernel.speed_at(state.watts));
   }
   return least > 0 ? kSafe * least : least;
 }
 
 std::vector<DualBound> lp_dual_bounds(const ContentionModel& contention,
                                       const std::optional<PowerModel>& power) {
-  std::vector<DualBound> limits;
-  if (contention.none() && !power) return limits;
-  std::vector<Lane> lanes;  // of files where they were measured beside others
+  std::vector<DualBound> bounds;
+  if (contention.none() && !power) return bounds;
+  std::vector<Lane> lanes;  // file lanes only where they contend
   std::ranges::copy_if(kLanes, std::back_inserter(lanes), [&](Lane lane) {
-    return !is_nvme_lane(lane) || takes_part(contention, lane);
+    return !is_nvme_lane(lane) || contends(contention, lane);
   });
   for (std::size_t multiplier = 0; multiplier < kEnergyMultipliers.size(); ++multiplier) {
-    const double share = kEnergyMultipliers[multiplier];
-    if (share > 0 && !power) break;
-    const Energy energy(power, share);
-    DualBoundSolver at_price(contention, energy);
+    const bool has_energy = kEnergyMultipliers[multiplier] > 0;
+    if (has_energy && !power) break;
+    const Energy energy(power, kEnergyMultipliers[multiplier]);
+    DualBoundSolver solver(contention, energy);
     for (std::size_t a = 0; a < lanes.size(); ++a) {
-      if (share > 0 && lanes[a] != Lane::Compute) continue;
+      if (has_energy && lanes[a] != Lane::Compute) continue;
       for (std::size_t b = a + 1; b < lanes.size(); ++b) {
         for (std::size_t c = b + 1; c < lanes.size(); ++c)
-          at_price.add({lanes[a], lanes[b], lanes[c]});
+          solver.add({lanes[a], lanes[b], lanes[c]});
       }
     }
-    at_price.append_to(limits, multiplier);
+    solver.append_to(bounds, multiplier);
   }
-  return limits;
+  return bounds;
 }
 
 }  // namespace athanor

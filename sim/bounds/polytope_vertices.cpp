@@ -14,7 +14,7 @@ Vector cross(const Vector& a, const Vector& b) {
   return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
 }
 
-/// Where the three planes meet in one point.
+/// The point in which three planes meet; none where two are parallel.
 std::optional<Vector> meet(const HalfSpace& a, const HalfSpace& b, const HalfSpace& c) {
   constexpr double kParallel = 1e-12;
   const Vector bc = cross(b.normal, c.normal);

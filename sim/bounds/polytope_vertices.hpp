@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Corners of regions that planes bound, in three dimensions.
+// Vertices of polytopes in three dimensions.
 #pragma once
 
 #include <array>
@@ -11,13 +11,13 @@ namespace athanor {
 inline constexpr std::size_t kDimensions = 3;
 using Vector = std::array<double, kDimensions>;
 
-/// normal * x <= bound
+/// The points x with normal * x <= bound.
 struct HalfSpace {
   Vector normal{};
   double bound = 0;
 };
 
-/// The corners of what lies within all of `constraints`: points where the planes of three meet.
+/// Vertices of the intersection of all `constraints`: points where the planes of three meet.
 [[nodiscard]] std::vector<Vector> vertices(const std::vector<HalfSpace>& constraints);
 
 }  // namespace athanor

@@ -102,7 +102,8 @@ elixir::Rates calibrated_rates(const Platform& platform, int num_gpus, int adam_
     op.kind = kind;
     op.lane = lane;
     op.bytes = op.elements = amount;
-    const Seconds seconds = solo_seconds(op, header, platform) * slowdown.least[lane_index(lane)];
+    const Seconds seconds =
+        solo_seconds(op, header, platform) * slowdown.least_slowdown[lane_index(lane)];
     return num_gpus * static_cast<double>(amount) / seconds * 1e-9;
   };
   return {.host_to_device = rate(OpKind::Fetch, Lane::H2D, kCopy),

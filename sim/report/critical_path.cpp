@@ -23,7 +23,7 @@ class RankTimeline {
     }
     for (std::int32_t i = 0; i < num_operations(); ++i) {
       std::int32_t& before = lane_predecessor_[static_cast<std::size_t>(i)];
-      if (before < 0) before = last.at(operation(i).lane);  // of the step before
+      if (before < 0) before = last.at(operation(i).lane);  // in the step before
     }
     for (const Interval& interval : timeline.intervals) {
       if (interval.rank == 0) intervals_[{interval.step, interval.operation}] = &interval;
@@ -41,7 +41,7 @@ class RankTimeline {
     return latest == intervals_.end() ? nullptr : latest->second;
   }
 
-  /// What ended last of those that `interval` waited for; null where the timeline begins.
+  /// Interval that ended last of those that `interval` waited for; null where the timeline begins.
   [[nodiscard]] const Interval* predecessor(const Interval& interval) const {
     const Interval* latest = nullptr;
     const auto consider = [&](std::int32_t step, std::int32_t index) {

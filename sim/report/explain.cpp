@@ -8,8 +8,8 @@
 
 namespace athanor {
 
-std::vector<Utilization> step_loads(const Program& program, const Platform& platform,
-                                    const BoundTables& slowdown, Seconds step_seconds) {
+std::vector<Utilization> utilizations(const Program& program, const Platform& platform,
+                                      const BoundTables& tables, Seconds step_seconds) {
   const std::vector<Seconds> seconds = solo_seconds(program, platform);
   LaneValues busy{};
   for (std::size_t i = 0; i < seconds.size(); ++i) {
@@ -18,30 +18,32 @@ std::vector<Utilization> step_loads(const Program& program, const Platform& plat
   const auto share = [&](Seconds used) {
     return step_seconds > 0 ? std::min(1.0, used / step_seconds) : 0.0;
   };
-  std::vector<Utilization> loads;
+  std::vector<Utilization> utilizations;
   for (const Lane lane : kLanes) {
     const auto index = lane_index(lane);
-    loads.push_back({lane_name(lane), share(busy[index] * slowdown.least_disturbed[index])});
+    utilizations.push_back(
+        {lane_name(lane), share(busy[index] * tables.least_measured_slowdown[index])});
   }
-  for (const SharedResource& resource : slowdown.shared) {
+  for (const SharedResource& resource : tables.shared) {
     double demand = 0;
     for (const auto& [lane, use] : resource.use) {
       demand += use * busy[lane_index(lane)];
     }
-    if (resource.capacity > 0) loads.push_back({resource.name, share(demand / resource.capacity)});
+    if (resource.capacity > 0)
+      utilizations.push_back({resource.name, share(demand / resource.capacity)});
   }
-  std::ranges::sort(loads, [](const Utilization& a, const Utilization& b) {
+  std::ranges::sort(utilizations, [](const Utilization& a, const Utilization& b) {
     return std::tie(b.share, a.name) < std::tie(a.share, b.name);
   });
-  return loads;
+  return utilizations;
 }
 
 Explanation explain(const Program& program, const Plan& plan, const Profile& profile,
                     const Platform& platform, Seconds step_seconds) {
   Explanation result;
-  result.loads = step_loads(program, platform,
-                            bound_tables(platform, program.world_size, program.cpu_adam_threads),
-                            step_seconds);
+  result.utilizations = utilizations(
+      program, platform, bound_tables(platform, program.world_size, program.cpu_adam_threads),
+      step_seconds);
   if (step_seconds <= 0) return result;
   const auto tokens = static_cast<double>(plan.global_batch() * plan.sequence_length);
   result.tokens_per_second = tokens / step_seconds;

@@ -20,17 +20,14 @@ bool has_work_for_threads(const Program& program) {
 
 }  // namespace
 
-CandidateEvaluator::CandidateEvaluator(const Profile& profile, const Platform& platform,
-                                       Engine& engine, const PlanRequest& request,
+CandidateEvaluator::CandidateEvaluator(const TuningProblem& problem, Engine& engine,
                                        const std::vector<int>& adam_threads,
-                                       double host_update_slowdown)
-    : profile_(profile),
-      platform_(platform),
+                                       double host_update_slowdown, BoundTerms terms)
+    : problem_(problem),
       engine_(engine),
-      request_(request),
       adam_threads_(adam_threads),
-      host_update_slowdown_(1 / host_update_slowdown),
-      slowdowns_(platform, request.num_gpus) {}
+      cpu_adam_speed_(1 / host_update_slowdown),
+      tables_(problem.platform, problem.request.num_gpus, terms) {}
 
 JobResult CandidateEvaluator::evaluate(const Job& job) {
   Program program = lowered(job.candidate);
@@ -43,28 +40,29 @@ Seconds CandidateEvaluator::step_seconds_as_measured(const Candidate& candidate)
 }
 
 Program CandidateEvaluator::lowered(const Candidate& candidate) const {
-  return lower(profile_, make_plan(candidate, profile_, request_));
+  return lower(problem_.profile, make_plan(candidate, problem_.profile, problem_.request));
 }
 
-/// Plans that differ in nothing but threads are one program.
+/// Plans that differ only in threads are one program.
 Seconds CandidateEvaluator::bound_with_any_threads(Program program) {
-  Seconds least = lower_bound_seconds(program, platform_, slowdowns_.at(program.cpu_adam_threads));
+  Seconds least =
+      lower_bound_seconds(program, problem_.platform, tables_.at(program.cpu_adam_threads));
   if (!has_work_for_threads(program)) return least;
   for (const int threads : adam_threads_) {
     if (threads == program.cpu_adam_threads) continue;
     program.cpu_adam_threads = threads;
-    least = std::min(least, lower_bound_seconds(program, platform_, slowdowns_.at(threads)));
+    least = std::min(least, lower_bound_seconds(program, problem_.platform, tables_.at(threads)));
   }
   return least;
 }
 
 JobResult CandidateEvaluator::simulated(const Program& program) {
   SimulationOptions simulation{.record_intervals = false};
-  simulation.lane_speed[lane_index(Lane::CpuAdam)] = host_update_slowdown_;
+  simulation.lane_speed[lane_index(Lane::CpuAdam)] = cpu_adam_speed_;
   const Timeline timeline = engine_.simulate(program, simulation);
   JobResult result{.seconds = timeline.step_seconds, .joules = timeline.step_joules};
   const std::string busiest =
-      step_loads(program, platform_, slowdowns_.at(program.cpu_adam_threads), result.seconds)
+      utilizations(program, problem_.platform, tables_.at(program.cpu_adam_threads), result.seconds)
           .front()
           .name;
   busiest.copy(result.bottleneck.data(), result.bottleneck.size() - 1);

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// What single candidates take: their programs, bounded or simulated.
+// Lowers single candidates, and bounds or simulates their programs.
 #pragma once
 
 #include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/policy/tuning_problem.hpp"
 #include "sim/search/worker_pool.hpp"
 
 #include <vector>
 
 namespace athanor {
 
-/// The referenced objects outlive this one.
+/// Evaluates candidates of one problem. Engine and `adam_threads` outlive this object.
 class CandidateEvaluator {
  public:
-  /// `platform` has updates on the host that take `host_update_slowdown` times as long as those of
-  /// the platform that `engine` simulates. `adam_threads`: all that candidates may have.
-  CandidateEvaluator(const Profile& profile, const Platform& platform, Engine& engine,
-                     const PlanRequest& request, const std::vector<int>& adam_threads,
-                     double host_update_slowdown);
+  /// Takes a problem on a platform whose updates on the host take `host_update_slowdown` times as
+  /// long as those of the platform that `engine` simulates. `adam_threads`: all that candidates
+  /// have.
+  CandidateEvaluator(const TuningProblem& problem, Engine& engine,
+                     const std::vector<int>& adam_threads, double host_update_slowdown,
+                     BoundTerms terms);
 
-  /// On `platform`. A bound holds for the candidate with any of `adam_threads`.
+  /// Bounds or simulates on the problem's platform. A bound holds with any of `adam_threads`.
   [[nodiscard]] JobResult evaluate(const Job& job);
-  /// Simulated on the platform of `engine`.
+  /// Step time on the platform of the engine.
   [[nodiscard]] Seconds step_seconds_as_measured(const Candidate& candidate);
 
  private:
@@ -29,13 +31,11 @@ class CandidateEvaluator {
   [[nodiscard]] Seconds bound_with_any_threads(Program program);
   [[nodiscard]] JobResult simulated(const Program& program);
 
-  const Profile& profile_;
-  const Platform& platform_;
+  TuningProblem problem_;
   Engine& engine_;
-  const PlanRequest& request_;
   const std::vector<int>& adam_threads_;
-  double host_update_slowdown_;  ///< of the engine's
-  BoundTableCache slowdowns_;
+  double cpu_adam_speed_;  ///< relative to the engine's platform
+  BoundTableCache tables_;
 };
 
 }  // namespace athanor

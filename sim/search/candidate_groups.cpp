@@ -4,11 +4,13 @@
 #include "sim/model/chunk_layout.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <tuple>
 
 namespace athanor {
 namespace {
 
-/// Leading and trailing counts that cover all `num_units` are the same as all leading.
+/// Turns leading and trailing counts that cover all `num_units` into all leading.
 void normalise_cover(int& leading, int& trailing, int num_units) {
   leading = std::min(leading, num_units);
   trailing = std::min(trailing, num_units);
@@ -23,7 +25,7 @@ void normalise_placement(Candidate& c, int num_units) {
   if (c.sharding != Sharding::Sharded) c.leading_gpu_parameters = num_units;
   normalise_cover(c.leading_gpu_optimizer, c.trailing_gpu_optimizer, num_units);
   normalise_cover(c.leading_gpu_parameters, c.trailing_gpu_parameters, num_units);
-  // Counted from the end, so that those on the GPU are among them.
+  // Counted from the end, so units on the GPU are among them.
   c.trailing_nvme_optimizer =
       c.trailing_nvme_optimizer <= c.trailing_gpu_optimizer
           ? 0
@@ -33,7 +35,7 @@ void normalise_placement(Candidate& c, int num_units) {
   if (first_in_file >= num_units - c.trailing_gpu_parameters) c.nvme_parameters = false;
 }
 
-/// What normal_form needs to know of an architecture.
+/// normal_form() for one architecture.
 class NormalForm {
  public:
   NormalForm(const Architecture& architecture, int num_gpus, bool clips)
@@ -84,14 +86,29 @@ class NormalForm {
   std::int64_t cut_, largest_chunk_;
 };
 
-/// Calls `visit` for each value of one list, assigned to `member`.
-template <typename T, typename Visit>
-void for_each_value(Candidate& candidate, T Candidate::* member, const std::vector<T>& values,
-                    const Visit& visit) {
-  for (const T& value : values) {
-    candidate.*member = value;
+/// Calls `visit` for each combination of values of the choices of one group, assigned to
+/// `candidate`. The group's first choice varies slowest.
+template <ChoiceGroup kGroup, std::size_t kIndex = 0, typename Visit>
+void for_each_combination(const SearchSpace& space, Candidate& candidate, const Visit& visit) {
+  if constexpr (kIndex == std::tuple_size_v<decltype(kChoices)>) {
     visit();
+  } else if constexpr (std::get<kIndex>(kChoices).group != kGroup) {
+    for_each_combination<kGroup, kIndex + 1>(space, candidate, visit);
+  } else {
+    constexpr auto kChoice = std::get<kIndex>(kChoices);
+    for (const auto& value : space.*kChoice.values) {
+      candidate.*kChoice.value = value;
+      for_each_combination<kGroup, kIndex + 1>(space, candidate, visit);
+    }
   }
+}
+
+/// Gives `to` the values that `from` has of the choices of one group.
+template <ChoiceGroup kGroup>
+void copy_choices(const Candidate& from, Candidate& to) {
+  for_each_choice([&](const auto& choice) {
+    if (choice.group == kGroup) to.*choice.value = from.*choice.value;
+  });
 }
 
 template <typename T>
@@ -103,32 +120,20 @@ std::vector<T> without_repeats(const std::vector<T>& values) {
   return distinct;
 }
 
-/// The choices of one sharding in sets of which none says anything about the normal form of
-/// another: each is made distinct alone, and no two candidates of their product are the same.
+/// Combinations of choices with one sharding. Each group of choices is made distinct alone, and no
+/// two candidates of their product are the same.
 class Choices {
  public:
   Choices(const SearchSpace& space, const NormalForm& normal_form, int num_gpus, Sharding sharding)
       : space_(space), normal_form_(normal_form), num_gpus_(num_gpus) {
-    using C = Candidate;
     Candidate any;
     any.sharding = sharding;
-    placements_ = distinct(any, [&](C& c, const auto& add) { for_each_placement(c, add); });
+    placements_ = distinct<ChoiceGroup::Placement>(any);
     if (placements_.empty()) return;
     any = placements_.front();
-    chunks_ = distinct(any, [&](C& c, const auto& add) {
-      for_each_value(c, &C::chunk_elements, space.chunk_elements, add);
-    });
-    activations_ = distinct(any, [&](C& c, const auto& add) {
-      for_each_value(c, &C::recompute_units, space.recompute_units,
-                     [&] { for_each_value(c, &C::offload_units, space.offload_units, add); });
-    });
-    pools_ = distinct(any, [&](C& c, const auto& add) {
-      for_each_value(c, &C::cache_slots, space.cache_slots, [&] {
-        for_each_value(c, &C::prefetch_depth, space.prefetch_depths, [&] {
-          for_each_value(c, &C::gradient_buffers, space.gradient_buffers, add);
-        });
-      });
-    });
+    chunks_ = distinct<ChoiceGroup::Chunks>(any);
+    activations_ = distinct<ChoiceGroup::Activations>(any);
+    pools_ = distinct<ChoiceGroup::Pools>(any);
   }
 
   template <typename Visit>
@@ -137,13 +142,10 @@ class Choices {
       for (const Candidate& activation : activations_) {
         for (Candidate representative : placements_) {
           representative.batch = batch;
-          representative.chunk_elements = chunk.chunk_elements;
-          representative.recompute_units = activation.recompute_units;
-          representative.offload_units = activation.offload_units;
+          copy_choices<ChoiceGroup::Chunks>(chunk, representative);
+          copy_choices<ChoiceGroup::Activations>(activation, representative);
           for (const Candidate& pool : pools_) {
-            representative.cache_slots = pool.cache_slots;
-            representative.prefetch_depth = pool.prefetch_depth;
-            representative.gradient_buffers = pool.gradient_buffers;
+            copy_choices<ChoiceGroup::Pools>(pool, representative);
             visit(representative);
           }
         }
@@ -152,28 +154,11 @@ class Choices {
   }
 
  private:
-  template <typename Add>
-  void for_each_placement(Candidate& c, const Add& add) const {
-    using C = Candidate;
-    for_each_value(c, &C::leading_gpu_optimizer, space_.leading_gpu_optimizer, [&] {
-      for_each_value(c, &C::trailing_gpu_optimizer, space_.trailing_gpu_optimizer, [&] {
-        for_each_value(c, &C::trailing_nvme_optimizer, space_.trailing_nvme_optimizer, [&] {
-          for_each_value(c, &C::nvme_parameters, space_.nvme_parameters, [&] {
-            for_each_value(c, &C::leading_gpu_parameters, space_.leading_gpu_parameters, [&] {
-              for_each_value(c, &C::trailing_gpu_parameters, space_.trailing_gpu_parameters, add);
-            });
-          });
-        });
-      });
-    });
-  }
-
-  /// Normal forms of what `for_each` makes of `candidate` and is sensible.
-  template <typename ForEach>
-  [[nodiscard]] std::vector<Candidate> distinct(Candidate candidate,
-                                                const ForEach& for_each) const {
+  /// Distinct normal forms of `candidate` with every sensible combination of one group.
+  template <ChoiceGroup kGroup>
+  [[nodiscard]] std::vector<Candidate> distinct(Candidate candidate) const {
     std::vector<Candidate> forms;
-    for_each(candidate, [&] {
+    for_each_combination<kGroup>(space_, candidate, [&] {
       if (is_sensible(candidate, num_gpus_, normal_form_.num_units())) {
         forms.push_back(normal_form_.of(candidate));
       }
@@ -187,10 +172,10 @@ class Choices {
   std::vector<Candidate> placements_, chunks_, activations_, pools_;
 };
 
-/// Whether two of a group have in common what all of a set of that scope have.
-bool agree(const Candidate& a, const Candidate& b, SearchLevel scope) {
-  if (scope == SearchLevel::Leaf) return a == b;
-  return scope == SearchLevel::Group ||
+/// Whether two members of a group belong to the same set of that level.
+bool agree(const Candidate& a, const Candidate& b, SearchLevel level) {
+  if (level == SearchLevel::Leaf) return a == b;
+  return level == SearchLevel::Group ||
          (a.adam_threads == b.adam_threads && a.gpu_adam_units == b.gpu_adam_units);
 }
 
@@ -218,40 +203,30 @@ void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visi
   }
 }
 
-Candidate CandidateGroups::Updates::applied_to(Candidate representative) const {
-  representative.adam_threads = adam_threads;
-  representative.gpu_adam_units = gpu_adam_units;
-  representative.late_updates = late_updates;
-  representative.speculate = speculate;
+bool CandidateGroups::is_in_order(const Candidate& updates) noexcept {
+  return updates.gpu_adam_units == 0 && updates.late_updates == 0;
+}
+
+Candidate CandidateGroups::with_updates(Candidate representative, const Candidate& updates) {
+  copy_choices<ChoiceGroup::Updates>(updates, representative);
   return representative;
 }
 
-const std::vector<CandidateGroups::Updates>& CandidateGroups::updates_of(
-    const Candidate& representative) {
+const std::vector<Candidate>& CandidateGroups::updates_of(const Candidate& representative) {
   const auto [entry, is_new] = updates_.try_emplace(
       {representative.leading_gpu_optimizer, representative.trailing_gpu_optimizer,
        representative.trailing_nvme_optimizer, representative.batch.accumulation > 1});
-  std::vector<Updates>& updates = entry->second;
+  std::vector<Candidate>& updates = entry->second;
   if (!is_new) return updates;
   const NormalForm normal_form(architecture_, num_gpus_, space_.clips);
-  using C = Candidate;
   Candidate c = representative;
-  const auto add = [&] {
+  for_each_combination<ChoiceGroup::Updates>(space_, c, [&] {
     const Candidate normal = normal_form.of(c);
     if (normal.gpu_adam_units > 0 && normal.late_updates > 0) return;
     if (space_.clips && !normal.speculate && normal.late_updates > 0) return;  // late all the same
-    updates.push_back(
-        {normal.adam_threads, normal.gpu_adam_units, normal.late_updates, normal.speculate});
-  };
-  for_each_value(c, &C::adam_threads, space_.adam_threads, [&] {
-    for_each_value(c, &C::speculate, space_.speculate, [&] {
-      for_each_value(c, &C::gpu_adam_units, space_.gpu_adam_units,
-                     [&] { for_each_value(c, &C::late_updates, space_.late_updates, add); });
-    });
+    updates.push_back(with_updates(Candidate(), normal));
   });
-  std::ranges::sort(updates, {}, [](const Updates& u) {
-    return std::tuple(-u.adam_threads, u.gpu_adam_units, u.late_updates, u.speculate);
-  });
+  std::ranges::sort(updates, {}, [](const Candidate& u) { return std::tuple(-u.adam_threads, u); });
   const auto repeats = std::ranges::unique(updates);
   updates.erase(repeats.begin(), repeats.end());
   return updates;
@@ -259,47 +234,41 @@ const std::vector<CandidateGroups::Updates>& CandidateGroups::updates_of(
 
 std::vector<Candidate> CandidateGroups::members(const Candidate& representative) {
   std::vector<Candidate> members;
-  for (const Updates& updates : updates_of(representative))
-    members.push_back(updates.applied_to(representative));
+  for (const Candidate& updates : updates_of(representative)) {
+    members.push_back(with_updates(representative, updates));
+  }
   return members;
 }
 
 CandidateSet CandidateGroups::whole(const Candidate& representative, bool in_order) {
   CandidateSet set{.candidate = representative, .in_order = in_order};
-  const std::vector<Updates>& updates = updates_of(representative);
+  const std::vector<Candidate>& updates = updates_of(representative);
   if (!updates.empty()) set.candidate.adam_threads = updates.front().adam_threads;
-  set.plans = in_order ? std::ranges::count_if(updates, &Updates::in_order) : std::ssize(updates);
+  set.plans = in_order ? std::ranges::count_if(updates, is_in_order) : std::ssize(updates);
   return set;
 }
 
-std::vector<CandidateSet> CandidateGroups::parts(const CandidateSet& set) {
-  const SearchLevel scope =
-      set.scope == SearchLevel::Group ? SearchLevel::Subgroup : SearchLevel::Leaf;
-  std::vector<CandidateSet> parts;
+std::vector<CandidateSet> CandidateGroups::branches(const CandidateSet& set) {
+  const SearchLevel level =
+      set.level == SearchLevel::Group ? SearchLevel::Subgroup : SearchLevel::Leaf;
+  std::vector<CandidateSet> branches;
   std::int64_t index = 0;
-  for (const Updates& updates : updates_of(set.candidate)) {
-    const Candidate member = updates.applied_to(set.candidate);
-    if ((set.in_order && !updates.in_order()) || !agree(member, set.candidate, set.scope)) continue;
-    if (parts.empty() || !agree(member, parts.back().candidate, scope)) {
-      parts.push_back({member, SearchLevel::Leaf, set.in_order, 0, index});
+  for (const Candidate& updates : updates_of(set.candidate)) {
+    const Candidate member = with_updates(set.candidate, updates);
+    if ((set.in_order && !is_in_order(updates)) || !agree(member, set.candidate, set.level))
+      continue;
+    if (branches.empty() || !agree(member, branches.back().candidate, level)) {
+      branches.push_back({member, SearchLevel::Leaf, set.in_order, 0, index});
     }
-    CandidateSet& part = parts.back();
-    if (++part.plans == 2) {
-      part.scope = scope;
-      part.candidate.late_updates = 0;
-      part.candidate.speculate = false;
+    CandidateSet& branch = branches.back();
+    if (++branch.plans == 2) {
+      branch.level = level;
+      branch.candidate.late_updates = 0;
+      branch.candidate.speculate = false;
     }
     ++index;
   }
-  return parts;
-}
-
-void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
-               const std::function<void(const Candidate&)>& visit) {
-  CandidateGroups groups(space, architecture, num_gpus);
-  groups.for_each([&](const Candidate& representative) {
-    std::ranges::for_each(groups.members(representative), visit);
-  });
+  return branches;
 }
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The candidates of a space, each once, in groups that a search can rule out together.
+// The candidates of a space, each once, in groups that a search can prune together.
 #pragma once
 
 #include "sim/search/search_space.hpp"
@@ -12,70 +12,61 @@
 
 namespace athanor {
 
-/// The same plan with every choice that has no effect set to one fixed value: no cache where
-/// nothing is sharded, no thread count, late update or speculation where the CPU has nothing to
-/// update or to sum, no pool larger than its class, no placement counted twice.
+/// Returns the same plan with every choice that has no effect set to a fixed value: no cache if
+/// nothing is sharded, no thread count, late update or speculation if the CPU has nothing to update
+/// or to sum, no pool larger than its class, no placement counted twice.
 [[nodiscard]] Candidate normal_form(const Candidate& candidate, const Architecture& architecture,
                                     int num_gpus, bool clips = false);
 
-/// Which candidates are looked at together.
+/// Levels of the search tree, by the candidates that a node represents.
 enum class SearchLevel {
-  Group,     ///< all that differ in nothing but the updates of state in host memory
-  Subgroup,  ///< of these, all with the same adam_threads and gpu_adam_units
-  Leaf,
+  Group,     ///< all that differ only in the updates of state in host memory
+  Subgroup,  ///< all of a group with the same adam_threads and gpu_adam_units
+  Leaf,      ///< one candidate
 };
 
-/// Some candidates of a group.
+/// Candidates of a group that a node of the search represents.
 struct CandidateSet {
-  Candidate candidate;  ///< what they have in common; of a set that is not One it need not be of it
-  SearchLevel scope = SearchLevel::Group;
-  bool in_order = false;  ///< without updates by the device, and late ones
+  Candidate candidate;  ///< the choices that they share; itself a member only if a leaf
+  SearchLevel level = SearchLevel::Group;
+  bool in_order = false;  ///< without members that update on the device or late
   std::int64_t plans = 1;
-  std::int64_t first = 0;  ///< index of the first of them in the set that they are a part of
+  std::int64_t first = 0;  ///< index of the first of them in the set that was branched
 };
 
-/// Distinct sensible candidates in normal form. Those that differ in nothing but the updates of
-/// state in host memory (adam_threads, gpu_adam_units, late_updates, speculate) are a group: the
-/// same kernels of units, the same fetches and gradients. Its head has no late updates, none by the
-/// device, and does not speculate: none of the group needs less of any memory.
+/// Distinct sensible candidates in normal form. Candidates that differ only in the updates of state
+/// in host memory (ChoiceGroup::Updates) are a group: they have the same kernels, fetches and
+/// gradients. A group's representative has no late updates, none by the device, and does not
+/// speculate: no member needs less of any memory.
 class CandidateGroups {
  public:
   /// Throws InputError where `space` is not valid. The references outlive this object.
   CandidateGroups(const SearchSpace& space, const Architecture& architecture, int num_gpus);
 
-  /// Calls `visit` with the head of each group, once, in a fixed order: the first list of the space
-  /// varies slowest. The head need not be of the space.
+  /// Calls `visit` with the representative of each group in a fixed order: the first list of the
+  /// space varies slowest. The representative need not be in the space.
   void for_each(const std::function<void(const Candidate& representative)>& visit) const;
-  /// The group of `head`, or of any other of it, most threads first, then by gpu_adam_units.
+  /// Members of the group of `representative` or of any member, most threads first, then by
+  /// gpu_adam_units.
   [[nodiscard]] std::vector<Candidate> members(const Candidate& representative);
-  /// All of it, or all that are `in_order`; `plans` may be 0.
+  /// The whole group, or its members that are `in_order`; `plans` may be 0.
   [[nodiscard]] CandidateSet whole(const Candidate& representative, bool in_order);
-  /// What a set that is not One consists of, at least one scope further down.
-  [[nodiscard]] std::vector<CandidateSet> parts(const CandidateSet& set);
+  /// Divides a set that is no leaf into sets of a lower level.
+  [[nodiscard]] std::vector<CandidateSet> branches(const CandidateSet& set);
 
  private:
-  struct Updates {
-    int adam_threads, gpu_adam_units, late_updates;
-    bool speculate;
-    bool operator==(const Updates&) const = default;
-    [[nodiscard]] bool in_order() const noexcept {
-      return gpu_adam_units == 0 && late_updates == 0;
-    }
-    [[nodiscard]] Candidate applied_to(Candidate representative) const;
-  };
-  /// Of optimizer state, and whether gradients of several micro-batches are added up.
+  /// Placement of optimizer state, and whether gradients of several micro-batches are added up.
   using Placement = std::tuple<int, int, int, bool>;
 
-  [[nodiscard]] const std::vector<Updates>& updates_of(const Candidate& representative);
+  /// Candidates of which only the choices of ChoiceGroup::Updates count.
+  [[nodiscard]] const std::vector<Candidate>& updates_of(const Candidate& representative);
+  [[nodiscard]] static bool is_in_order(const Candidate& updates) noexcept;
+  [[nodiscard]] static Candidate with_updates(Candidate representative, const Candidate& updates);
 
   const SearchSpace& space_;
   const Architecture& architecture_;
   int num_gpus_;
-  std::map<Placement, std::vector<Updates>> updates_;
+  std::map<Placement, std::vector<Candidate>> updates_;
 };
-
-/// Calls `visit` with each candidate of the space, group by group.
-void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
-               const std::function<void(const Candidate&)>& visit);
 
 }  // namespace athanor

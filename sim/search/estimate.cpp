@@ -6,7 +6,7 @@
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/memory.hpp"
-#include "sim/search/estimate_load.hpp"
+#include "sim/search/lane_work.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,28 +19,27 @@
 
 namespace athanor {
 
-Estimator::Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request)
-    : Estimator(profile, platform, request, adam_thread_choices(request, platform)) {}
+Estimator::Estimator(const TuningProblem& problem)
+    : Estimator(problem, adam_thread_choices(problem.request, problem.platform)) {}
 
-Estimator::Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request,
-                     std::vector<int> adam_threads)
-    : profile_(profile),
-      platform_(platform),
-      request_(request),
-      slowdowns_(platform, request.num_gpus),
+Estimator::Estimator(const TuningProblem& problem, std::vector<int> adam_threads, BoundTerms terms)
+    : problem_(problem),
+      tables_(problem.platform, problem.request.num_gpus, terms),
       adam_threads_(std::move(adam_threads)),
-      num_units_(static_cast<int>(profile.architecture.units.size())) {
+      terms_(terms),
+      num_units_(static_cast<int>(problem.profile.architecture.units.size())) {
   std::map<std::string, std::size_t> index;
-  for (const Unit& unit : profile.architecture.units) {
+  for (const Unit& unit : problem.profile.architecture.units) {
     const auto [entry, is_new] = index.try_emplace(unit.unit_class, classes_.size());
     if (is_new) {
       UnitClass& unit_class = classes_.emplace_back();
       static_cast<void>(parameter_offsets(unit, unit_class.elements));
-      unit_class.elements = round_up(unit_class.elements, request.num_gpus * kParameterAlignment);
+      unit_class.elements =
+          round_up(unit_class.elements, problem.request.num_gpus * kParameterAlignment);
       unit_class.units_before.assign(static_cast<std::size_t>(num_units_) + 1, 0);
     }
     const std::size_t position =
-        static_cast<std::size_t>(&unit - profile.architecture.units.data());
+        static_cast<std::size_t>(&unit - problem.profile.architecture.units.data());
     UnitClass& unit_class = classes_[entry->second];
     if (unit.parameters.empty()) continue;
     ++unit_class.units;
@@ -55,12 +54,12 @@ Estimator::Activations& Estimator::activations(const Candidate& c) {
       activations_.try_emplace({c.batch.micro_batch, c.recompute_units, c.offload_units});
   Activations& result = entry->second;
   if (!is_new) return result;
-  Plan plan =
-      uniform_plan("activations", profile_, request_, {c.batch.micro_batch, 1},
-                   largest_unit_elements(profile_.architecture), Sharding::Replicated, kAllOnGpu);
+  Plan plan = uniform_plan(
+      "activations", problem_.profile, problem_.request, {c.batch.micro_batch, 1},
+      largest_unit_elements(problem_.profile.architecture), Sharding::Replicated, kAllOnGpu);
   recompute_leading(plan, c.recompute_units, c.offload_units);
-  plan.gradient_buffers = largest_class_size(profile_.architecture);
-  const Program program = lower(profile_, plan);
+  plan.gradient_buffers = largest_class_size(problem_.profile.architecture);
+  const Program program = lower(problem_.profile, plan);
   Bytes statics = program.workspace_bytes;
   for (const Buffer& buffer : program.static_buffers) {
     if (buffer.tier == Tier::Gpu) statics += buffer.bytes;
@@ -76,13 +75,14 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
   sums.backward_below = sums.forward_below;
   sums.forward.resize(static_cast<std::size_t>(num_units_));
   sums.backward = sums.recomputed = sums.forward;
-  const double slowdown = launch_slowdown(program, platform_);
+  const double slowdown = launch_slowdown(program, problem_.platform);
   for (const Operation& op : program.operations) {
     if (op.kind == OpKind::OutputD2H || op.kind == OpKind::OutputH2D) {
-      sums.copies[lane_index(op.lane)] += solo_seconds(op, program, platform_);
+      sums.copies[lane_index(op.lane)] += solo_seconds(op, program, problem_.platform);
     } else if (is_unit_phase(op)) {
-      const PowerDraw draw = power_draw(op, solo_seconds(op, program, platform_), platform_);
-      const LagrangianBound powered = lagrangian_bound(draw, platform_);
+      const PowerDraw draw =
+          power_draw(op, solo_seconds(op, program, problem_.platform), problem_.platform);
+      const LagrangianBound powered = lagrangian_bound(draw, problem_.platform);
       sums.compute += powered;
       add_kernel(sums.kernels, draw);
       const auto unit = static_cast<std::size_t>(op.unit);
@@ -102,16 +102,16 @@ void Estimator::add_operations(const Program& program, Activations& sums) const 
   }
 }
 
-Seconds Estimator::bound_seconds(const Candidate& c, SearchLevel scope, Seconds cutoff) {
-  if (scope == SearchLevel::Leaf) return bound_seconds(c, cutoff);
-  const LaneWork load = lane_work(c, scope);
-  if (scope != SearchLevel::Group) return overlapped_seconds(c, load, scope, cutoff);
-  // How many threads the CPU has says what it leaves the others.
+Seconds Estimator::bound_seconds(const Candidate& c, SearchLevel level, Seconds cutoff) {
+  if (level == SearchLevel::Leaf) return bound_seconds(c, cutoff);
+  const LaneWork lanes = lane_work(c, level);
+  if (level != SearchLevel::Group) return overlapped_seconds(c, lanes, level, cutoff);
+  // More threads of the CPU leave the other lanes less.
   Seconds least = kNever;
   Candidate with = c;
   for (const int threads : adam_threads_) {
     with.adam_threads = threads;
-    least = std::min(least, overlapped_seconds(with, load, scope, cutoff));
+    least = std::min(least, overlapped_seconds(with, lanes, level, cutoff));
   }
   return least;
 }
@@ -120,73 +120,83 @@ double Estimator::host_elements(const Candidate& c) const {
   std::int64_t elements = 0;
   for (const UnitClass& unit_class : classes_) {
     const Chunk unit{.elements = unit_class.elements};
-    elements +=
-        place(c, unit_class).host_optimizer * owned_elements(unit, c.sharding, request_.num_gpus);
+    elements += place(c, unit_class).host_optimizer *
+                owned_elements(unit, c.sharding, problem_.request.num_gpus);
   }
   return static_cast<double>(elements);
 }
 
 Seconds Estimator::bound_seconds(const Candidate& c, Seconds cutoff) {
-  const LaneWork load = lane_work(c, SearchLevel::Leaf);
-  const Seconds overlapped = overlapped_seconds(c, load, SearchLevel::Leaf, cutoff);
+  const LaneWork lanes = lane_work(c, SearchLevel::Leaf);
+  const Seconds overlapped = overlapped_seconds(c, lanes, SearchLevel::Leaf, cutoff);
   if (overlapped > cutoff) return overlapped;
-  return std::max({overlapped, norm_cycle_seconds(c, load), late_cycle_seconds(c, load),
-                   stream_cycle_seconds(c, load), parted_seconds(c, load)});
+  const auto if_has = [this](BoundTerm term, auto bound) {
+    return terms_.has(term) ? bound() : Seconds{0};
+  };
+  return std::max({overlapped,
+                   if_has(BoundTerm::NormCycle, [&] { return norm_cycle_seconds(c, lanes); }),
+                   if_has(BoundTerm::LateCycle, [&] { return late_cycle_seconds(c, lanes); }),
+                   if_has(BoundTerm::StreamCycle, [&] { return stream_cycle_seconds(c, lanes); }),
+                   if_has(BoundTerm::Parts, [&] { return parts_seconds(c, lanes); })});
 }
 
-/// Nothing waits for anything else.
-Seconds Estimator::overlapped_seconds(const Candidate& c, const LaneWork& load, SearchLevel scope,
+/// Bound without waits: all lanes work at once.
+Seconds Estimator::overlapped_seconds(const Candidate& c, const LaneWork& lanes, SearchLevel level,
                                       Seconds cutoff) {
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = lane_index(Lane::Compute);
-  const BoundTables& slowdowns = slowdowns_.at(c.adam_threads);
-  const Seconds limited = accumulation * units.compute.most() * slowdowns.least[kCompute];
-  Seconds issue = accumulation * units.issue_seconds;
-  for (const auto& [lane, seconds] : platform_.issue) {
-    issue += static_cast<double>(load.operations[lane_index(lane)]) * seconds;
+  const BoundTables& tables = tables_.at(c.adam_threads);
+  Seconds compute = 0;
+  for (std::size_t multiplier = 0; multiplier < units.compute.at.size(); ++multiplier) {
+    if (terms_.has_multiplier(multiplier))
+      compute = std::max(compute, units.compute.at[multiplier]);
   }
-  const Seconds busiest = std::max({issue, limited, busiest_seconds(load.busy, slowdowns)});
-  // A faster lane may take more of what it shares from another.
-  const bool may_rise = scope == SearchLevel::Group && slowdowns.limits_are_of_sharing;
-  if (busiest > cutoff || may_rise) return busiest;
-  LaneValues others = load.busy;
+  const Seconds throttled = accumulation * compute * tables.least_slowdown[kCompute];
+  Seconds issue = accumulation * units.issue_seconds;
+  for (const auto& [lane, seconds] : problem_.platform.issue) {
+    issue += static_cast<double>(lanes.operations[lane_index(lane)]) * seconds;
+  }
+  const Seconds busiest = std::max({issue, throttled, busiest_seconds(lanes.busy, tables)});
+  // Under max-min sharing a faster lane may take more from another, which raises the bound.
+  const bool may_rise = level == SearchLevel::Group && tables.dual_bounds_are_max_min;
+  if (busiest > cutoff || may_rise || !terms_.has(BoundTerm::Overlap)) return busiest;
+  LaneValues others = lanes.busy;
   others[kCompute] -= accumulation * units.compute.full_clock();
-  return std::max(
-      busiest,
-      dual_bound_seconds(others, throttled_kernels(c).all, accumulation, slowdowns).most());
+  return std::max(busiest,
+                  dual_bound_seconds(others, kernel_sums(c).all, accumulation, tables).most());
 }
 
-const Estimator::ThrottledWork& Estimator::throttled_kernels(const Candidate& c) {
+const Estimator::KernelSums& Estimator::kernel_sums(const Candidate& c) {
   Activations& units = activations(c);
-  const auto [entry, is_new] = units.limited.try_emplace(c.adam_threads);
-  ThrottledWork& limited = entry->second;
-  if (!is_new) return limited;
+  const auto [entry, is_new] = units.kernel_sums.try_emplace(c.adam_threads);
+  KernelSums& sums = entry->second;
+  if (!is_new) return sums;
   const auto plus = [&](std::vector<Seconds> sum, const PowerDraw& kernel) {
     const std::vector<double>& weights = kernel_weights(kernel, c.adam_threads);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += kernel.seconds * weights[i];
     return sum;
   };
-  const std::vector<Seconds> none(slowdowns_.at(c.adam_threads).limits.size());
-  limited.all = std::accumulate(units.kernels.begin(), units.kernels.end(), none, plus);
-  limited.forward_from.resize(units.forward.size());
+  const std::vector<Seconds> none(tables_.at(c.adam_threads).dual_bounds.size());
+  sums.all = std::accumulate(units.kernels.begin(), units.kernels.end(), none, plus);
+  sums.forward_from.resize(units.forward.size());
   for (std::size_t unit = units.forward.size(); unit-- > 0;) {
     const bool is_last = unit + 1 == units.forward.size();
-    limited.forward_from[unit] =
-        plus(is_last ? none : limited.forward_from[unit + 1], units.forward[unit]);
+    sums.forward_from[unit] =
+        plus(is_last ? none : sums.forward_from[unit + 1], units.forward[unit]);
   }
   const auto below = [&](const std::vector<PowerDraw>& by_unit) {
-    std::vector<std::vector<Seconds>> sums{none};
-    for (const PowerDraw& kernel : by_unit) sums.push_back(plus(sums.back(), kernel));
-    return sums;
+    std::vector<std::vector<Seconds>> prefixes{none};
+    for (const PowerDraw& kernel : by_unit) prefixes.push_back(plus(prefixes.back(), kernel));
+    return prefixes;
   };
-  limited.recompute_below = below(units.recomputed);
-  limited.backward_below = below(units.backward);
-  for (std::size_t u = 0; u < limited.backward_below.size(); ++u) {
-    std::ranges::transform(limited.backward_below[u], limited.recompute_below[u],
-                           limited.backward_below[u].begin(), std::plus());
+  sums.recompute_below = below(units.recomputed);
+  sums.backward_below = below(units.backward);
+  for (std::size_t u = 0; u < sums.backward_below.size(); ++u) {
+    std::ranges::transform(sums.backward_below[u], sums.recompute_below[u],
+                           sums.backward_below[u].begin(), std::plus());
   }
-  return limited;
+  return sums;
 }
 
 const std::vector<double>& Estimator::kernel_weights(const PowerDraw& kernel, int adam_threads) {
@@ -194,7 +204,7 @@ const std::vector<double>& Estimator::kernel_weights(const PowerDraw& kernel, in
       kernel_weights_.try_emplace({adam_threads, kernel.watts, kernel.exponent});
   if (is_new) {
     const PowerDraw second{1, kernel.watts, kernel.exponent};
-    entry->second = throttled_seconds({&second, 1}, slowdowns_.at(adam_threads));
+    entry->second = dual_kernel_seconds({&second, 1}, tables_.at(adam_threads));
   }
   return entry->second;
 }
@@ -203,10 +213,10 @@ int Estimator::update_barrier_unit(const Candidate& c) const {
   const int first = std::max(c.leading_gpu_optimizer, c.gpu_adam_units);
   const int end = num_units_ - std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer);
   const auto is_updated = [&](int unit) {
-    return !profile_.architecture.units[static_cast<std::size_t>(unit)].parameters.empty();
+    return !problem_.profile.architecture.units[static_cast<std::size_t>(unit)].parameters.empty();
   };
-  // As gradients arrive the first unit is the last, and after backward, or a norm, the last is.
-  if (request_.clipping == Clipping::None) {
+  // As gradients arrive, the first unit is updated last; after backward or a norm, the last unit.
+  if (problem_.request.clipping == Clipping::None) {
     for (int unit = std::max(first, c.late_updates); unit < end; ++unit) {
       if (is_updated(unit)) return unit;
     }
@@ -217,71 +227,72 @@ int Estimator::update_barrier_unit(const Candidate& c) const {
   return -1;
 }
 
-/// Work of one lane in a part of a step, beside which the device runs no kernels of units but some.
+/// Work of one lane in a part of a step during which only certain kernels of units can run.
 struct Estimator::Serial {
   Lane lane = Lane::D2H;
   Seconds seconds = 0;
-  std::vector<Seconds> beside;  ///< by each of BoundTables::limits
+  std::vector<Seconds> kernels;  ///< that can run meanwhile, by each of BoundTables::dual_bounds
 };
 
-/// The turn of a step, before and after forward of the gate, and its middle one after the other,
-/// each with what is done within it.
-Seconds Estimator::parted_seconds(const Candidate& c, const LaneWork& load) {
+/// Sum of the bounds on consecutive parts: the inner micro-batches, and the step boundary before
+/// and after the update barrier, each with the work that must fall into it.
+Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
   const std::int64_t before_last = c.batch.accumulation - 1;
-  if (before_last == 0 && load.update_barrier_unit < 0) return 0;
-  const BoundTables& slowdowns = slowdowns_.at(c.adam_threads);
+  if (before_last == 0 && lanes.update_barrier_unit < 0) return 0;
+  const BoundTables& tables = tables_.at(c.adam_threads);
   const Activations& units = activations(c);
   const auto part = [&](LaneValues busy, std::span<const Seconds> kernels, Seconds at_full_clock,
                         std::int64_t micro_batches, std::span<const Serial> serials) {
     const auto times = static_cast<double>(micro_batches);
-    LagrangianBound seconds = dual_bound_seconds(busy, kernels, times, slowdowns);
+    LagrangianBound seconds = dual_bound_seconds(busy, kernels, times, tables);
     for (const Serial& serial : serials) {
-      const LagrangianBound other = serial_seconds(serial, busy, kernels, times, slowdowns);
+      const LagrangianBound other = serial_seconds(serial, busy, kernels, times, tables);
       std::ranges::transform(seconds.at, other.at, seconds.at.begin(),
                              [](Seconds a, Seconds b) { return std::max(a, b); });
     }
     busy[lane_index(Lane::Compute)] += times * at_full_clock;
-    seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(busy, slowdowns));
+    seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(busy, tables));
     return seconds;
   };
-  const ThrottledWork& kernels = throttled_kernels(c);
+  const KernelSums& kernels = kernel_sums(c);
   const Seconds micro_batch = units.compute.full_clock();
   std::vector<LagrangianBound> parts;
   if (before_last > 0) {
-    parts.push_back(part(load.inner_micro_batches, kernels.all, micro_batch, before_last,
-                         serials(c, load, /*at_turn=*/false)));
+    parts.push_back(part(lanes.inner_micro_batches, kernels.all, micro_batch, before_last,
+                         serials(c, lanes, /*at_boundary=*/false)));
   }
-  const std::vector<Serial> at_turn = serials(c, load, /*at_turn=*/true);
-  if (load.update_barrier_unit < 0) {
-    parts.push_back(part(load.step_boundary, kernels.all, micro_batch, 1, at_turn));
-    return consecutive_seconds(parts, platform_);
+  const std::vector<Serial> at_boundary = serials(c, lanes, /*at_boundary=*/true);
+  if (lanes.update_barrier_unit < 0 || !terms_.has(BoundTerm::UpdateBarrier)) {
+    parts.push_back(part(lanes.step_boundary, kernels.all, micro_batch, 1, at_boundary));
+    return consecutive_seconds(parts, problem_.platform);
   }
-  const auto update_barrier_unit = static_cast<std::size_t>(load.update_barrier_unit);
+  const auto update_barrier_unit = static_cast<std::size_t>(lanes.update_barrier_unit);
   const std::vector<Seconds>& after = kernels.forward_from[update_barrier_unit];
   std::vector<Seconds> before = kernels.all;
   std::ranges::transform(before, after, before.begin(), std::minus());
   const Seconds after_barrier = units.forward_below.back().full_clock() -
                                 units.forward_below[update_barrier_unit].full_clock();
-  parts.push_back(part(load.before_barrier, before, micro_batch - after_barrier, 1, at_turn));
-  parts.push_back(part(load.after_barrier, after, after_barrier, 1, {}));
-  return consecutive_seconds(parts, platform_);
+  parts.push_back(part(lanes.before_barrier, before, micro_batch - after_barrier, 1, at_boundary));
+  parts.push_back(part(lanes.after_barrier, after, after_barrier, 1, {}));
+  return consecutive_seconds(parts, problem_.platform);
 }
 
-/// Gradients that leave the only buffer, beside which the device recomputes, and state that streams
-/// before the gate.
-std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const LaneWork& load,
-                                                  bool at_turn) {
-  const ThrottledWork& kernels = throttled_kernels(c);
+/// Gradients that leave the only buffer while the device recomputes, and state that streams before
+/// the update barrier.
+std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const LaneWork& lanes,
+                                                  bool at_boundary) {
+  const KernelSums& kernels = kernel_sums(c);
   const auto before_last = static_cast<double>(c.batch.accumulation - 1);
-  const Seconds last = before_last > 0 ? load.later_drains : load.first_drains;
-  const Seconds others = load.first_drains + (before_last - 1) * load.later_drains;
+  const Seconds last = before_last > 0 ? lanes.later_drains : lanes.first_drains;
+  const Seconds others = lanes.first_drains + (before_last - 1) * lanes.later_drains;
   std::vector<Serial> result;
-  if (const Seconds drains = at_turn ? last : others; drains > 0) {
+  if (!terms_.has(BoundTerm::Serials)) return result;
+  if (const Seconds drains = at_boundary ? last : others; drains > 0) {
     result.push_back({Lane::D2H, drains, kernels.recompute_below.back()});
-    for (Seconds& seconds : result.back().beside) seconds *= at_turn ? 1 : before_last;
+    for (Seconds& seconds : result.back().kernels) seconds *= at_boundary ? 1 : before_last;
   }
-  if (at_turn && load.update_barrier_unit >= 0 && load.streamed > 0) {
-    result.push_back({Lane::H2D, load.streamed,
+  if (at_boundary && lanes.update_barrier_unit >= 0 && lanes.streamed > 0) {
+    result.push_back({Lane::H2D, lanes.streamed,
                       kernels.backward_below[first_with_parameters(c.leading_gpu_optimizer)]});
   }
   return result;
@@ -289,70 +300,71 @@ std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const Lane
 
 LagrangianBound Estimator::serial_seconds(const Serial& serial, LaneValues busy,
                                           std::span<const Seconds> kernels, double times,
-                                          const BoundTables& slowdowns) {
-  busy[lane_index(Lane::Compute)] = 0;  // updates may run beside
+                                          const BoundTables& tables) {
+  busy[lane_index(Lane::Compute)] = 0;  // updates may run meanwhile
   busy[lane_index(serial.lane)] -= serial.seconds;
   std::vector<Seconds> fixed(kernels.size());
-  const std::vector<double>& weights = slowdowns.lane_idle_weights[lane_index(serial.lane)];
+  const std::vector<double>& weights = tables.lane_idle_weights[lane_index(serial.lane)];
   for (std::size_t i = 0; i < fixed.size(); ++i) {
-    fixed[i] = times * kernels[i] - serial.beside[i] + serial.seconds * weights[i];
+    fixed[i] = times * kernels[i] - serial.kernels[i] + serial.seconds * weights[i];
   }
-  return dual_bound_seconds(busy, fixed, 1, slowdowns);
+  return dual_bound_seconds(busy, fixed, 1, tables);
 }
 
 std::size_t Estimator::first_with_parameters(int from) const {
   auto unit = static_cast<std::size_t>(from);
-  while (profile_.architecture.units[unit].parameters.empty()) ++unit;
+  while (problem_.profile.architecture.units[unit].parameters.empty()) ++unit;
   return unit;
 }
 
-/// From one norm to the next: the CPU's updates come after it in the order of the next forward, and
-/// the last of them before its unit's forward. What the step still has to compute then is all but
-/// the forward of units before.
-Seconds Estimator::norm_cycle_seconds(const Candidate& c, const LaneWork& load) {
-  if (load.after_norm <= 0) return 0;
-  const BoundTables& slowdowns = slowdowns_.at(c.adam_threads);
-  return cycle_seconds(c, load.after_norm * slowdowns.least[lane_index(Lane::CpuAdam)],
+/// Cycle from one norm to the next. The CPU's updates follow the norm in the order of the next
+/// forward, and the last one precedes its unit's forward. Then the step still has to compute all
+/// but the forward of the units before.
+Seconds Estimator::norm_cycle_seconds(const Candidate& c, const LaneWork& lanes) {
+  if (lanes.after_norm <= 0) return 0;
+  const BoundTables& tables = tables_.at(c.adam_threads);
+  return cycle_seconds(c, lanes.after_norm * tables.least_slowdown[lane_index(Lane::CpuAdam)],
                        activations(c).forward_below.back());
 }
 
-/// Late updates are of the first units, in the order of the next forward: the first of them waits
-/// for its gradient or for the norm, and the last comes before its unit's forward.
-Seconds Estimator::late_cycle_seconds(const Candidate& c, const LaneWork& load) {
-  if (load.late <= 0) return 0;
-  const BoundTables& slowdowns = slowdowns_.at(c.adam_threads);
+/// Cycle of late updates, which are of the first units in the order of the next forward. The first
+/// waits for its gradient or for the norm, and the last precedes its unit's forward.
+Seconds Estimator::late_cycle_seconds(const Candidate& c, const LaneWork& lanes) {
+  if (lanes.late <= 0) return 0;
+  const BoundTables& tables = tables_.at(c.adam_threads);
   const Activations& units = activations(c);
-  LagrangianBound beside = units.forward_below[static_cast<std::size_t>(c.late_updates) - 1];
-  if (request_.clipping == Clipping::None) {
-    beside += units.backward_below[first_with_parameters(
+  LagrangianBound meanwhile = units.forward_below[static_cast<std::size_t>(c.late_updates) - 1];
+  if (problem_.request.clipping == Clipping::None) {
+    meanwhile += units.backward_below[first_with_parameters(
         std::max(c.leading_gpu_optimizer, c.gpu_adam_units))];
   }
-  return cycle_seconds(c, load.late * slowdowns.least[lane_index(Lane::CpuAdam)], beside);
+  return cycle_seconds(c, lanes.late * tables.least_slowdown[lane_index(Lane::CpuAdam)], meanwhile);
 }
 
-/// The device updates what streams through it after backward, first units first, and before the
-/// next forward: nothing is read before backward of the first of them, beside which the device
-/// computes no more than backward of units before.
-Seconds Estimator::stream_cycle_seconds(const Candidate& c, const LaneWork& load) {
-  if (load.streamed <= 0) return 0;
-  const auto& least = slowdowns_.at(c.adam_threads).least;
+/// Cycle of state that streams through the device after backward, first units first, and before the
+/// next forward. Nothing is read before the backward of the first of them. Meanwhile the device
+/// computes at most the backward of the units before.
+Seconds Estimator::stream_cycle_seconds(const Candidate& c, const LaneWork& lanes) {
+  if (lanes.streamed <= 0) return 0;
+  const auto& least = tables_.at(c.adam_threads).least_slowdown;
   return cycle_seconds(
-      c, load.streamed * least[lane_index(Lane::H2D)],
+      c, lanes.streamed * least[lane_index(Lane::H2D)],
       activations(c).backward_below[first_with_parameters(c.leading_gpu_optimizer)]);
 }
 
-/// The units' phases wait for `updates`, but for those that run `beside` them, of which the energy
-/// counts all the same.
-Seconds Estimator::cycle_seconds(const Candidate& c, Seconds before_barrier,
-                                 const LagrangianBound& beside) {
+/// Length of a cycle on which all phases of units but `meanwhile` follow `updates`. The energy of
+/// all phases counts.
+Seconds Estimator::cycle_seconds(const Candidate& c, Seconds updates,
+                                 const LagrangianBound& meanwhile) {
   const LagrangianBound& all = activations(c).compute;
   const auto accumulation = static_cast<double>(c.batch.accumulation);
-  const double least = slowdowns_.at(c.adam_threads).least[lane_index(Lane::Compute)];
+  const double least = tables_.at(c.adam_threads).least_slowdown[lane_index(Lane::Compute)];
   Seconds most = 0;
   for (std::size_t multiplier = 0; multiplier < kEnergyMultipliers.size(); ++multiplier) {
-    const Seconds computes =
-        accumulation * all.at[multiplier] - (beside.at[multiplier] - beside.energy(multiplier));
-    most = std::max(most, (1 - kEnergyMultipliers[multiplier]) * before_barrier + least * computes);
+    if (!terms_.has_multiplier(multiplier)) continue;
+    const Seconds computes = accumulation * all.at[multiplier] -
+                             (meanwhile.at[multiplier] - meanwhile.energy(multiplier));
+    most = std::max(most, (1 - kEnergyMultipliers[multiplier]) * updates + least * computes);
   }
   return most;
 }

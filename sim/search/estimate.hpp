@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a candidate needs and at least takes, in closed form: a search of hundreds of thousands of
+// Memory and a lower bound of a candidate in closed form. A search of hundreds of thousands of
 // candidates cannot lower each of them.
 #pragma once
 
 #include "sim/bounds/bounds.hpp"
 #include "sim/cost/power_draw.hpp"
 #include "sim/lowering/static_memory.hpp"
+#include "sim/policy/tuning_problem.hpp"
 #include "sim/search/candidate_groups.hpp"
 
 #include <array>
@@ -19,7 +20,7 @@
 
 namespace athanor {
 
-/// One operation on a chunk, whichever it is.
+/// One kind of operation on a chunk.
 struct ChunkWork {
   OpKind kind;
   Lane lane;
@@ -29,41 +30,38 @@ struct ChunkWork {
   bool operator==(const ChunkWork&) const = default;
 };
 
-/// Memory and a lower bound of any candidate for one profile, platform and request. Units of one
-/// class are alike, so a candidate is a handful of counts per class. Tables fill as candidates ask
-/// for them; the referenced objects outlive this one.
+/// Memory and a lower bound of any candidate for one problem. Units of one class are alike, so a
+/// candidate is a handful of counts per class. Tables fill as candidates ask for them.
 class Estimator {
  public:
   static constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
 
-  /// `adam_threads`: of candidates of one group; without, those that the request leaves open.
-  Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request,
-            std::vector<int> adam_threads);
-  Estimator(const Profile& profile, const Platform& platform, const PlanRequest& request);
+  /// `adam_threads`: all that candidates of one group may have. Without it, all that the request
+  /// allows.
+  Estimator(const TuningProblem& problem, std::vector<int> adam_threads, BoundTerms terms = {});
+  explicit Estimator(const TuningProblem& problem);
 
-  /// Peak in every tier of a candidate in normal form: exactly that of its lowered program.
+  /// Peak of a candidate in normal form in every tier: exactly that of its lowered program.
   [[nodiscard]] TierBytes peak_bytes(const Candidate& candidate);
-  /// The busiest lane, shared resource or issuing host, when every unit is fetched again no more
-  /// often than its slots make necessary, in the step or in those parts of it that follow each
-  /// other. Never above the simulated period of the lowered program. No better than `enough` for
-  /// certain: what is cheap comes first.
-  /// Throws InputError when the platform lacks a curve that the candidate needs.
+  /// Lower bound on the candidate's step time, in which every unit is fetched no more often than
+  /// its slots make necessary. Never above the simulated period of the lowered program. Cheap terms
+  /// come first; the rest are left out once the bound is above `cutoff`. Throws InputError when the
+  /// platform lacks a curve that the candidate needs.
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, Seconds cutoff = kNever);
-  /// The same of all candidates of `scope`, by the one that has neither late updates nor
-  /// speculates: in what order lanes do what they have to is left open, and of a Group all that the
-  /// CPU does, and for it the device. Never above bound_seconds of any of them, and that of a Group
-  /// no higher where a lane is faster.
-  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, SearchLevel scope,
+  /// Lower bound valid for every candidate of `level`; pass their representative (no late updates,
+  /// no speculation). Work may run in any order. For SearchLevel::Group, work that depends on who
+  /// updates host-resident state is left out, and a faster lane never raises the bound.
+  [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, SearchLevel level,
                                       Seconds cutoff = kNever);
-  /// Elements of each rank whose optimizer state is in host memory or on NVMe.
+  /// Number of elements of each rank whose optimizer state is in host memory or on NVMe.
   [[nodiscard]] double host_elements(const Candidate& candidate) const;
 
  private:
   struct UnitClass {
-    std::int64_t elements = 0;      ///< of one unit's flat storage, padding included
+    std::int64_t elements = 0;      ///< one unit's flat storage, padding included
     int units = 0;                  ///< with parameters
-    std::vector<int> units_before;  ///< by unit index: members with a lower one
-    /// Those with an index from `first` to before `end`.
+    std::vector<int> units_before;  ///< by unit index: members with a lower index
+    /// Number of members with an index from `first` to before `end`.
     [[nodiscard]] int members(int first, int end) const {
       if (end <= first) return 0;
       return units_before[static_cast<std::size_t>(end)] -
@@ -73,49 +71,50 @@ class Estimator {
   /// Members of a class by where a candidate places their parameters.
   struct ParameterHomes {
     int device = 0, host = 0;
-    int nvme = 0;  ///< of host
+    int nvme = 0;  ///< part of host
   };
   /// Members of a class by where a candidate places them.
   struct Placed {
     int device_optimizer = 0, host_optimizer = 0;
-    int nvme_optimizer = 0, streamed_optimizer = 0;  ///< of host_optimizer
-    int late_optimizer = 0;                          ///< of cpu_optimizer()
+    int nvme_optimizer = 0, streamed_optimizer = 0;  ///< parts of host_optimizer
+    int late_optimizer = 0;                          ///< part of cpu_optimizer()
     ParameterHomes parameters;
-    int nvme_gradients = 0;  ///< of parameters.nvme, with gradients in the file too
-    /// With state in memory beside the CPU, which updates it.
+    int nvme_gradients = 0;  ///< part of parameters.nvme, with gradients in the file too
+    /// Members whose state is in host memory, where the CPU updates it.
     [[nodiscard]] int cpu_optimizer() const noexcept {
       return host_optimizer - nvme_optimizer - streamed_optimizer;
     }
-    /// Of these, those that it updates as gradients arrive.
+    /// Members that the CPU updates as gradients arrive.
     [[nodiscard]] int early_optimizer() const noexcept { return cpu_optimizer() - late_optimizer; }
   };
-  /// What kernels of one micro-batch add to a step, by each of BoundTables::limits.
-  struct ThrottledWork {
+  /// Least time that kernels of one micro-batch contribute to a step, by each of
+  /// BoundTables::dual_bounds.
+  struct KernelSums {
     std::vector<Seconds> all;
-    std::vector<std::vector<Seconds>> forward_from;  ///< of these, forward from each unit on
-    /// Backward with what it recomputes, and the latter alone, below each unit.
+    std::vector<std::vector<Seconds>> forward_from;  ///< forward from each unit on
+    /// Backward with its recomputation, and recomputation alone, of units below each unit.
     std::vector<std::vector<Seconds>> backward_below, recompute_below;
   };
-  /// What depends on micro-batch, recomputation and offloaded outputs alone.
+  /// Facts that depend only on micro-batch, recomputation and offloaded outputs.
   struct Activations {
-    Bytes peak_bytes = 0;            ///< on the device, above what is there all the time
+    Bytes peak_bytes = 0;            ///< on the device, above the static buffers
     Bytes pinned_bytes = 0;          ///< outputs on the host
-    LagrangianBound compute;         ///< of one micro-batch
-    std::vector<PowerDraw> kernels;  ///< of the same, equal ones added up
-    std::vector<PowerDraw> forward, backward, recomputed;  ///< of that, by unit
-    std::map<int, ThrottledWork> limited;                  ///< by CPU threads
-    /// Of that, forward and backward of units with a lower index than this.
+    LagrangianBound compute;         ///< phases of one micro-batch
+    std::vector<PowerDraw> kernels;  ///< phases of one micro-batch, equal ones added up
+    std::vector<PowerDraw> forward, backward, recomputed;  ///< kernels by unit
+    std::map<int, KernelSums> kernel_sums;                 ///< by CPU threads
+    /// Forward and backward of the units below each unit.
     std::vector<LagrangianBound> forward_below, backward_below;
     Seconds issue_seconds = 0;
     std::array<Seconds, kNumLanes> copies{};
     std::array<std::int64_t, kNumLanes> operations{};
   };
-  /// One kind of operation on every chunk of a unit.
+  /// Sum of one kind of operation over every chunk of a unit.
   struct ChunkSum {
     Seconds seconds = 0;
     std::int64_t operations = 0;
   };
-  /// Of candidates that cut units alike, by unit class: the few kinds that there are.
+  /// Sums by unit class and kind of operation, for candidates that cut units alike.
   using ChunkSums = std::vector<std::vector<std::pair<ChunkWork, ChunkSum>>>;
   struct LaneWork;
   struct ClassWork;
@@ -127,40 +126,40 @@ class Estimator {
                                    const ChunkWork& work) const;
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
   [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
-  /// Of members with an index below `end`.
+  /// Homes of the members with an index below `end`.
   [[nodiscard]] ParameterHomes parameter_homes(const Candidate& candidate,
                                                const UnitClass& unit_class, int end) const;
-  [[nodiscard]] LaneWork lane_work(const Candidate& candidate, SearchLevel scope);
-  [[nodiscard]] Seconds overlapped_seconds(const Candidate& candidate, const LaneWork& load,
-                                           SearchLevel scope, Seconds cutoff);
-  void add_scalars(const Candidate& candidate, LaneWork& load) const;
-  [[nodiscard]] const ThrottledWork& throttled_kernels(const Candidate& candidate);
-  /// Of a second of it, by each of BoundTables::limits.
+  [[nodiscard]] LaneWork lane_work(const Candidate& candidate, SearchLevel level);
+  [[nodiscard]] Seconds overlapped_seconds(const Candidate& candidate, const LaneWork& lanes,
+                                           SearchLevel level, Seconds cutoff);
+  void add_scalars(const Candidate& candidate, LaneWork& lanes) const;
+  [[nodiscard]] const KernelSums& kernel_sums(const Candidate& candidate);
+  /// Weight of one second of `kernel`, by each of BoundTables::dual_bounds.
   [[nodiscard]] const std::vector<double>& kernel_weights(const PowerDraw& kernel,
                                                           int adam_threads);
-  /// The unit whose forward waits for all updates by the CPU of state in memory; -1: no unit's.
+  /// Unit whose forward is the update barrier: it waits for all CPU updates of state in memory. -1:
+  /// none.
   [[nodiscard]] int update_barrier_unit(const Candidate& candidate) const;
   /// The first unit with parameters, `from` one on.
   [[nodiscard]] std::size_t first_with_parameters(int from) const;
-  [[nodiscard]] Seconds parted_seconds(const Candidate& candidate, const LaneWork& load);
-  [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const LaneWork& load);
-  [[nodiscard]] Seconds late_cycle_seconds(const Candidate& candidate, const LaneWork& load);
+  [[nodiscard]] Seconds parts_seconds(const Candidate& candidate, const LaneWork& lanes);
+  [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
+  [[nodiscard]] Seconds late_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
   struct Serial;
-  /// In the middle of a step, or at its turn.
-  [[nodiscard]] std::vector<Serial> serials(const Candidate& candidate, const LaneWork& load,
-                                            bool at_turn);
+  /// Serial work of the step boundary, or of the inner micro-batches.
+  [[nodiscard]] std::vector<Serial> serials(const Candidate& candidate, const LaneWork& lanes,
+                                            bool at_boundary);
   [[nodiscard]] static LagrangianBound serial_seconds(const Serial& serial, LaneValues busy,
                                                       std::span<const Seconds> kernels,
-                                                      double times, const BoundTables& slowdowns);
-  [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const LaneWork& load);
-  [[nodiscard]] Seconds cycle_seconds(const Candidate& candidate, Seconds before_barrier,
-                                      const LagrangianBound& beside);
+                                                      double times, const BoundTables& tables);
+  [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
+  [[nodiscard]] Seconds cycle_seconds(const Candidate& candidate, Seconds updates,
+                                      const LagrangianBound& meanwhile);
 
-  const Profile& profile_;
-  const Platform& platform_;
-  const PlanRequest& request_;
-  BoundTableCache slowdowns_;
+  TuningProblem problem_;
+  BoundTableCache tables_;
   std::vector<int> adam_threads_;
+  BoundTerms terms_;
   int num_units_;
   std::vector<UnitClass> classes_;
   std::map<std::tuple<std::int64_t, int, int>, Activations> activations_;

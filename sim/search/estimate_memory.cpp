@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a candidate puts the units of each class, and the bytes that they take there.
+// Placement of the units of each class, and the bytes that they take.
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/search/estimate.hpp"
@@ -34,8 +34,9 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
   placed.late_optimizer = unit_class.members(std::max(c.leading_gpu_optimizer, c.gpu_adam_units),
                                              std::min({c.late_updates, host_end, nvme_first}));
   placed.parameters = parameter_homes(c, unit_class, num_units_);
-  // Those whose update waits for the norm, or for backward.
-  const int updated_late = request_.clipping != Clipping::None ? num_units_ : c.late_updates;
+  // Units whose update waits for the norm, or for backward.
+  const int updated_late =
+      problem_.request.clipping != Clipping::None ? num_units_ : c.late_updates;
   if (c.nvme_parameters && c.batch.accumulation == 1) {
     placed.nvme_gradients =
         unit_class.members(std::max(c.leading_gpu_parameters, nvme_first),
@@ -45,15 +46,16 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
 }
 
 TierBytes Estimator::peak_bytes(const Candidate& c) {
-  const Bytes parameter = size_of(profile_.dtype);
-  const Bytes gradient = size_of(gradient_dtype(profile_.dtype, c.batch.accumulation));
-  const Bytes state = optimizer_state_bytes(profile_.dtype);
+  const Bytes parameter = size_of(problem_.profile.dtype);
+  const Bytes gradient = size_of(gradient_dtype(problem_.profile.dtype, c.batch.accumulation));
+  const Bytes state = optimizer_state_bytes(problem_.profile.dtype);
   TierBytes peak = state_bytes(c);
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(c, unit_class);
     const bool sharded = c.sharding == Sharding::Sharded;
     const Bytes whole = unit_class.elements;
-    const Bytes owned = c.sharding == Sharding::Replicated ? whole : whole / request_.num_gpus;
+    const Bytes owned =
+        c.sharding == Sharding::Replicated ? whole : whole / problem_.request.num_gpus;
     const int slots = sharded ? std::min(c.cache_slots, unit_class.units) : unit_class.units;
     peak.gpu += (slots + std::min(c.gradient_buffers, unit_class.units)) * whole * parameter;
     if (sharded) peak.gpu += placed.parameters.device * owned * parameter;
@@ -63,22 +65,22 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
     if (c.batch.accumulation == 1) peak.pinned -= placed.parameters.nvme * owned * gradient;
   }
   const Activations& units = activations(c);
-  peak.gpu = device_blocks(peak.gpu) + profile_.workspace_bytes + units.peak_bytes;
+  peak.gpu = device_blocks(peak.gpu) + problem_.profile.workspace_bytes + units.peak_bytes;
   peak.pinned += units.pinned_bytes;
   return peak;
 }
 
-/// Of optimizer state in host memory and in files, and of what it passes through.
+/// Bytes of optimizer state in host memory and in files, and of the buffers that it passes through.
 TierBytes Estimator::state_bytes(const Candidate& c) const {
-  const Bytes state = optimizer_state_bytes(profile_.dtype);
-  const std::int64_t cut = request_.num_gpus * kParameterAlignment;
+  const Bytes state = optimizer_state_bytes(problem_.profile.dtype);
+  const std::int64_t cut = problem_.request.num_gpus * kParameterAlignment;
   const std::int64_t whole = round_up(c.chunk_elements, cut);
-  const int parts = c.sharding == Sharding::Replicated ? 1 : request_.num_gpus;
+  const int parts = c.sharding == Sharding::Replicated ? 1 : problem_.request.num_gpus;
   TierBytes bytes;
   Program types;
-  types.dtype = profile_.dtype;
-  types.gradient_dtype = gradient_dtype(profile_.dtype, c.batch.accumulation);
-  // Of a chunk's parameters, and of its gradient where that does not stay in host memory.
+  types.dtype = problem_.profile.dtype;
+  types.gradient_dtype = gradient_dtype(problem_.profile.dtype, c.batch.accumulation);
+  // Staging buffer of a chunk's parameters, and of its gradient unless that stays in host memory.
   const auto staging = [&](const FileBytes& file, std::int64_t elements) {
     if (file.parameters == 0 || c.batch.accumulation > 1) return file.parameters;
     return file.parameters + file_blocks(elements * size_of(types.gradient_dtype));
@@ -91,9 +93,8 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
     bytes.host += (placed.cpu_optimizer() + (c.speculate ? placed.early_optimizer() : 0)) * owned;
     bytes.pinned += placed.streamed_optimizer * owned;
     if (placed.nvme_optimizer == 0 && placed.streamed_optimizer == 0) continue;
-    for (std::int64_t after_barrier = unit_class.elements; after_barrier > 0;
-         after_barrier -= whole) {
-      const std::int64_t elements = std::min(whole, after_barrier) / parts;
+    for (std::int64_t left = unit_class.elements; left > 0; left -= whole) {
+      const std::int64_t elements = std::min(whole, left) / parts;
       if (placed.nvme_optimizer > 0) {
         const FileBytes file =
             file_bytes(elements, {placed.parameters.nvme > 0, placed.nvme_gradients > 0}, types);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a search says of one candidate.
+// Evaluated: the outcome of a search for one candidate.
 #pragma once
 
 #include "sim/base/name_table.hpp"
@@ -14,7 +14,7 @@ namespace athanor {
 
 enum class Outcome {
   Simulated,   ///< step_seconds is what the engine said
-  Pruned,      ///< its lower bound is above the slowest plan kept: cannot be among the best
+  Pruned,      ///< its lower bound is above the cutoff: it cannot be among the best
   DoesNotFit,  ///< needs more memory than there is
 };
 
@@ -25,26 +25,26 @@ inline constexpr NameTable<Outcome, 3> kOutcomeNames{{{"simulated", Outcome::Sim
 
 struct Evaluated {
   Candidate candidate;
-  /// Of the space, that this stands for: all that differ from it in the updates of state in host
-  /// memory alone, where one bound, or the least memory of them, rules them out together.
+  /// Number of plans that this entry represents. More than one when plans that differ only in how
+  /// host-resident optimizer state is updated were ruled out together.
   std::int64_t plans = 1;
-  std::int64_t index = 0;  ///< in the order of enumeration, of the first of them
+  std::int64_t index = 0;  ///< the first plan's place in the enumeration
   Outcome outcome = Outcome::DoesNotFit;
   TierBytes peak_bytes;
   Seconds bound_seconds = 0;  ///< 0 where it does not fit
   Seconds step_seconds = 0;   ///< 0 unless simulated
-  double step_joules = 0;     ///< the same; of all GPUs, where the platform has a power model
-  std::string bottleneck;     ///< of a simulated candidate
+  double step_joules = 0;     ///< all GPUs'; 0 unless simulated with a power model
+  std::string bottleneck;     ///< empty unless simulated
   std::string reason;         ///< why it lost; empty for the best
 };
 
-/// What counts as a difference between plans of a Pareto front. {1, 1, 0}: everything does.
+/// Differences that count between plans of a Pareto front. {1, 1, 0}: all do.
 struct FrontResolution {
-  /// Memory is rounded up to whole multiples of these; 0: a power of two of which what fits spans
-  /// at most 16.
-  Bytes gpu_bytes = 0;   ///< of one GPU
-  Bytes host_bytes = 0;  ///< of a node: pinned and pageable memory of all its ranks
-  double time = 0.01;    ///< a plan that is faster by less than this share of its step time is not
+  /// Granularity of the memory axes, to which memory is rounded up. 0 chooses the power of two that
+  /// divides the range of what fits into at most 16 steps.
+  Bytes gpu_bytes = 0;   ///< granularity of one GPU's memory
+  Bytes host_bytes = 0;  ///< a node's: pinned and pageable, for all its ranks
+  double time = 0.01;    ///< step times closer than this share count as equal
 };
 
 }  // namespace athanor

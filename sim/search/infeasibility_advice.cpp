@@ -66,41 +66,39 @@ std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const 
   return changes;
 }
 
-/// Of the plans of the default space that fit, the least that the node's files take.
-std::optional<Bytes> least_nvme(const Profile& profile, const Platform& platform,
-                                const PlanRequest& request) {
-  const MemoryLimits limits = effective_limits(request, platform);
-  const int ranks_per_node = platform.ranks_per_node(request.num_gpus);
-  Estimator estimator(profile, platform, request);
+/// Least bytes in a node's files among the plans of the default space that fit; none: nothing fits.
+std::optional<Bytes> least_nvme(const TuningProblem& problem) {
+  Estimator estimator(problem);
   std::optional<Bytes> least;
-  const SearchSpace space = default_search_space(profile, platform, request);
-  const CandidateGroups groups(space, profile.architecture, request.num_gpus);
+  const SearchSpace space = default_search_space(problem);
+  const CandidateGroups groups(space, problem.profile.architecture, problem.request.num_gpus);
   groups.for_each([&](const Candidate& representative) {
     if (least == 0) return;
     const TierBytes peak = estimator.peak_bytes(representative);
-    if (!fits(peak, ranks_per_node, limits)) return;
-    const Bytes nvme = node_nvme_bytes(peak, ranks_per_node);
+    if (!fits(peak, problem.ranks_per_node, problem.limits)) return;
+    const Bytes nvme = node_nvme_bytes(peak, problem.ranks_per_node);
     least = std::min(least.value_or(nvme), nvme);
   });
   return least;
 }
 
-bool some_plan_fits(const Profile& profile, const Platform& platform, const PlanRequest& request) {
-  return least_nvme(profile, platform, request).has_value();
+/// Whether any plan fits when `request` is asked instead.
+bool some_plan_fits(const TuningProblem& problem, const PlanRequest& request) {
+  return least_nvme(tuning_problem(problem.profile, problem.platform, request)).has_value();
 }
 
-/// Where the request gives none of it, and the machine says what it would do.
-std::vector<std::string> some_nvme(const Profile& profile, const Platform& platform,
-                                   const PlanRequest& request) {
-  if (request.limits.nvme > 0 || !has_nvme(platform)) return {};
-  PlanRequest other = request;
+/// Proposes NVMe where the request gives none and the platform has it.
+std::vector<std::string> some_nvme(const TuningProblem& problem) {
+  PlanRequest other = problem.request;
+  if (other.limits.nvme > 0 || !has_nvme(problem.platform)) return {};
   other.limits.nvme = std::numeric_limits<Bytes>::max();
-  const std::optional<Bytes> least = least_nvme(profile, platform, other);
+  const std::optional<Bytes> least =
+      least_nvme(tuning_problem(problem.profile, problem.platform, other));
   if (!least || *least == 0) return {};
   return {"--nvme " + option_size(*least)};
 }
 
-/// Whether the request's batch splits over its GPUs at all.
+/// Whether the request's batch splits over its GPUs.
 bool can_split(const PlanRequest& request, const Profile& profile) {
   if (request.global_batch % request.num_gpus != 0) return false;
   const std::int64_t per_rank = request.global_batch / request.num_gpus;
@@ -111,26 +109,25 @@ bool can_split(const PlanRequest& request, const Profile& profile) {
   return std::any_of(sizes.begin(), sizes.end(), divides);
 }
 
-std::vector<std::string> smaller_micro_batch(const Profile& profile, const Platform& platform,
-                                             const PlanRequest& request) {
+std::vector<std::string> smaller_micro_batch(const TuningProblem& problem) {
+  const PlanRequest& request = problem.request;
   if (!request.micro_batch) return {};
   PlanRequest other = request;
   other.micro_batch.reset();
-  for (const BatchSplit& split : batch_splits(other, profile)) {
+  for (const BatchSplit& split : batch_splits(other, problem.profile)) {
     if (split.micro_batch >= *request.micro_batch) continue;
     other.micro_batch = split.micro_batch;
-    if (some_plan_fits(profile, platform, other)) {
+    if (some_plan_fits(problem, other)) {
       return {fmt::format("--micro-batch {}", split.micro_batch)};
     }
   }
   return {};
 }
 
-std::vector<std::string> more_gpus(const Profile& profile, const Platform& platform,
-                                   const PlanRequest& request) {
-  PlanRequest other = request;
-  for (other.num_gpus *= 2; platform.holds(other.num_gpus); other.num_gpus *= 2) {
-    if (can_split(other, profile) && some_plan_fits(profile, platform, other)) {
+std::vector<std::string> more_gpus(const TuningProblem& problem) {
+  PlanRequest other = problem.request;
+  for (other.num_gpus *= 2; problem.platform.holds(other.num_gpus); other.num_gpus *= 2) {
+    if (can_split(other, problem.profile) && some_plan_fits(problem, other)) {
       return {fmt::format("--gpus {}", other.num_gpus)};
     }
   }
@@ -183,30 +180,29 @@ std::vector<std::string> plan_changes(const Plan& plan, const Profile& profile, 
 
 std::string option_size(Bytes bytes) { return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB); }
 
-std::string no_plan_fits(std::span<const TierBytes> peaks, const Profile& profile,
-                         const Platform& platform, const PlanRequest& request) {
-  const MemoryLimits limits = effective_limits(request, platform);
-  const int ranks_per_node = platform.ranks_per_node(request.num_gpus);
+std::string no_plan_fits(std::span<const TierBytes> peaks, const TuningProblem& problem) {
+  const MemoryLimits& limits = problem.limits;
+  const int ranks_per_node = problem.ranks_per_node;
   const TierBytes& closest =
       *std::min_element(peaks.begin(), peaks.end(), [&](const TierBytes& a, const TierBytes& b) {
         return excess(a, ranks_per_node, limits) < excess(b, ranks_per_node, limits);
       });
   std::vector<std::string> changes = memory_changes(peaks, closest, ranks_per_node, limits);
-  append(changes, some_nvme(profile, platform, request));
-  append(changes, smaller_micro_batch(profile, platform, request));
-  append(changes, more_gpus(profile, platform, request));
+  append(changes, some_nvme(problem));
+  append(changes, smaller_micro_batch(problem));
+  append(changes, more_gpus(problem));
   return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest, ranks_per_node,
                  limits, changes);
 }
 
-std::string plan_does_not_fit(const Plan& plan, const TierBytes& peak, const Profile& profile,
-                              const Platform& platform, const PlanRequest& request) {
-  const MemoryLimits limits = effective_limits(request, platform);
-  const int ranks_per_node = platform.ranks_per_node(plan.world_size);
+std::string plan_does_not_fit(const Plan& plan, const TierBytes& peak,
+                              const TuningProblem& problem) {
+  const MemoryLimits& limits = problem.limits;
+  const int ranks_per_node = problem.ranks_per_node;
   std::vector<std::string> changes =
       memory_changes(std::span(&peak, 1), peak, ranks_per_node, limits);
-  append(changes, plan_changes(plan, profile, ranks_per_node, limits));
-  if (some_plan_fits(profile, platform, request)) changes.emplace_back("a plan from athanor tune");
+  append(changes, plan_changes(plan, problem.profile, ranks_per_node, limits));
+  if (least_nvme(problem)) changes.emplace_back("a plan from athanor tune");
   return compose(fmt::format("plan {} does not fit", plan.name), peak, ranks_per_node, limits,
                  changes);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where no plan fits: what is missing, and the nearest changes that are known to fit.
+// Messages where no plan fits: the missing memory, and the nearest changes that are known to fit.
 #pragma once
 
-#include "sim/policy/request.hpp"
+#include "sim/policy/tuning_problem.hpp"
 
 #include <span>
 #include <string>
@@ -12,13 +12,13 @@ namespace athanor {
 
 /// Message for InfeasibleError when none of the plans whose peaks are `peaks` fits: the one that
 /// comes closest (tier, need, limit), then the changes that fit. `peaks` must not be empty.
-[[nodiscard]] std::string no_plan_fits(std::span<const TierBytes> peaks, const Profile& profile,
-                                       const Platform& platform, const PlanRequest& request);
+[[nodiscard]] std::string no_plan_fits(std::span<const TierBytes> peaks,
+                                       const TuningProblem& problem);
 
-/// The same for one given plan; its own micro-batch, activations and limits are what may change.
+/// Message for InfeasibleError when `plan`, whose peak is `peak`, does not fit. It proposes other
+/// limits, and changes of the plan's own micro-batch and activations.
 [[nodiscard]] std::string plan_does_not_fit(const Plan& plan, const TierBytes& peak,
-                                            const Profile& profile, const Platform& platform,
-                                            const PlanRequest& request);
+                                            const TuningProblem& problem);
 
 /// "1234MiB": `bytes` rounded up to what an option can say without falling short.
 [[nodiscard]] std::string option_size(Bytes bytes);

@@ -12,7 +12,7 @@ namespace {
 
 std::int64_t steps_in(Bytes bytes, Bytes step) { return (bytes + step - 1) / step; }
 
-/// The smallest power of two of which the range of `sizes` is at most 16.
+/// The smallest power of two that divides the range of `sizes` into at most 16 steps.
 Bytes step_for(const std::vector<Bytes>& sizes) {
   constexpr Bytes kMostSteps = 16;
   const auto [least, most] = std::ranges::minmax(sizes);
@@ -47,19 +47,19 @@ ParetoFront::Cost ParetoFront::cost_of(const Evaluated& plan, Seconds seconds) c
           .index = plan.index};
 }
 
-/// Where neither memory is larger, the order of the members is that of dominance and ties.
+/// If neither memory is larger, the order of the members of Cost is that of dominance and ties.
 bool ParetoFront::is_better(const Cost& cost, const Cost& than) {
   return cost.gpu_steps <= than.gpu_steps && cost.host_steps <= than.host_steps && cost < than;
 }
 
-bool ParetoFront::beats(const Evaluated& plan, Seconds seconds) const {
+bool ParetoFront::dominates(const Evaluated& plan, Seconds seconds) const {
   const Cost cost = cost_of(plan, seconds * (1 + resolution_.time));
   return std::ranges::any_of(members_,
                              [&](const Member& member) { return is_better(member.cost, cost); });
 }
 
 void ParetoFront::add(const Evaluated& plan) {
-  if (beats(plan, plan.step_seconds)) return;
+  if (dominates(plan, plan.step_seconds)) return;
   const Cost cost = cost_of(plan, plan.step_seconds);
   std::erase_if(members_, [&](const Member& member) { return is_better(cost, member.cost); });
   members_.push_back({cost, plan});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Pareto front of step time, GPU memory and host memory: plans of which each is the fastest
-// where memory is limited to what it needs.
+// The Pareto front of step time, GPU memory and host memory. Each of its plans is the fastest one
+// with no more memory than it needs.
 #pragma once
 
 #include "sim/search/evaluated.hpp"
@@ -10,26 +10,26 @@
 
 namespace athanor {
 
-/// `wanted` with a memory for each that is 0, from the peaks of the plans that fit.
+/// Returns `wanted` with each granularity that is 0 chosen from the peaks of the plans that fit.
 [[nodiscard]] FrontResolution complete_resolution(const FrontResolution& wanted,
                                                   std::span<const TierBytes> fitting,
                                                   int ranks_per_node);
 
-/// Plans of which none beats another. A plan beats one that is no better in step time, GPU memory
-/// and host memory; of two that are equal in all three the one with fewer bytes wins, then the
-/// earlier. For every plan that was added the front has one that takes no more memory, rounded, and
-/// at most the resolution's share more time; with a share of 0 it is the exact front.
+/// Plans of which none dominates another. A plan dominates one that is no better in step time, GPU
+/// memory and host memory. Of two that are equal in all three, the one with fewer bytes wins, then
+/// the earlier. For every plan that was added, the front has one that takes no more memory,
+/// rounded, and at most the resolution's share more time. With a share of 0 it is the exact front.
 class ParetoFront {
  public:
-  /// Memories of `resolution` are at least 1.
+  /// Makes an empty front. Both granularities of `resolution` are at least 1.
   ParetoFront(const FrontResolution& resolution, int ranks_per_node);
 
-  /// Takes `plan`, which was simulated, unless it is beaten, and drops those that it beats.
+  /// Adds `plan`, which was simulated, unless it is dominated, and drops plans that it dominates.
   void add(const Evaluated& plan);
-  /// Whether a plan of the front, were it faster by the resolution's share, would beat `plan` with
+  /// Whether a plan of the front, made faster by the resolution's share, would dominate `plan` with
   /// a step of `seconds`.
-  [[nodiscard]] bool beats(const Evaluated& plan, Seconds seconds) const;
-  /// By ascending step time.
+  [[nodiscard]] bool dominates(const Evaluated& plan, Seconds seconds) const;
+  /// The front by ascending step time.
   [[nodiscard]] std::vector<Evaluated> plans() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of two plans is better, and why.
+// The order of plans, and the reason why one is not the best.
 #pragma once
 
 #include "sim/search/evaluated.hpp"
@@ -10,15 +10,16 @@
 
 namespace athanor {
 
-/// Ascending: the faster plan, of equally fast ones that with fewer bytes, then the earlier one.
+/// Key of the order by time: step time, then bytes in all tiers, then index.
 using RankKey = std::tuple<Seconds, Bytes, std::int64_t>;
 
-/// Of `e`, if its step takes `seconds`.
+/// Key of `e` if its step takes `seconds`.
 [[nodiscard]] RankKey rank_key(const Evaluated& e, Seconds seconds);
-/// Before what is ranked below it: simulated ones by step time, where that is at most `slowest` by
-/// energy, then those with a bound, then those that do not fit.
+/// Whether `e` is the better one: simulated plans by step time, then pruned ones by bound, then
+/// those that do not fit. Simulated plans with a step time of at most `slowest` come first, by
+/// energy.
 [[nodiscard]] bool ranks_before(const Evaluated& e, const Evaluated& other, Seconds slowest);
-/// Why `e`, which fits, is not the best.
+/// Says why `e`, which fits, is not the best.
 [[nodiscard]] std::string why_not_best(const Evaluated& e, const Evaluated& best);
 
 }  // namespace athanor

@@ -9,6 +9,7 @@
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
 #include "sim/search/evaluated.hpp"
+#include "sim/search/incumbents.hpp"
 #include "sim/search/infeasibility_advice.hpp"
 #include "sim/search/pareto.hpp"
 #include "sim/search/ranking.hpp"
@@ -31,42 +32,36 @@
 namespace athanor {
 namespace {
 
-/// Room for the engine's rounding when a bound is compared with a simulated time.
-constexpr double kBoundSlack = 1 - 1e-6;
-
-/// Candidates that are looked at before the best so far is asked again.
+/// Candidates that are evaluated between two looks at the incumbents.
 constexpr std::size_t kRound = 32;
-/// Fewer candidates are done before processes have started.
+/// Fewer candidates are evaluated faster than processes start.
 constexpr std::size_t kMinCandidatesForWorkers = 64;
 
-/// Candidates that may be among the best, by what bounds them.
+/// Candidates that may be among the best, ordered by their bound.
 struct Node {
   RankKey key;
-  std::size_t position = 0;  ///< of what is known of them
-  SearchLevel scope = SearchLevel::Leaf;
+  std::size_t position = 0;  ///< index into all_
+  SearchLevel level = SearchLevel::Leaf;
   bool in_order = false;
-  bool is_refined = false;  ///< by lowering it
+  bool is_refined = false;  ///< its bound is that of the lowered program
   auto operator<=>(const Node& other) const { return key <=> other.key; }
   bool operator==(const Node& other) const { return key == other.key; }
 };
 
 class Search {
  public:
-  /// `platform` has the slower updates of `options`, and `engine` simulates it without.
-  Search(const Profile& profile, const Platform& platform, Engine& engine, const SearchSpace& space,
-         const PlanRequest& request, const SearchOptions& options)
-      : profile_(profile),
-        platform_(platform),
-        request_(request),
+  /// The problem's platform has the host_update_slowdown of `options`; `engine` simulates it
+  /// without.
+  Search(const TuningProblem& problem, Engine& engine, const SearchSpace& space,
+         const SearchOptions& options)
+      : problem_(problem),
         options_(options),
-        limits_(effective_limits(request, platform)),
-        ranks_per_node_(platform.ranks_per_node(request.num_gpus)),
         space_(space),
-        groups_(space, profile.architecture, request.num_gpus),
-        estimator_(profile, platform, request, space.adam_threads),
-        evaluator_(profile, platform, engine, request, space.adam_threads,
-                   options.host_update_slowdown),
-        keep_(static_cast<std::size_t>(std::max(1, options.keep))) {}
+        groups_(space, problem.profile.architecture, problem.request.num_gpus),
+        estimator_(problem, space.adam_threads, options.bound_terms),
+        evaluator_(problem, engine, space.adam_threads, options.host_update_slowdown,
+                   options.bound_terms),
+        incumbents_(options.keep, options.energy_within) {}
 
   SearchResult run() {
     collect();
@@ -81,7 +76,7 @@ class Search {
     if (options_.progress) options_.progress(stage, done, static_cast<std::int64_t>(total));
   }
 
-  /// Memory and a first bound of every group, in closed form.
+  /// Computes memory and a first bound of every group, in closed form.
   void collect() {
     std::int64_t index = 0, done = 0;
     std::size_t total = 0;
@@ -105,10 +100,10 @@ class Search {
     });
   }
 
-  /// What `candidate` needs, into `e`. Whether it fits.
+  /// Sets the memory of `e` to that of `candidate`. Returns whether it fits.
   bool check_memory(const Candidate& candidate, Evaluated& e) {
     e.peak_bytes = estimator_.peak_bytes(candidate);
-    const auto overflows = memory_overflows(e.peak_bytes, ranks_per_node_, limits_);
+    const auto overflows = memory_overflows(e.peak_bytes, problem_.ranks_per_node, problem_.limits);
     e.outcome = overflows.empty() ? Outcome::Pruned : Outcome::DoesNotFit;
     if (!overflows.empty()) {
       e.reason = fmt::format("does not fit: {}", fmt::join(overflows, "; "));
@@ -116,51 +111,49 @@ class Search {
     return overflows.empty();
   }
 
-  /// To the queue, where what is at `position`, all of `set`, fits.
+  /// Queues the entry at `position`, which represents `set`, if it fits.
   void push(std::size_t position, const CandidateSet& set) {
     const Evaluated& e = all_[position];
     if (e.outcome == Outcome::DoesNotFit) return;
-    queue_.push({rank_key(e, e.bound_seconds), position, set.scope, set.in_order, false});
+    queue_.push({rank_key(e, e.bound_seconds), position, set.level, set.in_order, false});
   }
 
-  /// Bounds those that were bounded together in smaller sets, down to one. What that rules out
-  /// stays together.
-  void branch(const Node& entry) {
-    const Evaluated whole = all_[entry.position];
-    const Seconds pruned = cutoff();
-    Evaluated after_barrier = whole;
-    after_barrier.plans = 0;
-    after_barrier.bound_seconds = Estimator::kNever;
+  /// Divides a node into smaller ones, each with a bound of its own. Pruned ones stay one entry.
+  void branch(const Node& node) {
+    const Evaluated whole = all_[node.position];
+    const Seconds limit = incumbents_.cutoff();
+    Evaluated ruled_out = whole;
+    ruled_out.plans = 0;
+    ruled_out.bound_seconds = Estimator::kNever;
     std::vector<std::pair<Evaluated, CandidateSet>> promising;
     for (const CandidateSet& part :
-         groups_.parts({whole.candidate, entry.scope, entry.in_order, whole.plans, /*first=*/0})) {
-      Evaluated e = bounded(part, whole, pruned);
-      if (e.bound_seconds > pruned) {
-        after_barrier.plans += e.plans;
-        after_barrier.bound_seconds = std::min(after_barrier.bound_seconds, e.bound_seconds);
+         groups_.branches({whole.candidate, node.level, node.in_order, whole.plans, /*first=*/0})) {
+      Evaluated e = bounded(part, whole, limit);
+      if (e.bound_seconds > limit) {
+        ruled_out.plans += e.plans;
+        ruled_out.bound_seconds = std::min(ruled_out.bound_seconds, e.bound_seconds);
       } else {
         promising.emplace_back(std::move(e), part);
       }
     }
-    std::size_t position = entry.position;
+    std::size_t position = node.position;
     const auto put = [&](Evaluated e) {
       if (position == all_.size()) all_.emplace_back();
       all_[position] = std::move(e);
       return std::exchange(position, all_.size());
     };
-    if (after_barrier.plans > 0) put(std::move(after_barrier));
+    if (ruled_out.plans > 0) put(std::move(ruled_out));
     for (auto& [e, part] : promising) push(put(std::move(e)), part);
   }
 
-  [[nodiscard]] Evaluated bounded(const CandidateSet& part, const Evaluated& whole,
-                                  Seconds cutoff) {
+  [[nodiscard]] Evaluated bounded(const CandidateSet& part, const Evaluated& whole, Seconds limit) {
     Evaluated e;
     e.candidate = part.candidate;
     e.plans = part.plans;
     e.index = whole.index + part.first;
     if (!check_memory(e.candidate, e)) return e;
     e.bound_seconds =
-        std::max(whole.bound_seconds, estimator_.bound_seconds(e.candidate, part.scope, cutoff));
+        std::max(whole.bound_seconds, estimator_.bound_seconds(e.candidate, part.level, limit));
     return e;
   }
 
@@ -169,14 +162,13 @@ class Search {
     for (const Evaluated& e : all_) {
       if (e.outcome != Outcome::DoesNotFit) fitting.push_back(e.peak_bytes);
     }
-    resolution_ = complete_resolution(*options_.front, fitting, ranks_per_node_);
-    front_.emplace(resolution_, ranks_per_node_);
+    resolution_ = complete_resolution(*options_.front, fitting, problem_.ranks_per_node);
+    incumbents_.want_front(resolution_, problem_.ranks_per_node);
   }
 
-  /// In ascending order of bound, but for those whose bound is beaten by plans that are kept: the
-  /// bound of several is replaced by bounds of fewer, that of one by that of its lowered program,
-  /// and that by its simulation. Rounds of one size make the answer the same for any number of
-  /// workers.
+  /// Takes nodes in ascending order of bound until all that are left are pruned. A node is
+  /// branched, a leaf gets the bound of its lowered program, and then its simulation. Rounds have
+  /// one size, so the answer is the same for any number of workers.
   void simulate_promising() {
     const auto promising = queue_.size();
     const int workers = options_.workers > 0 ? options_.workers : usable_cores();
@@ -188,24 +180,24 @@ class Search {
       report("simulating", num_simulated_, all_.size());
       if (pool) {
         const std::vector<JobResult> results = pool->run(round);
-        for (std::size_t i = 0; i < round.size(); ++i) take(round[i], results[i]);
+        for (std::size_t i = 0; i < round.size(); ++i) record(round[i], results[i]);
       } else {
-        for (const Job& job : round) take(job, evaluator_.evaluate(job));
+        for (const Job& job : round) record(job, evaluator_.evaluate(job));
       }
     }
   }
 
   [[nodiscard]] std::vector<Job> next_round() {
     std::vector<Job> round;
-    std::vector<Node> waiting;  // for what is refined in this round
+    std::vector<Node> waiting;  // for bounds that this round computes
     while (round.size() < kRound && !queue_.empty()) {
       const Node first = queue_.top();
       const Evaluated& e = all_[first.position];
-      const bool pruned = is_pruned(e);
-      if (pruned && !front_) break;  // and so are all that follow
+      const bool is_out = incumbents_.prunes(e);
+      if (is_out && !incumbents_.front()) break;  // and so are all that follow
       queue_.pop();
-      if (pruned) continue;
-      if (first.scope != SearchLevel::Leaf) {
+      if (is_out) continue;
+      if (first.level != SearchLevel::Leaf) {
         branch(first);
         continue;
       }
@@ -221,7 +213,7 @@ class Search {
         waiting.push_back(first);
       }
     }
-    for (const Node& entry : waiting) queue_.push(entry);
+    for (const Node& node : waiting) queue_.push(node);
     return round;
   }
 
@@ -236,15 +228,15 @@ class Search {
     queue_.push({rank_key(e, e.bound_seconds), position, SearchLevel::Leaf, false, true});
   }
 
-  /// The bound of a lowered program costs about as much as its simulation, and in some spaces it is
-  /// hardly ever above the first one: there only a sample is refined.
+  /// Whether to lower a leaf for a better bound first. That costs about as much as its simulation,
+  /// and in some spaces the bound hardly ever rises: there only a sample is lowered.
   [[nodiscard]] bool refinement_pays() {
-    constexpr std::int64_t kPaying = 4, kSample = 8;  // one of so many
+    constexpr std::int64_t kRaisedOneIn = 4, kSampledOneIn = 8;  // fractions 1 / n
     if (num_refined_ < static_cast<std::int64_t>(kRound)) return true;
-    return kPaying * num_raised_ >= num_refined_ || ++num_unrefined_ % kSample == 0;
+    return kRaisedOneIn * num_raised_ >= num_refined_ || ++num_unrefined_ % kSampledOneIn == 0;
   }
 
-  void take(const Job& job, const JobResult& result) {
+  void record(const Job& job, const JobResult& result) {
     Evaluated& e = all_[static_cast<std::size_t>(job.index)];
     if (!job.simulate) {
       ++num_refined_;
@@ -257,38 +249,17 @@ class Search {
     e.step_joules = result.joules;
     e.outcome = Outcome::Simulated;
     e.bottleneck = result.bottleneck.data();
-    const RankKey key = rank_key(e, e.step_seconds);
-    kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), key), key);
-    if (kept_.size() > keep_) kept_.pop_back();
-    if (front_) front_->add(e);
+    incumbents_.add(e);
     ++num_simulated_;
   }
 
-  /// Whether `keep` plans are faster than `e` can be, it is too slow to save energy, and one of the
-  /// front is better.
-  [[nodiscard]] bool is_pruned(const Evaluated& e) const {
-    const Seconds seconds = e.bound_seconds * kBoundSlack;
-    return kept_.size() == keep_ && rank_key(e, seconds) > kept_.back() && seconds > slowest() &&
-           (!front_ || front_->beats(e, seconds));
-  }
-
-  /// What is above is beaten.
-  [[nodiscard]] Seconds cutoff() const {
-    if (front_ || kept_.size() < keep_) return Estimator::kNever;
-    return std::max(std::get<Seconds>(kept_.back()), slowest()) / kBoundSlack;
-  }
-
-  /// Up to which step time energy decides; 0 where it does not.
-  [[nodiscard]] Seconds slowest() const {
-    if (!options_.energy_within || kept_.empty()) return 0;
-    return std::get<Seconds>(kept_.front()) * *options_.energy_within;
-  }
-
   SearchResult rank() {
-    std::ranges::sort(all_, [slowest = slowest()](const Evaluated& a, const Evaluated& b) {
-      return ranks_before(a, b, slowest);
-    });
+    std::ranges::sort(all_,
+                      [slowest = incumbents_.slowest()](const Evaluated& a, const Evaluated& b) {
+                        return ranks_before(a, b, slowest);
+                      });
     SearchResult result;
+    result.num_lowered = num_refined_;
     const Evaluated& best = all_.front();
     for (Evaluated& e : all_) {
       result.num_simulated += e.outcome == Outcome::Simulated ? 1 : 0;
@@ -296,13 +267,13 @@ class Search {
       result.num_not_fitting += e.outcome == Outcome::DoesNotFit ? e.plans : 0;
       if (&e != &best && e.outcome != Outcome::DoesNotFit) e.reason = why_not_best(e, best);
     }
-    result.best = make_plan(best.candidate, profile_, request_);
+    result.best = make_plan(best.candidate, problem_.profile, problem_.request);
     const bool as_measured = options_.host_update_slowdown == 1;
     result.best.prediction = Prediction{
         as_measured ? best.step_seconds : evaluator_.step_seconds_as_measured(best.candidate),
         best.peak_bytes};
-    if (front_) {
-      result.front = front_->plans();
+    if (incumbents_.front()) {
+      result.front = incumbents_.front()->plans();
       result.front_resolution = resolution_;
     }
     result.ranked = std::move(all_);
@@ -318,50 +289,46 @@ class Search {
         return member == e.candidate;
       };
       if (std::ranges::any_of(members, has_its_memory)) {
-        peaks.push_back(e.peak_bytes);  // and the others need no less
+        peaks.push_back(e.peak_bytes);  // the others need no less
       } else {
         for (const Candidate& member : members) peaks.push_back(estimator_.peak_bytes(member));
       }
     }
-    throw InfeasibleError(no_plan_fits(peaks, profile_, platform_, request_));
+    throw InfeasibleError(no_plan_fits(peaks, problem_));
   }
 
-  const Profile& profile_;
-  const Platform& platform_;
-  const PlanRequest& request_;
+  const TuningProblem& problem_;
   const SearchOptions& options_;
-  MemoryLimits limits_;
-  int ranks_per_node_;
   const SearchSpace& space_;
   CandidateGroups groups_;
   Estimator estimator_;
   CandidateEvaluator evaluator_;
-  std::size_t keep_;
+  Incumbents incumbents_;
   std::vector<Evaluated> all_;
   std::priority_queue<Node, std::vector<Node>, std::greater<>> queue_;
-  /// Bounds of lowered programs, by the candidate with_any_threads; none: not known yet.
+  /// Bounds of lowered programs by the candidate with_any_threads; none: asked for, not known yet.
   std::map<Candidate, std::optional<Seconds>> refined_;
-  std::vector<RankKey> kept_;  ///< of the best so far, ascending
-  std::optional<ParetoFront> front_;
   FrontResolution resolution_;
   std::int64_t num_simulated_ = 0;
-  std::int64_t num_refined_ = 0, num_raised_ = 0;  ///< of these, with a better bound
-  std::int64_t num_unrefined_ = 0;                 ///< that could have been
+  std::int64_t num_refined_ = 0, num_raised_ = 0;  ///< lowered; with a better bound
+  std::int64_t num_unrefined_ = 0;                 ///< leaves that were left to the sample
 };
 
 }  // namespace
 
-SearchResult search(const Profile& profile, const Platform& platform, Engine& engine,
-                    const SearchSpace& space, const PlanRequest& request,
+SearchResult search(const TuningProblem& problem, Engine& engine, const SearchSpace& space,
                     const SearchOptions& options) {
-  validate_request(request, profile, platform);
+  const Platform& platform = problem.platform;
   if (options.energy_within && !platform.power) {
     throw InputError("platform " + platform.name + ":power", "the platform has no power model",
                      "Calibrate it on a GPU that counts its energy, or rank by time.");
   }
-  if (!(options.host_update_slowdown >= 1)) throw Error("slower_updates must be at least 1");
+  if (!(options.host_update_slowdown >= 1)) {
+    throw Error("host_update_slowdown must be at least 1");
+  }
   const Platform slower = with_host_update_slowdown(platform, options.host_update_slowdown);
-  return Search(profile, slower, engine, space, request, options).run();
+  const TuningProblem on_slower = problem.on(slower);
+  return Search(on_slower, engine, space, options).run();
 }
 
 }  // namespace athanor

@@ -7,18 +7,22 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <type_traits>
 
 namespace athanor {
 namespace {
 
 template <typename T>
-void require_values(const char* name, const std::vector<T>& values, T lowest) {
-  const std::string where = fmt::format("search space:{}", name);
+void require_values(const Choice<T>& choice, const std::vector<T>& values) {
+  const std::string where = fmt::format("search space:{}", choice.name);
   if (values.empty()) throw InputError(where, "the list is empty", "Give at least one value.");
-  const T smallest = *std::min_element(values.begin(), values.end());
-  if (smallest < lowest) {
-    throw InputError(where, fmt::format("{} is out of range", smallest),
-                     fmt::format("Use {} or more.", lowest));
+  if constexpr (std::is_integral_v<T>) {
+    const T smallest = *std::min_element(values.begin(), values.end());
+    if (smallest < choice.lowest) {
+      throw InputError(where, fmt::format("{} is out of range", smallest),
+                       fmt::format("Use {} or more.", choice.lowest));
+    }
   }
 }
 
@@ -40,43 +44,14 @@ std::vector<int> up_to(std::set<int> values, int highest) {
 
 }  // namespace
 
-std::int64_t SearchSpace::num_combinations() const noexcept {
-  std::int64_t product = 1;
-  for (const std::size_t size :
-       {batches.size(), shardings.size(), chunk_elements.size(), recompute_units.size(),
-        offload_units.size(), leading_gpu_optimizer.size(), trailing_gpu_optimizer.size(),
-        trailing_nvme_optimizer.size(), nvme_parameters.size(), leading_gpu_parameters.size(),
-        trailing_gpu_parameters.size(), cache_slots.size(), prefetch_depths.size(),
-        gradient_buffers.size(), adam_threads.size(), gpu_adam_units.size(), late_updates.size(),
-        speculate.size()}) {
-    product *= static_cast<std::int64_t>(size);
-  }
-  return product;
-}
-
 void SearchSpace::validate() const {
-  require_values<std::int64_t>("chunk_elements", chunk_elements, 1);
-  require_values("recompute_units", recompute_units, 0);
-  require_values("offload_units", offload_units, 0);
-  require_values("leading_gpu_optimizer", leading_gpu_optimizer, 0);
-  require_values("trailing_gpu_optimizer", trailing_gpu_optimizer, 0);
-  require_values("trailing_nvme_optimizer", trailing_nvme_optimizer, 0);
-  require_values("leading_gpu_parameters", leading_gpu_parameters, 0);
-  require_values("trailing_gpu_parameters", trailing_gpu_parameters, 0);
-  require_values("cache_slots", cache_slots, 1);
-  require_values("prefetch_depths", prefetch_depths, 0);
-  require_values("gradient_buffers", gradient_buffers, 1);
-  require_values("adam_threads", adam_threads, 1);
-  require_values("gpu_adam_units", gpu_adam_units, 0);
-  require_values("late_updates", late_updates, 0);
-  if (batches.empty() || shardings.empty() || nvme_parameters.empty() || speculate.empty()) {
-    throw InputError("search space:batches, shardings, nvme_parameters, speculate",
-                     "a list is empty", "Give at least one value.");
-  }
+  for_each_choice([&](const auto& choice) { require_values(choice, this->*choice.values); });
 }
 
-SearchSpace default_search_space(const Profile& profile, const Platform& platform,
-                                 const PlanRequest& request) {
+SearchSpace default_search_space(const TuningProblem& problem) {
+  const Profile& profile = problem.profile;
+  const Platform& platform = problem.platform;
+  const PlanRequest& request = problem.request;
   const Architecture& architecture = profile.architecture;
   const int num_units = static_cast<int>(architecture.units.size());
   const std::int64_t whole = largest_unit_elements(architecture);
@@ -101,7 +76,7 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
   space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
   space.prefetch_depths = {1, 2};
   space.gradient_buffers = up_to({1, 2}, largest_class_size(architecture));
-  // Fewer than the most leave copies more of the host's memory. More cores only add to these.
+  // Fewer threads leave copies more of the host's memory bandwidth. More cores only add values.
   space.adam_threads = adam_thread_choices(request, platform);
   space.clips = request.clipping != Clipping::None;
   const bool may_speculate =
@@ -114,8 +89,8 @@ SearchSpace default_search_space(const Profile& profile, const Platform& platfor
       return units == num_units || (units > 0 && 2 * units < num_units - 1);
     });
   }
-  constexpr Seconds kReordersWithin = 1e-9;  // 28 GB/s of each rank's, at 28 bytes an element
-  space.max_cpu_seconds_per_element = kReordersWithin;
+  constexpr Seconds kMaxSeconds = 1e-9;  // 28 GB/s for each rank at 28 bytes an element
+  space.max_cpu_seconds_per_element = kMaxSeconds;
   return space;
 }
 

@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// The space that the tuner searches, as explicit lists, and its enumeration.
+// The choices of a plan, the lists of values that the tuner tries, and the plan of a candidate.
 #pragma once
 
 #include "sim/policy/plan_builder.hpp"
+#include "sim/policy/tuning_problem.hpp"
 
 #include <cstdint>
 #include <limits>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 namespace athanor {
 
-/// One value per choice. Units are counted in execution order over all units of the architecture.
+/// One value for each choice. Units count in execution order, all units of the architecture.
 struct Candidate {
   BatchSplit batch;
   Sharding sharding = Sharding::Replicated;
   std::int64_t chunk_elements = 1;
   int recompute_units = 0;         ///< leading units that recompute
-  int offload_units = 0;           ///< of these, leading ones whose outputs go to the host
+  int offload_units = 0;           ///< leading ones among them whose outputs go to the host
   int leading_gpu_optimizer = 0;   ///< leading units whose optimizer state stays on the GPU
-  int trailing_gpu_optimizer = 0;  ///< and trailing ones
-  int trailing_nvme_optimizer =
-      0;                         ///< of those not on the GPU, trailing ones whose state is on NVMe
-  bool nvme_parameters = false;  ///< of these, parameters too where they are off the GPU
-  int leading_gpu_parameters = 0;   ///< the same for parameters; wherever the optimizer state is on
-  int trailing_gpu_parameters = 0;  ///< the GPU, the parameters are too
+  int trailing_gpu_optimizer = 0;  ///< trailing units likewise
+  /// Trailing units whose state is on NVMe, unless it is on the GPU.
+  int trailing_nvme_optimizer = 0;
+  bool nvme_parameters = false;  ///< their parameters are on NVMe too, unless on the GPU
+  /// Leading and trailing units whose parameters stay on the GPU, besides those whose state does.
+  int leading_gpu_parameters = 0, trailing_gpu_parameters = 0;
   int cache_slots = 2;
   int prefetch_depth = 1;
   int gradient_buffers = 2;
@@ -34,8 +37,8 @@ struct Candidate {
   auto operator<=>(const Candidate&) const = default;
 };
 
-/// Values to try for each choice; the space is their product, less what is_sensible rejects and
-/// what normal_form (candidate_groups.hpp) shows to be the same. Every list needs at least one
+/// Values to try for each choice. The space is their product, without candidates that is_sensible
+/// rejects or that normal_form (candidate_groups.hpp) shows to be the same. Every list needs a
 /// value.
 struct SearchSpace {
   std::vector<BatchSplit> batches;
@@ -51,31 +54,85 @@ struct SearchSpace {
   std::vector<int> adam_threads;
   std::vector<int> gpu_adam_units{0};
   std::vector<int> late_updates{0};  ///< never together with gpu_adam_units
-  /// Late updates, and the GPU's of state in host memory, are tried where a step leaves the CPU at
-  /// most so long for each element, by the bound of the group: where it leaves more, all but slow
-  /// hosts keep up. Whatever the CPU's own speed, or a faster one would lose plans that a slower
-  /// one has.
+  /// Late updates and GPU updates of host-resident state are tried only if the group's lower bound
+  /// leaves the CPU at most this long per element: with more time, all but slow hosts keep up.
+  /// Independent of the CPU's measured speed, so that a faster CPU never removes plans.
   Seconds max_cpu_seconds_per_element = std::numeric_limits<Seconds>::infinity();
   std::vector<bool> speculate{false};
-  bool clips = false;  ///< what does not speculate waits for the norm: all its updates are late
+  bool clips = false;  ///< updates that do not speculate wait for the norm, so all are late
 
-  /// Size of the product, before anything is left out.
-  [[nodiscard]] std::int64_t num_combinations() const noexcept;
   /// Throws InputError where a list is empty or holds a value out of range.
   void validate() const;
 };
 
-/// Plans that cover every choice, more than a hundred thousand for a large model: what `auto`
-/// searches. NVMe is among the choices where the request gives some of it.
-[[nodiscard]] SearchSpace default_search_space(const Profile& profile, const Platform& platform,
-                                               const PlanRequest& request);
+/// Choices that say nothing about the normal form of those in other groups.
+enum class ChoiceGroup { Batch, Sharding, Chunks, Activations, Placement, Pools, Updates };
 
-/// Whether the candidate is a plan, and not one that another beats in every respect: the prefetch
-/// depth is below the number of slots, one GPU does not shard what stays on it, and several do not
-/// repeat the same update on the CPU.
+/// One choice: where a candidate has its value, and where a space lists the values to try.
+template <typename T>
+struct Choice {
+  const char* name;
+  ChoiceGroup group;
+  T Candidate::* value;
+  std::vector<T> SearchSpace::* values;
+  T lowest;
+};
+
+template <typename T>
+constexpr Choice<T> choice(const char* name, ChoiceGroup group, T Candidate::* value,
+                           std::vector<T> SearchSpace::* values, std::type_identity_t<T> lowest) {
+  return {name, group, value, values, lowest};
+}
+
+/// Every choice, in the order of reports. Validation, enumeration and JSON follow from it; a new
+/// choice needs a row here, its values in default_search_space, its normal form, and its effect on
+/// plans and estimates.
+inline constexpr auto kChoices = [] {
+  using enum ChoiceGroup;
+  using C = Candidate;
+  using S = SearchSpace;
+  return std::tuple{
+      choice("batch", Batch, &C::batch, &S::batches, {1, 1}),
+      choice("sharding", ChoiceGroup::Sharding, &C::sharding, &S::shardings, {}),
+      choice("chunk_elements", Chunks, &C::chunk_elements, &S::chunk_elements, 1),
+      choice("recompute_units", Activations, &C::recompute_units, &S::recompute_units, 0),
+      choice("offload_units", Activations, &C::offload_units, &S::offload_units, 0),
+      choice("leading_gpu_optimizer", Placement, &C::leading_gpu_optimizer,
+             &S::leading_gpu_optimizer, 0),
+      choice("trailing_gpu_optimizer", Placement, &C::trailing_gpu_optimizer,
+             &S::trailing_gpu_optimizer, 0),
+      choice("trailing_nvme_optimizer", Placement, &C::trailing_nvme_optimizer,
+             &S::trailing_nvme_optimizer, 0),
+      choice("nvme_parameters", Placement, &C::nvme_parameters, &S::nvme_parameters, false),
+      choice("leading_gpu_parameters", Placement, &C::leading_gpu_parameters,
+             &S::leading_gpu_parameters, 0),
+      choice("trailing_gpu_parameters", Placement, &C::trailing_gpu_parameters,
+             &S::trailing_gpu_parameters, 0),
+      choice("cache_slots", Pools, &C::cache_slots, &S::cache_slots, 1),
+      choice("prefetch_depth", Pools, &C::prefetch_depth, &S::prefetch_depths, 0),
+      choice("gradient_buffers", Pools, &C::gradient_buffers, &S::gradient_buffers, 1),
+      choice("adam_threads", Updates, &C::adam_threads, &S::adam_threads, 1),
+      choice("gpu_adam_units", Updates, &C::gpu_adam_units, &S::gpu_adam_units, 0),
+      choice("late_updates", Updates, &C::late_updates, &S::late_updates, 0),
+      choice("speculate", Updates, &C::speculate, &S::speculate, false)};
+}();
+
+/// Calls `visit(choice)` with every choice, in order.
+template <typename Visit>
+constexpr void for_each_choice(const Visit& visit) {
+  std::apply([&](const auto&... each) { (visit(each), ...); }, kChoices);
+}
+
+/// The space that `auto` searches: every choice, more than a hundred thousand plans for a large
+/// model. NVMe is among the choices if the request gives some.
+[[nodiscard]] SearchSpace default_search_space(const TuningProblem& problem);
+
+/// Whether the candidate is a plan that no other dominates: the prefetch depth is less
+/// than the number of slots, one GPU does not shard what stays on it, and several GPUs do not
+/// repeat an update on the CPU.
 [[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus, int num_units);
 
-/// The plan that a candidate stands for, named "auto".
+/// Returns the plan of a candidate, named "auto".
 [[nodiscard]] Plan make_plan(const Candidate& candidate, const Profile& profile,
                              const PlanRequest& request);
 

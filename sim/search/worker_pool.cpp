@@ -18,7 +18,7 @@
 namespace athanor {
 namespace {
 
-/// What a worker writes: the result, or why there is none.
+/// Message from a worker: the result, or why there is none.
 struct Reply {
   JobResult result;
   bool failed = false;
@@ -38,7 +38,7 @@ bool read_all(int channel, T& value) {
   return true;
 }
 
-/// Without a signal where the other side has died.
+/// Returns false, without a signal, where the other side has died.
 template <typename T>
 bool write_all(int channel, const T& value) {
   const auto* place = reinterpret_cast<const char*>(&value);
@@ -77,7 +77,7 @@ void WorkerPool::start(Worker& worker) {
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) {
     throw Error(fmt::format("no socket for a worker process: {}", std::strerror(errno)));
   }
-  // What is buffered would be written by the copy, too.
+  // Otherwise the copy would write buffered output, too.
   std::fflush(nullptr);
   const pid_t process = fork();
   if (process == 0) {
@@ -132,8 +132,7 @@ std::vector<JobResult> WorkerPool::run(std::span<const Job> jobs) {
     stop(worker);
     start(worker);
   }
-  // The jobs of a round fit the sockets; answers are read in the order in which they were asked
-  // for.
+  // The jobs of a round fit into the sockets. Results are read in the order of the jobs.
   constexpr std::size_t kRound = 32;
   std::vector<JobResult> results;
   for (std::size_t begin = 0; begin < jobs.size(); begin += kRound) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs in forked copies of this process: SimGrid allows one engine per process, so candidates are
-// simulated side by side in several.
+// Jobs in forked copies of this process. SimGrid allows one engine per process, so candidates are
+// simulated in several processes.
 #pragma once
 
 #include "sim/search/search_space.hpp"
@@ -16,30 +16,31 @@
 
 namespace athanor {
 
-/// What is asked of a worker, and its answer: plain bytes, for they go through a socket.
+/// One question to a worker. Jobs and results are plain bytes, because they go through a socket.
 struct Job {
   std::int64_t index = 0;
   Candidate candidate = {};
-  bool simulate = false;  ///< else only the lowered program's bound is wanted
+  bool simulate = false;  ///< false: only bound the lowered program
 };
 struct JobResult {
-  double seconds = 0;  ///< of a step: simulated, or its bound
-  double joules = 0;   ///< of a simulated step
+  double seconds = 0;  ///< step time or its lower bound
+  double joules = 0;   ///< energy of a simulated step
   std::array<char, 64> bottleneck{};
 };
 
-/// Each worker is a copy of the process as it was when it started, with whatever `work` refers to.
-/// A worker that has done many jobs is replaced, so that its memory does not grow with the search.
+/// Worker processes. Each is a copy of this process as it was when the worker started. A worker
+/// that has done many jobs is replaced, so that its memory does not grow with the search.
 class WorkerPool {
  public:
-  /// The process must have no other thread. Throws Error when the system refuses a process.
+  /// Starts the workers. The process must have no other thread. Throws Error when the system
+  /// refuses a process.
   WorkerPool(int workers, std::function<JobResult(const Job&)> work);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Results in the order of `jobs`. Throws Error with the message of a job that threw, or when a
-  /// worker died.
+  /// Returns results in the order of `jobs`. Throws Error with the message of a job that threw, or
+  /// when a worker died.
   [[nodiscard]] std::vector<JobResult> run(std::span<const Job> jobs);
 
   static constexpr int kJobsPerProcess = 2000;

@@ -6,6 +6,7 @@
 #include "sim/lowering/lowering.hpp"
 #include "tests/engine/programs.hpp"
 #include "tests/support/random_plans.hpp"
+#include "tests/support/serial_seconds.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -45,7 +46,7 @@ TEST_CASE("lower bound <= simulated <= serial sum") {
     const Seconds simulated = engine.simulate(program, options).step_seconds;
     CAPTURE(i, world_size, simulated);
     CHECK(lower_bound_seconds(program, platform) <= simulated * (1 + kSlack));
-    CHECK(simulated <= serial_seconds(program, platform) * (1 + kSlack));
+    CHECK(simulated <= test::serial_seconds(program, platform) * (1 + kSlack));
   }
 }
 
@@ -63,7 +64,7 @@ TEST_CASE("lowered programs settle between their bounds") {
     CAPTURE(i, program.world_size, program.operations.size());
     CHECK(timeline.intervals.back().step + 1 < SimulationOptions().max_steps);
     CHECK(lower_bound_seconds(program, platform) <= timeline.step_seconds * (1 + kSlack));
-    CHECK(timeline.step_seconds <= serial_seconds(program, platform) * (1 + kSlack));
+    CHECK(timeline.step_seconds <= test::serial_seconds(program, platform) * (1 + kSlack));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/formats/files.hpp"
 #include "tests/engine/programs.hpp"
+#include "tests/support/serial_seconds.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -194,7 +195,7 @@ TEST_CASE("measured interference keeps between the bounds, and reruns are bit-id
     const Timeline timeline = engine.simulate(program, {.max_steps = 40});
     CAPTURE(round, world_size);
     CHECK(lower_bound_seconds(program, platform) <= timeline.step_seconds * (1 + kRounding));
-    CHECK(timeline.step_seconds <= serial_seconds(program, platform) * (1 + kRounding));
+    CHECK(timeline.step_seconds <= test::serial_seconds(program, platform) * (1 + kRounding));
     CHECK(test::identical(engine.simulate(program, {.max_steps = 40}), timeline));
   }
 }

@@ -9,6 +9,7 @@
 #include "sim/formats/trace.hpp"
 #include "tests/engine/programs.hpp"
 #include "tests/engine/reference_replay.hpp"
+#include "tests/support/serial_seconds.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -304,7 +305,7 @@ TEST_CASE("random programs under a power limit: an independent simulator agrees,
     const Seconds simulated = Engine(platform, 1).simulate(program, {.max_steps = 60}).step_seconds;
     CHECK_THAT(simulated, WithinRel(test::reference_period(program, platform), kSettling));
     CHECK(lower_bound_seconds(program, platform) <= simulated * (1 + kSettling));
-    CHECK(simulated <= serial_seconds(program, platform) * (1 + kRounding));
+    CHECK(simulated <= test::serial_seconds(program, platform) * (1 + kRounding));
     for (PowerLimit& limit : platform.power->limits) limit.watts = 1e5;
     const Seconds unlimited = Engine(platform, 1).simulate(program).step_seconds;
     CHECK(unlimited <= simulated * (1 + kSettling));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speed of the search on recorded profiles: opt-30b on four GPUs, and a small candidate of gpt2-1b.
+#include "sim/bounds/bound_terms.hpp"
+#include "sim/cost/scaling.hpp"
 #include "sim/engine/simulation_options.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
@@ -19,27 +21,47 @@
 namespace athanor {
 namespace {
 
-struct Setting {
-  explicit Setting(const std::string& model)
-      : profile(read_profile(std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/h200-" + model +
-                             ".profile.json")) {}
+std::string source(const std::string& path) {
+  return std::string(ATHANOR_SOURCE_DIR) + "/" + path + ".json";
+}
 
+/// A profile that was measured on an H200, on a platform of as many GPUs as it has.
+struct Setting {
+  explicit Setting(const std::string& model, const std::string& platform_name = "h200x4",
+                   std::int64_t global_batch = 64)
+      : platform(read_platform(source("platforms/" + platform_name))),
+        profile(on_platform(read_profile(source("traces/measured/h200-" + model + ".profile")))),
+        request{.num_gpus = platform.num_devices, .global_batch = global_batch} {}
+
+  [[nodiscard]] Profile on_platform(const Profile& measured) const {
+    if (measured.device == platform.device) return measured;
+    return scale_profile(measured, read_platform(source("platforms/h200x1")), platform);
+  }
+  [[nodiscard]] TuningProblem problem() const { return tuning_problem(profile, platform, request); }
+  [[nodiscard]] SearchSpace space() const { return default_search_space(problem()); }
+
+  Platform platform;
   Profile profile;
-  Platform platform = read_platform(std::string(ATHANOR_SOURCE_DIR) + "/platforms/h200x4.json");
-  PlanRequest request{.num_gpus = 4, .global_batch = 64};
-  std::vector<Candidate> candidates = [this] {
-    std::vector<Candidate> all;
-    const SearchSpace space = default_search_space(profile, platform, request);
-    CandidateGroups groups(space, profile.architecture, request.num_gpus);
-    groups.for_each([&](const Candidate& representative) {
-      all.push_back(groups.whole(representative, /*in_order=*/false).candidate);
-    });
-    return all;
-  }();
+  PlanRequest request;
 };
+
+/// Every group's representative.
+std::vector<Candidate> candidates_of(const Setting& s) {
+  std::vector<Candidate> all;
+  const SearchSpace space = s.space();
+  CandidateGroups groups(space, s.profile.architecture, s.request.num_gpus);
+  groups.for_each([&](const Candidate& representative) {
+    all.push_back(groups.whole(representative, /*in_order=*/false).candidate);
+  });
+  return all;
+}
 
 const Setting& setting() {
   static const Setting shared("opt-30b");
+  return shared;
+}
+const std::vector<Candidate>& candidates() {
+  static const std::vector<Candidate> shared = candidates_of(setting());
   return shared;
 }
 
@@ -49,8 +71,9 @@ Plan plan_of_size(const Setting& s, std::size_t operations) {
   constexpr std::size_t kLooks = 500;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   Plan nearest;
-  for (std::size_t i = 0; i < s.candidates.size(); i += s.candidates.size() / kLooks) {
-    Plan plan = make_plan(s.candidates[i], s.profile, s.request);
+  const std::vector<Candidate> all = candidates_of(s);
+  for (std::size_t i = 0; i < all.size(); i += all.size() / kLooks) {
+    Plan plan = make_plan(all[i], s.profile, s.request);
     const std::size_t size = lower(s.profile, plan).operations.size();
     const std::size_t off = std::max(size, operations) - std::min(size, operations);
     if (off >= least) continue;
@@ -77,14 +100,14 @@ void candidate(benchmark::State& state) {
 BENCHMARK(candidate)->ArgName("operations")->Arg(1'000)->Unit(benchmark::kMillisecond);
 
 /// Memory and bound, of each candidate or of its group; items are candidates.
-void estimate(benchmark::State& state, SearchLevel scope) {
+void estimate(benchmark::State& state, SearchLevel level) {
   const Setting& s = setting();
-  Estimator estimator(s.profile, s.platform, s.request);
+  Estimator estimator(s.problem());
   std::size_t next = 0;
   for (auto _ : state) {
-    const Candidate& candidate = s.candidates[next++ % s.candidates.size()];
+    const Candidate& candidate = candidates()[next++ % candidates().size()];
     benchmark::DoNotOptimize(estimator.peak_bytes(candidate));
-    benchmark::DoNotOptimize(estimator.bound_seconds(candidate, scope));
+    benchmark::DoNotOptimize(estimator.bound_seconds(candidate, level));
   }
   state.SetItemsProcessed(state.iterations());
 }
@@ -94,14 +117,14 @@ BENCHMARK_CAPTURE(estimate, group, SearchLevel::Group);
 /// The bound of the lowered program, for comparison.
 void refine(benchmark::State& state) {
   const Setting& s = setting();
-  BoundTableCache slowdowns(s.platform, s.request.num_gpus);
+  BoundTableCache tables(s.platform, s.request.num_gpus);
   std::size_t next = 0;
   constexpr std::size_t kStride = 997;
   for (auto _ : state) {
-    const Candidate& candidate = s.candidates[(next += kStride) % s.candidates.size()];
+    const Candidate& candidate = candidates()[(next += kStride) % candidates().size()];
     const Program program = lower(s.profile, make_plan(candidate, s.profile, s.request));
-    const BoundTables& slowdown = slowdowns.at(program.cpu_adam_threads);
-    benchmark::DoNotOptimize(lower_bound_seconds(program, s.platform, slowdown));
+    const BoundTables& bound_tables = tables.at(program.cpu_adam_threads);
+    benchmark::DoNotOptimize(lower_bound_seconds(program, s.platform, bound_tables));
   }
   state.SetItemsProcessed(state.iterations());
 }
@@ -111,12 +134,12 @@ BENCHMARK(refine)->Unit(benchmark::kMicrosecond);
 void search_space(benchmark::State& state) {
   const Setting& s = setting();
   Engine engine(s.platform, s.request.num_gpus);
-  const SearchSpace space = default_search_space(s.profile, s.platform, s.request);
+  const SearchSpace space = s.space();
   const SearchOptions options{.workers = static_cast<int>(state.range(0))};
   for (auto _ : state) {
-    benchmark::DoNotOptimize(search(s.profile, s.platform, engine, space, s.request, options));
+    benchmark::DoNotOptimize(search(s.problem(), engine, space, options));
   }
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(s.candidates.size()));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(candidates().size()));
 }
 BENCHMARK(search_space)
     ->ArgName("workers")
@@ -124,6 +147,46 @@ BENCHMARK(search_space)
     ->Arg(2)
     ->UseRealTime()
     ->Unit(benchmark::kSecond);
+
+/// The search with one term of the bounds off: how many plans it simulates, and how many it lowers.
+/// Last argument: the term's number, or kNumBoundTerms for the search as it is.
+void ablation(benchmark::State& state, const std::string& model, const std::string& platform,
+              std::int64_t global_batch, Clipping clipping) {
+  Setting s(model, platform, global_batch);
+  s.request.clipping = clipping;
+  Engine engine(s.platform, s.request.num_gpus);
+  const SearchSpace space = s.space();
+  const auto term = static_cast<unsigned>(state.range(0));
+  SearchOptions options;
+  if (term < kNumBoundTerms) {
+    options.bound_terms = options.bound_terms.without(static_cast<BoundTerm>(term));
+  }
+  SearchResult result;
+  for (auto _ : state) {
+    result = search(s.problem(), engine, space, options);
+  }
+  state.counters["simulated"] = static_cast<double>(result.num_simulated);
+  state.counters["lowered"] = static_cast<double>(result.num_lowered);
+  state.counters["step"] = result.ranked.front().step_seconds;
+}
+void every_term(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("off")
+      ->DenseRange(0, kNumBoundTerms)
+      ->Iterations(1)
+      ->UseRealTime()
+      ->Unit(benchmark::kSecond);
+}
+BENCHMARK_CAPTURE(ablation, opt_30b_64, "opt-30b", "h200x4", 64, Clipping::None)->Apply(every_term);
+BENCHMARK_CAPTURE(ablation, opt_30b_64_clip, "opt-30b", "h200x4", 64, Clipping::Wait)
+    ->Apply(every_term);
+BENCHMARK_CAPTURE(ablation, opt_30b_128, "opt-30b", "h200x4", 128, Clipping::None)
+    ->Apply(every_term);
+BENCHMARK_CAPTURE(ablation, opt_30b_256, "opt-30b", "h200x4", 256, Clipping::None)
+    ->Apply(every_term);
+BENCHMARK_CAPTURE(ablation, gpt2_4b_dgx, "gpt2-4b", "dgx-h100", 128, Clipping::None)
+    ->Apply(every_term);
+BENCHMARK_CAPTURE(ablation, gpt2_20b_a100, "gpt2-20b", "a100-40x4", 64, Clipping::None)
+    ->Apply(every_term);
 
 }  // namespace
 }  // namespace athanor

@@ -117,7 +117,7 @@ class Reference {
     return best;
   }
 
-  /// The same chunks in as many blocks come again for many sizes.
+  /// Chunks in as many blocks come again for many sizes.
   double moves(const Groups& chunks, std::int64_t blocks) {
     const auto [found, is_new] = moves_.try_emplace({chunks, blocks}, 0);
     if (is_new) found->second = count_moves(chunks, blocks);

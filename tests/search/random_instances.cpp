@@ -3,6 +3,7 @@
 
 #include "sim/lowering/lowering.hpp"
 #include "sim/search/candidate_groups.hpp"
+#include "tests/search/enumerate.hpp"
 #include "tests/search/random_spaces.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"

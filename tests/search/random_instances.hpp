@@ -10,8 +10,8 @@
 
 namespace athanor::test {
 
-/// On one node or two. Any lane may be the bottleneck, and copies and CPU Adam disturb each other
-/// more or less, by what they share or as if measured.
+/// Makes a machine of one node or two. Any lane may be the bottleneck. Copies and CPU Adam contend
+/// more or less, through shared resources or as if measured.
 [[nodiscard]] Platform random_machine(std::mt19937& random, int num_gpus);
 
 struct Question {

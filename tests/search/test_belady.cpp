@@ -52,7 +52,7 @@ TEST_CASE("Belady's rule has the fewest misses of all rules") {
   }
 }
 
-TEST_CASE("Forward and backward over n blocks miss 2n minus the slots, which the turn reuses") {
+TEST_CASE("forward and backward over n blocks miss 2n minus the slots, which backward reuses") {
   const Trace there_and_back{{0}, {1}, {2}, {3}, {4}, {4}, {3}, {2}, {1}, {0}};
   for (std::int64_t slots = 1; slots <= 5; ++slots) {
     CHECK(belady_misses(there_and_back, slots) == 10 - slots);

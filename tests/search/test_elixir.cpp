@@ -144,7 +144,7 @@ TEST_CASE("Elixir's constants decide by the number of GPUs alone") {
   CHECK(gain(half, 8) == Approx(0.2148).epsilon(1e-3));
 }
 
-TEST_CASE("Calibrated rates are the platform's, all GPUs together, less what they share") {
+TEST_CASE("calibrated rates are the platform's, all GPUs together, less what they share") {
   using Catch::Approx;
   // 6 and 5 GB/s of copies, 0.6e9 and 0.5e9 elements/s of Adam; host memory gives 12 GB/s in all.
   const Platform platform = test::synthetic_platform(4);

@@ -49,7 +49,7 @@ struct Case {
       for (UnitCost& cost : profile.costs) cost.forward_keep.issue_seconds = micro(random);
     }
     if (round % 2 == 1) test::limit_power(random, platform, profile);
-    if (round % 5 > 2) {  // what a micro-batch does not hide
+    if (round % 5 > 2) {  // slow updates, which a micro-batch does not hide
       platform = with_host_update_slowdown(platform, 1 << (1 + round % 6));
       std::erase_if(platform.shared, [](const auto& shared) { return shared.name != "nvme"; });
       platform.contention.push_back({1, {{Lane::CpuAdam, 3}, {Lane::D2H, 20}}});
@@ -64,7 +64,7 @@ struct Case {
 
 const std::vector<int> kThreads{1, 2, 4};  ///< that a synthetic platform has curves of
 
-/// What is said of a group holds for `candidate`, which is of it.
+/// Requires that memory and bound of a group hold for `candidate`, one of its members.
 void require_least_of_group(std::mt19937& random, Estimator& estimator, const Candidate& candidate,
                             const TierBytes& peak, Seconds simulated) {
   Candidate least = candidate;
@@ -117,9 +117,8 @@ struct FewUnits {
   [[nodiscard]] Program program() const {
     return lower(profile, make_plan(normal(), profile, request));
   }
-  [[nodiscard]] Seconds bound() const {
-    return Estimator(profile, platform, request).bound_seconds(normal());
-  }
+  [[nodiscard]] TuningProblem problem() const { return tuning_problem(profile, platform, request); }
+  [[nodiscard]] Seconds bound() const { return Estimator(problem()).bound_seconds(normal()); }
   [[nodiscard]] Seconds refined() const { return lower_bound_seconds(program(), platform); }
   [[nodiscard]] Seconds simulated() const {
     return Engine(platform, 1).simulate(program()).step_seconds;
@@ -136,12 +135,12 @@ Curve no_time() { return {{{0, 0, 0}, {1, 0, 0}}}; }
 
 }  // namespace
 
-TEST_CASE("Estimated memory is that of the lowered program, and the bound is below its time") {
+TEST_CASE("estimated memory is that of the lowered program, and the bound is below its time") {
   std::mt19937 random(5);
-  int count = 0, tight = 0, parted = 0, gated = 0;
+  int count = 0, tight = 0, parted = 0, with_barrier = 0;
   for (int round = 0; round < 240; ++round) {
     const Case c(random, round);
-    Estimator estimator(c.profile, c.platform, c.request, kThreads);
+    Estimator estimator(tuning_problem(c.profile, c.platform, c.request), kThreads);
     Engine engine(c.platform, c.request.num_gpus);
     const int num_units = static_cast<int>(c.profile.architecture.units.size());
     for (int i = 0; i < 40; ++i) {
@@ -172,17 +171,17 @@ TEST_CASE("Estimated memory is that of the lowered program, and the bound is bel
       ++count;
       tight += bound >= 0.7 * refined ? 1 : 0;
       const bool is_better = bound > refined * (1 + 1e-3);
-      (candidate.batch.accumulation > 1 ? parted : gated) += is_better ? 1 : 0;
+      (candidate.batch.accumulation > 1 ? parted : with_barrier) += is_better ? 1 : 0;
     }
   }
   CHECK(count > 500);
   CHECK(tight > count / 2);  // else it would not rule anything out
   // Parts of the step say more than the whole, of one micro-batch too.
   CHECK(parted > 10);
-  CHECK(gated > 3);
+  CHECK(with_barrier > 3);
 }
 
-TEST_CASE("State streams beside backward of units before the first that has any") {
+TEST_CASE("state streams during the backward of units before the first that has any") {
   constexpr Seconds kRead = 0.4, kBackward = 1;
   FewUnits few({unit_of("activation", "activation", {}), block("first"), block("second")}, 0, 0);
   for (UnitCost& cost : few.profile.costs) {
@@ -199,7 +198,8 @@ TEST_CASE("State streams beside backward of units before the first that has any"
 }
 
 TEST_CASE(
-    "From norm to norm, late updates and all but the forward of units before the last of them") {
+    "the cycle from norm to norm holds late updates and all but the forward of units before the "
+    "last") {
   constexpr Seconds kForward = 1, kBackward = 0.1, kAdam = 2;
   FewUnits few({block("first"), block("second"), unit_of("last", "head", {32})}, kForward,
                kBackward);
@@ -215,7 +215,8 @@ TEST_CASE(
   CHECK(few.bound() <= few.refined());
 }
 
-TEST_CASE("Forward of the gate waits for what the CPU updates, and for copies beside it") {
+TEST_CASE(
+    "the forward at the update barrier waits for the CPU's updates, and for copies meanwhile") {
   constexpr Seconds kForward = 1, kBackward = 0.5, kAdam = 2, kCopy = 1;
   FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
   few.platform.device_adam = few.platform.h2d = no_time();
@@ -226,16 +227,16 @@ TEST_CASE("Forward of the gate waits for what the CPU updates, and for copies be
   few.candidate.leading_gpu_optimizer = 1;
   few.candidate.leading_gpu_parameters = few.candidate.gradient_buffers = 3;
   const Seconds bound = few.bound();
-  // The second unit is the gate.
+  // The second unit is the update barrier.
   CHECK_THAT(bound, Catch::Matchers::WithinRel(2 * (kAdam + kCopy) + 2 * kForward, 1e-6));
-  // Besides, the last unit's backward comes first, and beside its copy and the last update, of half
-  // a second's work more than the other, nothing runs.
+  // The last unit's backward comes first as well. Nothing runs during its copy, nor during the last
+  // update, which has half a second more work than the other.
   CHECK(bound > few.refined());
   CHECK(bound <= few.simulated());
   CHECK(few.simulated() <= bound + kBackward + kCopy);
 }
 
-TEST_CASE("What a step leaves the CPU for an update does not depend on the CPU") {
+TEST_CASE("the time that a step leaves the CPU for an update does not depend on the CPU") {
   constexpr Seconds kForward = 1, kBackward = 0.5, kCopy = 4, kRounding = 1e-6;
   FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
   few.platform.device_adam = few.platform.h2d = no_time();
@@ -246,17 +247,17 @@ TEST_CASE("What a step leaves the CPU for an update does not depend on the CPU")
   // Gradients of the two units on the host are the most that any other lane has to do.
   for (const Seconds update : {0.0, 1.0, 100.0}) {
     few.update_in(update);
-    Estimator estimator(few.profile, few.platform, few.request);
+    Estimator estimator(few.problem());
     CHECK_THAT(estimator.bound_seconds(few.normal(), SearchLevel::Group),
                Catch::Matchers::WithinRel(2 * kCopy, kRounding));
     CHECK(estimator.host_elements(few.normal()) == 2 * kElements);
   }
   few.candidate.leading_gpu_optimizer = 3;
-  CHECK(Estimator(few.profile, few.platform, few.request).host_elements(few.normal()) == 0);
+  CHECK(Estimator(few.problem()).host_elements(few.normal()) == 0);
 }
 
-TEST_CASE("The bound of a group holds for any number of threads") {
-  // Of a triple measured to disturb less than the pair in it, more threads take more away.
+TEST_CASE("the bound of a group holds for any number of threads") {
+  // A triple that was measured to contend less than the pair in it: more threads take more away.
   FewUnits few({block("first"), block("second"), block("third")}, 1, 1);
   few.platform.h2d = {{{0, 0, 0}, {4 * kElements, 1, 0}}};
   few.update_in(2);
@@ -268,36 +269,33 @@ TEST_CASE("The bound of a group holds for any number of threads") {
   };
   few.candidate.sharding = Sharding::Sharded;
   const auto bound = [&](const std::vector<int>& threads) {
-    return Estimator(few.profile, few.platform, few.request, threads)
-        .bound_seconds(few.normal(), SearchLevel::Group);
+    return Estimator(few.problem(), threads).bound_seconds(few.normal(), SearchLevel::Group);
   };
   CHECK(bound({2}) < bound({1}));
   CHECK(bound({1, 2}) == bound({2}));
   CHECK(bound({2, 1}) == bound({2}));
 }
 
-TEST_CASE("What lanes share raises the bound of one candidate, and not that of its group") {
-  // Of 1.2 a fetch asks 1 and a gradient's copy 0.4, or 0.8: beside the second fetches are slower.
+TEST_CASE("shared resources raise the bound of one candidate, and not that of its group") {
+  // A fetch asks for 1 of 1.2, and a gradient's copy for 0.4 or 0.8, which slows fetches down.
   FewUnits few({block("first"), block("second"), block("third")}, 0, 0);
   few.platform.device_adam = no_time();
   few.update_in(0);
   few.candidate.sharding = Sharding::Sharded;
   few.candidate.gradient_buffers = 3;
-  const auto bound = [&](double speed, SearchLevel scope) {
+  const auto bound = [&](double speed, SearchLevel level) {
     few.platform.h2d = {{{0, 0, 0}, {4 * kElements, 1, 0}}};
     few.platform.d2h = {{{0, 0, 0}, {4 * kElements, 1 / speed, 0}}};
-    few.platform.shared = {{"link",
-                            SharedResource::Scope::Device,
-                            1.2,
-                            {{Lane::H2D, 1}, {Lane::D2H, 0.4 * speed}}}};
-    return Estimator(few.profile, few.platform, few.request).bound_seconds(few.normal(), scope);
+    few.platform.shared = {
+        {"link", SharedResource::Scope::Device, 1.2, {{Lane::H2D, 1}, {Lane::D2H, 0.4 * speed}}}};
+    return Estimator(few.problem()).bound_seconds(few.normal(), level);
   };
   CHECK(bound(1, SearchLevel::Leaf) > bound(1, SearchLevel::Group));
   CHECK(bound(2, SearchLevel::Leaf) > bound(1, SearchLevel::Leaf));
   CHECK(bound(2, SearchLevel::Group) <= bound(1, SearchLevel::Group));
 }
 
-TEST_CASE("With one gradient buffer backward waits for copies to the host") {
+TEST_CASE("with one gradient buffer backward waits for copies to the host") {
   constexpr Seconds kForward = 1, kBackward = 0.5, kCopy = 1;
   FewUnits few({block("first"), block("second"), block("third")}, kForward, kBackward);
   few.platform.h2d = no_time();
@@ -305,7 +303,8 @@ TEST_CASE("With one gradient buffer backward waits for copies to the host") {
   few.update_in(0);
   few.platform.contention = {{1, {{Lane::CpuAdam, 2}, {Lane::D2H, 2}}}};
   few.candidate.leading_gpu_parameters = 3;
-  // Forward of the first unit is the gate; copies of the other two are not beside backward.
+  // Forward of the first unit is the update barrier. Copies of the other two do not run during
+  // backward.
   few.candidate.gradient_buffers = 1;
   CHECK_THAT(few.bound(),
              Catch::Matchers::WithinRel(3 * kForward + 3 * kBackward + 2 * kCopy, 1e-3));
@@ -315,7 +314,7 @@ TEST_CASE("With one gradient buffer backward waits for copies to the host") {
   CHECK(few.bound() <= few.simulated());
 }
 
-TEST_CASE("What slots hold when forward of the gate begins was fetched before") {
+TEST_CASE("units in slots when the update barrier is passed were fetched before it") {
   constexpr Seconds kLong = 10, kForward = 1, kBackward = 0.1, kFetch = 3, kRounding = 1e-4;
   FewUnits few({unit_of("first", "long", {32}), block("second"), block("third")}, kForward,
                kBackward);
@@ -334,12 +333,12 @@ TEST_CASE("What slots hold when forward of the gate begins was fetched before") 
              Catch::Matchers::WithinRel(kLong + 2 * kForward + 3 * kBackward, kRounding));
 }
 
-TEST_CASE("A missing curve is named only where a candidate needs it") {
+TEST_CASE("a missing curve is named only where a candidate needs it") {
   Platform platform = test::synthetic_platform(2);
   platform.cpu_adam.clear();
   const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1});
   const PlanRequest request{.num_gpus = 2, .global_batch = 2};
-  Estimator estimator(profile, platform, request);
+  Estimator estimator(tuning_problem(profile, platform, request));
   Candidate candidate;
   candidate.sharding = Sharding::Sharded;
   candidate.chunk_elements = 1000;

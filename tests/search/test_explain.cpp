@@ -20,7 +20,7 @@ Operation on_lane(Lane lane, OpKind kind) {
 
 }  // namespace
 
-TEST_CASE("Loads are busy time over the step, busiest first") {
+TEST_CASE("utilizations are busy time over the step, busiest first") {
   Platform platform = test::synthetic_platform(2);
   platform.shared = {{"bridge", SharedResource::Scope::Node, 10.0, {{Lane::H2D, 7.0}}}};
   platform.h2d = {{{0, 0.5, 0}}};  // every copy takes half a second
@@ -31,7 +31,7 @@ TEST_CASE("Loads are busy time over the step, busiest first") {
   program.operations = {forward, on_lane(Lane::H2D, OpKind::Fetch)};
 
   const std::vector<Utilization> loads =
-      step_loads(program, platform, bound_tables(platform, 2, 1), 1.0);
+      utilizations(program, platform, bound_tables(platform, 2, 1), 1.0);
   REQUIRE(loads.size() == kNumLanes + 1);
   CHECK(loads[0].name == "bridge");
   CHECK(loads[0].share == Approx(0.5 * 7 * 2 / 10));
@@ -41,7 +41,7 @@ TEST_CASE("Loads are busy time over the step, busiest first") {
   CHECK(loads[2].share == Approx(0.25));
 }
 
-TEST_CASE("Throughput and utilization follow from the step time") {
+TEST_CASE("throughput and utilization follow from the step time") {
   const Platform platform = test::synthetic_platform(2);
   Architecture architecture = test::small_architecture(2, false);
   for (Unit& unit : architecture.units) unit.forward_flops_per_token = 1e6;

@@ -6,6 +6,7 @@
 #include "sim/search/evaluated.hpp"
 #include "sim/search/pareto.hpp"
 #include "sim/search/search.hpp"
+#include "tests/search/enumerate.hpp"
 #include "tests/search/random_spaces.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
@@ -42,7 +43,7 @@ std::vector<Point> simulate_all(const Profile& profile, const Platform& platform
                                 const FrontResolution& resolution) {
   const MemoryLimits limits = effective_limits(request, platform);
   std::vector<Point> all;
-  enumerate(space, profile.architecture, request.num_gpus, [&](const Candidate& candidate) {
+  test::enumerate(space, profile.architecture, request.num_gpus, [&](const Candidate& candidate) {
     const Program program = lower(profile, make_plan(candidate, profile, request));
     const TierBytes peak = peak_bytes(program);
     if (!fits(peak, request.num_gpus, limits)) return;
@@ -87,13 +88,15 @@ void on_random_spaces(int num_gpus, int rounds, FrontResolution resolution, cons
     const auto all = simulate_all(profile, platform, engine, space, request, resolution);
     if (all.empty()) continue;
     CAPTURE(round, all.size());
-    check(search(profile, platform, engine, space, request, {.keep = 1, .front = resolution}), all);
+    check(search(tuning_problem(profile, platform, request), engine, space,
+                 {.keep = 1, .front = resolution}),
+          all);
   }
 }
 
 }  // namespace
 
-TEST_CASE("The front at a time resolution of 0 is that of every plan simulated") {
+TEST_CASE("the front at a time resolution of 0 is that of every plan simulated") {
   std::size_t largest = 0;
   std::int64_t bounded = 0;
   for (const int num_gpus : {1, 2}) {
@@ -112,7 +115,7 @@ TEST_CASE("The front at a time resolution of 0 is that of every plan simulated")
   CHECK(bounded > 0);  // else the bounds did nothing
 }
 
-TEST_CASE("At a resolution in time, no plan with a member's memory is faster by more") {
+TEST_CASE("at a resolution in time, no plan with a member's memory is faster by more") {
   constexpr double kShare = 0.5;
   std::size_t smaller = 0;
   on_random_spaces(2, 60, {1, 1, kShare}, [&](const auto& result, const auto& all) {
@@ -129,7 +132,7 @@ TEST_CASE("At a resolution in time, no plan with a member's memory is faster by 
   CHECK(smaller > 0);
 }
 
-TEST_CASE("A resolution in memory that is not given follows from what fits") {
+TEST_CASE("a resolution in memory that is not given follows from what fits") {
   const std::vector<TierBytes> fitting{{.gpu = 100, .pinned = 5, .host = 0},
                                        {.gpu = 420, .pinned = 5, .host = 40}};
   const FrontResolution chosen = complete_resolution({0, 0, 0.1}, fitting, 4);
@@ -141,7 +144,7 @@ TEST_CASE("A resolution in memory that is not given follows from what fits") {
   CHECK(complete_resolution({}, std::span(fitting).first(1), 1).gpu_bytes == 1);
 }
 
-TEST_CASE("A front keeps the best plan of a search as it is, and is in order of step time") {
+TEST_CASE("a front keeps the best plan of a search as it is, and is in order of step time") {
   on_random_spaces(2, 20, {1, 1, 0}, [&](const auto& result, const auto&) {
     REQUIRE(std::ranges::is_sorted(result.front, {}, &Evaluated::step_seconds));
     REQUIRE(result.front.front().step_seconds == result.ranked.front().step_seconds);

@@ -60,7 +60,7 @@ std::ptrdiff_t num_recompute(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "Every policy makes a valid plan that fits and keeps the batch") {
+TEST_CASE_METHOD(Fixture, "every policy makes a valid plan that fits and keeps the batch") {
   const auto names = policy_names();
   REQUIRE(names.size() == 17);
   request.num_gpus = GENERATE(1, 2, 4);
@@ -77,7 +77,7 @@ TEST_CASE_METHOD(Fixture, "Every policy makes a valid plan that fits and keeps t
   }
 }
 
-TEST_CASE_METHOD(Fixture, "The peers place what they are known to place") {
+TEST_CASE_METHOD(Fixture, "the peers place what they are known to place") {
   CHECK(all_units(plan("ddp"), Sharding::Replicated));
   for (const char* name : {"zero1", "zero2", "zero2-offload", "zero2-offload-blocking"}) {
     CHECK(all_units(plan(name), Sharding::OptimizerSharded));
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Fixture, "ZeRO-Infinity leaves parameters in host memory as lon
   CHECK(all_runs(plan("zero-infinity"), kAllOnNvme));
 }
 
-TEST_CASE_METHOD(Fixture, "The peers fetch ahead as far as they are known to") {
+TEST_CASE_METHOD(Fixture, "the peers fetch ahead as far as they are known to") {
   for (const char* name : {"fsdp2", "fsdp2-offload", "elixir", "elixir-calibrated"}) {
     CHECK(plan(name).prefetch_depth == 1);
   }
@@ -115,7 +115,7 @@ TEST_CASE_METHOD(Fixture, "The peers fetch ahead as far as they are known to") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "Every peer updates after backward; chunk managers block on copies") {
+TEST_CASE_METHOD(Fixture, "every peer updates after backward; chunk managers block on copies") {
   for (const std::string& name : policy_names()) {
     CAPTURE(name);
     CHECK(plan(name).schedule.optimizer == OptimizerStart::AfterBackward);
@@ -126,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "Every peer updates after backward; chunk managers blo
   }
 }
 
-TEST_CASE_METHOD(Fixture, "Each stage of ZeRO takes less device memory than the one before") {
+TEST_CASE_METHOD(Fixture, "each stage of ZeRO takes less device memory than the one before") {
   request.num_gpus = 4;
   request.micro_batch = 1;
   const std::vector<std::string> stages{"ddp", "zero1", "zero2", "zero2-offload", "fsdp2-offload"};
@@ -137,7 +137,7 @@ TEST_CASE_METHOD(Fixture, "Each stage of ZeRO takes less device memory than the 
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "The largest micro-batch that fits is taken, recompute before a smaller one") {
+                 "the largest micro-batch that fits is taken, recompute before a smaller one") {
   const Plan roomy = plan("fsdp2");
   CHECK(roomy.micro_batch == 4);
   CHECK(num_recompute(roomy) == 0);
@@ -151,7 +151,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(gpu_bytes(tighter) <= request.limits.gpu);
 }
 
-TEST_CASE_METHOD(Fixture, "Where nothing fits a policy still answers, with its leanest plan") {
+TEST_CASE_METHOD(Fixture, "where nothing fits a policy still answers, with its leanest plan") {
   request.limits.gpu = 1;
   const Plan leanest = plan("ddp");
   CHECK(leanest.micro_batch == 1);
@@ -179,7 +179,7 @@ struct WideFixture : Fixture {
   }
 };
 
-TEST_CASE_METHOD(WideFixture, "Chunk managers offload no more than they must") {
+TEST_CASE_METHOD(WideFixture, "chunk managers offload no more than they must") {
   for (const char* name : {"gemini-static", "elixir", "elixir-calibrated", "patrickstar"}) {
     CAPTURE(name);
     request.limits.gpu = 0;
@@ -197,7 +197,7 @@ struct SeveralChunksFixture : WideFixture {
   SeveralChunksFixture() : WideFixture(128, 40) { request.limits.gpu = 3 * kGiB; }
 };
 
-TEST_CASE_METHOD(SeveralChunksFixture, "Calibrated figures can turn Elixir's one decision") {
+TEST_CASE_METHOD(SeveralChunksFixture, "calibrated figures can turn Elixir's one decision") {
   const auto on_gpu = [](const Plan& plan) {
     std::int64_t chunks = 0;
     for (const UnitPlan& unit : plan.units) {
@@ -224,12 +224,12 @@ TEST_CASE_METHOD(WideFixture, "Gemini's cache takes nine tenths of the memory an
   CHECK(10 * gpu_bytes(tight) > 9 * request.limits.gpu);
 }
 
-TEST_CASE_METHOD(WideFixture, "Where Elixir's search has no answer no plan is made up") {
+TEST_CASE_METHOD(WideFixture, "where Elixir's search has no answer no plan is made up") {
   request.limits.gpu = 100 * kKiB;
   CHECK_THROWS_AS(plan("elixir"), InfeasibleError);
 }
 
-TEST_CASE_METHOD(Fixture, "An unknown policy is refused with the known ones") {
+TEST_CASE_METHOD(Fixture, "an unknown policy is refused with the known ones") {
   CHECK_THROWS_MATCHES(
       plan("zero4"), InputError,
       Catch::Matchers::MessageMatches(Catch::Matchers::ContainsSubstring("fsdp2-offload")));

@@ -15,16 +15,16 @@
 
 namespace athanor {
 
-TEST_CASE("The answer does not depend on the number of processes") {
+TEST_CASE("the answer does not depend on the number of processes") {
   const Platform platform = test::synthetic_platform(2);
   const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1, 2});
   Engine engine(platform, 2);
   const PlanRequest request{.num_gpus = 2, .global_batch = 4};
-  const SearchSpace space = default_search_space(profile, platform, request);
+  const SearchSpace space = default_search_space(tuning_problem(profile, platform, request));
   std::vector<SearchResult> results;
   for (const int workers : {1, 2, 3}) {
-    results.push_back(
-        search(profile, platform, engine, space, request, {.keep = 20, .workers = workers}));
+    results.push_back(search(tuning_problem(profile, platform, request), engine, space,
+                             {.keep = 20, .workers = workers}));
   }
   for (const SearchResult& result : results) {
     REQUIRE(result.num_simulated == results[0].num_simulated);
@@ -36,12 +36,12 @@ TEST_CASE("The answer does not depend on the number of processes") {
   }
 }
 
-TEST_CASE("A faster CPU is offered the same plans") {
+TEST_CASE("a faster CPU is offered the same plans") {
   const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1, 2});
   const PlanRequest request{.num_gpus = 1, .global_batch = 4};
   Platform platform = test::synthetic_platform(1);
   platform.shared.clear();  // on what is shared a faster lane may be in the way of the step
-  SearchSpace space = default_search_space(profile, platform, request);
+  SearchSpace space = default_search_space(tuning_problem(profile, platform, request));
   const auto search_with = [&](double seconds, Seconds max_cpu_seconds_per_element) {
     Platform faster = platform;
     for (auto& [threads, curve] : faster.cpu_adam) {
@@ -49,7 +49,8 @@ TEST_CASE("A faster CPU is offered the same plans") {
     }
     space.max_cpu_seconds_per_element = max_cpu_seconds_per_element;
     Engine engine(faster, 1);
-    return search(profile, faster, engine, space, request, {.keep = 1, .workers = 1});
+    return search(tuning_problem(profile, faster, request), engine, space,
+                  {.keep = 1, .workers = 1});
   };
   const std::int64_t in_order = search_with(1, 0).num_plans();
   const std::int64_t all = search_with(1, std::numeric_limits<Seconds>::infinity()).num_plans();
@@ -69,16 +70,16 @@ TEST_CASE("A faster CPU is offered the same plans") {
   CHECK(some);
 }
 
-TEST_CASE("Every loser has a reason, and the winner has none") {
+TEST_CASE("every loser has a reason, and the winner has none") {
   const Platform platform = test::synthetic_platform(2);
   const Profile profile = test::synthetic_profile(test::small_architecture(4, true), 64, {1, 2});
   Engine engine(platform, 2);
   PlanRequest request{.num_gpus = 2, .global_batch = 8};
   request.limits.gpu = 150'000;
-  const SearchSpace space = default_search_space(profile, platform, request);
+  const SearchSpace space = default_search_space(tuning_problem(profile, platform, request));
   std::int64_t reports = 0;
   const SearchResult result = search(
-      profile, platform, engine, space, request,
+      tuning_problem(profile, platform, request), engine, space,
       {.keep = 3, .progress = [&](const std::string&, std::int64_t done, std::int64_t total) {
          ++reports;
          CHECK(done < total);

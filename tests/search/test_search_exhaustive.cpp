@@ -4,6 +4,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/search.hpp"
+#include "tests/search/enumerate.hpp"
 #include "tests/search/random_instances.hpp"
 #include "tests/support/synthetic.hpp"
 
@@ -37,8 +38,8 @@ std::vector<Seconds> best_seconds(const std::vector<Question>& questions,
 
 std::int64_t size_of(const Question& question) {
   std::int64_t size = 0;
-  enumerate(question.space, question.profile.architecture, question.request.num_gpus,
-            [&](const Candidate&) { ++size; });
+  test::enumerate(question.space, question.profile.architecture, question.request.num_gpus,
+                  [&](const Candidate&) { ++size; });
   return size;
 }
 
@@ -58,7 +59,7 @@ std::vector<Question> random_questions(std::mt19937& random, int num_gpus, int c
 
 }  // namespace
 
-TEST_CASE("The search returns what simulating everything returns") {
+TEST_CASE("the search returns what simulating everything returns") {
   constexpr int kMachines = 20;  // few: SimGrid slows down with every engine that a process had
   constexpr int kQuestions = 50;
   const int num_gpus = GENERATE(1, 2, 4);
@@ -76,8 +77,8 @@ TEST_CASE("The search returns what simulating everything returns") {
       ++feasible;
       CAPTURE(num_gpus, machine, i, request.limits.gpu, expected.size());
       const int keep = 1 + i % 3;
-      const SearchResult result =
-          search(profile, platform, engine, space, request, {.keep = keep, .workers = 1});
+      const SearchResult result = search(tuning_problem(profile, platform, request), engine, space,
+                                         {.keep = keep, .workers = 1});
       const auto certain = std::min(expected.size(), static_cast<std::size_t>(keep));
       for (std::size_t k = 0; k < certain; ++k) {
         REQUIRE(result.ranked[k].candidate == expected[k].candidate);
@@ -85,7 +86,7 @@ TEST_CASE("The search returns what simulating everything returns") {
       }
       REQUIRE(result.best.prediction.has_value());
       REQUIRE(result.best.prediction->step_seconds == expected.front().step_seconds);
-      // Of those that a bound ruled out together some may not fit.
+      // Some of the plans that were pruned together may not fit.
       REQUIRE(result.num_simulated + result.num_pruned >= std::ssize(expected));
       REQUIRE(result.num_plans() == size_of(question));
       bounded += result.num_pruned;
@@ -98,7 +99,7 @@ TEST_CASE("The search returns what simulating everything returns") {
   CHECK(with_fewer_threads > 0);
 }
 
-TEST_CASE("Under a power limit the search finds the fastest plan, and the one of least energy") {
+TEST_CASE("under a power limit the search finds the fastest plan, and the one of least energy") {
   constexpr int kMachines = 8;
   constexpr int kQuestions = 20;
   constexpr double kWithin = 1.15;
@@ -122,10 +123,10 @@ TEST_CASE("Under a power limit the search finds the fastest plan, and the one of
         return is_fast ? one.step_joules : std::numeric_limits<double>::infinity();
       });
       CAPTURE(num_gpus, machine, i, all.size());
-      const SearchResult fastest =
-          search(profile, platform, engine, space, request, {.keep = 1, .workers = 1});
+      const SearchResult fastest = search(tuning_problem(profile, platform, request), engine, space,
+                                          {.keep = 1, .workers = 1});
       REQUIRE(fastest.ranked.front().candidate == all.front().candidate);
-      const SearchResult thrifty = search(profile, platform, engine, space, request,
+      const SearchResult thrifty = search(tuning_problem(profile, platform, request), engine, space,
                                           {.keep = 1, .workers = 1, .energy_within = kWithin});
       REQUIRE(thrifty.ranked.front().step_joules == least->step_joules);
       REQUIRE(thrifty.best.prediction->step_seconds <= kWithin * all.front().step_seconds);
@@ -135,7 +136,7 @@ TEST_CASE("Under a power limit the search finds the fastest plan, and the one of
   CHECK(others > 0);
 }
 
-TEST_CASE("With a margin the search finds the best plan of a slower host, and predicts this one") {
+TEST_CASE("with a margin the search finds the best plan of a slower host, and predicts this one") {
   constexpr int kMachines = 6;
   constexpr int kQuestions = 20;
   constexpr double kSlower = 2;  // a power of two: the same bits on either way
@@ -160,7 +161,7 @@ TEST_CASE("With a margin the search finds the best plan of a slower host, and pr
       CAPTURE(num_gpus, machine, i, on_slower[i].size());
       const std::vector<Simulated> all = test::simulate_all(questions[i], platform, engine);
       const SearchResult result =
-          search(profile, platform, engine, space, request,
+          search(tuning_problem(profile, platform, request), engine, space,
                  {.keep = 1, .workers = 1, .host_update_slowdown = kSlower});
       const Simulated& best = on_slower[i].front();
       REQUIRE(result.ranked.front().candidate == best.candidate);
@@ -173,7 +174,7 @@ TEST_CASE("With a margin the search finds the best plan of a slower host, and pr
   CHECK(others > 0);
 }
 
-TEST_CASE("More of anything never gives a slower best plan") {
+TEST_CASE("more of anything never gives a slower best plan") {
   constexpr int kMachines = 5;
   constexpr int kQuestions = 20;
   constexpr double kSlack = 1e-9;

@@ -7,6 +7,7 @@
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/infeasibility_advice.hpp"
 #include "sim/search/search.hpp"
+#include "tests/search/enumerate.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
 
@@ -42,8 +43,8 @@ struct Fixture {
 
   [[nodiscard]] std::string message(Engine& engine) const {
     try {
-      (void)search(profile, platform, engine, default_search_space(profile, platform, request),
-                   request);
+      const TuningProblem problem = tuning_problem(profile, platform, request);
+      (void)search(problem, engine, default_search_space(problem));
     } catch (const InfeasibleError& error) {
       return error.what();
     }
@@ -64,7 +65,7 @@ std::string proposal(const std::string& message, const std::string& option) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "A GPU limit that is too small names the one that fits") {
+TEST_CASE_METHOD(Fixture, "a GPU limit that is too small names the one that fits") {
   Engine engine(platform, 1);
   request.limits.gpu = kMiB / 4;
   const std::string text = message(engine);
@@ -78,7 +79,7 @@ TEST_CASE_METHOD(Fixture, "A GPU limit that is too small names the one that fits
   CHECK_FALSE(message(engine).empty());
 }
 
-TEST_CASE_METHOD(Fixture, "A host limit that is too small names the one that fits") {
+TEST_CASE_METHOD(Fixture, "a host limit that is too small names the one that fits") {
   Engine engine(platform, 1);
   const Bytes whole =
       plan_peak_bytes(profile, make_policy_plan("ddp", profile, platform, request)).gpu;
@@ -95,7 +96,7 @@ TEST_CASE_METHOD(Fixture, "A host limit that is too small names the one that fit
   }
 }
 
-TEST_CASE("Each proposed change fits, and anything smaller does not, whatever the limits") {
+TEST_CASE("each proposed change fits, and anything smaller does not, whatever the limits") {
   std::mt19937 random(5);
   Fixture fixture;
   Engine engine(fixture.platform, 1);
@@ -144,7 +145,7 @@ TEST_CASE("Each proposed change fits, and anything smaller does not, whatever th
   }
 }
 
-TEST_CASE_METHOD(Fixture, "A pinned micro-batch that is too large names a smaller one that fits") {
+TEST_CASE_METHOD(Fixture, "a pinned micro-batch that is too large names a smaller one that fits") {
   Engine engine(platform, 1);
   request.micro_batch = 1;
   request.limits.gpu = kMiB / 4;
@@ -158,20 +159,19 @@ TEST_CASE_METHOD(Fixture, "A pinned micro-batch that is too large names a smalle
   CHECK(message(engine).empty());
 }
 
-TEST_CASE_METHOD(Fixture, "More GPUs are proposed exactly where they fit") {
+TEST_CASE_METHOD(Fixture, "more GPUs are proposed exactly where they fit") {
   request.limits = {.gpu = kMiB / 4, .host = 0};
   platform.cpu_adam.clear();  // everything stays on the GPUs
   const auto needed = [&](int num_gpus) {
     Fixture other = *this;
     other.request.num_gpus = num_gpus;
+    const TuningProblem problem = tuning_problem(profile, platform, other.request);
     std::vector<TierBytes> peaks;
-    enumerate(
-        default_search_space(profile, platform, other.request), architecture, num_gpus,
-        [&](const Candidate& candidate) {
+    test::enumerate(
+        default_search_space(problem), architecture, num_gpus, [&](const Candidate& candidate) {
           peaks.push_back(plan_peak_bytes(profile, make_plan(candidate, profile, other.request)));
         });
-    return parse_bytes(
-        proposal(no_plan_fits(peaks, profile, platform, other.request), "--gpu-memory"), "");
+    return parse_bytes(proposal(no_plan_fits(peaks, problem), "--gpu-memory"), "");
   };
   const Bytes two = needed(2);
   REQUIRE(two < needed(1));
@@ -182,23 +182,24 @@ TEST_CASE_METHOD(Fixture, "More GPUs are proposed exactly where they fit") {
   CHECK(proposal(message(engine), "--gpus").empty());
 }
 
-TEST_CASE_METHOD(Fixture, "A plan that does not fit names changes to itself that do") {
+TEST_CASE_METHOD(Fixture, "a plan that does not fit names changes to itself that do") {
   request.micro_batch = 4;
   const Plan plan = make_policy_plan("ddp", profile, platform, request);
   const TierBytes peak = plan_peak_bytes(profile, plan);
   Plan recompute = plan;
   recompute_leading(recompute, static_cast<int>(plan.units.size()));
   request.limits.gpu = plan_peak_bytes(profile, recompute).gpu;
-  const std::string text = plan_does_not_fit(plan, peak, profile, platform, request);
+  const std::string text =
+      plan_does_not_fit(plan, peak, tuning_problem(profile, platform, request));
   CHECK_THAT(text, ContainsSubstring("plan ddp does not fit: gpu memory needs"));
   CHECK_THAT(text, ContainsSubstring("recompute in every unit, or"));
   CHECK_THAT(text, ContainsSubstring("athanor tune"));
   request.limits.gpu = kMiB / 4;
-  CHECK_THAT(plan_does_not_fit(plan, peak, profile, platform, request),
+  CHECK_THAT(plan_does_not_fit(plan, peak, tuning_problem(profile, platform, request)),
              !ContainsSubstring("recompute") && !ContainsSubstring("athanor tune"));
 }
 
-TEST_CASE_METHOD(Fixture, "Where recomputing is not enough, outputs go to the host") {
+TEST_CASE_METHOD(Fixture, "where recomputing is not enough, outputs go to the host") {
   const Profile deep = test::synthetic_profile(load_architecture("opt-125m"), 1024, {16});
   request.global_batch = 16 * request.num_gpus;
   Plan plan = make_policy_plan("zero3", deep, platform, request);
@@ -207,7 +208,7 @@ TEST_CASE_METHOD(Fixture, "Where recomputing is not enough, outputs go to the ho
   request.limits.gpu = plan_peak_bytes(deep, plan).gpu;
   recompute_leading(plan, 0);
   const TierBytes peak = plan_peak_bytes(deep, plan);
-  CHECK_THAT(plan_does_not_fit(plan, peak, deep, platform, request),
+  CHECK_THAT(plan_does_not_fit(plan, peak, tuning_problem(deep, platform, request)),
              ContainsSubstring("recompute in every unit with its output on the host"));
 }
 

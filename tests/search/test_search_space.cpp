@@ -3,6 +3,7 @@
 #include "sim/lowering/lowering.hpp"
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/search_space.hpp"
+#include "tests/search/enumerate.hpp"
 #include "tests/search/random_spaces.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
@@ -16,7 +17,7 @@
 namespace athanor {
 namespace {
 
-/// What a step does, without what only describes it.
+/// Everything that a step does, without names and descriptions.
 std::string fingerprint(const Program& program) {
   std::string text = std::to_string(program.cpu_adam_threads);
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
@@ -38,7 +39,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "Candidates with one normal form are one program") {
+TEST_CASE_METHOD(Fixture, "candidates with one normal form are one program") {
   int changed = 0, without_cpu = 0;
   for (int round = 0; round < 300; ++round) {
     const int num_gpus = 1 << (round % 3);
@@ -72,27 +73,27 @@ TEST_CASE_METHOD(Fixture, "Candidates with one normal form are one program") {
   CHECK(without_cpu > 10);
 }
 
-TEST_CASE_METHOD(Fixture, "Enumeration visits each normal form once, always in the same order") {
+TEST_CASE_METHOD(Fixture, "enumeration visits each normal form once, always in the same order") {
   for (int round = 0; round < 50; ++round) {
     const SearchSpace space = test::random_space(random, {{1, 2}, {2, 1}});
     std::vector<Candidate> first;
     std::vector<Candidate> second;
-    enumerate(space, architecture, 2, [&](const Candidate& c) { first.push_back(c); });
-    enumerate(space, architecture, 2, [&](const Candidate& c) { second.push_back(c); });
+    test::enumerate(space, architecture, 2, [&](const Candidate& c) { first.push_back(c); });
+    test::enumerate(space, architecture, 2, [&](const Candidate& c) { second.push_back(c); });
     CHECK(first == second);
     CHECK(std::set<Candidate>(first.begin(), first.end()).size() == first.size());
-    CHECK(std::ssize(first) <= space.num_combinations());
+    CHECK(std::ssize(first) <= test::num_combinations(space));
   }
 }
 
-TEST_CASE_METHOD(Fixture, "The default space covers every choice and lowers throughout") {
+TEST_CASE_METHOD(Fixture, "the default space covers every choice and lowers throughout") {
   const Platform platform = test::synthetic_platform(4);
   for (const int num_gpus : {1, 2}) {
     const PlanRequest request{.num_gpus = num_gpus, .global_batch = 2 * num_gpus};
-    const SearchSpace space = default_search_space(profile, platform, request);
+    const SearchSpace space = default_search_space(tuning_problem(profile, platform, request));
     std::set<Sharding> shardings;
     std::int64_t count = 0, slow = 0;
-    enumerate(space, architecture, num_gpus, [&](const Candidate& candidate) {
+    test::enumerate(space, architecture, num_gpus, [&](const Candidate& candidate) {
       ++(candidate.late_updates > 0 || candidate.gpu_adam_units > 0 ? slow : count);
       shardings.insert(candidate.sharding);
       make_plan(candidate, profile, request).validate(architecture, "plan");
@@ -100,19 +101,19 @@ TEST_CASE_METHOD(Fixture, "The default space covers every choice and lowers thro
     CHECK(count > 200);
     CHECK(count < 3 * 50000);  // threads of Adam
     CHECK(slow > 0);
-    CHECK(slow < (5 * 5 - 1) * count);  // beside none four values of each
+    CHECK(slow < (5 * 5 - 1) * count);  // none, or four values of each
     CHECK(shardings.size() == (num_gpus > 1 ? 3 : 2));
   }
 }
 
-TEST_CASE_METHOD(Fixture, "A space without values, or with impossible ones, is refused") {
+TEST_CASE_METHOD(Fixture, "a space without values, or with impossible ones, is refused") {
   SearchSpace space = test::random_space(random, {{1, 1}});
   const auto visit = [](const Candidate&) {};
   SECTION("empty list") { space.cache_slots.clear(); }
   SECTION("no batches") { space.batches.clear(); }
   SECTION("chunks of nothing") { space.chunk_elements = {0}; }
   SECTION("negative counts") { space.recompute_units = {-1}; }
-  CHECK_THROWS_AS(enumerate(space, architecture, 1, visit), InputError);
+  CHECK_THROWS_AS(test::enumerate(space, architecture, 1, visit), InputError);
 }
 
 }  // namespace athanor

@@ -26,7 +26,7 @@ JobResult square(const Job& job) {
 
 }  // namespace
 
-TEST_CASE("Workers answer in the order of the jobs, however many there are") {
+TEST_CASE("workers answer in the order of the jobs, however many there are") {
   for (const int workers : {1, 2, 3}) {
     WorkerPool pool(workers, square);
     const std::vector<Job> jobs = some_jobs(1500);
@@ -41,7 +41,7 @@ TEST_CASE("Workers answer in the order of the jobs, however many there are") {
   }
 }
 
-TEST_CASE("A worker is replaced before its memory could matter") {
+TEST_CASE("a worker is replaced before its memory could matter") {
   WorkerPool pool(1, [](const Job&) { return JobResult{static_cast<double>(getpid()), {}}; });
   std::set<double> processes;
   const std::vector<Job> jobs = some_jobs(WorkerPool::kJobsPerProcess);
@@ -50,7 +50,7 @@ TEST_CASE("A worker is replaced before its memory could matter") {
   CHECK_FALSE(processes.contains(static_cast<double>(getpid())));
 }
 
-TEST_CASE("What a job throws is thrown where its result is awaited") {
+TEST_CASE("what a job throws is thrown where its result is awaited") {
   WorkerPool pool(2, [](const Job& job) -> JobResult {
     if (job.index == 3) throw InputError("platform x:h2d", "is empty", "Calibrate again.");
     return {};
@@ -58,7 +58,7 @@ TEST_CASE("What a job throws is thrown where its result is awaited") {
   CHECK_THROWS_WITH(pool.run(some_jobs(8)), Catch::Matchers::ContainsSubstring("platform x:h2d"));
 }
 
-TEST_CASE("A worker that dies ends the search with a message") {
+TEST_CASE("a worker that dies ends the search with a message") {
   WorkerPool pool(2, [](const Job& job) -> JobResult {
     if (job.index == 5) raise(SIGKILL);
     return {};

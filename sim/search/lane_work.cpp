@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/search/estimate_load.hpp"
+#include "sim/search/lane_work.hpp"
 
 #include "sim/cost/costs.hpp"
 #include "sim/lowering/static_memory.hpp"
@@ -37,7 +37,7 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
 }  // namespace
 
 Estimator::ChunkSums& Estimator::chunk_sums(const Candidate& candidate) {
-  const DataType gradient = gradient_dtype(profile_.dtype, candidate.batch.accumulation);
+  const DataType gradient = gradient_dtype(problem_.profile.dtype, candidate.batch.accumulation);
   ChunkSums& sums =
       chunk_sums_[{candidate.chunk_elements, candidate.sharding, gradient, candidate.adam_threads}];
   sums.resize(classes_.size());
@@ -48,51 +48,50 @@ Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t
                                          const ChunkWork& work) const {
   ChunkSum sum;
   Program header;
-  header.world_size = request_.num_gpus;
-  header.dtype = profile_.dtype;
-  header.gradient_dtype = gradient_dtype(profile_.dtype, candidate.batch.accumulation);
+  header.world_size = problem_.request.num_gpus;
+  header.dtype = problem_.profile.dtype;
+  header.gradient_dtype = gradient_dtype(problem_.profile.dtype, candidate.batch.accumulation);
   header.cpu_adam_threads = candidate.adam_threads;
-  header.clipped_share = request_.clipped_share;
+  header.clipped_share = problem_.request.clipped_share;
   const std::int64_t whole =
-      round_up(candidate.chunk_elements, request_.num_gpus * kParameterAlignment);
-  for (std::int64_t after_barrier = classes_[unit_class].elements; after_barrier > 0;
-       after_barrier -= whole) {
-    const Chunk chunk{.elements = std::min(whole, after_barrier)};
+      round_up(candidate.chunk_elements, problem_.request.num_gpus * kParameterAlignment);
+  for (std::int64_t left = classes_[unit_class].elements; left > 0; left -= whole) {
+    const Chunk chunk{.elements = std::min(whole, left)};
     const Operation op = chunk_operation(work, chunk, candidate.sharding, header);
-    sum.seconds += solo_seconds(op, header, platform_);
+    sum.seconds += solo_seconds(op, header, problem_.platform);
     ++sum.operations;
   }
   return sum;
 }
 
-Estimator::LaneWork Estimator::lane_work(const Candidate& c, SearchLevel scope) {
-  LaneWork load;
-  load.update_barrier_unit = update_barrier_unit(c);
+Estimator::LaneWork Estimator::lane_work(const Candidate& c, SearchLevel level) {
+  LaneWork lanes;
+  lanes.update_barrier_unit = update_barrier_unit(c);
   ChunkSums& sums = chunk_sums(c);
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].units == 0) continue;
-    ClassWork work{*this, c, scope, i, place(c, classes_[i]), load, sums};
+    ClassWork work{*this, c, level, i, place(c, classes_[i]), lanes, sums};
     if (c.sharding == Sharding::Sharded) work.add_fetches();
     work.add_gradients();
     work.add_adam();
     work.add_state();
     work.add_parameters();
   }
-  add_scalars(c, load);
+  add_scalars(c, lanes);
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = lane_index(Lane::Compute);
-  load.busy[kCompute] += accumulation * units.compute.full_clock();
-  for (std::size_t lane = 0; lane < load.busy.size(); ++lane) {
-    load.busy[lane] += accumulation * units.copies[lane];
-    load.operations[lane] += c.batch.accumulation * units.operations[lane];
+  lanes.busy[kCompute] += accumulation * units.compute.full_clock();
+  for (std::size_t lane = 0; lane < lanes.busy.size(); ++lane) {
+    lanes.busy[lane] += accumulation * units.copies[lane];
+    lanes.operations[lane] += c.batch.accumulation * units.operations[lane];
   }
-  return load;
+  return lanes;
 }
 
 void Estimator::ClassWork::add(const ChunkWork& work, const LaneWork::Times& times) {
-  if (times.all() == 0 || (scope == SearchLevel::Group && work.lane == Lane::CpuAdam)) return;
-  load.add(work.lane, sum(work), times);
+  if (times.all() == 0 || (level == SearchLevel::Group && work.lane == Lane::CpuAdam)) return;
+  lanes.add(work.lane, sum(work), times);
 }
 
 Estimator::ChunkSum Estimator::ClassWork::sum(const ChunkWork& work) {
@@ -111,12 +110,12 @@ void Estimator::ClassWork::add_fetches() {
   };
   const ParameterHomes& all = placed.parameters;
   const ParameterHomes below = estimator.parameter_homes(candidate, estimator.classes_[unit_class],
-                                                         std::max(0, load.update_barrier_unit));
+                                                         std::max(0, lanes.update_barrier_unit));
   const std::int64_t accumulation = candidate.batch.accumulation;
   add({OpKind::Fetch, Lane::H2D}, LaneWork::fills(all.host, below.host, slots, accumulation));
   add({OpKind::Gather, Lane::Collective},
       LaneWork::fills(gathered(all), gathered(below), slots, accumulation));
-  // Reads have buffers of their own, through which they run ahead of slots but not of updates.
+  // Reads have their own buffers, through which they run ahead of slots but not of updates.
   LaneWork::Times reads = LaneWork::fills(all.nvme, below.nvme, slots, accumulation);
   reads = {.before_barrier = below.nvme,
            .step_boundary = all.nvme - below.nvme,
@@ -141,9 +140,9 @@ void Estimator::ClassWork::add_gradients() {
   add(later, {.before_barrier = placed.host_optimizer});
 }
 
-/// With one buffer, backward of a unit waits until the gradients of the one before have left it,
-/// and beside them the device can only recompute, where no unit of another class is between the
-/// two.
+/// Adds copies of gradients that leave the only buffer. Backward of a unit waits for the copy of
+/// the unit before. Meanwhile the device can only recompute, if no unit of another class is
+/// between.
 void Estimator::ClassWork::add_drains() {
   const std::vector<int>& before = estimator.classes_[unit_class].units_before;
   const int host_end = estimator.num_units_ - candidate.trailing_gpu_optimizer;
@@ -157,8 +156,8 @@ void Estimator::ClassWork::add_drains() {
            sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = accumulate}).seconds;
   };
   if (drained == 0) return;
-  load.first_drains += copies(false);
-  if (candidate.batch.accumulation > 1) load.later_drains += copies(true);
+  lanes.first_drains += copies(false);
+  if (candidate.batch.accumulation > 1) lanes.later_drains += copies(true);
 }
 
 void Estimator::ClassWork::add_adam() {
@@ -170,32 +169,32 @@ void Estimator::ClassWork::add_adam() {
   const ChunkWork speculative{.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true};
   add(speculative, {.before_barrier = ahead});
   add(adam, {.step_boundary = placed.nvme_optimizer});
-  if (scope == SearchLevel::Leaf) {
+  if (level == SearchLevel::Leaf) {
     add(adam, {.before_barrier = beside_state});
-  } else if (scope == SearchLevel::Subgroup) {
-    const bool either = estimator.request_.clipping != Clipping::None;
+  } else if (level == SearchLevel::Subgroup) {
+    const bool either = estimator.problem_.request.clipping != Clipping::None;
     const bool is_faster = either && sum(speculative).seconds < sum(adam).seconds;
     add(is_faster ? speculative : adam, {.before_barrier = beside_state});
   }
-  if (scope == SearchLevel::Leaf && placed.late_optimizer > 0) {
-    load.late += placed.late_optimizer * sum(adam).seconds;
+  if (level == SearchLevel::Leaf && placed.late_optimizer > 0) {
+    lanes.late += placed.late_optimizer * sum(adam).seconds;
   }
-  if (estimator.request_.clipping == Clipping::None) return;
+  if (estimator.problem_.request.clipping == Clipping::None) return;
   const Lane of_host = candidate.batch.accumulation > 1 ? Lane::CpuAdam
                        : several                        ? Lane::Collective
                                                         : Lane::Compute;
   add({OpKind::SquareSum, Lane::Compute}, {.before_barrier = placed.device_optimizer});
   add({OpKind::SquareSum, of_host}, {.anywhere = placed.host_optimizer});
   add({OpKind::AdamRollback, Lane::CpuAdam}, {.before_barrier = ahead});
-  if (scope != SearchLevel::Leaf) return;
+  if (level != SearchLevel::Leaf) return;
   const auto seconds = [&](OpKind kind, int times) {
     return times == 0 ? 0 : times * sum({kind, Lane::CpuAdam}).seconds;
   };
-  load.after_norm += seconds(OpKind::AdamRollback, ahead) +
-                     seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
+  lanes.after_norm += seconds(OpKind::AdamRollback, ahead) +
+                      seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
 }
 
-/// Between file and CPU, and between host memory and the device that updates it.
+/// Adds state that moves between file and CPU, or between host memory and the device.
 void Estimator::ClassWork::add_state() {
   for (const auto& [kind, lane] : {std::pair{OpKind::StateRead, Lane::NvmeRead},
                                    std::pair{OpKind::StateWrite, Lane::NvmeWrite}}) {
@@ -209,11 +208,12 @@ void Estimator::ClassWork::add_state() {
   if (placed.streamed_optimizer == 0) return;
   add({OpKind::StateRead, Lane::H2D}, {.before_barrier = placed.streamed_optimizer});
   add({OpKind::StateWrite, Lane::D2H}, {.before_barrier = placed.streamed_optimizer});
-  load.streamed += placed.streamed_optimizer * sum({OpKind::StateRead, Lane::H2D}).seconds;
+  lanes.streamed += placed.streamed_optimizer * sum({OpKind::StateRead, Lane::H2D}).seconds;
 }
 
 void Estimator::ClassWork::add_parameters() {
-  // In the order of updates; the gate's is the last, but for those through files after a norm.
+  // Parameters follow in the order of updates. The barrier's unit is the last, unless state comes
+  // from files after a norm.
   const auto times = [&](int published) {
     return placed.nvme_optimizer == 0 ? LaneWork::Times{.before_barrier = published}
                                       : LaneWork::Times{.step_boundary = published};
@@ -224,19 +224,19 @@ void Estimator::ClassWork::add_parameters() {
   }
 }
 
-/// The loss and the norm, one small collective each.
-void Estimator::add_scalars(const Candidate& c, LaneWork& load) const {
+/// Adds the loss and the norm, one small collective each.
+void Estimator::add_scalars(const Candidate& c, LaneWork& lanes) const {
   Program header;
-  header.world_size = request_.num_gpus;
+  header.world_size = problem_.request.num_gpus;
   const auto add = [&](OpKind kind, Bytes bytes) {
     Operation op;
     op.kind = kind;
     op.lane = Lane::Collective;
     op.bytes = header.world_size * bytes;
-    load.add(op.lane, {solo_seconds(op, header, platform_), 1}, {.anywhere = 1});
+    lanes.add(op.lane, {solo_seconds(op, header, problem_.platform), 1}, {.anywhere = 1});
   };
   add(OpKind::Loss, c.batch.accumulation * Bytes{sizeof(double)});
-  if (request_.clipping != Clipping::None) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
+  if (problem_.request.clipping != Clipping::None) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
 }
 
 }  // namespace athanor

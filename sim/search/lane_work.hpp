@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the lanes have to do in a step of a candidate.
+// Work of each lane in a step of a candidate. Internal to Estimator.
 #pragma once
 
 #include "sim/search/estimate.hpp"
@@ -11,36 +11,37 @@
 
 namespace athanor {
 
-/// What the lanes of one rank have to do.
+/// Work of the lanes of one rank.
 struct Estimator::LaneWork {
-  /// In a step; of that, certainly at its turn, which is from the last micro-batch's backward to
-  /// the end of the next step's first forward, and certainly in its middle, which is the rest. Of
-  /// the turn, certainly before forward of the gate, and after the start of that. All but the first
-  /// without phases of units.
+  /// Seconds by lane. `busy`: the whole step. `step_boundary`: work that must fall between the
+  /// start of the last micro-batch's backward and the end of the next step's first forward. Its
+  /// parts `before_barrier` and `after_barrier` must end before, or start after, the start of the
+  /// forward at the update barrier. `inner_micro_batches`: work that must fall into the rest of the
+  /// step. Only `busy` includes phases of units.
   LaneValues busy{}, step_boundary{}, before_barrier{}, after_barrier{}, inner_micro_batches{};
   std::array<std::int64_t, kNumLanes> operations{};
-  Seconds after_norm = 0;  ///< of the CPU, between the norm and the next forward
-  Seconds late = 0;        ///< late updates of the CPU
-  /// Gradients of the first micro-batch, and of each later one, that go to the host while the
-  /// device can only recompute.
+  Seconds after_norm = 0;  ///< CPU work between the norm and the next forward
+  Seconds late = 0;        ///< late updates
+  /// Copies of gradients to the host during which the device can only recompute: of the first
+  /// micro-batch, and of each later one.
   Seconds first_drains = 0, later_drains = 0;
   Seconds streamed = 0;          ///< reads of state that streams through the device
-  int update_barrier_unit = -1;  ///< gate() of the candidate
+  int update_barrier_unit = -1;  ///< Estimator::update_barrier_unit()
 
-  /// How often an operation runs.
+  /// Number of times that an operation runs, by part of the step.
   struct Times {
     std::int64_t before_barrier = 0, after_barrier = 0;
-    std::int64_t step_boundary = 0;  ///< besides
+    std::int64_t step_boundary = 0;  ///< either side of the barrier
     std::int64_t inner_micro_batches = 0, anywhere = 0;
-    [[nodiscard]] std::int64_t at_turn() const noexcept {
+    [[nodiscard]] std::int64_t at_boundary() const noexcept {
       return before_barrier + after_barrier + step_boundary;
     }
     [[nodiscard]] std::int64_t all() const noexcept {
-      return at_turn() + inner_micro_batches + anywhere;
+      return at_boundary() + inner_micro_batches + anywhere;
     }
   };
-  /// Units that are filled into `slots`, at least: all in the first pass over them, and in every
-  /// later pass those for which there was no slot at its start. Of them `below` the gate.
+  /// Least fills of `units` into `slots`: all in the first pass over them, and in every later pass
+  /// those without a slot at its start. `below` of the units come before the update barrier.
   static Times fills(int units, int below, int slots, std::int64_t accumulation) {
     const std::int64_t without = std::max(0, units - slots);
     const int after_barrier = std::max(0, units - below - slots);
@@ -49,8 +50,8 @@ struct Estimator::LaneWork {
             .step_boundary = units - below - after_barrier,
             .inner_micro_batches = 2 * (accumulation - 1) * without};
   }
-  /// What keeps a gradient buffer after backward in each of `times` micro-batches in the middle:
-  /// what the last of them has in its buffers may stay there until the step's turn.
+  /// Gradients that leave their buffers in `times` inner micro-batches. Those that are in buffers
+  /// after the last of them may stay there until the step boundary.
   static Times drains(int units, int buffers, std::int64_t times) {
     const std::int64_t late = std::min<std::int64_t>({units, buffers, times * units});
     return {.inner_micro_batches = times * units - late, .anywhere = late};
@@ -59,7 +60,7 @@ struct Estimator::LaneWork {
   void add(Lane lane, const ChunkSum& unit, const Times& times) {
     const auto index = lane_index(lane);
     busy[index] += static_cast<double>(times.all()) * unit.seconds;
-    step_boundary[index] += static_cast<double>(times.at_turn()) * unit.seconds;
+    step_boundary[index] += static_cast<double>(times.at_boundary()) * unit.seconds;
     before_barrier[index] += static_cast<double>(times.before_barrier) * unit.seconds;
     after_barrier[index] += static_cast<double>(times.after_barrier) * unit.seconds;
     inner_micro_batches[index] += static_cast<double>(times.inner_micro_batches) * unit.seconds;
@@ -67,17 +68,17 @@ struct Estimator::LaneWork {
   }
 };
 
-/// What the units of one class add to it.
+/// Work that the units of one class add.
 struct Estimator::ClassWork {
   Estimator& estimator;
   const Candidate& candidate;
-  SearchLevel scope;
+  SearchLevel level;
   std::size_t unit_class;
   Placed placed;
-  LaneWork& load;
+  LaneWork& lanes;
   ChunkSums& sums;
   int units = estimator.classes_[unit_class].units;
-  bool several = estimator.request_.num_gpus > 1;  ///< ranks
+  bool several = estimator.problem_.request.num_gpus > 1;  ///< ranks
 
   void add_fetches();
   void add_gradients();
