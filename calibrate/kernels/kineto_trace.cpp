@@ -21,7 +21,7 @@ constexpr int kOverheadThread = 0;
 
 double microseconds(TraceTime nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
 
-/// Kineto's categories, which tools filter by.
+/// Returns Kineto's category, by which tools filter.
 const char* category(ActivityKind kind) {
   switch (kind) {
     case ActivityKind::Kernel:
@@ -51,7 +51,7 @@ int last_repetition(const KernelTrace& trace) {
   return last;
 }
 
-/// The activities of a trace that are written.
+/// Returns the activities of a trace that are written.
 std::vector<const TracedActivity*> shown(const KernelTrace& trace) {
   const int last = last_repetition(trace);
   std::vector<const TracedActivity*> chosen;
@@ -139,7 +139,7 @@ class KinetoEvents {
     return args;
   }
 
-  /// From the call to what it launched.
+  /// Adds one end of the arrow from a call to what it launched.
   void add_arrow(const TracedActivity& activity, int process) {
     const bool is_end = is_on_device(activity.kind);
     Json& arrow =
@@ -148,7 +148,7 @@ class KinetoEvents {
     if (is_end) arrow["bp"] = "e";
   }
 
-  /// Each phase on the thread of its first call, from there to the end of its last one.
+  /// Adds each phase on the thread of its first call, from there to the end of its last one.
   void add_annotations(const KernelTrace& trace,
                        const std::vector<const TracedActivity*>& activities) {
     struct Range {
@@ -193,7 +193,8 @@ class KinetoEvents {
   Json events_ = Json::array();
 };
 
-/// Doubles hold microseconds of a session to the nanosecond, but not of all time.
+/// Returns the start of the trace. Doubles hold microseconds since then to the nanosecond, but not
+/// microseconds since 1970.
 TraceTime first_start(std::span<const KernelTrace> traces) {
   TraceTime first = std::numeric_limits<TraceTime>::max();
   for (const KernelTrace& trace : traces) {

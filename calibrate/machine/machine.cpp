@@ -22,7 +22,7 @@
 namespace athanor {
 namespace {
 
-/// A control group's limit; absent or "max" means none.
+/// Returns the control group's limit; a file that is absent or says "max" sets none.
 Bytes control_group_limit() {
   Bytes limit = std::numeric_limits<Bytes>::max();
   std::ifstream file("/sys/fs/cgroup/memory.max");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operating system says about this machine.
+// Facts about this machine from the operating system, and the provenance of what is measured here.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -10,20 +10,21 @@
 
 namespace athanor {
 
-/// "Intel(R) Xeon(R) Processor @ 2.50GHz"; "unknown processor" where the system does not say.
+/// Returns "Intel(R) Xeon(R) Processor @ 2.50GHz", or "unknown processor" if the system does not
+/// say.
 [[nodiscard]] std::string processor_name();
-/// Cores that this process may run on (affinity respected).
+/// Returns the number of cores that this process may run on, by its affinity.
 [[nodiscard]] int usable_cores();
-/// Memory that this process may use: the machine's, or less where a control group says so.
+/// Returns the memory that this process may use: the machine's, or a control group's lower limit.
 [[nodiscard]] Bytes usable_memory();
-/// athanor, compiler, LibTorch, MPI and kernel.
+/// Returns versions of athanor, compiler, LibTorch, MPI and kernel.
 [[nodiscard]] std::map<std::string, std::string> software_versions();
-/// Of what `command` measures on this machine today (ISO 8601, UTC) with this software.
+/// Returns the provenance of what `command` measures on this machine today (ISO 8601, UTC).
 [[nodiscard]] Provenance measured_here(const std::string& command);
-/// What the environment says to NCCL, sorted: "NCCL_P2P_DISABLE=1 NCCL_PROTO=Simple", or nothing.
-/// Collectives take other paths under it.
+/// Returns the settings of NCCL in the environment, sorted: "NCCL_P2P_DISABLE=1 NCCL_PROTO=Simple",
+/// or an empty text. They may move collectives to other paths.
 [[nodiscard]] std::string nccl_settings();
-/// Adds a note behind those that are there.
+/// Appends a note.
 void add_note(Provenance& provenance, const std::string& note);
 
 }  // namespace athanor
