@@ -74,12 +74,9 @@ bool is_within(Seconds seconds, Clock::time_point since) {
 /// Time of a lane alone, with which its times among other lanes are compared, and the rules by
 /// which its times are taken. A power limit acts on kernels, so theirs are different:
 /// - Their typical time is the mean, around which the limit makes them swing.
-/// - After a pause a limit lets more through. Kernels count once they have settled, and stay
-/// settled
-///   from one sample to the next.
-/// - Their baseline stays valid. The time of other lanes changes within seconds on a machine that
-/// is
-///   shared with others, so theirs is measured again when it is no longer fresh.
+/// - They count once they have settled: after a pause a limit lets more through.
+/// - Their baseline lasts. That of other lanes is measured again when it is no longer fresh: a
+///   machine that is shared with others gets faster and slower within seconds.
 class LaneBaseline {
  public:
   LaneBaseline(Lane lane, const ContentionMeasurementOptions& options)
