@@ -33,8 +33,9 @@ class EnergyChanges {
   std::vector<Change> changes_;
 };
 
-/// Reads a counter on a thread of its own while it lives. NVML's counter changes ten times a second,
-/// so reading it only where an interval begins and ends would miss up to a tenth of a second.
+/// Reads a counter on a thread of its own while it lives. NVML's counter changes ten times a
+/// second, so reading it only where an interval begins and ends would miss up to a tenth of a
+/// second.
 class EnergyWatch {
  public:
   /// Time after which a counter that has not changed is given up.
