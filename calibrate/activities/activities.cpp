@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/activities/activities.hpp"
 
+#include "calibrate/activities/matmul.hpp"
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/host_copy.hpp"
 #include "sim/base/errors.hpp"
@@ -12,7 +13,7 @@
 namespace athanor {
 namespace {
 
-// Beyond the caches of the processors at hand, and a few milliseconds long.
+// Sizes that exceed a processor's caches and take a few milliseconds.
 constexpr Bytes kLaneCopy = 32 * kMiB;
 constexpr std::int64_t kLaneAdam = 1 << 21;
 constexpr std::int64_t kLaneMatrix = 512;
@@ -27,7 +28,7 @@ struct AdamBuffers {
   std::vector<float> master, first, second, gradient;
 };
 
-/// Floats that hold at least `bytes`.
+/// Returns the number of floats that hold at least `bytes`.
 std::int64_t floats_for(Bytes bytes) {
   constexpr Bytes kSize = sizeof(float);
   return round_up(bytes, kSize) / kSize;
@@ -36,7 +37,7 @@ std::int64_t floats_for(Bytes bytes) {
 }  // namespace
 
 std::vector<float> random_floats(std::int64_t elements, unsigned seed) {
-  // Normal values in a short cycle: drawing millions of them would take longer than measuring.
+  // The values repeat after a short cycle: drawing millions would take longer than measuring.
   constexpr std::size_t kCycle = 1 << 16;
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -108,7 +109,7 @@ Activity lane_activity(Lane lane, int compute_threads) {
       return adam_activity(kLaneAdam, 1);
     case Lane::NvmeRead:
     case Lane::NvmeWrite:
-      break;  // measure_file_sharing
+      break;
   }
   throw Error("no activity stands for this lane");
 }

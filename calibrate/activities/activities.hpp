@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each lane does, as functions that can be repeated: the executor's own code on random data.
+// The work of each lane on the CPU backend, as functions that can be repeated: the executor's own
+// code on random data.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -11,25 +12,28 @@
 
 namespace athanor {
 
-/// One repetition of something; owns its buffers.
+/// One repetition of some work. Owns its buffers.
 using Activity = std::function<void()>;
 
+/// Returns `elements` normally distributed values that depend on `seed` alone.
 [[nodiscard]] std::vector<float> random_floats(std::int64_t elements, unsigned seed);
 
-/// h2d and d2h of the CPU backend.
+/// Copies `bytes`, as h2d and d2h of the CPU backend do.
 [[nodiscard]] Activity copy_activity(Bytes bytes);
-/// The CPU backend's d2h that adds gradients to `bytes` of fp32 sums.
+/// Adds gradients to `bytes` of fp32 sums, as the CPU backend's d2h does.
 [[nodiscard]] Activity add_activity(Bytes bytes);
+/// Updates `elements` in place by AdamW.
 [[nodiscard]] Activity adam_activity(std::int64_t elements, int threads);
+/// Updates `elements` by AdamW from one state into another, which leaves the old state as it was.
 [[nodiscard]] Activity adam_beside_activity(std::int64_t elements, int threads);
+/// Sums the squares of `elements` values.
 [[nodiscard]] Activity square_sum_activity(std::int64_t elements);
-/// What one rank's processor does in a collective: its part goes to a place that others read, and
-/// theirs is added.
+/// Does what one rank's processor does in a collective: copies its part to where other ranks read
+/// it, and adds theirs.
 [[nodiscard]] Activity collective_activity(Bytes bytes);
-/// A product of two square fp32 matrices with LibTorch on `threads` host threads.
-[[nodiscard]] Activity matmul_activity(std::int64_t size, int threads);
 
-/// The activity that stands for `lane` when lanes are run beside each other. Milliseconds long.
+/// Returns the activity that stands for `lane` when contention is measured. A repetition takes some
+/// milliseconds. Throws Error for lanes of files; see measure_file_pairs().
 [[nodiscard]] Activity lane_activity(Lane lane, int compute_threads);
 
 }  // namespace athanor

@@ -22,7 +22,7 @@ Curve measure_curve(const std::vector<std::int64_t>& sizes, const StoppingRule& 
 std::map<int, Curve> measure_by_threads(const std::vector<std::int64_t>& sizes, int host_cores,
                                         const StoppingRule& rule,
                                         const std::function<Activity(std::int64_t, int)>& make) {
-  // A thread updates a few hundred million parameters a second at best.
+  // A thread updates at best a few hundred million parameters a second.
   constexpr std::int64_t kLargestOfThread = 1 << 23;
   std::set<int> threads{host_cores, std::max(1, 3 * host_cores / 4)};
   for (int count = 1; count < host_cores; count *= 2) {

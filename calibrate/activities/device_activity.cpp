@@ -31,15 +31,15 @@ bool has_passed(Clock::time_point start, Seconds seconds) {
   return std::chrono::duration<Seconds>(Clock::now() - start).count() >= seconds;
 }
 
-/// What the threads of measure_together have in common.
-enum class Stage { WarmUp, Window, Over };
+/// State that the threads of measure_together() share.
+enum class Stage { WarmUp, Measuring, Over };
 struct Shared {
   explicit Shared(std::ptrdiff_t count) : started(count) {}
   std::latch started;
   std::atomic<Stage> stage{Stage::WarmUp};
 };
 
-/// One activity of a crowd. A repetition counts where it ends.
+/// One of several activities that run at once. A repetition counts in the stage in which it ends.
 class Member {
  public:
   Member(DeviceActivity& activity, Shared& shared)
@@ -64,7 +64,7 @@ class Member {
   bool add(Seconds seconds) {
     start();
     const Stage stage = shared_.stage.load();
-    if (stage != Stage::WarmUp && (stage == Stage::Window || samples_.count() == 0)) {
+    if (stage != Stage::WarmUp && (stage == Stage::Measuring || samples_.count() == 0)) {
       samples_.add(seconds);
     }
     return stage != Stage::Over;
@@ -78,7 +78,7 @@ class Member {
   bool has_started_ = false;
   Samples samples_;
   std::exception_ptr failure_;
-  std::jthread thread_;  // last: uses all of the above
+  std::jthread thread_;  // last: it uses all of the above
 };
 
 }  // namespace
@@ -106,7 +106,7 @@ Samples measure_sustained(DeviceActivity& activity, Seconds warm_up, const Stopp
 }
 
 std::vector<Samples> measure_together(const std::vector<DeviceActivity*>& activities,
-                                      Seconds warm_up, Seconds window) {
+                                      Seconds warm_up, Seconds duration) {
   Shared shared(std::ssize(activities));
   std::vector<std::unique_ptr<Member>> members;
   for (DeviceActivity* activity : activities) {
@@ -114,8 +114,8 @@ std::vector<Samples> measure_together(const std::vector<DeviceActivity*>& activi
   }
   shared.started.wait();
   sleep_for(warm_up);
-  shared.stage = Stage::Window;
-  sleep_for(window);
+  shared.stage = Stage::Measuring;
+  sleep_for(duration);
   shared.stage = Stage::Over;
   std::vector<Samples> samples;
   for (const auto& member : members) samples.push_back(member->result());

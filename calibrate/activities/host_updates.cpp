@@ -15,7 +15,8 @@ namespace athanor {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
-/// Values that repeat: drawing as many as the buffers hold would take longer than measuring.
+/// Number of random values, which repeat: drawing one for each element would take longer than
+/// measuring.
 constexpr std::int64_t kRandom = 1 << 22;
 
 }  // namespace
@@ -34,12 +35,12 @@ class HostUpdates::Memory {
     convert_to_bf16(std::span(state(0), size), std::span(rounded(0), size), usable_cores());
   }
 
-  struct Window {
+  struct Slice {
     AdamState state;
     std::span<const BFloat16Bits> gradient;
   };
-  /// `elements` elements of everything, from `first` on.
-  [[nodiscard]] Window window(std::int64_t first, std::int64_t elements) const {
+  /// Returns `elements` elements of every buffer, from `first` on.
+  [[nodiscard]] Slice slice(std::int64_t first, std::int64_t elements) const {
     const auto count = static_cast<std::size_t>(elements);
     const auto part = [first, count](auto* values) { return std::span(values + first, count); };
     return {{part(state(0)), part(state(1)), part(state(2)), part(rounded(1))}, part(rounded(0))};
@@ -61,54 +62,54 @@ class HostUpdates::Memory {
   MemoryBlock states_, rounded_;
 };
 
-/// Through `length` elements of a memory, from `first` on.
-class HostUpdates::Walk {
+/// Goes through `length` elements of a memory, from `first` on.
+class HostUpdates::Rotation {
  public:
-  Walk(std::shared_ptr<const Memory> memory, std::int64_t first, std::int64_t length)
-      : memory_(std::move(memory)), first_(first), windows_(length, kAlignment) {}
+  Rotation(std::shared_ptr<const Memory> memory, std::int64_t first, std::int64_t length)
+      : memory_(std::move(memory)), first_(first), offsets_(length, kAlignment) {}
 
-  [[nodiscard]] Memory::Window next(std::int64_t elements) {
-    return memory_->window(first_ + windows_.next(elements), elements);
+  [[nodiscard]] Memory::Slice next(std::int64_t elements) {
+    return memory_->slice(first_ + offsets_.next(elements), elements);
   }
-  [[nodiscard]] std::shared_ptr<Walk> part(int index, int count) const {
-    const std::int64_t length = windows_.length() / count / kAlignment * kAlignment;
-    return std::make_shared<Walk>(memory_, first_ + index * length, length);
+  [[nodiscard]] std::shared_ptr<Rotation> part(int index, int count) const {
+    const std::int64_t length = offsets_.length() / count / kAlignment * kAlignment;
+    return std::make_shared<Rotation>(memory_, first_ + index * length, length);
   }
 
  private:
   std::shared_ptr<const Memory> memory_;
   std::int64_t first_;
-  RotatingBuffer windows_;
+  RotatingBuffer offsets_;
 };
 
 HostUpdates::HostUpdates(std::int64_t length)
-    : HostUpdates(std::make_shared<Walk>(std::make_shared<Memory>(length), 0, length)) {}
+    : HostUpdates(std::make_shared<Rotation>(std::make_shared<Memory>(length), 0, length)) {}
 
-HostUpdates::HostUpdates(std::shared_ptr<Walk> walk) : walk_(std::move(walk)) {}
+HostUpdates::HostUpdates(std::shared_ptr<Rotation> rotation) : rotation_(std::move(rotation)) {}
 
 HostUpdates HostUpdates::part(int index, int count) const {
-  return HostUpdates(walk_->part(index, count));
+  return HostUpdates(rotation_->part(index, count));
 }
 
 Activity HostUpdates::adam(std::int64_t elements, int threads) const {
-  return [walk = walk_, elements, threads] {
-    const Memory::Window window = walk->next(elements);
-    adamw(window.state, window.gradient, AdamCoefficients{}, threads);
+  return [rotation = rotation_, elements, threads] {
+    const Memory::Slice slice = rotation->next(elements);
+    adamw(slice.state, slice.gradient, AdamCoefficients{}, threads);
   };
 }
 
 Activity HostUpdates::adam_beside(std::int64_t elements, int threads) const {
-  return [walk = walk_, elements, threads] {
-    const Memory::Window old = walk->next(elements);
-    const Memory::Window window = walk->next(elements);
-    adamw_beside(old.state, window.state, window.gradient, AdamCoefficients{}, threads);
+  return [rotation = rotation_, elements, threads] {
+    const Memory::Slice old = rotation->next(elements);
+    const Memory::Slice slice = rotation->next(elements);
+    adamw_beside(old.state, slice.state, slice.gradient, AdamCoefficients{}, threads);
   };
 }
 
 Activity HostUpdates::square_sum(std::int64_t elements) const {
   auto result = std::make_shared<ExactSum>();
-  return [walk = walk_, elements, result] {
-    *result = athanor::square_sum(walk->next(elements).gradient);
+  return [rotation = rotation_, elements, result] {
+    *result = athanor::square_sum(rotation->next(elements).gradient);
   };
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's part of training with a GPU: AdamW and square sums on bf16 gradients, fp32 state and
-// bf16 parameters, in buffers far larger than the caches.
+// bf16 parameters, in buffers much larger than the caches.
 #pragma once
 
 #include "calibrate/activities/activities.hpp"
@@ -12,31 +12,33 @@
 
 namespace athanor {
 
-/// Buffers of `length` elements in the memory that training takes (large pages where there are
-/// some), filled and touched once. Each repetition takes the next window, as a step goes from chunk
-/// to chunk. One activity at a time.
+/// Buffers of `length` elements in the same kind of memory that training takes: large pages if
+/// there are some. They are filled once. Each repetition takes the next slice, as a step goes from
+/// chunk to chunk. One activity may run at a time.
 class HostUpdates {
  public:
-  static constexpr Bytes kBytesPerElement = 16;  ///< fp32 state, bf16 gradient and parameter
+  static constexpr Bytes kBytesPerElement = 16;  ///< 12 of fp32 state, 4 of gradient and parameter
 
   explicit HostUpdates(std::int64_t length);
 
-  /// The part `index` of `count` equal ones, in the same memory. Activities of several parts may
-  /// run at once.
+  /// Returns part `index` of `count` equal ones, in the same memory. Activities of different parts
+  /// may run at once.
   [[nodiscard]] HostUpdates part(int index, int count) const;
 
-  /// Activities throw Error where there are fewer elements than they take.
+  /// Updates in place. This activity and the others throw Error if `length` is less than
+  /// `elements`.
   [[nodiscard]] Activity adam(std::int64_t elements, int threads) const;
-  /// From one window's state to the next one's: `elements` at most half of `length`.
+  /// Updates from one slice's state into the next one's. `elements` is at most half of `length`.
   [[nodiscard]] Activity adam_beside(std::int64_t elements, int threads) const;
+  /// Sums the squares of gradients.
   [[nodiscard]] Activity square_sum(std::int64_t elements) const;
 
  private:
   class Memory;
-  class Walk;
-  explicit HostUpdates(std::shared_ptr<Walk> walk);
+  class Rotation;
+  explicit HostUpdates(std::shared_ptr<Rotation> rotation);
 
-  std::shared_ptr<Walk> walk_;
+  std::shared_ptr<Rotation> rotation_;
 };
 
 }  // namespace athanor

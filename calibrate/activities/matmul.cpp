@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/activities/activities.hpp"
+#include "calibrate/activities/matmul.hpp"
 
 #include <torch/torch.h>
 
@@ -10,7 +10,7 @@ Activity matmul_activity(std::int64_t size, int threads) {
   const torch::Tensor b = torch::randn({size, size});
   torch::Tensor c = torch::empty({size, size});
   return [a, b, c, threads]() mutable {
-    // The number of threads belongs to the calling thread.
+    // LibTorch keeps this number for each calling thread.
     if (torch::get_num_threads() != threads) {
       torch::set_num_threads(threads);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measuring on cores of one's choice: where other tenants of a host use the second hardware threads
-// of its cores, some cores run at two thirds of the others' speed, and others a second later.
+// Cores to measure on. Other tenants of a host use the second hardware threads of its cores: then
+// some cores run at two thirds of the others' speed, and a second later other cores do.
 #pragma once
 
 #include <sched.h>
@@ -9,14 +9,15 @@
 
 namespace athanor {
 
+/// Stands for no particular core.
 inline constexpr int kAnyCore = -1;
 
-/// At most `most` of the cores that the calling thread may run on, evenly spread; kAnyCore alone
-/// where the system does not say.
+/// Returns at most `most` of the cores that the calling thread may run on, evenly spread. Returns
+/// kAnyCore alone if the system does not say which they are.
 [[nodiscard]] std::vector<int> some_cores(int most);
 
-/// While it lives, the calling thread runs on one core, and so do the threads that it starts, also
-/// afterwards. With kAnyCore, and where the system refuses, they run anywhere.
+/// Binds the calling thread to one core while it lives. Threads that start meanwhile stay on that
+/// core afterwards, too. Binds nothing for kAnyCore, or if the system refuses.
 class CoreBinding {
  public:
   explicit CoreBinding(int core);

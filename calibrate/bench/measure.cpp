@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// A batch lasts at least this long, about a thousand times the clock's own cost.
+/// Shortest duration of a batch: about a thousand times what reading the clock costs.
 constexpr Seconds kShortestBatch = 20e-6;
 constexpr int kLargestBatch = 4096;
 

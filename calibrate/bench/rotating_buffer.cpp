@@ -14,7 +14,7 @@ RotatingBuffer::RotatingBuffer(std::int64_t length, std::int64_t alignment, std:
     : length_(length), alignment_(alignment), offset_(start) {}
 
 std::int64_t RotatingBuffer::next(std::int64_t size) {
-  if (size > length_) throw Error(fmt::format("a window of {} in a buffer of {}", size, length_));
+  if (size > length_) throw Error(fmt::format("a slice of {} in a buffer of {}", size, length_));
   if (offset_ + size > length_) offset_ = 0;
   return std::exchange(offset_, offset_ + round_up(size, alignment_));
 }

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kLowerQuartile = 0.25;
 constexpr double kUpperQuartile = 0.75;
-/// Of a normal distribution: interquartile range = 1.349 sigma, and the standard error of the
-/// median = sqrt(pi / 2) sigma / sqrt(n).
+/// Standard error of the median times sqrt(n), per interquartile range. For a normal distribution
+/// the range is 1.349 sigma and the error is sqrt(pi / 2) sigma / sqrt(n).
 constexpr double kErrorPerRange = 1.2533 / 1.349;
 
 }  // namespace
@@ -46,7 +46,7 @@ double Samples::relative_error() const noexcept {
   return error == 0 ? 0 : error / median();
 }
 
-/// Linear between order statistics; 0 without samples.
+/// Interpolates linearly between order statistics; 0 without samples.
 Seconds Samples::quantile(double fraction) const noexcept {
   if (sorted_.empty()) {
     return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plugin gives athanor-calibrate.
+#include "calibrate/cuda/calibrator.hpp"
+
 #include "calibrate/cuda/activities.hpp"
 #include "calibrate/cuda/collective_activity.hpp"
 #include "calibrate/cuda/cupti_tracer.hpp"
@@ -8,7 +9,7 @@
 #include "calibrate/cuda/matmul_bursts.hpp"
 #include "calibrate/cuda/nccl_ring.hpp"
 #include "calibrate/cuda/nvml.hpp"
-#include "calibrate/device/cuda_calibrator.hpp"
+#include "calibrate/cuda/update_activities.hpp"
 #include "executor/cuda/torch_settings.hpp"
 
 #include <ATen/Context.h>
@@ -29,7 +30,8 @@ std::string nccl_version_text() {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
-/// Far beyond the caches of a processor, and more pages than its IOMMU remembers.
+/// Pinned memory that copies go through. Much larger than a processor's caches, and more pages than
+/// its IOMMU remembers.
 constexpr Bytes kPinnedMemory = 2 * kGiB;
 
 class Calibrator final : public CudaCalibrator {
@@ -112,13 +114,14 @@ class Calibrator final : public CudaCalibrator {
     if (!ring) ring = std::make_shared<NcclRing>(num_devices);
     return ring;
   }
-  /// For copies in both directions. Kept: taking it lasts longer than a measurement.
+  /// Returns the memory of copies in both directions. It is kept, because allocating it takes
+  /// longer than a measurement.
   [[nodiscard]] const PinnedMemory& pinned_memory(int device) {
     PinnedMemory& memory = pinned_[device];
     if (!memory) memory = random_pinned_memory(device, kPinnedMemory);
     return memory;
   }
-  /// Where copies from the device begin, so that they do not follow those to it.
+  /// Offset at which copies from the device begin, so that they do not follow those to it.
   static constexpr Bytes kApart = kPinnedMemory / 2;
 
   [[nodiscard]] const EnergyCounter& energy(int device) {
@@ -136,7 +139,4 @@ class Calibrator final : public CudaCalibrator {
 }  // namespace
 }  // namespace athanor
 
-extern "C" __attribute__((visibility("default"))) athanor::CudaCalibrator*
-athanor_make_cuda_calibrator() {
-  return new athanor::Calibrator();
-}
+athanor::CudaCalibrator* athanor_make_cuda_calibrator() { return new athanor::Calibrator(); }

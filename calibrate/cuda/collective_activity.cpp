@@ -20,17 +20,18 @@ namespace athanor {
 namespace {
 
 constexpr Bytes kBf16Bytes = 2;
-/// The host waits between two batches, so a batch is much longer than a wake-up.
+/// Length of a batch in those of stream activities. The host waits between two batches, so a batch
+/// has to be much longer than a wake-up.
 constexpr int kBatchFactor = 8;
 
-/// One rank's buffers and stream.
+/// Buffers and stream of one rank.
 class Rank {
  public:
   Rank(const NcclRing& ring, int device, CollectiveKind kind, Bytes bytes)
       : kind_(kind),
         communicator_(ring.rank(device)),
         part_bytes_(bytes / ring.size()),
-        // As the executor's: beside kernels that fill the device, priority is what gets it in.
+        // High priority, as in the executor: kernels that fill the device would keep it out.
         stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true,
                                              static_cast<c10::DeviceIndex>(device))),
         buffer_(random_bf16(device, bytes)),
@@ -41,7 +42,7 @@ class Rank {
     c10::cuda::device_synchronize();  // the buffers are filled on another stream
   }
 
-  /// The host's time to launch one of `repetitions`.
+  /// Launches `repetitions` and waits. Returns the host's time to launch one.
   [[nodiscard]] Seconds issue_batch(int repetitions) {
     const c10::cuda::CUDAStreamGuard guard(stream_);
     const Seconds seconds = time_once([&] {
@@ -51,7 +52,7 @@ class Rank {
     return seconds / repetitions;
   }
 
-  /// Launches `repetitions` and waits. Seconds of one.
+  /// Launches `repetitions` and waits. Returns the seconds of one.
   [[nodiscard]] Seconds run_batch(int repetitions) {
     const c10::cuda::CUDAStreamGuard guard(stream_);
     TimedBatch batch(repetitions);
@@ -125,7 +126,7 @@ class Collective final : public DeviceActivity {
   }
 
  private:
-  /// Rank 0: its time stands for all, since no rank is done before every rank has taken part.
+  /// Runs rank 0. Its time stands for all, since no rank is done before every rank has taken part.
   void lead(std::barrier<>& step, const SampleSink& sink) {
     int warm = 0;
     while (!stop_) {
@@ -150,7 +151,7 @@ class Collective final : public DeviceActivity {
     }
   }
 
-  /// A failure is kept until every rank has come to the barrier.
+  /// Runs a batch. Keeps a failure until every rank has come to the barrier.
   [[nodiscard]] Seconds attempt(Rank& rank) {
     try {
       return rank.run_batch(repetitions_);
@@ -163,7 +164,7 @@ class Collective final : public DeviceActivity {
 
   std::shared_ptr<NcclRing> ring_;
   std::vector<Rank> ranks_;
-  // Written by rank 0 between barriers alone, except for a failure.
+  // Written by rank 0 only, between barriers, except for a failure.
   int repetitions_ = 1;
   bool stop_ = false;
   std::mutex mutex_;

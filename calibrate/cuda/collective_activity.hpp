@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Collectives between the GPUs of this machine.
 #pragma once
 
 #include "calibrate/cuda/nccl_ring.hpp"
@@ -8,12 +9,13 @@
 
 namespace athanor {
 
-/// A collective between all devices of `ring`, back to back, each rank on a thread of its own as
-/// each would be in a process of its own. See CudaCalibrator::collective.
+/// Repeats a collective between all devices of `ring`. Each rank runs on a thread of its own, as it
+/// would in a process of its own. See CudaCalibrator::collective().
 [[nodiscard]] ActivityPtr cuda_collective(std::shared_ptr<NcclRing> ring, CollectiveKind kind,
                                           Bytes bytes);
 
-/// Median time that a rank's host spends to launch one small all-gather between all devices.
+/// Measures the median time that a rank's host spends to launch one small all-gather between all
+/// devices.
 [[nodiscard]] Seconds collective_issue(const NcclRing& ring);
 
 }  // namespace athanor

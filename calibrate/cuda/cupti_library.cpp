@@ -10,7 +10,7 @@ namespace athanor {
 namespace {
 
 constexpr std::uint32_t kMajor = 10000;  // version 130001 is that of CUDA 13.0
-/// The name that LibTorch itself links.
+/// Name of the library, as LibTorch itself links it.
 constexpr const char* kLibrary = "libcupti.so.13";
 
 template <typename Function>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI, loaded when it is there: where it is not, models are profiled without their kernels.
+// CUPTI, loaded at run time. Without it, models are profiled without their kernels.
 #pragma once
 
 #include <cupti.h>
@@ -8,19 +8,19 @@
 
 namespace athanor {
 
-/// What to do about an error of CUPTI's; a sentence.
+/// Returns a sentence that says what to do about an error of CUPTI's.
 [[nodiscard]] std::string cupti_way_out(CUptiResult error);
 
-/// The functions that are used here. The library stays loaded: it may call back until the process
-/// ends.
+/// CUPTI's functions that are used here. The library stays loaded, because it may call back until
+/// the process ends.
 struct CuptiLibrary {
-  /// Throws Error with the way out where it is missing or of another major version than the
-  /// records here.
+  /// Loads the library. Throws Error that says what to do if it is missing, or of another major
+  /// version than the records here.
   CuptiLibrary();
 
   /// Throws Error that names `call` unless it succeeded.
   void check(CUptiResult result, const char* call) const;
-  /// "cudaLaunchKernel"; a number where CUPTI has no name.
+  /// Returns a name such as "cudaLaunchKernel", or a number if CUPTI has no name.
   [[nodiscard]] std::string call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id) const;
 
   decltype(&cuptiGetVersion) get_version = nullptr;

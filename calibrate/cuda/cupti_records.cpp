@@ -77,7 +77,7 @@ const char* overhead_name(CUpti_ActivityOverheadKind kind) {
   }
 }
 
-/// What all records have under the same names.
+/// Copies the fields that all records have under equal names.
 template <typename Record>
 TracedActivity activity_of(ActivityKind kind, const Record& record) {
   TracedActivity activity;
@@ -87,7 +87,7 @@ TracedActivity activity_of(ActivityKind kind, const Record& record) {
   return activity;
 }
 
-/// What all records on the device have.
+/// Copies the fields that all records of the device have.
 template <typename Record>
 TracedActivity device_activity(ActivityKind kind, const Record& record) {
   TracedActivity activity = activity_of(kind, record);
@@ -136,7 +136,7 @@ TracedActivity overhead(const CUpti_ActivityOverhead3& record) {
   return activity;
 }
 
-/// As it is where it is not a mangled name: kernels of cuBLAS have C names.
+/// Returns the demangled name, or `name` if it is not mangled: kernels of cuBLAS have C names.
 std::string demangled(const std::string& name) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(

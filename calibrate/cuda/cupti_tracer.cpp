@@ -49,7 +49,7 @@ class Recorder {
     }
   }
 
-  /// Throws Error where records were lost: sums would be too small.
+  /// Returns the activities. Throws Error if records were lost: sums would be too small.
   [[nodiscard]] std::vector<TracedActivity> finish() {
     const std::lock_guard lock(mutex_);
     if (lost_ > 0) {
@@ -68,7 +68,7 @@ class Recorder {
   std::size_t lost_ = 0;
 };
 
-/// CUPTI's callbacks are plain functions; null: nobody listens.
+/// Recorder that CUPTI's callbacks, which are plain functions, deliver to; null: none.
 std::atomic<Recorder*> listening = nullptr;
 
 using Word = std::uint64_t;  // CUPTI wants buffers that are aligned to 8 bytes
@@ -88,7 +88,7 @@ void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t*
   }
 }
 
-/// A subscriber to nothing.
+/// Callback of a subscriber to nothing.
 void CUPTIAPI ignore_call(void* /*user*/, CUpti_CallbackDomain /*domain*/, CUpti_CallbackId /*id*/,
                           const void* /*data*/) {}
 
@@ -96,7 +96,7 @@ void CUPTIAPI ignore_call(void* /*user*/, CUpti_CallbackDomain /*domain*/, CUpti
 class Session {
  public:
   Session(const CuptiLibrary& cupti, Recorder& recorder) : cupti_(cupti) {
-    // CUPTI refuses a second subscriber: so we learn of another tool, and it of us.
+    // CUPTI refuses a second subscriber. So another tool is noticed here, and this one there.
     cupti_.check(cupti_.subscribe(&subscriber_, ignore_call, nullptr), "cuptiSubscribe");
     listening = &recorder;
     try {
@@ -121,7 +121,7 @@ class Session {
  private:
   void close() noexcept {
     for (const CUpti_ActivityKind kind : kKinds) static_cast<void>(cupti_.disable(kind));
-    // Nothing that CUPTI still holds may arrive after the recorder is gone.
+    // Records that CUPTI still holds must not arrive after the recorder is gone.
     static_cast<void>(cupti_.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
     listening = nullptr;
     static_cast<void>(cupti_.unsubscribe(subscriber_));
@@ -162,7 +162,7 @@ class CuptiTracer final : public KernelTracer {
  private:
   CuptiLibrary cupti_;
   std::optional<Recorder> recorder_;
-  std::optional<Session> session_;  ///< before the recorder in destruction
+  std::optional<Session> session_;  ///< destroyed before the recorder
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Traces kernels by CUPTI's Activity API.
 #pragma once
 
 #include "calibrate/kernels/kernel_trace.hpp"
@@ -7,9 +8,9 @@
 
 namespace athanor {
 
-/// Traces by CUPTI's Activity API: kernels, copies, fills, calls of runtime and driver, overhead.
-/// Throws Error with the way out where there is no CUPTI; start() throws it where another profiler
-/// is attached or the driver does not permit tracing. One at a time records.
+/// Returns a tracer of kernels, copies, fills, calls of runtime and driver, and overhead. Throws
+/// Error that says what to do if there is no CUPTI. start() throws it if another profiler is
+/// attached or the driver does not permit tracing. One tracer records at a time.
 [[nodiscard]] std::unique_ptr<KernelTracer> make_cupti_tracer();
 
 }  // namespace athanor

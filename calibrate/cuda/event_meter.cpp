@@ -2,9 +2,9 @@
 #include "calibrate/cuda/event_meter.hpp"
 
 #include "calibrate/bench/measure.hpp"
-#include "calibrate/cuda/gate.hpp"
 #include "calibrate/cuda/nvml.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
+#include "calibrate/cuda/stream_gate.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -17,24 +17,25 @@
 namespace athanor {
 namespace {
 
-/// Phases that the host may be ahead: enough to keep the device busy, and few enough for a stream's
-/// about thousand launches, beyond which launching waits.
+/// Number of phases that the host may be ahead. They keep the device busy, and they fit into a
+/// stream, which holds about a thousand launches before launching waits.
 constexpr std::size_t kUnderWay = 4;
-/// Clocks and power settle within this time (see the ramp in the platform's notes).
+/// Time in which clocks and power settle.
 constexpr Seconds kWarmUp = 0.3;
-/// What a power limit lets through for most of a second after a pause is some 2 % faster than what
-/// it settles at, around which it then goes by some 3 %.
+/// Time in which a power limit settles. For most of a second after a pause kernels are some 2 %
+/// faster than the speed at which they settle; then they swing around that by some 3 %.
 constexpr Seconds kSettling = 0.7;
 
-/// A flag that a stream waits for and the host raises.
-class Gate {
+/// Flag that a stream waits for and the host raises.
+class StreamGate {
  public:
-  Gate()
+  StreamGate()
       : flag_(at::zeros({1}, at::TensorOptions(at::kInt).pinned_memory(true))),
         value_(*static_cast<std::uint32_t*>(flag_.mutable_data_ptr())) {}
 
   void close(cudaStream_t stream) {
-    cuda::launch_gate(stream, static_cast<const std::uint32_t*>(flag_.const_data_ptr()), ++next_);
+    cuda::launch_stream_gate(stream, static_cast<const std::uint32_t*>(flag_.const_data_ptr()),
+                             ++next_);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
   void open() { value_.store(next_, std::memory_order_release); }
@@ -63,12 +64,12 @@ class EventMeter final : public UnitMeter {
     const c10::cuda::CUDAStreamGuard guard(stream_);
     const Bytes before = live();
     c10::cuda::CUDACachingAllocator::resetPeakStats(stream_.device_index());
-    gate_.close(stream_);
+    stream_gate_.close(stream_);
     Pending& pending = pending_.emplace_back(phase);
     pending.batch.begin(stream_);
     phase.issue.add(time_once(body));
     pending.batch.end(stream_);
-    gate_.open();
+    stream_gate_.open();
     phase.peak = allocated().peak - before;
   }
 
@@ -97,7 +98,7 @@ class EventMeter final : public UnitMeter {
     }
   }
 
-  /// Bytes of blocks, the allocator's rounding included: what a limit is compared with.
+  /// Returns bytes of blocks with the allocator's rounding, as a memory limit counts them.
   [[nodiscard]] c10::CachingAllocator::Stat allocated() const {
     const auto stats =
         c10::cuda::CUDACachingAllocator::getDeviceStats(stream_.device_index()).allocated_bytes;
@@ -106,7 +107,7 @@ class EventMeter final : public UnitMeter {
 
   c10::cuda::CUDAStream stream_;
   EnergyCounter energy_;
-  Gate gate_;
+  StreamGate stream_gate_;
   std::deque<Pending> pending_;
 };
 

@@ -15,16 +15,16 @@ namespace athanor {
 namespace {
 
 constexpr std::array kGpuLanes{Lane::H2D, Lane::Collective, Lane::Compute, Lane::D2H};
-/// Small enough that the device is never what the host waits for.
+/// Elements of an operation, few enough that the host never waits for the device.
 constexpr std::int64_t kElements = 1024;
 constexpr int kRounds = 64;
 constexpr std::int64_t kWarmUpSteps = 2;
 constexpr std::int64_t kSteps = 8;
-/// Odd, so that the median is one of them.
+/// Number of cores; odd, so that the median is the time of one of them.
 constexpr int kCores = 15;
 
-/// Rounds over the lanes, each operation waiting for the one before: as in a step, most operations
-/// wait for another lane.
+/// Makes rounds over the lanes in which each operation waits for the one before. As in a training
+/// step, most operations wait for another lane.
 Program make_rounds() {
   Program program;
   for (int i = 0; i < kRounds; ++i) {
@@ -41,10 +41,10 @@ Program make_rounds() {
   return program;
 }
 
-/// The acts of the four lanes on a little memory.
-class Acts {
+/// Operations of the four lanes on a little memory.
+class SmallOperations {
  public:
-  explicit Acts(cuda::CudaDevice& device)
+  explicit SmallOperations(cuda::CudaDevice& device)
       : device_(device),
         here_(device.take_uncounted(kBytes)),
         there_(device.take_uncounted(kBytes)),
@@ -89,8 +89,9 @@ class Acts {
 
 using LaneSamples = std::array<Samples, kNumLanes>;
 
-/// By lane, what an issuing thread on `core` takes.
-LaneSamples measure_on(int core, cuda::CudaDevice& device, Acts& acts, const Program& program) {
+/// Measures the issue times of a thread on `core`, by lane.
+LaneSamples measure_on(int core, cuda::CudaDevice& device, SmallOperations& operations,
+                       const Program& program) {
   LaneSamples samples;
   const auto lane_of = [&](std::int32_t operation) {
     return program.operations[static_cast<std::size_t>(operation)].lane;
@@ -98,7 +99,7 @@ LaneSamples measure_on(int core, cuda::CudaDevice& device, Acts& acts, const Pro
   std::atomic<bool> cancelled = false;
   const LaneCallbacks callbacks{
       .entered = {},
-      .run = [&](std::int32_t operation, std::int64_t) { acts.run(lane_of(operation)); },
+      .run = [&](std::int32_t operation, std::int64_t) { operations.run(lane_of(operation)); },
       .started = [](std::int32_t, std::int64_t) {},
       .issued =
           [&](std::int32_t operation, std::int64_t step, Seconds start, Seconds end) {
@@ -108,7 +109,7 @@ LaneSamples measure_on(int core, cuda::CudaDevice& device, Acts& acts, const Pro
       .done = [](std::int32_t, std::int64_t, Seconds, Seconds) {}};
   std::optional<CoreBinding> binding(core);
   cuda::StreamLanes lanes(device, program, 0, callbacks, cancelled, [] {});
-  binding.reset();  // the thread that waits here is not to be in the issuing one's way
+  binding.reset();  // the waiting thread must not delay the issuing one
   for (std::int64_t step = 0; step < kSteps; ++step) {
     lanes.release_until(step + 1);
     lanes.wait_for_step(step);
@@ -120,11 +121,11 @@ LaneSamples measure_on(int core, cuda::CudaDevice& device, Acts& acts, const Pro
 
 std::map<Lane, Seconds> measure_issue(int device_index) {
   cuda::CudaDevice device(device_index, 0);
-  Acts acts(device);
+  SmallOperations operations(device);
   const Program program = make_rounds();
   LaneSamples by_core;
   for (const int core : some_cores(kCores)) {
-    const LaneSamples samples = measure_on(core, device, acts, program);
+    const LaneSamples samples = measure_on(core, device, operations, program);
     for (const Lane lane : kGpuLanes) {
       by_core[static_cast<std::size_t>(lane)].add(samples[static_cast<std::size_t>(lane)].median());
     }

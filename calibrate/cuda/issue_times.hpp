@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host spends to put one operation on a stream.
+// Issue times: what the host spends to put one operation on a stream.
 #pragma once
 
 #include "sim/model/platform.hpp"
@@ -8,9 +8,10 @@
 
 namespace athanor {
 
-/// Median host time of one operation on each of the GPU's lanes (AdamW on the compute lane, copies
-/// on the others), issued by the executor's own StreamLanes with its waits, events and flags: the
-/// median over cores, which may differ by half on a host that others use, too.
+/// Measures the median host time of one operation on each of the GPU's lanes: AdamW on the compute
+/// lane, copies on the others. The executor's own StreamLanes issue them, with waits, events and
+/// flags. Takes the median over up to fifteen cores: other tenants of a core's second hardware
+/// thread slow it by a third to a half, for seconds at a time.
 [[nodiscard]] std::map<Lane, Seconds> measure_issue(int device);
 
 }  // namespace athanor

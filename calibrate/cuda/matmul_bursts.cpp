@@ -18,9 +18,9 @@ namespace athanor {
 namespace {
 
 constexpr double kMilli = 1e-3;
-/// A tenth of a millisecond: a stream that waits so long before a burst waits for no launch in it.
+/// Cycles of a tenth of a millisecond. After such a wait a stream waits for no launch of the burst.
 constexpr std::int64_t kLaunchCycles = 200'000;
-/// Products that the host may be ahead: far fewer than a stream takes.
+/// Number of products that the host may be ahead; much fewer than a stream holds.
 constexpr std::size_t kAhead = 64;
 
 class Bursts {
@@ -38,7 +38,7 @@ class Bursts {
     origin_.record(stream_);
   }
 
-  /// Launches for `seconds` and waits. Returns the kernels' time.
+  /// Launches products for `seconds` and waits for them. Returns the kernels' time.
   Seconds run(Seconds seconds, KernelBursts& bursts) {
     const c10::cuda::CUDAStreamGuard guard(stream_);
     const std::size_t before = bursts.kernels.size();
@@ -82,7 +82,7 @@ class Bursts {
 
 KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds off, Seconds seconds,
                            const EnergyCounter& energy) {
-  constexpr Seconds kSettling = 0.6;  // means under limits, too
+  constexpr Seconds kSettling = 0.6;  // the power limits' means settle, too
   constexpr Seconds kShort = 0.02;
   const at::NoGradGuard no_grad;
   Bursts bench(device, size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products on random data with pauses between bursts, each timed by events.
+// Bursts of matrix products on random data with pauses between them, each timed by events.
 #pragma once
 
 #include "calibrate/power/power_fit.hpp"
@@ -10,8 +10,9 @@ namespace athanor {
 
 class EnergyCounter;
 
-/// bf16 products of size x size: bursts of `on` seconds with pauses of `off` (0: one burst), for
-/// `seconds` in all, after some to settle. `watts` stays 0 without a counter.
+/// Runs bf16 products of [size, size] in bursts of `on` seconds with pauses of `off` seconds (0:
+/// one burst), for `seconds` in all, after a settling time. `watts` stays 0 without an energy
+/// counter.
 [[nodiscard]] KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds off,
                                          Seconds seconds, const EnergyCounter& energy);
 

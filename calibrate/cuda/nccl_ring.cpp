@@ -17,7 +17,7 @@ void check_nccl(ncclResult_t result, const char* what) {
 }
 
 NcclRing::NcclRing(int num_devices) : communicators_(static_cast<std::size_t>(num_devices)) {
-  // As between processes, which training's ranks are.
+  // Ranks of a training are processes, between which there is no direct access.
   setenv("NCCL_P2P_DIRECT_DISABLE", "1", /*overwrite=*/0);
   std::vector<int> devices(communicators_.size());
   std::iota(devices.begin(), devices.end(), 0);
@@ -25,7 +25,7 @@ NcclRing::NcclRing(int num_devices) : communicators_(static_cast<std::size_t>(nu
              "ncclCommInitAll");
 }
 
-// Abort and not destroy: it never waits, and nothing is under way that anybody would miss.
+// Aborts, because that never waits, and nothing under way is needed any more.
 NcclRing::~NcclRing() {
   for (const ncclComm_t communicator : communicators_) ncclCommAbort(communicator);
 }

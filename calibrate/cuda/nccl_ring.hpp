@@ -9,7 +9,8 @@
 
 namespace athanor {
 
-/// One communicator for each of the devices 0 .. n - 1. Each is used by a thread of its own.
+/// Communicators of the devices 0 .. n - 1. Each is used by a thread of its own. NCCL's direct
+/// access is off, so that collectives take the paths that they take between processes.
 class NcclRing {
  public:
   explicit NcclRing(int num_devices);

@@ -10,13 +10,13 @@
 namespace athanor {
 namespace {
 
-// From NVML's stable interface; its header is not part of every CUDA installation.
+// Declared as in NVML's stable interface; its header is not part of every CUDA installation.
 using Device = void*;
 constexpr int kSuccess = 0;
 constexpr int kClockSm = 1;
 constexpr int kClockMemory = 2;
 
-/// The library while it is needed.
+/// Holds the library while it is needed.
 class Nvml {
  public:
   Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
@@ -31,7 +31,7 @@ class Nvml {
 
   [[nodiscard]] bool is_ready() const noexcept { return is_ready_; }
 
-  /// Whether the function is there and succeeded.
+  /// Calls a function. Returns whether it is there and succeeded.
   template <typename Function, typename... Arguments>
   [[nodiscard]] bool call(const char* name, Arguments... arguments) const {
     auto* const function = reinterpret_cast<Function*>(dlsym(library_, name));
@@ -43,7 +43,8 @@ class Nvml {
   bool is_ready_ = false;
 };
 
-/// CUDA and NVML number devices differently; the bus address is what they agree on.
+/// Returns NVML's handle of a device. CUDA and NVML number devices differently; they agree on the
+/// bus address.
 Device device_of(const Nvml& nvml, int device) {
   std::array<char, 32> address{};
   Device handle = nullptr;

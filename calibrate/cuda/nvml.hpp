@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's management library, loaded when it is there: the driver brings it, CUDA does not.
+// NVML, NVIDIA's management library. It is loaded at run time: the driver brings it, CUDA does not.
 #pragma once
 
 #include <map>
@@ -9,10 +9,10 @@
 
 namespace athanor {
 
-/// Driver version, power limit and clock limits of the device as found; empty without NVML.
+/// Returns driver version, power limit and clock limits of the device; empty without NVML.
 [[nodiscard]] std::map<std::string, std::string> nvml_facts(int device);
 
-/// The device's own energy counter.
+/// Energy counter of the device.
 class EnergyCounter {
  public:
   explicit EnergyCounter(int device);
@@ -20,7 +20,8 @@ class EnergyCounter {
   EnergyCounter(const EnergyCounter&) = delete;
   EnergyCounter& operator=(const EnergyCounter&) = delete;
 
-  /// Since the driver was loaded; nothing without NVML or on a device without the counter.
+  /// Returns Joules since the driver was loaded; nothing without NVML, or on a device without the
+  /// counter.
   [[nodiscard]] std::optional<double> joules() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activities on one CUDA stream, timed by events and kept back to back.
+// Activities on one CUDA stream, repeated back to back and timed by events.
 #pragma once
 
 #include "calibrate/activities/device_activity.hpp"
@@ -11,14 +11,14 @@
 
 namespace athanor {
 
-/// A pair of events around a batch of repetitions.
+/// Pair of events around a batch of repetitions.
 class TimedBatch {
  public:
   explicit TimedBatch(int repetitions) : repetitions_(repetitions) {}
   void begin(const c10::cuda::CUDAStream& stream) { start_.record(stream); }
   void end(const c10::cuda::CUDAStream& stream) { end_.record(stream); }
-  /// Waits for the end, asleep: host activities beside it keep their cores. Seconds of one
-  /// repetition.
+  /// Waits for the end, asleep, so that activities of the host keep their cores. Returns the
+  /// seconds of one repetition.
   [[nodiscard]] Seconds wait() const;
 
  private:
@@ -27,7 +27,8 @@ class TimedBatch {
   static constexpr unsigned kTimed = cudaEventBlockingSync;
 };
 
-/// Repetitions of `one` in a batch, so that the host's part of a batch hardly counts.
+/// Returns the number of repetitions in a batch, if one takes `one` seconds: so many that the
+/// host's part of a batch hardly counts.
 [[nodiscard]] int batch_size(Seconds one);
 
 /// Keeps a few batches under way, so that the device never waits for the host.

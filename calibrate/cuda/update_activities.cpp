@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor's own kernels. Each repetition takes the next window of buffers that are larger than
-// the GPU's caches, as a training step goes from chunk to chunk.
+#include "calibrate/cuda/update_activities.hpp"
+
 #include "calibrate/bench/rotating_buffer.hpp"
 #include "calibrate/cuda/activities.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kBufferElements = std::int64_t{1} << 25;  // 64 MiB in bf16
 constexpr std::int64_t kAlignment = 32;
 
-RotatingBuffer windows_for(std::int64_t elements) {
+RotatingBuffer rotating_buffer_for(std::int64_t elements) {
   return {std::max(elements, kBufferElements), kAlignment};
 }
 
@@ -36,11 +36,11 @@ class Adam final : public StreamActivity {
   Adam(int device, std::int64_t elements)
       : StreamActivity(device),
         elements_(elements),
-        windows_(windows_for(elements)),
-        master_(at::randn({windows_.length()}, fp32_on(device))),
-        first_(at::zeros({windows_.length()}, fp32_on(device))),
-        second_(at::zeros({windows_.length()}, fp32_on(device))),
-        gradient_(gradient_on(device, windows_.length())),
+        offsets_(rotating_buffer_for(elements)),
+        master_(at::randn({offsets_.length()}, fp32_on(device))),
+        first_(at::zeros({offsets_.length()}, fp32_on(device))),
+        second_(at::zeros({offsets_.length()}, fp32_on(device))),
+        gradient_(gradient_on(device, offsets_.length())),
         rounded_(at::empty_like(gradient_)),
         scale_(at::ones({1}, fp32_on(device))) {}
 
@@ -54,7 +54,7 @@ class Adam final : public StreamActivity {
                              .step_size = 1e-3F,
                              .root_bias_correction2 = 1.0F,
                              .epsilon = 1e-8F};
-    const std::int64_t offset = windows_.next(elements_);
+    const std::int64_t offset = offsets_.next(elements_);
     const cuda::AdamShard shard{
         .master = master_.mutable_data_ptr<float>() + offset,
         .first_moment = first_.mutable_data_ptr<float>() + offset,
@@ -69,7 +69,7 @@ class Adam final : public StreamActivity {
   }
 
   std::int64_t elements_;
-  RotatingBuffer windows_;
+  RotatingBuffer offsets_;
   at::Tensor master_, first_, second_, gradient_, rounded_, scale_;
 };
 
@@ -78,15 +78,15 @@ class SquareSum final : public StreamActivity {
   SquareSum(int device, std::int64_t elements)
       : StreamActivity(device),
         elements_(elements),
-        windows_(windows_for(elements)),
-        gradient_(gradient_on(device, windows_.length())),
+        offsets_(rotating_buffer_for(elements)),
+        gradient_(gradient_on(device, offsets_.length())),
         partials_(at::zeros({2 * cuda::kSquareSumPartials}, fp32_on(device).dtype(at::kDouble))),
         result_(at::zeros({2}, fp32_on(device).dtype(at::kDouble))) {}
 
  private:
   void enqueue() override {
     cuda::launch_square_sum(c10::cuda::getCurrentCUDAStream(),
-                            gradient_.const_data_ptr<at::BFloat16>() + windows_.next(elements_),
+                            gradient_.const_data_ptr<at::BFloat16>() + offsets_.next(elements_),
                             /*values_are_bf16=*/true, elements_,
                             static_cast<cuda::DoubleDouble*>(partials_.mutable_data_ptr()),
                             static_cast<cuda::DoubleDouble*>(result_.mutable_data_ptr()));
@@ -94,7 +94,7 @@ class SquareSum final : public StreamActivity {
   }
 
   std::int64_t elements_;
-  RotatingBuffer windows_;
+  RotatingBuffer offsets_;
   at::Tensor gradient_, partials_, result_;
 };
 

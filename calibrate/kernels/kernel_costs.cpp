@@ -23,7 +23,7 @@ struct KernelSum {
   std::map<std::size_t, Seconds> seconds;  ///< by index of the phase's execution
 };
 
-/// Of an operator: those of its activities that carry its FLOPs and bytes.
+/// Activities of an operator that carry its FLOPs and its bytes.
 struct Carriers {
   const TracedActivity* flops = nullptr;
   const TracedActivity* bytes = nullptr;
@@ -79,7 +79,7 @@ class PhaseKernels {
     if (is_product(key.first)) take_longer(carriers.flops, activity);
   }
 
-  /// An execution that did not launch the kernel took none of its time.
+  /// Takes the median over executions. One that did not launch the kernel counts as 0 s.
   [[nodiscard]] Seconds median_seconds(const KernelSum& sum) const {
     Samples samples;
     for (std::size_t i = 0; i < trace_.phases.size(); ++i) {
@@ -103,7 +103,7 @@ void add_to(KernelCost& total, const KernelCost& kernel) {
   total.bytes += kernel.bytes;
 }
 
-/// Kernels of little time become one line per class.
+/// Sums kernels of little time into one line per class.
 std::vector<KernelCost> with_few_together(const std::vector<KernelCost>& kernels) {
   Seconds all = 0;
   for (const KernelCost& kernel : kernels) all += kernel.seconds;

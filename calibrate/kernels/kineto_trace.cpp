@@ -42,7 +42,7 @@ int last_repetition(const KernelTrace& trace) {
   return last;
 }
 
-/// The activities of a trace that are written.
+/// Returns the activities of a trace that are written.
 std::vector<const TracedActivity*> shown(const KernelTrace& trace) {
   const int last = last_repetition(trace);
   std::vector<const TracedActivity*> chosen;
@@ -130,7 +130,7 @@ class KinetoEvents {
     return args;
   }
 
-  /// From the call to what it launched.
+  /// Adds one end of the arrow from a call to what it launched.
   void add_arrow(const TracedActivity& activity, int process) {
     const bool is_end = is_on_device(activity.kind);
     Json& arrow =
@@ -139,7 +139,7 @@ class KinetoEvents {
     if (is_end) arrow["bp"] = "e";
   }
 
-  /// Each phase on the thread of its first call, from there to the end of its last one.
+  /// Adds each phase on the thread of its first call, from there to the end of its last one.
   void add_annotations(const KernelTrace& trace,
                        const std::vector<const TracedActivity*>& activities) {
     struct Range {
@@ -184,7 +184,8 @@ class KinetoEvents {
   Json events_ = Json::array();
 };
 
-/// Doubles hold microseconds of a session to the nanosecond, but not of all time.
+/// Returns the start of the trace. Doubles hold microseconds since then to the nanosecond, but not
+/// microseconds since 1970.
 TraceTime first_start(std::span<const KernelTrace> traces) {
   TraceTime first = std::numeric_limits<TraceTime>::max();
   for (const KernelTrace& trace : traces) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traced units as a file in the shape of PyTorch's profiler (Kineto).
+// Writes traced units as a file in the format of PyTorch's profiler (Kineto).
 #pragma once
 
 #include "calibrate/kernels/kernel_trace.hpp"
@@ -11,9 +11,10 @@
 namespace athanor {
 
 /// Writes the last repetition of each trace, for Perfetto, Holistic Trace Analysis and `athanor
-/// import`: a process per device with a track per stream, the host's calls by thread with arrows to
-/// what they launched, and the phases ("block, micro-batch 4, backward") as annotations. Kernels
-/// name the operator that launched them. Times are microseconds from the first activity on.
+/// import`. The file has a process per device with a track per stream, and the host's calls by
+/// thread, with arrows to their launches. Phases ("block, micro-batch 4, backward") are
+/// annotations. Kernels name the operator that launched them. Times are microseconds from the first
+/// activity on.
 void write_kineto_trace(std::ostream& out, std::span<const KernelTrace> traces,
                         const std::string& device_name);
 

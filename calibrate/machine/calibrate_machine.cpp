@@ -3,12 +3,15 @@
 
 #include "calibrate/activities/activities.hpp"
 #include "calibrate/activities/curves.hpp"
+#include "calibrate/activities/matmul.hpp"
 #include "calibrate/bench/measure.hpp"
 #include "calibrate/device/cuda_calibrator.hpp"
+#include "calibrate/machine/capacity.hpp"
 #include "calibrate/machine/collective_curves.hpp"
 #include "calibrate/machine/cuda_machine.hpp"
-#include "calibrate/machine/disturbances.hpp"
+#include "calibrate/machine/file_curves.hpp"
 #include "calibrate/machine/machine.hpp"
+#include "calibrate/machine/pair_contention.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
@@ -26,7 +29,6 @@
 namespace athanor {
 namespace {
 
-/// What is measured, and how patiently.
 struct HostMeasurementOptions {
   std::vector<Bytes> copies, collectives;
   std::vector<std::int64_t> elements;
@@ -35,7 +37,7 @@ struct HostMeasurementOptions {
   FileMeasurementOptions files;
 };
 
-HostMeasurementOptions host_extent(bool quick) {
+HostMeasurementOptions host_measurement_options(bool quick) {
   if (quick) {
     return {.copies = {64, 64 * kKiB, kMiB, 16 * kMiB},
             .collectives = {kKiB, 64 * kKiB, kMiB, 8 * kMiB},
@@ -59,7 +61,7 @@ HostMeasurementOptions host_extent(bool quick) {
                 .rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05}}};
 }
 
-/// A file that is removed again; workers write what they measured into it.
+/// File that lives as long as this object. Workers write what they measured into it.
 class TemporaryFile {
  public:
   TemporaryFile() {
@@ -105,7 +107,7 @@ class Calibration {
   Calibration(const CalibrationOptions& options, std::string program)
       : options_(options),
         program_(std::move(program)),
-        extent_(host_extent(options.quick)),
+        measurement_(host_measurement_options(options.quick)),
         compute_threads_(std::max(1, usable_cores() / options.ranks)) {}
 
   Platform run() {
@@ -114,8 +116,9 @@ class Calibration {
     measure_copies();
     measure_updates();
     measure_collective_curves();
-    measure_storage();
-    measure_sharing();
+    say("file reads and writes");
+    measure_storage(options_.folder, measurement_.files, platform_);
+    measure_lane_contention();
     return std::move(platform_);
   }
 
@@ -139,30 +142,32 @@ class Calibration {
 
   void measure_compute() {
     say(fmt::format("matrix products with {} thread(s)", compute_threads_));
-    const auto n = static_cast<double>(extent_.matrix);
+    const auto n = static_cast<double>(measurement_.matrix);
     const Samples samples =
-        measure(extent_.rule, matmul_activity(extent_.matrix, compute_threads_));
+        measure(measurement_.rule, matmul_activity(measurement_.matrix, compute_threads_));
     platform_.matmul_flops_per_second = 2 * n * n * n / samples.median();
   }
 
   void measure_copies() {
     say("copies");
-    platform_.h2d = measure_curve(extent_.copies, extent_.rule, copy_activity);
-    platform_.d2h = measure_curve(extent_.copies, extent_.rule, copy_activity);
-    platform_.d2h_add = measure_curve(extent_.copies, extent_.rule, add_activity);
+    platform_.h2d = measure_curve(measurement_.copies, measurement_.rule, copy_activity);
+    platform_.d2h = measure_curve(measurement_.copies, measurement_.rule, copy_activity);
+    platform_.d2h_add = measure_curve(measurement_.copies, measurement_.rule, add_activity);
   }
 
   void measure_updates() {
     say("AdamW and sums of squares");
     const auto by_threads = [this](const std::function<Activity(std::int64_t, int)>& make) {
-      return measure_by_threads(extent_.elements, platform_.host_cores, extent_.rule, make);
+      return measure_by_threads(measurement_.elements, platform_.host_cores, measurement_.rule,
+                                make);
     };
     platform_.cpu_adam = by_threads(adam_activity);
     platform_.cpu_adam_beside = by_threads(adam_beside_activity);
     platform_.device_adam = measure_curve(
-        extent_.elements, extent_.rule,
+        measurement_.elements, measurement_.rule,
         [this](std::int64_t elements) { return adam_activity(elements, compute_threads_); });
-    platform_.host_square_sum = measure_curve(extent_.elements, extent_.rule, square_sum_activity);
+    platform_.host_square_sum =
+        measure_curve(measurement_.elements, measurement_.rule, square_sum_activity);
     platform_.device_square_sum = platform_.host_square_sum;
   }
 
@@ -181,36 +186,33 @@ class Calibration {
       return collectives_between(ranks, options_.quick, program_);
     }
     const auto local = make_local_collectives();
-    return measure_collectives(*local, extent_.collectives, extent_.rule);
+    return measure_collectives(*local, measurement_.collectives, measurement_.rule);
   }
 
-  void measure_storage() {
-    say("file reads and writes");
-    FileCurves files = measure_files(options_.folder, extent_.files);
-    platform_.file_read = std::move(files.read);
-    platform_.file_write = std::move(files.write);
-    note("files: " + files.method);
-  }
-
-  void measure_sharing() {
-    say("activities beside each other");
-    constexpr int kLargestCrowd = 16;
-    const std::vector<Disturbance> pairs =
-        measure_disturbances(compute_threads_, extent_.pair_rule);
+  void measure_lane_contention() {
+    say("contention between lanes");
+    constexpr int kMostAtOnce = 16;
+    const std::vector<PairSlowdown> pairs =
+        measure_lane_pairs(compute_threads_, measurement_.pair_rule);
     const int computing = std::max(2, platform_.host_cores / compute_threads_);
-    const Crowd compute =
-        measure_crowd(Lane::Compute, computing, compute_threads_, extent_.pair_rule);
-    std::vector<Crowd> memory = crowds_of_two(pairs, memory_lanes());
+    const ConcurrentRun compute =
+        measure_concurrent_run(Lane::Compute, computing, compute_threads_, measurement_.pair_rule);
+    std::vector<ConcurrentRun> memory = pairs_as_runs(pairs, memory_lanes());
     if (platform_.host_cores > 2) {
-      const int moving = std::min(platform_.host_cores, kLargestCrowd);
+      const int moving = std::min(platform_.host_cores, kMostAtOnce);
       memory.clear();
       for (const Lane lane : memory_lanes()) {
-        memory.push_back(measure_crowd(lane, moving, compute_threads_, extent_.pair_rule));
+        memory.push_back(
+            measure_concurrent_run(lane, moving, compute_threads_, measurement_.pair_rule));
       }
     }
     platform_.shared = fit_shared(compute, memory, compute_threads_);
     platform_.shared_adam_threads = 1;
-    measure_file_sharing(options_.folder, extent_.files, platform_);
+    const std::vector<PairSlowdown> file_pairs =
+        measure_file_pairs(options_.folder, measurement_.files);
+    platform_.shared.push_back(fit_nvme(file_pairs));
+    for (const PairSlowdown& pair : pairs) say(describe(pair));
+    for (const PairSlowdown& pair : file_pairs) say(describe(pair));
     note(fmt::format("compute lane: {} thread(s)", compute_threads_));
   }
 
@@ -218,7 +220,7 @@ class Calibration {
 
   const CalibrationOptions& options_;
   std::string program_;
-  HostMeasurementOptions extent_;
+  HostMeasurementOptions measurement_;
   int compute_threads_;
   Platform platform_;
 };
@@ -248,8 +250,9 @@ Platform calibrate_machine(const CalibrationOptions& options, const std::string&
 
 void run_collective_worker(bool quick, const std::string& path) {
   const auto ranks = make_mpi_collectives();
-  const HostMeasurementOptions extent = host_extent(quick);
-  const CollectiveTimes times = measure_collectives(*ranks, extent.collectives, extent.rule);
+  const HostMeasurementOptions measurement = host_measurement_options(quick);
+  const CollectiveTimes times =
+      measure_collectives(*ranks, measurement.collectives, measurement.rule);
   if (ranks->rank() == 0) {
     write_file_atomically(path, to_json(times));
   }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Bytes kPartAlignment = 128;  // 32 fp32 elements, as chunks are aligned
 
-/// A buffer of one part per rank, and the home of the own part.
+/// Buffer of one part per rank, and the home of the own part.
 class CollectiveBench {
  public:
   CollectiveBench(Collectives& ranks, Bytes bytes)
@@ -51,7 +51,8 @@ class CollectiveBench {
   std::vector<float> buffer_, home_;
 };
 
-/// The same on every rank, so that all of them stop after the same repetition.
+/// Returns the longest time of all ranks. It is equal on every rank, so that all of them stop after
+/// the same repetition.
 Seconds slowest_rank(Collectives& ranks, Seconds own) {
   std::vector<double> seconds(static_cast<std::size_t>(ranks.world_size()));
   seconds[static_cast<std::size_t>(ranks.rank())] = own;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives between processes by size.
+// Curves of collectives between processes: seconds by size.
 #pragma once
 
 #include "calibrate/bench/samples.hpp"
@@ -11,20 +11,21 @@
 
 namespace athanor {
 
-/// For one number of ranks, by bytes of the whole buffer. The copy of the own part from or to its
-/// home, which the executor makes on the same lane, is included.
+/// Curves for one number of ranks, by bytes of the whole buffer. They include the copy of the own
+/// part from or to its home, which the executor makes on the same lane.
 struct CollectiveTimes {
   Curve all_gather, reduce_scatter, all_reduce;
 };
 
-/// Called by every rank with equal arguments; every rank returns the same. Each repetition starts
-/// aligned and counts the slowest rank.
+/// Measures collectives. Every rank calls it with equal arguments and gets equal results. Each
+/// repetition starts at a barrier and counts the slowest rank.
 [[nodiscard]] CollectiveTimes measure_collectives(Collectives& ranks,
                                                   const std::vector<Bytes>& sizes,
                                                   const StoppingRule& rule);
 
-/// Times between the worker processes and the calibrator, as JSON text.
+/// Writes the JSON text that worker processes hand to the calibrator.
 [[nodiscard]] std::string to_json(const CollectiveTimes& times);
+/// Reads what to_json() wrote.
 [[nodiscard]] CollectiveTimes parse_collective_times(const std::string& text);
 
 }  // namespace athanor

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/machine/cuda_contention.hpp"
 
-#include "calibrate/activities/file_walk.hpp"
+#include "calibrate/activities/rotating_file.hpp"
 
 #include <fmt/format.h>
 
@@ -9,32 +9,29 @@
 #include <chrono>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
 namespace athanor {
 namespace {
 
-/// One rank's activities, made when they are first used and kept: making one takes longer than a
-/// repetition.
+/// Activities of one rank. They are made when they are first used and then kept, because making one
+/// takes longer than a repetition.
 class RankActivities {
  public:
-  RankActivities(CudaCalibrator& cuda, int device, int num_devices, int adam_threads,
-                 HostUpdates updates, const FileTarget& files,
-                 const ContentionMeasurementOptions& extent)
-      : cuda_(cuda),
+  RankActivities(const ContentionSetup& setup, int device, int num_devices, int adam_threads)
+      : setup_(setup),
         device_(device),
         num_devices_(num_devices),
         adam_threads_(adam_threads),
-        updates_(std::move(updates)),
-        files_(files),
-        extent_(extent) {}
+        updates_(setup.updates.part(device, num_devices)) {}
 
   DeviceActivity& of(Lane lane) {
     ActivityPtr& activity = activities_[lane];
     if (!activity) {
       activity = make(lane);
-      // What is loaded at the first use must not wait for collectives, nor they for it.
+      // The first use loads libraries, which must neither wait for collectives nor delay them.
       activity->run([](Seconds) { return false; });
     }
     return *activity;
@@ -42,31 +39,84 @@ class RankActivities {
 
  private:
   [[nodiscard]] ActivityPtr make(Lane lane) {
+    const ContentionMeasurementOptions& options = setup_.options;
     switch (lane) {
       case Lane::Compute:
-        return cuda_.matmul(device_, extent_.matrix);
+        return setup_.cuda.matmul(device_, options.matrix);
       case Lane::Collective:
-        return cuda_.collective(CollectiveKind::AllGather, num_devices_, extent_.collective);
+        return setup_.cuda.collective(CollectiveKind::AllGather, num_devices_, options.collective);
       case Lane::H2D:
-        return cuda_.copy_h2d(device_, extent_.copy);
+        return setup_.cuda.copy_h2d(device_, options.copy);
       case Lane::D2H:
-        return cuda_.copy_d2h(device_, extent_.copy);
+        return setup_.cuda.copy_d2h(device_, options.copy);
       case Lane::CpuAdam:
         break;
       case Lane::NvmeRead:
       case Lane::NvmeWrite:
-        return host_device_activity(
-            RotatingFile(files_.folder, files_.file).activity(lane, files_.piece));
+        return host_device_activity(RotatingFile(setup_.files.folder, setup_.files.file)
+                                        .activity(lane, setup_.files.piece));
     }
-    return host_device_activity(updates_.adam(extent_.adam, adam_threads_));
+    return host_device_activity(updates_.adam(options.adam, adam_threads_));
   }
 
-  CudaCalibrator& cuda_;
+  const ContentionSetup& setup_;
   int device_, num_devices_, adam_threads_;
   HostUpdates updates_;
-  const FileTarget& files_;
-  const ContentionMeasurementOptions& extent_;
   std::map<Lane, ActivityPtr> activities_;
+};
+
+using Clock = std::chrono::steady_clock;
+
+bool is_within(Seconds seconds, Clock::time_point since) {
+  return std::chrono::duration<Seconds>(Clock::now() - since).count() < seconds;
+}
+
+/// Time of a lane alone, with which its times among other lanes are compared, and the rules by
+/// which its times are taken. A power limit acts on kernels, so theirs are different:
+/// - Their typical time is the mean, around which the limit makes them swing.
+/// - They count once they have settled: after a pause a limit lets more through.
+/// - Their baseline lasts. That of other lanes is measured again when it is no longer fresh: a
+///   machine that is shared with others gets faster and slower within seconds.
+class LaneBaseline {
+ public:
+  LaneBaseline(Lane lane, const ContentionMeasurementOptions& options)
+      : options_(options), runs_kernels_(lane == Lane::Compute) {}
+
+  [[nodiscard]] bool lasts() const noexcept { return runs_kernels_; }
+  [[nodiscard]] bool is_valid() const {
+    return seconds_ && (lasts() || is_within(options_.fresh, measured_));
+  }
+  /// Seconds for which the lane is measured alone.
+  [[nodiscard]] Seconds duration() const noexcept {
+    return runs_kernels_ ? options_.settle : options_.duration;
+  }
+  /// Whether the lane has to settle before it is measured on `ranks` ranks.
+  [[nodiscard]] bool must_settle(int ranks) const {
+    constexpr Seconds kPause = 0.05;
+    return runs_kernels_ && (!is_within(kPause, last_run_) || ranks > last_ranks_);
+  }
+  void has_run(int ranks) {
+    last_run_ = Clock::now();
+    last_ranks_ = ranks;
+  }
+  void set(const Samples& alone) {
+    seconds_ = typical(alone);
+    measured_ = Clock::now();
+  }
+  [[nodiscard]] double slowdown(const Samples& samples) const {
+    return typical(samples) / seconds_.value();
+  }
+
+ private:
+  [[nodiscard]] Seconds typical(const Samples& samples) const {
+    return runs_kernels_ ? samples.mean() : samples.interquartile_mean();
+  }
+
+  const ContentionMeasurementOptions& options_;
+  bool runs_kernels_;
+  std::optional<Seconds> seconds_;  ///< absent: not measured yet
+  Clock::time_point measured_, last_run_;
+  int last_ranks_ = 0;
 };
 
 double harmonic_mean(const std::vector<double>& values) {
@@ -77,32 +127,30 @@ double harmonic_mean(const std::vector<double>& values) {
 
 class ContentionBench {
  public:
-  ContentionBench(CudaCalibrator& cuda, int num_devices, int adam_threads,
-                  const HostUpdates& updates, const FileTarget& files,
-                  const ContentionMeasurementOptions& extent,
-                  const std::function<void(const std::string&)>& say)
-      : extent_(extent), say_(say) {
+  ContentionBench(const ContentionSetup& setup, int num_devices, int adam_threads) : setup_(setup) {
     for (int device = 0; device < num_devices; ++device) {
-      ranks_.emplace_back(cuda, device, num_devices, adam_threads,
-                          updates.part(device, num_devices), files, extent);
+      ranks_.emplace_back(setup, device, num_devices, adam_threads);
     }
+    for (const Lane lane : kLanes) baselines_.try_emplace(lane, lane, setup.options);
   }
 
-  /// A machine that is shared with others gets faster and slower within seconds: a lane is compared
-  /// with itself alone as it was just before. Kernels do not, and come last, so that they go on.
+  /// Measures those of `lanes` alone that have no valid baseline. Those whose baseline lasts come
+  /// last: they have to go on running from there.
   void measure_alone(const std::set<Lane>& lanes) {
-    for (const Lane lane : lanes) {
-      if (lane != Lane::Compute && !is_fresh(lane)) measure_alone(lane, extent_.window);
-    }
-    if (lanes.contains(Lane::Compute) && !alone_.contains(Lane::Compute)) {
-      measure_alone(Lane::Compute, extent_.settle);
+    for (const bool lasts : {false, true}) {
+      for (const Lane lane : lanes) {
+        LaneBaseline& baseline = baselines_.at(lane);
+        if (baseline.lasts() != lasts || baseline.is_valid()) continue;
+        baseline.set(
+            run({&ranks_.front().of(lane)}, {lane}, /*ranks=*/1, baseline.duration()).front());
+      }
     }
   }
 
-  /// One activity of each lane on each of the first `ranks` ranks. A collective is one activity of
-  /// all ranks. The slowdown of a lane is that of its mean rate: which rank gets more of what they
-  /// share changes from moment to moment.
-  [[nodiscard]] ContentionSample load(int ranks, const std::set<Lane>& lanes) {
+  /// Measures one activity of each lane on each of the first `ranks` ranks; a collective is one
+  /// activity of all ranks. The slowdown of a lane is that of its mean rate, because it changes
+  /// from moment to moment which rank gets more of what they share.
+  [[nodiscard]] ContentionSample measure(int ranks, const std::set<Lane>& lanes) {
     std::vector<Lane> lane_of;
     std::vector<DeviceActivity*> activities;
     measure_alone(lanes);
@@ -113,70 +161,37 @@ class ContentionBench {
         activities.push_back(&ranks_[static_cast<std::size_t>(rank)].of(lane));
       }
     }
-    const std::vector<Samples> samples =
-        measure(activities, ranks, lanes.contains(Lane::Compute), extent_.window);
-    std::map<Lane, std::vector<double>> slowdowns;  // of each rank
+    const std::vector<Samples> samples = run(activities, lanes, ranks, setup_.options.duration);
+    std::map<Lane, std::vector<double>> slowdowns;  // one for each rank
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      slowdowns[lane_of[i]].push_back(typical(lane_of[i], samples[i]) /
-                                      alone_.at(lane_of[i]).seconds);
+      slowdowns[lane_of[i]].push_back(baselines_.at(lane_of[i]).slowdown(samples[i]));
     }
-    ContentionSample load{ranks, {}};
+    ContentionSample sample{ranks, {}};
     std::string text;
     for (const auto& [lane, of_ranks] : slowdowns) {
       const auto [least, most] = std::minmax_element(of_ranks.begin(), of_ranks.end());
-      load.slowdown[lane] = std::max(1.0, harmonic_mean(of_ranks));
+      sample.slowdown[lane] = std::max(1.0, harmonic_mean(of_ranks));
       text += fmt::format("  {} {:.2f}-{:.2f}", lane_name(lane), *least, *most);
     }
-    say_(sample_name(load) + ": times as long" + text);
-    return load;
+    setup_.say(sample_name(sample) + ": times as long" + text);
+    return sample;
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  struct Alone {
-    Seconds seconds = 0;
-    Clock::time_point measured;
-  };
-
-  /// Of kernels the mean, around which a power limit makes them swing.
-  static Seconds typical(Lane lane, const Samples& samples) {
-    return lane == Lane::Compute ? samples.mean() : samples.interquartile_mean();
-  }
-
-  /// Kernels draw on what their power limit lets through at first, and are faster for as long: they
-  /// count once they have settled. In one load after the other they stay so.
-  std::vector<Samples> measure(const std::vector<DeviceActivity*>& activities, int ranks,
-                               bool computes, Seconds window) {
-    constexpr Seconds kPause = 0.05;
-    const std::chrono::duration<Seconds> pause = Clock::now() - computed_;
-    const bool settles = computes && (pause.count() > kPause || ranks > computing_ranks_);
-    std::vector<Samples> samples =
-        measure_together(activities, settles ? extent_.settle : extent_.warm_up, window);
-    if (computes) {
-      computed_ = Clock::now();
-      computing_ranks_ = ranks;
-    }
+  /// Runs activities of `lanes` together, after a warm-up in which all lanes settle that have to.
+  std::vector<Samples> run(const std::vector<DeviceActivity*>& activities,
+                           const std::set<Lane>& lanes, int ranks, Seconds duration) {
+    const bool settles = std::ranges::any_of(
+        lanes, [&](Lane lane) { return baselines_.at(lane).must_settle(ranks); });
+    std::vector<Samples> samples = measure_together(
+        activities, settles ? setup_.options.settle : setup_.options.warm_up, duration);
+    for (const Lane lane : lanes) baselines_.at(lane).has_run(ranks);
     return samples;
   }
 
-  void measure_alone(Lane lane, Seconds window) {
-    const bool computes = lane == Lane::Compute;
-    const Samples samples = measure({&ranks_.front().of(lane)}, 1, computes, window).front();
-    alone_[lane] = {typical(lane, samples), Clock::now()};
-  }
-
-  [[nodiscard]] bool is_fresh(Lane lane) const {
-    const auto found = alone_.find(lane);
-    const std::chrono::duration<Seconds> oldest(extent_.fresh);
-    return found != alone_.end() && Clock::now() - found->second.measured < oldest;
-  }
-
-  const ContentionMeasurementOptions& extent_;
-  const std::function<void(const std::string&)>& say_;
+  const ContentionSetup& setup_;
   std::vector<RankActivities> ranks_;
-  std::map<Lane, Alone> alone_;
-  Clock::time_point computed_;  ///< when kernels last ran, and on how many ranks
-  int computing_ranks_ = 0;
+  std::map<Lane, LaneBaseline> baselines_;
 };
 
 using LaneSets = std::vector<std::set<Lane>>;
@@ -191,8 +206,8 @@ LaneSets pairs() {
   return sets;
 }
 
-/// What steps do at once on `ranks` ranks, beyond the pairs of one.
-LaneSets crowds(int ranks) {
+/// Returns the sets of lanes that training steps run at once on `ranks` ranks, besides the pairs.
+LaneSets step_lanes(int ranks) {
   using enum Lane;
   LaneSets sets{{H2D, D2H, CpuAdam},
                 {Compute, H2D, D2H, CpuAdam},
@@ -214,7 +229,7 @@ LaneSets crowds(int ranks) {
   return sets;
 }
 
-/// Whether several activities are for the host's memory, and nothing is for a disk or other GPUs.
+/// Returns whether several activities use the host's memory and none uses a disk or other GPUs.
 bool shares_host_memory(int ranks, const std::set<Lane>& lanes) {
   const auto of = [&](const std::set<Lane>& some) {
     return std::ranges::count_if(lanes, [&](Lane lane) { return some.contains(lane); });
@@ -223,46 +238,43 @@ bool shares_host_memory(int ranks, const std::set<Lane>& lanes) {
   return of({Collective, NvmeRead, NvmeWrite}) == 0 && ranks * of({H2D, D2H, CpuAdam}) > 1;
 }
 
-/// WhichSamples with kernels first, one after the other, so that kernels settle once.
-void add_loads(ContentionBench& bench, int ranks, LaneSets sets,
-               std::vector<ContentionSample>& loads) {
+/// Measures the sets with kernels first, one after the other, so that kernels settle once.
+void add_samples(ContentionBench& bench, int ranks, LaneSets sets,
+                 std::vector<ContentionSample>& samples) {
   const auto rest = std::ranges::stable_partition(
       sets, [](const std::set<Lane>& lanes) { return lanes.contains(Lane::Compute); });
-  std::set<Lane> beside_kernels;
+  std::set<Lane> with_kernels;
   for (auto lanes = sets.begin(); lanes != rest.begin(); ++lanes) {
-    beside_kernels.insert(lanes->begin(), lanes->end());
+    with_kernels.insert(lanes->begin(), lanes->end());
   }
-  bench.measure_alone(beside_kernels);
-  for (const std::set<Lane>& lanes : sets) loads.push_back(bench.load(ranks, lanes));
+  bench.measure_alone(with_kernels);
+  for (const std::set<Lane>& lanes : sets) samples.push_back(bench.measure(ranks, lanes));
 }
 
 }  // namespace
 
-int sharing_adam_threads(int host_cores, int ranks) { return std::max(1, host_cores / ranks); }
+int adam_threads_per_rank(int host_cores, int ranks) { return std::max(1, host_cores / ranks); }
 
-std::vector<ContentionSample> measure_contention(
-    CudaCalibrator& cuda, int num_devices, int host_cores, const HostUpdates& updates,
-    const FileTarget& files, const ContentionMeasurementOptions& extent, WhichSamples which,
-    const std::function<void(const std::string&)>& say) {
-  std::vector<ContentionSample> loads;
-  for (const int ranks : std::set{std::min(2, num_devices), num_devices}) {
-    const int adam_threads = sharing_adam_threads(host_cores, ranks);
-    ContentionBench bench(cuda, ranks, adam_threads, updates, files, extent, say);
+std::vector<ContentionSample> measure_contention(const ContentionSetup& setup, WhichSamples which) {
+  std::vector<ContentionSample> samples;
+  for (const int ranks : std::set{std::min(2, setup.num_devices), setup.num_devices}) {
+    const int adam_threads = adam_threads_per_rank(setup.host_cores, ranks);
+    ContentionBench bench(setup, ranks, adam_threads);
     const auto add = [&](int active, LaneSets sets) {
       std::erase_if(sets, [&](const std::set<Lane>& lanes) {
         return which == WhichSamples::HostMemory && !shares_host_memory(active, lanes);
       });
-      add_loads(bench, active, std::move(sets), loads);
+      add_samples(bench, active, std::move(sets), samples);
     };
-    say(fmt::format("lanes at once, CPU Adam with {} thread(s)", adam_threads));
-    if (ranks == num_devices) {
+    setup.say(fmt::format("contention between lanes, CPU Adam with {} thread(s)", adam_threads));
+    if (ranks == setup.num_devices) {
       LaneSets sets = pairs();
-      std::ranges::move(crowds(1), std::back_inserter(sets));
+      std::ranges::move(step_lanes(1), std::back_inserter(sets));
       add(1, std::move(sets));
     }
-    if (ranks > 1) add(ranks, crowds(ranks));
+    if (ranks > 1) add(ranks, step_lanes(ranks));
   }
-  return loads;
+  return samples;
 }
 
 }  // namespace athanor

@@ -5,6 +5,7 @@
 #include "calibrate/activities/host_updates.hpp"
 #include "calibrate/machine/cuda_contention.hpp"
 #include "calibrate/machine/cuda_power.hpp"
+#include "calibrate/machine/file_curves.hpp"
 #include "calibrate/machine/machine.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
@@ -23,26 +24,25 @@
 namespace athanor {
 namespace {
 
-/// What is measured, and how patiently.
 struct CudaMeasurementOptions {
   std::vector<Bytes> copies, collectives;
   std::vector<std::int64_t> device_elements, host_elements;
-  Seconds matrix_warm_up = 1.0;  ///< power and clocks fall for this long under sustained load
+  Seconds matrix_warm_up = 1.0;  ///< for as long, power and clocks fall under sustained load
   Seconds warm_up = 0.02;
   StoppingRule matrix_rule, rule, host_rule;
-  /// That updates on the host go through, at most, once and more: how fast memory is depends on
-  /// where the host's pages happen to lie, by a sixth from one GiB to another in virtual machines,
-  /// and a step goes through tens of GiB.
+  /// Upper limit on the host memory that measured updates go through. Large, because the speed of
+  /// memory depends on where the host's pages happen to lie: in virtual machines it differs by up
+  /// to a sixth from one GiB to another, and a step goes through tens of GiB.
   Bytes host_memory = 16 * kGiB;
   FileMeasurementOptions files;
-  ContentionMeasurementOptions sharing;
+  ContentionMeasurementOptions contention;
   PowerMeasurementOptions power;
 };
 
 constexpr std::int64_t kMatrix = 8192;
 
-CudaMeasurementOptions cuda_extent(bool quick) {
-  CudaMeasurementOptions extent{
+CudaMeasurementOptions cuda_measurement_options(bool quick) {
+  CudaMeasurementOptions options{
       .copies = {4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB},
       .collectives = {kKiB, 64 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB, kGiB},
       .device_elements = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 27},
@@ -62,26 +62,26 @@ CudaMeasurementOptions cuda_extent(bool quick) {
                     .relative_error = 0.01},
       .files = {.sizes = {64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB},
                 .rule = {.min_repetitions = 3, .max_seconds = 0.4, .relative_error = 0.05}},
-      .sharing = {},
+      .contention = {},
       .power = {}};
   if (quick) {
-    extent.copies = {4 * kKiB, kMiB, 64 * kMiB};
-    extent.collectives = {kKiB, kMiB, 64 * kMiB};
-    extent.files.sizes = {64 * kKiB, kMiB, 8 * kMiB};
-    extent.files.file = 32 * kMiB;
-    extent.files.piece = 8 * kMiB;
-    extent.device_elements = {1 << 12, 1 << 20, 1 << 24};
-    extent.host_elements = {1 << 12, 1 << 20, 1 << 22};
-    extent.host_memory = 0;
-    extent.matrix_warm_up = 0.3;
-    extent.matrix_rule.min_seconds = extent.matrix_rule.max_seconds = 0.2;
-    extent.sharing.warm_up = 0.05;
-    extent.sharing.settle = 0.3;
-    extent.sharing.window = 0.1;
-    extent.sharing.adam = 1 << 23;
-    extent.power = {.bursts = 0.6, .sustained = 1.5, .lane = 0.3};
+    options.copies = {4 * kKiB, kMiB, 64 * kMiB};
+    options.collectives = {kKiB, kMiB, 64 * kMiB};
+    options.files.sizes = {64 * kKiB, kMiB, 8 * kMiB};
+    options.files.file = 32 * kMiB;
+    options.files.piece = 8 * kMiB;
+    options.device_elements = {1 << 12, 1 << 20, 1 << 24};
+    options.host_elements = {1 << 12, 1 << 20, 1 << 22};
+    options.host_memory = 0;
+    options.matrix_warm_up = 0.3;
+    options.matrix_rule.min_seconds = options.matrix_rule.max_seconds = 0.2;
+    options.contention.warm_up = 0.05;
+    options.contention.settle = 0.3;
+    options.contention.duration = 0.1;
+    options.contention.adam = 1 << 23;
+    options.power = {.bursts = 0.6, .sustained = 1.5, .lane = 0.3};
   }
-  return extent;
+  return options;
 }
 
 Curve::Point point(double size, const Samples& samples) {
@@ -90,11 +90,11 @@ Curve::Point point(double size, const Samples& samples) {
 
 constexpr double kMatrixFlops = 2.0 * kMatrix * kMatrix * kMatrix;
 
-Samples matrix_products(CudaCalibrator& cuda, const CudaMeasurementOptions& extent) {
-  return measure_sustained(*cuda.matmul(0, kMatrix), extent.matrix_warm_up, extent.matrix_rule);
+Samples matrix_products(CudaCalibrator& cuda, const CudaMeasurementOptions& options) {
+  return measure_sustained(*cuda.matmul(0, kMatrix), options.matrix_warm_up, options.matrix_rule);
 }
 
-/// Takes from `fresh` what the host does, which changes within minutes where others share it.
+/// Takes the host's figures from `fresh`. They change within minutes on a host with other tenants.
 void take_host_figures(const Platform& fresh, Platform& platform) {
   for (Curve Platform::* const curve :
        {&Platform::h2d, &Platform::d2h, &Platform::d2h_add, &Platform::host_square_sum,
@@ -104,11 +104,11 @@ void take_host_figures(const Platform& fresh, Platform& platform) {
   platform.cpu_adam = fresh.cpu_adam;
   platform.cpu_adam_beside = fresh.cpu_adam_beside;
   platform.issue = fresh.issue;
-  for (ContentionSample& load : platform.contention) {
+  for (ContentionSample& sample : platform.contention) {
     const auto again = std::ranges::find_if(fresh.contention, [&](const ContentionSample& other) {
-      return other.ranks == load.ranks && lanes_of(other) == lanes_of(load);
+      return other.ranks == sample.ranks && lanes_of(other) == lanes_of(sample);
     });
-    if (again != fresh.contention.end()) load = *again;
+    if (again != fresh.contention.end()) sample = *again;
   }
   Provenance& provenance = platform.provenance;
   constexpr std::string_view kAgain = "what the host does measured again";
@@ -138,7 +138,7 @@ void require_same_machine(const Platform& before, const Platform& now) {
 class CudaCalibration {
  public:
   CudaCalibration(const CalibrationOptions& options, CudaCalibrator& cuda)
-      : options_(options), cuda_(cuda), extent_(cuda_extent(options.quick)) {}
+      : options_(options), cuda_(cuda), measurement_(cuda_measurement_options(options.quick)) {}
 
   Platform run() {
     describe_machine();
@@ -147,20 +147,20 @@ class CudaCalibration {
     measure_device_updates();
     measure_host_updates();
     measure_collectives();
-    measure_storage();
+    measure_file_curves();
     measure_issue();
     measure_power();
     measure_contention_of_lanes(WhichSamples::All);
     return std::move(platform_);
   }
 
-  /// `before` with the host as it is now.
+  /// Returns `before` with the figures of its host measured again.
   Platform run_again(Platform before) {
     describe_machine();
     require_same_machine(before, platform_);
     measure_copies();
     measure_host_updates();
-    measure_storage();
+    measure_file_curves();
     measure_issue();
     measure_contention_of_lanes(WhichSamples::HostMemory);
     take_host_figures(platform_, before);
@@ -188,7 +188,7 @@ class CudaCalibration {
 
   void measure_matrix_products() {
     say("matrix products under sustained load");
-    const Samples samples = matrix_products(cuda_, extent_);
+    const Samples samples = matrix_products(cuda_, measurement_);
     platform_.matmul_flops_per_second = kMatrixFlops / samples.mean();
     note(fmt::format("matrix products: bf16, {0} x {0}, spread {1:.2f} %", kMatrix,
                      100 * samples.interquartile_range() / samples.median()));
@@ -198,7 +198,8 @@ class CudaCalibration {
                               const std::function<ActivityPtr(std::int64_t)>& make) const {
     Curve curve;
     for (const std::int64_t size : sizes) {
-      const Samples samples = measure_sustained(*make(size), extent_.warm_up, extent_.rule);
+      const Samples samples =
+          measure_sustained(*make(size), measurement_.warm_up, measurement_.rule);
       curve.points.push_back(point(static_cast<double>(size), samples));
     }
     return curve;
@@ -206,41 +207,45 @@ class CudaCalibration {
 
   void measure_copies() {
     say("copies between host and device");
-    platform_.h2d = measure(extent_.copies, [this](Bytes size) { return cuda_.copy_h2d(0, size); });
-    platform_.d2h = measure(extent_.copies, [this](Bytes size) { return cuda_.copy_d2h(0, size); });
+    platform_.h2d =
+        measure(measurement_.copies, [this](Bytes size) { return cuda_.copy_h2d(0, size); });
+    platform_.d2h =
+        measure(measurement_.copies, [this](Bytes size) { return cuda_.copy_d2h(0, size); });
     platform_.d2h_add =
-        measure(extent_.copies, [this](Bytes size) { return cuda_.add_d2h(0, size); });
+        measure(measurement_.copies, [this](Bytes size) { return cuda_.add_d2h(0, size); });
   }
 
   void measure_device_updates() {
     say("AdamW and square sums on the device");
-    platform_.device_adam =
-        measure(extent_.device_elements, [this](std::int64_t size) { return cuda_.adam(0, size); });
-    platform_.device_square_sum = measure(
-        extent_.device_elements, [this](std::int64_t size) { return cuda_.square_sum(0, size); });
+    platform_.device_adam = measure(measurement_.device_elements,
+                                    [this](std::int64_t size) { return cuda_.adam(0, size); });
+    platform_.device_square_sum = measure(measurement_.device_elements, [this](std::int64_t size) {
+      return cuda_.square_sum(0, size);
+    });
   }
 
   void measure_host_updates() {
     say("AdamW and square sums on the host");
-    constexpr std::int64_t kWindows = 2;  // at least: the old state and the new
-    constexpr Bytes kPart = 8;            // of the machine's memory
-    const Bytes most = std::min(extent_.host_memory, platform_.host_memory / kPart);
-    const std::int64_t largest = extent_.host_elements.back();
+    constexpr std::int64_t kSlices = 2;  // at least: the old state and the new
+    constexpr Bytes kPart = 8;           // at most so large a part of the machine's memory
+    const Bytes most = std::min(measurement_.host_memory, platform_.host_memory / kPart);
+    const std::int64_t largest = measurement_.host_elements.back();
     const std::int64_t length =
-        std::max({kWindows * largest, kWindows * extent_.sharing.adam * options_.ranks,
+        std::max({kSlices * largest, kSlices * measurement_.contention.adam * options_.ranks,
                   most / HostUpdates::kBytesPerElement});
     const HostUpdates& updates = updates_.emplace(length);
-    StoppingRule rule = extent_.host_rule;
+    StoppingRule rule = measurement_.host_rule;
     rule.min_repetitions = std::max(rule.min_repetitions, static_cast<int>(length / largest));
     const auto by_threads = [&](const std::function<Activity(std::int64_t, int)>& make) {
-      return measure_by_threads(extent_.host_elements, platform_.host_cores, rule, make);
+      return measure_by_threads(measurement_.host_elements, platform_.host_cores, rule, make);
     };
     platform_.cpu_adam =
         by_threads([&](std::int64_t size, int threads) { return updates.adam(size, threads); });
     platform_.cpu_adam_beside = by_threads(
         [&](std::int64_t size, int threads) { return updates.adam_beside(size, threads); });
-    platform_.host_square_sum = measure_curve(
-        extent_.host_elements, rule, [&](std::int64_t size) { return updates.square_sum(size); });
+    platform_.host_square_sum =
+        measure_curve(measurement_.host_elements, rule,
+                      [&](std::int64_t size) { return updates.square_sum(size); });
   }
 
   void measure_collectives() {
@@ -254,17 +259,14 @@ class CudaCalibration {
 
   [[nodiscard]] CollectiveCurve collective(CollectiveKind kind, int ranks) const {
     constexpr Bytes kPart = 256;
-    std::vector<Bytes> sizes = extent_.collectives;
+    std::vector<Bytes> sizes = measurement_.collectives;
     for (Bytes& size : sizes) size = round_up(size, ranks * kPart);
     return {ranks, measure(sizes, [&](Bytes size) { return cuda_.collective(kind, ranks, size); })};
   }
 
-  void measure_storage() {
+  void measure_file_curves() {
     say("file reads and writes");
-    FileCurves files = measure_files(options_.folder, extent_.files);
-    platform_.file_read = std::move(files.read);
-    platform_.file_write = std::move(files.write);
-    note("files: " + files.method);
+    measure_storage(options_.folder, measurement_.files, platform_);
   }
 
   void measure_issue() {
@@ -276,7 +278,7 @@ class CudaCalibration {
     if (!cuda_.joules(0)) return note("power was not measured: NVML has no energy counter here");
     say("power of matrix products with and without pauses");
     std::optional<PowerMeasurements> measured;
-    or_note([&] { measured = measure_bursts(cuda_, kMatrix, extent_.power); });
+    or_note([&] { measured = measure_bursts(cuda_, kMatrix, measurement_.power); });
     if (!measured) return;
     if (options_.power_measured) options_.power_measured(*measured, platform_.provenance);
     or_note([&] { platform_.power = power_of_products(*measured, kMatrix); });
@@ -287,11 +289,13 @@ class CudaCalibration {
                     "mean power of the model that was fitted to them",
                     100 * errors.seconds, 100 * errors.watts));
     say("power of the lanes");
-    platform_.power->lane_watts = measure_lane_watts(cuda_, options_.ranks, extent_.sharing.copy,
-                                                     extent_.power, platform_.power->idle_watts);
+    platform_.power->lane_watts =
+        measure_lane_watts(cuda_, options_.ranks, measurement_.contention.copy, measurement_.power,
+                           platform_.power->idle_watts);
   }
 
-  /// A machine without a power model is still a machine.
+  /// Runs `power`, whose failure becomes a note: a machine without a power model is still a
+  /// machine.
   void or_note(const std::function<void()>& power) {
     try {
       power();
@@ -301,21 +305,26 @@ class CudaCalibration {
   }
 
   void measure_contention_of_lanes(WhichSamples which) {
-    const FileTarget files{options_.folder, extent_.files.file, extent_.files.piece};
-    platform_.contention =
-        measure_contention(cuda_, options_.ranks, platform_.host_cores, updates_.value(), files,
-                           extent_.sharing, which, [this](const std::string& what) { say(what); });
+    platform_.contention = measure_contention(
+        {.cuda = cuda_,
+         .num_devices = options_.ranks,
+         .host_cores = platform_.host_cores,
+         .updates = updates_.value(),
+         .files = {options_.folder, measurement_.files.file, measurement_.files.piece},
+         .options = measurement_.contention,
+         .say = [this](const std::string& what) { say(what); }},
+        which);
     note(fmt::format(
         "lanes at once: cpu-adam with {} thread(s) on all ranks together, with {} on one",
-        platform_.host_cores, sharing_adam_threads(platform_.host_cores, options_.ranks)));
+        platform_.host_cores, adam_threads_per_rank(platform_.host_cores, options_.ranks)));
   }
 
   void note(const std::string& text) { add_note(platform_.provenance, text); }
 
   const CalibrationOptions& options_;
   CudaCalibrator& cuda_;
-  CudaMeasurementOptions extent_;
-  std::optional<HostUpdates> updates_;  ///< once they are measured
+  CudaMeasurementOptions measurement_;
+  std::optional<HostUpdates> updates_;  ///< absent until they are measured
   Platform platform_;
 };
 
@@ -336,7 +345,7 @@ Platform calibrate_cuda_machine(const CalibrationOptions& options, CudaCalibrato
 }
 
 double sustained_matmul_rate(CudaCalibrator& cuda) {
-  return kMatrixFlops / matrix_products(cuda, cuda_extent(/*quick=*/false)).mean();
+  return kMatrixFlops / matrix_products(cuda, cuda_measurement_options(/*quick=*/false)).mean();
 }
 
 }  // namespace athanor

@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-/// Mean power in the second half of twice `seconds` of `activity`.
+/// Runs `activity` for twice `seconds`. Returns the mean power of the second half.
 double watts_of(CudaCalibrator& cuda, DeviceActivity& activity, Seconds seconds) {
   const EnergyWatch energy([&cuda] { return cuda.joules(0); });
   const auto has_passed = [seconds](Moment since) {
@@ -29,19 +29,19 @@ double watts_of(CudaCalibrator& cuda, DeviceActivity& activity, Seconds seconds)
 }  // namespace
 
 PowerMeasurements measure_bursts(CudaCalibrator& cuda, std::int64_t size,
-                                 const PowerMeasurementOptions& extent) {
+                                 const PowerMeasurementOptions& options) {
   PowerMeasurements measured;
-  measured.sustained = cuda.matmul_bursts(0, size, extent.sustained, 0, extent.sustained);
-  // For different shares of the time, in turns shorter and longer than what limits look at: with
-  // one share, or one length, different limits explain the same times. An H100's that are no longer
-  // than a quarter of a second are explained by windows of 0.07 and of 0.3 s.
-  struct Turn {
+  measured.sustained = cuda.matmul_bursts(0, size, options.sustained, 0, options.sustained);
+  // Bursts differ in their share of the time, and are shorter and longer than the averaging windows
+  // of limits. With one share or one length, different limits would explain the same times: an
+  // H100's bursts of at most a quarter of a second fit windows of 0.07 s and of 0.3 s.
+  struct Pattern {
     Seconds on, off;
   };
   for (const auto [on, off] :
-       {Turn{0.045, 0.045}, {0.06, 0.18}, {0.16, 0.05}, {0.25, 0.65}, {0.5, 0.53}}) {
-    constexpr double kBursts = 2.5;  // the third begins, and no fourth where a turn is a bit short
-    const Seconds seconds = std::max(extent.bursts, kBursts * (on + off));
+       {Pattern{0.045, 0.045}, {0.06, 0.18}, {0.16, 0.05}, {0.25, 0.65}, {0.5, 0.53}}) {
+    constexpr double kBursts = 2.5;  // the third begins, and no fourth if a burst is a bit short
+    const Seconds seconds = std::max(options.bursts, kBursts * (on + off));
     measured.bursts.push_back(cuda.matmul_bursts(0, size, on, off, seconds));
   }
   return measured;
@@ -55,12 +55,12 @@ PowerModel power_of_products(const PowerMeasurements& measured, std::int64_t siz
 }
 
 std::map<Lane, double> measure_lane_watts(CudaCalibrator& cuda, int num_devices, Bytes copy,
-                                          const PowerMeasurementOptions& extent,
+                                          const PowerMeasurementOptions& options,
                                           double idle_watts) {
   constexpr std::int64_t kElements = 1 << 26;
   std::map<Lane, double> watts;
   const auto add = [&](Lane lane, const ActivityPtr& activity) {
-    watts[lane] = std::max(0.0, watts_of(cuda, *activity, extent.lane) - idle_watts);
+    watts[lane] = std::max(0.0, watts_of(cuda, *activity, options.lane) - idle_watts);
   };
   add(Lane::Compute, cuda.adam(0, kElements));
   add(Lane::Collective, cuda.collective(CollectiveKind::AllGather, num_devices, 4 * copy));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A platform as a table.
-#include "calibrate/machine/calibrate_machine.hpp"
+#include "calibrate/machine/describe.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +13,7 @@ using Out = std::back_insert_iterator<std::string>;
 
 constexpr double kGiga = 1e9;
 
-/// The rate at the largest size and the time at the smallest.
+/// Writes the rate at the largest size and the time at the smallest.
 void add_curve(Out out, const std::string& name, const Curve& curve, const char* unit) {
   if (curve.points.empty()) {
     return;
@@ -33,14 +32,14 @@ void add_collectives(Out out, const std::string& name, const std::vector<Collect
   }
 }
 
-void add_sharing(Out out, const Platform& platform) {
+void add_contention(Out out, const Platform& platform) {
   for (const SharedResource& resource : platform.shared) {
     fmt::format_to(out, "  {:<28} {:>9.2f} activities at full speed\n", "shared " + resource.name,
                    resource.capacity);
   }
-  for (const ContentionSample& load : platform.contention) {
-    fmt::format_to(out, "  {:<28}", sample_name(load));
-    for (const auto& [lane, slowdown] : load.slowdown) {
+  for (const ContentionSample& sample : platform.contention) {
+    fmt::format_to(out, "  {:<28}", sample_name(sample));
+    for (const auto& [lane, slowdown] : sample.slowdown) {
       fmt::format_to(out, " {} x {:.3f}", lane_name(lane), slowdown);
     }
     fmt::format_to(out, "\n");
@@ -72,7 +71,7 @@ std::string describe(const Platform& platform) {
   add_curve(out, "square sum", platform.host_square_sum, "G elements/s");
   add_curve(out, "file read", platform.file_read, "GB/s");
   add_curve(out, "file write", platform.file_write, "GB/s");
-  add_sharing(out, platform);
+  add_contention(out, platform);
   return text;
 }
 

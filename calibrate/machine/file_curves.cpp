@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes by size, and beside each other.
-#include "calibrate/activities/curves.hpp"
-#include "calibrate/activities/file_walk.hpp"
+#include "calibrate/machine/file_curves.hpp"
+
+#include "calibrate/activities/rotating_file.hpp"
 #include "calibrate/bench/measure.hpp"
-#include "calibrate/machine/disturbances.hpp"
+#include "calibrate/machine/machine.hpp"
 
 #include <map>
 #include <string>
@@ -19,13 +19,13 @@ Curve::Point point(Bytes bytes, const Samples& samples) {
 
 }  // namespace
 
-FileCurves measure_files(const std::string& folder, const FileMeasurementOptions& extent) {
-  const RotatingFile file(folder, extent.file);
+FileCurves measure_files(const std::string& folder, const FileMeasurementOptions& options) {
+  const RotatingFile file(folder, options.file);
   FileCurves curves;
   curves.method = file.direct() ? "O_DIRECT" : "page cache dropped before reads, written through";
-  for (const Bytes bytes : extent.sizes) {
+  for (const Bytes bytes : options.sizes) {
     const auto measured = [&](Lane lane) {
-      return point(bytes, measure(extent.rule, file.activity(lane, bytes)));
+      return point(bytes, measure(options.rule, file.activity(lane, bytes)));
     };
     curves.write.points.push_back(measured(Lane::NvmeWrite));
     curves.read.points.push_back(measured(Lane::NvmeRead));
@@ -33,20 +33,24 @@ FileCurves measure_files(const std::string& folder, const FileMeasurementOptions
   return curves;
 }
 
-void measure_file_sharing(const std::string& folder, const FileMeasurementOptions& extent,
-                          Platform& platform) {
+void measure_storage(const std::string& folder, const FileMeasurementOptions& options,
+                     Platform& platform) {
+  FileCurves files = measure_files(folder, options);
+  platform.file_read = std::move(files.read);
+  platform.file_write = std::move(files.write);
+  add_note(platform.provenance, "files: " + files.method);
+}
+
+std::vector<PairSlowdown> measure_file_pairs(const std::string& folder,
+                                             const FileMeasurementOptions& options) {
   std::map<Lane, LaneActivities> lanes;
   for (const Lane lane : {Lane::NvmeRead, Lane::NvmeWrite}) {
     const auto piece = [&] {
-      return RotatingFile(folder, extent.file).activity(lane, extent.piece);
+      return RotatingFile(folder, options.file).activity(lane, options.piece);
     };
     lanes[lane] = {piece(), piece()};
   }
-  const std::vector<Disturbance> pairs = measure_pairs(lanes, extent.rule);
-  SharedResource nvme{"nvme", SharedResource::Scope::Node, 0, {}};
-  nvme.use = {{Lane::NvmeRead, 1}, {Lane::NvmeWrite, 1}};
-  nvme.capacity = common_capacity(crowds_of_two(pairs, {Lane::NvmeRead, Lane::NvmeWrite}));
-  platform.shared.push_back(std::move(nvme));
+  return measure_pairs(lanes, options.rule);
 }
 
 }  // namespace athanor

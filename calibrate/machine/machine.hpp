@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operating system says about this machine.
+// Facts about this machine from the operating system, and the provenance of what is measured here.
 #pragma once
 
 #include "sim/model/provenance.hpp"
@@ -9,14 +9,14 @@
 
 namespace athanor {
 
-/// athanor, compiler, LibTorch, MPI and kernel.
+/// Returns versions of athanor, compiler, LibTorch, MPI and kernel.
 [[nodiscard]] std::map<std::string, std::string> software_versions();
-/// Of what `command` measures on this machine today (ISO 8601, UTC) with this software.
+/// Returns the provenance of what `command` measures on this machine today (ISO 8601, UTC).
 [[nodiscard]] Provenance measured_here(const std::string& command);
-/// What the environment says to NCCL, sorted: "NCCL_P2P_DISABLE=1 NCCL_PROTO=Simple", or nothing.
-/// Collectives take other paths under it.
+/// Returns the settings of NCCL in the environment, sorted: "NCCL_P2P_DISABLE=1 NCCL_PROTO=Simple",
+/// or an empty text. They may move collectives to other paths.
 [[nodiscard]] std::string nccl_settings();
-/// Adds a note behind those that are there.
+/// Appends a note.
 void add_note(Provenance& provenance, const std::string& note);
 
 }  // namespace athanor

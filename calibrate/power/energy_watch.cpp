@@ -25,7 +25,7 @@ double EnergyChanges::joules(Moment from, Moment to) const { return at(to) - at(
 
 double EnergyChanges::at(Moment moment) const {
   const auto after = std::ranges::upper_bound(changes_, moment, {}, &Change::moment);
-  // What was noted first is no change: the counter may have had that value for long.
+  // The first reading is no change: the counter may have had that value for long.
   if (after == changes_.end() || after - changes_.begin() < 2) {
     throw Error("the energy counter did not change before and after what was measured");
   }

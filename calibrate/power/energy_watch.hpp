@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Energy over an interval, by a counter that changes only now and then.
+// Energy over an interval, from a counter that changes only now and then.
 #pragma once
 
 #include "calibrate/bench/measure.hpp"
@@ -13,12 +13,14 @@
 
 namespace athanor {
 
-/// When a counter of energy changed, and to what. Between changes energy counts as linear.
+/// Changes of an energy counter. Between changes energy counts as linear.
 class EnergyChanges {
  public:
+  /// Notes a reading of the counter.
   void note(Moment moment, double joules);
   [[nodiscard]] bool any_after(Moment moment) const noexcept;
-  /// Throws Error where the counter has not changed before `from` and after `to`.
+  /// Returns the energy between two moments. Throws Error unless the counter changed before `from`
+  /// and after `to`.
   [[nodiscard]] double joules(Moment from, Moment to) const;
 
  private:
@@ -31,22 +33,24 @@ class EnergyChanges {
   std::vector<Change> changes_;
 };
 
-/// Reads a counter from a thread of its own as long as it lives. NVML's counter changes ten times a
-/// second: read where an interval begins and ends, it is off by a tenth of a second's energy.
+/// Reads a counter on a thread of its own while it lives. NVML's counter changes ten times a
+/// second, so reading it only where an interval begins and ends would miss up to a tenth of a
+/// second.
 class EnergyWatch {
  public:
-  /// A counter that has not changed for so long does not count.
+  /// Time after which a counter that has not changed is given up.
   static constexpr Seconds kPatience = 1;
 
-  /// `counter` gives Joules, or nothing where it has gone.
+  /// Watches `counter`, which returns Joules, or nothing if it has gone.
   explicit EnergyWatch(std::function<std::optional<double>()> counter);
 
-  /// Whether the counter has changed since, or will not: it has kPatience. What is measured must go
-  /// on from such a change before an interval until one after it.
+  /// Returns whether the counter has changed since `moment`, or has been given up. What is measured
+  /// has to run from a change before the interval until a change after it.
   [[nodiscard]] bool has_changed_since(Moment moment) const;
-  /// Repeats `activity` until the counter has changed since now, or will not.
+  /// Repeats `activity` until the counter has changed, or has been given up.
   void until_change(const std::function<void()>& activity) const;
-  /// Throws Error where the counter has gone, or has not changed before `from` and after `to`.
+  /// Returns the energy between two moments. Throws Error if the counter has gone, or did not
+  /// change before `from` and after `to`. So does watts().
   [[nodiscard]] double joules(Moment from, Moment to) const;
   [[nodiscard]] double watts(Moment from, Moment to) const;
 
@@ -56,7 +60,7 @@ class EnergyWatch {
   std::function<std::optional<double>()> counter_;
   mutable std::mutex mutex_;
   EnergyChanges changes_;
-  std::jthread thread_;  ///< last: it uses the others
+  std::jthread thread_;  ///< last, because it uses the others
 };
 
 }  // namespace athanor

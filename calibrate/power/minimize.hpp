@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a function of a few variables is least.
+// The minimum of a function of a few variables.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@ namespace athanor {
 
 using Point = std::vector<double>;
 
-/// Between `low` and `high`, to 1e-4 of each variable: by DIRECT, then by Nelder and Mead's method
-/// (NLopt). The same at every call.
+/// Returns the point between `low` and `high` where `cost` is least, to 1e-4 of each variable. Uses
+/// NLopt's DIRECT, then Nelder and Mead's method. Deterministic.
 [[nodiscard]] Point minimize(const Point& low, const Point& high,
                              std::function<double(const Point&)> cost);
 

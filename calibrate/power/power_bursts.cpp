@@ -55,7 +55,7 @@ std::string to_json(const PowerMeasurements& measured, const Provenance& provena
                              {"provenance", athanor::json_of(provenance)},
                              {"sustained", json_of(measured.sustained)},
                              {"bursts", std::move(bursts)}};
-  // On one line: thousands of kernels.
+  // One line, because there are thousands of kernels.
   return document.dump() + "\n";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that keeps what a power model was fitted to: `athanor.power-bursts/1`, see
+// File of the measurements that a power model is fitted to: `athanor.power-bursts/1`, see
 // traces/README.md.
 #pragma once
 
@@ -11,9 +11,10 @@
 
 namespace athanor {
 
+/// Writes the file.
 [[nodiscard]] std::string to_json(const PowerMeasurements& measured, const Provenance& provenance);
 
-/// Throws InputError naming file, key and value for what is no such file.
+/// Reads the file. Throws InputError that names file, key and value for anything else.
 [[nodiscard]] PowerMeasurements parse_power_bursts(std::string_view text, const std::string& file);
 
 }  // namespace athanor

@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// Returns how long it took.
+/// Runs kernels on `device`. Returns the seconds that it took.
 Seconds run(DevicePower& device, const PowerDraw& kernels) {
   device.start(Lane::Compute, kernels);
   Seconds taken = 0;
@@ -28,21 +28,21 @@ Seconds run(DevicePower& device, const PowerDraw& kernels) {
 }  // namespace
 
 ThrottledKernels::ThrottledKernels(std::span<const KernelBursts::Kernel> kernels,
-                                   Seconds first_pause, Seconds full) {
+                                   Seconds first_pause, Seconds unthrottled) {
   Seconds ended = kernels.front().start - first_pause;
   for (const KernelBursts::Kernel& kernel : kernels) {
-    add(kernel, kernel.start - ended, full);
+    add(kernel, kernel.start - ended, unthrottled);
     ended = kernel.start + kernel.seconds;
   }
 }
 
-void ThrottledKernels::add(const KernelBursts::Kernel& kernel, Seconds pause, Seconds full) {
-  if (bursts_.empty() || pause > full) {
-    bursts_.push_back({pause, full, true});
+void ThrottledKernels::add(const KernelBursts::Kernel& kernel, Seconds pause, Seconds unthrottled) {
+  if (bursts_.empty() || pause > unthrottled) {
+    bursts_.push_back({pause, unthrottled, true});
     return;
   }
   if (bursts_.back().is_first) bursts_.emplace_back();
-  bursts_.back().seconds += full;
+  bursts_.back().seconds += unthrottled;
   measured.counted += kernel.seconds;
 }
 
@@ -50,7 +50,7 @@ ThrottledKernels::Totals ThrottledKernels::simulate(const PowerModel& model) con
   const double watts = model.matmul_watts - model.idle_watts;
   DevicePower device(model);
   Totals totals;
-  for (int round = 0; round < 2; ++round) {  // in the first, budgets settle
+  for (int round = 0; round < 2; ++round) {  // budgets settle in the first round
     totals = {};
     Seconds all = 0;
     const double before = device.joules();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured kernels that a power limit slowed, and the same under a model of it.
+// Kernels that a power limit throttled: their measured time, and their time under a model.
 #pragma once
 
 #include "calibrate/power/power_fit.hpp"
@@ -13,26 +13,28 @@ namespace athanor {
 /// Bursts with pauses. The kernel after a pause starts slowly and does not count.
 class ThrottledKernels {
  public:
-  /// `kernels` of `full` seconds at full clock, after `first_pause`.
+  /// Takes `kernels`, each of which takes `unthrottled` seconds if no limit acts. `first_pause` is
+  /// the pause before the first.
   ThrottledKernels(std::span<const KernelBursts::Kernel> kernels, Seconds first_pause,
-                   Seconds full);
+                   Seconds unthrottled);
 
   struct Totals {
-    Seconds counted = 0;  ///< without first kernels
+    Seconds counted = 0;  ///< all kernels but those after pauses
     double watts = 0;     ///< mean; 0: not known
   };
   Totals measured;
-  /// Under `model`, with pauses as they were, again and again.
+  /// Simulates the bursts under `model`, with the measured pauses, after a round in which budgets
+  /// settle.
   [[nodiscard]] Totals simulate(const PowerModel& model) const;
 
  private:
-  /// Kernels back to back.
+  /// Kernels back to back, after a pause.
   struct Burst {
-    Seconds pause = 0;    ///< before
-    Seconds seconds = 0;  ///< at full clock
+    Seconds pause = 0;
+    Seconds seconds = 0;  ///< unthrottled
     bool is_first = false;
   };
-  void add(const KernelBursts::Kernel& kernel, Seconds pause, Seconds full);
+  void add(const KernelBursts::Kernel& kernel, Seconds pause, Seconds unthrottled);
 
   std::vector<Burst> bursts_;
 };

@@ -6,7 +6,7 @@
 namespace athanor {
 namespace {
 
-/// The largest micro-batch of the class with times at full clock; null where there is none.
+/// Returns the cost of the largest micro-batch of the class with unthrottled times, or null.
 const UnitCost* largest_measured(const std::vector<UnitCost>& costs, const UnitCost& cost) {
   const UnitCost* largest = nullptr;
   for (const UnitCost& other : costs) {
@@ -27,7 +27,7 @@ void measure_unthrottled(UnitCost& cost, const UnitCost& paused) {
   }
 }
 
-void complete_full_clock(std::vector<UnitCost>& costs) {
+void complete_unthrottled(std::vector<UnitCost>& costs) {
   for (UnitCost& cost : costs) {
     const UnitCost* measured = largest_measured(costs, cost);
     if (measured == nullptr || cost.backward.watts > 0) continue;

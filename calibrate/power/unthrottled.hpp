@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times at full clock and power, from one set of costs into another.
+// Unthrottled times and power draw, from one set of costs into another.
 #pragma once
 
 #include "sim/model/profile.hpp"
@@ -8,12 +8,12 @@
 
 namespace athanor {
 
-/// Gives every phase of `cost` the time at full clock and the power of the same phase in `paused`,
-/// if it has them; at most the sustained time.
+/// Gives every phase of `cost` the unthrottled time and the power of the same phase in `paused`, if
+/// it has them. An unthrottled time is at most the sustained time.
 void measure_unthrottled(UnitCost& cost, const UnitCost& paused);
 
-/// Costs without them take the power and the proportion of the two times of the largest micro-batch
-/// of their class that has them.
-void complete_full_clock(std::vector<UnitCost>& costs);
+/// Gives costs without unthrottled times those of the largest micro-batch of their class that has
+/// them: its power, and its proportion of unthrottled to sustained time.
+void complete_unthrottled(std::vector<UnitCost>& costs);
 
 }  // namespace athanor

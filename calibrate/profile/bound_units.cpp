@@ -23,8 +23,8 @@ void fill(const Parameter& parameter, const torch::Tensor& values) {
   }
 }
 
-/// Drawn on the device: a profile needs the values' distribution, and drawing billions of them on
-/// the host would take longer than measuring.
+/// Draws weights on the device. A profile only needs the values' distribution. To draw billions of
+/// values on the host would take longer than measuring.
 void fill_with_weights(const Model& model, int unit, const torch::Tensor& flat) {
   const torch::NoGradGuard no_grad;
   const Unit& description = model.architecture.units[static_cast<std::size_t>(unit)];
@@ -106,7 +106,7 @@ void BoundUnits::unbind(int unit) {
   bound_.erase(unit);
 }
 
-/// Owners first.
+/// Returns the units that have to be bound, owners first.
 std::vector<int> BoundUnits::needed_by(int unit) const {
   std::vector<int> needed;
   for (const Borrow& borrow :

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units with weights and gradient buffers behind their parameters, a few at a time.
+// Units whose parameters are bound to weights and gradient buffers, a few units at a time.
 #pragma once
 
 #include "calibrate/profile/unit_meter.hpp"
@@ -22,10 +22,10 @@ class BoundUnits {
   BoundUnits(const BoundUnits&) = delete;
   BoundUnits& operator=(const BoundUnits&) = delete;
 
-  /// Makes `unit` ready to run and lets go of units that it does not need.
+  /// Makes `unit` ready to run, and unbinds units that it does not need.
   UnitRunner& use(int unit);
-  /// Zeroes the gradients that backward of `unit` is the first to add to. (In backward, a borrower
-  /// comes before the owner.)
+  /// Zeroes the gradients that backward of `unit` is the first to add to. In backward, a borrower
+  /// comes before the owner.
   void clear_gradients(int unit);
 
  private:

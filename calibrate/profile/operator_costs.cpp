@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-/// The first operator ends in a dimension that the second begins with.
+/// Matrix product of the arguments `left` and `right`.
 struct Product {
   std::string_view name, left, right;
 };
@@ -24,12 +24,12 @@ constexpr std::array kProducts{Product{"aten::mm", "self", "mat2"},
                                Product{"athanor::product", "left", "right"},
                                Product{"athanor::add_product_", "left", "right"}};
 
-/// Their first argument is written and not read.
+/// Operators that write their first argument and do not read it.
 constexpr std::array<std::string_view, 3> kOverwriting{"aten::copy_", "aten::fill_", "aten::zero_"};
-/// Of their first argument they read as much as they write.
+/// Operators that read as much of their first argument as they write.
 constexpr std::array<std::string_view, 3> kLookups{"aten::embedding", "aten::gather",
                                                    "aten::index_select"};
-/// They read and write an unknown part of their first argument.
+/// Operators that read and write an unknown part of their first argument.
 constexpr std::array<std::string_view, 4> kScatters{"aten::scatter_", "aten::scatter_add_",
                                                     "aten::index_add_", "aten::index_put_"};
 
@@ -46,7 +46,7 @@ const c10::IValue* argument(const OperatorCall& call, std::string_view name) {
   return nullptr;
 }
 
-/// Undefined where there is no such argument, or no tensor in it.
+/// Returns an undefined tensor if there is no such argument, or no tensor in it.
 at::Tensor tensor(const OperatorCall& call, std::string_view name) {
   const c10::IValue* const value = argument(call, name);
   return value != nullptr && value->isTensor() ? value->toTensor() : at::Tensor();
@@ -57,7 +57,7 @@ bool is_causal(const OperatorCall& call) {
     const c10::IValue* const value = argument(call, name);
     if (value != nullptr && value->isBool()) return value->toBool();
   }
-  constexpr std::int64_t kCausalFromTopLeft = 1;  // of memory-efficient attention
+  constexpr std::int64_t kCausalFromTopLeft = 1;  // in memory-efficient attention
   const c10::IValue* const mask = argument(call, "custom_mask_type");
   return mask != nullptr && mask->isInt() && mask->toInt() == kCausalFromTopLeft;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ATen operators compute and move, from the shapes that they are called with.
+// FLOPs and bytes of ATen operators, from the shapes that they are called with.
 #pragma once
 
 #include <ATen/core/function_schema.h>
@@ -9,22 +9,22 @@
 
 namespace athanor {
 
-/// A call of an operator; `inputs` in the order of the schema's arguments.
+/// Call of an operator. `inputs` are in the order of the schema's arguments.
 struct OperatorCall {
   const c10::FunctionSchema& schema;
   c10::ArrayRef<const c10::IValue> inputs;
 };
 
-/// FLOPs of a matrix product (2 for each multiply-add) or of attention (causal halving included; of
-/// its backward, the scores' recomputation too); 0 for every other operator, and where shapes do
-/// not tell.
+/// Returns the FLOPs of a matrix product, 2 for each multiply-add, or of attention. Attention's
+/// include causal halving and, in backward, the recomputation of scores. 0 for every other
+/// operator, and if shapes do not tell.
 [[nodiscard]] double operator_flops(const OperatorCall& call);
 
-/// Bytes of the tensors that it reads; elements that a view repeats count once. What lookups read
-/// of their table is not known before their output is.
+/// Returns the bytes of the tensors that the call reads. Elements that a view repeats count once. A
+/// lookup's reads of its table are left out: they are known only when its output is.
 [[nodiscard]] double operator_input_bytes(const OperatorCall& call);
 
-/// Bytes of the tensors that it writes, and of what a lookup reads of its table.
+/// Returns the bytes of the tensors that the call writes, and of a lookup's reads of its table.
 [[nodiscard]] double operator_output_bytes(const std::string& name,
                                            const std::vector<c10::IValue>& outputs);
 

@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-/// LibTorch's callbacks are plain functions.
+/// Trace that LibTorch's callbacks, which are plain functions, add to.
 std::atomic<OperatorTrace*> active = nullptr;
 
 LaunchOrigin origin_of_call(const at::RecordFunction& function) {
@@ -26,7 +26,7 @@ LaunchOrigin origin_of_call(const at::RecordFunction& function) {
 
 }  // namespace
 
-/// From an operator's beginning to its end.
+/// State from an operator's beginning to its end.
 class OperatorTrace::Call final : public at::ObserverContext {
  public:
   explicit Call(std::uint64_t origin) : origin_(origin) {}
@@ -46,7 +46,7 @@ OperatorTrace::OperatorTrace(KernelTracer& tracer) : tracer_(tracer) {
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
 }
 
-/// Without finish() the tracer goes on until it is started again or gone.
+/// Without finish(), the tracer goes on until it is started again or destroyed.
 OperatorTrace::~OperatorTrace() {
   if (is_observing_) stop_observing();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells a tracer which operator and phase launches come from.
+// Tells a tracer from which operator and phase launches come.
 #pragma once
 
 #include "calibrate/kernels/kernel_trace.hpp"
@@ -13,19 +13,19 @@
 namespace athanor {
 
 /// Traces from construction to finish(). Observes the operators of every thread, autograd's
-/// included; at most one lives at a time.
+/// included. At most one lives at a time.
 class OperatorTrace {
  public:
-  /// Throws Error where the tracer cannot start.
+  /// Throws Error if the tracer cannot start.
   explicit OperatorTrace(KernelTracer& tracer);
   ~OperatorTrace();
   OperatorTrace(const OperatorTrace&) = delete;
   OperatorTrace& operator=(const OperatorTrace&) = delete;
 
-  /// Between these, launches belong to the phase; otherwise they are left out.
+  /// Begins and ends a phase. Launches outside of phases are left out.
   void begin(TracedPhase phase);
   void end();
-  /// The device is idle. Nothing is traced afterwards.
+  /// Ends the trace. The device has to be idle.
   [[nodiscard]] KernelTrace finish();
 
  private:
@@ -39,7 +39,7 @@ class OperatorTrace {
   at::CallbackHandle handle_;
   bool is_observing_ = true;
   std::atomic<bool> in_phase_ = false;
-  std::mutex mutex_;  ///< of what follows: autograd's thread adds to it
+  std::mutex mutex_;  ///< guards trace_, to which autograd's thread adds
   KernelTrace trace_;
 };
 

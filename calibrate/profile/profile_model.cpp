@@ -25,7 +25,7 @@
 namespace athanor {
 namespace {
 
-/// LibTorch's threads for the calling thread, put back in the end.
+/// Sets LibTorch's threads for the calling thread, and resets them in the end.
 class ComputeThreads {
  public:
   explicit ComputeThreads(int threads) : former_(torch::get_num_threads()) {
@@ -66,7 +66,7 @@ Bytes batch_bytes(const Batch& batch) {
   return bytes;
 }
 
-/// The first unit of each class, in execution order.
+/// Returns the first unit of each class, in execution order.
 std::vector<int> representatives(const Architecture& architecture) {
   std::set<std::string> seen;
   std::vector<int> units;
@@ -78,8 +78,8 @@ std::vector<int> representatives(const Architecture& architecture) {
   return units;
 }
 
-/// The same unit classes with as few layers as have them all: modules of layers that are not run
-/// would only take memory.
+/// Returns a model with equal unit classes and as few layers as have them all. Modules of layers
+/// that are not run would only take memory.
 Architecture shortened(const Architecture& architecture) {
   LanguageModelConfig config = architecture.language_model.value();
   const std::int64_t layers = config.num_layers;
@@ -138,7 +138,7 @@ class ClassProfiler {
   BoundUnits bound_;
 };
 
-/// Nothing of the model is on the device any more afterwards.
+/// Measures every class at every micro-batch size. Leaves nothing of the model on the device.
 std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& options,
                                   UnitMeter& meter, const ClassProfiler::Measure& measure) {
   std::vector<UnitCost> costs;
@@ -149,7 +149,7 @@ std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& opti
   return costs;
 }
 
-/// Of a device that counts energy and has nothing to do.
+/// Measures the power of an idle device; nothing for a device that does not count energy.
 std::optional<double> idle_watts_of(const UnitMeter& meter) {
   if (!meter.joules()) return std::nullopt;
   constexpr Seconds kIdle = 0.3, kShort = 0.01;
@@ -168,7 +168,7 @@ std::optional<double> idle_watts_of(const UnitMeter& meter) {
   }
 }
 
-/// Under sustained load and, where the device counts energy, at full clock.
+/// Measures costs under sustained load and, if the device counts energy, unthrottled.
 std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& options,
                                   UnitMeter& meter) {
   const std::optional<double> idle_watts = idle_watts_of(meter);
@@ -180,14 +180,14 @@ std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& opti
     return result;
   };
   std::vector<UnitCost> costs = class_costs(model, options, meter, measure);
-  complete_full_clock(costs);
+  complete_unthrottled(costs);
   return costs;
 }
 
-/// Throws Error where the tracer does. Returns what is to be known about the trace.
+/// Adds kernels to `costs`. Returns a note about the trace. Throws Error if the tracer does.
 std::string add_kernels(const Model& model, const ProfileOptions& options,
                         const ProfileDevice& device, std::vector<UnitCost>& costs) {
-  constexpr int kRepetitions = 3;  // of the order of a second for the largest models
+  constexpr int kRepetitions = 3;  // about a second for the largest models
   std::vector<KernelTrace> traces;
   const auto measure = [&](UnitBench& bench) {
     return bench.run_traced(*device.tracer, kRepetitions, traces.emplace_back());
@@ -231,7 +231,7 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.batch_bytes_per_sample = batch_bytes(model.random_batch(1));
   profile.provenance = measured_here(options.command);
   profile.provenance.versions.insert(device.versions.begin(), device.versions.end());
-  const Bytes before = device.meter.live();  // whatever measured the device
+  const Bytes before = device.meter.live();  // left by measurements of the device
   profile.costs = timed_costs(model, options, device.meter);
   profile.workspace_bytes = device.meter.live() - before;
   profile.launch_seconds = device.launch_seconds;

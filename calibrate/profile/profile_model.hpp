@@ -21,41 +21,41 @@ class UnitMeter;
 
 struct ProfileOptions {
   std::int64_t sequence_length = 1;         ///< tokens per sample; 1 where samples are no sequences
-  std::vector<std::int64_t> micro_batches;  ///< samples; none twice
-  int compute_threads = 1;                  ///< of one rank's compute lane
+  std::vector<std::int64_t> micro_batches;  ///< different numbers of samples
+  int compute_threads = 1;                  ///< threads of one rank's compute lane
   StoppingRule rule{.min_repetitions = 5,
                     .max_repetitions = 100,
                     .min_seconds = 0.05,
                     .max_seconds = 0.5,
                     .relative_error = 0.01};
-  std::string command;                               ///< for the provenance
+  std::string command;                               ///< command line, for the provenance
   std::function<void(const std::string&)> progress;  ///< called with a line before each part
-  /// Called with what was traced, one entry for each unit class and micro-batch size.
+  /// Called with the traces, one for each unit class and micro-batch size.
   std::function<void(std::vector<KernelTrace>)> traced;
 };
 
-/// What units are measured on, and how it is called in files.
+/// Device that units are measured on, and its name in files.
 struct ProfileDevice {
   UnitMeter& meter;
   std::string name;                             ///< as in the platform file
-  std::map<std::string, std::string> versions;  ///< of its libraries, for the provenance
+  std::map<std::string, std::string> versions;  ///< versions of its libraries, for the provenance
   KernelTracer* tracer = nullptr;               ///< null: the profile has no kernels
-  Seconds launch_seconds = 0;                   ///< of its host, see Profile; 0: not measured
-  double matmul_flops_per_second = 0;           ///< the same of the device
+  Seconds launch_seconds = 0;                   ///< see Profile::launch_seconds; 0: not measured
+  double matmul_flops_per_second = 0;           ///< see Profile; 0: not measured
 };
 
 /// Profiles each unit class of `model` at each micro-batch size: random weights, and activations
 /// that come from the units before. The units' parameters hold their former values afterwards.
 /// Kernels are traced after everything has been timed, because a tracer may cost time even when it
-/// rests; a tracer that fails leaves a profile without them, and its notes say why.
-/// Throws InputError when an option is out of range; what a unit throws passes through.
+/// rests. If a tracer fails the profile has no kernels, and its notes say why. Throws InputError
+/// when an option is out of range. What a unit throws passes through.
 [[nodiscard]] Profile profile_model(const Model& model, const ProfileOptions& options,
                                     const ProfileDevice& device);
-/// On the CPU backend.
+/// Profiles on the CPU backend.
 [[nodiscard]] Profile profile_model(const Model& model, const ProfileOptions& options);
 
-/// The same for a built-in language model of this shape. One unit of each class is in memory at a
-/// time, so the model may be of any size.
+/// Profiles a built-in language model of this shape. One unit of each class is in memory at a time,
+/// so the model may be of any size.
 [[nodiscard]] Profile profile_language_model(const Architecture& architecture, DataType dtype,
                                              const ProfileOptions& options,
                                              const ProfileDevice& device);

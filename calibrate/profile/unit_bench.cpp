@@ -21,10 +21,10 @@ UnitBench::UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Ten
       batch_(batch),
       meter_(meter) {}
 
-UnitBenchResult UnitBench::run(const StoppingRule& rule, const UnitCost& full_clock) {
+UnitBenchResult UnitBench::run(const StoppingRule& rule, const UnitCost& unthrottled) {
   cycle_for(meter_.warm_up());
-  if (is_throttled(full_clock)) cycle_for(meter_.settling());
-  start_again();
+  if (is_throttled(unthrottled)) cycle_for(meter_.settling());
+  clear_samples();
   while (!satisfied(rule)) {
     one_cycle();
     meter_.collect();
@@ -34,20 +34,20 @@ UnitBenchResult UnitBench::run(const StoppingRule& rule, const UnitCost& full_cl
 }
 
 UnitBenchResult UnitBench::run_paused(double idle_watts) {
-  constexpr Seconds kWindow = 0.8;
+  constexpr Seconds kMeasured = 0.8;
   constexpr Seconds kLongest = 0.03;
   const EnergyWatch energy([this] { return meter_.joules(); });
   cycle_for(0);
-  start_again();
+  clear_samples();
   pauses_ = true;
   energy.until_change([this] { one_cycle(); });
   if (backward_.device.median() > kLongest || forward_keep_.device.median() > kLongest) {
     pauses_ = false;
     return {};
   }
-  start_again();
+  clear_samples();
   const Moment from = Moment::clock::now();
-  for (Seconds spent = 0; spent < kWindow;) spent += time_once([this] { one_cycle(); });
+  for (Seconds spent = 0; spent < kMeasured;) spent += time_once([this] { one_cycle(); });
   const Moment to = Moment::clock::now();
   UnitBenchResult paused = result();
   Seconds running = 0;
@@ -70,7 +70,7 @@ UnitBenchResult UnitBench::run_paused(double idle_watts) {
 UnitBenchResult UnitBench::run_traced(KernelTracer& tracer, int repetitions, KernelTrace& trace) {
   OperatorTrace operators(tracer);
   cycle_for(meter_.warm_up());
-  start_again();
+  clear_samples();
   traced_.emplace(operators);
   for (; traced_->repetition < repetitions; ++traced_->repetition) {
     one_cycle();
@@ -100,8 +100,8 @@ UnitBenchResult UnitBench::result() {
   return result;
 }
 
-/// At least once. After a warm-up of the meter's, caches, thread pools, clocks and the allocator's
-/// kept blocks are as in the middle of training.
+/// Runs cycles for `seconds`, at least one. After the meter's warm-up, caches, thread pools, clocks
+/// and the allocator's kept blocks are as in the middle of training.
 void UnitBench::cycle_for(Seconds seconds) {
   Seconds spent = 0;
   do {
@@ -113,7 +113,7 @@ void UnitBench::cycle_for(Seconds seconds) {
   meter_.finish();
 }
 
-void UnitBench::start_again() {
+void UnitBench::clear_samples() {
   for (PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
     *phase = {};
   }
@@ -124,12 +124,12 @@ PhaseCost UnitBench::cost_of(const PhaseSamples& phase) const {
   return {seconds, phase.device.interquartile_range(), phase.peak, phase.issue.median()};
 }
 
-bool UnitBench::is_throttled(const UnitCost& full_clock) const {
-  const auto is_slower = [&](const PhaseSamples& measured, const PhaseCost& at_full_clock) {
-    return measured.device.median() > at_full_clock.unthrottled_seconds * (1 + kSameSpeed);
+bool UnitBench::is_throttled(const UnitCost& unthrottled) const {
+  const auto is_slower = [&](const PhaseSamples& measured, const PhaseCost& when_unthrottled) {
+    return measured.device.median() > when_unthrottled.unthrottled_seconds * (1 + kSameSpeed);
   };
-  return is_slower(forward_keep_, full_clock.forward_keep) ||
-         is_slower(backward_, full_clock.backward);
+  return is_slower(forward_keep_, unthrottled.forward_keep) ||
+         is_slower(backward_, unthrottled.backward);
 }
 
 bool UnitBench::satisfied(const StoppingRule& rule) const {
@@ -137,7 +137,7 @@ bool UnitBench::satisfied(const StoppingRule& rule) const {
          rule.satisfied_by(recompute_.device) && rule.satisfied_by(backward_.device);
 }
 
-/// A unit whose activations are kept, then one that is recomputed.
+/// Runs the unit with its activations kept, then with recomputation.
 void UnitBench::one_cycle() {
   begin_forward();
   Bytes before = meter_.live();
@@ -146,7 +146,7 @@ void UnitBench::one_cycle() {
   make_output_gradient();
   backward();
   grad_input_bytes_ = meter_.live() - before;
-  flow_.reset();
+  activation_or_gradient_.reset();
 
   begin_forward();
   before = meter_.live();
@@ -155,10 +155,10 @@ void UnitBench::one_cycle() {
   make_output_gradient();
   recompute();
   backward();
-  flow_.reset();
+  activation_or_gradient_.reset();
 }
 
-/// The leaf shares the storage of the activation that the caller holds.
+/// Makes a leaf that shares the storage of the activation that the caller holds.
 void UnitBench::begin_forward() {
   activations_ = {};
   if (input_.defined()) {
@@ -168,21 +168,21 @@ void UnitBench::begin_forward() {
 
 void UnitBench::forward(PhaseSamples& phase, bool keep) {
   time(keep ? UnitPhase::ForwardKeep : UnitPhase::ForwardDiscard, phase, [&] {
-    flow_ = runner_.forward(activations_, batch_, keep);
+    activation_or_gradient_ = runner_.forward(activations_, batch_, keep);
     if (is_last_) {
-      flow_.reset();  // the loss: read elsewhere
+      activation_or_gradient_.reset();  // the loss: read elsewhere
     }
   });
-  if (flow_.defined() && !output_.defined()) {
-    meter_.run([&] { output_ = flow_.clone(); });
+  if (activation_or_gradient_.defined() && !output_.defined()) {
+    meter_.run([&] { output_ = activation_or_gradient_.clone(); });
   }
 }
 
-/// The unit after this one leaves a gradient in place of the output; the loss has none.
+/// Puts a gradient in place of the output, as the unit after this one does; the loss has none.
 void UnitBench::make_output_gradient() {
-  flow_.reset();
+  activation_or_gradient_.reset();
   if (!is_last_) {
-    meter_.run([&] { flow_ = torch::randn_like(output_); });
+    meter_.run([&] { activation_or_gradient_ = torch::randn_like(output_); });
   }
 }
 
@@ -212,9 +212,11 @@ void UnitBench::backward() {
   time(UnitPhase::Backward, backward_, [&] {
     bound_.clear_gradients(unit_);
     if (is_last_) {
-      flow_ = torch::full({}, 1.0, torch::dtype(torch::kFloat32).device(meter_.device()));
+      activation_or_gradient_ =
+          torch::full({}, 1.0, torch::dtype(torch::kFloat32).device(meter_.device()));
     }
-    flow_ = runner_.backward(activations_, std::exchange(flow_, {}));
+    activation_or_gradient_ =
+        runner_.backward(activations_, std::exchange(activation_or_gradient_, {}));
     activations_ = {};
   });
 }

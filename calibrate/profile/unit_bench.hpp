@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times one unit's phases and counts their device memory, in the order in which training runs them
-// and frees what they leave.
+// Times one unit's phases and counts their device memory. Phases run, and their results are freed,
+// in the order of training.
 #pragma once
 
 #include "calibrate/bench/samples.hpp"
@@ -21,7 +21,7 @@ namespace athanor {
 /// Results of one unit at one micro-batch size.
 struct UnitBenchResult {
   UnitCost cost;         ///< without class and micro-batch
-  torch::Tensor output;  ///< uncounted; undefined for the unit with the loss
+  torch::Tensor output;  ///< not counted; undefined for the unit with the loss
 };
 
 class UnitBench {
@@ -31,28 +31,29 @@ class UnitBench {
   UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
             const Batch& batch, UnitMeter& meter);
 
-  /// Under sustained load. `full_clock`: times of run_paused(), where there are any.
-  [[nodiscard]] UnitBenchResult run(const StoppingRule& rule, const UnitCost& full_clock);
+  /// Measures under sustained load. `unthrottled` has the times of run_paused(), if there are any.
+  /// A device that they show to be throttled settles first.
+  [[nodiscard]] UnitBenchResult run(const StoppingRule& rule, const UnitCost& unthrottled);
 
-  /// Times at full clock, and the power of all phases together: after each the device pauses for as
-  /// long as it ran. `idle_watts`: meanwhile. Without them where a phase is longer than a power
-  /// limit lets it run at full clock. The meter counts energy.
+  /// Measures unthrottled times, and the power of all phases together: after each phase the device
+  /// pauses for as long as it ran, at `idle_watts`. Returns neither if a phase is so long that a
+  /// power limit may act within it. The meter has to count energy.
   [[nodiscard]] UnitBenchResult run_paused(double idle_watts);
 
-  /// The same with the kernels of each phase: `repetitions` are traced after the warm-up. Tracing
-  /// makes times longer; `trace` gets what was traced.
+  /// Measures under a trace, with the kernels of each phase. `repetitions` are traced after the
+  /// warm-up, into `trace`. Tracing makes times longer.
   [[nodiscard]] UnitBenchResult run_traced(KernelTracer& tracer, int repetitions,
                                            KernelTrace& trace);
 
  private:
-  /// What is being traced, for labels.
+  /// Trace that is being recorded, and the repetition that labels its phases.
   struct Traced {
     OperatorTrace& trace;
     int repetition = 0;
   };
 
   void cycle_for(Seconds seconds);
-  void start_again();
+  void clear_samples();
   void one_cycle();
   void begin_forward();
   void forward(PhaseSamples& phase, bool keep);
@@ -62,7 +63,7 @@ class UnitBench {
   void time(UnitPhase phase, PhaseSamples& samples, const std::function<void()>& body);
   [[nodiscard]] UnitBenchResult result();
   [[nodiscard]] PhaseCost cost_of(const PhaseSamples& phase) const;
-  [[nodiscard]] bool is_throttled(const UnitCost& full_clock) const;
+  [[nodiscard]] bool is_throttled(const UnitCost& unthrottled) const;
   [[nodiscard]] bool satisfied(const StoppingRule& rule) const;
 
   std::string unit_class_;
@@ -74,7 +75,7 @@ class UnitBench {
   const Batch& batch_;
   UnitMeter& meter_;
   UnitActivations activations_;
-  torch::Tensor flow_;  ///< as in the executor: the output; in backward, the gradient
+  torch::Tensor activation_or_gradient_;  ///< output; in backward, gradient
   torch::Tensor output_;
   std::optional<Traced> traced_;  ///< absent: nothing is traced
   bool pauses_ = false;           ///< after each phase

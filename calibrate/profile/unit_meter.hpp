@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times a unit's phases on a device and counts its memory. A seam: the host's clock and arena, or
+// Times a unit's phases on a device and counts its memory: by the host's clock and arena, or by
 // CUDA events and LibTorch's caching allocator.
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace athanor {
 
-/// What was measured of one phase.
+/// Measurements of one phase.
 struct PhaseSamples {
   Samples device;  ///< time on the device
-  Samples issue;   ///< host time to launch it; empty where launching is running
-  Bytes peak = 0;  ///< highest device memory above the level at the start, of the last repetition
+  Samples issue;   ///< host time to launch it; empty if the host itself runs it
+  Bytes peak = 0;  ///< highest device memory above that at the start, in the last repetition
 };
 
 class UnitMeter {
@@ -26,24 +26,25 @@ class UnitMeter {
   [[nodiscard]] virtual torch::Device device() const = 0;
   /// Runs `body` with the device's allocator and stream, untimed.
   virtual void run(const std::function<void()>& body) = 0;
-  /// The same as a timed phase. The time may reach `phase` later; `phase` outlives finish().
+  /// Runs `body` as a timed phase. The time may reach `phase` later; `phase` outlives finish().
   virtual void time(PhaseSamples& phase, const std::function<void()>& body) = 0;
   /// Waits until all but the last few phases have their times.
   virtual void collect() = 0;
   /// Waits for everything.
   virtual void finish() = 0;
-  /// Device memory that tensors hold, as the executor's own limit counts it.
+  /// Returns the device memory that tensors hold, as the executor's own limit counts it.
   [[nodiscard]] virtual Bytes live() const = 0;
-  /// Energy that the device has taken, by its own counter; nothing where there is none.
+  /// Returns the energy that the device has taken, by its own counter; nothing if it has none.
   [[nodiscard]] virtual std::optional<double> joules() const { return std::nullopt; }
-  /// Repetitions before the first sample, in seconds: clocks and power settle.
+  /// Returns the seconds of repetitions before the first sample, in which clocks and power settle.
   [[nodiscard]] virtual Seconds warm_up() const = 0;
-  /// More of them where a power limit holds the device back, which then goes around a mean; 0 where
-  /// nothing does, and other work only ever makes a repetition longer.
+  /// Returns further seconds of repetitions for a throttled device, whose speed then swings around
+  /// a mean. 0 for a device without a power limit, where other work can only make a repetition
+  /// longer.
   [[nodiscard]] virtual Seconds settling() const { return 0; }
 };
 
-/// The CPU backend: memory from an arena of its own, bytes as requested.
+/// Meter of the CPU backend. Its arena counts bytes as requested.
 class HostMeter final : public UnitMeter {
  public:
   [[nodiscard]] torch::Device device() const override { return torch::kCPU; }

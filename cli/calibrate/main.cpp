@@ -4,6 +4,8 @@
 #include "calibrate/kernels/kineto_trace.hpp"
 #include "calibrate/machine/calibrate_machine.hpp"
 #include "calibrate/machine/cuda_machine.hpp"
+#include "calibrate/machine/describe.hpp"
+#include "calibrate/machine/machine.hpp"
 #include "calibrate/power/power_bursts.hpp"
 #include "calibrate/profile/profile_model.hpp"
 #include "calibrate/profile/unit_meter.hpp"
@@ -55,7 +57,7 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder.string();
 }
 
-/// Minutes of measuring must not end in "no such folder".
+/// Checks the folder first: minutes of measuring must not end in "no such folder".
 void require_folder_of(const std::string& option, const std::string& path) {
   if (!std::filesystem::is_directory(folder_of(path))) {
     throw InputError(option, "there is no folder " + folder_of(path),
@@ -63,7 +65,7 @@ void require_folder_of(const std::string& option, const std::string& path) {
   }
 }
 
-/// What a power model is fitted to goes into a file at once: also where no model fits it.
+/// Has the measurements of power written before a model is fitted: also if no model fits them.
 void keep_power_bursts(CalibrateArguments& arguments, bool& kept) {
   if (!uses_cuda(arguments.options.backend)) {
     throw InputError("--power-bursts", "power is measured on GPUs only",
@@ -78,7 +80,7 @@ void keep_power_bursts(CalibrateArguments& arguments, bool& kept) {
 }
 
 int calibrate(CalibrateArguments& arguments) {
-  require_folder_of("-o", arguments.output);
+  require_folder_of("--output", arguments.output);
   const bool keeps_bursts = !arguments.power_bursts.empty();
   bool kept_bursts = false;
   if (keeps_bursts) keep_power_bursts(arguments, kept_bursts);
@@ -115,7 +117,7 @@ Profile profile_on_host(ProfileArguments& arguments, const Architecture& archite
   return profile_language_model(architecture, arguments.dtype.value_or(DataType::Float32), options);
 }
 
-/// Null where kernels cannot be traced: the profile goes without them.
+/// Returns null if kernels cannot be traced: the profile goes without them.
 std::unique_ptr<KernelTracer> make_tracer(CudaCalibrator& cuda, const ProfileArguments& arguments) {
   if (arguments.without_kernels) return nullptr;
   try {
@@ -163,7 +165,7 @@ void require_tracing(const ProfileArguments& arguments, bool on_gpu) {
 
 int profile(ProfileArguments& arguments) {
   const bool on_gpu = uses_cuda(arguments.backend);
-  require_folder_of("-o", arguments.output);
+  require_folder_of("--output", arguments.output);
   if (!arguments.trace.empty()) require_tracing(arguments, on_gpu);
   arguments.options.progress = show_progress;
   std::vector<KernelTrace> traces;
@@ -178,70 +180,86 @@ int profile(ProfileArguments& arguments) {
   return kExitDone;
 }
 
+/// Adds -o,--output, which is required, and its older name --out, which help does not show.
+void add_output(CLI::App& verb, std::string& path, const std::string& help,
+                const std::string& type) {
+  CLI::Option* const output =
+      verb.add_option("-o,--output", path, help)->required()->type_name(type);
+  verb.add_option_function<std::string>("--out",
+                                        [&path, output](const std::string& value) {
+                                          path = value;
+                                          output->required(false);
+                                        })
+      ->group("")
+      ->excludes(output);
+}
+
 void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& action) {
-  CLI::App* verb = app.add_subcommand("calibrate", "Measure this machine into a platform file");
+  CLI::App* verb = app.add_subcommand("calibrate", "Measure this machine.");
   CalibrationOptions& options = arguments.options;
-  verb->add_option("--backend", options.backend, "auto, cpu or cuda")->capture_default_str();
+  verb->add_option("--backend", options.backend, "Use this backend: auto, cpu or cuda.")
+      ->capture_default_str();
   CLI::Option* ranks =
       cli::add_count(*verb, "--ranks", options.ranks,
-                     "Measure collectives for 1 to N processes or GPUs (default: 2, or every GPU)");
-  verb->add_flag("--quick", options.quick, "Fewer sizes and repetitions");
+                     "Measure collectives for 1 to N processes or GPUs. Default: 2, or every GPU.");
+  verb->add_flag("--quick", options.quick, "Take fewer sizes and repetitions.");
   CLI::Option* refresh =
       verb->add_option("--refresh", arguments.refresh,
-                       "This machine's file: measure again only what its host does (copies, AdamW "
-                       "on the CPU, files, launches), which others on the same host change; GPUs")
+                       "Read this machine's file and measure only its host again: copies, AdamW on "
+                       "the CPU, files, launches. Other tenants of a host change them. GPUs only.")
           ->type_name("PLATFORM.json")
           ->excludes(ranks);
   verb->add_option("--power-bursts", arguments.power_bursts,
-                   "Also write what the power model is fitted to; GPUs")
+                   "Also write the measurements that the power model is fitted to. GPUs only.")
       ->type_name("BURSTS.json")
       ->excludes(refresh);
-  verb->add_option("-o,--out", arguments.output, "Platform file to write")
-      ->required()
-      ->type_name("PLATFORM.json");
+  add_output(*verb, arguments.output, "Write this platform file.", "PLATFORM.json");
   verb->callback([&] { action = [&] { return calibrate(arguments); }; });
 }
 
 void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action) {
   const std::map<std::string, DataType> dtypes(kShortDataTypeNames.begin(),
                                                kShortDataTypeNames.end());
-  CLI::App* verb = app.add_subcommand("profile", "Measure a model's units into a profile file");
+  CLI::App* verb = app.add_subcommand("profile", "Measure a model's units.");
   ProfileOptions& options = arguments.options;
   options.sequence_length = 1024;
   options.micro_batches = {1, 2, 4};
-  verb->add_option("--model", arguments.model,
-                   "Folder with a config.json, such a file, or a built-in name")
+  verb->add_option(
+          "--model", arguments.model,
+          "Profile this model: a folder with a config.json, such a file, or a built-in name.")
       ->required()
       ->type_name("MODEL");
-  cli::add_count(*verb, "--seq", options.sequence_length, "Sequence length")->capture_default_str();
-  verb->add_option("--micro-batches", options.micro_batches, "Micro-batch sizes, like 1,2,4")
+  cli::add_count(*verb, "--seq", options.sequence_length, "Use sequences of this length.")
+      ->capture_default_str();
+  verb->add_option("--micro-batches", options.micro_batches,
+                   "Profile these micro-batch sizes, like 1,2,4.")
       ->delimiter(',')
       ->type_name("N,..")
       ->capture_default_str();
   verb->add_option("--dtype", arguments.dtype,
-                   "fp32 or bf16 (default: fp32 on processors, bf16 on GPUs)")
+                   "Compute in fp32 or bf16. Default: fp32 on processors, bf16 on GPUs.")
       ->transform(CLI::CheckedTransformer(dtypes))
       ->type_name("TYPE");
   cli::add_count(*verb, "--compute-threads", arguments.compute_threads,
-                 "Threads of one rank's compute lane on processors (default: cores / ranks)");
-  cli::add_count(*verb, "--ranks", arguments.ranks, "Ranks that will share this machine")
+                 "Give one rank's compute lane N threads, on processors. Default: cores / ranks.");
+  cli::add_count(*verb, "--ranks", arguments.ranks,
+                 "Leave cores for so many ranks on this machine.")
       ->capture_default_str();
-  verb->add_option("--backend", arguments.backend, "auto, cpu or cuda")
+  verb->add_option("--backend", arguments.backend, "Use this backend: auto, cpu or cuda.")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   CLI::Option* without =
-      verb->add_flag("--no-kernels", arguments.without_kernels, "Do not trace kernels on GPUs");
-  verb->add_option("--trace", arguments.trace,
-                   "Write one traced repetition of every unit for Perfetto and trace tools")
+      verb->add_flag("--no-kernels", arguments.without_kernels, "Do not trace kernels on GPUs.");
+  verb->add_option(
+          "--trace", arguments.trace,
+          "Also write a trace of one repetition of every unit, for Perfetto and other trace tools.")
       ->type_name("TRACE.json")
       ->excludes(without);
-  verb->add_option("-o,--out", arguments.output, "Profile file to write")
-      ->required()
-      ->type_name("PROFILE.json");
+  add_output(*verb, arguments.output, "Write this profile file.", "PROFILE.json");
   verb->callback([&] { action = [&] { return profile(arguments); }; });
 }
 
-/// What `calibrate` runs under mpirun; not for people.
+/// Adds the hidden verb that `calibrate` runs under mpirun.
 void add_worker(CLI::App& app, CalibrateArguments& arguments, cli::Action& action) {
   CLI::App* verb = app.add_subcommand("collective-worker")->group("");
   verb->add_flag("--quick", arguments.options.quick);
@@ -255,14 +273,14 @@ void add_worker(CLI::App& app, CalibrateArguments& arguments, cli::Action& actio
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Measures machines and models for the simulator.", "athanor-calibrate");
+  CLI::App app("Measure machines and models for the simulator.", "athanor-calibrate");
   app.set_version_flag("--version", cli::version_text());
   app.require_subcommand(1);
   CalibrateArguments machine;
   ProfileArguments model;
   cli::Action action;
   const std::span<char*> words(argv, static_cast<std::size_t>(argc));
-  // Where the program lies is this machine's business.
+  // The path of the program is left out: it says nothing about what was measured.
   const std::string command = fmt::format("athanor {}", fmt::join(words.subspan(1), " "));
   machine.options.command = model.options.command = command;
   add_calibrate(app, machine, action);

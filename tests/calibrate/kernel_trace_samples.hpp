@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace that CUPTI could have made, by hand.
+// A hand-made trace, as CUPTI could have made it.
 #pragma once
 
 #include "calibrate/kernels/kernel_trace.hpp"
@@ -13,11 +13,11 @@ class TraceBuilder {
  public:
   explicit TraceBuilder(TraceTime start = 1'700'000'000'000'000'000) : now_(start) {}
 
-  /// Following launches belong to it, outside of every operator.
+  /// Begins a phase. Following launches belong to it, outside of every operator.
   TraceBuilder& phase(const std::string& unit_class, UnitPhase phase, int repetition);
-  /// Following launches come from it.
+  /// Begins an operator. Following launches come from it.
   TraceBuilder& operation(const std::string& name, double flops, double bytes);
-  /// A call on the host, and what it launched.
+  /// Adds a call on the host, and what it launched.
   TraceBuilder& launch(ActivityKind kind, const std::string& name, std::int64_t microseconds,
                        Bytes bytes = 0);
   TraceBuilder& overhead(std::int64_t microseconds);
@@ -29,7 +29,8 @@ class TraceBuilder {
   std::uint32_t correlation_ = 100;
 };
 
-/// Forward and backward of a block, two repetitions: products, attention, a norm, a fill, a copy.
+/// Returns two repetitions of a block's forward and backward: products, attention, a norm, a fill
+/// and a copy.
 [[nodiscard]] KernelTrace sample_trace();
 
 }  // namespace athanor::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPUs that are not there.
+// Fake GPUs.
 #pragma once
 
 #include "calibrate/bench/measure.hpp"
@@ -15,7 +15,7 @@
 
 namespace athanor::test {
 
-/// Says that every measurement takes a fiftieth of the first one longer than the one before.
+/// Claims that every measurement takes longer than the one before, by a fiftieth of the first.
 class SlowingActivity final : public DeviceActivity {
  public:
   explicit SlowingActivity(std::atomic<int>& measurements) : measurements_(measurements) {}
@@ -29,7 +29,7 @@ class SlowingActivity final : public DeviceActivity {
   std::atomic<int>& measurements_;
 };
 
-/// GPUs whose activities disturb nothing, on a machine that gets slower all the time.
+/// GPUs whose activities do not contend, on a machine that gets slower all the time.
 class SlowingCalibrator : public CudaCalibrator {
  public:
   static constexpr Seconds kIssue = 7e-6;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program itself: files that the readers accept, exit codes, nothing on stdout.
+// The program itself: files that the readers accept, exit codes, and an empty stdout.
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-/// A folder that is removed again.
+/// Folder that lives as long as this object.
 class Folder {
  public:
   Folder() {
@@ -63,6 +63,8 @@ TEST_CASE("a quick calibration is a valid platform") {
   CHECK(platform.backend == "cpu");
   CHECK(platform.num_devices == 2);
   CHECK(platform.all_gather.size() == 2);
+  CHECK_THAT(outcome.errors, ContainsSubstring("h2d | cpu-adam: "));
+  CHECK_THAT(outcome.errors, ContainsSubstring("nvme-read | nvme-write: "));
   REQUIRE(platform.shared.size() == 3);
   CHECK(platform.shared[2].name == "nvme");
   CHECK(platform.shared[2].capacity >= 1);
@@ -101,7 +103,9 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
     CHECK_THAT(outcome.errors, ContainsSubstring(message));
   };
   check("", "subcommand");
-  check("calibrate", "--out");
+  check("calibrate", "--output");
+  check("calibrate --out " + folder.file("missing/x.json"), "no folder");
+  check("calibrate -o a.json --out b.json", "--out");
   check("calibrate --ranks 0" + out, "--ranks");
   check("calibrate --backend tpu" + out, "tpu");
   check("calibrate -o " + folder.file("missing/x.json"), "no folder");

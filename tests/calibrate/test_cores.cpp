@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-/// Those that the calling thread may run on.
+/// Returns the cores that the calling thread may run on.
 std::vector<int> all_cores() { return some_cores(CPU_SETSIZE); }
 
 }  // namespace
@@ -29,7 +29,7 @@ TEST_CASE("some cores are usable ones, all different, the first among them") {
   }
 }
 
-TEST_CASE("a bound thread runs on its core, so do those that it starts, and it alone is let go") {
+TEST_CASE("a bound thread and those that it starts run on its core, and it alone is released") {
   const std::vector<int> all = all_cores();
   const int core = all.back();
   std::vector<int> started;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calibrations of GPUs that are not there.
+// Calibrations of fake GPUs.
 #include "calibrate/machine/cuda_machine.hpp"
 #include "calibrate/machine/machine.hpp"
 #include "sim/base/errors.hpp"
@@ -20,7 +20,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
-/// The fake's machine as somebody found it years ago, when all took a thousand seconds.
+/// Platform of the fake machine from years ago, when everything took a thousand seconds.
 Platform old_platform() {
   const Curve curve{{{1, 1000, 0}}};
   Platform platform;
@@ -50,7 +50,7 @@ CalibrationOptions refresh(const Platform& before) {
   return options;
 }
 
-TEST_CASE("a refreshed platform has the host of today and the GPUs of before") {
+TEST_CASE("a refreshed platform has today's host and the earlier GPUs") {
   test::SlowingCalibrator cuda;
   const Platform before = old_platform();
   const Platform now = calibrate_cuda_machine(refresh(before), cuda);
@@ -95,9 +95,9 @@ TEST_CASE("another machine's platform is not refreshed") {
                        MessageMatches(ContainsSubstring("there are 2 GPUs here")));
 }
 
-TEST_CASE("what the environment says to NCCL is known, in order") {
+TEST_CASE("settings of NCCL in the environment are listed in order") {
   unsetenv("NCCL_NVLS_ENABLE");
-  setenv("NCCL_VERSION", "2.28.3-1", 1);  // of the package in a container
+  setenv("NCCL_VERSION", "2.28.3-1", 1);  // set by the package in a container
   setenv("NCCL_SHM_DISABLE", "1", 1);
   setenv("NCCL_P2P_DISABLE", "0", 1);
   CHECK(nccl_settings() == "NCCL_P2P_DISABLE=0 NCCL_SHM_DISABLE=1");

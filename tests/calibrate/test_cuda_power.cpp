@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The power model of a GPU that is not there.
+// The power model of a fake GPU.
 #include "calibrate/machine/cuda_power.hpp"
 #include "sim/base/errors.hpp"
-#include "tests/calibrate/limited_device.hpp"
 #include "tests/calibrate/slowing_calibrator.hpp"
+#include "tests/calibrate/throttled_device.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
@@ -16,10 +16,10 @@ namespace {
 
 using Catch::Matchers::WithinRel;
 
-/// Bursts of products take no time here; whatever else runs draws the limit.
-class LimitedCalibrator final : public test::SlowingCalibrator {
+/// Simulates bursts of products in no time; everything else draws the limit's power.
+class ThrottledCalibrator final : public test::SlowingCalibrator {
  public:
-  test::LimitedDevice device;
+  test::ThrottledDevice device;
 
   [[nodiscard]] std::optional<double> joules(int) override {
     const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
@@ -37,12 +37,12 @@ constexpr PowerMeasurementOptions kQuick{.bursts = 0.6, .sustained = 1, .lane = 
 
 TEST_CASE("quick measurements give the power model of the device that was measured") {
   constexpr std::int64_t kSize = 8192;
-  LimitedCalibrator cuda;
+  ThrottledCalibrator cuda;
   const PowerMeasurements measured = measure_bursts(cuda, kSize, kQuick);
   const PowerModel model = power_of_products(measured, kSize);
   const PowerFitErrors errors = fit_errors(model, measured);
   CHECK_THAT(model.idle_watts, WithinRel(cuda.device.idle_watts, 1e-3));
-  CHECK_THAT(model.matmul_watts, WithinRel(cuda.device.full_watts, 1e-3));
+  CHECK_THAT(model.matmul_watts, WithinRel(cuda.device.unthrottled_watts, 1e-3));
   CHECK_THAT(model.matmul_flops_per_second,
              WithinRel(2.0 * kSize * kSize * kSize / cuda.device.kernel, 1e-3));
   CHECK_THAT(model.exponent, WithinRel(cuda.device.exponent, 0.01));
@@ -54,8 +54,8 @@ TEST_CASE("quick measurements give the power model of the device that was measur
   CHECK(errors.watts < 0.005);
 }
 
-TEST_CASE("a lane adds what it draws above idle, and never takes anything away") {
-  LimitedCalibrator cuda;
+TEST_CASE("a lane adds its power draw above idle, which is never negative") {
+  ThrottledCalibrator cuda;
   const double above_idle = cuda.device.sustained_watts() - cuda.device.idle_watts;
   for (const auto& [lane, watts] :
        measure_lane_watts(cuda, 2, kMiB, kQuick, cuda.device.idle_watts)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/activities/curves.hpp"
+#include "calibrate/machine/file_curves.hpp"
 #include "sim/base/errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -8,7 +8,7 @@
 namespace athanor {
 namespace {
 
-/// Claims durations in turn; a repetition costs nothing.
+/// Claims one duration after another; a repetition takes no time.
 class Scripted final : public DeviceActivity {
  public:
   explicit Scripted(std::vector<Seconds> durations) : durations_(std::move(durations)) {}
@@ -35,7 +35,7 @@ TEST_CASE("sustained measurement follows the rule") {
   CHECK(samples.median() == 2e-3);
 }
 
-TEST_CASE("activities beside each other all get samples") {
+TEST_CASE("activities that run together all get samples") {
   Scripted first({1e-3});
   Scripted second({2e-3});
   const std::vector<Samples> samples = measure_together({&first, &second}, 0.001, 0.005);
@@ -44,7 +44,7 @@ TEST_CASE("activities beside each other all get samples") {
   CHECK(samples[1].median() == 2e-3);
 }
 
-TEST_CASE("a failure beside others is thrown, and the others end") {
+TEST_CASE("a failure of one activity is thrown, and the others end") {
   Scripted first({1e-3});
   Failing second;
   CHECK_THROWS_AS(measure_together({&first, &second}, 0.001, 0.001), std::runtime_error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A counter of energy that changes ten times a second, and moments between its changes.
+// An energy counter that changes ten times a second, and moments between its changes.
 #include "calibrate/bench/measure.hpp"
 #include "calibrate/power/energy_watch.hpp"
 #include "sim/base/errors.hpp"
@@ -56,7 +56,7 @@ TEST_CASE("a watched counter gives mean power however rarely it changes") {
   CHECK_THAT(watch.watts(from, to), WithinRel(kWatts, 0.05));
 }
 
-TEST_CASE("a counter that goes while it is watched is an error") {
+TEST_CASE("a counter that disappears while it is watched is an error") {
   std::atomic<int> reads = 0;
   const EnergyWatch watch([&]() -> std::optional<double> {
     if (++reads > 3) return std::nullopt;

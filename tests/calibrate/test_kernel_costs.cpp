@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From hand-made activities to the kernels of a profile.
+// Hand-made activities become the kernels of a profile.
 #include "calibrate/kernels/kernel_costs.hpp"
 #include "tests/calibrate/kernel_trace_samples.hpp"
 
@@ -98,7 +98,7 @@ TEST_CASE("kernels of little time become one line per class") {
   CHECK(kernels[3].kind == KernelClass::Other);
 }
 
-TEST_CASE("what comes from nowhere is no phase's") {
+TEST_CASE("an activity without an origin belongs to no phase") {
   KernelTrace trace = test::sample_trace();
   const auto count = kernel_costs(trace, UnitPhase::ForwardKeep).size();
   for (const std::uint64_t origin : {std::uint64_t{0}, std::uint64_t{12345}}) {
@@ -112,7 +112,7 @@ TEST_CASE("what comes from nowhere is no phase's") {
   CHECK(kernel_costs({}, UnitPhase::Backward).empty());
 }
 
-TEST_CASE("kernels join what was timed without a trace") {
+TEST_CASE("traced kernels join costs that were timed without a trace") {
   std::vector<UnitCost> costs(2), traced(2);
   for (const std::size_t i : {0, 1}) {
     costs[i].forward_keep.seconds = 1;

@@ -52,7 +52,7 @@ TEST_CASE("a written trace is imported phase by phase") {
 TEST_CASE("kernels have device, stream, correlation and operator") {
   const std::string text = written({test::sample_trace()});
   const auto kernels = events(text, "kernel");
-  REQUIRE(kernels.size() == 4);  // of one repetition
+  REQUIRE(kernels.size() == 4);  // one repetition's
   const auto& product = kernels[1];
   CHECK(product.at("pid") == 0);
   CHECK(product.at("tid") == 7);

@@ -51,7 +51,7 @@ class CountingTracer final : public KernelTracer {
   std::vector<TracedActivity> activities_;
 };
 
-/// What was seen of the operators that `body` calls in one phase, by name; sums.
+/// Trace of the operators that `body` calls in one phase, by name; sums.
 std::map<std::string, LaunchOrigin> seen_in(const std::function<void()>& body) {
   CountingTracer tracer;
   OperatorTrace trace(tracer);
@@ -155,7 +155,7 @@ TEST_CASE("bytes are those that an operator has to move") {
   CHECK(seen_in([&] { (void)at::relu(x); }).at("aten::relu").flops == 0);
 }
 
-TEST_CASE("operators of other threads belong to the phase, and none outside of one") {
+TEST_CASE("operators of other threads belong to the phase; those outside of a phase are left out") {
   const torch::Tensor a = torch::randn({4, 4});
   CountingTracer tracer;
   OperatorTrace trace(tracer);

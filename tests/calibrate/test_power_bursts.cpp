@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a power model was fitted to, written and read again.
+// Measurements of power, written and read again.
 #include "calibrate/power/power_bursts.hpp"
 #include "sim/base/errors.hpp"
 
@@ -27,7 +27,7 @@ std::string text() {
   return to_json(measurements(), provenance);
 }
 
-/// `text` with the first `from` in it replaced.
+/// Returns the text with its first `from` replaced.
 std::string with(const std::string& from, const std::string& to) {
   std::string changed = text();
   const auto at = changed.find(from);

@@ -6,7 +6,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
-#include "tests/calibrate/limited_device.hpp"
+#include "tests/calibrate/throttled_device.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -21,9 +21,9 @@ namespace {
 
 using Catch::Matchers::WithinRel;
 
-using test::LimitedDevice;
+using test::ThrottledDevice;
 
-PowerMeasurements measurements(const LimitedDevice& device) {
+PowerMeasurements measurements(const ThrottledDevice& device) {
   constexpr Seconds kSeconds = 1;
   return {.bursts = {device.bursts(0.045, 0.045, kSeconds), device.bursts(0.06, 0.18, kSeconds),
                      device.bursts(0.16, 0.05, kSeconds), device.bursts(0.25, 0.65, 3 * kSeconds),
@@ -34,11 +34,11 @@ PowerMeasurements measurements(const LimitedDevice& device) {
 }  // namespace
 
 TEST_CASE("a power model from kernels under a limit is the one that they ran under") {
-  const LimitedDevice device{.limits = {{700, GENERATE(0.02, 0.05, 0.12)}}};
+  const ThrottledDevice device{.limits = {{700, GENERATE(0.02, 0.05, 0.12)}}};
   const PowerMeasurements measured = measurements(device);
   const PowerModel model = fit_power(measured);
   CHECK_THAT(model.idle_watts, WithinRel(device.idle_watts, 0.005));
-  CHECK_THAT(model.matmul_watts, WithinRel(device.full_watts, 0.005));
+  CHECK_THAT(model.matmul_watts, WithinRel(device.unthrottled_watts, 0.005));
   CHECK_THAT(model.exponent, WithinRel(device.exponent, 0.01));
   REQUIRE(model.limits.size() == 1);
   CHECK(model.limits.front().watts == device.limits.front().watts);
@@ -47,8 +47,8 @@ TEST_CASE("a power model from kernels under a limit is the one that they ran und
   CHECK(fit_errors(model, measured).watts < 0.005);
 }
 
-TEST_CASE("where one limit does not explain what was measured two do, and what was not") {
-  const LimitedDevice device{.limits = {{680, 0.3}, {740, 0.03}}};
+TEST_CASE("two limits explain bursts that one does not, also bursts that were not measured") {
+  const ThrottledDevice device{.limits = {{680, 0.3}, {740, 0.03}}};
   PowerMeasurements measured = measurements(device);
   const PowerModel model = fit_power(measured);
   REQUIRE(model.limits.size() == 2);
@@ -91,7 +91,7 @@ TEST_CASE("measured bursts of a GPU give the power model of its platform file") 
   CHECK(fit_errors(model, measured).watts < watts_error);
 }
 
-TEST_CASE("a model that does not fit is said to be off by as much") {
+TEST_CASE("errors of a model that does not fit are reported") {
   const PowerMeasurements measured = measurements({});
   PowerModel model = fit_power(measured);
   model.idle_watts *= 1.5;
@@ -107,7 +107,7 @@ TEST_CASE("a device that never slows down has a limit that is never reached") {
   CHECK_THAT(model.limits.front().watts, WithinRel(900, 1e-3));
 }
 
-TEST_CASE("what cannot be a device's power is refused") {
+TEST_CASE("measurements that fit no device are refused") {
   PowerMeasurements falling = measurements({});
   for (KernelBursts& bursts : falling.bursts) bursts.watts = 1000 - 500 * bursts.running_share;
   CHECK_THROWS_AS(fit_power(falling), Error);
@@ -116,14 +116,15 @@ TEST_CASE("what cannot be a device's power is refused") {
   CHECK_THROWS_AS(fit_power(few), Error);
 }
 
-TEST_CASE("times at full clock are taken over, and follow the largest micro-batch that has them") {
-  const auto cost = [](std::int64_t micro_batch, Seconds seconds, Seconds full, double watts) {
+TEST_CASE("unthrottled times are taken over, and follow the largest micro-batch that has them") {
+  const auto cost = [](std::int64_t micro_batch, Seconds seconds, Seconds unthrottled,
+                       double watts) {
     UnitCost result;
     result.unit_class = "block";
     result.micro_batch = micro_batch;
     for (const auto phase : kUnitPhases) {
       (result.*phase).seconds = seconds;
-      (result.*phase).unthrottled_seconds = full;
+      (result.*phase).unthrottled_seconds = unthrottled;
       (result.*phase).watts = watts;
     }
     return result;
@@ -132,7 +133,7 @@ TEST_CASE("times at full clock are taken over, and follow the largest micro-batc
   measure_unthrottled(costs[0], cost(1, 0.9, 1.1, 500));
   measure_unthrottled(costs[1], cost(2, 1.5, 1.5, 800));
   measure_unthrottled(costs[2], cost(4, 3.3, 0, 0));
-  complete_full_clock(costs);
+  complete_unthrottled(costs);
   CHECK(costs[0].backward.unthrottled_seconds == 1.0);  // never above the sustained time
   CHECK(costs[0].backward.watts == 500);
   CHECK(costs[1].recompute.unthrottled_seconds == 1.5);

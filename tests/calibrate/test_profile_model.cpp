@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles of tiny models: exact bytes, reproducible, accepted by the reader.
+// Profiles of tiny models have exact bytes, are reproducible, and are accepted by the reader.
 #include "calibrate/profile/profile_model.hpp"
 #include "calibrate/profile/unit_meter.hpp"
 #include "sim/base/errors.hpp"
@@ -49,7 +49,7 @@ ProfileOptions quick_options() {
   return options;
 }
 
-/// The host with a counter of energy that changes now and then, and a power limit to settle.
+/// Host meter with an energy counter that changes now and then, and a power limit that settles.
 class CountingMeter final : public UnitMeter {
  public:
   static constexpr double kWatts = 300;
@@ -76,7 +76,7 @@ class CountingMeter final : public UnitMeter {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-TEST_CASE("a device that counts energy has its profile at full clock and its power, too") {
+TEST_CASE("a device that counts energy has unthrottled times and power in its profile") {
   CountingMeter meter;
   ProfileOptions options = quick_options();
   options.micro_batches = {2};
@@ -92,7 +92,7 @@ TEST_CASE("a device that counts energy has its profile at full clock and its pow
   }
 }
 
-TEST_CASE("a counter of energy that stands still is none") {
+TEST_CASE("an energy counter that stands still counts as none") {
   CountingMeter meter;
   meter.counts = false;
   const Profile profile =
@@ -135,7 +135,7 @@ TEST_CASE("bytes follow from the shapes") {
   }
 }
 
-TEST_CASE("what was on the device before is not of the model") {
+TEST_CASE("memory that was on the device before does not count for the model") {
   HostMeter meter;
   torch::Tensor other;
   meter.run([&] { other = torch::empty({kMiB}); });

@@ -30,7 +30,7 @@ TEST_CASE("median and quartiles of known samples") {
   CHECK(samples_of({1, 2}).median() == 1.5);
 }
 
-TEST_CASE("the mean of the middle half is between two groups and knows of no outlier") {
+TEST_CASE("the mean of the middle half lies between two groups and ignores outliers") {
   CHECK_THAT(samples_of({1, 1, 1, 1, 2, 2, 2, 2}).interquartile_mean(), WithinRel(1.5, 1e-12));
   CHECK_THAT(samples_of({4, 1, 100, 2}).interquartile_mean(), WithinRel(3.0, 1e-12));
   CHECK_THAT(samples_of({1, 2, 3}).interquartile_mean(), WithinRel(2.0, 1e-12));
@@ -58,7 +58,7 @@ TEST_CASE("the relative error is that of the median of a normal distribution") {
   CHECK_THAT(samples.relative_error(), WithinRel(1.2533 / std::sqrt(4000.0) / 10, 0.1));
 }
 
-TEST_CASE("measuring stops when the median is known, or when patience ends") {
+TEST_CASE("measuring stops when the median is known, or at a limit") {
   const StoppingRule rule{.min_repetitions = 3,
                           .max_repetitions = 6,
                           .min_seconds = 2,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/activities/file_walk.hpp"
+#include "calibrate/activities/rotating_file.hpp"
 
 #include "calibrate/bench/rotating_buffer.hpp"
 #include "executor/backend/device.hpp"
@@ -21,17 +21,17 @@ MemoryBlock random_block(Bytes bytes) {
   return block;
 }
 
-/// A piece of a file after the other.
+/// Goes through a file piece by piece.
 class Pieces {
  public:
   Pieces(std::shared_ptr<const ScratchFile> file, Bytes file_bytes, Bytes bytes)
       : file_(std::move(file)),
         block_(random_block(bytes)),
         bytes_(bytes),
-        windows_(file_bytes, /*alignment=*/1) {}
+        offsets_(file_bytes, /*alignment=*/1) {}
 
-  void read() { file_->read(windows_.next(bytes_), data()); }
-  void write() { file_->write(windows_.next(bytes_), data()); }
+  void read() { file_->read(offsets_.next(bytes_), data()); }
+  void write() { file_->write(offsets_.next(bytes_), data()); }
 
  private:
   [[nodiscard]] std::span<std::byte> data() const {
@@ -41,7 +41,7 @@ class Pieces {
   std::shared_ptr<const ScratchFile> file_;
   MemoryBlock block_;
   Bytes bytes_;
-  RotatingBuffer windows_;
+  RotatingBuffer offsets_;
 };
 
 }  // namespace

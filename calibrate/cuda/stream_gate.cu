@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/cuda/gate.hpp"
+#include "calibrate/cuda/stream_gate.hpp"
 
 namespace athanor::cuda {
 namespace {
@@ -12,7 +12,7 @@ __device__ __forceinline__ unsigned long long now() {
   return nanoseconds;
 }
 
-__global__ void gate_kernel(const volatile std::uint32_t* flag, std::uint32_t value) {
+__global__ void stream_gate_kernel(const volatile std::uint32_t* flag, std::uint32_t value) {
   const unsigned long long start = now();
   while (static_cast<std::int32_t>(*flag - value) < 0 && now() - start < kPatience) {
   }
@@ -20,8 +20,9 @@ __global__ void gate_kernel(const volatile std::uint32_t* flag, std::uint32_t va
 
 }  // namespace
 
-void launch_gate(cudaStream_t stream, const volatile std::uint32_t* flag, std::uint32_t value) {
-  gate_kernel<<<1, 1, 0, stream>>>(flag, value);
+void launch_stream_gate(cudaStream_t stream, const volatile std::uint32_t* flag,
+                        std::uint32_t value) {
+  stream_gate_kernel<<<1, 1, 0, stream>>>(flag, value);
 }
 
 }  // namespace athanor::cuda

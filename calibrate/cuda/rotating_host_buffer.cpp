@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/cuda/host_walk.hpp"
+#include "calibrate/cuda/rotating_host_buffer.hpp"
 
 #include "calibrate/cuda/activities.hpp"
 
@@ -16,7 +16,7 @@ constexpr Bytes kAlignment = 256;
 }  // namespace
 
 PinnedMemory random_pinned_memory(int device, Bytes bytes) {
-  constexpr Bytes kDrawn = 64 * kMiB;  // repeated: values matter to power, not where they are
+  constexpr Bytes kDrawn = 64 * kMiB;  // repeated: power depends on the values, not on their places
   auto memory = std::make_shared<const cuda::PinnedBlock>(bytes);
   const at::Tensor drawn = random_bf16(device, std::min(bytes, kDrawn));
   const at::Tensor all = at::from_blob(memory->data(), {bytes / drawn.element_size()},
@@ -26,8 +26,8 @@ PinnedMemory random_pinned_memory(int device, Bytes bytes) {
 }
 
 RotatingHostBuffer::RotatingHostBuffer(PinnedMemory memory, Bytes start)
-    : memory_(std::move(memory)), windows_(memory_->size(), kAlignment, start) {}
+    : memory_(std::move(memory)), offsets_(memory_->size(), kAlignment, start) {}
 
-std::byte* RotatingHostBuffer::next(Bytes bytes) { return memory_->data() + windows_.next(bytes); }
+std::byte* RotatingHostBuffer::next(Bytes bytes) { return memory_->data() + offsets_.next(bytes); }
 
 }  // namespace athanor

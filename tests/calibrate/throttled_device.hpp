@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU under a power limit that is not there.
+// A simulated GPU under a power limit.
 #pragma once
 
 #include "calibrate/power/power_fit.hpp"
@@ -11,17 +11,17 @@
 
 namespace athanor::test {
 
-/// Runs equal kernels, in steps so small that nothing has to be solved.
-struct LimitedDevice {
+/// Runs equal kernels in steps so small that nothing has to be solved.
+struct ThrottledDevice {
   struct Limit {
     double watts = 700;
     Seconds window = 0.05;
   };
-  double idle_watts = 120, full_watts = 900, exponent = 2;
+  double idle_watts = 120, unthrottled_watts = 900, exponent = 2;
   std::vector<Limit> limits{{}};
-  Seconds kernel = 0.0014;  ///< at full clock
+  Seconds kernel = 0.0014;  ///< unthrottled
 
-  /// As CudaCalibrator::matmul_bursts, from idle.
+  /// Runs bursts as CudaCalibrator::matmul_bursts() does, from idle.
   [[nodiscard]] KernelBursts bursts(Seconds on, Seconds off, Seconds seconds) const {
     KernelBursts ignored, bursts;
     Run run(*this);
@@ -32,7 +32,7 @@ struct LimitedDevice {
   }
 
   [[nodiscard]] double sustained_watts() const {
-    double least = full_watts;
+    double least = unthrottled_watts;
     for (const Limit& limit : limits) least = std::min(least, limit.watts);
     return least;
   }
@@ -42,7 +42,7 @@ struct LimitedDevice {
 
   class Run {
    public:
-    explicit Run(const LimitedDevice& device)
+    explicit Run(const ThrottledDevice& device)
         : device_(device), means_(device.limits.size(), device.idle_watts) {}
 
     /// Returns the mean power.
@@ -66,9 +66,9 @@ struct LimitedDevice {
    private:
     static constexpr Seconds kTick = 1e-6;
 
-    /// Returns what a kernel gets done.
+    /// Returns the progress of a kernel, in unthrottled seconds.
     Seconds pass(bool busy) {
-      double watts = busy ? device_.full_watts : device_.idle_watts;
+      double watts = busy ? device_.unthrottled_watts : device_.idle_watts;
       for (std::size_t i = 0; i < means_.size(); ++i) {
         const Limit& limit = device_.limits[i];
         if (means_[i] >= limit.watts) watts = std::min(watts, limit.watts);
@@ -78,12 +78,13 @@ struct LimitedDevice {
       }
       joules_ += watts * kTick;
       now_ += kTick;
-      if (!busy || watts == device_.full_watts) return kTick;
-      const double share = (watts - device_.idle_watts) / (device_.full_watts - device_.idle_watts);
+      if (!busy || watts == device_.unthrottled_watts) return kTick;
+      const double share =
+          (watts - device_.idle_watts) / (device_.unthrottled_watts - device_.idle_watts);
       return kTick * std::pow(share, 1 / device_.exponent);
     }
 
-    const LimitedDevice& device_;
+    const ThrottledDevice& device_;
     std::vector<double> means_;
     double joules_ = 0;
     Seconds now_ = 0;
