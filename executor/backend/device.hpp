@@ -18,15 +18,9 @@ namespace athanor {
 /// Owner of a block of memory of any kind; null for 0 bytes.
 using MemoryBlock = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 
-/// fp32 state of AdamW.
-struct AdamPlace {
-  float *master = nullptr, *first_moment = nullptr, *second_moment = nullptr;
-  bool operator==(const AdamPlace&) const = default;
-};
-
 /// AdamW on a shard, all of it beside the processor of the lane.
 struct AdamWork {
-  AdamPlace from, to;  ///< the same where the old state is not kept; on a GPU always
+  AdamStateView from, to;  ///< the same where the old state is not kept; on a GPU always
   const void* gradient = nullptr;
   DataType gradient_dtype = DataType::Float32;
   BFloat16Bits* rounded = nullptr;        ///< gets the new parameters in bf16; may be null

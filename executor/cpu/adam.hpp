@@ -30,27 +30,31 @@ struct AdamSegment {
   bool decays = false;
 };
 
-/// The constants of one update, for any processor.
+/// Computes the constants of one update, for any processor.
 [[nodiscard]] AdamStep adam_step(const AdamCoefficients& coefficients);
 
-/// One shard's fp32 state. Equal lengths; may alias nothing.
-struct AdamState {
-  std::span<float> master, first_moment, second_moment;
-  std::span<BFloat16Bits> rounded;  ///< gets the new parameters in bf16; empty: nobody needs them
+/// Pointers to a shard's fp32 state: the master parameters and Adam's two moments. All three have
+/// as many elements as the shard and do not overlap.
+struct AdamStateView {
+  float *master = nullptr, *first_moment = nullptr, *second_moment = nullptr;
+  bool operator==(const AdamStateView&) const = default;
 };
 
-/// Updates `state` from the gradient, with `threads` host threads.
-void adamw(const AdamState& state, std::span<const float> gradient, const AdamCoefficients& c,
-           int threads);
-void adamw(const AdamState& state, std::span<const BFloat16Bits> gradient,
-           const AdamCoefficients& c, int threads);
+/// Updates `state` from the gradient, which is as long as the shard, with `threads` host threads.
+/// `rounded` receives the new parameters in bf16; it may be null.
+void adamw(const AdamStateView& state, std::span<const float> gradient, const AdamCoefficients& c,
+           int threads, BFloat16Bits* rounded = nullptr);
+void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient,
+           const AdamCoefficients& c, int threads, BFloat16Bits* rounded = nullptr);
 
-/// The same from the state in `old`, which stays as it is; its `rounded` does not count. `state`
-/// has the new one, stored past the caches: it moves as many bytes as in place.
-void adamw_beside(const AdamState& old, const AdamState& state, std::span<const float> gradient,
-                  const AdamCoefficients& c, int threads);
-void adamw_beside(const AdamState& old, const AdamState& state,
-                  std::span<const BFloat16Bits> gradient, const AdamCoefficients& c, int threads);
+/// Does the update of adamw() from the state in `from`, which stays as it is, and writes the new
+/// state to `to`. It is stored past the caches, so the update moves as many bytes as in place.
+void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
+                        std::span<const float> gradient, const AdamCoefficients& c, int threads,
+                        BFloat16Bits* rounded = nullptr);
+void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
+                        std::span<const BFloat16Bits> gradient, const AdamCoefficients& c,
+                        int threads, BFloat16Bits* rounded = nullptr);
 
 /// fp32 -> bf16, round to nearest even, NaN kept.
 void convert_to_bf16(std::span<const float> from, std::span<BFloat16Bits> to, int threads);

@@ -141,9 +141,7 @@ void CudaDevice::adam(Lane lane, const AdamWork& work) {
   if (lane == Lane::CpuAdam) return host_.adam(lane, work);
   assert(work.from == work.to && !work.only_if_scaled && "a GPU's updates wait for the norm");
   launch_adam(stream(lane),
-              {.master = work.to.master,
-               .first_moment = work.to.first_moment,
-               .second_moment = work.to.second_moment,
+              {.state = work.to,
                .gradient = work.gradient,
                .gradient_is_bf16 = work.gradient_dtype == DataType::BFloat16,
                .rounded = work.rounded},

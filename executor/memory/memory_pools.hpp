@@ -24,15 +24,13 @@ inline constexpr std::array kStateParts{StatePart::Master, StatePart::FirstMomen
 
 inline constexpr Bytes kStateBytes = 4;  ///< of an element of one part: fp32
 
-/// A shard's fp32 state, by StatePart. In fp32 training the master is the parameters themselves.
-struct OptimizerState : AdamPlace {
-  [[nodiscard]] float* part(StatePart part) const noexcept;
-};
+/// Start of one part of a shard's state. In fp32 training the master is the parameters themselves.
+[[nodiscard]] float* part_of(const AdamStateView& state, StatePart part) noexcept;
 
 /// What an update works on: old and new state, the same where the old is not kept, the gradient,
 /// and in bf16 training where new parameters go.
 struct UpdateMemory {
-  OptimizerState from, to;
+  AdamStateView from, to;
   std::byte* gradient = nullptr;
   BFloat16Bits* rounded = nullptr;
 };
@@ -48,14 +46,14 @@ struct ChunkMemory {
   std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer; null
                                            ///< where it passes through a buffer
   BFloat16Bits* rounded = nullptr;  ///< bf16 training: where Adam writes new parameters, beside it
-  OptimizerState state;    ///< null where in a file, as the master of fp32 training seldom is
-  OptimizerState other;    ///< where old state is kept beside the new: in odd steps the old
+  AdamStateView state;     ///< null where in a file, as the master of fp32 training seldom is
+  AdamStateView other;     ///< where old state is kept beside the new: in odd steps the old
   Bytes file_offset = -1;  ///< of what there is no other place for; -1: it is all in memory
   Bytes file_parameter_bytes = 0;   ///< of parameters, ahead of the state in the file
   Bytes file_gradient_offset = -1;  ///< from file_offset, behind the state; -1: not in the file
 
   /// After `steps` steps of training.
-  [[nodiscard]] const OptimizerState& state_after(std::int64_t steps) const noexcept {
+  [[nodiscard]] const AdamStateView& state_after(std::int64_t steps) const noexcept {
     return other.master != nullptr && steps % 2 == 1 ? other : state;
   }
 };
@@ -111,7 +109,7 @@ class MemoryPools {
 
  private:
   class Builder;
-  [[nodiscard]] OptimizerState state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const;
+  [[nodiscard]] AdamStateView state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const;
   /// In state buffers, and from file_offset on, of what a chunk has no place for in memory.
   [[nodiscard]] Bytes offset_of(const ChunkMemory& chunk, StatePart part) const;
   void write_to_file(Bytes offset, std::span<const std::byte> from) const;

@@ -35,16 +35,16 @@ struct Window {
 
 }  // namespace
 
-float* OptimizerState::part(StatePart part) const noexcept {
+float* part_of(const AdamStateView& state, StatePart part) noexcept {
   switch (part) {
     case StatePart::Master:
-      return master;
+      return state.master;
     case StatePart::FirstMoment:
-      return first_moment;
+      return state.first_moment;
     case StatePart::SecondMoment:
       break;
   }
-  return second_moment;
+  return state.second_moment;
 }
 
 UpdateMemory MemoryPools::update_memory(const Operation& adam, std::int64_t steps) const {
@@ -77,9 +77,9 @@ UpdateMemory MemoryPools::stream_buffer(const Operation& op) const {
   return update;
 }
 
-OptimizerState MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const {
+AdamStateView MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const {
   const auto place = [&](StatePart part) {
-    float* const in_memory = chunk.state.part(part);
+    float* const in_memory = part_of(chunk.state, part);
     return in_memory != nullptr ? in_memory
                                 : reinterpret_cast<float*>(buffer + offset_of(chunk, part));
   };
@@ -129,7 +129,7 @@ void MemoryPools::write_state(const Operation& op) const {
 void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                             std::int64_t skip, std::span<float> to, Device& device) const {
   const auto bytes = static_cast<Bytes>(to.size_bytes());
-  if (const float* const from = chunk.state_after(steps).part(part)) {
+  if (const float* const from = part_of(chunk.state_after(steps), part)) {
     return device.copy_now(to.data(), from + skip, bytes);
   }
   const Window window(chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes, bytes);
@@ -140,7 +140,7 @@ void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64
 void MemoryPools::write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                              std::span<const float> from, Device& device) const {
   assert(std::ssize(from) == chunk.elements);
-  if (float* const to = chunk.state_after(steps).part(part)) {
+  if (float* const to = part_of(chunk.state_after(steps), part)) {
     return device.copy_now(to, from.data(), static_cast<Bytes>(from.size_bytes()));
   }
   write_to_file(chunk.file_offset + offset_of(chunk, part), std::as_bytes(from));

@@ -54,8 +54,8 @@ struct Shard {
   Shard() {
     for (float& value : second.values()) value *= value;
   }
-  [[nodiscard]] AdamState state() const {
-    return {master.values(), first.values(), second.values(), rounded.values()};
+  [[nodiscard]] AdamStateView state() const {
+    return {master.values().data(), first.values().data(), second.values().data()};
   }
 };
 
@@ -79,7 +79,8 @@ void adam_in_place(benchmark::State& state) {
   const Array<BFloat16Bits> gradient = random_gradient();
   const int threads = static_cast<int>(state.range(0));
   for (auto _ : state) {
-    adamw(shard.state(), view(gradient), AdamCoefficients{}, threads);
+    adamw(shard.state(), view(gradient), AdamCoefficients{}, threads,
+          shard.rounded.values().data());
   }
   count_bytes(state, kBytesPerElement);
 }
@@ -90,7 +91,8 @@ void adam_beside(benchmark::State& state) {
   const int threads = static_cast<int>(state.range(0));
   const Shard *old = &shard, *updated = &other;
   for (auto _ : state) {
-    adamw_beside(old->state(), updated->state(), view(gradient), AdamCoefficients{}, threads);
+    adamw_out_of_place(old->state(), updated->state(), view(gradient), AdamCoefficients{}, threads,
+                       updated->rounded.values().data());
     std::swap(old, updated);
   }
   count_bytes(state, kBytesPerElement);

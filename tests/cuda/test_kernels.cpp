@@ -75,9 +75,7 @@ void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamS
   for (work.coefficients.step = 1; work.coefficients.step <= 3; ++work.coefficients.step) {
     host.adam(Lane::Compute, work);
     cuda::launch_adam(nullptr,
-                      {.master = device_master.data(),
-                       .first_moment = device_first.data(),
-                       .second_moment = device_second.data(),
+                      {.state = {device_master.data(), device_first.data(), device_second.data()},
                        .gradient = device_gradient.data(),
                        .gradient_is_bf16 = sizeof(Gradient) == sizeof(BFloat16Bits),
                        .rounded = device_parameters.data()},

@@ -73,9 +73,9 @@ struct AdamBody {
   float scale;
 
   __device__ __forceinline__ void vector(std::int64_t v) const {
-    Fp32x4 master = reinterpret_cast<Fp32x4*>(s.master)[v];
-    Fp32x4 first = reinterpret_cast<Fp32x4*>(s.first_moment)[v];
-    Fp32x4 second = reinterpret_cast<Fp32x4*>(s.second_moment)[v];
+    Fp32x4 master = reinterpret_cast<Fp32x4*>(s.state.master)[v];
+    Fp32x4 first = reinterpret_cast<Fp32x4*>(s.state.first_moment)[v];
+    Fp32x4 second = reinterpret_cast<Fp32x4*>(s.state.second_moment)[v];
     const auto gradient = reinterpret_cast<const Vector<Gradient>*>(s.gradient)[v];
     Bf16x4 rounded;
     for (int j = 0; j < kWidth; ++j) {
@@ -83,15 +83,17 @@ struct AdamBody {
           adam_update(master.at[j], first.at[j], second.at[j], to_float(gradient.at[j]) * scale, k);
       if constexpr (kRounds) rounded.at[j] = to_bf16(master.at[j]);
     }
-    reinterpret_cast<Fp32x4*>(s.master)[v] = master;
-    reinterpret_cast<Fp32x4*>(s.first_moment)[v] = first;
-    reinterpret_cast<Fp32x4*>(s.second_moment)[v] = second;
+    reinterpret_cast<Fp32x4*>(s.state.master)[v] = master;
+    reinterpret_cast<Fp32x4*>(s.state.first_moment)[v] = first;
+    reinterpret_cast<Fp32x4*>(s.state.second_moment)[v] = second;
     if constexpr (kRounds) reinterpret_cast<Bf16x4*>(s.rounded)[v] = rounded;
   }
   __device__ __forceinline__ void scalar(std::int64_t i) const {
     const float gradient = to_float(static_cast<const Gradient*>(s.gradient)[i]) * scale;
-    s.master[i] = adam_update(s.master[i], s.first_moment[i], s.second_moment[i], gradient, k);
-    if constexpr (kRounds) s.rounded[i] = to_bf16(s.master[i]);
+    const AdamStateView& state = s.state;
+    state.master[i] =
+        adam_update(state.master[i], state.first_moment[i], state.second_moment[i], gradient, k);
+    if constexpr (kRounds) s.rounded[i] = to_bf16(state.master[i]);
   }
 };
 

@@ -19,7 +19,7 @@ struct DoubleDouble {
 
 /// One shard. `gradient` is fp32 or bf16. `rounded` may be null. 16-byte aligned.
 struct AdamShard {
-  float *master, *first_moment, *second_moment;
+  AdamStateView state;
   const void* gradient;
   bool gradient_is_bf16;
   std::uint16_t* rounded;
