@@ -39,14 +39,15 @@ class HostUpdates::Memory {
   }
 
   struct Window {
-    AdamState state;
+    AdamStateView state;
     std::span<const BFloat16Bits> gradient;
+    BFloat16Bits* rounded;
   };
   /// `elements` elements of everything, from `first` on.
   [[nodiscard]] Window window(std::int64_t first, std::int64_t elements) const {
-    const auto count = static_cast<std::size_t>(elements);
-    const auto part = [first, count](auto* values) { return std::span(values + first, count); };
-    return {{part(state(0)), part(state(1)), part(state(2)), part(rounded(1))}, part(rounded(0))};
+    return {{state(0) + first, state(1) + first, state(2) + first},
+            {rounded(0) + first, static_cast<std::size_t>(elements)},
+            rounded(1) + first};
   }
 
  private:
@@ -97,7 +98,7 @@ HostUpdates HostUpdates::part(int index, int count) const {
 Activity HostUpdates::adam(std::int64_t elements, int threads) const {
   return [walk = walk_, elements, threads] {
     const Memory::Window window = walk->next(elements);
-    adamw(window.state, window.gradient, AdamCoefficients{}, threads);
+    adamw(window.state, window.gradient, AdamCoefficients{}, threads, window.rounded);
   };
 }
 
@@ -105,7 +106,8 @@ Activity HostUpdates::adam_beside(std::int64_t elements, int threads) const {
   return [walk = walk_, elements, threads] {
     const Memory::Window old = walk->next(elements);
     const Memory::Window window = walk->next(elements);
-    adamw_beside(old.state, window.state, window.gradient, AdamCoefficients{}, threads);
+    adamw_out_of_place(old.state, window.state, window.gradient, AdamCoefficients{}, threads,
+                       window.rounded);
   };
 }
 
