@@ -140,24 +140,6 @@ __global__ void __launch_bounds__(kThreads)
   for_vectors(elements, AccumulateBody<Addend, kAdds>{sum, addend});
 }
 
-struct RoundBody {
-  const float* from;
-  std::uint16_t* to;
-
-  __device__ __forceinline__ void vector(std::int64_t v) const {
-    const Fp32x4 values = reinterpret_cast<const Fp32x4*>(from)[v];
-    Bf16x4 rounded;
-    for (int j = 0; j < kWidth; ++j) rounded.at[j] = to_bf16(values.at[j]);
-    reinterpret_cast<Bf16x4*>(to)[v] = rounded;
-  }
-  __device__ __forceinline__ void scalar(std::int64_t i) const { to[i] = to_bf16(from[i]); }
-};
-
-__global__ void __launch_bounds__(kThreads)
-    round_kernel(const float* from, std::uint16_t* to, std::int64_t elements) {
-  for_vectors(elements, RoundBody{from, to});
-}
-
 /// Enough blocks to fill any GPU, or to keep its link to the host busy, and no more than there is
 /// work for.
 int blocks_for(std::int64_t elements, MemoryLocation home = MemoryLocation::Device) {
@@ -227,12 +209,6 @@ void launch_accumulate(cudaStream_t stream, float* sum, MemoryLocation sum_home,
   } else {
     launch_accumulate_of(stream, sum, sum_home, static_cast<const float*>(addend), elements, add);
   }
-}
-
-void launch_round(cudaStream_t stream, const float* from, std::uint16_t* to,
-                  std::int64_t elements) {
-  if (elements == 0) return;
-  round_kernel<<<blocks_for(elements), kThreads, 0, stream>>>(from, to, elements);
 }
 
 }  // namespace athanor::cuda

@@ -44,9 +44,6 @@ enum class MemoryLocation { Device, Host };
 void launch_accumulate(cudaStream_t stream, float* sum, MemoryLocation sum_home, const void* addend,
                        bool addend_is_bf16, std::int64_t elements, bool add);
 
-/// fp32 -> bf16, round to nearest even.
-void launch_round(cudaStream_t stream, const float* from, std::uint16_t* to, std::int64_t elements);
-
 /// Partial sums that a square sum keeps between its two kernels.
 inline constexpr int kSquareSumPartials = 512;
 
