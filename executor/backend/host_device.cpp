@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_device.hpp"
+
 #include "executor/cpu/host_copy.hpp"
 
 #include <algorithm>
@@ -35,9 +36,9 @@ MemoryBlock HostDevice::allocate(Bytes bytes) {
   return block;
 }
 
-MemoryBlock HostDevice::take_uncounted(Bytes bytes) { return take_host_memory(bytes); }
+MemoryBlock HostDevice::allocate_uncounted(Bytes bytes) { return allocate_host_memory(bytes); }
 
-MemoryBlock HostDevice::allocate_pinned(Bytes bytes) { return take_host_memory(bytes); }
+MemoryBlock HostDevice::allocate_pinned(Bytes bytes) { return allocate_host_memory(bytes); }
 
 void HostDevice::copy_now(void* to, const void* from, Bytes bytes) { host_copy(to, from, bytes); }
 

@@ -83,7 +83,7 @@ void update_in_place(const AdamStateView& state, std::span<const Gradient> gradi
   });
 }
 
-/// The new state of a cache line's elements, on its way from registers to memory.
+/// New state of a cache line's elements, on its way from registers to memory.
 struct Line {
   static constexpr std::int64_t kElements = 16;
   alignas(64) float master[kElements], first[kElements], second[kElements];

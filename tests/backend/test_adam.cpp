@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW against its formula in double, and bit-equality under every cut and number of threads.
-#include "executor/backend/device.hpp"
+// Tests of AdamW against its formula in double, and of equal bits under every cut and number of
+// threads.
+#include "executor/backend/host_device.hpp"
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/bfloat16.hpp"
 
@@ -81,7 +82,7 @@ TEST_CASE("the first step without decay moves every parameter by the learning ra
   }
 }
 
-TEST_CASE("AdamW beside the old state gives the same bits and leaves it as it is") {
+TEST_CASE("AdamW out of place gives the bits of AdamW in place and leaves the old state as it is") {
   constexpr std::size_t kCount = 40'003;
   const std::vector<float> gradient = random_values(kCount, 2);
   std::vector<BFloat16Bits> narrow(kCount), rounded(kCount), expected_rounded(kCount);
@@ -99,7 +100,7 @@ TEST_CASE("AdamW beside the old state gives the same bits and leaves it as it is
     CHECK(after == expected);
     CHECK(rounded == expected_rounded);
     CHECK(before == old);
-    // From any element on: vectors are stored past the caches where they are aligned.
+    // Start at an odd element: lines go past the caches only where they are aligned.
     State part(kCount);
     const std::size_t offset = 5;
     adamw_out_of_place(before.view(offset), part.view(offset), values.subspan(offset, 3000), c,
@@ -137,7 +138,7 @@ TEST_CASE("AdamW gives the same bits under every cut and number of threads") {
   }
 }
 
-TEST_CASE("decay acts in its segments, and what lies between segments stays as it is") {
+TEST_CASE("decay acts in its segments, and elements between segments stay as they are") {
   constexpr std::size_t kCount = 1000;
   const std::vector<AdamSegment> segments{{0, 333, true}, {352, 640, false}, {700, 1000, true}};
   const std::vector<float> gradient = random_values(kCount, 2);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device's kernels against the host's code, bit for bit.
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_device.hpp"
 #include "executor/cpu/bfloat16.hpp"
+#include "executor/cpu/reductions.hpp"
 #include "executor/cuda/handles.hpp"
 #include "executor/cuda/kernels/kernels.hpp"
 #include "tests/cuda/device_copies.hpp"

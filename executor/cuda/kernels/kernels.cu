@@ -24,7 +24,7 @@ __device__ __forceinline__ float to_float(std::uint16_t bits) {
   return __uint_as_float(static_cast<std::uint32_t>(bits) << 16U);
 }
 
-/// As round_to_bf16 in executor/lanes/bfloat16.hpp.
+/// Rounds as round_to_bf16() of executor/cpu/bfloat16.hpp does.
 __device__ __forceinline__ std::uint16_t to_bf16(float value) {
   const std::uint32_t bits = __float_as_uint(value);
   const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
@@ -56,15 +56,15 @@ __device__ __forceinline__ void for_vectors(std::int64_t elements, Body body) {
   if (rest < elements) body.scalar(rest);
 }
 
-/// A kernel's segments, among its arguments.
+/// A kernel's segments, passed among its arguments.
 struct AdamTable {
   std::int64_t begin[kAdamSegments], end[kAdamSegments];
-  std::uint32_t decays;  // a bit each
+  std::uint32_t decays;  // one bit a segment
   int count;
 
   __host__ __device__ std::int64_t last() const { return end[count - 1]; }
 };
-static_assert(kAdamSegments <= 32, "a bit each");
+static_assert(kAdamSegments <= 32, "one bit a segment");
 
 template <typename Gradient, bool kRounds>
 struct AdamBody {
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads)
   for_vectors(elements, AccumulateBody<Addend, kAdds>{sum, addend});
 }
 
-/// Enough blocks to fill any GPU, or to keep its link to the host busy, and no more than there is
+/// Number of blocks: as many as fill any GPU, or its link to the host, but no more than there is
 /// work for.
 int blocks_for(std::int64_t elements, MemoryLocation home = MemoryLocation::Device) {
   constexpr std::int64_t kFillGpu = 2048, kFillLink = 32;
