@@ -3,6 +3,7 @@
 
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/host_copy.hpp"
+#include "executor/cpu/reductions.hpp"
 #include "sim/base/errors.hpp"
 
 #include <algorithm>

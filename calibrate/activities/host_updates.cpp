@@ -2,8 +2,9 @@
 #include "calibrate/activities/host_updates.hpp"
 
 #include "calibrate/bench/rotating_buffer.hpp"
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_memory.hpp"
 #include "executor/cpu/parallel_blocks.hpp"
+#include "executor/cpu/reductions.hpp"
 
 #include <algorithm>
 #include <span>
@@ -28,8 +29,9 @@ class HostUpdates::Memory {
  public:
   explicit Memory(std::int64_t length)
       : length_(length),
-        states_(take_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
-        rounded_(take_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
+        states_(allocate_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
+        rounded_(
+            allocate_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
     const std::vector<float> values = random_floats(std::min(length, kRandom), 1);
     parallel_blocks(length, filling_threads(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t at = begin; at < end; ++at) state(0)[at] = values[at % kRandom];

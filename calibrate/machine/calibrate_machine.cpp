@@ -9,6 +9,8 @@
 #include "calibrate/machine/cuda_machine.hpp"
 #include "calibrate/machine/disturbances.hpp"
 #include "calibrate/machine/machine.hpp"
+#include "executor/backend/collectives_local.hpp"
+#include "executor/backend/collectives_mpi.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
