@@ -4,6 +4,7 @@
 // Read from the bottom: main() profiles the model, makes a plan and trains. Everything above it is
 // ordinary LibTorch. usage: vision_transformer [STEPS]
 #include "calibrate/profile/profile_model.hpp"
+#include "executor/backend/collectives_local.hpp"
 #include "executor/train/trainer.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"

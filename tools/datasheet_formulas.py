@@ -4,9 +4,9 @@
 GIB, GIGA = 2**30, 1e9
 LARGE_BYTES, LARGE_ELEMENTS = 2**30, 2**27
 # Per element in bf16: fp32 master, two fp32 moments and the gradient are read, all but the gradient and the bf16
-# parameter are written (executor/cuda/kernels.cu, executor/lanes/adam.cpp).
+# parameter are written (executor/cuda/kernels/kernels.cu, executor/cpu/adam.cpp).
 ADAM_BYTES = 28
-FILE_REQUEST_BYTES = 16 * 2**20  # read or written at once, and waited for (executor/lanes/scratch_file.cpp)
+FILE_REQUEST_BYTES = 16 * 2**20  # read or written at once, and waited for (executor/backend/scratch_file.cpp)
 
 
 def line(latency, seconds_per_unit, large):

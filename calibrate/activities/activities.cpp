@@ -4,6 +4,7 @@
 #include "calibrate/activities/matmul.hpp"
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/host_copy.hpp"
+#include "executor/cpu/reductions.hpp"
 #include "sim/base/errors.hpp"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ struct AdamBuffers {
         first(static_cast<std::size_t>(elements)),
         second(static_cast<std::size_t>(elements)),
         gradient(random_floats(elements, 2)) {}
-  [[nodiscard]] AdamState state() { return {master, first, second, {}}; }
+  [[nodiscard]] AdamStateView state() { return {master.data(), first.data(), second.data()}; }
   std::vector<float> master, first, second, gradient;
 };
 
@@ -75,8 +76,8 @@ Activity adam_beside_activity(std::int64_t elements, int threads) {
   auto old = std::make_shared<AdamBuffers>(elements);
   auto buffers = std::make_shared<AdamBuffers>(elements);
   return [old, buffers, threads] {
-    adamw_beside(old->state(), buffers->state(), std::span<const float>(buffers->gradient),
-                 AdamCoefficients{}, threads);
+    adamw_out_of_place(old->state(), buffers->state(), std::span<const float>(buffers->gradient),
+                       AdamCoefficients{}, threads);
   };
 }
 

@@ -2,8 +2,9 @@
 #include "calibrate/activities/host_updates.hpp"
 
 #include "calibrate/bench/rotating_buffer.hpp"
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_memory.hpp"
 #include "executor/cpu/parallel_blocks.hpp"
+#include "executor/cpu/reductions.hpp"
 #include "sim/base/host.hpp"
 
 #include <algorithm>
@@ -25,8 +26,9 @@ class HostUpdates::Memory {
  public:
   explicit Memory(std::int64_t length)
       : length_(length),
-        states_(take_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
-        rounded_(take_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
+        states_(allocate_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
+        rounded_(
+            allocate_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
     const std::vector<float> values = random_floats(std::min(length, kRandom), 1);
     parallel_blocks(length, usable_cores(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t at = begin; at < end; ++at) state(0)[at] = values[at % kRandom];
@@ -36,14 +38,15 @@ class HostUpdates::Memory {
   }
 
   struct Slice {
-    AdamState state;
+    AdamStateView state;
     std::span<const BFloat16Bits> gradient;
+    BFloat16Bits* rounded;
   };
   /// Returns `elements` elements of every buffer, from `first` on.
   [[nodiscard]] Slice slice(std::int64_t first, std::int64_t elements) const {
-    const auto count = static_cast<std::size_t>(elements);
-    const auto part = [first, count](auto* values) { return std::span(values + first, count); };
-    return {{part(state(0)), part(state(1)), part(state(2)), part(rounded(1))}, part(rounded(0))};
+    return {{state(0) + first, state(1) + first, state(2) + first},
+            {rounded(0) + first, static_cast<std::size_t>(elements)},
+            rounded(1) + first};
   }
 
  private:
@@ -94,7 +97,7 @@ HostUpdates HostUpdates::part(int index, int count) const {
 Activity HostUpdates::adam(std::int64_t elements, int threads) const {
   return [rotation = rotation_, elements, threads] {
     const Memory::Slice slice = rotation->next(elements);
-    adamw(slice.state, slice.gradient, AdamCoefficients{}, threads);
+    adamw(slice.state, slice.gradient, AdamCoefficients{}, threads, slice.rounded);
   };
 }
 
@@ -102,7 +105,8 @@ Activity HostUpdates::adam_beside(std::int64_t elements, int threads) const {
   return [rotation = rotation_, elements, threads] {
     const Memory::Slice old = rotation->next(elements);
     const Memory::Slice slice = rotation->next(elements);
-    adamw_beside(old.state, slice.state, slice.gradient, AdamCoefficients{}, threads);
+    adamw_out_of_place(old.state, slice.state, slice.gradient, AdamCoefficients{}, threads,
+                       slice.rounded);
   };
 }
 

@@ -2,7 +2,7 @@
 #include "calibrate/activities/rotating_file.hpp"
 
 #include "calibrate/bench/rotating_buffer.hpp"
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_memory.hpp"
 #include "executor/backend/scratch_file.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace athanor {
 namespace {
 
 MemoryBlock random_block(Bytes bytes) {
-  MemoryBlock block = take_host_memory(bytes);
+  MemoryBlock block = allocate_host_memory(bytes);
   const std::vector<float> values = random_floats(bytes / static_cast<Bytes>(sizeof(float)), 1);
   std::memcpy(block.get(), values.data(), values.size() * sizeof(float));
   return block;

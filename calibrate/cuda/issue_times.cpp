@@ -46,11 +46,11 @@ class SmallOperations {
  public:
   explicit SmallOperations(cuda::CudaDevice& device)
       : device_(device),
-        here_(device.take_uncounted(kBytes)),
-        there_(device.take_uncounted(kBytes)),
+        here_(device.allocate_uncounted(kBytes)),
+        there_(device.allocate_uncounted(kBytes)),
         host_(device.allocate_pinned(kBytes)),
-        state_(device.take_uncounted(3 * kBytes)),
-        scale_(device.take_uncounted(sizeof(float))) {}
+        state_(device.allocate_uncounted(3 * kBytes)),
+        scale_(device.allocate_uncounted(sizeof(float))) {}
 
   void run(Lane lane) {
     switch (lane) {

@@ -56,9 +56,9 @@ class Adam final : public StreamActivity {
                              .epsilon = 1e-8F};
     const std::int64_t offset = offsets_.next(elements_);
     const cuda::AdamShard shard{
-        .master = master_.mutable_data_ptr<float>() + offset,
-        .first_moment = first_.mutable_data_ptr<float>() + offset,
-        .second_moment = second_.mutable_data_ptr<float>() + offset,
+        .state = {.master = master_.mutable_data_ptr<float>() + offset,
+                  .first_moment = first_.mutable_data_ptr<float>() + offset,
+                  .second_moment = second_.mutable_data_ptr<float>() + offset},
         .gradient = gradient_.const_data_ptr<at::BFloat16>() + offset,
         .gradient_is_bf16 = true,
         .rounded = static_cast<std::uint16_t*>(rounded_.mutable_data_ptr()) + offset};

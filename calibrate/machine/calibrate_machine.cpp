@@ -12,6 +12,8 @@
 #include "calibrate/machine/file_curves.hpp"
 #include "calibrate/machine/machine.hpp"
 #include "calibrate/machine/pair_contention.hpp"
+#include "executor/backend/collectives_local.hpp"
+#include "executor/backend/collectives_mpi.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"

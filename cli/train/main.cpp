@@ -5,10 +5,13 @@
 #include "cli/train/inputs.hpp"
 #include "cli/train/session.hpp"
 #include "executor/backend/backend.hpp"
+#include "executor/backend/collectives_mpi.hpp"
 #include "executor/backend/connect.hpp"
+#include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/host_backend.hpp"
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
+#include "executor/rendezvous/rank_launcher.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>

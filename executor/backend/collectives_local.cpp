@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/backend/collectives.hpp"
+#include "executor/backend/collectives_local.hpp"
 
 namespace athanor {
 namespace {

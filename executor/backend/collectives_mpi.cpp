@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives over MPI. Every collective first meets (a non-blocking barrier: a rank may come late
-// by a whole backward pass) and then moves its data, which every rank has to poll for. Sums are
-// done here and not by MPI, whose order of summation depends on algorithm and size.
-#include "executor/backend/collectives.hpp"
+// Every collective first meets (a non-blocking barrier: a rank may come late by a whole backward
+// pass) and then moves its data, which every rank has to poll for. Sums are done here and not by
+// MPI, whose order of summation depends on algorithm and size.
+#include "executor/backend/collectives_mpi.hpp"
+
 #include "executor/backend/mpi_wait.hpp"
 #include "executor/cpu/rank_order_sum.hpp"
 #include "sim/base/errors.hpp"
@@ -20,10 +21,10 @@
 namespace athanor {
 namespace {
 
-/// MPI counts are ints: whole cache lines reach 128 GiB where bytes would end at 2 GiB.
+/// Bytes of MPI's element. MPI counts are ints: cache lines reach 128 GiB, bytes only 2 GiB.
 constexpr Bytes kLine = 64;
 
-/// MPI_Init .. MPI_Finalize, where nobody else has initialized MPI.
+/// Initializes and finalizes MPI, unless somebody else has initialized it.
 class MpiSession {
  public:
   MpiSession() {
@@ -154,7 +155,7 @@ class MpiCollectives final : public Collectives {
     wait_for(request, cancelled_);
   }
 
-  /// Part rank() of `buffer` becomes the sum over ranks; the other parts stay as they are.
+  /// Replaces part rank() of `buffer` by the sum over ranks. The other parts stay as they are.
   void sum_own_part(void* buffer, std::int64_t part_elements, DataType dtype) {
     const Bytes part_bytes = part_elements * size_of(dtype);
     const Message part = message(part_bytes);
@@ -166,7 +167,7 @@ class MpiCollectives final : public Collectives {
     sum_work(static_cast<std::byte*>(buffer) + rank_ * part_bytes, part_elements, dtype);
   }
 
-  /// For what does not divide by the number of ranks: fewer than world_size elements.
+  /// Sums the rest that does not divide by the number of ranks: fewer than world_size elements.
   void sum_everywhere(void* buffer, std::int64_t elements, DataType dtype) {
     if (elements == 0) {
       return;
@@ -180,7 +181,7 @@ class MpiCollectives final : public Collectives {
     sum_work(buffer, elements, dtype);
   }
 
-  /// Room for one part from every rank, kept between calls.
+  /// Returns room for one part from every rank, kept between calls.
   std::byte* work(Bytes part_bytes) {
     const auto needed = static_cast<std::size_t>(part_bytes * world_size_);
     if (work_.size() < needed) {
@@ -202,7 +203,7 @@ class MpiCollectives final : public Collectives {
   MPI_Datatype line_ = MPI_DATATYPE_NULL;
   int rank_ = 0;
   int world_size_ = 1;
-  bool failed_ = false;  ///< a call was left by an exception
+  bool failed_ = false;  ///< an exception has left a call
   std::vector<std::byte> work_;
 };
 

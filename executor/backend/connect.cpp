@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/backend/connect.hpp"
 
+#include "executor/backend/collectives_local.hpp"
+#include "executor/backend/collectives_mpi.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "sim/base/errors.hpp"
 

@@ -9,10 +9,9 @@
 
 namespace athanor {
 
-/// Collectives for this process's place in the job: local for one process, else MPI (this process
-/// then ends when its launcher is killed). Throws
-/// InputError when a launcher started several processes but no MPI connects them (torchrun). For
-/// the CPU backend.
+/// Makes the CPU backend's collectives for this process: local where it is alone, else MPI. With
+/// MPI the process ends when its launcher is killed. Throws InputError when a launcher started
+/// several processes that no MPI connects (torchrun).
 [[nodiscard]] std::unique_ptr<Collectives> connect(const RankInfo& rank);
 
 }  // namespace athanor

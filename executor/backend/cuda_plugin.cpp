@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/backend/cuda_plugin.hpp"
 
-#include "executor/backend/backend.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "sim/base/errors.hpp"
 
@@ -32,7 +31,8 @@ constexpr std::array kSettings{
     Setting{"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
 };
 
-/// Beside the program as it is built, or in the library folder beside it as it is installed.
+/// Path of the plugin: beside the program in a build, in the library folder of an installation.
+/// Empty where there is none.
 std::string plugin_path() {
   const std::filesystem::path folder = std::filesystem::path(own_program()).parent_path();
   for (const auto& candidate : {folder / kPlugin, folder.parent_path() / "bin" / kPlugin,

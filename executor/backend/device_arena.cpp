@@ -103,7 +103,7 @@ void* DeviceArena::take_kept(Bytes bytes) noexcept {
   return block;
 }
 
-/// Gives kept blocks back to the system, the largest first, until at most `room` bytes are kept.
+/// Frees kept blocks, the largest first, until at most `room` bytes are kept.
 void DeviceArena::drop_kept(Bytes room) noexcept {
   while (kept_bytes_ > room) {
     const auto largest = std::prev(kept_.end());

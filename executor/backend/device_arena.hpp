@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend's "device memory": every byte that a GPU would hold is taken from one bounded
-// arena.
+// The CPU backend's device memory: every byte that a GPU would hold comes from one bounded arena.
 #pragma once
 
 #include "sim/base/errors.hpp"
@@ -13,17 +12,17 @@
 
 namespace athanor {
 
-/// The arena's limit would be exceeded. The message gives request, live bytes and limit.
+/// Error of a request beyond the limit. The message gives request, live bytes and limit.
 class OutOfDeviceMemory : public Error {
  public:
   OutOfDeviceMemory(Bytes requested, Bytes live, Bytes limit);
 };
 
-/// Counts live and peak bytes as requested (not rounded) and refuses what exceeds the limit.
+/// Counts live and peak bytes as requested, not rounded, and refuses requests beyond the limit.
 /// Blocks are 64-byte aligned. Thread-safe; outlives every block. Released blocks are kept for the
-/// next request of the same size, since the system takes and clears large blocks page by page: a
-/// training step asks for the same sizes again and again. Kept and live blocks together never
-/// exceed the highest number of live bytes so far.
+/// next request of the same size: a training step repeats its sizes, and the system clears large
+/// blocks page by page. Kept and live blocks together never exceed the highest number of live bytes
+/// so far.
 class DeviceArena {
  public:
   explicit DeviceArena(Bytes limit = 0);  ///< 0 = no limit
@@ -47,14 +46,14 @@ class DeviceArena {
   mutable std::mutex mutex_;
   Bytes live_ = 0;
   Bytes peak_ = 0;
-  Bytes highest_ = 0;  ///< as peak_, never reset
+  Bytes highest_ = 0;  ///< highest live bytes ever
   Bytes kept_bytes_ = 0;
   std::map<Bytes, std::vector<void*>> kept_;  ///< released blocks by size; lists may be empty
 };
 
-/// A block that no arena counts, nullptr for 0 bytes; for release_block alone.
+/// Allocates a block that no arena counts; nullptr for 0 bytes. Only release_block() frees it.
 [[nodiscard]] void* allocate_uncounted(Bytes bytes);
-/// Gives a block of any arena back to that arena, and an uncounted one to the system.
+/// Returns a block to its arena, or an uncounted one to the system.
 void release_block(void* block) noexcept;
 
 /// Owner of one block.

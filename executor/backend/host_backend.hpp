@@ -3,12 +3,14 @@
 #pragma once
 
 #include "executor/backend/backend.hpp"
+#include "executor/backend/host_device.hpp"
 
 namespace athanor {
 
+/// The CPU backend of one rank.
 class HostBackend final : public Backend {
  public:
-  /// `memory_limit` of the device arena; 0 = none.
+  /// `memory_limit` is that of the device arena; 0 = no limit.
   HostBackend(Collectives& collectives, Bytes memory_limit)
       : device_(memory_limit), collectives_(collectives) {}
 

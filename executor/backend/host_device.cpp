@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_device.hpp"
+
 #include "executor/cpu/host_copy.hpp"
 
 #include <algorithm>
@@ -20,11 +21,8 @@ void with_type(const void* values, DataType dtype, std::int64_t elements, Functi
   }
 }
 
-AdamState state_at(const AdamPlace& place, BFloat16Bits* rounded, const AdamSegment& segment) {
-  const std::size_t count = size(segment.end - segment.begin);
-  const auto range = [&](auto* values) { return std::span(values + segment.begin, count); };
-  return {range(place.master), range(place.first_moment), range(place.second_moment),
-          rounded == nullptr ? std::span<BFloat16Bits>() : range(rounded)};
+AdamStateView state_from(const AdamStateView& state, std::int64_t element) {
+  return {state.master + element, state.first_moment + element, state.second_moment + element};
 }
 
 }  // namespace
@@ -38,9 +36,9 @@ MemoryBlock HostDevice::allocate(Bytes bytes) {
   return block;
 }
 
-MemoryBlock HostDevice::take_uncounted(Bytes bytes) { return take_host_memory(bytes); }
+MemoryBlock HostDevice::allocate_uncounted(Bytes bytes) { return allocate_host_memory(bytes); }
 
-MemoryBlock HostDevice::allocate_pinned(Bytes bytes) { return take_host_memory(bytes); }
+MemoryBlock HostDevice::allocate_pinned(Bytes bytes) { return allocate_host_memory(bytes); }
 
 void HostDevice::copy_now(void* to, const void* from, Bytes bytes) { host_copy(to, from, bytes); }
 
@@ -65,12 +63,13 @@ void HostDevice::adam(Lane /*lane*/, const AdamWork& work) {
   if (work.only_if_scaled && coefficients.gradient_scale == 1.0F) return;
   for (const AdamSegment& segment : work.segments) {
     coefficients.weight_decay = segment.decays ? work.coefficients.weight_decay : 0.0F;
-    const AdamState old = state_at(work.from, work.rounded, segment);
-    const AdamState state = state_at(work.to, work.rounded, segment);
+    const AdamStateView from = state_from(work.from, segment.begin);
+    const AdamStateView to = state_from(work.to, segment.begin);
+    BFloat16Bits* const rounded = work.rounded == nullptr ? nullptr : work.rounded + segment.begin;
     with_type(work.gradient, work.gradient_dtype, segment.end, [&](auto all) {
       const auto gradient = all.subspan(size(segment.begin));
-      if (work.from == work.to) return adamw(state, gradient, coefficients, work.threads);
-      adamw_beside(old, state, gradient, coefficients, work.threads);
+      if (from == to) return adamw(to, gradient, coefficients, work.threads, rounded);
+      adamw_out_of_place(from, to, gradient, coefficients, work.threads, rounded);
     });
   }
 }

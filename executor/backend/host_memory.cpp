@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_memory.hpp"
+
 #include "executor/cpu/parallel_blocks.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
@@ -21,7 +22,7 @@ constexpr int kMostThreads = 16;
 
 }  // namespace
 
-MemoryBlock take_host_memory(Bytes bytes) {
+MemoryBlock allocate_host_memory(Bytes bytes) {
   if (bytes == 0) return nullptr;
   const auto mapped =
       static_cast<std::size_t>(round_up(bytes, bytes < kHugePage ? kPage : kHugePage));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/backend/lane_scheduler.hpp"
 
+#include "executor/backend/steady_clock.hpp"
 #include "sim/base/errors.hpp"
 
 #include <algorithm>

@@ -17,10 +17,11 @@
 
 namespace athanor {
 
+/// Lanes as host threads. An operation runs on its lane's thread once its waits are over.
 class LaneScheduler final : public Lanes {
  public:
-  /// Operations run on their lane's thread. Steps count from `first_step`. `cancelled` is set when
-  /// a lane fails, so that others that wait inside an operation (for other ranks) give up.
+  /// Starts the threads. `first_step` is the first to run. `cancelled` is set when a lane fails, so
+  /// that others that wait inside an operation (for other ranks) give up.
   LaneScheduler(const Program& program, std::int64_t first_step, LaneCallbacks callbacks,
                 std::atomic<bool>& cancelled);
   ~LaneScheduler() override;
@@ -45,15 +46,15 @@ class LaneScheduler final : public Lanes {
   const LaneCallbacks callbacks_;
   std::atomic<bool>& cancelled_;
   std::array<std::vector<std::int32_t>, kNumLanes> lane_operations_;
-  /// By operation: the lanes with operations that wait for it. Waking only these matters: a core
-  /// that runs a lane should not be busy waking others in vain.
+  /// Lanes with operations that wait for each operation. Only these are woken: a core that runs a
+  /// lane should not be busy waking others in vain.
   std::vector<std::array<bool, kNumLanes>> waiting_lanes_;
 
   std::mutex mutex_;
   std::array<std::condition_variable, kNumLanes> lane_changed_;
   std::condition_variable step_changed_;
-  std::vector<std::int64_t> done_until_;                 // by operation: steps below are done
-  std::array<std::int64_t, kNumLanes> lane_done_until_;  // by lane
+  std::vector<std::int64_t> done_until_;                 // [operation]: steps below are done
+  std::array<std::int64_t, kNumLanes> lane_done_until_;  // [lane]
   std::int64_t released_until_;
   bool stopping_ = false;
   std::optional<std::string> failure_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program's lanes, step after step. A seam: threads on the host, streams on CUDA.
+// Lanes run a program, step after step. An interface: threads on the host, streams on CUDA.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -11,27 +11,27 @@
 
 namespace athanor {
 
-/// What runs the operations and is told about them. Times are those of steady_seconds().
+/// Functions that run operations and observe them. Times are those of steady_seconds().
 struct LaneCallbacks {
-  /// Called on the lane's own thread, where the backend gives it one, before its first operation;
-  /// may be empty, must not throw.
+  /// Called before a lane's first operation on the lane's own thread, if it has one. May be empty;
+  /// must not throw.
   std::function<void(Lane lane)> entered = nullptr;
-  /// Does an operation, or puts it on its lane's stream. Throwing stops every lane.
+  /// Runs an operation, or puts it on its lane's stream. Throwing stops every lane.
   std::function<void(std::int32_t operation, std::int64_t step)> run;
-  /// The operation's waits are over and its lane has turned to it.
+  /// Called when the operation's waits are over and its lane has reached it.
   std::function<void(std::int32_t operation, std::int64_t step)> started;
-  /// The host has put it on its lane's stream, in that time. Called by the issuing thread before
-  /// `done`; may be empty, and never called where running is issuing.
+  /// Called by the issuing thread, before `done`, when the host has put the operation on its lane's
+  /// stream between `start` and `end`. May be empty. Never called where running is issuing.
   std::function<void(std::int32_t operation, std::int64_t step, Seconds start, Seconds end)>
       issued = nullptr;
-  /// It is done. Called before wait_for_step() of its step returns; never at the same time for two
-  /// operations of one lane.
+  /// Called when the operation is done, before wait_for_step() of its step returns. Never called
+  /// for two operations of one lane at once.
   std::function<void(std::int32_t operation, std::int64_t step, Seconds start, Seconds end)> done;
 };
 
-/// An operation starts when its `waits` of the same step and its `previous_waits` of the step
-/// before are done, in program order within its lane. A step starts when it is released; its
-/// boundary is no barrier.
+/// A rank's lanes. In program order within its lane, an operation starts when its `waits` in the
+/// same step and its `previous_waits` in the step before are done. A step starts when it is
+/// released; a step boundary is no barrier.
 class Lanes {
  public:
   /// Cancels what still runs and waits for the lanes to end.
@@ -46,8 +46,5 @@ class Lanes {
   /// Throws Error with the first failure, if there was one.
   virtual void throw_failure() = 0;
 };
-
-/// The host's clock that timelines refer to; for differences alone.
-[[nodiscard]] Seconds steady_seconds() noexcept;
 
 }  // namespace athanor

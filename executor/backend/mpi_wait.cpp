@@ -14,13 +14,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A wait is made longer by a tenth at most, and short ones are polled through.
+/// A sleep is at most this fraction of the time waited, so a wait grows by a tenth at most.
 constexpr int kSleepFraction = 10;
 constexpr Clock::duration kShortestSleep = std::chrono::microseconds(2);
 constexpr Clock::duration kLongestSleep = std::chrono::microseconds(500);
 
-/// Sleeps and never yields: who yields waits until the computing threads have used up their time
-/// slices (milliseconds), who sleeps is put in front of them on waking.
+/// Sleeps and never yields. A thread that yields waits until the computing threads have used up
+/// their time slices (milliseconds); a thread that sleeps is put in front of them on waking.
 void pause(Clock::time_point since) {
   const Clock::duration sleep = std::min((Clock::now() - since) / kSleepFraction, kLongestSleep);
   if (sleep >= kShortestSleep) {

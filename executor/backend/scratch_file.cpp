@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/backend/scratch_file.hpp"
 
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_memory.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/program.hpp"
 
@@ -18,14 +18,14 @@
 namespace athanor {
 namespace {
 
-/// Linux moves 2 GiB at once at most; more than this does not help.
+/// Bytes moved by one call. Linux moves at most 2 GiB; more than this does not help.
 constexpr std::size_t kLargestTransfer = 16 << 20;
 
 [[noreturn]] void fail(const std::string& folder, const char* what, int error) {
   throw Error(fmt::format("{} a file in {}: {}", what, folder, std::strerror(error)));
 }
 
-/// Calls `transfer(done, count)` until `bytes` are moved; it returns how many it moved.
+/// Calls `transfer(done, count)`, which returns how many bytes it moved, until `bytes` are moved.
 template <typename Transfer>
 void move_all(const std::string& folder, const char* what, std::size_t bytes, Transfer transfer) {
   for (std::size_t done = 0; done < bytes;) {
@@ -54,11 +54,11 @@ ScratchFile::Descriptor::~Descriptor() {
   if (value >= 0) ::close(value);
 }
 
-/// Some file systems accept the flag and then refuse to read.
+/// Tries a read with O_DIRECT: some file systems accept the flag and then refuse to read.
 bool ScratchFile::try_direct() const {
   const int flags = ::fcntl(file_.value, F_GETFL);
   if (::fcntl(file_.value, F_SETFL, flags | O_DIRECT) != 0) return false;
-  const MemoryBlock block = take_host_memory(kFileBlock);
+  const MemoryBlock block = allocate_host_memory(kFileBlock);
   if (::pread(file_.value, block.get(), static_cast<std::size_t>(kFileBlock), 0) >= 0) return true;
   ::fcntl(file_.value, F_SETFL, flags);
   return false;

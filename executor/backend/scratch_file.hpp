@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file for what does not fit into memory, read and written past the page cache.
+// A file for data that does not fit into memory, read and written past the page cache.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -10,16 +10,16 @@
 
 namespace athanor {
 
-/// An open file without a name, which vanishes with its owner, however that ends. Memory, offsets
-/// and sizes of reads and writes are whole blocks (kFileBlock); any thread may call. O_DIRECT where
-/// the file system has it; else what is written is waited for, and what is read is dropped from the
-/// cache before, so that it takes as long every time and fills no memory. Throws Error, which names
-/// the folder.
+/// An open file without a name, which vanishes with its process, however that ends. Memory, offsets
+/// and sizes of reads and writes are whole blocks (kFileBlock). Any thread may call. The file uses
+/// O_DIRECT where the file system has it. Elsewhere a write waits for the disk, and a read first
+/// drops its range from the cache, so that it takes as long every time and fills no memory. Throws
+/// Error, which names the folder.
 class ScratchFile {
  public:
   /// Reserves `bytes` in `folder`, so that a full disk is noticed now.
   ScratchFile(const std::string& folder, Bytes bytes);
-  /// Whether it goes past the page cache.
+  /// Whether the file goes past the page cache (O_DIRECT).
   [[nodiscard]] bool direct() const noexcept { return direct_; }
   void write(Bytes offset, std::span<const std::byte> data) const;
   void read(Bytes offset, std::span<std::byte> data) const;
@@ -39,8 +39,8 @@ class ScratchFile {
   bool direct_ = false;
 };
 
-/// Bytes that this user may still write into `folder`. Throws InputError, which names `option`,
-/// where that is no folder.
+/// Returns the bytes that this user may still write into `folder`. Throws InputError, which names
+/// `option`, where that is no folder.
 [[nodiscard]] Bytes free_bytes(const std::string& folder, const std::string& option);
 
 }  // namespace athanor

@@ -17,7 +17,7 @@ namespace {
 inline float to_float(float value) noexcept { return value; }
 inline float to_float(BFloat16Bits value) noexcept { return widen_bf16(value); }
 
-/// `rounded` may be null: there the new parameters go in bf16, while they are at hand.
+/// Writes the new parameters to `rounded`, too, while they are in registers; it may be null.
 template <typename Gradient>
 inline __attribute__((always_inline)) void update(float* __restrict master, float* __restrict first,
                                                   float* __restrict second,
@@ -68,30 +68,22 @@ void update_block(float* master, float* first, float* second, const BFloat16Bits
   update_bf16(master, first, second, gradient, rounded, elements, k, scale);
 }
 
-BFloat16Bits* rounded_at(const AdamState& state, std::int64_t begin) {
-  return state.rounded.empty() ? nullptr : state.rounded.data() + begin;
-}
-
-void check_sizes([[maybe_unused]] const AdamState& state, [[maybe_unused]] std::size_t size) {
-  assert(state.master.size() == size);
-  assert(state.first_moment.size() == size);
-  assert(state.second_moment.size() == size);
-  assert(state.rounded.empty() || state.rounded.size() == size);
+BFloat16Bits* rounded_at(BFloat16Bits* rounded, std::int64_t begin) {
+  return rounded == nullptr ? nullptr : rounded + begin;
 }
 
 template <typename Gradient>
-void update_in_place(const AdamState& state, std::span<const Gradient> gradient,
-                     const AdamCoefficients& c, int threads) {
-  check_sizes(state, gradient.size());
+void update_in_place(const AdamStateView& state, std::span<const Gradient> gradient,
+                     const AdamCoefficients& c, int threads, BFloat16Bits* rounded) {
   const AdamStep step = adam_step(c);
   parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {
-    update_block(state.master.data() + begin, state.first_moment.data() + begin,
-                 state.second_moment.data() + begin, gradient.data() + begin,
-                 rounded_at(state, begin), end - begin, step, c.gradient_scale);
+    update_block(state.master + begin, state.first_moment + begin, state.second_moment + begin,
+                 gradient.data() + begin, rounded_at(rounded, begin), end - begin, step,
+                 c.gradient_scale);
   });
 }
 
-/// The new state of a cache line's elements, on its way from registers to memory.
+/// New state of a cache line's elements, on its way from registers to memory.
 struct Line {
   static constexpr std::int64_t kElements = 16;
   alignas(64) float master[kElements], first[kElements], second[kElements];
@@ -99,15 +91,15 @@ struct Line {
 };
 
 template <typename Gradient>
-inline __attribute__((always_inline)) void update_lines(const AdamState& old,
-                                                        const AdamState& state,
+inline __attribute__((always_inline)) void update_lines(const AdamStateView& from,
+                                                        const AdamStateView& to,
                                                         const Gradient* gradient,
-                                                        std::int64_t begin, std::int64_t end,
-                                                        const AdamStep& k, float gradient_scale) {
-  const float* const master = old.master.data();
-  const float* const first = old.first_moment.data();
-  const float* const second = old.second_moment.data();
-  BFloat16Bits* const rounded = state.rounded.empty() ? nullptr : state.rounded.data();
+                                                        BFloat16Bits* rounded, std::int64_t begin,
+                                                        std::int64_t end, const AdamStep& k,
+                                                        float gradient_scale) {
+  const float* const master = from.master;
+  const float* const first = from.first_moment;
+  const float* const second = from.second_moment;
   Line line;
   for (; begin < end; begin += Line::kElements) {
     for (std::int64_t i = 0; i < Line::kElements; ++i) {
@@ -119,51 +111,55 @@ inline __attribute__((always_inline)) void update_lines(const AdamState& old,
       line.second[i] = new_second;
       line.rounded[i] = round_to_bf16(line.master[i]);
     }
-    stream_line(state.master.data() + begin, line.master);
-    stream_line(state.first_moment.data() + begin, line.first);
-    stream_line(state.second_moment.data() + begin, line.second);
+    stream_line(to.master + begin, line.master);
+    stream_line(to.first_moment + begin, line.first);
+    stream_line(to.second_moment + begin, line.second);
     if (rounded != nullptr) std::memcpy(rounded + begin, line.rounded, sizeof(line.rounded));
   }
 }
 
-ATHANOR_VECTOR_CLONES void update_lines_fp32(const AdamState& old, const AdamState& state,
-                                             const float* gradient, std::int64_t begin,
-                                             std::int64_t end, AdamStep k, float gradient_scale) {
-  update_lines(old, state, gradient, begin, end, k, gradient_scale);
+ATHANOR_VECTOR_CLONES void update_lines_fp32(const AdamStateView& from, const AdamStateView& to,
+                                             const float* gradient, BFloat16Bits* rounded,
+                                             std::int64_t begin, std::int64_t end, AdamStep k,
+                                             float gradient_scale) {
+  update_lines(from, to, gradient, rounded, begin, end, k, gradient_scale);
 }
 
-ATHANOR_VECTOR_CLONES void update_lines_bf16(const AdamState& old, const AdamState& state,
-                                             const BFloat16Bits* gradient, std::int64_t begin,
-                                             std::int64_t end, AdamStep k, float gradient_scale) {
-  update_lines(old, state, gradient, begin, end, k, gradient_scale);
+ATHANOR_VECTOR_CLONES void update_lines_bf16(const AdamStateView& from, const AdamStateView& to,
+                                             const BFloat16Bits* gradient, BFloat16Bits* rounded,
+                                             std::int64_t begin, std::int64_t end, AdamStep k,
+                                             float gradient_scale) {
+  update_lines(from, to, gradient, rounded, begin, end, k, gradient_scale);
 }
 
-void update_whole_lines(const AdamState& old, const AdamState& state, const float* gradient,
-                        std::int64_t begin, std::int64_t end, const AdamStep& k, float scale) {
-  update_lines_fp32(old, state, gradient, begin, end, k, scale);
+void update_whole_lines(const AdamStateView& from, const AdamStateView& to, const float* gradient,
+                        BFloat16Bits* rounded, std::int64_t begin, std::int64_t end,
+                        const AdamStep& k, float scale) {
+  update_lines_fp32(from, to, gradient, rounded, begin, end, k, scale);
 }
-void update_whole_lines(const AdamState& old, const AdamState& state, const BFloat16Bits* gradient,
-                        std::int64_t begin, std::int64_t end, const AdamStep& k, float scale) {
-  update_lines_bf16(old, state, gradient, begin, end, k, scale);
+void update_whole_lines(const AdamStateView& from, const AdamStateView& to,
+                        const BFloat16Bits* gradient, BFloat16Bits* rounded, std::int64_t begin,
+                        std::int64_t end, const AdamStep& k, float scale) {
+  update_lines_bf16(from, to, gradient, rounded, begin, end, k, scale);
 }
 
 template <typename Gradient>
-void update_beside(const AdamState& old, const AdamState& state, std::span<const Gradient> gradient,
-                   const AdamCoefficients& c, int threads) {
-  check_sizes(old, gradient.size());
-  check_sizes(state, gradient.size());
+void update_out_of_place(const AdamStateView& from, const AdamStateView& to,
+                         std::span<const Gradient> gradient, const AdamCoefficients& c, int threads,
+                         BFloat16Bits* rounded) {
   const AdamStep step = adam_step(c);
   parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t lines_end = end - (end - begin) % Line::kElements;
-    update_whole_lines(old, state, gradient.data(), begin, lines_end, step, c.gradient_scale);
+    update_whole_lines(from, to, gradient.data(), rounded, begin, lines_end, step,
+                       c.gradient_scale);
     finish_streams();
     const Bytes rest = (end - lines_end) * static_cast<Bytes>(sizeof(float));
-    host_copy(state.master.data() + lines_end, old.master.data() + lines_end, rest);
-    host_copy(state.first_moment.data() + lines_end, old.first_moment.data() + lines_end, rest);
-    host_copy(state.second_moment.data() + lines_end, old.second_moment.data() + lines_end, rest);
-    update_block(state.master.data() + lines_end, state.first_moment.data() + lines_end,
-                 state.second_moment.data() + lines_end, gradient.data() + lines_end,
-                 rounded_at(state, lines_end), end - lines_end, step, c.gradient_scale);
+    host_copy(to.master + lines_end, from.master + lines_end, rest);
+    host_copy(to.first_moment + lines_end, from.first_moment + lines_end, rest);
+    host_copy(to.second_moment + lines_end, from.second_moment + lines_end, rest);
+    update_block(to.master + lines_end, to.first_moment + lines_end, to.second_moment + lines_end,
+                 gradient.data() + lines_end, rounded_at(rounded, lines_end), end - lines_end, step,
+                 c.gradient_scale);
   });
 }
 
@@ -186,24 +182,26 @@ AdamStep adam_step(const AdamCoefficients& c) {
   };
 }
 
-void adamw(const AdamState& state, std::span<const float> gradient, const AdamCoefficients& c,
-           int threads) {
-  update_in_place(state, gradient, c, threads);
+void adamw(const AdamStateView& state, std::span<const float> gradient, const AdamCoefficients& c,
+           int threads, BFloat16Bits* rounded) {
+  update_in_place(state, gradient, c, threads, rounded);
 }
 
-void adamw(const AdamState& state, std::span<const BFloat16Bits> gradient,
-           const AdamCoefficients& c, int threads) {
-  update_in_place(state, gradient, c, threads);
+void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient,
+           const AdamCoefficients& c, int threads, BFloat16Bits* rounded) {
+  update_in_place(state, gradient, c, threads, rounded);
 }
 
-void adamw_beside(const AdamState& old, const AdamState& state, std::span<const float> gradient,
-                  const AdamCoefficients& c, int threads) {
-  update_beside(old, state, gradient, c, threads);
+void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
+                        std::span<const float> gradient, const AdamCoefficients& c, int threads,
+                        BFloat16Bits* rounded) {
+  update_out_of_place(from, to, gradient, c, threads, rounded);
 }
 
-void adamw_beside(const AdamState& old, const AdamState& state,
-                  std::span<const BFloat16Bits> gradient, const AdamCoefficients& c, int threads) {
-  update_beside(old, state, gradient, c, threads);
+void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
+                        std::span<const BFloat16Bits> gradient, const AdamCoefficients& c,
+                        int threads, BFloat16Bits* rounded) {
+  update_out_of_place(from, to, gradient, c, threads, rounded);
 }
 
 void convert_to_bf16(std::span<const float> from, std::span<BFloat16Bits> to, int threads) {

@@ -4,16 +4,14 @@
 #pragma once
 
 #include "executor/cpu/adam_step.hpp"
-#include "sim/base/quantities.hpp"
+#include "executor/cpu/bfloat16.hpp"
 
 #include <cstdint>
 #include <span>
 
 namespace athanor {
 
-/// bf16 as stored: the upper half of an fp32, rounded to nearest even.
-using BFloat16Bits = std::uint16_t;
-
+/// The hyperparameters of one update.
 struct AdamCoefficients {
   float learning_rate = 1e-3F;
   float beta1 = 0.9F;
@@ -24,51 +22,39 @@ struct AdamCoefficients {
   std::int64_t step = 1;        ///< 1 for the first update (bias correction)
 };
 
-/// Consecutive elements of a shard that weight decay acts on, or spares.
+/// Consecutive elements of a shard, all of which decay or none.
 struct AdamSegment {
   std::int64_t begin = 0, end = 0;
   bool decays = false;
 };
 
-/// The constants of one update, for any processor.
+/// Computes the constants of one update, for any processor.
 [[nodiscard]] AdamStep adam_step(const AdamCoefficients& coefficients);
 
-/// One shard's fp32 state. Equal lengths; may alias nothing.
-struct AdamState {
-  std::span<float> master, first_moment, second_moment;
-  std::span<BFloat16Bits> rounded;  ///< gets the new parameters in bf16; empty: nobody needs them
+/// Pointers to a shard's fp32 state: the master parameters and Adam's two moments. All three have
+/// as many elements as the shard and do not overlap.
+struct AdamStateView {
+  float *master = nullptr, *first_moment = nullptr, *second_moment = nullptr;
+  bool operator==(const AdamStateView&) const = default;
 };
 
-/// Updates `state` from the gradient, with `threads` host threads.
-void adamw(const AdamState& state, std::span<const float> gradient, const AdamCoefficients& c,
-           int threads);
-void adamw(const AdamState& state, std::span<const BFloat16Bits> gradient,
-           const AdamCoefficients& c, int threads);
+/// Updates `state` from the gradient, which is as long as the shard, with `threads` host threads.
+/// `rounded` receives the new parameters in bf16; it may be null.
+void adamw(const AdamStateView& state, std::span<const float> gradient, const AdamCoefficients& c,
+           int threads, BFloat16Bits* rounded = nullptr);
+void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient,
+           const AdamCoefficients& c, int threads, BFloat16Bits* rounded = nullptr);
 
-/// The same from the state in `old`, which stays as it is; its `rounded` does not count. `state`
-/// has the new one, stored past the caches: it moves as many bytes as in place.
-void adamw_beside(const AdamState& old, const AdamState& state, std::span<const float> gradient,
-                  const AdamCoefficients& c, int threads);
-void adamw_beside(const AdamState& old, const AdamState& state,
-                  std::span<const BFloat16Bits> gradient, const AdamCoefficients& c, int threads);
+/// Does the update of adamw() from the state in `from`, which stays as it is, and writes the new
+/// state to `to`. It is stored past the caches, so the update moves as many bytes as in place.
+void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
+                        std::span<const float> gradient, const AdamCoefficients& c, int threads,
+                        BFloat16Bits* rounded = nullptr);
+void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
+                        std::span<const BFloat16Bits> gradient, const AdamCoefficients& c,
+                        int threads, BFloat16Bits* rounded = nullptr);
 
-/// fp32 -> bf16, round to nearest even, NaN kept.
+/// Rounds fp32 to bf16, to nearest even; NaN stays NaN. Both spans have the same length.
 void convert_to_bf16(std::span<const float> from, std::span<BFloat16Bits> to, int threads);
-
-/// accumulator += addend; the bf16 form widens first.
-void accumulate(std::span<float> accumulator, std::span<const float> addend);
-void accumulate(std::span<float> accumulator, std::span<const BFloat16Bits> addend);
-
-/// A sum in double-double arithmetic: high + low. Its error (about 2^-100) is far below fp32's
-/// last bit, so a norm does not depend on how the gradient was cut into shards.
-struct ExactSum {
-  double high = 0, low = 0;
-  void add(double value) noexcept;
-  void add(const ExactSum& other) noexcept;
-};
-
-/// Sum of squares; a square of an fp32 is exact in double.
-[[nodiscard]] ExactSum square_sum(std::span<const float> values, int threads = 1);
-[[nodiscard]] ExactSum square_sum(std::span<const BFloat16Bits> values, int threads = 1);
 
 }  // namespace athanor

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One element's AdamW update, for host and device: the same operations in the same order, each
-// rounded on its own, so that both give the same bits.
+// One element's AdamW update, compiled for host and device. Both do the same operations in the
+// same order and round each on its own, so both give the same bits.
 #pragma once
 
 #include <cmath>
@@ -20,8 +20,8 @@ struct AdamStep {
   float step_size, root_bias_correction2, epsilon;
 };
 
-/// The order of operations is that of torch.optim.AdamW, so that the two agree to rounding.
-/// `gradient`: scaled. Returns the new parameter.
+/// Updates both moments and returns the new parameter. The order of operations is that of
+/// torch.optim.AdamW, so that the two agree to rounding. `gradient` is scaled already.
 ATHANOR_HOST_DEVICE float adam_update(float master, float& first, float& second, float gradient,
                                       const AdamStep& k) {
   const float m = k.beta1 * first + k.one_minus_beta1 * gradient;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp32 <-> bf16, as branch-free code that the compiler vectorizes.
+// Conversions between fp32 and bf16, as branch-free code that the compiler vectorizes.
 #pragma once
 
 #include <bit>
@@ -7,17 +7,21 @@
 
 namespace athanor {
 
-[[nodiscard]] inline float widen_bf16(std::uint16_t bits) noexcept {
+/// A bf16 as stored: the upper half of an fp32, rounded to nearest even.
+using BFloat16Bits = std::uint16_t;
+
+/// Returns the fp32 of the same value.
+[[nodiscard]] inline float widen_bf16(BFloat16Bits bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
 }
 
-/// Round to nearest even; NaN stays NaN (quiet).
-[[nodiscard]] inline std::uint16_t round_to_bf16(float value) noexcept {
+/// Rounds to nearest even; NaN stays NaN (quiet).
+[[nodiscard]] inline BFloat16Bits round_to_bf16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
   const std::uint32_t quiet = (bits >> 16U) | 0x40U;
   const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
-  return static_cast<std::uint16_t>(is_nan ? quiet : rounded);
+  return static_cast<BFloat16Bits>(is_nan ? quiet : rounded);
 }
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copy between host and device of the CPU backend: both are host memory.
+// The CPU backend's copy between host and device, which are both host memory.
 #pragma once
 
 #include "sim/base/quantities.hpp"

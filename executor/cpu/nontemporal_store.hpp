@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores past the caches: what is not read again soon is written without being read first, which
-// would take as much of the memory's time as reading what it is made of.
+// Stores past the caches. A normal store first reads the line that it writes, which costs as much
+// memory time as reading an operand. Data that is not read again soon can skip that.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace athanor {
 
-/// Writes 16 floats, a cache line where `to` is aligned so. `from`: 16-byte aligned. Other threads
-/// may read them once this one has called finish_streams().
+/// Writes 16 floats: a cache line where `to` is aligned so. `from` is 16-byte aligned. Other
+/// threads may read them once this one has called finish_streams().
 inline __attribute__((always_inline)) void stream_line(float* to, const float* from) noexcept {
   constexpr int kElements = 16;
 #ifdef __SSE2__
@@ -25,7 +25,7 @@ inline __attribute__((always_inline)) void stream_line(float* to, const float* f
   std::memcpy(to, from, kElements * sizeof(float));
 }
 
-/// Once for any number of lines: waits until all are written.
+/// Waits until all lines that this thread has streamed are written.
 inline void finish_streams() noexcept {
 #ifdef __SSE2__
   _mm_sfence();

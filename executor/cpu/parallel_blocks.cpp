@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-/// Below this a wake-up costs more than the work: about 10 us of Adam.
+/// Elements below which a wake-up costs more than the work: about 10 us of Adam.
 constexpr std::int64_t kMinimumBlock = 16 * 1024;
 constexpr std::int64_t kBlockAlignment = 64;
 /// Blocks per thread: a thread that shares its core with another lane's leaves some to the others.

@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-/// Small enough for the first-level cache.
+/// Elements of a block, few enough for the first-level cache.
 constexpr std::int64_t kBlock = 2048;
 
 template <typename Value>

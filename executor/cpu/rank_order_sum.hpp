@@ -9,8 +9,8 @@
 
 namespace athanor {
 
-/// to[i] = parts[0][i] + parts[1][i] + .., added from left to right in fp32; bf16 is rounded once,
-/// at the end. `to` may be one of the parts.
+/// Computes to[i] = parts[0][i] + parts[1][i] + .., from left to right in fp32. bf16 is rounded
+/// once, at the end. Each part has `elements` elements. `to` may be one of the parts.
 void rank_order_sum(void* to, std::span<const void* const> parts, std::int64_t elements,
                     DataType dtype);
 

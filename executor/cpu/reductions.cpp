@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over gradients: accumulation, and the exact sum of squares.
-#include "executor/cpu/adam.hpp"
+#include "executor/cpu/reductions.hpp"
+
 #include "executor/cpu/bfloat16.hpp"
 #include "executor/cpu/parallel_blocks.hpp"
 #include "executor/cpu/target_clones.hpp"
@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-/// Independent partial sums, so that the additions of one do not wait for those of another.
+/// Number of independent partial sums: the additions of one do not wait for those of another.
 constexpr std::int64_t kPartials = 32;
 
 inline float to_float(float value) noexcept { return value; }
@@ -23,7 +23,7 @@ struct Partials {
   std::array<double, kPartials> high{}, low{};
 };
 
-/// Knuth's two-sum: high + value = sum + error exactly; the error goes to low.
+/// Adds squares by Knuth's two-sum: high + value = sum + error exactly, and the error goes to low.
 template <typename Value>
 inline __attribute__((always_inline)) void add_squares(Partials& sums,
                                                        const Value* __restrict values,
@@ -67,7 +67,7 @@ ExactSum sum_of_block(std::span<const Value> values, AddSquares add_whole_blocks
   return total;
 }
 
-/// Blocks are added in their order, whoever summed them.
+/// Sums blocks on any thread, and adds the blocks in their order.
 template <typename Value, typename AddSquares>
 ExactSum run_square_sum(std::span<const Value> values, int threads, AddSquares add_whole_blocks) {
   std::mutex mutex;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of what cuBLASLt hands out, and its checked results.
+// Owners of cuBLASLt's objects, and its checked results.
 #pragma once
 
 #include "sim/base/errors.hpp"
@@ -29,8 +29,8 @@ using LtLayout = OwnedLt<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using LtDescription = OwnedLt<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using LtPreference = OwnedLt<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-/// Of a bf16 matrix, which cuBLASLt stores column after column: `columns` of `rows` elements, from
-/// one to the next `stride`.
+/// Describes a bf16 matrix, which cuBLASLt stores column after column: `columns` of `rows`
+/// elements, `stride` elements from one to the next.
 [[nodiscard]] inline LtLayout make_lt_layout(std::int64_t rows, std::int64_t columns,
                                              std::int64_t stride) {
   cublasLtMatrixLayout_t created = nullptr;
@@ -40,7 +40,7 @@ using LtPreference = OwnedLt<cublasLtMatmulPreference_t, cublasLtMatmulPreferenc
   return LtLayout(created);
 }
 
-/// Of a product that adds up in fp32.
+/// Describes a product that adds up in fp32.
 [[nodiscard]] inline LtDescription make_lt_description() {
   cublasLtMatmulDesc_t created = nullptr;
   check(cublasLtMatmulDescCreate(&created, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describe a product");

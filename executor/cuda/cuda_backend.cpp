@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor's entry into the plugin.
-#include "executor/backend/backend.hpp"
+#include "executor/backend/collectives_local.hpp"
+#include "executor/backend/cuda_plugin.hpp"
 #include "executor/cuda/cuda_device.hpp"
 #include "executor/cuda/meet_ranks.hpp"
 #include "executor/cuda/nccl_collectives.hpp"

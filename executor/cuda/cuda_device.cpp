@@ -17,8 +17,9 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-/// LibTorch's limit is on what its allocator keeps: tensors, and gaps between them that fit none.
-/// memory_limit is on tensors alone, so gaps may come on top of it, up to one part in 32.
+/// Memory allowed for gaps. LibTorch limits what its allocator keeps: tensors, and gaps between
+/// them that fit none. memory_limit is on tensors alone, so gaps may come on top of it, up to one
+/// part in 32.
 constexpr Bytes kLeastGaps = 256 * kMiB;
 constexpr Bytes kGapsShare = 32;
 
@@ -94,7 +95,7 @@ MemoryBlock CudaDevice::allocate(Bytes bytes) {
   return block;
 }
 
-MemoryBlock CudaDevice::take_uncounted(Bytes bytes) {
+MemoryBlock CudaDevice::allocate_uncounted(Bytes bytes) {
   auto owner = std::make_shared<DeviceBuffer>(bytes);
   return {owner->data(), [owner](std::byte*) {}};
 }
@@ -141,9 +142,7 @@ void CudaDevice::adam(Lane lane, const AdamWork& work) {
   if (lane == Lane::CpuAdam) return host_.adam(lane, work);
   assert(work.from == work.to && !work.only_if_scaled && "a GPU's updates wait for the norm");
   launch_adam(stream(lane),
-              {.master = work.to.master,
-               .first_moment = work.to.first_moment,
-               .second_moment = work.to.second_moment,
+              {.state = work.to,
                .gradient = work.gradient,
                .gradient_is_bf16 = work.gradient_dtype == DataType::BFloat16,
                .rounded = work.rounded},

@@ -3,24 +3,25 @@
 #pragma once
 
 #include "executor/backend/device.hpp"
+#include "executor/backend/host_device.hpp"
 #include "executor/cuda/handles.hpp"
 
 #include <array>
 
 namespace athanor::cuda {
 
-/// Device memory is what LibTorch's allocator hands out, to tensors and to take() alike: bytes
-/// rounded up to 512, cuBLAS workspaces included. The CUDA context, NCCL's buffers and memory that
-/// the allocator keeps for later, or between tensors, are not counted.
+/// A GPU as a device. peak() counts what LibTorch's allocator hands out, to tensors and to
+/// allocate() alike: bytes rounded up to 512, cuBLAS workspaces included. It does not count the
+/// CUDA context, NCCL's buffers and memory that the allocator keeps for later or between tensors.
 class CudaDevice final : public Device {
  public:
-  /// Makes GPU `index` the calling thread's. `memory_limit` 0: all of it. Throws Error.
+  /// Makes GPU `index` the calling thread's. A `memory_limit` of 0 is all of it. Throws Error.
   CudaDevice(int index, Bytes memory_limit);
 
   [[nodiscard]] int index() const noexcept override { return index_; }
   [[nodiscard]] DeviceArena* arena() noexcept override { return nullptr; }
   [[nodiscard]] MemoryBlock allocate(Bytes bytes) override;
-  [[nodiscard]] MemoryBlock take_uncounted(Bytes bytes) override;
+  [[nodiscard]] MemoryBlock allocate_uncounted(Bytes bytes) override;
   [[nodiscard]] MemoryBlock allocate_pinned(Bytes bytes) override;
   [[nodiscard]] Bytes peak() const override;
   void reset_peak() override;
@@ -38,11 +39,12 @@ class CudaDevice final : public Device {
   void clip(Lane lane, std::span<const ExactSum> square_sums, float limit,
             ClippingResult* result) override;
 
-  /// Not for the host's lanes, which have none.
+  /// The lane's stream; the host's lanes have none.
   [[nodiscard]] cudaStream_t stream(Lane lane) const;
-  /// For the calling thread: this GPU, and the compute lane's stream for LibTorch's operators.
+  /// Selects this GPU for the calling thread, and the compute lane's stream for LibTorch's
+  /// operators.
   void make_current() const;
-  /// Waits until every lane's stream is idle, or broken: that was reported when it happened.
+  /// Waits until every lane's stream is idle, or broken, which was reported when it happened.
   void wait_idle() const noexcept;
 
  private:
@@ -54,7 +56,7 @@ class CudaDevice final : public Device {
   Bytes memory_limit_;
   Selected selected_;  // before everything that belongs to the GPU
   std::array<Stream, 4> streams_;
-  DeviceBuffer compute_partials_, collective_partials_;  ///< of square sums on these lanes
+  DeviceBuffer compute_partials_, collective_partials_;  ///< partial sums of squares on these lanes
   HostDevice host_;
 };
 

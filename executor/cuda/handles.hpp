@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of what the CUDA run-time hands out, and its checked results.
+// Owners of the CUDA run-time's objects, and its checked results.
 #pragma once
 
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_memory.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/quantities.hpp"
 
@@ -18,13 +18,14 @@ void check(cudaError_t status, const char* what);
 /// Throws Error when a kernel could not be launched.
 inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
-/// Devices that this process can use; 0 where there is no driver, too. Never throws.
+/// Number of devices that this process can use; 0 without a driver. Never throws.
 [[nodiscard]] int device_count() noexcept;
 
 class Stream {
  public:
   enum class Priority { Normal, High };
-  /// Does not wait for the legacy default stream. High: its kernels start before those of others.
+  /// Creates a stream that does not wait for the legacy default stream. Kernels of High priority
+  /// start before those of others.
   explicit Stream(Priority priority = Priority::Normal);
   ~Stream();
   Stream(Stream&& other) noexcept;
@@ -52,7 +53,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Device memory outside LibTorch's allocator, for what is small or lives before it.
+/// Device memory outside LibTorch's allocator, for buffers that are small or older than it.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
@@ -66,7 +67,7 @@ class DeviceBuffer {
   std::byte* data_ = nullptr;
 };
 
-/// Page-locked host memory that both sides address alike: taken as take_host_memory() does and
+/// Pinned memory that both sides address alike. It comes from allocate_host_memory() and is
 /// registered once.
 class PinnedBlock {
  public:

@@ -4,7 +4,8 @@
 namespace athanor::cuda {
 namespace {
 
-/// A cache line each, so that a lane that writes does not disturb a thread that polls another.
+/// Bytes per counter: a cache line, so that a lane that writes does not slow a thread that polls
+/// another.
 constexpr Bytes kCounterStride = 64;
 
 }  // namespace
@@ -29,7 +30,7 @@ std::int64_t LaneProgress::last_number(Lane lane, std::int64_t step) const {
   return (step + 1 - first_step_) * static_cast<std::int64_t>(operations(lane).size());
 }
 
-LaneProgress::ValuePath LaneProgress::place(Lane lane, std::int64_t number) const {
+LaneProgress::NumberedOperation LaneProgress::operation_at(Lane lane, std::int64_t number) const {
   const auto per_step = static_cast<std::int64_t>(operations(lane).size());
   const std::int64_t before = number - 1;
   return {operations(lane)[static_cast<std::size_t>(before % per_step)],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many operations every lane has finished, where streams and host threads both see it.
+// Progress of every lane, where streams and host threads both see it.
 #pragma once
 
 #include "executor/cuda/handles.hpp"
@@ -13,8 +13,8 @@
 
 namespace athanor::cuda {
 
-/// Operations of a lane have consecutive numbers over all steps, from 1 on; the lane's counter, in
-/// pinned memory, holds the number of the one finished last.
+/// Progress counters of all lanes, in pinned memory. Operations of a lane have consecutive numbers
+/// over all steps, from 1 on. The lane's counter holds the number of the one finished last.
 class LaneProgress {
  public:
   LaneProgress(const Program& program, std::int64_t first_step);
@@ -26,14 +26,15 @@ class LaneProgress {
                                     std::int64_t step) const;
   /// Number of the lane's last operation of `step`.
   [[nodiscard]] std::int64_t last_number(Lane lane, std::int64_t step) const;
-  /// The operation with that number, and its step.
-  struct ValuePath {
+  /// An operation of the program in one step.
+  struct NumberedOperation {
     std::int32_t operation;
     std::int64_t step;
   };
-  [[nodiscard]] ValuePath place(Lane lane, std::int64_t number) const;
+  /// Returns the operation with that number.
+  [[nodiscard]] NumberedOperation operation_at(Lane lane, std::int64_t number) const;
 
-  /// The counter, for streams: the number's low 32 bits.
+  /// The lane's counter: the number's low 32 bits, for streams.
   [[nodiscard]] std::uint32_t* counter(Lane lane) const;
   [[nodiscard]] bool has_reached(Lane lane, std::int64_t number) const;
   void set(Lane lane, std::int64_t number) const;
@@ -41,7 +42,7 @@ class LaneProgress {
  private:
   std::int64_t first_step_;
   std::array<std::vector<std::int32_t>, kNumLanes> operations_;
-  std::vector<std::int64_t> ordinal_;  ///< by operation, within its lane
+  std::vector<std::int64_t> ordinal_;  ///< [operation]: position within its lane
   PinnedBlock counters_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt stores matrices column after column: what is [rows, columns] here is its transpose
-// there, so the right operand comes first and the result's columns are what its bias runs along.
+// cuBLASLt stores matrices column after column, so a matrix [rows, columns] here is its transpose
+// there. The right operand therefore comes first, and its bias runs along the result's columns.
 #include "executor/cuda/matrix_products.hpp"
 
 #include "executor/cuda/cublaslt_handles.hpp"
@@ -22,21 +22,21 @@
 namespace athanor::cuda {
 namespace {
 
-/// A matrix in memory: rows of `stride` elements, or columns where it is transposed.
+/// A matrix in memory: rows `stride` elements apart, or columns where it is transposed.
 struct Operand {
   std::int64_t stride = 0;
   bool transposed = false;
-  std::uint32_t alignment = 0;  ///< of its address, bytes
+  std::uint32_t alignment = 0;  ///< bytes
   auto operator<=>(const Operand&) const = default;
 };
 
-/// What cuBLASLt's choice depends on.
+/// Everything that cuBLASLt's choice of an algorithm depends on.
 struct Shape {
   c10::DeviceIndex device = 0;
   std::int64_t rows = 0, columns = 0, inner = 0;
   Operand left, right, result;
   std::uint32_t bias_alignment = 0;  ///< 0: no bias
-  bool adds = false;                 ///< to what is in the result
+  bool adds = false;                 ///< adds to the result instead of replacing it
   auto operator<=>(const Shape&) const = default;
 };
 
@@ -57,20 +57,20 @@ std::optional<Operand> operand(const at::Tensor& matrix) {
   return std::nullopt;
 }
 
-/// Of a matrix [rows, columns].
+/// Describes a matrix [rows, columns].
 LtLayout layout(const Operand& of, std::int64_t rows, std::int64_t columns) {
   return of.transposed ? make_lt_layout(rows, columns, of.stride)
                        : make_lt_layout(columns, rows, of.stride);
 }
 
-/// What cuBLASLt works with on a stream: LibTorch's, which keeps them.
+/// Handle and workspace of cuBLASLt on a stream. LibTorch owns them.
 struct Means {
   cublasLtHandle_t handle = at::cuda::getCurrentCUDABlasLtHandle();
   std::size_t workspace_bytes = at::cuda::getCUDABlasLtWorkspaceSize();
   void* workspace = at::cuda::getCUDABlasLtWorkspace();
 };
 
-/// The current stream's, on this thread.
+/// Returns the means of the current stream, kept by this thread.
 const Means& means_on(const c10::cuda::CUDAStream& stream) {
   thread_local std::map<std::pair<c10::DeviceIndex, cudaStream_t>, Means> means;
   return means.try_emplace({stream.device_index(), stream.stream()}).first->second;
@@ -115,7 +115,7 @@ class Product {
     set(description_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
   }
 
-  /// The first of cuBLASLt's proposals.
+  /// Chooses the first of cuBLASLt's proposals.
   void choose(const Shape& shape) {
     const LtPreference preference = make_lt_preference();
     set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -141,13 +141,13 @@ class Product {
   bool adds_, possible_ = false;
 };
 
-/// Of this thread, which sets their bias.
+/// Returns the product of a shape. Products belong to this thread, which sets their bias.
 const Product& product_of(const Shape& shape) {
   thread_local std::map<Shape, Product> products;
   return products.try_emplace(shape, shape).first->second;
 }
 
-/// False, and nothing is done, where cuBLASLt is not asked.
+/// Multiplies by cuBLASLt. Returns false, and does nothing, where LibTorch has to multiply.
 bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor* bias, bool adds,
               const at::Tensor& result) {
   TORCH_CHECK(left.dim() == 2 && right.dim() == 2 && left.size(1) == right.size(0),

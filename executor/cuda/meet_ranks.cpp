@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/cuda/nccl_collectives.hpp"
-#include "executor/rendezvous/rank_from_environment.hpp"
+#include "executor/cuda/meet_ranks.hpp"
+
 #include "executor/rendezvous/rank_store.hpp"
 #include "sim/base/errors.hpp"
 
@@ -12,7 +12,7 @@ namespace athanor::cuda {
 
 ncclUniqueId meet_ranks(const RankInfo& rank) {
   constexpr const char* kIdKey = "athanor/nccl-id";
-  // Lives on in rank 0, since others may still be reading.
+  // The store lives on in rank 0, since others may still be reading.
   static const auto store = join_rank_store(rank);
   ncclUniqueId id{};
   if (rank.rank == 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a job agree on a communicator.
+// The ranks of a job agree on an NCCL communicator.
 #pragma once
 
 #include "executor/rendezvous/rank_from_environment.hpp"
@@ -8,7 +8,8 @@
 
 namespace athanor::cuda {
 
-/// Exchanges NCCL's unique id over the job's store (rank_store.hpp, whose errors it throws).
+/// Exchanges NCCL's unique id over the job's rank store and returns it. Throws the errors of
+/// join_rank_store().
 [[nodiscard]] ncclUniqueId meet_ranks(const RankInfo& rank);
 
 }  // namespace athanor::cuda

@@ -11,7 +11,7 @@
 namespace athanor::cuda {
 namespace {
 
-/// Of all ranks together, per exchange of host memory.
+/// Bytes of all ranks together per exchange of host memory.
 constexpr Bytes kStagingBytes = 32 * kMiB;
 
 ncclDataType_t nccl_type(DataType dtype) {

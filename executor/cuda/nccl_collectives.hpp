@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL between the ranks of a job, one GPU each.
+// Collectives by NCCL between the ranks of a job, one GPU each.
 #pragma once
 
 #include "executor/backend/collectives.hpp"
@@ -13,10 +13,10 @@
 
 namespace athanor::cuda {
 
-/// One rank's communicator. Aborting it ends what runs on any stream, on any thread.
+/// One rank's communicator. Aborting it ends its collectives on any stream, from any thread.
 class NcclCommunicator {
  public:
-  /// Meets the other ranks (meet_ranks()). Throws Error with NCCL's reason.
+  /// Connects the ranks that hold `id`, which meet_ranks() gives. Throws Error with NCCL's reason.
   NcclCommunicator(const RankInfo& rank, const ncclUniqueId& id);
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -36,8 +36,8 @@ class NcclCommunicator {
   std::atomic<bool> aborted_ = false;
 };
 
-/// On device memory, on a stream: they enqueue and return. NCCL chooses the order of summation,
-/// which is the same on every run of one job; bf16 is rounded at every addition.
+/// Collectives on device memory, which enqueue on a stream and return. NCCL chooses the order of
+/// summation, which is the same on every run of one job. bf16 is rounded at every addition.
 class StreamCollectives final : public Collectives {
  public:
   StreamCollectives(NcclCommunicator& communicator, cudaStream_t stream)
@@ -55,8 +55,8 @@ class StreamCollectives final : public Collectives {
   cudaStream_t stream_;
 };
 
-/// On host memory, through a buffer on the device, on the same stream: they return when they are
-/// done. For small exchanges and for weights outside steps.
+/// Collectives on host memory, which go through a buffer on the device and return when they are
+/// done. They use the same stream. For small exchanges, and for weights outside steps.
 class HostCollectives final : public Collectives {
  public:
   HostCollectives(NcclCommunicator& communicator, cudaStream_t stream);

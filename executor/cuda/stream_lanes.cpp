@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/cuda/stream_lanes.hpp"
 
+#include "executor/backend/steady_clock.hpp"
 #include "executor/cuda/stream_memory_ops.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace athanor::cuda {
 namespace {
 
-/// Polls `done` until it holds or `stopping`: at first without giving way, since most waits are
+/// Polls `done` until it holds or `stopping`. The first polls do not sleep, since most waits are
 /// short.
 template <typename Condition>
 void poll(const std::atomic<bool>& stopping, Condition done) {
@@ -79,7 +80,7 @@ void StreamLanes::fail(const std::string& failure) {
     failure_ = failure;
     stopping_ = true;
     cancelled_ = true;
-    // Streams that wait for the host go on, to their end: nobody reads what they compute.
+    // Streams that wait for the host go on to their end; nobody reads their results.
     constexpr std::int64_t kFarAhead = 1 << 30;
     for (const Lane lane : kLanes) {
       if (is_host_lane(lane)) {
@@ -141,7 +142,8 @@ Seconds StreamLanes::issue(std::int32_t operation, std::int64_t step, Seconds st
   return end;
 }
 
-/// Lanes are in order: a stream that waits for an operation has waited for all before it.
+/// Makes a stream wait for an operation of another lane, unless it waits for a later one already:
+/// lanes are in order.
 void StreamLanes::let_wait(Lane lane, std::int32_t operation, std::int64_t step) {
   const Lane other = program_.operations[static_cast<std::size_t>(operation)].lane;
   const std::int64_t number = progress_.number(program_, operation, step);

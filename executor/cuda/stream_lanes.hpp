@@ -18,14 +18,14 @@
 
 namespace athanor::cuda {
 
-/// Everything is issued ahead: one thread walks the program in its order and puts operations on
-/// their streams; streams wait for each other by events and for the host's lanes by flags, and host
-/// threads wait for streams and for each other by flags too. Nothing waits for the issuing thread,
-/// and it waits for nothing but the release of a step.
+/// Lanes as streams, with everything issued ahead. One thread walks the program in its order and
+/// puts operations on their streams. Streams wait for each other by events and for the host's lanes
+/// by flags; host threads wait by flags, too. Nothing waits for the issuing thread, and it waits
+/// for nothing but the release of a step.
 class StreamLanes final : public Lanes {
  public:
-  /// `abort_collectives`: called once when a lane fails, so that streams do not wait for ranks
-  /// that never come. The device's streams are idle.
+  /// Starts the threads on idle streams. `abort_collectives` is called once when a lane fails, so
+  /// that streams do not wait for ranks that never come.
   StreamLanes(CudaDevice& device, const Program& program, std::int64_t first_step,
               LaneCallbacks callbacks, std::atomic<bool>& cancelled,
               std::function<void()> abort_collectives);
@@ -39,15 +39,15 @@ class StreamLanes final : public Lanes {
   void throw_failure() override;
 
  private:
-  /// Steps whose events are kept: those that are issued, and the one that is looked at.
+  /// Steps whose events are kept: those that are issued, and the one that is reported.
   static constexpr std::int64_t kEventSteps = 4;
   struct EventPair {
     Event start, end;
   };
 
   void issue_steps();
-  /// The host's time for it counts from `start`, the end of what was issued before. Returns its
-  /// end.
+  /// Issues an operation. The host's time for it counts from `start`, the end of the issue before.
+  /// Returns the end of this issue.
   Seconds issue(std::int32_t operation, std::int64_t step, Seconds start);
   void let_wait(Lane lane, std::int32_t operation, std::int64_t step);
   void run_host_lane(Lane lane);
@@ -68,16 +68,16 @@ class StreamLanes final : public Lanes {
   std::atomic<bool>& cancelled_;
   const std::function<void()> abort_collectives_;
   LaneProgress progress_;
-  std::vector<std::int32_t> event_index_;  ///< by operation; -1 on the host's lanes
+  std::vector<std::int32_t> event_index_;  ///< [operation]; -1 on the host's lanes
   std::vector<EventPair> events_;          ///< [step % kEventSteps][event_index_]
   std::size_t events_per_step_ = 0;
-  /// What each stream has been told to wait for already, by the lane waited for.
+  /// Numbers that streams wait for already: [waiting lane][lane waited for].
   std::array<std::array<std::int64_t, kNumLanes>, kNumLanes> awaited_{};
 
-  // Looked at by the thread that waits for steps.
-  std::array<std::int64_t, kNumLanes> reported_{}, announced_{};  ///< operations, by lane
+  // Used by the thread that waits for steps alone.
+  std::array<std::int64_t, kNumLanes> reported_{}, announced_{};  ///< [lane]: operations
   Event origin_;
-  const Event* reference_ = &origin_;  ///< whose time on the host's clock is known
+  const Event* reference_ = &origin_;  ///< event whose time on the host's clock is known
   Seconds reference_seconds_ = 0;
 
   std::mutex mutex_;

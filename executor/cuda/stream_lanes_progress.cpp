@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the thread that waits for a step sees of the streams: flags that tell which operations are
-// done, events that tell when.
+// The thread that waits for a step observes the streams: flags tell which operations are done, and
+// events tell when.
+#include "executor/backend/steady_clock.hpp"
 #include "executor/cuda/stream_lanes.hpp"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ constexpr std::array kStreamLanes{Lane::Compute, Lane::Collective, Lane::H2D, La
 
 }  // namespace
 
-/// The origin lies between two readings of the host's clock; the closest of a few pairs is taken.
+/// Finds the origin event's time on the host's clock. It lies between two readings of that clock;
+/// the closest of a few pairs is taken.
 void StreamLanes::tie_clocks() {
   constexpr int kTries = 20;
   const cudaStream_t stream = device_.stream(Lane::Compute);
@@ -57,7 +59,7 @@ void StreamLanes::report_lane(Lane lane) {
   std::int64_t& reported = reported_[lane_index(lane)];
   std::int64_t& announced = announced_[lane_index(lane)];
   while (true) {
-    const auto [operation, step] = progress_.place(lane, reported + 1);
+    const auto [operation, step] = progress_.operation_at(lane, reported + 1);
     if (step >= released_until_) return;
     const Operation& op = program_.operations[static_cast<std::size_t>(operation)];
     if (announced == reported && waits_are_over(op, step)) {
@@ -75,8 +77,8 @@ void StreamLanes::report_done(std::int32_t operation, std::int64_t step) {
   const Seconds start = reference_seconds_ + pair.start.since(*reference_);
   const Seconds end = reference_seconds_ + pair.end.since(*reference_);
   callbacks_.done(operation, step, start, end);
-  // The last of a step on the compute lane becomes the reference of what follows: single precision
-  // times short distances alone.
+  // The step's last event on the compute lane becomes the reference: in single precision, only
+  // short distances are exact enough.
   if (operation == progress_.operations(Lane::Compute).back()) {
     reference_ = &pair.end;
     reference_seconds_ = end;

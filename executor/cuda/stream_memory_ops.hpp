@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags in pinned memory that order streams with host threads: a stream waits for one without the
-// host, and sets one without an interrupt.
+// Flags in pinned memory that order streams with host threads. A stream waits for a flag without
+// the host and sets one without an interrupt.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,8 @@
 
 namespace athanor::cuda {
 
-/// Later work of `stream` waits until *flag has reached `value`, in the cyclic order of 32 bits.
+/// Makes later work of `stream` wait until *flag has reached `value`, in the cyclic order of 32
+/// bits.
 void stream_wait_at_least(cudaStream_t stream, std::uint32_t* flag, std::uint32_t value);
 
 /// Sets *flag once all earlier work of `stream` is done and visible to the host.

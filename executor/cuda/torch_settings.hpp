@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How LibTorch computes on GPUs, in training and in profiles alike.
+// Settings of LibTorch on GPUs, in training and in profiles alike.
 #pragma once
 
 namespace athanor::cuda {
 
-/// A plan must not change a bit, so kernels that add in the order in which they happen to run are
-/// out of the question. For the whole process.
+/// Makes LibTorch use deterministic kernels alone, in the whole process. A plan must not change a
+/// bit, so no kernel may add in the order in which threads happen to run.
 void make_torch_deterministic();
 
 }  // namespace athanor::cuda

@@ -10,8 +10,9 @@
 
 namespace athanor {
 
-/// Throws InfeasibleError when `plan` needs more than `limits`: which tier, how much, and the
-/// nearest change of the plan that would fit.
+/// Throws InfeasibleError when `plan` needs more than `limits`. The message states need, limit and
+/// excess of every tier that overflows, and the `athanor tune` command that finds a plan that fits:
+/// tune alone gives advice.
 void check_memory(const Profile& profile, const Plan& plan, int ranks_per_node,
                   const MemoryLimits& limits);
 

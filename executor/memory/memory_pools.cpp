@@ -13,11 +13,6 @@
 namespace athanor {
 namespace {
 
-std::size_t index(std::int32_t value) {
-  assert(value >= 0);
-  return static_cast<std::size_t>(value);
-}
-
 TierBytes accounted_bytes(const Program& program) {
   TierBytes total;
   for (const Buffer& buffer : program.static_buffers) {
@@ -62,8 +57,8 @@ class MemoryPools::Builder {
   std::byte* pinned(Bytes bytes) { return allocate(pinned_, pools_.bytes_.pinned, bytes); }
   std::byte* host(Bytes bytes) { return allocate(host_, pools_.bytes_.host, bytes); }
 
-  /// First in host and pinned memory: at the start of a page, as reads past the page cache need
-  /// them.
+  /// Lays out buffers first in host and pinned memory: at the start of a page, as reads past the
+  /// page cache need them.
   void lay_out_state_buffers() {
     pools_.state_buffers_.clear();
     pools_.stream_buffers_.clear();
@@ -195,9 +190,14 @@ MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Dev
   check_accounted("nvme", bytes_.nvme, accounted.nvme);
   device_ = device.allocate(accounted.gpu);
   pinned_ = device.allocate_pinned(bytes_.pinned);
-  host_ = take_host_memory(bytes_.host);
+  host_ = allocate_host_memory(bytes_.host);
   if (bytes_.nvme > 0) file_.emplace(nvme_folder, bytes_.nvme);
   builder.lay_out(device_.get(), pinned_.get(), host_.get());
+}
+
+std::size_t MemoryPools::index(std::int64_t value) {
+  assert(value >= 0);
+  return static_cast<std::size_t>(value);
 }
 
 std::byte* MemoryPools::parameters(std::int32_t unit, std::int32_t slot) const {

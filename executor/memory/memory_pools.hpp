@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that a run keeps in memory from the first step to the last: cache slots, gradient
-// buffers, parameters, gradients and optimizer state, taken once and sized from the program.
+// buffers, parameters, gradients and optimizer state. Allocated once, sized from the program.
 #pragma once
 
 #include "executor/backend/device.hpp"
@@ -22,23 +22,21 @@ enum class StatePart { Master, FirstMoment, SecondMoment };
 inline constexpr std::array kStateParts{StatePart::Master, StatePart::FirstMoment,
                                         StatePart::SecondMoment};
 
-inline constexpr Bytes kStateBytes = 4;  ///< of an element of one part: fp32
+inline constexpr Bytes kStateBytes = 4;  ///< bytes of one element of one part: fp32
 
-/// A shard's fp32 state, by StatePart. In fp32 training the master is the parameters themselves.
-struct OptimizerState : AdamPlace {
-  [[nodiscard]] float* part(StatePart part) const noexcept;
-};
+/// Start of one part of a shard's state. In fp32 training the master is the parameters themselves.
+[[nodiscard]] float* part_of(const AdamStateView& state, StatePart part) noexcept;
 
-/// What an update works on: old and new state, the same where the old is not kept, the gradient,
-/// and in bf16 training where new parameters go.
+/// Memory of one update: old and new state (equal where the old is not kept), the gradient, and in
+/// bf16 training the new parameters.
 struct UpdateMemory {
-  OptimizerState from, to;
+  AdamStateView from, to;
   std::byte* gradient = nullptr;
   BFloat16Bits* rounded = nullptr;
 };
 
-/// What this rank holds of one chunk: the whole of it where the unit is Replicated, else
-/// 1 / world_size. Pointers are null where the plan keeps nothing there.
+/// This rank's shard of one chunk: all of it where the unit is Replicated, else 1 / world_size.
+/// Pointers are null where the plan keeps nothing there.
 struct ChunkMemory {
   std::int64_t offset = 0;                 ///< first element held, in the unit's flat storage
   std::int64_t elements = 0;               ///< elements held
@@ -47,24 +45,24 @@ struct ChunkMemory {
   std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only
   std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer; null
                                            ///< where it passes through a buffer
-  BFloat16Bits* rounded = nullptr;  ///< bf16 training: where Adam writes new parameters, beside it
-  OptimizerState state;    ///< null where in a file, as the master of fp32 training seldom is
-  OptimizerState other;    ///< where old state is kept beside the new: in odd steps the old
-  Bytes file_offset = -1;  ///< of what there is no other place for; -1: it is all in memory
-  Bytes file_parameter_bytes = 0;   ///< of parameters, ahead of the state in the file
+  BFloat16Bits* rounded = nullptr;  ///< bf16 training: Adam writes new parameters here, in its tier
+  AdamStateView state;              ///< null where in the file; in fp32 the master seldom is
+  AdamStateView other;              ///< second copy where old state is kept: the old in odd steps
+  Bytes file_offset = -1;           ///< range in the file; -1: everything is in memory
+  Bytes file_parameter_bytes = 0;   ///< parameters, ahead of the state in the file
   Bytes file_gradient_offset = -1;  ///< from file_offset, behind the state; -1: not in the file
 
-  /// After `steps` steps of training.
-  [[nodiscard]] const OptimizerState& state_after(std::int64_t steps) const noexcept {
+  /// Current state after `steps` steps of training.
+  [[nodiscard]] const AdamStateView& state_after(std::int64_t steps) const noexcept {
     return other.master != nullptr && steps % 2 == 1 ? other : state;
   }
 };
 
-/// Memory of one rank. Device, pinned and pageable host memory are one block each, and what is on
-/// NVMe is one file; all of it is zero at first.
+/// Memory of one rank: one block each of device, pinned and pageable host memory, and one file on
+/// NVMe. All of it is zero at first.
 class MemoryPools {
  public:
-  /// `nvme_folder`: where a plan that keeps optimizer state on NVMe puts its file. Throws
+  /// A plan that keeps optimizer state on NVMe puts its file into `nvme_folder`. Throws
   /// OutOfDeviceMemory when the device's limit is too small, and Error when the file cannot be made
   /// or the sizes are not those of Program::static_buffers.
   MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
@@ -81,38 +79,39 @@ class MemoryPools {
   [[nodiscard]] const ChunkMemory& chunk(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] const std::vector<ChunkMemory>& chunks(std::int32_t unit) const;
 
-  /// What `adam` works on, after `steps` steps: the chunk's own memory, or a state or stream
-  /// buffer.
+  /// Memory that `adam` works on after `steps` steps: the chunk's own, or a state or stream buffer.
   [[nodiscard]] UpdateMemory update_memory(const Operation& adam, std::int64_t steps) const;
-  /// Of what streams through the device: the buffer of `op`, laid out for its chunk.
+  /// The stream buffer of `op`, laid out for its chunk.
   [[nodiscard]] UpdateMemory stream_buffer(const Operation& op) const;
-  /// Where a Fetch finds its shard: in pinned memory of its own, or in a parameter buffer.
+  /// Address of the shard that `fetch` copies: pinned memory of its own, or a parameter buffer.
   [[nodiscard]] const std::byte* fetched_from(const Operation& fetch) const;
-  /// Where a GradD2H puts its shard: in memory of its own, or in a buffer for gradients.
+  /// Address to which a GradD2H copies its shard: memory of its own, or a buffer for gradients.
   [[nodiscard]] std::byte* gradient_of(const Operation& op) const;
-  /// From the buffer that `op`, a GradWrite, names to its chunk's place in the file.
+  /// Writes the buffer that `op`, a GradWrite, names to its chunk's range of the file.
   void write_gradient(const Operation& op) const;
-  /// From a chunk's place in the file to the buffer that `op`, a ParamRead, names.
+  /// Reads a chunk's parameters from the file into the buffer that `op`, a ParamRead, names.
   void read_parameters(const Operation& op) const;
-  /// Between a chunk's place in the file and a state buffer: what `op`, of either kind, says.
+  /// Reads a chunk's state from the file into the state buffer that `op` names, or writes it back.
   void read_state(const Operation& op) const;
   void write_state(const Operation& op) const;
-  /// Elements [skip, skip + size) of one part of a chunk, from wherever it is; between steps, after
-  /// `steps` of them.
+  /// Reads elements [skip, skip + to.size()) of one part of a chunk, from wherever it is. Call it
+  /// between steps; `steps` of them are done.
   void read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
                  std::span<float> to, Device& device) const;
-  /// All elements of one part, to wherever it is; between steps, after `steps` of them.
+  /// Writes all elements of one part, to wherever it is. Call it between steps; `steps` are done.
   void write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                   std::span<const float> from, Device& device) const;
-  /// All parameters of a chunk that are in the file; between steps.
+  /// Writes all parameters of a chunk to the file. Call it between steps.
   void write_file_parameters(const ChunkMemory& chunk, std::span<const std::byte> from) const;
 
   [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
 
  private:
   class Builder;
-  [[nodiscard]] OptimizerState state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const;
-  /// In state buffers, and from file_offset on, of what a chunk has no place for in memory.
+  [[nodiscard]] static std::size_t index(std::int64_t value);  ///< `value` is not negative
+  [[nodiscard]] AdamStateView state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const;
+  /// Offset of a part in a state buffer, and in the file from file_offset on. The part is one that
+  /// the chunk does not hold in memory.
   [[nodiscard]] Bytes offset_of(const ChunkMemory& chunk, StatePart part) const;
   void write_to_file(Bytes offset, std::span<const std::byte> from) const;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of MemoryPools is in memory, in a buffer that it passes through, or in the file: optimizer
-// state, parameters and gradients. There, and in state buffers, what a chunk has no place for in
-// memory follows each other: parameters (in fp32 they are the master copy), the parts of the state,
-// and the gradient. Stream buffers are laid out as sim/model/static_memory.hpp says.
+// MemoryPools finds optimizer state, parameters and gradients in memory, in a buffer that they pass
+// through, or in the file. The file and state buffers hold, in this order, whatever a chunk does
+// not hold in memory: parameters (in fp32 they are the master copy), the parts of the state, and
+// the gradient. Stream buffers are laid out as sim/lowering/static_memory.hpp says.
 #include "executor/memory/memory_pools.hpp"
 #include "sim/model/program.hpp"
 
@@ -12,39 +12,34 @@
 namespace athanor {
 namespace {
 
-std::size_t index(std::int64_t value) {
-  assert(value >= 0);
-  return static_cast<std::size_t>(value);
-}
-
-/// Whole blocks of the file around some bytes of it, and the same in memory.
-struct Window {
+/// Whole blocks of the file that contain some bytes of it, and memory for them.
+struct AlignedBlock {
   Bytes offset = 0;  ///< in the file
-  Bytes inside = 0;  ///< of the bytes asked for
+  Bytes inside = 0;  ///< offset of the bytes asked for
   std::size_t size = 0;
   MemoryBlock memory;
 
-  Window(Bytes begin, Bytes bytes)
+  AlignedBlock(Bytes begin, Bytes bytes)
       : offset(begin / kFileBlock * kFileBlock),
         inside(begin - offset),
         size(static_cast<std::size_t>(file_blocks(inside + bytes))),
-        memory(take_host_memory(static_cast<Bytes>(size))) {}
+        memory(allocate_host_memory(static_cast<Bytes>(size))) {}
 
   [[nodiscard]] std::span<std::byte> bytes() const { return {memory.get(), size}; }
 };
 
 }  // namespace
 
-float* OptimizerState::part(StatePart part) const noexcept {
+float* part_of(const AdamStateView& state, StatePart part) noexcept {
   switch (part) {
     case StatePart::Master:
-      return master;
+      return state.master;
     case StatePart::FirstMoment:
-      return first_moment;
+      return state.first_moment;
     case StatePart::SecondMoment:
       break;
   }
-  return second_moment;
+  return state.second_moment;
 }
 
 UpdateMemory MemoryPools::update_memory(const Operation& adam, std::int64_t steps) const {
@@ -77,9 +72,9 @@ UpdateMemory MemoryPools::stream_buffer(const Operation& op) const {
   return update;
 }
 
-OptimizerState MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const {
+AdamStateView MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const {
   const auto place = [&](StatePart part) {
-    float* const in_memory = chunk.state.part(part);
+    float* const in_memory = part_of(chunk.state, part);
     return in_memory != nullptr ? in_memory
                                 : reinterpret_cast<float*>(buffer + offset_of(chunk, part));
   };
@@ -113,7 +108,7 @@ void MemoryPools::read_parameters(const Operation& op) const {
               {parameter_buffers_[index(op.staging_buffer)], index(op.bytes)});
 }
 
-/// In bf16 all but the parameters.
+/// Reads all but the parameters in bf16.
 void MemoryPools::read_state(const Operation& op) const {
   const ChunkMemory& memory = chunk(op.unit, op.chunk);
   const Bytes skip = offset_of(memory, StatePart::Master);
@@ -129,18 +124,18 @@ void MemoryPools::write_state(const Operation& op) const {
 void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                             std::int64_t skip, std::span<float> to, Device& device) const {
   const auto bytes = static_cast<Bytes>(to.size_bytes());
-  if (const float* const from = chunk.state_after(steps).part(part)) {
+  if (const float* const from = part_of(chunk.state_after(steps), part)) {
     return device.copy_now(to.data(), from + skip, bytes);
   }
-  const Window window(chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes, bytes);
-  file_->read(window.offset, window.bytes());
-  std::memcpy(to.data(), window.memory.get() + window.inside, to.size_bytes());
+  const AlignedBlock block(chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes, bytes);
+  file_->read(block.offset, block.bytes());
+  std::memcpy(to.data(), block.memory.get() + block.inside, to.size_bytes());
 }
 
 void MemoryPools::write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                              std::span<const float> from, Device& device) const {
   assert(std::ssize(from) == chunk.elements);
-  if (float* const to = chunk.state_after(steps).part(part)) {
+  if (float* const to = part_of(chunk.state_after(steps), part)) {
     return device.copy_now(to, from.data(), static_cast<Bytes>(from.size_bytes()));
   }
   write_to_file(chunk.file_offset + offset_of(chunk, part), std::as_bytes(from));
@@ -153,10 +148,10 @@ void MemoryPools::write_file_parameters(const ChunkMemory& chunk,
 }
 
 void MemoryPools::write_to_file(Bytes offset, std::span<const std::byte> from) const {
-  const Window window(offset, std::ssize(from));
-  file_->read(window.offset, window.bytes());
-  std::memcpy(window.memory.get() + window.inside, from.data(), from.size());
-  file_->write(window.offset, window.bytes());
+  const AlignedBlock block(offset, std::ssize(from));
+  file_->read(block.offset, block.bytes());
+  std::memcpy(block.memory.get() + block.inside, from.data(), from.size());
+  file_->write(block.offset, block.bytes());
 }
 
 }  // namespace athanor

@@ -18,7 +18,7 @@
 namespace athanor {
 namespace {
 
-/// What a surrounding launcher leaves behind and an inner mpirun would take for its own.
+/// Prefixes of variables that an outer launcher sets and an inner mpirun would take for its own.
 constexpr std::array<std::string_view, 5> kLauncherPrefixes{"OMPI_", "PMIX_", "PMI_", "PRTE_",
                                                             "ORTE_"};
 /// Open MPI reads its switches from the environment; other MPIs do not mind.
@@ -41,7 +41,7 @@ std::vector<std::string> job_environment() {
   return environment;
 }
 
-/// The null-terminated form that exec takes. Valid as long as `strings`.
+/// Returns the null-terminated array that exec takes. It is valid as long as `strings`.
 std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (std::string& text : strings) {

@@ -14,7 +14,7 @@
 namespace athanor {
 namespace {
 
-/// The variables by which one launcher tells a process its place.
+/// Variables by which one launcher tells a process its rank.
 struct Launcher {
   const char* rank;
   const char* world_size;
@@ -22,8 +22,9 @@ struct Launcher {
   bool is_mpi;
 };
 
-/// MPI's own variables come first: MPI_Init follows them, whatever RANK an outer shell left behind.
-/// Slurm's step size, and not SLURM_NPROCS: a batch script sees the latter without being a task.
+/// Launchers in order of precedence. MPI's own variables come first: MPI_Init follows them,
+/// whatever RANK an outer shell left behind. Slurm's size is that of the step, not SLURM_NPROCS,
+/// which a batch script sees without being a task.
 constexpr std::array kLaunchers{
     Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", true},
     Launcher{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", true},
@@ -50,7 +51,7 @@ std::optional<int> read_count(const char* variable, int minimum, int maximum) {
   return count;
 }
 
-/// Slurm starts MPI processes through PMIx, which publishes a rank but no size.
+/// Whether Slurm started an MPI process: through PMIx, which publishes a rank but no size.
 bool pmix_is_present() { return std::getenv("PMIX_RANK") != nullptr; }
 
 }  // namespace

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// This process's place in its job, as the launcher says it.
+// This process's rank, as its launcher tells it.
 #pragma once
 
 namespace athanor {
 
-/// This process's place in the job, from the launcher's environment (torchrun, Open MPI, PMI,
-/// MVAPICH, Slurm), else 0 of 1. Throws InputError on nonsense values, naming the variable.
+/// A process's rank in its job.
 struct RankInfo {
   int rank = 0, world_size = 1, local_rank = 0;
   bool launched_by_mpi = false;
 };
+
+/// Reads this process's rank from the launcher's environment (torchrun, Open MPI, PMI, MVAPICH,
+/// Slurm); without a launcher it is 0 of 1. Throws InputError on a value out of range, naming the
+/// variable.
 [[nodiscard]] RankInfo rank_from_environment();
 
-/// Environment of rank 0, where --nproc started it: the descriptor that listens at MASTER_PORT.
+/// Variable in which --nproc passes rank 0 the descriptor that listens at MASTER_PORT.
 inline constexpr const char* kListenDescriptor = "ATHANOR_LISTEN_DESCRIPTOR";
 
 }  // namespace athanor

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --nproc on GPUs: ranks as child processes, which meet at a port of this machine.
+#include "executor/rendezvous/rank_launcher.hpp"
+
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "sim/base/errors.hpp"
@@ -26,12 +27,12 @@
 namespace athanor {
 namespace {
 
-/// After the first rank has failed, for the others to say what they saw.
+/// Time that ranks have, after the first has failed, to report what they saw.
 constexpr std::chrono::seconds kGrace{10};
 
-/// Where the ranks meet: a port of this machine on which rank 0 listens from the start. A port that
-/// is only known to be free may be another's by then, even the end of a rank's own attempt to
-/// connect.
+/// A port of this machine at which the ranks meet. The launcher listens there from the start and
+/// hands the socket to rank 0. A port that is only known to be free may be another's by then, even
+/// the end of a rank's own attempt to connect.
 class LocalRendezvous {
  public:
   LocalRendezvous() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -55,7 +56,7 @@ class LocalRendezvous {
   LocalRendezvous& operator=(const LocalRendezvous&) = delete;
 
   [[nodiscard]] int port() const noexcept { return port_; }
-  /// In the process that becomes rank 0. Returns the descriptor, which survives its exec.
+  /// Lets the descriptor survive exec and returns it; for the process that becomes rank 0.
   [[nodiscard]] int hand_over() const noexcept {
     ::fcntl(socket_, F_SETFD, 0);
     return socket_;
@@ -69,7 +70,7 @@ class LocalRendezvous {
   int socket_, port_ = 0;
 };
 
-pid_t start_rank(int rank, int num_processes, const LocalRendezvous& place,
+pid_t start_rank(int rank, int num_processes, const LocalRendezvous& rendezvous,
                  const std::vector<std::string>& command) {
   const pid_t launcher = ::getpid();
   const pid_t process = ::fork();
@@ -80,10 +81,10 @@ pid_t start_rank(int rank, int num_processes, const LocalRendezvous& place,
   if (::getppid() != launcher) ::_exit(kExitFailed);
   for (const auto& [name, value] :
        {std::pair("RANK", rank), std::pair("LOCAL_RANK", rank),
-        std::pair("WORLD_SIZE", num_processes), std::pair("MASTER_PORT", place.port())}) {
+        std::pair("WORLD_SIZE", num_processes), std::pair("MASTER_PORT", rendezvous.port())}) {
     ::setenv(name, std::to_string(value).c_str(), 1);
   }
-  if (rank == 0) ::setenv(kListenDescriptor, std::to_string(place.hand_over()).c_str(), 1);
+  if (rank == 0) ::setenv(kListenDescriptor, std::to_string(rendezvous.hand_over()).c_str(), 1);
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -101,7 +102,7 @@ void kill_all(const std::vector<pid_t>& ranks, int signal) {
   for (const pid_t rank : ranks) ::kill(rank, signal);
 }
 
-/// Waits for all; once one has failed, for a while only. Returns the first failure, else 0.
+/// Waits for all ranks, but only kGrace once one has failed. Returns the first failure, else 0.
 int wait_for_ranks(std::vector<pid_t> ranks) {
   int first_failure = kExitDone;
   auto deadline = std::chrono::steady_clock::time_point::max();
@@ -132,9 +133,9 @@ int run_ranks(int num_processes, std::span<char* const> arguments) {
   const std::vector<std::string> command = without_nproc(arguments);
   std::vector<pid_t> ranks;
   {
-    const LocalRendezvous place;
+    const LocalRendezvous rendezvous;
     for (int rank = 0; rank < num_processes; ++rank) {
-      ranks.push_back(start_rank(rank, num_processes, place, command));
+      ranks.push_back(start_rank(rank, num_processes, rendezvous, command));
     }
   }  // without rank 0 nobody listens: the others see it
   return wait_for_ranks(std::move(ranks));

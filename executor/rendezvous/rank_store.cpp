@@ -37,10 +37,11 @@ int read_number(const char* name, const std::string& kind, int maximum) {
   return number;
 }
 
-/// torchrun keeps a store of its own at that address; otherwise rank 0 does.
+/// Whether torchrun keeps a store of its own at that address; otherwise rank 0 does.
 bool launcher_keeps_store() { return variable("TORCHELASTIC_USE_AGENT_STORE") == "True"; }
 
-/// Where --nproc has taken the port for rank 0. Not for what this process may start.
+/// Returns the descriptor that --nproc passed to rank 0, if any, and hides it from processes that
+/// this one may start.
 std::optional<int> take_listen_descriptor() {
   if (variable(kListenDescriptor).empty()) return std::nullopt;
   const int number = read_number(kListenDescriptor, "descriptor", std::numeric_limits<int>::max());

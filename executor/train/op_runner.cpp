@@ -3,6 +3,7 @@
 
 #include "executor/train/collective_ops.hpp"
 #include "executor/train/transfer_ops.hpp"
+#include "sim/base/errors.hpp"
 
 #include <utility>
 

@@ -42,7 +42,7 @@ StepScalars::StepScalars(const Program& program, const Plan& plan, int rank, Dev
   Bytes device_bytes = 0;
   Bytes pinned_bytes = 0;
   place(nullptr, nullptr, device_bytes, pinned_bytes);
-  device_ = device.take_uncounted(device_bytes);
+  device_ = device.allocate_uncounted(device_bytes);
   pinned_ = device.allocate_pinned(pinned_bytes);
   place(device_.get(), pinned_.get(), device_bytes, pinned_bytes);
   const ClippingResult unclipped;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/train/timeline_recorder.hpp"
 
-#include "executor/backend/lanes.hpp"
+#include "executor/backend/steady_clock.hpp"
 
 #include <algorithm>
 

@@ -8,11 +8,11 @@
 namespace athanor {
 namespace {
 
-void copy_state(const RankContext& context, const Operation& op, const OptimizerState& to,
-                const OptimizerState& from) {
+void copy_state(const RankContext& context, const Operation& op, const AdamStateView& to,
+                const AdamStateView& from) {
   const Bytes bytes = context.chunk_memory(op).elements * kStateBytes;
   for (const StatePart part : kStateParts) {
-    context.device.copy(op.lane, to.part(part), from.part(part), bytes);
+    context.device.copy(op.lane, part_of(to, part), part_of(from, part), bytes);
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host AdamW on bf16 gradients, in place and beside the old state, and what the memory gives to a
-// loop that only reads and writes: by threads, in memory as training takes it, far larger than
-// caches. Bytes count what an update has to move, 28 an element.
-#include "executor/backend/device.hpp"
+// Benchmarks of host AdamW on bf16 gradients, in place and out of place, and of a loop that only
+// reads and writes: by threads, in memory as training allocates it, far larger than caches. Bytes
+// count what an update has to move: 28 an element.
+#include "executor/backend/host_memory.hpp"
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/parallel_blocks.hpp"
 
@@ -21,11 +21,11 @@ namespace {
 constexpr std::int64_t kElements = 1 << 25;
 constexpr std::int64_t kBytesPerElement = 6 * 4 + 2 + 2;
 
-/// Memory of `kElements` values.
+/// Memory for `kElements` values.
 template <typename Value>
 class Array {
  public:
-  Array() : memory_(take_host_memory(kElements * static_cast<Bytes>(sizeof(Value)))) {}
+  Array() : memory_(allocate_host_memory(kElements * static_cast<Bytes>(sizeof(Value)))) {}
   [[nodiscard]] std::span<Value> values() const {
     return {reinterpret_cast<Value*>(memory_.get()), static_cast<std::size_t>(kElements)};
   }
@@ -54,8 +54,8 @@ struct Shard {
   Shard() {
     for (float& value : second.values()) value *= value;
   }
-  [[nodiscard]] AdamState state() const {
-    return {master.values(), first.values(), second.values(), rounded.values()};
+  [[nodiscard]] AdamStateView state() const {
+    return {master.values().data(), first.values().data(), second.values().data()};
   }
 };
 
@@ -79,18 +79,20 @@ void adam_in_place(benchmark::State& state) {
   const Array<BFloat16Bits> gradient = random_gradient();
   const int threads = static_cast<int>(state.range(0));
   for (auto _ : state) {
-    adamw(shard.state(), view(gradient), AdamCoefficients{}, threads);
+    adamw(shard.state(), view(gradient), AdamCoefficients{}, threads,
+          shard.rounded.values().data());
   }
   count_bytes(state, kBytesPerElement);
 }
 
-void adam_beside(benchmark::State& state) {
+void adam_out_of_place(benchmark::State& state) {
   const Shard shard, other;
   const Array<BFloat16Bits> gradient = random_gradient();
   const int threads = static_cast<int>(state.range(0));
   const Shard *old = &shard, *updated = &other;
   for (auto _ : state) {
-    adamw_beside(old->state(), updated->state(), view(gradient), AdamCoefficients{}, threads);
+    adamw_out_of_place(old->state(), updated->state(), view(gradient), AdamCoefficients{}, threads,
+                       updated->rounded.values().data());
     std::swap(old, updated);
   }
   count_bytes(state, kBytesPerElement);
@@ -122,7 +124,7 @@ void one_and_all_threads(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(memory_read_and_written)->Apply(one_and_all_threads);
 BENCHMARK(adam_in_place)->Apply(one_and_all_threads);
-BENCHMARK(adam_beside)->Apply(one_and_all_threads);
+BENCHMARK(adam_out_of_place)->Apply(one_and_all_threads);
 
 }  // namespace
 }  // namespace athanor

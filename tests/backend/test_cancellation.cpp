@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Run by mpirun. Rank 0 waits for rank 1, which hangs; it must give up when it is cancelled, refuse
 // further use, and end the whole job. No Catch2: MPI_Abort leaves no time for a report.
-#include "executor/backend/collectives.hpp"
+#include "executor/backend/collectives_mpi.hpp"
 #include "sim/base/errors.hpp"
 
 #include <atomic>

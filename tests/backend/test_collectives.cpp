@@ -2,7 +2,8 @@
 // Run by mpirun: every rank checks every collective against values that it works out by itself.
 // One test case, because MPI cannot be initialized twice; CHECK and never REQUIRE, because a rank
 // that leaves early would keep the others waiting.
-#include "executor/backend/collectives.hpp"
+#include "executor/backend/collectives_local.hpp"
+#include "executor/backend/collectives_mpi.hpp"
 #include "executor/cpu/bfloat16.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "sim/base/errors.hpp"
@@ -17,7 +18,7 @@
 namespace athanor {
 namespace {
 
-/// What rank `rank` contributes as element `i`: sums depend on their order in the last bits.
+/// Element `i` of `rank`'s contribution. The last bits of sums depend on their order.
 float contribution(int rank, std::int64_t i) {
   return std::sin(static_cast<float>(i * 7 + rank * 13 + 1)) * (rank == 1 ? 1e3F : 1.0F);
 }

@@ -39,14 +39,14 @@ TEST_CASE("blocks are aligned to a cache line and writable to their end") {
   CHECK(arena.live() == 0);
 }
 
-TEST_CASE("nothing is taken for zero bytes") {
+TEST_CASE("an allocation of zero bytes is a null pointer") {
   DeviceArena arena;
   CHECK(arena.allocate(0) == nullptr);
   arena.release(nullptr);
   CHECK(arena.peak() == 0);
 }
 
-TEST_CASE("an arena refuses what exceeds its limit and stays usable") {
+TEST_CASE("an arena refuses a request beyond its limit and stays usable") {
   DeviceArena arena(1000);
   const DeviceBlock block(arena, 600);
   REQUIRE_THROWS_AS(arena.allocate(401), OutOfDeviceMemory);

@@ -31,7 +31,7 @@ TEST_CASE("a short range stays on the calling thread") {
                   [&](std::int64_t, std::int64_t) { CHECK(std::this_thread::get_id() == caller); });
 }
 
-TEST_CASE("helpers are kept from call to call, for each calling thread its own") {
+TEST_CASE("each calling thread keeps its own helpers from call to call") {
   const auto threads_of_ten_calls = [] {
     std::mutex mutex;
     std::set<std::thread::id> ids;

@@ -82,7 +82,7 @@ TEST_CASE("torchrun, Open MPI, PMI and Slurm are understood") {
   }
 }
 
-TEST_CASE("nonsense is refused with the variable's name") {
+TEST_CASE("a value out of range is refused with the variable's name") {
   for (const auto& [rank, size, name] :
        std::vector<std::tuple<std::string, std::string, std::string>>{
            {"2", "2", "RANK"},

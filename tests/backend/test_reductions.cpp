@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/bfloat16.hpp"
+#include "executor/cpu/reductions.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -51,7 +52,7 @@ TEST_CASE("a sum of squares does not depend on the cut") {
   }
 }
 
-TEST_CASE("several threads sum squares as exactly, and the same again") {
+TEST_CASE("several threads sum squares as exactly as one, and repeatably") {
   const std::vector<float> values = wild_values(200'003);
   const ExactSum one = square_sum(std::span<const float>(values));
   const ExactSum several = square_sum(std::span<const float>(values), 4);
@@ -73,7 +74,7 @@ TEST_CASE("bf16 squares equal those of the widened values") {
   CHECK(from_narrow.low == from_wide.low);
 }
 
-TEST_CASE("empty and non-finite input") {
+TEST_CASE("sums of squares accept empty and non-finite input") {
   CHECK(square_sum(std::span<const float>()).high == 0.0);
   const std::vector<float> values{1.0F, std::numeric_limits<float>::infinity(), 2.0F};
   const ExactSum sum = square_sum(std::span<const float>(values));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that optimizer state passes through.
-#include "executor/backend/device.hpp"
+#include "executor/backend/host_memory.hpp"
 #include "executor/backend/scratch_file.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/program.hpp"
@@ -30,12 +30,12 @@ class Blocks {
 
  private:
   std::size_t size_;
-  MemoryBlock memory_ = take_host_memory(static_cast<Bytes>(size_));
+  MemoryBlock memory_ = allocate_host_memory(static_cast<Bytes>(size_));
 };
 
 std::string temporary_folder() { return std::filesystem::temp_directory_path(); }
 
-TEST_CASE("what was written is read back, and what was not is zero") {
+TEST_CASE("a file reads back what was written and is zero elsewhere") {
   for (const std::string& folder : {temporary_folder(), std::string("/dev/shm")}) {
     if (!std::filesystem::exists(folder)) continue;
     const ScratchFile file(folder, 4 * kFileBlock);
@@ -57,7 +57,7 @@ TEST_CASE("a file has no name") {
   std::filesystem::remove(folder);
 }
 
-TEST_CASE("what cannot be is refused with the folder and the reason") {
+TEST_CASE("a failure names the folder and the reason") {
   CHECK_THROWS_WITH(ScratchFile("/nowhere", kFileBlock),
                     ContainsSubstring("/nowhere: No such file"));
   CHECK_THROWS_WITH(ScratchFile(temporary_folder(), Bytes{1} << 55),

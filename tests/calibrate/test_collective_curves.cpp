@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/machine/collective_curves.hpp"
+#include "executor/backend/collectives_local.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

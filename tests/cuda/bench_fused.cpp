@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fused operators gain over LibTorch's at gpt2-4b's size (16 sequences of 1024, hidden 3072),
-// and what cuBLASLt's epilogues would. One JSON line per case; random data, sustained load.
-// usage: bench_fused [CASE..]   (operators, head, attention, epilogues, products, block)
-#include "executor/backend/backend.hpp"
+// Gains of fused operators over LibTorch's at gpt2-4b's size (16 sequences of 1024, hidden 3072),
+// and those of cuBLASLt's epilogues. One JSON line per case; random data, sustained load. usage:
+// bench_fused [CASE..]   (operators, head, attention, epilogues, products, block)
+#include "executor/backend/cuda_plugin.hpp"
 #include "executor/units/attention.hpp"
 #include "executor/units/fused_layers.hpp"
 #include "executor/units/fused_operators.hpp"

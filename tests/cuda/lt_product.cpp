@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt stores matrices column after column: what is [rows, columns] here is its transpose
-// there, so the right operand comes first and the result's columns are what its bias runs along.
+// cuBLASLt stores matrices column after column, so a matrix [rows, columns] here is its transpose
+// there. The right operand therefore comes first, and its bias runs along the result's columns.
 #include "tests/cuda/lt_product.hpp"
 
 #include "sim/base/errors.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bf16 products by cuBLASLt with its fused epilogues, for the benchmark that weighs them against
-// kernels of our own.
+// bf16 products by cuBLASLt with its fused epilogues, for the benchmark that compares them with
+// athanor's own kernels.
 #pragma once
 
 #include "executor/cuda/cublaslt_handles.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job whose ranks meet and part: `meeting_worker --nproc N`, or one rank by its environment.
-// Rank 0 says what it has heard from all.
-#include "executor/rendezvous/launcher.hpp"
+// Rank 0 prints what it has heard from all.
 #include "executor/rendezvous/rank_from_environment.hpp"
+#include "executor/rendezvous/rank_launcher.hpp"
 #include "executor/rendezvous/rank_store.hpp"
 #include "sim/base/errors.hpp"
 

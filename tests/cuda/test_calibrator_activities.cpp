@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the calibrator repeats runs on every GPU of the machine, and takes longer where there is
-// more of it.
+// Activities that the calibrator repeats run on every GPU of the machine, and larger ones take
+// longer.
 #include "calibrate/bench/samples.hpp"
 #include "calibrate/device/cuda_calibrator.hpp"
 #include "executor/backend/cuda_plugin.hpp"
@@ -38,7 +38,7 @@ constexpr std::array kKinds{
 
 }  // namespace
 
-TEST_CASE("activities run on every GPU, and longer where there is more to do") {
+TEST_CASE("activities run on every GPU, and larger ones take longer") {
   if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
   const std::unique_ptr<CudaCalibrator> cuda = load_cuda_calibrator();
   for (int device = 0; device < cuda->num_devices(); ++device) {

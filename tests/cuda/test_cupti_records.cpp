@@ -122,7 +122,7 @@ TEST_CASE("copies and fills have Kineto's names and their bytes") {
   CHECK(found[3].bytes == 4096);
 }
 
-TEST_CASE("what has no origin is left out, but for the overhead") {
+TEST_CASE("a record without an origin is left out, unless it is overhead") {
   CuptiRecords records;
   decode(kernel_record(1, 100, "ours"), records);
   decode(origin_record(1, 3), records);
@@ -148,7 +148,7 @@ TEST_CASE("what has no origin is left out, but for the overhead") {
   CHECK(found[2].end - found[2].start == 50);
 }
 
-TEST_CASE("names that are not mangled stay, and a kernel may have none") {
+TEST_CASE("names that are not mangled are kept, and a kernel may have none") {
   CuptiRecords records;
   decode(kernel_record(1, 1, "nvjet_sm90_tst_192x192"), records);
   decode(kernel_record(1, 2, "_Zbroken"), records);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused operators' kernels against LibTorch's operators in fp64 on the host, forward and every
 // gradient, at odd and at real sizes.
-#include "executor/backend/backend.hpp"
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/units/fused_operators.hpp"
 #include "tests/units/fused_cases.hpp"
@@ -38,36 +37,38 @@ struct Heads {
 
 }  // namespace
 
-TEST_CASE("the norm of a branch on a GPU") { test::check_branch(any_shape(), gpu(), any_dtype()); }
+TEST_CASE("the norm of a branch is that of fp64 on a GPU") {
+  test::check_branch(any_shape(), gpu(), any_dtype());
+}
 
-TEST_CASE("an addition and its norm on a GPU") {
+TEST_CASE("an addition and its norm are those of fp64 on a GPU") {
   test::check_add_and_branch(any_shape(), gpu(), any_dtype());
 }
 
-TEST_CASE("products on a GPU, wherever their operands lie") {
+TEST_CASE("products on a GPU are those of fp64, wherever their operands lie") {
   test::check_product(gpu(), any_dtype());
 }
 
 TEST_CASE("a small bias decides no ties on a GPU") { test::check_ties(gpu()); }
 
-TEST_CASE("a product, its bias and its activation on a GPU") {
+TEST_CASE("a product, its bias and its activation are those of fp64 on a GPU") {
   const FusedShape shape =
       GENERATE(FusedShape{1, 1, 8}, FusedShape{3, 43, 136}, FusedShape{1, 300, 3072});
   test::check_linear(shape, gpu(), any_dtype());
 }
 
-TEST_CASE("packed attention on a GPU") {
+TEST_CASE("packed attention is that of fp64 on a GPU") {
   const Heads heads = GENERATE(Heads{{2, 33, 64}, 4}, Heads{{1, 1, 80}, 1}, Heads{{2, 256, 768}, 6},
                                Heads{{1, 129, 384}, 4});
   test::check_packed_attention(heads.shape, heads.count, gpu(), any_dtype());
 }
 
-TEST_CASE("activations on a GPU") {
+TEST_CASE("activations are those of fp64 on a GPU") {
   const auto* const activation = GENERATE("gelu_new", "gelu", "relu", "silu");
   test::check_activation(any_shape(), activation, gpu(), any_dtype());
 }
 
-TEST_CASE("losses on a GPU") {
+TEST_CASE("losses are those of fp64 on a GPU") {
   const std::int64_t vocabulary = GENERATE(61, 64, 50257);
   test::check_loss({2, 65, 96}, vocabulary, gpu(), any_dtype());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // On a GPU, too, a plan never changes the loss: the same bits under every plan.
-#include "executor/backend/backend.hpp"
+#include "executor/backend/collectives_local.hpp"
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/train/trainer.hpp"
@@ -118,7 +118,7 @@ TEST_CASE("every plan gives the same bits on a GPU in bf16") {
   check_all_plans(DataType::BFloat16, GENERATE(1, kGlobalBatch));
 }
 
-TEST_CASE("a GPU learns what the host learns") {
+TEST_CASE("training on a GPU and on the host agrees") {
   if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
   const Plan plan = plans(kGlobalBatch).front();
   const std::unique_ptr<Collectives> alone = make_local_collectives();

@@ -61,7 +61,7 @@ TEST_CASE("ranks of one machine meet, job after job") {
   }
 }
 
-TEST_CASE("a port that another program has is named, without a trace of calls") {
+TEST_CASE("the error names a port that another program has, without a backtrace") {
   const TakenPort port;
   const Finished finished = run(rank_zero_of_two(port.number()), 60);
   CAPTURE(finished.output);
@@ -71,7 +71,7 @@ TEST_CASE("a port that another program has is named, without a trace of calls") 
   CHECK_THAT(finished.output, !ContainsSubstring("frame #"));
 }
 
-TEST_CASE("what is no port is refused") {
+TEST_CASE("a MASTER_PORT that is no port is refused") {
   const Finished finished = run(rank_zero_of_two("70000"), 60);
   CAPTURE(finished.output);
   CHECK(finished.exit_code == 2);

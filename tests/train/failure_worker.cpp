@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job of two whose rank 1 fails or hangs at its sixth batch.
 // usage: failure_worker throw|hang BOARD
+#include "executor/backend/collectives_mpi.hpp"
 #include "executor/backend/connect.hpp"
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"

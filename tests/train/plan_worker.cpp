@@ -2,6 +2,7 @@
 // One rank of a job that trains the tiny model under every varied plan, one after the other.
 // usage: plan_worker OUT.json GLOBAL_BATCH STEPS
 #include "calibrate/profile/profile_model.hpp"
+#include "executor/backend/collectives_mpi.hpp"
 #include "executor/backend/connect.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/rendezvous/launcher.hpp"

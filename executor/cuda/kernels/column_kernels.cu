@@ -12,14 +12,15 @@ constexpr int kUnrolled = 4;           // rows that a thread loads before it com
 constexpr int kStrip = kWarp * kVec8;  // columns of a block
 constexpr std::int64_t kRowsPerBlock = 128;
 
-/// sigmoid(x); the fast exponential and division are good to a few 2^-23.
+/// Computes sigmoid(x). The fast exponential and division are good to a few 2^-23.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0F, 1.0F + __expf(-x)); }
 
+/// An activation's value and slope at one point.
 struct Curve {
   float value, slope;
 };
 
-/// x * sigmoid(2 k (x + c x^3)), which is the tanh form.
+/// Computes x * sigmoid(2 k (x + c x^3)), which is the tanh form.
 __device__ __forceinline__ Curve gelu_tanh(float x) {
   constexpr float kTwice = 1.5957691216057308F;  // 2 sqrt(2 / pi)
   constexpr float kCubic = 0.044715F;
@@ -42,17 +43,17 @@ __device__ __forceinline__ Curve silu(float x) {
   return {x * gate, gate * fmaf(x, 1.0F - gate, 1.0F)};
 }
 
-template <Activation kActivation>
+template <ActivationFunction kActivation>
 __device__ __forceinline__ Curve curve(float x) {
-  if constexpr (kActivation == Activation::GeluTanh) return gelu_tanh(x);
-  if constexpr (kActivation == Activation::Gelu) return gelu(x);
-  if constexpr (kActivation == Activation::Silu) return silu(x);
+  if constexpr (kActivation == ActivationFunction::GeluTanh) return gelu_tanh(x);
+  if constexpr (kActivation == ActivationFunction::Gelu) return gelu(x);
+  if constexpr (kActivation == ActivationFunction::Silu) return silu(x);
   // As ATen: NaN goes through, and the slope at zero is zero.
   return {x <= 0.0F ? 0.0F : x, x <= 0.0F ? 0.0F : 1.0F};
 }
 
-// What a pass reads and does. load() only reads, so that several rows are under way at once;
-// take() returns what is summed over rows.
+// Row functions of a pass. load_at() only reads, so that several rows are under way at once; take()
+// writes results and returns the values that are summed over rows.
 
 template <typename Value>
 struct SumRows {
@@ -73,7 +74,7 @@ struct SumRows {
   }
 };
 
-template <typename Value, Activation kActivation>
+template <typename Value, ActivationFunction kActivation>
 struct ActivateRows {
   static constexpr bool kSums = false;
   using Loaded = Packed<Value>;
@@ -101,7 +102,7 @@ struct PackedPair {
   Packed<Value> first, second;
 };
 
-template <typename Value, Activation kActivation>
+template <typename Value, ActivationFunction kActivation>
 struct DifferentiateRows {
   static constexpr bool kSums = true;
   using Loaded = PackedPair<Value>;
@@ -130,11 +131,11 @@ struct ConcatenateRows {
   static constexpr bool kSums = true;
   using Loaded = Packed<Value>;
   struct Column {
-    const Value* part;  ///< the part that has this column, at its place in row 0
+    const Value* part;  ///< address of this column in row 0 of its part
   };
   const Value* parts[3];
   Value* whole;
-  std::int64_t width;  ///< of one part
+  std::int64_t width;  ///< columns of one part
 
   __device__ __forceinline__ Column column(std::int64_t column) const {
     const auto part = static_cast<int>(column / width);
@@ -152,7 +153,7 @@ struct ConcatenateRows {
   }
 };
 
-/// The block's sums of a strip of columns, one column a thread.
+/// Writes the block's sums of a strip of columns, one column a thread.
 __device__ __forceinline__ void write_partials(const Vec8& sum, std::int64_t columns,
                                                float* partials) {
   __shared__ float shared[kGroups][kStrip];
@@ -226,22 +227,22 @@ void with_element(Element element, Body body) {
   }
 }
 
-template <Activation kActivation>
+template <ActivationFunction kActivation>
 struct Constant {
-  static constexpr Activation value = kActivation;
+  static constexpr ActivationFunction value = kActivation;
 };
 
 template <typename Body>
-void with_activation(Activation activation, Body body) {
+void with_activation(ActivationFunction activation, Body body) {
   switch (activation) {
-    case Activation::GeluTanh:
-      return body(Constant<Activation::GeluTanh>{});
-    case Activation::Gelu:
-      return body(Constant<Activation::Gelu>{});
-    case Activation::Relu:
-      return body(Constant<Activation::Relu>{});
-    case Activation::Silu:
-      return body(Constant<Activation::Silu>{});
+    case ActivationFunction::GeluTanh:
+      return body(Constant<ActivationFunction::GeluTanh>{});
+    case ActivationFunction::Gelu:
+      return body(Constant<ActivationFunction::Gelu>{});
+    case ActivationFunction::Relu:
+      return body(Constant<ActivationFunction::Relu>{});
+    case ActivationFunction::Silu:
+      return body(Constant<ActivationFunction::Silu>{});
   }
 }
 
@@ -259,8 +260,8 @@ void launch_column_sums(cudaStream_t stream, Element element, const void* x, Sha
   });
 }
 
-void launch_activation(cudaStream_t stream, Element element, Activation activation, const void* x,
-                       Shape shape, void* y) {
+void launch_activation(cudaStream_t stream, Element element, ActivationFunction activation,
+                       const void* x, Shape shape, void* y) {
   with_element(element, [&](auto of_type) {
     using Value = decltype(of_type);
     with_activation(activation, [&](auto kind) {
@@ -272,7 +273,7 @@ void launch_activation(cudaStream_t stream, Element element, Activation activati
   });
 }
 
-void launch_activation_backward(cudaStream_t stream, Element element, Activation activation,
+void launch_activation_backward(cudaStream_t stream, Element element, ActivationFunction activation,
                                 const void* grad_y, const void* x, Shape shape, void* grad_x,
                                 float* partials, void* sums) {
   with_element(element, [&](auto of_type) {

@@ -14,7 +14,7 @@ struct SumPointers {
   void* at[kMostSums];
 };
 
-/// sums.at[k][j] = sum over i of partials[k, i, j]; partials [.., count, columns].
+/// Computes sums.at[k][j] = sum over i of partials[k, i, j], with partials [.., count, columns].
 template <typename Value>
 __global__ void __launch_bounds__(kWarp* kPartialGroups)
     add_partials_kernel(const float* partials, int count, std::int64_t columns, SumPointers sums) {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kWarp* kPartialGroups)
   assign(static_cast<Value*>(sums.at[blockIdx.y])[column], sum);
 }
 
-/// `num_sums` of them at once.
+/// Launches add_partials_kernel for `num_sums` sums at once.
 template <typename Value>
 void launch_add_partials(cudaStream_t stream, const float* partials, int count,
                          std::int64_t columns, const SumPointers& sums, int num_sums) {

@@ -11,20 +11,20 @@ namespace {
 constexpr int kThreads = 1024;
 constexpr int kWarps = kThreads / kWarp;
 
-/// sum of exp(x - most) over some of a row.
+/// The sum of exp(x - most) over some of a row, whose maximum is `most`.
 struct SoftmaxSum {
   float most = -INFINITY;
   float sum = 0;
 };
 
-/// Two parts of a row. NaN reaches the sum, which maxima would hide.
+/// Merges two parts of a row. NaN reaches the sum, though maxima would hide it.
 __device__ __forceinline__ SoftmaxSum merged(const SoftmaxSum& a, const SoftmaxSum& b) {
   const float most = fmaxf(a.most, b.most);
   if (most == -INFINITY) return {most, a.sum + b.sum};
   return {most, a.sum * __expf(a.most - most) + b.sum * __expf(b.most - most)};
 }
 
-/// Valid in every thread, with the same bits.
+/// Returns the block's sum, with the same bits in every thread.
 __device__ SoftmaxSum block_softmax(SoftmaxSum own) {
   __shared__ SoftmaxSum of_warp[kWarps];
   for (int step = kWarp / 2; step > 0; step /= 2) {
@@ -38,7 +38,7 @@ __device__ SoftmaxSum block_softmax(SoftmaxSum own) {
   return total;
 }
 
-/// Columns that a thread's vector at `column` has: 8, or fewer at the end.
+/// Number of columns in a thread's vector at `column`: 8, or fewer at the end.
 __device__ __forceinline__ int width_at(std::int64_t column, std::int64_t columns) {
   return columns - column < kVec8 ? static_cast<int>(columns - column) : kVec8;
 }

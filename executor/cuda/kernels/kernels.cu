@@ -24,7 +24,7 @@ __device__ __forceinline__ float to_float(std::uint16_t bits) {
   return __uint_as_float(static_cast<std::uint32_t>(bits) << 16U);
 }
 
-/// As round_to_bf16 in executor/lanes/bfloat16.hpp.
+/// Rounds as round_to_bf16() of executor/cpu/bfloat16.hpp does.
 __device__ __forceinline__ std::uint16_t to_bf16(float value) {
   const std::uint32_t bits = __float_as_uint(value);
   const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
@@ -56,15 +56,15 @@ __device__ __forceinline__ void for_vectors(std::int64_t elements, Body body) {
   if (rest < elements) body.scalar(rest);
 }
 
-/// A kernel's segments, among its arguments.
+/// A kernel's segments, passed among its arguments.
 struct AdamTable {
   std::int64_t begin[kAdamSegments], end[kAdamSegments];
-  std::uint32_t decays;  // a bit each
+  std::uint32_t decays;  // one bit a segment
   int count;
 
   __host__ __device__ std::int64_t last() const { return end[count - 1]; }
 };
-static_assert(kAdamSegments <= 32, "a bit each");
+static_assert(kAdamSegments <= 32, "one bit a segment");
 
 template <typename Gradient, bool kRounds>
 struct AdamBody {
@@ -73,9 +73,9 @@ struct AdamBody {
   float scale;
 
   __device__ __forceinline__ void vector(std::int64_t v) const {
-    Fp32x4 master = reinterpret_cast<Fp32x4*>(s.master)[v];
-    Fp32x4 first = reinterpret_cast<Fp32x4*>(s.first_moment)[v];
-    Fp32x4 second = reinterpret_cast<Fp32x4*>(s.second_moment)[v];
+    Fp32x4 master = reinterpret_cast<Fp32x4*>(s.state.master)[v];
+    Fp32x4 first = reinterpret_cast<Fp32x4*>(s.state.first_moment)[v];
+    Fp32x4 second = reinterpret_cast<Fp32x4*>(s.state.second_moment)[v];
     const auto gradient = reinterpret_cast<const Vector<Gradient>*>(s.gradient)[v];
     Bf16x4 rounded;
     for (int j = 0; j < kWidth; ++j) {
@@ -83,15 +83,17 @@ struct AdamBody {
           adam_update(master.at[j], first.at[j], second.at[j], to_float(gradient.at[j]) * scale, k);
       if constexpr (kRounds) rounded.at[j] = to_bf16(master.at[j]);
     }
-    reinterpret_cast<Fp32x4*>(s.master)[v] = master;
-    reinterpret_cast<Fp32x4*>(s.first_moment)[v] = first;
-    reinterpret_cast<Fp32x4*>(s.second_moment)[v] = second;
+    reinterpret_cast<Fp32x4*>(s.state.master)[v] = master;
+    reinterpret_cast<Fp32x4*>(s.state.first_moment)[v] = first;
+    reinterpret_cast<Fp32x4*>(s.state.second_moment)[v] = second;
     if constexpr (kRounds) reinterpret_cast<Bf16x4*>(s.rounded)[v] = rounded;
   }
   __device__ __forceinline__ void scalar(std::int64_t i) const {
     const float gradient = to_float(static_cast<const Gradient*>(s.gradient)[i]) * scale;
-    s.master[i] = adam_update(s.master[i], s.first_moment[i], s.second_moment[i], gradient, k);
-    if constexpr (kRounds) s.rounded[i] = to_bf16(s.master[i]);
+    const AdamStateView& state = s.state;
+    state.master[i] =
+        adam_update(state.master[i], state.first_moment[i], state.second_moment[i], gradient, k);
+    if constexpr (kRounds) s.rounded[i] = to_bf16(state.master[i]);
   }
 };
 
@@ -138,25 +140,7 @@ __global__ void __launch_bounds__(kThreads)
   for_vectors(elements, AccumulateBody<Addend, kAdds>{sum, addend});
 }
 
-struct RoundBody {
-  const float* from;
-  std::uint16_t* to;
-
-  __device__ __forceinline__ void vector(std::int64_t v) const {
-    const Fp32x4 values = reinterpret_cast<const Fp32x4*>(from)[v];
-    Bf16x4 rounded;
-    for (int j = 0; j < kWidth; ++j) rounded.at[j] = to_bf16(values.at[j]);
-    reinterpret_cast<Bf16x4*>(to)[v] = rounded;
-  }
-  __device__ __forceinline__ void scalar(std::int64_t i) const { to[i] = to_bf16(from[i]); }
-};
-
-__global__ void __launch_bounds__(kThreads)
-    round_kernel(const float* from, std::uint16_t* to, std::int64_t elements) {
-  for_vectors(elements, RoundBody{from, to});
-}
-
-/// Enough blocks to fill any GPU, or to keep its link to the host busy, and no more than there is
+/// Number of blocks: as many as fill any GPU, or its link to the host, but no more than there is
 /// work for.
 int blocks_for(std::int64_t elements, MemoryLocation home = MemoryLocation::Device) {
   constexpr std::int64_t kFillGpu = 2048, kFillLink = 32;
@@ -225,12 +209,6 @@ void launch_accumulate(cudaStream_t stream, float* sum, MemoryLocation sum_home,
   } else {
     launch_accumulate_of(stream, sum, sum_home, static_cast<const float*>(addend), elements, add);
   }
-}
-
-void launch_round(cudaStream_t stream, const float* from, std::uint16_t* to,
-                  std::int64_t elements) {
-  if (elements == 0) return;
-  round_kernel<<<blocks_for(elements), kThreads, 0, stream>>>(from, to, elements);
 }
 
 }  // namespace athanor::cuda

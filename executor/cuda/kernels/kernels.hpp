@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers of athanor's own kernels. They enqueue and return; pointers are device memory or pinned
-// host memory. Results are bit-equal to executor/lanes/adam.hpp where that computes the same.
+// host memory. Results are bit-equal to those of executor/cpu where it computes the same.
 #pragma once
 
 #include "executor/cpu/adam.hpp"
@@ -17,47 +17,45 @@ struct DoubleDouble {
   double high, low;
 };
 
-/// One shard. `gradient` is fp32 or bf16. `rounded` may be null. 16-byte aligned.
+/// Memory of one shard's update, 16-byte aligned. `gradient` is fp32 or bf16. `rounded` may be
+/// null.
 struct AdamShard {
-  float *master, *first_moment, *second_moment;
+  AdamStateView state;
   const void* gradient;
   bool gradient_is_bf16;
   std::uint16_t* rounded;
 };
 
-/// Segments that one kernel takes.
+/// Number of segments that one kernel takes.
 inline constexpr int kAdamSegments = 16;
 
-/// AdamW with fp32 state on `segments`, which begin 16-byte aligned and come in order: one kernel
-/// for every kAdamSegments of them. `step.decay` acts where they say so. `gradient_scale` is read
-/// when the kernel runs.
+/// Launches AdamW with fp32 state on `segments`, which begin 16-byte aligned and come in order: one
+/// kernel for every kAdamSegments of them. `step.decay` acts where a segment decays.
+/// `gradient_scale` is read when the kernel runs.
 void launch_adam(cudaStream_t stream, const AdamShard& shard, std::span<const AdamSegment> segments,
                  const AdamStep& step, const float* gradient_scale);
 
-/// Where a kernel's slowest operand lies.
+/// Memory in which a kernel's slowest operand lies.
 enum class MemoryLocation { Device, Host };
 
-/// sum[i] += addend[i], or sum[i] = 0 + addend[i]; bf16 addends widen first. A sum on the host
-/// takes a few blocks, which are enough for the link: more would keep other kernels from running
-/// (32 blocks add at 42 GB/s on an H200 and leave a matrix product beside them its speed; 2048 add
-/// at the same rate and make it 1.4 times as long).
+/// Computes sum[i] += addend[i], or sum[i] = 0 + addend[i] without `add`; bf16 addends widen first.
+/// A sum on the host takes only as many blocks as fill the link: more would keep other kernels from
+/// running. On an H200, 32 blocks add at 42 GB/s and leave a concurrent matrix product its speed;
+/// 2048 add at the same rate and make the product take 1.4 times as long.
 void launch_accumulate(cudaStream_t stream, float* sum, MemoryLocation sum_home, const void* addend,
                        bool addend_is_bf16, std::int64_t elements, bool add);
 
-/// fp32 -> bf16, round to nearest even.
-void launch_round(cudaStream_t stream, const float* from, std::uint16_t* to, std::int64_t elements);
-
-/// Partial sums that a square sum keeps between its two kernels.
+/// Number of partial sums that a square sum keeps between its two kernels.
 inline constexpr int kSquareSumPartials = 512;
 
-/// Sum of squares; `partials` are kSquareSumPartials elements of scratch.
+/// Computes a sum of squares; `partials` are kSquareSumPartials elements of scratch.
 void launch_square_sum(cudaStream_t stream, const void* values, bool values_are_bf16,
                        std::int64_t elements, DoubleDouble* partials, DoubleDouble* result);
 
-/// result = values[0] + values[1] + .., in this order.
+/// Computes result = values[0] + values[1] + .., in this order.
 void launch_sum(cudaStream_t stream, const DoubleDouble* values, int count, DoubleDouble* result);
 
-/// norm = sqrt(sum of the square sums), scale = min(1, limit / (norm + epsilon)).
+/// Computes norm = sqrt(sum of the square sums) and scale = min(1, limit / (norm + epsilon)).
 void launch_norm(cudaStream_t stream, const DoubleDouble* square_sums, int count, float limit,
                  float epsilon, float* norm, float* scale);
 

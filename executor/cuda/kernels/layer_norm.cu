@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm with what stands beside it in a block with residuals: the addition before it, and in
+// Layer norm fused with its neighbours in a block with residuals: the addition before it, and in
 // backward the addition of the residual's gradient. A block of threads holds whole rows, so every
 // matrix is read and written once.
 #include "executor/cuda/kernels/column_sums.cuh"
@@ -18,7 +18,7 @@ constexpr int kBlocksAtOnce = kVectors == 1 ? 2 : 1;
 template <int kVectors>
 constexpr bool kLoadsAhead = kVectors <= 2;
 
-/// As many per thread as it takes for a row to fit a block.
+/// A thread's part of a row: as many vectors as a row takes to fit a block.
 template <int kVectors>
 using Row = Vec8[kVectors];
 
@@ -26,7 +26,8 @@ __device__ __forceinline__ std::int64_t column_of(int vector) {
   return (threadIdx.x + static_cast<std::int64_t>(vector) * blockDim.x) * kVec8;
 }
 
-/// The same bits in every thread. `shared`: kMostWarps elements of this call's own.
+/// Sums over a block, with the same bits in every thread. `shared` is kMostWarps elements that no
+/// other call uses.
 __device__ __forceinline__ float block_sum(float value, float* shared) {
   value = warp_sum(value);
   if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = value;
@@ -44,7 +45,7 @@ struct Forward {
   float *mean, *inverse_deviation;
 };
 
-/// The rounded row whose norm is taken.
+/// Returns, and stores, the rounded values whose norm is taken.
 template <typename Value>
 __device__ __forceinline__ Vec8 row_values(const Forward<Value>& f, std::int64_t row,
                                            std::int64_t column) {
@@ -110,7 +111,7 @@ struct Backward {
   Value* grad_x;
 };
 
-/// One row's part of a thread, as loaded.
+/// A thread's part of one row, as loaded.
 template <typename Value, int kVectors>
 struct LoadedRow {
   Packed<Value> gradient[kVectors], x[kVectors], residual[kVectors];
@@ -134,8 +135,8 @@ __device__ __forceinline__ void load_row(const Backward<Value>& b, std::int64_t 
   }
 }
 
-/// The means over a row of the scaled gradient, and of it times the normalized x. The same bits in
-/// every thread.
+/// Means over a row of the scaled gradient, and of its product with the normalized x. They have the
+/// same bits in every thread.
 struct RowMeans {
   float gradient, product;
 };
@@ -155,7 +156,7 @@ __device__ __forceinline__ RowMeans row_means(float gradient, float product, std
   return {total.x / count, total.y / count};
 }
 
-/// Sums over the rows of a block: of grad_weight, grad_offset and, with kBias, grad_x.
+/// Sums over the rows of a block: grad_weight, grad_offset and, with kBias, the sum of grad_x.
 template <int kVectors, bool kBias>
 struct Sums {
   Row<kVectors> weight, offset;
@@ -220,7 +221,7 @@ __device__ __forceinline__ void write_sums(const Row<kVectors>& sums, std::int64
 template <typename Value, int kVectors, bool kBias>
 __global__ void __launch_bounds__(kBackwardThreads, kBlocksAtOnce<kVectors>)
     layer_norm_backward_kernel(Backward<Value> b, Shape shape, float* partials) {
-  // Two, so that one __syncthreads() a row is enough.
+  // Two buffers alternate, so that one __syncthreads() a row suffices.
   __shared__ float2 shared[2][kMostWarps];
   Packed<Value> weights[kVectors];
   Sums<kVectors, kBias> sums{};
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBlocksAtOnce<kVectors>)
   }
   LoadedRow<Value, kVectors> current{}, next{};
   if constexpr (kLoadsAhead<kVectors>) load_row(b, blockIdx.x, shape, next);
-  int turn = 0;
+  int buffer = 0;
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     if constexpr (kLoadsAhead<kVectors>) {
       current = next;
@@ -238,9 +239,9 @@ __global__ void __launch_bounds__(kBackwardThreads, kBlocksAtOnce<kVectors>)
     } else {
       load_row(b, row, shape, current);
     }
-    differentiate_row<Value, kVectors, kBias>(b, row, shape.columns, current, weights, shared[turn],
-                                              sums);
-    turn = 1 - turn;
+    differentiate_row<Value, kVectors, kBias>(b, row, shape.columns, current, weights,
+                                              shared[buffer], sums);
+    buffer = 1 - buffer;
   }
   write_sums<kVectors>(sums.weight, shape.columns, 0, partials);
   write_sums<kVectors>(sums.offset, shape.columns, 1, partials);

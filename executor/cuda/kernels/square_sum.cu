@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of squares in double-double. The tree of additions is fixed by the number of elements, so a
-// sum has the same bits on every run; what it lacks to exactness (about 2^-100) is far below what a
-// gradient norm in fp32 can show.
+// Sums of squares in double-double. The number of elements fixes the tree of additions, so a sum
+// has the same bits on every run. Its error (about 2^-100) is far below what a gradient norm in
+// fp32 can show.
 #include "executor/cuda/kernels/kernels.hpp"
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@ __device__ __forceinline__ double to_double(std::uint16_t bits) {
   return __uint_as_float(static_cast<std::uint32_t>(bits) << 16U);
 }
 
-/// Knuth's two-sum, as ExactSum::add.
+/// Adds by Knuth's two-sum, as ExactSum::add does.
 __device__ __forceinline__ void add(DoubleDouble& sum, double value) {
   const double total = sum.high + value;
   const double rest = total - sum.high;
@@ -31,7 +31,7 @@ __device__ __forceinline__ void add(DoubleDouble& sum, const DoubleDouble& other
   add(sum, other.low);
 }
 
-/// Valid in the first thread of the block.
+/// Returns the block's sum, valid in its first thread.
 __device__ DoubleDouble block_sum(DoubleDouble sum) {
   __shared__ DoubleDouble of_warp[kThreads / kWarp];
   for (int step = kWarp / 2; step > 0; step /= 2) {
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) *result = sum;
 }
 
-/// A few hundred additions in a given order by the first thread; the block loads ahead of it.
+/// Adds a few hundred values in order, by the first thread. The block loads ahead of it.
 __device__ DoubleDouble ordered_sum(const DoubleDouble* values, int count) {
   __shared__ DoubleDouble loaded[kThreads];
   DoubleDouble sum{0, 0};

@@ -17,7 +17,7 @@ struct Vec8 {
   float at[kVec8];
 };
 
-/// Eight elements as they are in memory.
+/// Eight elements as stored in memory.
 template <typename Value>
 struct Packed;
 template <>
@@ -29,7 +29,7 @@ struct Packed<float> {
   float4 low, high;
 };
 
-/// `from` is 16-byte aligned.
+/// Loads eight elements; `from` is 16-byte aligned.
 template <typename Value>
 __device__ __forceinline__ Packed<Value> load(const Value* from) {
   return *reinterpret_cast<const Packed<Value>*>(from);
@@ -60,7 +60,7 @@ __device__ __forceinline__ Vec8 unpack(const Packed<__nv_bfloat16>& p) {
            low_half(p.bits.z), high_half(p.bits.z), low_half(p.bits.w), high_half(p.bits.w)}};
 }
 
-/// Two values rounded to nearest even.
+/// Packs two values, rounded to nearest even.
 __device__ __forceinline__ std::uint32_t rounded_pair(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const std::uint32_t*>(&pair);
@@ -71,7 +71,7 @@ __device__ __forceinline__ Packed<__nv_bfloat16> pack(const Vec8& v, __nv_bfloat
            rounded_pair(v.at[4], v.at[5]), rounded_pair(v.at[6], v.at[7])}};
 }
 
-/// Rounds to `Value`.
+/// Packs values, rounded to `Value`.
 template <typename Value>
 __device__ __forceinline__ Packed<Value> pack(const Vec8& values) {
   return pack(values, Value{});
@@ -82,7 +82,7 @@ __device__ __forceinline__ void assign(__nv_bfloat16& to, float value) {
   to = __float2bfloat16_rn(value);
 }
 
-/// The same bits in every lane: a butterfly adds the same pairs everywhere.
+/// Sums over a warp. Every lane gets the same bits: a butterfly adds the same pairs everywhere.
 __device__ __forceinline__ float warp_sum(float value) {
   for (int step = kWarp / 2; step > 0; step /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, step);

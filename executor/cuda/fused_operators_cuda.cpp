@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uintptr_t kAlignment = 16;
 
-/// What a kernel reads of a matrix or a vector: contiguous and 16-byte aligned.
+/// Returns `tensor`, or a copy, as kernels read it: contiguous and 16-byte aligned.
 at::Tensor readable(const at::Tensor& tensor) {
   const at::Tensor contiguous = tensor.contiguous();
   const auto address = reinterpret_cast<std::uintptr_t>(contiguous.const_data_ptr());
@@ -34,7 +34,7 @@ Element element_of(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat ? Element::Float32 : Element::BFloat16;
 }
 
-/// All dimensions but the last are rows.
+/// Returns a tensor's shape as a matrix. All dimensions but the last are rows.
 Shape shape_of(const at::Tensor& tensor) {
   const std::int64_t columns = tensor.size(-1);
   TORCH_CHECK(columns > 0 && columns % 8 == 0,
@@ -42,12 +42,12 @@ Shape shape_of(const at::Tensor& tensor) {
   return {tensor.numel() / columns, columns};
 }
 
-Activation activation_of(std::string_view name) {
-  if (name == "gelu_new") return Activation::GeluTanh;
-  if (name == "gelu") return Activation::Gelu;
-  if (name == "relu") return Activation::Relu;
+ActivationFunction activation_of(std::string_view name) {
+  if (name == "gelu_new") return ActivationFunction::GeluTanh;
+  if (name == "gelu") return ActivationFunction::Gelu;
+  if (name == "relu") return ActivationFunction::Relu;
   TORCH_CHECK(name == "silu", "unknown activation '", name, "'");
-  return Activation::Silu;
+  return ActivationFunction::Silu;
 }
 
 at::Tensor floats(const at::Tensor& like, at::IntArrayRef sizes) {
@@ -109,7 +109,7 @@ std::tuple<at::Tensor, at::Tensor> concatenate(const at::Tensor& first, const at
   return {whole, sums};
 }
 
-/// The sum is undefined where there is nothing to add.
+/// Returns sum, normal, mean and inverse deviation. The sum is undefined where `x` is absent.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> add_layer_norm(
     const std::optional<at::Tensor>& x, const at::Tensor& residual, const at::Tensor& weight,
     const at::Tensor& offset, double epsilon) {
@@ -139,7 +139,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> add_layer_norm(
   return {sum, normal, mean, inverse_deviation};
 }
 
-/// Blocks that the GPU runs at once: each keeps its own sums.
+/// Number of blocks, as many as the GPU runs at once: each keeps its own sums.
 int norm_blocks(std::int64_t rows) {
   const std::int64_t most = 2 * at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
   return static_cast<int>(std::clamp<std::int64_t>(rows, 1, most));
