@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of your own: a small vision transformer that tells shapes apart in images it draws.
+// A model of your own: a small vision transformer that tells shapes apart in images that it draws.
 //
 // Read from the bottom: main() profiles the model, makes a plan and trains. Everything above it is
 // ordinary LibTorch. usage: vision_transformer [STEPS]
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_local.hpp"
 #include "executor/train/trainer.hpp"
+#include "executor/units/user_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/memory.hpp"

@@ -8,7 +8,7 @@
 #include "calibrate/power/unthrottled.hpp"
 #include "calibrate/profile/bound_units.hpp"
 #include "calibrate/profile/unit_bench.hpp"
-#include "executor/units/model.hpp"
+#include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 

@@ -2,7 +2,7 @@
 #include "calibrate/profile/unit_meter.hpp"
 
 #include "calibrate/bench/measure.hpp"
-#include "executor/units/unit_runner.hpp"
+#include "executor/units/arena_scope.hpp"
 
 namespace athanor {
 

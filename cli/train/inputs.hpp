@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/train/arguments.hpp"
-#include "executor/io/hf_folder.hpp"
+#include "executor/io/hf_folder_reader.hpp"
 #include "executor/io/tokens.hpp"
 #include "executor/job/run_folder.hpp"
 #include "sim/model/memory.hpp"

@@ -3,10 +3,12 @@
 
 #include "executor/checkpoint/checkpoint_reader.hpp"
 #include "executor/checkpoint/checkpoint_writer.hpp"
+#include "executor/io/hf_folder_writer.hpp"
 #include "executor/job/metrics_log.hpp"
 #include "executor/job/progress_printer.hpp"
 #include "executor/train/token_batches.hpp"
 #include "executor/train/trainer.hpp"
+#include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>

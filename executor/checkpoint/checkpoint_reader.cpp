@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/checkpoint/checkpoint_reader.hpp"
 
-#include "executor/io/safetensors.hpp"
+#include "executor/io/safetensors_reader.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ bool is_complete(const fs::path& folder) {
   }
 }
 
-/// Where the elements of every unit's parts lie.
+/// Finds the elements of every unit's parts in the files.
 class RangeIndex {
  public:
   RangeIndex(const fs::path& folder, const CheckpointState& state,
@@ -83,22 +83,22 @@ class RangeIndex {
   }
 
  private:
-  struct ValuePath {
+  struct Location {
     const SafetensorsReader* file = nullptr;
     const TensorEntry* tensor = nullptr;
   };
-  using Ranges = std::map<std::int64_t, ValuePath>;  // by first element
+  using Ranges = std::map<std::int64_t, Location>;  ///< by first element
 
-  /// Reads what one range has from `offset` on; returns its number of elements.
+  /// Reads the elements that one range has from `offset` on, and returns their number.
   static std::int64_t read_some(const Ranges& ranges, std::int64_t offset, std::span<float> out) {
     auto next = ranges.upper_bound(offset);
     if (next == ranges.begin()) return 0;
-    const auto& [begin, place] = *std::prev(next);
+    const auto& [begin, location] = *std::prev(next);
     const std::int64_t skip = offset - begin;
     const std::int64_t count =
-        std::min(place.tensor->num_elements() - skip, static_cast<std::int64_t>(out.size()));
+        std::min(location.tensor->num_elements() - skip, static_cast<std::int64_t>(out.size()));
     if (count <= 0) return 0;
-    const std::span<const std::byte> bytes = place.file->data(*place.tensor);
+    const std::span<const std::byte> bytes = location.file->data(*location.tensor);
     constexpr auto kSize = static_cast<std::int64_t>(sizeof(float));
     widen(bytes.subspan(static_cast<std::size_t>(skip * kSize),
                         static_cast<std::size_t>(count * kSize)),

@@ -9,8 +9,8 @@
 
 namespace athanor {
 
-/// Folder of the newest complete checkpoint under `run`/checkpoints. Throws InputError when there
-/// is none.
+/// Returns the folder of the newest complete checkpoint under `run`/checkpoints. Throws InputError
+/// when there is none.
 [[nodiscard]] std::string find_newest_checkpoint(const std::string& run);
 
 struct Checkpoint {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/checkpoint/checkpoint_writer.hpp"
 
-#include "executor/io/safetensors.hpp"
+#include "executor/io/safetensors_writer.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
@@ -32,7 +32,7 @@ void sync_folder(const fs::path& folder) {
   }
 }
 
-/// Returns the checksum.
+/// Writes this rank's file and returns its checksum.
 std::uint64_t write_rank_file(const fs::path& path, const Architecture& architecture,
                               const std::vector<StateRange>& ranges) {
   std::vector<TensorEntry> entries;
@@ -61,7 +61,7 @@ std::uint64_t write_rank_file(const fs::path& path, const Architecture& architec
   return hash;
 }
 
-/// A name that no reader takes for a checkpoint.
+/// Path of a name that no reader takes for a checkpoint.
 fs::path hidden(const fs::path& folder, const std::string& name) { return folder / ("." + name); }
 
 void remove_leftovers(const fs::path& folder) {
@@ -70,11 +70,11 @@ void remove_leftovers(const fs::path& folder) {
   }
 }
 
-/// Removes a checkpoint in such an order that it is never seen in part.
+/// Removes a checkpoint so that no reader ever sees a part of it.
 void remove_whole(const fs::path& folder, const std::string& name) {
-  const fs::path condemned = hidden(folder, name + ".old");
-  fs::rename(folder / name, condemned);
-  fs::remove_all(condemned);
+  const fs::path old = hidden(folder, name + ".old");
+  fs::rename(folder / name, old);
+  fs::remove_all(old);
 }
 
 void remove_older(const fs::path& folder, int keep_last) {

@@ -12,11 +12,11 @@
 
 namespace athanor {
 
-/// What the ranks tell each other meanwhile: returns every rank's value once all have called.
+/// Exchanges a number among the ranks: returns every rank's value, [rank], once all have called.
 using Exchange = std::function<std::vector<std::uint64_t>(std::uint64_t value)>;
 
-/// Writes this rank's part of the checkpoint of `state.step` into `folder` (RUN/checkpoints);
-/// rank 0 completes it and deletes all but the `keep_last` newest. Called by every rank. `state`:
+/// Writes this rank's part of the checkpoint of `state.step` into `folder` (RUN/checkpoints). Rank
+/// 0 completes it and deletes all but the `keep_last` newest. Every rank calls it. `state` has
 /// everything but `files`. Throws Error on a full disk; older checkpoints stay.
 void write_checkpoint(const std::string& folder, CheckpointState state,
                       const Architecture& architecture, const std::vector<StateRange>& ranges,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/hf_folder.hpp"
+#include "executor/io/hf_folder_reader.hpp"
+
 #include "executor/io/mapped_file.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
@@ -13,7 +14,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace athanor {
@@ -25,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 
-/// File names of an index. Throws where one leads out of the folder.
+/// Reads the file names of an index. Throws when one leads out of the folder.
 std::set<std::string> shard_names(const fs::path& index) {
   const std::string text = read_text_file(index.string(), 256 * kMiB);
   const nlohmann::json document = parse_json(text, index.string());
@@ -56,13 +59,13 @@ std::vector<std::string> weight_files(const fs::path& folder) {
   return files;
 }
 
-/// The prefix that a checkpoint of the bare model, without its head, leaves out.
+/// Prefix of parameter names that a checkpoint of the bare model, without its head, leaves out.
 std::string_view base_prefix(const LanguageModelConfig& config) {
   return config.model_type == "gpt2" ? "transformer." : "model.";
 }
 
-/// Tensors that checkpoints carry and the model does not need: masks and tables that are computed,
-/// and the head where it is the embedding.
+/// Whether a checkpoint may carry this tensor though the model does not need it: masks and tables
+/// that are computed, and a head that is the embedding.
 bool is_harmless(std::string_view name, const LanguageModelConfig& config) {
   if (name == "lm_head.weight") return config.tie_word_embeddings;
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/hf_folder.hpp"
+#include "executor/io/hf_folder_writer.hpp"
+
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
@@ -11,6 +12,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -29,8 +31,8 @@ fs::path without_trailing_slash(const std::string& folder) {
   throw Error(fmt::format("{}: cannot be written: {}", folder.string(), reason.message()));
 }
 
-/// A new folder beside `target`, hence on the same file system.
-fs::path make_temporary(const fs::path& target) {
+/// Makes a folder beside `target`, hence on the same file system, and returns its path.
+fs::path make_staging_folder(const fs::path& target) {
   std::error_code status;
   const bool is_free = !fs::exists(target, status) ||
                        (fs::is_directory(target, status) && fs::is_empty(target, status));
@@ -48,15 +50,15 @@ fs::path make_temporary(const fs::path& target) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder(fs::path target)
-    : target_(std::move(target)), path_(make_temporary(target_)) {}
+StagingFolder::StagingFolder(fs::path target)
+    : target_(std::move(target)), path_(make_staging_folder(target_)) {}
 
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // a destructor has nobody to tell
+StagingFolder::~StagingFolder() {
+  std::error_code ignored;  // a destructor cannot report it
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
-void TemporaryFolder::publish() {
+void StagingFolder::publish() {
   std::error_code status;
   fs::rename(path_, target_, status);
   if (status) fail(target_, status);
@@ -118,7 +120,7 @@ void HfFolderWriter::write_unit(int unit, std::span<const float> flat) {
 void HfFolderWriter::advance_shard() {
   if (writer_) writer_->finish();
   const Shard& shard = shards_.at(next_shard_++);
-  // `transformers` refuses a file that does not say which framework it is for.
+  // `transformers` refuses a file that does not name its framework.
   writer_ = std::make_unique<SafetensorsWriter>(
       (folder_.path() / shard.file_name).string(), shard.tensors,
       std::map<std::string, std::string>{{"format", "pt"}});

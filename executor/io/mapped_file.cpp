@@ -22,7 +22,7 @@ namespace {
                    "Check the path and its permissions.");
 }
 
-/// Memory of an open regular file; empty for an empty one.
+/// Maps an open regular file; an empty file has empty memory.
 std::span<const std::byte> map(int descriptor, const std::string& path) {
   struct stat status{};
   if (::fstat(descriptor, &status) != 0) fail(path, errno);

@@ -9,10 +9,11 @@
 
 namespace athanor {
 
-/// Whether there is something at `path`; not where that cannot be told: opening it says why.
+/// Whether something exists at `path`. False when that cannot be told: opening the file then says
+/// why.
 [[nodiscard]] bool is_there(const std::filesystem::path& path);
 
-/// Throws InputError when the file cannot be opened or is no regular file.
+/// A mapped file. Throws InputError when it cannot be opened or is no regular file.
 class MappedFile {
  public:
   explicit MappedFile(std::string path);

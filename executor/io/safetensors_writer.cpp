@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/safetensors.hpp"
+#include "executor/io/safetensors_writer.hpp"
+
 #include "sim/base/errors.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,30 +15,9 @@ namespace athanor {
 
 namespace {
 
-constexpr std::size_t kHeaderAlignment = 8;  ///< so that data begin at a multiple of it
-
 [[noreturn]] void fail(const std::string& path) {
   throw Error(
       fmt::format("{}: cannot be written: {}", path, std::generic_category().message(errno)));
-}
-
-/// The length and the JSON text, padded with spaces. Assigns the tensors' offsets.
-std::string make_header(std::vector<TensorEntry>& tensors,
-                        const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (!metadata.empty()) json["__metadata__"] = metadata;
-  std::int64_t offset = 0;
-  for (TensorEntry& tensor : tensors) {
-    tensor.offset = offset;
-    offset += tensor.bytes();
-    json[tensor.name] = {{"dtype", name_of(tensor.type)},
-                         {"shape", tensor.shape},
-                         {"data_offsets", {tensor.offset, offset}}};
-  }
-  std::string text = json.dump();
-  text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
-  const std::uint64_t length = text.size();
-  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
 }
 
 }  // namespace
@@ -46,7 +25,7 @@ std::string make_header(std::vector<TensorEntry>& tensors,
 SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorEntry> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : path_(std::move(path)), tensors_(std::move(tensors)) {
-  const std::string header = make_header(tensors_, metadata);
+  const std::string header = make_safetensors_header(tensors_, metadata);
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(path_);
   try {

@@ -23,7 +23,7 @@ struct TypeRow {
   Bytes bytes;
 };
 
-/// In the order of TensorType.
+/// Types in the order of TensorType.
 constexpr std::array<TypeRow, 15> kTypes{{
     {TensorType::Bool, "BOOL", 1},
     {TensorType::U8, "U8", 1},
@@ -44,7 +44,7 @@ constexpr std::array<TypeRow, 15> kTypes{{
 
 const TypeRow& row_of(TensorType type) noexcept { return kTypes[static_cast<std::size_t>(type)]; }
 
-/// IEEE 754 binary16. Every value, subnormals included, is exact in fp32.
+/// Widens an IEEE 754 binary16 number. Every value, subnormals included, is exact in fp32.
 float widen_half(std::uint16_t bits) noexcept {
   constexpr int kMantissaBits = 10;
   constexpr int kBias = 15;

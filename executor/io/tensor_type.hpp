@@ -29,7 +29,7 @@ enum class TensorType {
   F64,
 };
 
-/// "F32", "BF16", .. as the file names them.
+/// Name of a type in a file: "F32", "BF16", ..
 [[nodiscard]] std::string_view name_of(TensorType type) noexcept;
 [[nodiscard]] std::optional<TensorType> tensor_type(std::string_view name) noexcept;
 [[nodiscard]] Bytes size_of(TensorType type) noexcept;
@@ -37,10 +37,10 @@ enum class TensorType {
   return dtype == DataType::Float32 ? TensorType::F32 : TensorType::BF16;
 }
 
-/// F32, F16 and BF16 can be read as fp32 without loss.
+/// Whether the type can be read as fp32 without loss: F32, F16 and BF16.
 [[nodiscard]] bool widens_to_float(TensorType type) noexcept;
 
-/// Widens `from` (elements of `type`, any alignment) into `to`, of as many elements.
+/// Widens `from` (elements of `type`, any alignment) into as many elements of `to`.
 void widen(std::span<const std::byte> from, TensorType type, std::span<float> to);
 
 /// Rounds `from` to `type`, F32 or BF16 (to nearest even), into as many elements at `to`.

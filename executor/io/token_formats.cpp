@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layouts of token files.
-#include "executor/io/token_types.hpp"
-#include "executor/io/tokens.hpp"
+#include "executor/io/token_formats.hpp"
+
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +23,7 @@ T load(std::span<const std::byte> bytes, std::size_t offset) noexcept {
   return value;
 }
 
-// llm.c: 256 int32 of header (magic, version, number of tokens), then the tokens.
+// An llm.c file has a header of 256 int32 (magic, version, number of tokens), then the tokens.
 constexpr std::size_t kLlmcHeaderBytes = 256 * sizeof(std::int32_t);
 
 struct LlmcVersion {
@@ -71,8 +70,8 @@ TokenLayout raw_layout(std::size_t bytes, TokenType type, const std::string& fil
 
 bool is_bin(const std::string& file) { return file.ends_with(".bin"); }
 
-// Megatron: magic, u64 version, u8 type, u64 sequences, u64 documents, then i32 length and i64
-// position (bytes) of every sequence, and the documents' ends.
+// A Megatron index has a magic, u64 version, u8 type, u64 sequences and u64 documents. Then come
+// the i32 lengths of all sequences, their i64 positions (bytes), and the documents' ends.
 constexpr std::string_view kMegatronMagic("MMIDIDX\0\0", 9);
 constexpr std::size_t kMegatronVersion = kMegatronMagic.size();
 constexpr std::size_t kMegatronType = kMegatronVersion + sizeof(std::uint64_t);
@@ -100,7 +99,7 @@ TokenType megatron_type(std::uint8_t code, const std::string& file) {
   }
 }
 
-/// Bytes of the three tables. Throws when they cannot fit a file.
+/// Throws unless the three tables fill a file of `size` bytes.
 void check_table_size(std::uint64_t sequences, std::uint64_t documents, std::size_t size,
                       const std::string& file) {
   constexpr std::uint64_t kSequenceBytes = sizeof(std::int32_t) + sizeof(std::int64_t);
@@ -115,7 +114,7 @@ void check_table_size(std::uint64_t sequences, std::uint64_t documents, std::siz
   }
 }
 
-/// Number of tokens of all sequences, which must lie one after the other.
+/// Counts the tokens of all sequences, which must lie one after the other.
 std::int64_t count_megatron_tokens(std::span<const std::byte> index, std::uint64_t sequences,
                                    std::int64_t width, const std::string& file) {
   const std::size_t positions = kMegatronHeaderBytes + sequences * sizeof(std::int32_t);

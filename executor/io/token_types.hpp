@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stored token types. Internal to this folder.
+// The integer types that token files store.
 #pragma once
 
-#include "executor/io/tokens.hpp"
-
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 namespace athanor {
 
-/// Calls `body` with a value of the type that stores such a token.
+enum class TokenType { UInt8, Int8, Int16, UInt16, Int32, UInt32, Int64 };
+
+/// Calls `body` with a zero of the C++ type that stores such a token.
 template <class Body>
 auto with_token_type(TokenType type, Body body) {
   switch (type) {

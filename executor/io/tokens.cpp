@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The Megatron index that `path` names or has beside it.
+/// Returns the Megatron index that `path` names or has beside it.
 std::optional<fs::path> megatron_index(const fs::path& path) {
   if (path.extension() == ".idx") return path;
   fs::path index = path;

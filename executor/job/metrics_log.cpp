@@ -17,7 +17,7 @@
 namespace athanor {
 namespace {
 
-/// The lines up to step `last`; a line that a killed process left unfinished is none of them.
+/// Returns the lines up to step `last`, without a line that a killed process left unfinished.
 std::string kept_lines(const std::string& path, std::int64_t last) {
   std::string kept;
   if (last == 0 || !std::filesystem::exists(path)) return kept;

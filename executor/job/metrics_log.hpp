@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.jsonl: one object per step, under the names that torchtitan uses.
+// Writes metrics.jsonl: one object per step, under the names that torchtitan uses.
 #pragma once
 
 #include "executor/job/step_report.hpp"
@@ -22,7 +22,7 @@ class MetricsLog {
   /// Throws Error when the file cannot be written.
   MetricsLog(std::string path, std::int64_t resumed_step, const Context& context);
 
-  /// On disk (as far as another process can tell) when it returns. Throws Error on a full disk.
+  /// Appends one record; other processes see it when this returns. Throws Error on a full disk.
   void write(const StepReport& report);
 
  private:

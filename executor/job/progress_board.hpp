@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where every rank of a node says that it lives and how far it is: one record per rank in a file
-// that all of them map.
+// Heartbeats and progress of the ranks of a node: one record per rank in a file that all of them
+// map.
 #pragma once
 
 #include "sim/model/platform.hpp"
@@ -13,7 +13,7 @@
 namespace athanor {
 
 enum class RankPhase : std::int64_t {
-  Away,          ///< not there yet, or done: nothing is expected of it
+  Away,          ///< not started yet, or done: nothing is expected
   BetweenSteps,  ///< keeps its heartbeat, ends no operations (checkpoints)
   Stepping,
 };
@@ -22,11 +22,11 @@ enum class RankPhase : std::int64_t {
 struct RankRecord {
   std::atomic<std::int64_t> process{0};       ///< process id; 0 before the rank joined
   std::atomic<std::int64_t> heartbeat_ns{0};  ///< monotonic clock of the node
-  std::atomic<std::int64_t> operations{0};    ///< ended so far, on all lanes
-  std::atomic<std::int64_t> collectives{0};   ///< entered so far
-  std::array<std::atomic<std::int64_t>, kNumLanes> running{-1, -1, -1, -1,
-                                                           -1, -1, -1};  ///< by lane
-  std::atomic<std::int64_t> step{0};  ///< of the operation that started last
+  std::atomic<std::int64_t> operations{0};    ///< operations ended so far, on all lanes
+  std::atomic<std::int64_t> collectives{0};   ///< collectives entered so far
+  std::array<std::atomic<std::int64_t>, kNumLanes> running{
+      -1, -1, -1, -1, -1, -1, -1};    ///< [lane]: operation, or -1
+  std::atomic<std::int64_t> step{0};  ///< step of the operation that started last
   std::atomic<RankPhase> phase{RankPhase::Away};
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free, "shared between processes");
@@ -51,7 +51,7 @@ class ProgressBoard {
   RankRecord* records_ = nullptr;
 };
 
-/// The node's monotonic clock, the same for every process.
+/// Reads the node's monotonic clock, which all its processes share.
 [[nodiscard]] std::int64_t monotonic_ns() noexcept;
 
 }  // namespace athanor

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder itself, or the first one above it that exists.
+/// Returns the folder itself, or the first one above it that exists.
 fs::path nearest_existing(fs::path path) {
   std::error_code error;
   path = fs::absolute(path, error);

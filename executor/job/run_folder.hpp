@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder that a training run leaves behind.
+// The run folder: where a run keeps its plan, metrics, timeline and checkpoints.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -23,7 +23,7 @@ struct RunFolder {
 /// it cannot be created or written.
 void check_run_folder(const RunFolder& folder, bool resuming);
 
-/// Held by rank 0 while it runs, so that no second run writes into the folder.
+/// A lock that rank 0 holds while it runs, so that no second run writes into the folder.
 class RunFolderLock {
  public:
   /// Creates the folder. Throws InputError when another process holds the lock.
@@ -36,7 +36,7 @@ class RunFolderLock {
   int descriptor_ = -1;
 };
 
-/// Writes what the run was started with. `run_json`: the text of run.json.
+/// Writes the inputs of the run. `run_json` is the text of run.json.
 void start_run_folder(const RunFolder& folder, const std::string& run_json, const Plan& plan,
                       const Profile& profile, const std::optional<Platform>& platform);
 

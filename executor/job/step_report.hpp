@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training says about one step.
+// The results of one training step.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -12,10 +12,10 @@ namespace athanor {
 struct StepReport {
   std::int64_t step = 0;                ///< 1 for the first step of training
   double loss = 0;                      ///< mean over the global batch
-  std::optional<double> gradient_norm;  ///< before clipping; where the plan clips
+  std::optional<double> gradient_norm;  ///< before clipping; only if the plan clips
   double learning_rate = 0;
-  Seconds seconds = 0;          ///< from the end of the step before, else from its own start
-  Bytes device_peak_bytes = 0;  ///< of this rank, so far
+  Seconds seconds = 0;          ///< from the end of the step before, or from its own start
+  Bytes device_peak_bytes = 0;  ///< peak of this rank so far
 };
 
 }  // namespace athanor

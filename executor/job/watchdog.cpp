@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kPeriod{500};
 constexpr Seconds kSilence = 12;  // a heartbeat this old means that the process does not run
-/// A look that comes later than this was held up itself, as all ranks are when a virtual machine
-/// stands still: the time is nobody's silence.
+/// Longest time between two looks that counts. A later look was held up itself, as all ranks are
+/// when a virtual machine stands still; the excess is no rank's silence.
 constexpr Seconds kLongestPeriod = 1;
 
 bool process_is_gone(std::int64_t process) {
@@ -70,7 +70,8 @@ void Watchdog::run() {
   }
 }
 
-/// What it runs; a collective only where it runs nothing else, since that is where others wait too.
+/// Says what the rank runs. A collective is named only when the rank runs nothing else, because
+/// other ranks wait in collectives too.
 std::string Watchdog::running_on(const RankRecord& record) const {
   std::vector<std::string> names;
   for (const Lane lane : {Lane::Compute, Lane::H2D, Lane::D2H, Lane::CpuAdam, Lane::NvmeRead,

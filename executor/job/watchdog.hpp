@@ -15,24 +15,25 @@
 
 namespace athanor {
 
-/// A thread that keeps this rank's heartbeat and looks at everybody else's once a second.
+/// A thread that keeps this rank's heartbeat and looks at the others' twice a second.
 class Watchdog {
  public:
   /// Called at most once, on the watchdog's thread, with a message that names the rank.
   using OnFailure = std::function<void(const std::string& message)>;
 
-  /// `deadline`: seconds without an operation that ends, on any rank, before the rank that the
-  /// others wait for is taken to hang.
+  /// `deadline`: time without the end of an operation on any rank after which the rank that the
+  /// others wait for counts as hanging.
   Watchdog(ProgressBoard& board, const Program& program, Seconds deadline, OnFailure on_failure);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Between steps (checkpoints) nothing is expected to end; heartbeats go on.
+  /// Says whether operations are expected to end. Between steps (checkpoints) they are not;
+  /// heartbeats go on.
   void expect_progress(bool expected);
 
  private:
-  /// What was last seen of a rank. Times are those of watched_.
+  /// The last observation of a rank. Times are those of watched_.
   struct Seen {
     std::int64_t operations = 0;
     std::int64_t heartbeat_ns = 0;
@@ -49,9 +50,9 @@ class Watchdog {
   const Program& program_;
   const Seconds deadline_;
   const OnFailure on_failure_;
-  std::vector<Seen> seen_;   // by rank
-  Seconds watched_ = 0;      // time in which this thread ran as it should
-  Seconds progress_at_ = 0;  // when an operation last ended
+  std::vector<Seen> seen_;   ///< [rank]
+  Seconds watched_ = 0;      ///< time during which this thread ran as it should
+  Seconds progress_at_ = 0;  ///< time when an operation last ended
   std::mutex mutex_;
   std::condition_variable stop_changed_;
   bool stop_ = false;

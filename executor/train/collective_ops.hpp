@@ -7,19 +7,19 @@
 
 namespace athanor {
 
-/// Every rank's shard of a chunk -> the whole chunk on every rank, in the slot or, where the unit
-/// is whole on every rank, in its storage.
+/// Gathers every rank's shard of a chunk into the whole chunk on every rank. The chunk lies in the
+/// operation's cache slot or, for a unit that is replicated, in the unit's own storage.
 void gather_chunk(const RankContext& context, const Operation& op);
 
-/// Sums a chunk's gradient over ranks, in the gradient buffer; then, where the optimizer is on the
-/// device, stores own part in the gradient shard.
+/// Sums a chunk's gradient over ranks, in the gradient buffer. When the optimizer state is on the
+/// device, also stores this rank's part in the gradient shard.
 void reduce_chunk(const RankContext& context, const Operation& op);
 
-/// L2 norm of the whole gradient from every rank's square sums, and the clipping factor, computed
-/// as torch.nn.utils.clip_grad_norm_ does.
+/// Computes the L2 norm of the whole gradient from every rank's square sums, and the clipping
+/// factor of torch.nn.utils.clip_grad_norm_.
 void compute_norm(const RankContext& context, const Operation& op, const StepScalars& scalars);
 
-/// Every rank's losses, to where the host reads them.
+/// Gathers every rank's losses in pinned memory, where the host reads them.
 void gather_losses(const RankContext& context, const Operation& op, const StepScalars& scalars);
 
 }  // namespace athanor

@@ -30,7 +30,7 @@ void mark_micro_batches(const Program& program, std::vector<ComputeBinding>& bin
   for (const auto& [micro_batch, operation] : last) bindings[operation].ends_micro_batch = true;
 }
 
-/// Which outputs go to the host, and between which operations their memory is not theirs.
+/// Marks the outputs that go to the host, and the operations that free and allocate their memory.
 void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings) {
   std::set<std::int32_t> leaving;
   for (const Operation& op : program.operations) {
@@ -39,7 +39,7 @@ void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings)
   const std::vector<std::int32_t> owners = output_owners(program);
   const auto other_owner = [&](const std::vector<std::int32_t>& buffers, std::int32_t own) {
     for (const std::int32_t buffer : buffers) {
-      const std::int32_t owner = owners[static_cast<std::size_t>(buffer)];
+      const std::int32_t owner = owners.at(buffer);
       if (owner >= 0 && owner != own) return owner;
     }
     return -1;
@@ -49,7 +49,7 @@ void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings)
     if (!is_unit_phase(op)) continue;
     const bool forward = op.kind == OpKind::Forward;
     bindings[i].output_leaves = forward && leaving.contains(op.unit);
-    // Forward takes its own output, backward gives its input back: neither is about the host.
+    // Forward allocates its own output and backward frees its input; neither concerns the host.
     bindings[i].takes_output_of = other_owner(op.allocates, forward ? op.unit : -1);
     bindings[i].drops_output_of = forward ? other_owner(op.frees, -1) : -1;
   }
@@ -58,8 +58,8 @@ void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings)
 std::vector<std::int32_t> units_read(const Architecture& architecture, const Program& program,
                                      std::int32_t unit) {
   std::vector<std::int32_t> units;
-  if (program.layouts[static_cast<std::size_t>(unit)].elements > 0) units.push_back(unit);
-  for (const Borrow& borrow : architecture.units[static_cast<std::size_t>(unit)].borrows) {
+  if (program.layouts.at(unit).elements > 0) units.push_back(unit);
+  for (const Borrow& borrow : architecture.units.at(unit).borrows) {
     if (std::find(units.begin(), units.end(), borrow.unit) == units.end()) {
       units.push_back(borrow.unit);
     }
@@ -75,18 +75,18 @@ std::vector<ComputeBinding> bind_compute_operations(const Architecture& architec
   mark_micro_batches(program, bindings);
   mark_outputs(program, bindings);
   const auto buffers = gradient_buffers(program);
-  // A unit is gathered again only after its last use in the old slot, so the slot gathered last in
-  // program order is the one that an operation finds its parameters in.
+  // A unit is gathered again only after its last use in the old slot. An operation therefore finds
+  // its parameters in the slot that was gathered last in program order.
   std::vector<std::int32_t> slots(program.layouts.size(), -1);
   std::set<UnitMicroBatch> cleared;
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& op = program.operations[i];
     if ((op.kind == OpKind::Gather || op.kind == OpKind::Fetch) && op.slot >= 0) {
-      slots[static_cast<std::size_t>(op.unit)] = op.slot;
+      slots.at(op.unit) = op.slot;
     }
     if (!is_unit_phase(op)) continue;
     for (const std::int32_t unit : units_read(architecture, program, op.unit)) {
-      UnitBinding binding{.unit = unit, .slot = slots[static_cast<std::size_t>(unit)]};
+      UnitBinding binding{.unit = unit, .slot = slots.at(unit)};
       if (op.kind == OpKind::Backward) {
         binding.gradient_buffer = buffers.at({unit, op.micro_batch});
         binding.clear_gradients = cleared.insert({unit, op.micro_batch}).second;

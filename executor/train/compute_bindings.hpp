@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cache slots, gradient buffers and outputs every compute operation uses. Known before the
-// first step, because the program is the same in every step.
+// The cache slots, gradient buffers and outputs that every compute operation uses. They are known
+// before the first step, because the program is the same in every step.
 #pragma once
 
 #include "sim/model/architecture.hpp"
@@ -19,16 +19,19 @@ struct UnitBinding {
   bool clear_gradients = false;       ///< first to add into the buffer in this micro-batch
 };
 
+/// The memory that one compute operation uses.
 struct ComputeBinding {
-  std::vector<UnitBinding> units;  ///< those with parameters: the operation's own, then borrowed
+  std::vector<UnitBinding> units;  ///< units with parameters: the operation's own, then lenders
   bool begins_micro_batch = false;
   bool ends_micro_batch = false;
-  bool output_leaves = false;         ///< Forward: its output goes to the host
-  std::int32_t drops_output_of = -1;  ///< at the end: the unit whose output is on the host by now
-  std::int32_t takes_output_of = -1;  ///< at the end: the unit whose output is about to come back
+  bool output_leaves = false;  ///< Forward: the output goes to the host
+  std::int32_t drops_output_of =
+      -1;  ///< unit whose output, by now on the host, is freed at the end
+  std::int32_t takes_output_of = -1;  ///< unit whose output comes back: allocated at the end
 };
 
-/// By operation index; empty for everything but Forward, Recompute and Backward.
+/// Returns one binding per operation, [operation]; empty for all kinds but Forward, Recompute and
+/// Backward.
 [[nodiscard]] std::vector<ComputeBinding> bind_compute_operations(const Architecture& architecture,
                                                                   const Program& program);
 

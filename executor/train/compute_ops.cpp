@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/train/compute_ops.hpp"
 
+#include "executor/units/arena_scope.hpp"
 #include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
 
@@ -25,48 +26,52 @@ ComputeOps::ComputeOps(const RankContext& context, const Model& model, BatchSour
 }
 
 void ComputeOps::forward(std::int32_t operation, const StepState& state) {
-  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
-  const ComputeBinding& binding = bindings_[static_cast<std::size_t>(operation)];
+  const Operation& op = context_.program.operations.at(operation);
+  const ComputeBinding& binding = bindings_.at(operation);
   const auto unit = static_cast<std::size_t>(op.unit);
   if (binding.begins_micro_batch) load_batch(op, state);
   bind(binding);
   const ArenaScope scope(context_.device.arena());
   UnitActivations& activations = activations_[unit];
-  if (unit > 0) activations.input = std::exchange(flow_, torch::Tensor()).detach().requires_grad_();
-  flow_ = runners_[unit].forward(activations, batch_, op.keep);
+  if (unit > 0) {
+    activations.input =
+        std::exchange(activation_or_gradient_, torch::Tensor()).detach().requires_grad_();
+  }
+  activation_or_gradient_ = runners_[unit].forward(activations, batch_, op.keep);
   if (binding.output_leaves) keep_output(unit);
   drop_and_take_outputs(binding);
   if (unit + 1 < runners_.size()) return;
-  // Read when the step is done: nothing waits for a loss.
+  // The loss is read when the step is done; nothing waits for it.
   torch::from_blob(state.scalars.loss(op.micro_batch), {},
                    torch::TensorOptions().dtype(torch::kFloat64).device(device_))
-      .copy_(std::exchange(flow_, torch::Tensor()), /*non_blocking=*/true);
+      .copy_(std::exchange(activation_or_gradient_, torch::Tensor()), /*non_blocking=*/true);
 }
 
 void ComputeOps::recompute(std::int32_t operation) {
-  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  const Operation& op = context_.program.operations.at(operation);
   const auto unit = static_cast<std::size_t>(op.unit);
-  bind(bindings_[static_cast<std::size_t>(operation)]);
+  bind(bindings_.at(operation));
   const ArenaScope scope(context_.device.arena());
-  // The output is needed only by the graph; flow_ already holds the gradient that comes back.
+  // The graph alone needs the output; activation_or_gradient_ already holds a gradient.
   static_cast<void>(runners_[unit].forward(activations_[unit], batch_, /*keep=*/true));
 }
 
-/// The copy to the host takes the memory as it is.
+/// Notes where the output lies. The copy to the host reads the memory as it is.
 void ComputeOps::keep_output(std::size_t unit) {
-  if (!flow_.is_contiguous()) {
+  if (!activation_or_gradient_.is_contiguous()) {
     throw Error(
         fmt::format("unit {}: its output is not contiguous, so it cannot go to the host; "
                     "end its forward() with .contiguous()",
                     context_.program.unit_names[unit]));
   }
-  outputs_[unit] = {static_cast<std::byte*>(flow_.mutable_data_ptr()),
-                    static_cast<Bytes>(flow_.nbytes())};
-  dropped_[unit + 1] = {flow_.sizes().vec(), flow_.options()};
+  outputs_[unit] = {static_cast<std::byte*>(activation_or_gradient_.mutable_data_ptr()),
+                    static_cast<Bytes>(activation_or_gradient_.nbytes())};
+  dropped_[unit + 1] = {activation_or_gradient_.sizes().vec(), activation_or_gradient_.options()};
 }
 
-/// A unit's output is the next one's input. The graph that a recompute makes starts from the new
-/// one, which has what the old one had by then.
+/// Frees and allocates the inputs that visit the host; a unit's output is the next unit's input.
+/// The graph that a recompute makes starts from the new tensor, which then holds the old one's
+/// values.
 void ComputeOps::drop_and_take_outputs(const ComputeBinding& binding) {
   if (binding.drops_output_of >= 0) {
     activations_[static_cast<std::size_t>(binding.drops_output_of) + 1].input.reset();
@@ -79,26 +84,26 @@ void ComputeOps::drop_and_take_outputs(const ComputeBinding& binding) {
 }
 
 void ComputeOps::backward(std::int32_t operation) {
-  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
-  const ComputeBinding& binding = bindings_[static_cast<std::size_t>(operation)];
+  const Operation& op = context_.program.operations.at(operation);
+  const ComputeBinding& binding = bindings_.at(operation);
   const auto unit = static_cast<std::size_t>(op.unit);
   bind(binding);
   bind_gradients(binding);
   const ArenaScope scope(context_.device.arena());
-  if (unit + 1 == runners_.size()) flow_ = loss_scale();
-  flow_ = runners_[unit].backward(activations_[unit], std::move(flow_));
+  if (unit + 1 == runners_.size()) activation_or_gradient_ = loss_scale();
+  activation_or_gradient_ =
+      runners_[unit].backward(activations_[unit], std::move(activation_or_gradient_));
   activations_[unit] = {};
   drop_and_take_outputs(binding);
   if (binding.ends_micro_batch) {
-    flow_.reset();
+    activation_or_gradient_.reset();
     batch_ = {};
   }
 }
 
 void ComputeOps::bind(const ComputeBinding& binding) {
   for (const UnitBinding& unit : binding.units) {
-    runners_[static_cast<std::size_t>(unit.unit)].bind_parameters(
-        context_.memory.parameters(unit.unit, unit.slot));
+    runners_.at(unit.unit).bind_parameters(context_.memory.parameters(unit.unit, unit.slot));
   }
 }
 
@@ -108,7 +113,7 @@ void ComputeOps::bind_gradients(const ComputeBinding& binding) {
     if (unit.clear_gradients) {
       context_.device.clear(Lane::Compute, buffer, context_.memory.gradient_bytes(unit.unit));
     }
-    runners_[static_cast<std::size_t>(unit.unit)].bind_gradients(buffer);
+    runners_.at(unit.unit).bind_gradients(buffer);
   }
 }
 
@@ -123,7 +128,7 @@ void ComputeOps::load_batch(const Operation& op, const StepState& state) {
   batch_ = {to_device(host.inputs), to_device(host.targets)};
 }
 
-/// From pinned memory, so that the host does not wait for the copy.
+/// Copies from pinned memory, so that the host does not wait.
 torch::Tensor ComputeOps::to_device(const torch::Tensor& tensor) const {
   if (!tensor.defined()) return {};
   return device_.is_cpu() ? tensor.clone() : tensor.pin_memory().to(device_, /*non_blocking=*/true);

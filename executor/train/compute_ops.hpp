@@ -17,15 +17,16 @@
 
 namespace athanor {
 
-/// A unit's output on its way to the host or back: where it is on the device.
+/// Device memory of a unit's output that goes to the host or comes back.
 struct DeviceOutput {
   std::byte* memory = nullptr;
   Bytes bytes = 0;
 };
 
-/// Runs on the backend's device: at once on the host, on the calling thread's current stream on a
-/// GPU. Holds what a micro-batch leaves between operations. Frees in the order that the profile
-/// counts: a unit's input at the end of its backward, the batch at the end of the micro-batch.
+/// Runs units on the backend's device: at once on the host, on the calling thread's current stream
+/// on a GPU. It holds a micro-batch's tensors between operations. Memory is freed in the order that
+/// the profile counts: a unit's input at the end of its backward, the batch at the end of the
+/// micro-batch.
 class ComputeOps {
  public:
   ComputeOps(const RankContext& context, const Model& model, BatchSource batches);
@@ -34,13 +35,12 @@ class ComputeOps {
   void recompute(std::int32_t operation);
   void backward(std::int32_t operation);
 
-  /// Of a unit whose output goes to the host: set by its forward, and again by the operation before
-  /// the copy back.
-  [[nodiscard]] const DeviceOutput& output(std::int32_t unit) const {
-    return outputs_[static_cast<std::size_t>(unit)];
-  }
+  /// Output of a unit whose output goes to the host. Its forward sets it, and the operation before
+  /// the copy back sets it again.
+  [[nodiscard]] const DeviceOutput& output(std::int32_t unit) const { return outputs_.at(unit); }
 
  private:
+  /// All that is needed to allocate a tensor again.
   struct TensorShape {
     std::vector<std::int64_t> sizes;
     torch::TensorOptions options;
@@ -57,13 +57,14 @@ class ComputeOps {
   const RankContext& context_;
   torch::Device device_;
   BatchSource batches_;
-  std::vector<ComputeBinding> bindings_;
-  std::vector<UnitRunner> runners_;
-  std::vector<UnitActivations> activations_;
-  std::vector<DeviceOutput> outputs_;  // by unit
-  std::vector<TensorShape> dropped_;   // by unit; of inputs that are on the host
+  std::vector<ComputeBinding> bindings_;      ///< [operation]
+  std::vector<UnitRunner> runners_;           ///< [unit]
+  std::vector<UnitActivations> activations_;  ///< [unit]
+  std::vector<DeviceOutput> outputs_;         ///< [unit]
+  std::vector<TensorShape> dropped_;          ///< [unit]: shape of an input that is on the host
   Batch batch_;
-  torch::Tensor flow_;  ///< the last unit's output; in backward, the gradient that flows back
+  /// Output of the last forward or, in backward, the gradient that the next backward starts from.
+  torch::Tensor activation_or_gradient_;
 };
 
 }  // namespace athanor

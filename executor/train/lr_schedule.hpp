@@ -16,13 +16,13 @@ struct LearningRateSchedule {
   std::int64_t total_steps = 0;  ///< the decay ends here
   Decay decay = Decay::Cosine;
 
-  /// `step` counts from 0; the first warm-up step already has a rate above 0.
+  /// Learning rate of `step`, which counts from 0. The first warm-up step has a rate above 0.
   [[nodiscard]] double at(std::int64_t step) const;
   /// Throws InputError, naming the command-line option.
   void validate() const;
 };
 
-/// "constant", "linear" or "cosine". Throws InputError.
+/// Parses "constant", "linear" or "cosine". Throws InputError.
 [[nodiscard]] Decay parse_decay(const std::string& text);
 
 }  // namespace athanor

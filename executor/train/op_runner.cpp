@@ -16,7 +16,7 @@ OpRunner::OpRunner(const RankContext& context, const Model& model, BatchSource b
       optimizer_(context, model.architecture, optimizer) {}
 
 void OpRunner::run(std::int32_t operation, const StepState& state) {
-  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  const Operation& op = context_.program.operations.at(operation);
   switch (op.kind) {
     case OpKind::ParamRead:
       return context_.memory.read_parameters(op);
@@ -37,7 +37,7 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::Reduce:
       return reduce_chunk(context_, op);
     case OpKind::GradD2H:
-      return copy_gradient_to_host(context_, op);
+      return store_gradient(context_, op);
     case OpKind::GradWrite:
       return context_.memory.write_gradient(op);
     case OpKind::SquareSum:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One operation of the program -> the code that does it.
+// The table from an operation of the program to the code that does it.
 #pragma once
 
 #include "executor/train/compute_ops.hpp"
@@ -14,7 +14,7 @@ class OpRunner {
   OpRunner(const RankContext& context, const Model& model, BatchSource batches,
            const OptimizerOptions& optimizer);
 
-  /// Does the operation or, on a device with streams, puts it on its lane's stream. Operations of
+  /// Runs the operation or, on a device with streams, issues it on its lane's stream. Operations of
   /// different lanes may run at the same time.
   void run(std::int32_t operation, const StepState& state);
 

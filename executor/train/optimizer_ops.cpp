@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t kMatrixDimensions = 2;
 
-/// What this rank holds of the parameters, seen from its first element; padding belongs to none.
+/// Returns the parameters in this rank's shard as ranges from the shard's first element. Padding
+/// belongs to no range.
 std::vector<AdamSegment> segments_of(const Unit& unit, const UnitLayout& layout,
                                      const ChunkMemory& memory) {
   std::vector<AdamSegment> segments;
@@ -46,7 +47,7 @@ int OptimizerOps::threads_of(const Operation& op) const {
 }
 
 void OptimizerOps::square_sum(std::int32_t operation, const StepState& state) const {
-  const Operation& op = context_.program.operations[static_cast<std::size_t>(operation)];
+  const Operation& op = context_.program.operations.at(operation);
   const ChunkMemory& memory = context_.chunk_memory(op);
   const bool in_buffer = op.gradient_buffer >= 0;
   const std::byte* const gradient = in_buffer
@@ -69,7 +70,7 @@ void OptimizerOps::adam(const Operation& op, const StepState& state) const {
       .gradient = memory.gradient,
       .gradient_dtype = context_.program.gradient_dtype,
       .rounded = memory.rounded,
-      .segments = segments_[static_cast<std::size_t>(op.unit)][static_cast<std::size_t>(op.chunk)],
+      .segments = segments_.at(op.unit).at(op.chunk),
       .coefficients = {.learning_rate = state.learning_rate,
                        .beta1 = static_cast<float>(options_.beta1),
                        .beta2 = static_cast<float>(options_.beta2),

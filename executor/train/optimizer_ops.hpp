@@ -24,10 +24,10 @@ class OptimizerOps {
   OptimizerOps(const RankContext& context, const Architecture& architecture,
                const OptimizerOptions& options);
 
-  /// Sum of squares of the shard's gradient.
+  /// Computes the sum of squares of the shard's gradient.
   void square_sum(std::int32_t operation, const StepState& state) const;
-  /// Adam or Redo: updates the shard's master parameters, and in bf16 training rounds them into the
-  /// shard that is sent or gathered.
+  /// Runs Adam or AdamRollback: updates the shard's master and moments, and in bf16 training rounds
+  /// the master into the shard that is sent or gathered.
   void adam(const Operation& op, const StepState& state) const;
 
  private:
@@ -35,7 +35,7 @@ class OptimizerOps {
 
   const RankContext& context_;
   OptimizerOptions options_;
-  std::vector<std::vector<std::vector<AdamSegment>>> segments_;  // [unit][chunk]
+  std::vector<std::vector<std::vector<AdamSegment>>> segments_;  ///< [unit][chunk][segment]
 };
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every operation of one rank works on.
+// The objects that every operation of one rank works on.
 #pragma once
 
 #include "executor/backend/collectives.hpp"
@@ -12,7 +12,7 @@
 
 namespace athanor {
 
-/// References to what outlives the run.
+/// References to objects that outlive the run.
 struct RankContext {
   const Program& program;
   const Plan& plan;
@@ -22,16 +22,15 @@ struct RankContext {
   Collectives& host_collectives;  ///< on host memory, outside steps
 
   [[nodiscard]] const Chunk& chunk(const Operation& op) const {
-    return program.layouts[static_cast<std::size_t>(op.unit)]
-        .chunks[static_cast<std::size_t>(op.chunk)];
+    return program.layouts.at(op.unit).chunks.at(op.chunk);
   }
   [[nodiscard]] const ChunkMemory& chunk_memory(const Operation& op) const {
     return memory.chunk(op.unit, op.chunk);
   }
   [[nodiscard]] Sharding sharding(const Operation& op) const {
-    return plan.units[static_cast<std::size_t>(op.unit)].sharding;
+    return plan.units.at(op.unit).sharding;
   }
-  /// Compute dtype's bytes of `elements`.
+  /// Bytes of `elements` in the compute dtype.
   [[nodiscard]] Bytes bytes_of(std::int64_t elements) const {
     return elements * size_of(program.dtype);
   }

@@ -4,16 +4,16 @@
 namespace athanor {
 namespace {
 
-/// Hands out consecutive places of a block; from a null block only the size is learnt.
-class Places {
+/// Divides a block into consecutive parts; for a null block it only adds up the size.
+class BlockLayout {
  public:
-  explicit Places(std::byte* base) : base_(base) {}
+  explicit BlockLayout(std::byte* base) : base_(base) {}
   template <typename T>
-  T* take(std::size_t count) {
+  T* add(std::size_t count) {
     constexpr Bytes kAlignment = 16;
-    std::byte* const place = base_ == nullptr ? nullptr : base_ + used_;
+    std::byte* const begin = base_ == nullptr ? nullptr : base_ + used_;
     used_ += round_up(static_cast<Bytes>(count * sizeof(T)), kAlignment);
-    return reinterpret_cast<T*>(place);
+    return reinterpret_cast<T*>(begin);
   }
   [[nodiscard]] Bytes used() const { return used_; }
 
@@ -28,41 +28,40 @@ StepScalars::StepScalars(const Program& program, const Plan& plan, int rank, Dev
     : ranks_(static_cast<std::size_t>(plan.world_size)),
       rank_(static_cast<std::size_t>(rank)),
       micro_batches_(static_cast<std::size_t>(plan.accumulation)),
-      place_of_(program.operations.size(), -1) {
+      sum_index_(program.operations.size(), -1) {
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& op = program.operations[i];
     if (op.kind != OpKind::SquareSum) continue;
-    // Every rank has the whole gradient of a replicated unit: it counts once.
-    const bool whole =
-        plan.units[static_cast<std::size_t>(op.unit)].sharding == Sharding::Replicated;
+    // Every rank has the whole gradient of a replicated unit, which must count once.
+    const bool whole = plan.units.at(op.unit).sharding == Sharding::Replicated;
     if (whole && rank != 0) continue;
     std::size_t& sums = op.lane == Lane::CpuAdam ? host_sums_ : device_sums_;
-    place_of_[i] = static_cast<std::int32_t>(sums++);
+    sum_index_[i] = static_cast<std::int32_t>(sums++);
   }
   Bytes device_bytes = 0;
   Bytes pinned_bytes = 0;
-  place(nullptr, nullptr, device_bytes, pinned_bytes);
+  lay_out(nullptr, nullptr, device_bytes, pinned_bytes);
   device_ = device.allocate_uncounted(device_bytes);
   pinned_ = device.allocate_pinned(pinned_bytes);
-  place(device_.get(), pinned_.get(), device_bytes, pinned_bytes);
+  lay_out(device_.get(), pinned_.get(), device_bytes, pinned_bytes);
   const ClippingResult unclipped;
   device.copy_now(device_clipping_, &unclipped, sizeof(unclipped));
   *pinned_clipping_ = unclipped;
 }
 
-/// The last of each list of sums takes those that do not count.
-void StepScalars::place(std::byte* device, std::byte* pinned, Bytes& device_bytes,
-                        Bytes& pinned_bytes) {
-  Places on_device(device);
-  own_sums_ = on_device.take<ExactSum>(device_sums_ + host_sums_ + 1);
-  rank_sums_ = on_device.take<ExactSum>(ranks_);
-  device_clipping_ = on_device.take<ClippingResult>(1);
-  device_losses_ = on_device.take<double>(ranks_ * micro_batches_);
+/// Lays the numbers out. Each list of sums ends with one element for sums that do not count.
+void StepScalars::lay_out(std::byte* device, std::byte* pinned, Bytes& device_bytes,
+                          Bytes& pinned_bytes) {
+  BlockLayout on_device(device);
+  own_sums_ = on_device.add<ExactSum>(device_sums_ + host_sums_ + 1);
+  rank_sums_ = on_device.add<ExactSum>(ranks_);
+  device_clipping_ = on_device.add<ClippingResult>(1);
+  device_losses_ = on_device.add<double>(ranks_ * micro_batches_);
   device_bytes = on_device.used();
-  Places on_host(pinned);
-  pinned_sums_ = on_host.take<ExactSum>(host_sums_ + 1);
-  pinned_clipping_ = on_host.take<ClippingResult>(1);
-  pinned_losses_ = on_host.take<double>(ranks_ * micro_batches_);
+  BlockLayout on_host(pinned);
+  pinned_sums_ = on_host.add<ExactSum>(host_sums_ + 1);
+  pinned_clipping_ = on_host.add<ClippingResult>(1);
+  pinned_losses_ = on_host.add<double>(ranks_ * micro_batches_);
   pinned_bytes = on_host.used();
 }
 
@@ -70,9 +69,9 @@ ExactSum* StepScalars::square_sum(const Program& program, std::int32_t operation
   const auto index = static_cast<std::size_t>(operation);
   const bool on_host = program.operations[index].lane == Lane::CpuAdam;
   const std::size_t ignored = on_host ? host_sums_ : device_sums_ + host_sums_;
-  const std::size_t place =
-      place_of_[index] < 0 ? ignored : static_cast<std::size_t>(place_of_[index]);
-  return (on_host ? pinned_sums_ : own_sums_) + place;
+  const std::size_t sum =
+      sum_index_[index] < 0 ? ignored : static_cast<std::size_t>(sum_index_[index]);
+  return (on_host ? pinned_sums_ : own_sums_) + sum;
 }
 
 std::span<ExactSum> StepScalars::own_square_sums() const {

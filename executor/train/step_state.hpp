@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operations of one step know of it, besides memory.
+// The facts about one step that its operations share, besides memory.
 #pragma once
 
 #include "executor/train/step_scalars.hpp"

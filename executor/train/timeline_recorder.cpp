@@ -28,16 +28,16 @@ TimelineRecorder::Span& TimelineRecorder::span(std::int32_t operation, std::int6
 
 void TimelineRecorder::record(std::int32_t operation, std::int64_t step, Seconds start,
                               Seconds end) {
-  Span& place = span(operation, step);
-  place.start = start - origin_;
-  place.end = end - origin_;
+  Span& recorded = span(operation, step);
+  recorded.start = start - origin_;
+  recorded.end = end - origin_;
 }
 
 void TimelineRecorder::record_issue(std::int32_t operation, std::int64_t step, Seconds start,
                                     Seconds end) {
-  Span& place = span(operation, step);
-  place.issue_start = start - origin_;
-  place.issue_end = end - origin_;
+  Span& recorded = span(operation, step);
+  recorded.issue_start = start - origin_;
+  recorded.issue_end = end - origin_;
 }
 
 Seconds TimelineRecorder::step_start(std::int64_t step) const {
@@ -77,11 +77,11 @@ Timeline TimelineRecorder::collect(Collectives& collectives) const {
   const auto per_rank = static_cast<std::size_t>(steps) * operations_;
   const auto ranks = static_cast<std::size_t>(collectives.world_size());
   std::vector<Span> all(ranks * per_rank);
-  auto place = all.begin() +
-               static_cast<std::ptrdiff_t>(per_rank * static_cast<std::size_t>(collectives.rank()));
+  auto next = all.begin() +
+              static_cast<std::ptrdiff_t>(per_rank * static_cast<std::size_t>(collectives.rank()));
   const std::int64_t first = last_step_ + 1 - steps;
   for (std::int64_t i = 0; i < steps; ++i) {
-    place = std::copy_n(spans(first + i), operations_, place);
+    next = std::copy_n(spans(first + i), operations_, next);
   }
   if (per_rank > 0) {
     collectives.all_gather(all.data(), static_cast<Bytes>(per_rank * sizeof(Span)));

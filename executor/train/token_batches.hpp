@@ -10,7 +10,8 @@
 
 namespace athanor {
 
-/// Inputs and targets int64 [count, sequence_length]; the dataset from its start, over and over.
+/// Returns a source of inputs and targets, int64 [count, sequence_length] each. It reads the
+/// dataset from its start, over and over.
 [[nodiscard]] BatchSource token_batches(std::shared_ptr<const TokenDataset> tokens,
                                         std::int64_t sequence_length);
 

@@ -7,6 +7,7 @@
 #include "executor/memory/memory_check.hpp"
 #include "executor/train/op_runner.hpp"
 #include "executor/train/timeline_recorder.hpp"
+#include "executor/units/initial_weights.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
 
@@ -23,11 +24,11 @@
 namespace athanor {
 namespace {
 
-/// Steps that may be released before the oldest of them is complete, so that lanes never wait for
-/// the main thread.
+/// Number of steps that may be released before the oldest of them is complete, so that lanes never
+/// wait for the main thread.
 constexpr std::int64_t kStepsAhead = 2;
 
-/// LibTorch's errors come with a stack of frames, which says nothing to who trains a model.
+/// Message of an error. LibTorch adds a stack of frames, which does not help who trains a model.
 std::string reason(const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   if (torch_error == nullptr) return error.what();
@@ -132,7 +133,7 @@ class Trainer::Rank {
   TimelineRecorder recorder_;
   std::optional<ProgressBoard> board_;
   std::atomic<bool> cancelled_ = false;
-  std::vector<StepState> states_;  // in a ring, by step
+  std::vector<StepState> states_;  ///< [step % size], a ring
   std::int64_t steps_done_ = 0;
   std::unique_ptr<Lanes> lanes_;
   std::optional<Watchdog> watchdog_;  // last: destroyed before what it watches
@@ -164,8 +165,8 @@ void Trainer::Rank::run_operation(std::int32_t operation, std::int64_t step) {
 
 void Trainer::Rank::note_start(std::int32_t operation, std::int64_t step) {
   if (!board_) return;
-  const auto lane = program_.operations[static_cast<std::size_t>(operation)].lane;
-  board_->own().running[static_cast<std::size_t>(lane)] = operation;
+  const auto lane = program_.operations.at(operation).lane;
+  board_->own().running.at(static_cast<std::size_t>(lane)) = operation;
   board_->own().step = step;
   if (lane == Lane::Collective) ++board_->own().collectives;
 }
@@ -174,8 +175,8 @@ void Trainer::Rank::note_end(std::int32_t operation, std::int64_t step, Seconds 
                              Seconds end) {
   recorder_.record(operation, step, start, end);
   if (!board_) return;
-  const auto lane = program_.operations[static_cast<std::size_t>(operation)].lane;
-  board_->own().running[static_cast<std::size_t>(lane)] = -1;
+  const auto lane = program_.operations.at(operation).lane;
+  board_->own().running.at(static_cast<std::size_t>(lane)) = -1;
   ++board_->own().operations;
 }
 
@@ -288,7 +289,7 @@ std::vector<StateRange> Trainer::ranges_to_save() const {
 std::vector<std::uint64_t> Trainer::exchange(std::uint64_t value) {
   Collectives& collectives = rank_->context().host_collectives;
   std::vector<std::uint64_t> values(static_cast<std::size_t>(collectives.world_size()));
-  values[static_cast<std::size_t>(collectives.rank())] = value;
+  values.at(collectives.rank()) = value;
   rank_->together([&] { collectives.all_gather(values.data(), sizeof(std::uint64_t)); });
   return values;
 }
@@ -296,8 +297,8 @@ std::vector<std::uint64_t> Trainer::exchange(std::uint64_t value) {
 std::vector<float> Trainer::unit_weights(int unit) {
   std::vector<float> weights;
   rank_->together([&] {
-    weights = gather_weights(rank_->context(), unit,
-                             rank_->logical()[static_cast<std::size_t>(unit)], rank_->steps_done());
+    weights =
+        gather_weights(rank_->context(), unit, rank_->logical().at(unit), rank_->steps_done());
   });
   return weights;
 }

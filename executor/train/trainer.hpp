@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a model under a plan: what athanor-train and a user's own program call.
+// Trains a model under a plan. athanor-train and users' own programs call it.
 #pragma once
 
 #include "executor/backend/backend.hpp"
@@ -23,12 +23,12 @@ namespace athanor {
 struct TrainOptions {
   LearningRateSchedule schedule;
   OptimizerOptions optimizer;
-  std::uint64_t seed = 0;   ///< of fresh weights
+  std::uint64_t seed = 0;   ///< for fresh weights
   Bytes device_memory = 0;  ///< host backend: limit of the device arena; 0 = none
   std::string nvme_folder;  ///< for plans that keep optimizer state on NVMe
-  /// File that the ranks of a node share to notice each other's failures; empty: they do not.
+  /// File that the ranks of a node share to notice each other's failures. Empty: no watch.
   std::string progress_board;
-  Seconds deadline = 20;  ///< without any progress, before a rank is taken to hang
+  Seconds deadline = 20;  ///< time without progress after which a rank counts as hanging
 };
 
 /// One rank of a training job. Every rank constructs it with the same arguments and makes the same
@@ -38,21 +38,21 @@ class Trainer {
  public:
   using OnStep = std::function<void(const StepReport&)>;
 
-  /// Takes all memory. Throws InputError when options lack what the plan needs, or when plan,
-  /// profile, model and number of ranks do not belong together, OutOfDeviceMemory when the limit is
-  /// too small.
+  /// Allocates all memory. Throws InputError when the plan needs an option that is missing, or when
+  /// plan, profile, model and number of ranks do not belong together. Throws OutOfDeviceMemory when
+  /// the limit is too small.
   Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
           const TrainOptions& options, Backend& backend);
-  /// On the host backend.
+  /// Trains on the host backend, which it makes for `collectives`.
   Trainer(Model model, const Profile& profile, const Plan& plan, BatchSource batches,
           const TrainOptions& options, Collectives& collectives);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Fresh weights (initial_weights), at step 0.
+  /// Starts from fresh weights (initial_weights) at step 0.
   void start_fresh();
-  /// State from elsewhere, such as a checkpoint, after `step` steps.
+  /// Starts from given state, such as a checkpoint, after `step` steps.
   void start_from(const StateReader& state, std::int64_t step);
 
   /// Runs steps until `end` steps are done in total, and returns when all lanes are idle.
@@ -61,15 +61,15 @@ class Trainer {
 
   [[nodiscard]] std::int64_t steps_done() const noexcept;
   [[nodiscard]] const Program& program() const noexcept;
-  /// Memory that the pools took; gpu: the device's measured peak.
+  /// Memory that the pools hold by tier; for the GPU, the device's measured peak.
   [[nodiscard]] TierBytes peak_bytes() const;
-  /// Ranges of the state that this rank is to save.
+  /// Returns the ranges of the state that this rank saves.
   [[nodiscard]] std::vector<StateRange> ranges_to_save() const;
-  /// Every rank's value, once all have called.
+  /// Returns every rank's value, [rank], once all have called.
   [[nodiscard]] std::vector<std::uint64_t> exchange(std::uint64_t value);
-  /// Weights of one unit in fp32, in its flat order. Every rank calls and gets them.
+  /// Returns one unit's weights in fp32, in its flat order. Every rank calls and gets them.
   [[nodiscard]] std::vector<float> unit_weights(int unit);
-  /// Measured timeline of the latest steps. Every rank calls and gets it.
+  /// Returns the measured timeline of the latest steps. Every rank calls and gets it.
   [[nodiscard]] Timeline timeline();
 
  private:

@@ -31,7 +31,7 @@ class StateLoader {
 
  private:
   void load_storage(std::int32_t unit, std::int64_t logical) {
-    const UnitLayout& layout = context_.program.layouts[static_cast<std::size_t>(unit)];
+    const UnitLayout& layout = context_.program.layouts.at(unit);
     std::byte* const storage = context_.memory.parameters(unit, -1);
     for (const Chunk& chunk : layout.chunks) {
       read(unit, StatePart::Master, chunk.offset, chunk.elements, logical);
@@ -65,7 +65,7 @@ class StateLoader {
     std::fill(all.begin() + present, all.end(), 0.0F);
   }
 
-  /// The buffer's elements.
+  /// Returns the buffer's elements, rounded in bf16 training.
   std::span<const std::byte> in_compute_dtype() {
     if (context_.program.dtype == DataType::Float32) {
       return std::as_bytes(std::span<const float>(buffer_));
@@ -86,7 +86,7 @@ class StateLoader {
   std::vector<BFloat16Bits> rounded_;
 };
 
-/// Units' weights, each made once for all its chunks, some units ahead of the one that is read.
+/// Makes units' weights, each once for all its chunks, some units ahead of the one that is read.
 class WeightsAhead {
  public:
   using Make = std::function<void(std::int32_t unit, std::span<float> flat)>;
@@ -113,7 +113,7 @@ class WeightsAhead {
   static constexpr std::int32_t kAhead = 7;
 
   std::vector<float> made(std::int32_t unit) const {
-    std::vector<float> flat(size(logical_[static_cast<std::size_t>(unit)]));
+    std::vector<float> flat(size(logical_.at(unit)));
     make_(unit, flat);
     return flat;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters and optimizer state: into the pools before the first step, and out of them between
-// steps. In plan-independent terms: a unit, a part and a range of the unit's flat storage.
+// Moves parameters and optimizer state into the pools before the first step, and out of them
+// between steps. Callers name state independently of the plan: a unit, a part and a range of the
+// unit's flat storage.
 #pragma once
 
 #include "executor/memory/memory_pools.hpp"
@@ -18,32 +19,32 @@ namespace athanor {
 using StateReader = std::function<void(std::int32_t unit, StatePart part, std::int64_t offset,
                                        std::span<float> out)>;
 
-/// Elements of each unit without the padding that depends on the plan.
+/// Number of elements of each unit, [unit], without the padding that depends on the plan.
 [[nodiscard]] std::vector<std::int64_t> logical_elements(const Architecture& architecture);
 
-/// A fresh start: `weights` writes a unit's flat parameters, the moments are zero. `weights` is
-/// called on several threads at once, for different units.
+/// Returns the state of a fresh start. `weights` writes a unit's flat parameters; the moments are
+/// zero. `weights` is called on several threads at once, for different units.
 [[nodiscard]] StateReader fresh_state(
     const Architecture& architecture,
     std::function<void(std::int32_t unit, std::span<float> flat)> weights);
 
-/// Fills parameters and optimizer state of this rank, as after `steps` steps. `reader` is never
-/// asked for padding.
+/// Fills parameters and optimizer state of this rank with the state after `steps` steps. `reader`
+/// is never asked for padding.
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
                 std::int64_t steps, const StateReader& reader);
 
-/// One range that this rank is to save. Over all ranks every element is saved once.
+/// One range that this rank saves. Over all ranks every element is saved once.
 struct StateRange {
   std::int32_t unit = 0;
   std::int64_t offset = 0, elements = 0;
-  /// Copies one part, from wherever it is, into `to` of `elements` elements.
+  /// Copies one part, whatever its home, into `to` of `elements` elements.
   std::function<void(StatePart part, std::span<float> to)> read;
 };
 [[nodiscard]] std::vector<StateRange> ranges_to_save(const RankContext& context,
                                                      const std::vector<std::int64_t>& logical,
                                                      std::int64_t steps);
 
-/// Master parameters of the whole unit after `steps` steps, padding left out. A collective call.
+/// Returns the master of a whole unit after `steps` steps, without padding. A collective call.
 [[nodiscard]] std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,
                                                 std::int64_t logical_elements, std::int64_t steps);
 

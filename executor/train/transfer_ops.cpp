@@ -25,16 +25,11 @@ void fetch_shard(const RankContext& context, const Operation& op) {
                       context.memory.fetched_from(op), context.bytes_of(memory.elements));
 }
 
-void copy_gradient_to_host(const RankContext& context, const Operation& op) {
-  store_gradient(context, op);
-}
-
 void copy_output_to_host(const RankContext& context, const Operation& op,
                          const DeviceOutput& output) {
   if (output.bytes > op.bytes) {
     throw Error(fmt::format("{}: its output has {} bytes, but {} in the profile",
-                            context.program.unit_names[static_cast<std::size_t>(op.unit)],
-                            output.bytes, op.bytes));
+                            context.program.unit_names.at(op.unit), output.bytes, op.bytes));
   }
   context.device.copy(op.lane, context.memory.host_output(op.unit), output.memory, output.bytes);
 }

@@ -7,28 +7,28 @@
 
 namespace athanor {
 
-/// Own shard of a host chunk -> its place in the cache slot.
+/// Copies this rank's shard of a host chunk to its place in the cache slot.
 void fetch_shard(const RankContext& context, const Operation& op);
 
-/// Own part of the reduced gradient, in the gradient buffer -> the host's gradient shard.
-void copy_gradient_to_host(const RankContext& context, const Operation& op);
-
-/// A unit's output -> its place in pinned memory, and back.
+/// Copies a unit's output to its place in pinned memory. Throws Error when it is larger than in the
+/// profile.
 void copy_output_to_host(const RankContext& context, const Operation& op,
                          const DeviceOutput& output);
+/// Copies a unit's output from pinned memory back to the device.
 void copy_output_to_device(const RankContext& context, const Operation& op,
                            const DeviceOutput& output);
 
-/// Updated parameters on the host -> their home on the device.
+/// Copies updated parameters on the host to their home on the device.
 void copy_parameters_to_device(const RankContext& context, const Operation& op);
 
-/// State and gradient on the host -> the stream buffer of `op`.
+/// Copies optimizer state and gradient on the host to the stream buffer of `op`.
 void copy_state_to_device(const RankContext& context, const Operation& op);
 
-/// State and new parameters in the stream buffer of `op` -> host.
+/// Copies optimizer state and new parameters in the stream buffer of `op` to the host.
 void copy_state_to_host(const RankContext& context, const Operation& op);
 
-/// Writes own part of the reduced gradient into the gradient shard, or adds it (op.accumulate).
+/// Stores this rank's part of the reduced gradient in the gradient shard, on the device or on the
+/// host, or adds it there (op.accumulate).
 void store_gradient(const RankContext& context, const Operation& op);
 
 }  // namespace athanor

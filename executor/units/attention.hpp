@@ -8,15 +8,15 @@
 
 namespace athanor {
 
-/// [batch, sequence, heads * head_dim] -> [batch, heads, sequence, head_dim], a view.
+/// Views [batch, sequence, heads * head_dim] as [batch, heads, sequence, head_dim].
 [[nodiscard]] torch::Tensor split_heads(const torch::Tensor& x, std::int64_t heads);
 
-/// [batch, heads, sequence, head_dim] -> [batch, sequence, heads * head_dim].
+/// Turns [batch, heads, sequence, head_dim] into [batch, sequence, heads * head_dim].
 [[nodiscard]] torch::Tensor merge_heads(const torch::Tensor& x);
 
 /// Causal attention of split heads. `key` and `value` may have fewer heads than `query`
-/// (grouped-query attention; the number must divide). `window`: tokens that a query sees, itself
-/// included; 0 = all before it.
+/// (grouped-query attention; their number must divide the query's). `window` is the number of
+/// tokens that a query sees, itself included; 0 = all before it.
 [[nodiscard]] torch::Tensor causal_attention(const torch::Tensor& query, const torch::Tensor& key,
                                              const torch::Tensor& value, std::int64_t window = 0);
 
@@ -25,7 +25,8 @@ struct RotaryTable {
   torch::Tensor cosines, sines;
 };
 
-/// Positions 0 .. sequence - 1. Angles are computed in fp32 and rounded to `like`'s type.
+/// Returns the table of positions 0 .. sequence - 1 on the device of `like`. Angles are computed in
+/// fp32 and rounded to the type of `like`.
 [[nodiscard]] RotaryTable rotary_table(std::int64_t sequence, std::int64_t head_dim, double theta,
                                        const torch::Tensor& like);
 

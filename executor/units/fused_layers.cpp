@@ -65,7 +65,7 @@ class BranchFunction : public Function<BranchFunction> {
 
 class AddAndBranchFunction : public Function<AddAndBranchFunction> {
  public:
-  /// `bias` is in `x` already and comes along for its gradient.
+  /// `x` contains `bias` already, which is an argument for its gradient alone.
   static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& /*bias*/,
                                const Tensor& residual, const Tensor& weight, const Tensor& offset,
                                double epsilon) {
@@ -96,7 +96,7 @@ class BiasGradientFunction : public Function<BiasGradientFunction> {
 
 class ActivateFunction : public Function<ActivateFunction> {
  public:
-  /// `bias` is in `x` already and comes along for its gradient.
+  /// `x` contains `bias` already, which is an argument for its gradient alone.
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& /*bias*/,
                         const std::string& activation) {
     context->save_for_backward({x});
@@ -112,9 +112,9 @@ class ActivateFunction : public Function<ActivateFunction> {
   }
 };
 
-/// Flash attention of queries, keys and values that lie side by side, as views: nothing is copied.
-/// `bias` is in `packed` already and comes along for its gradient, which falls out of the pass that
-/// puts the three gradients side by side.
+/// Flash attention of queries, keys and values that lie side by side, as views without a copy.
+/// `packed` contains `bias` already. The bias's gradient falls out of the pass that puts the three
+/// gradients side by side.
 class PackedAttentionFunction : public Function<PackedAttentionFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& packed, const Tensor& /*bias*/,
@@ -142,7 +142,7 @@ class PackedAttentionFunction : public Function<PackedAttentionFunction> {
   }
 
  private:
-  /// [batch, sequence, 3 * width] -> three views [batch, sequence, heads, head_dim].
+  /// Views [batch, sequence, 3 * width] as three of [batch, sequence, heads, head_dim].
   static variable_list parts_of(const Tensor& packed, std::int64_t heads) {
     return packed.view({packed.size(0), packed.size(1), 3, heads, -1}).unbind(2);
   }
@@ -152,7 +152,7 @@ bool takes_bias(const Linear& layer) {
   return layer.bias.defined() && fused::available(layer.bias);
 }
 
-/// What flash attention's kernels take as it is.
+/// Whether flash attention's kernels take `x` as it is.
 bool takes_flash(const Tensor& x, std::int64_t heads) {
   constexpr std::int64_t kMultiple = 8;
   constexpr std::int64_t kMostHeadDim = 256;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a transformer block that are more than one operator. On a GPU each takes as few
-// passes over memory as it can (fused_operators.hpp), forward and backward; where those are not
-// available, they are LibTorch's operators one after another. Saved for backward is what LibTorch's
-// operators save.
+// passes over memory as it can (fused_operators.hpp), forward and backward. Without those operators
+// each calls LibTorch's own, one after another. Both ways save the same tensors for backward.
 #pragma once
 
 #include "executor/units/language_unit.hpp"
@@ -14,31 +13,35 @@
 
 namespace athanor {
 
-/// What goes on beside a branch, and the branch's input: its norm.
+/// The residual stream and the input of the branch that leaves it: the stream's norm.
 struct Branch {
   torch::Tensor trunk, normal;
 };
 
-/// x times the layer's weight plus its bias, which gets no gradient here. The bias is added before
-/// the sum is rounded: a bias that is added to a rounded product and then rounded with a residual
-/// decides ties, and there are many among sums of two bf16 numbers, so that a bias of 1e-7 would
-/// move them all by half a unit in the last place.
-/// Where fused operators are available. backward() adds the weight's gradient to its bound .grad
-/// within the product, which otherwise takes a matrix of its own and a pass over both; where no
-/// .grad is bound, the gradient is returned.
+/// Returns x times the layer's weight plus its bias, which gets no gradient here. It needs the
+/// fused operators.
+///
+/// The bias is added before the sum is rounded. A bias that is added to a rounded product, and then
+/// rounded with a residual, decides ties. Ties are common among sums of two bf16 numbers. A bias as
+/// small as 1e-7 would move all of them by half a unit in the last place.
+///
+/// backward() adds the weight's gradient to its bound .grad within the product. Otherwise the
+/// gradient would take a matrix of its own and a pass over both. Without a bound .grad the gradient
+/// is returned.
 [[nodiscard]] torch::Tensor direct_product(const Linear& layer, const torch::Tensor& x);
 
-/// {x, norm(x)}. Backward adds both gradients to x in the pass through the norm.
+/// Returns {x, norm(x)}. Backward adds both gradients to x in the pass through the norm.
 [[nodiscard]] Branch branch(const torch::Tensor& x, const LayerNorm& norm);
 
-/// {residual + layer(x), its norm}.
+/// Returns {residual + layer(x), its norm}.
 [[nodiscard]] Branch add_and_branch(const torch::Tensor& residual, const Linear& layer,
                                     const torch::Tensor& x, const LayerNorm& norm);
 
-/// `x`, which has `bias` in it already: the gradient of the bias is a pass of its own.
+/// Returns `x`, which contains `bias` already. Backward computes the bias's gradient in a pass of
+/// its own.
 [[nodiscard]] torch::Tensor with_bias_gradient(const torch::Tensor& x, const torch::Tensor& bias);
 
-/// activate(layer(x), activation).
+/// Returns activate(layer(x), activation).
 [[nodiscard]] torch::Tensor activated(const Linear& layer, const torch::Tensor& x,
                                       const std::string& activation);
 

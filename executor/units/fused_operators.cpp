@@ -14,14 +14,14 @@ using MaybeTensor = std::optional<Tensor>;
 constexpr std::int64_t kMultiple = 8;
 constexpr std::int64_t kMostNormColumns = 12288;
 
-/// Whoever implements one of them implements all.
+/// Whether the operators are implemented for the device of `x`. A plugin implements all or none.
 bool implemented_at(const Tensor& x) {
   static const c10::OperatorHandle any =
       c10::Dispatcher::singleton().findSchemaOrThrow("athanor::column_sum", "");
   return any.hasKernelForDispatchKey(x.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU);
 }
 
-/// Calls an operator as it is: its gradient is its caller's business.
+/// Calls an operator below autograd; the caller provides its gradient.
 template <typename Signature>
 class Operator {
  public:

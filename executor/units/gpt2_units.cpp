@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPT-2 (Radford et al. 2019): learned positions, pre-norm, fused qkv, weights stored [in, out].
-#include "executor/units/families.hpp"
 #include "executor/units/fused_layers.hpp"
-#include "executor/units/head_loss.hpp"
+#include "executor/units/language_family.hpp"
 
 #include <fmt/format.h>
 
 namespace athanor {
 
 namespace {
-
-class Gpt2Embedding final : public LanguageUnit {
- public:
-  Gpt2Embedding(const Unit& unit, const LanguageModelConfig& c, DataType dtype)
-      : LanguageUnit(unit, "transformer.", dtype),
-        tokens_(parameter("wte.weight", {c.vocab_size, c.hidden_size})),
-        positions_(parameter("wpe.weight", {c.max_positions, c.hidden_size})) {}
-
-  torch::Tensor forward(torch::Tensor /*activation*/, const Batch& batch) override {
-    return at::embedding(tokens_, batch.inputs) + positions_.slice(0, 0, batch.inputs.size(1));
-  }
-
- private:
-  torch::Tensor tokens_, positions_;
-};
 
 class Gpt2Block final : public LanguageUnit {
  public:
@@ -38,11 +22,11 @@ class Gpt2Block final : public LanguageUnit {
         contract_(transposed_linear("mlp.c_proj", c.intermediate_size, c.hidden_size)) {}
 
   torch::Tensor forward(torch::Tensor activation, const Batch& /*batch*/) override {
-    Branch place = branch(activation, attention_norm_);
-    place = add_and_branch(place.trunk, attention_output_,
-                           packed_attention(query_key_value_, place.normal, config_.num_heads),
-                           mlp_norm_);
-    return place.trunk + contract_(activated(expand_, place.normal, config_.activation));
+    Branch stream = branch(activation, attention_norm_);
+    stream = add_and_branch(stream.trunk, attention_output_,
+                            packed_attention(query_key_value_, stream.normal, config_.num_heads),
+                            mlp_norm_);
+    return stream.trunk + contract_(activated(expand_, stream.normal, config_.activation));
   }
 
  private:
@@ -51,35 +35,15 @@ class Gpt2Block final : public LanguageUnit {
   Linear query_key_value_, attention_output_, expand_, contract_;
 };
 
-class Gpt2Head final : public LanguageUnit {
- public:
-  Gpt2Head(const Unit& unit, const LanguageModelConfig& c, const torch::Tensor& tokens,
-           DataType dtype)
-      : LanguageUnit(unit, "", dtype),
-        norm_(layer_norm("transformer.ln_f", c)),
-        weight_(head_weight(c, tokens)) {}
-
-  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    return next_token_loss(norm_(activation), weight_, batch.targets);
-  }
-
- private:
-  LayerNorm norm_;
-  torch::Tensor weight_;
-};
-
 }  // namespace
 
-LanguageUnits make_gpt2_units(const Architecture& architecture, DataType dtype) {
-  const LanguageModelConfig& c = *architecture.language_model;
-  const auto embedding = std::make_shared<Gpt2Embedding>(architecture.units.front(), c, dtype);
-  LanguageUnits units{embedding};
-  for (std::int64_t i = 0; i < c.num_layers; ++i) {
-    units.push_back(std::make_shared<Gpt2Block>(architecture.units.at(i + 1), c, i, dtype));
-  }
-  const torch::Tensor tokens = embedding->parameter("wte.weight", {c.vocab_size, c.hidden_size});
-  units.push_back(std::make_shared<Gpt2Head>(architecture.units.back(), c, tokens, dtype));
-  return units;
+const LanguageFamily& gpt2_family() {
+  static const LanguageFamily family{.tokens = "transformer.wte.weight",
+                                     .positions = "transformer.wpe.weight",
+                                     .final_norm = "transformer.ln_f",
+                                     .norm = LanguageFamily::Norm::LayerNorm,
+                                     .make_block = &make_block<Gpt2Block>};
+  return family;
 }
 
 }  // namespace athanor

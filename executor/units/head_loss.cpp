@@ -9,13 +9,14 @@ namespace athanor {
 
 namespace {
 
-/// Logits that exist at once: large enough for matrix products at full speed.
+/// Number of logits that exist at once: large enough for matrix products at full speed.
 constexpr std::int64_t kMostLogits = std::int64_t{1} << 27;
-/// Blocks of rows are multiples of this, as the products' tiles are.
+/// Rows of a block are a multiple of this, as the products' tiles are.
 constexpr std::int64_t kRowMultiple = 128;
 constexpr std::int64_t kVocabularyMultiple = 64;
 
-/// Rows of each block but the last: all blocks alike, none larger than kMostLogits allows.
+/// Rows of each block but the last. Blocks are as equal as tiles allow, and none exceeds
+/// kMostLogits.
 std::int64_t rows_per_block(std::int64_t rows, std::int64_t vocabulary) {
   const std::int64_t most = std::max(kRowMultiple, kMostLogits / vocabulary);
   const std::int64_t blocks = (rows + most - 1) / most;
@@ -70,8 +71,8 @@ class BlockwiseLoss {
     }
   }
 
-  /// Adds the rows' losses, and turns `logits` into their gradient where gradients are wanted:
-  /// softmax less one at the target, in fp32. backward() divides by the rows.
+  /// Adds the rows' losses. If gradients are wanted, turns `logits` into their gradient: softmax
+  /// less one at the target, in fp32. backward() divides by the number of rows.
   void add_losses(torch::Tensor logits, const torch::Tensor& targets) {
     torch::Tensor log_probabilities = at::log_softmax(logits, /*dim=*/1, torch::kFloat32);
     loss_.sub_(log_probabilities.gather(1, targets).sum());
@@ -81,8 +82,8 @@ class BlockwiseLoss {
     logits.copy_(gradient);
   }
 
-  /// The weight with rows of zeros up to a multiple of kVocabularyMultiple: GPUs multiply matrices
-  /// with an odd dimension (a vocabulary of 50257) at an eighth of their speed.
+  /// Returns the weight with rows of zeros up to a multiple of kVocabularyMultiple. GPUs multiply
+  /// matrices with an odd dimension (a vocabulary of 50257) at an eighth of their speed.
   static torch::Tensor padded(const torch::Tensor& weight) {
     const std::int64_t rows = weight.size(0);
     const std::int64_t missing =

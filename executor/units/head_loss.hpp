@@ -6,10 +6,10 @@
 
 namespace athanor {
 
-/// Mean cross-entropy, in fp32, of the next token: a scalar. `hidden` [batch, sequence, width],
-/// `weight` [vocabulary, width], `targets` int64 [batch, sequence]. The logits of all rows never
-/// exist at once: with autograd on, forward computes both gradients block by block, and backward
-/// only scales them. In bf16 the weight's gradient is rounded once per block of rows.
+/// Returns the mean cross-entropy of the next token, an fp32 scalar. `hidden` is [batch, sequence,
+/// width], `weight` [vocabulary, width], `targets` int64 [batch, sequence]. The logits of all rows
+/// never exist at once: with autograd on, forward computes both gradients block by block, and
+/// backward only scales them. In bf16 the weight's gradient is rounded once per block of rows.
 [[nodiscard]] torch::Tensor next_token_loss(const torch::Tensor& hidden,
                                             const torch::Tensor& weight,
                                             const torch::Tensor& targets);

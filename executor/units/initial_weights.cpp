@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/units/model.hpp"
+#include "executor/units/initial_weights.hpp"
+
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
 
@@ -15,15 +16,15 @@ namespace {
 
 constexpr double kStandardDeviation = 0.02;  ///< initializer_range of every family's config
 
-/// FNV-1a, which is the same on every platform.
+/// Hashes by FNV-1a, which gives one result on every platform.
 std::uint64_t hash_name(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   return hash;
 }
 
-/// Spreads all 64 bits over the low 32, which are all that LibTorch's generator uses (the finalizer
-/// of SplitMix64).
+/// Spreads all 64 bits over the low 32, the only ones that LibTorch's generator uses. This is the
+/// finalizer of SplitMix64.
 std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;

@@ -1,47 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built-in language models as lists of units.
-#include "executor/units/families.hpp"
+#include "executor/units/language_model.hpp"
+
+#include "executor/units/language_family.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
 
 namespace athanor {
 
 namespace {
 
-/// Any fixed value: only the shape and the spread of the ids matter to a profile.
+/// Seed of random batches. Any value will do: a profile depends on the ids' shape and spread alone.
 constexpr std::uint64_t kBatchSeed = 20240520;
 
-LanguageUnits make_units(const Architecture& architecture, DataType dtype) {
-  const std::string& type = architecture.language_model->model_type;
-  if (type == "gpt2") return make_gpt2_units(architecture, dtype);
-  if (type == "opt") return make_opt_units(architecture, dtype);
-  if (type == "llama" || type == "mistral" || type == "qwen2" || type == "qwen3") {
-    return make_llama_units(architecture, dtype);
+struct ModelType {
+  std::string_view name;  ///< model_type in config.json
+  const LanguageFamily& (*family)();
+};
+constexpr std::array<ModelType, 6> kModelTypes{{
+    {"gpt2", &gpt2_family},
+    {"opt", &opt_family},
+    {"llama", &llama_family},
+    {"mistral", &llama_family},
+    {"qwen2", &llama_family},
+    {"qwen3", &llama_family},
+}};
+
+const LanguageFamily& family_of(const Architecture& architecture) {
+  const std::string& name = architecture.language_model->model_type;
+  const auto* const type = std::find_if(kModelTypes.begin(), kModelTypes.end(),
+                                        [&](const ModelType& t) { return t.name == name; });
+  if (type == kModelTypes.end()) {
+    throw InputError(architecture.name + ":model_type", "no units for '" + name + "'",
+                     "Use one of gpt2, opt, llama, mistral, qwen2, qwen3.");
   }
-  throw InputError(architecture.name + ":model_type", "no units for '" + type + "'",
-                   "Use one of gpt2, opt, llama, mistral, qwen2, qwen3.");
+  return type->family();
 }
 
-bool has_learned_positions(const LanguageModelConfig& config) {
-  return config.model_type == "gpt2" || config.model_type == "opt";
-}
-
-void check(const Architecture& architecture, std::int64_t sequence_length) {
+void check_units(const Architecture& architecture) {
   if (!architecture.language_model) {
     throw Error(architecture.name + ": the architecture is no language model");
   }
-  const LanguageModelConfig& config = *architecture.language_model;
-  if (static_cast<std::int64_t>(architecture.units.size()) != config.num_layers + 2) {
+  const std::int64_t layers = architecture.language_model->num_layers;
+  if (static_cast<std::int64_t>(architecture.units.size()) != layers + 2) {
     throw Error(fmt::format("{}: {} units for {} layers; a language model has layers + 2",
-                            architecture.name, architecture.units.size(), config.num_layers));
+                            architecture.name, architecture.units.size(), layers));
   }
-  if (sequence_length < 1 ||
-      (has_learned_positions(config) && sequence_length > config.max_positions)) {
-    throw InputError(architecture.name + ":sequence_length",
-                     fmt::format("{} tokens, and the model has positions 1 to {}", sequence_length,
-                                 config.max_positions),
-                     "Choose a sequence length within them.");
+}
+
+void check_sequence(const Architecture& architecture, const LanguageFamily& family,
+                    std::int64_t sequence_length) {
+  const std::int64_t positions = architecture.language_model->max_positions;
+  if (sequence_length < 1 || (family.has_learned_positions() && sequence_length > positions)) {
+    throw InputError(
+        architecture.name + ":sequence_length",
+        fmt::format("{} tokens, and the model has positions 1 to {}", sequence_length, positions),
+        "Choose a sequence length within them.");
   }
 }
 
@@ -49,11 +68,13 @@ void check(const Architecture& architecture, std::int64_t sequence_length) {
 
 Model make_language_model(const Architecture& architecture, DataType dtype,
                           std::int64_t sequence_length) {
-  check(architecture, sequence_length);
+  check_units(architecture);
+  const LanguageFamily& family = family_of(architecture);
+  check_sequence(architecture, family, sequence_length);
   Model model;
   model.architecture = architecture;
   model.dtype = dtype;
-  for (const auto& unit : make_units(architecture, dtype)) {
+  for (const auto& unit : make_units(family, architecture, dtype)) {
     unit->require_all_used();
     model.units.push_back(unit);
   }

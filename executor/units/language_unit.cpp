@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kEmbeddingUnit = 0;
 
-/// LibTorch allows no dot in a registered name.
+/// Replaces dots, which LibTorch does not allow in a registered name.
 std::string registered_name(std::string name) {
   std::replace(name.begin(), name.end(), '.', '_');
   return name;

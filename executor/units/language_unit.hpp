@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the units of all language model families share: parameters by checkpoint name, and layers.
+// The base of all language models' units: parameters by checkpoint name, and layers.
 #pragma once
 
 #include "executor/units/model.hpp"
@@ -46,8 +46,8 @@ class LanguageUnit : public UnitModule {
     return borrowed_;
   }
 
-  /// The parameter `prefix + name`. Throws Error when the architecture lacks it or gives it another
-  /// shape.
+  /// Returns the parameter `prefix + name`. Throws Error when the architecture lacks it or gives it
+  /// another shape.
   [[nodiscard]] torch::Tensor parameter(const std::string& name,
                                         std::initializer_list<std::int64_t> shape);
   /// Throws Error when the architecture has a parameter that nothing asked for.
@@ -56,14 +56,14 @@ class LanguageUnit : public UnitModule {
  protected:
   [[nodiscard]] Linear linear(const std::string& name, std::int64_t out, std::int64_t in,
                               bool bias);
-  /// A layer whose weight is stored [in, out].
+  /// Returns a layer whose weight is stored [in, out].
   [[nodiscard]] Linear transposed_linear(const std::string& name, std::int64_t in,
                                          std::int64_t out);
   [[nodiscard]] LayerNorm layer_norm(const std::string& name, const LanguageModelConfig& config);
   [[nodiscard]] RmsNorm rms_norm(const std::string& name, std::int64_t width,
                                  const LanguageModelConfig& config);
-  /// The projection to the vocabulary: the embedding's `tokens`, borrowed, where the model ties
-  /// them, else this unit's own "lm_head.weight".
+  /// Returns the projection to the vocabulary. A model with tied weights borrows the embedding's
+  /// `tokens`; any other has its own "lm_head.weight".
   [[nodiscard]] torch::Tensor head_weight(const LanguageModelConfig& config,
                                           const torch::Tensor& tokens);
 
@@ -78,7 +78,7 @@ class LanguageUnit : public UnitModule {
   std::vector<std::pair<int, torch::Tensor>> borrowed_;
 };
 
-/// gelu_new (tanh form), gelu, relu or silu. Throws Error for another name.
+/// Applies gelu_new (tanh form), gelu, relu or silu. Throws Error for another name.
 [[nodiscard]] torch::Tensor activate(const torch::Tensor& x, const std::string& activation);
 
 }  // namespace athanor

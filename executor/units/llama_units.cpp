@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The llama family (Touvron et al. 2023): RMSNorm, rotary positions, grouped-query attention, gated
-// MLP. mistral adds a sliding window, qwen2 q/k/v biases, qwen3 norms on each head's q and k.
+// The llama family (Touvron et al. 2023): RMSNorm, rotary positions, grouped-query attention and a
+// gated MLP. mistral adds a sliding window, qwen2 biases of q, k and v, qwen3 norms of each head's
+// q and k.
 #include "executor/units/attention.hpp"
-#include "executor/units/families.hpp"
-#include "executor/units/head_loss.hpp"
+#include "executor/units/language_family.hpp"
 
 #include <fmt/format.h>
 
 namespace athanor {
 
 namespace {
-
-class LlamaEmbedding final : public LanguageUnit {
- public:
-  LlamaEmbedding(const Unit& unit, const LanguageModelConfig& c, DataType dtype)
-      : LanguageUnit(unit, "model.", dtype),
-        tokens_(parameter("embed_tokens.weight", {c.vocab_size, c.hidden_size})) {}
-
-  torch::Tensor forward(torch::Tensor /*activation*/, const Batch& batch) override {
-    return at::embedding(tokens_, batch.inputs);
-  }
-
- private:
-  torch::Tensor tokens_;
-};
 
 class LlamaBlock final : public LanguageUnit {
  public:
@@ -64,7 +50,8 @@ class LlamaBlock final : public LanguageUnit {
       query = query_norm_(query);
       key = key_norm_(key);
     }
-    // Recomputed in every unit: it is small beside the activations, and a unit then has no state.
+    // Every unit computes the table again: it is small beside the activations, and a unit needs no
+    // state this way.
     const RotaryTable table = rotary_table(x.size(1), config_.head_dim, config_.rope_theta, x);
     return attention_output_(merge_heads(
         causal_attention(rotate(query, table), rotate(key, table), value, config_.sliding_window)));
@@ -79,36 +66,15 @@ class LlamaBlock final : public LanguageUnit {
   Linear query_, key_, value_, attention_output_, gate_, up_, down_;
 };
 
-class LlamaHead final : public LanguageUnit {
- public:
-  LlamaHead(const Unit& unit, const LanguageModelConfig& c, const torch::Tensor& tokens,
-            DataType dtype)
-      : LanguageUnit(unit, "", dtype),
-        norm_(rms_norm("model.norm", c.hidden_size, c)),
-        weight_(head_weight(c, tokens)) {}
-
-  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    return next_token_loss(norm_(activation), weight_, batch.targets);
-  }
-
- private:
-  RmsNorm norm_;
-  torch::Tensor weight_;
-};
-
 }  // namespace
 
-LanguageUnits make_llama_units(const Architecture& architecture, DataType dtype) {
-  const LanguageModelConfig& c = *architecture.language_model;
-  const auto embedding = std::make_shared<LlamaEmbedding>(architecture.units.front(), c, dtype);
-  LanguageUnits units{embedding};
-  for (std::int64_t i = 0; i < c.num_layers; ++i) {
-    units.push_back(std::make_shared<LlamaBlock>(architecture.units.at(i + 1), c, i, dtype));
-  }
-  const torch::Tensor tokens =
-      embedding->parameter("embed_tokens.weight", {c.vocab_size, c.hidden_size});
-  units.push_back(std::make_shared<LlamaHead>(architecture.units.back(), c, tokens, dtype));
-  return units;
+const LanguageFamily& llama_family() {
+  static const LanguageFamily family{.tokens = "model.embed_tokens.weight",
+                                     .positions = "",
+                                     .final_norm = "model.norm",
+                                     .norm = LanguageFamily::Norm::RmsNorm,
+                                     .make_block = &make_block<LlamaBlock>};
+  return family;
 }
 
 }  // namespace athanor

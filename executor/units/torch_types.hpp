@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types and devices, ours and LibTorch's.
+// Conversions of element types and devices to LibTorch's.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -12,7 +12,7 @@ namespace athanor {
   return dtype == DataType::Float32 ? torch::kFloat32 : torch::kBFloat16;
 }
 
-/// The host for -1, else that GPU.
+/// Returns the host for -1, or the GPU of that index.
 [[nodiscard]] inline torch::Device torch_device(int index) {
   return index < 0 ? torch::Device(torch::kCPU)
                    : torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(index));

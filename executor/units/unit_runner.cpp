@@ -12,7 +12,7 @@ namespace athanor {
 
 namespace {
 
-/// A flat tensor over memory that is set later and owned by somebody else.
+/// Makes a flat tensor over memory that is set later and that it does not own.
 torch::Tensor unbound_tensor(std::int64_t elements, torch::ScalarType dtype, torch::Device device) {
   const auto bytes = static_cast<std::size_t>(elements) * c10::elementSize(dtype);
   const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(nullptr, device),
@@ -31,7 +31,7 @@ torch::Tensor view_at(const torch::Tensor& flat, std::int64_t offset, at::IntArr
   return flat.slice(0, offset, offset + elements).view(shape);
 }
 
-/// The module's parameters, checked against `unit`.
+/// Returns the module's parameters after checking them against `unit`.
 std::vector<torch::Tensor> checked_parameters(const UnitModule& module, const Unit& unit,
                                               DataType dtype) {
   std::vector<torch::Tensor> parameters = module.parameters();

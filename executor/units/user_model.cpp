@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's own modules as a model.
-#include "executor/units/model.hpp"
+#include "executor/units/user_model.hpp"
+
 #include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
 
@@ -25,7 +25,7 @@ class UserUnitModule final : public UnitModule {
   UserUnitModule(UserUnit unit, bool first, Loss loss, torch::ScalarType dtype)
       : unit_(std::move(unit)), first_(first), loss_(std::move(loss)), dtype_(dtype) {}
 
-  /// Takes `parameter`, which no earlier unit has. Its present value is what training starts from.
+  /// Registers `parameter`, which no earlier unit has. Training starts from its present value.
   void own(const torch::Tensor& parameter) {
     initial_values_.push_back(parameter.detach());
     register_parameter("parameter_" + std::to_string(initial_values_.size()), parameter);
@@ -49,7 +49,7 @@ class UserUnitModule final : public UnitModule {
  private:
   UserUnit unit_;
   bool first_;
-  Loss loss_;  ///< of the last unit only
+  Loss loss_;  ///< set for the last unit only
   torch::ScalarType dtype_;
   std::vector<torch::Tensor> initial_values_;
   std::vector<std::pair<int, torch::Tensor>> borrowed_;
@@ -83,7 +83,7 @@ void check(const std::string& model, const std::vector<UserUnit>& units) {
   }
 }
 
-/// Where a parameter that several units hold belongs.
+/// The unit that owns a parameter, and the parameter's name.
 struct Owner {
   int unit;
   std::string name;
@@ -109,7 +109,7 @@ Unit describe(const UserUnit& user, int index, Owners& owners, UserUnitModule& w
   return unit;
 }
 
-/// Equal for units whose profiles must be equal.
+/// Returns a text that is equal for units whose profiles must be equal.
 std::string class_key(const UserUnit& user, const Unit& unit) {
   std::ostringstream key;
   key << *user.module;
@@ -130,7 +130,8 @@ void assign_classes(const std::vector<UserUnit>& users, std::vector<Unit>& units
   }
 }
 
-/// After the initial values were taken, so that they keep their full precision.
+/// Converts parameters and buffers. Call it after the initial values were taken, so that they keep
+/// their full precision.
 void convert(torch::nn::Module& module, torch::ScalarType dtype) {
   for (torch::Tensor& parameter : module.parameters()) {
     parameter.set_data(to_floating(parameter.detach(), dtype));

@@ -12,7 +12,7 @@ namespace {
 
 using Function = torch::Tensor (*)(const torch::Tensor&);
 
-/// Those of ATen/cpu/vml.h that call oneMKL.
+/// The functions of ATen/cpu/vml.h that call oneMKL.
 constexpr std::array<Function, 15> kFunctions{at::acos,  at::asin,   at::atan, at::cos, at::erf,
                                               at::erfc,  at::erfinv, at::exp,  at::log, at::log2,
                                               at::log10, at::sin,    at::sqrt, at::tan, at::tanh};

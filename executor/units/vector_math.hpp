@@ -4,11 +4,13 @@
 
 namespace athanor {
 
-/// Calls each of those functions once, on one element and one thread. oneMKL 2024.2, which LibTorch
-/// 2.11 carries, chooses a function's kernel at its first call; where two threads make that call
-/// together, one of them may get the least accurate kernel (relative errors of 1e-4), once
-/// (pytorch/pytorch#188792). A run's first step would then now and then differ from every other
-/// run's. Only the first call does anything; any thread may call it.
+/// Calls each of those functions once, on one element and one thread. Only the first call does
+/// anything; any thread may call it.
+///
+/// oneMKL 2024.2, which LibTorch 2.11 carries, chooses a function's kernel at its first call. When
+/// two threads make that call together, one of them may get the least accurate kernel (relative
+/// errors of 1e-4), once (pytorch/pytorch#188792). A run's first step would then now and then
+/// differ from every other run's.
 void warm_up_vector_math();
 
 }  // namespace athanor

@@ -4,6 +4,7 @@
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/train/trainer.hpp"
+#include "executor/units/language_model.hpp"
 #include "tests/train/run_plans.hpp"
 
 #include <catch2/catch_test_macros.hpp>

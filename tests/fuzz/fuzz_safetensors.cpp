@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever the bytes, the safetensors reader either throws an InputError or gives tensors that lie
 // inside the file, one after the other.
-#include "executor/io/safetensors.hpp"
+#include "executor/io/safetensors_header.hpp"
 #include "sim/base/errors.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever the bytes, the token readers either throw an InputError or give a layout inside the
 // file.
-#include "executor/io/tokens.hpp"
+#include "executor/io/token_formats.hpp"
 #include "sim/base/errors.hpp"
 
 #include <cstdint>

@@ -43,7 +43,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// The bytes of `value` as they lie in memory.
+/// Returns the bytes of `value` as they lie in memory.
 template <class T>
 std::string raw(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof(T)};

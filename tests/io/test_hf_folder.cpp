@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/hf_folder.hpp"
+#include "executor/io/hf_folder_reader.hpp"
+#include "executor/io/hf_folder_writer.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
@@ -41,7 +42,7 @@ Architecture tiny_gpt2() {
   return make_architecture("tiny", config);
 }
 
-/// Distinct values that bf16 holds exactly; zero in the padding.
+/// Returns distinct values that bf16 holds exactly; zero in the padding.
 std::vector<float> values_of(const Unit& unit, int number) {
   std::int64_t elements = 0;
   const std::vector<std::int64_t> offsets = parameter_offsets(unit, elements);
@@ -118,7 +119,7 @@ TEST_CASE("an unfinished export leaves nothing, and nothing is overwritten") {
 
 using Tensors = std::vector<TensorEntry>;
 
-/// A folder whose weights are `edit`ed before they are written, all zero.
+/// Makes a folder whose weights are `edit`ed before they are written, all zero.
 void write_edited(const Folder& folder, const std::function<void(Tensors&)>& edit) {
   const Architecture architecture = tiny_gpt2();
   Tensors tensors;

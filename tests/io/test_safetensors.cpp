@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/safetensors.hpp"
+#include "executor/io/safetensors_reader.hpp"
+#include "executor/io/safetensors_writer.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/io/temporary_files.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 
 using test::Folder;
 
-TEST_CASE("what the writer writes, the reader reads") {
+TEST_CASE("the reader reads a file of the writer") {
   const Folder folder;
   std::vector<float> weights(6);
   std::iota(weights.begin(), weights.end(), -2.5F);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Broken safetensors files are refused with the file, the tensor and the problem.
-#include "executor/io/safetensors.hpp"
+#include "executor/io/safetensors_reader.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/io/temporary_files.hpp"
 

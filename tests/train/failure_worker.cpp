@@ -6,6 +6,7 @@
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/train/trainer.hpp"
+#include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/train/run_plans.hpp"
 

@@ -8,6 +8,7 @@
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/train/trainer.hpp"
+#include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 using namespace athanor;
 
-/// Sample i is a function of i alone.
+/// Returns samples; sample i is a function of i alone.
 Batch batch_of(std::int64_t first, std::int64_t count) {
   const auto span = test::kSequence + 1;
   torch::Tensor ids = torch::arange(first * span, (first + count) * span, torch::kInt64);

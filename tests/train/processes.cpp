@@ -29,7 +29,7 @@ std::string read_all(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// In the child: stdout and stderr to the file, then the program.
+/// Runs in the child: sends stdout and stderr to the file, then starts the program.
 [[noreturn]] void become(const std::vector<std::string>& command, const std::string& output) {
   ::setpgid(0, 0);
   const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);

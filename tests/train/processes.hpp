@@ -17,7 +17,7 @@ struct Finished {
   double seconds = 0;
 };
 
-/// A program that runs beside the test; killed, with its process group, on destruction.
+/// A program that runs while the test does. Its process group is killed on destruction.
 class RunningProgram {
  public:
   explicit RunningProgram(const std::vector<std::string>& command);
@@ -41,11 +41,11 @@ class RunningProgram {
 /// Runs a program to its end.
 [[nodiscard]] Finished run(const std::vector<std::string>& command, double limit = 300);
 
-/// `mpirun` words for that many processes on this machine, followed by `command`; the command alone
-/// for one process.
+/// Returns the words that start `command` on this machine: under `mpirun` for several processes,
+/// the command alone for one.
 [[nodiscard]] std::vector<std::string> with_processes(int count, std::vector<std::string> command);
 
-/// Process ids of the job's ranks, from its heartbeat file; empty until all have joined.
+/// Reads the process ids of the job's ranks from its heartbeat file; empty until all have joined.
 [[nodiscard]] std::vector<pid_t> ranks_of(const std::string& progress_board, int world_size);
 
 }  // namespace athanor::test

@@ -19,7 +19,7 @@ void place(Plan& plan, const Architecture& architecture, std::size_t unit, Shard
   }
 }
 
-/// Every sharding and every home in one plan.
+/// Returns one plan with every sharding and every home.
 Plan mixed_plan(const Architecture& architecture, int world_size, std::int64_t accumulation) {
   constexpr std::int64_t kChunk = 1500;
   Plan plan = uniform_plan(architecture, world_size, accumulation, Sharding::Sharded, Home::Gpu,

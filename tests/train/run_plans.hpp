@@ -11,15 +11,15 @@ namespace athanor::test {
 inline constexpr std::int64_t kSequence = 16;
 inline constexpr std::int64_t kVocabulary = 64;
 
-/// GPT-2 shaped, with tied embeddings: some 30,000 parameters.
+/// Returns a GPT-2 with tied embeddings and some 30,000 parameters.
 [[nodiscard]] Architecture tiny_gpt2();
 
-/// Plans with clipping that differ in sharding, placement, activations, chunks, slots, buffers and
-/// prefetch. `global_batch` micro-batches of one sample are split over the ranks.
+/// Returns plans with clipping that differ in sharding, placement, activations, chunks, slots,
+/// buffers and prefetch. `global_batch` micro-batches of one sample are split over the ranks.
 [[nodiscard]] std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
                                              std::int64_t global_batch);
 
-/// A plan in which every unit is alike.
+/// Returns a plan that treats every unit alike.
 [[nodiscard]] Plan uniform_plan(const Architecture& architecture, int world_size,
                                 std::int64_t accumulation, Sharding sharding, Home parameters,
                                 Home optimizer, Activation activation, std::int64_t chunk_elements);

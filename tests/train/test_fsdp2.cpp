@@ -30,14 +30,14 @@ std::vector<std::string> with(std::vector<std::string> command,
   return command;
 }
 
-/// The command with another --model.
+/// Returns the command with another --model.
 std::vector<std::string> starting_from(const std::string& weights,
                                        std::vector<std::string> command) {
   *(std::find(command.begin(), command.end(), "--model") + 1) = weights;
   return command;
 }
 
-/// Of the parameters' gradients, from the lines with "parameter" in them.
+/// Reads the parameters' gradients from the lines with "parameter" in them.
 double largest(const std::string& key, const std::string& output) {
   double value = -1;
   std::istringstream lines(output);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace athanor;
 
-/// compute 0 -> collective 1 -> d2h 2; the next step's 0 waits for this step's 2.
+/// Returns the program compute 0 -> collective 1 -> d2h 2, whose next step's 0 waits for this 2.
 Program chain() {
   Program program;
   program.unit_names = {"unit"};

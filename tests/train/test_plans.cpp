@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan never changes the loss, and its memory is what the accounting says.
+// A plan never changes the loss, and its memory agrees with the accounting.
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "tests/train/processes.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loss, gradients and AdamW updates against PyTorch, over 20 steps with clipping and accumulation.
 #include "executor/checkpoint/checkpoint_reader.hpp"
-#include "executor/io/safetensors.hpp"
+#include "executor/io/safetensors_reader.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
@@ -59,8 +59,8 @@ std::string parameter_in(const SafetensorsReader& reference, const std::string& 
   return name;
 }
 
-/// A unit's part as a whole: an element whose gradient is rounding noise alone (the keys' biases,
-/// which softmax cancels) is moved by AdamW in the noise's direction.
+/// Compares a unit's part as a whole. AdamW moves an element whose gradient is rounding noise alone
+/// (the keys' biases, which softmax cancels) in the noise's direction.
 void compare_unit(const Architecture& architecture, std::size_t unit, StatePart part, int step,
                   const StateReader& reader, const SafetensorsReader& reference) {
   std::int64_t elements = 0;

@@ -36,7 +36,7 @@ bool has_checkpoint(const std::string& run) {
   return false;
 }
 
-/// Whatever the kill left, every visible checkpoint is whole.
+/// Checks that every visible checkpoint is whole, whatever the kill left.
 void require_whole_checkpoints(const std::string& run) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run + "/checkpoints", error)) {
@@ -87,7 +87,7 @@ TEST_CASE("killed at random moments and resumed, the loss curve is the same to t
   }
 }
 
-TEST_CASE("a run goes on under another plan and another number of processes") {
+TEST_CASE("a run resumes under another plan and another number of processes") {
   const TrainFixture fixture;
   const std::string offloaded = fixture.write_plan("offloaded", fixture.offloaded_plan(2, 2));
   const std::string replicated = fixture.write_plan("replicated", fixture.replicated_plan(1, 2));
@@ -102,7 +102,7 @@ TEST_CASE("a run goes on under another plan and another number of processes") {
   CHECK(loss_curve(moved) == loss_curve(whole));
 }
 
-TEST_CASE("with state and parameters on NVMe a run is the same, and goes on in memory and back") {
+TEST_CASE("state and parameters on NVMe leave a run unchanged, and it resumes in memory and back") {
   // Unclipped, gradients go straight to the CPU, else through the file.
   const auto clipping = GENERATE(athanor::Clipping::None, athanor::Clipping::Wait);
   for (const auto dtype : {athanor::DataType::Float32, athanor::DataType::BFloat16}) {
@@ -134,7 +134,7 @@ TEST_CASE("with state and parameters on NVMe a run is the same, and goes on in m
   }
 }
 
-TEST_CASE("updates ahead of the norm change nothing, and a run goes on without them and back") {
+TEST_CASE("speculative updates change no bit, and a run resumes without them and back") {
   const TrainFixture fixture(athanor::DataType::BFloat16);
   for (const int global_batch : {2, 4}) {  // gradients summed on the device, and on the host
     CAPTURE(global_batch);
@@ -171,7 +171,7 @@ TEST_CASE("updates ahead of the norm change nothing, and a run goes on without t
   }
 }
 
-TEST_CASE("resuming refuses what it cannot use") {
+TEST_CASE("resuming refuses checkpoints that it cannot use") {
   const TrainFixture fixture;
   const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(1, 2));
   const std::string out = fixture.file("run");

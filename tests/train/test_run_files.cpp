@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run writes: checkpoint names and state, metrics, the progress line.
+// The files that a run writes: checkpoint names and state, metrics, the progress line.
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/job/metrics_log.hpp"
 #include "executor/job/progress_printer.hpp"
@@ -53,7 +53,7 @@ TEST_CASE("checkpoint state round-trips, and damage is refused") {
   }
 }
 
-TEST_CASE("the hash of a model's parameters sees names and shapes") {
+TEST_CASE("the hash of a model's parameters depends on names and shapes") {
   const Architecture architecture = test::tiny_gpt2();
   Architecture renamed = architecture;
   renamed.units[1].parameters[0].name += "x";
@@ -81,7 +81,7 @@ TEST_CASE("a resumed run drops the records behind its checkpoint, and a torn lin
   CHECK(test::loss_curve(folder.file("")).steps.size() == 1);
 }
 
-TEST_CASE("the progress line shows predicted beside measured") {
+TEST_CASE("the progress line shows predicted and measured step times") {
   const StepReport report{
       .step = 12, .loss = 4.12345, .gradient_norm = 1.5, .learning_rate = 3e-4, .seconds = 0.05};
   CHECK(progress_line(report, 50, 1000, 0.044) ==

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of athanor-train: what a run leaves, and what is refused before it starts.
+// The command line of athanor-train: the files that a run leaves, and refusals before it starts.
 #include "sim/formats/files.hpp"
 #include "sim/formats/trace.hpp"
 #include "sim/lowering/lowering.hpp"
@@ -33,7 +33,7 @@ std::vector<std::string> replaced(std::vector<std::string> command, const std::s
 
 }  // namespace
 
-TEST_CASE("a run leaves everything that compare needs") {
+TEST_CASE("a run leaves all files that compare needs") {
   const TrainFixture fixture;
   const std::string plan = fixture.write_plan("plan", fixture.offloaded_plan(2, 2));
   const std::string out = fixture.file("run");
@@ -59,7 +59,7 @@ TEST_CASE("a run leaves everything that compare needs") {
   check_refused(fixture.command(plan, 8, out), {"--nproc", "2"}, 2, "already holds a run");
 }
 
-TEST_CASE("what cannot run is refused before anything starts") {
+TEST_CASE("a run that cannot work is refused before anything starts") {
   const TrainFixture fixture;
   const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(1, 2));
   const std::string pair = fixture.write_plan("pair", fixture.replicated_plan(2, 2));

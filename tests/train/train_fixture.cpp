@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kTokens = 20000;
 
-/// A nanoGPT file: 16-bit ids with some structure to learn.
+/// Writes a nanoGPT file: 16-bit ids with some structure to learn.
 void write_tokens(const std::string& path) {
   std::ofstream file(path, std::ios::binary);
   std::uint32_t state = 1;

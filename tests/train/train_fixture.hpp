@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that `athanor-train` needs, for the tiny model, and what a run leaves.
+// The files that `athanor-train` needs for the tiny model, and the files that a run leaves.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -19,15 +19,15 @@ class TrainFixture {
 
   /// Writes the plan as NAME.json and returns its path.
   [[nodiscard]] std::string write_plan(const std::string& name, const Plan& plan) const;
-  /// `athanor-train` with plan, model, data, profile, steps and run folder.
+  /// Returns the command `athanor-train` with plan, model, data, profile, steps and run folder.
   [[nodiscard]] std::vector<std::string> command(const std::string& plan, std::int64_t steps,
                                                  const std::string& out) const;
   [[nodiscard]] std::string file(const std::string& name) const { return folder_.file(name); }
   [[nodiscard]] const Architecture& architecture() const noexcept { return architecture_; }
 
-  /// Sharded, everything on the host, two slots.
+  /// Returns a sharded plan with everything on the host and two slots.
   [[nodiscard]] Plan offloaded_plan(int world_size, std::int64_t global_batch) const;
-  /// The same with optimizer state on NVMe, and parameters of all units but the first.
+  /// Returns that plan with optimizer state on NVMe, and parameters of all units but the first.
   [[nodiscard]] Plan nvme_plan(int world_size, std::int64_t global_batch) const;
   [[nodiscard]] Plan replicated_plan(int world_size, std::int64_t global_batch) const;
 
@@ -37,8 +37,8 @@ class TrainFixture {
   DataType dtype_;
 };
 
-/// "step", "loss_metrics/global_avg_loss" and "grad_norm" of every line of a run's metrics.jsonl
-/// that is whole.
+/// Reads "step", "loss_metrics/global_avg_loss" and "grad_norm" of every whole line of a run's
+/// metrics.jsonl.
 struct LossCurve {
   std::vector<std::int64_t> steps;
   std::vector<double> losses, norms;

@@ -22,13 +22,13 @@ using torch::Tensor;
 using Tensors = std::vector<Tensor>;
 using Part = std::function<Tensors(const Tensors&)>;
 
-/// Standard normal, the same for the same seed.
+/// Returns standard normal numbers that depend on the seed alone.
 Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   return torch::randn(shape, generator, torch::kFloat64);
 }
 
-/// Outputs, then the gradients of every input under given gradients of the outputs.
+/// Returns the outputs, then the gradients of every input under given gradients of the outputs.
 Tensors run(const Part& part, const Tensors& inputs, torch::Device device,
             torch::ScalarType dtype) {
   Tensors leaves;
@@ -44,9 +44,9 @@ Tensors run(const Part& part, const Tensors& inputs, torch::Device device,
   return results;
 }
 
-/// Rounding of a result is at most half a unit in the last place (2^-9 of it in bf16); a part
-/// rounds a few times, and a product adds up what was rounded before it. Sums of very many products
-/// in fp32 round as often: `single` is what they may be off.
+/// Checks a result within its rounding. One rounding errs by at most half a unit in the last place
+/// (2^-9 of the result in bf16). A part rounds a few times, and a product adds up earlier
+/// roundings. `single` is the relative error that sums of very many products in fp32 may have.
 void check_close(const Tensor& actual, const Tensor& expected, torch::ScalarType dtype,
                  double single = 1e-5) {
   const bool coarse = dtype == torch::kBFloat16;
@@ -76,7 +76,7 @@ Tensor tokens_of(const FusedShape& s, std::uint64_t seed) {
   return normal({s.batch, s.sequence, s.width}, seed);
 }
 
-/// A weight under which the size of activations stays what it is, and small biases.
+/// Returns a weight that keeps the size of activations.
 Tensor weight_of(std::int64_t in, std::int64_t out, std::uint64_t seed) {
   return normal({in, out}, seed) / std::sqrt(static_cast<double>(in));
 }
@@ -111,8 +111,8 @@ void check_add_and_branch(const FusedShape& s, torch::Device device, torch::Scal
 
 void check_product(torch::Device device, torch::ScalarType dtype) {
   constexpr std::int64_t kRows = 48, kInner = 72, kColumns = 40;
-  using ValuePath = std::function<Tensor(const Tensor&)>;
-  const std::vector<std::pair<std::string, ValuePath>> places{
+  using Arrange = std::function<Tensor(const Tensor&)>;
+  const std::vector<std::pair<std::string, Arrange>> arrangements{
       {"rows", [](const Tensor& t) { return t.contiguous(); }},
       {"columns", [](const Tensor& t) { return t.t().contiguous().t(); }},
       {"rows with gaps",
@@ -128,14 +128,14 @@ void check_product(torch::Device device, torch::ScalarType dtype) {
   const Tensor right = normal({kInner, kColumns}, 2).to(dtype);
   const Tensor bias = normal({kColumns}, 3).to(dtype), sum = normal({kRows, kColumns}, 4).to(dtype);
   const Tensor expected = left.to(torch::kFloat64).mm(right.to(torch::kFloat64));
-  for (const auto& [name, place] : places) {
-    for (const auto& [other_name, other_place] : places) {
+  for (const auto& [name, arrange] : arrangements) {
+    for (const auto& [other_name, other_arrange] : arrangements) {
       CAPTURE(name, other_name, dtype);
-      const Tensor a = place(left.to(device)), b = other_place(right.to(device));
+      const Tensor a = arrange(left.to(device)), b = other_arrange(right.to(device));
       check_close(fused::product(a, b), expected, dtype);
       check_close(fused::product(a, b, bias.to(device)), expected + bias.to(torch::kFloat64),
                   dtype);
-      Tensor added = place(sum.to(device).clone());
+      Tensor added = arrange(sum.to(device).clone());
       fused::add_product(added, a, b);
       check_close(added, expected + sum.to(torch::kFloat64), dtype);
     }

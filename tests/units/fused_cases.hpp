@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused parts of a block against LibTorch's operators in fp64, wherever the operators of
-// executor/units/fused_operators.hpp are implemented.
+// Compares the fused parts of a block with LibTorch's operators in fp64, on every device that
+// implements the operators of executor/units/fused_operators.hpp.
 #pragma once
 
 #include <torch/torch.h>
@@ -15,25 +15,25 @@ struct FusedShape {
   std::int64_t batch, sequence, width;
 };
 
-/// Each compares outputs and the gradients of all inputs with fp64, and with themselves in a second
-/// run, bit for bit. `dtype` is fp32 or bf16.
+/// Each check compares outputs and the gradients of all inputs with fp64, and with themselves in a
+/// second run, bit for bit. `dtype` is fp32 or bf16.
 void check_branch(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
 void check_add_and_branch(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
-/// Products of matrices that lie row after row, column after column, with gaps, at odd addresses
-/// and in no order that a product could read.
+/// Checks products of matrices that lie row after row, column after column, with gaps, at odd
+/// addresses and in no order that a product could read.
 void check_product(torch::Device device, torch::ScalarType dtype);
-/// A bias far below the rounding of what it is added to does not decide how the sum is rounded.
+/// Checks that a bias far below the rounding of its sum does not decide how the sum is rounded.
 void check_ties(torch::Device device);
 void check_linear(const FusedShape& shape, torch::Device device, torch::ScalarType dtype);
 void check_packed_attention(const FusedShape& shape, std::int64_t heads, torch::Device device,
                             torch::ScalarType dtype);
-/// Without a product before it, so that no rounding can cross a kink.
+/// Checks an activation without a product before it, so that no rounding can cross a kink.
 void check_activation(const FusedShape& shape, const std::string& activation, torch::Device device,
                       torch::ScalarType dtype);
 void check_loss(const FusedShape& shape, std::int64_t vocabulary, torch::Device device,
                 torch::ScalarType dtype);
 
-/// A target outside the vocabulary and a logit that is not a number make the loss NaN.
+/// Checks that a target outside the vocabulary and a logit that is not a number make the loss NaN.
 void check_loss_is_nan(torch::Device device);
 
 }  // namespace athanor::test

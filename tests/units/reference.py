@@ -60,7 +60,7 @@ CONFIGS = {
 
 
 def make_model(config):
-    """Weights far from their initial values, so that no norm or bias is trivial."""
+    """Returns weights far from their initial values, so that no norm or bias is trivial."""
     torch.manual_seed(5)
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
@@ -100,7 +100,7 @@ class Check:
         self.expect(f"{name}: relative error {error:.2e}", actual.shape == expected.shape and error <= tolerance)
 
     def gradients(self, what, model_folder, expected, tokens):
-        """Errors relative to the norm of each gradient; those that are zero in exact arithmetic, to the loss."""
+        """Returns errors relative to each gradient's norm; those that are zero in exact arithmetic, to the loss."""
         token_file, out = self.folder / "tokens.safetensors", self.folder / "out.safetensors"
         safetensors.torch.save_file(tokens, token_file)
         self.run("gradients", model_folder, token_file, out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused operators on the host, by LibTorch's operators: what they mean. Linked into tests only;
+// Defines the fused operators on the host by LibTorch's operators. They are linked into tests only;
 // units on the host then take the same path as on a GPU.
 #include <torch/library.h>
 #include <torch/torch.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory of the CPU backend, to the byte.
 #include "executor/backend/device_arena.hpp"
+#include "executor/units/arena_scope.hpp"
+#include "executor/units/language_model.hpp"
 #include "tests/units/tiny_models.hpp"
 #include "tests/units/unit_chain.hpp"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every family must have in common; reference.py compares their arithmetic.
+// Properties of every family; reference.py compares their arithmetic.
+#include "executor/units/initial_weights.hpp"
+#include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/units/tiny_models.hpp"
 #include "tests/units/unit_chain.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's own modules as units.
+#include "executor/units/initial_weights.hpp"
+#include "executor/units/user_model.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/units/unit_chain.hpp"
 
@@ -93,7 +95,7 @@ TEST_CASE("parameters and buffers follow the type of the run; frozen ones stay o
   CHECK(frozen->weight.scalar_type() == torch::kBFloat16);
 }
 
-TEST_CASE("modules that give another result when they run again are refused") {
+TEST_CASE("modules whose result differs when they run again are refused") {
   const auto dropout = unit_of("a", nn::Sequential(nn::Linear(8, 8), nn::Dropout(0.1)));
   CHECK_THROWS_AS(wrap({dropout}), InputError);
   CHECK_THROWS_AS(wrap({unit_of("a", nn::Sequential(nn::BatchNorm1d(8)))}), InputError);

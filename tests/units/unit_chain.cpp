@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/units/unit_chain.hpp"
 
+#include "executor/units/initial_weights.hpp"
 #include "executor/units/torch_types.hpp"
 #include "sim/model/chunk_layout.hpp"
 

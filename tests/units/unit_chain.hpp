@@ -30,7 +30,7 @@ class UnitChain {
   /// Flat storages, in the model's dtype.
   [[nodiscard]] torch::Tensor slot(int unit) const { return slots_.at(unit); }
   [[nodiscard]] torch::Tensor gradients(int unit) const { return gradients_.at(unit); }
-  /// The part of `flat` that belongs to parameter `index` of `unit`, in its shape.
+  /// Returns the part of `flat` that belongs to parameter `index` of `unit`, in its shape.
   [[nodiscard]] torch::Tensor view(const torch::Tensor& flat, int unit, int index) const;
 
  private:
@@ -39,7 +39,7 @@ class UnitChain {
   std::vector<torch::Tensor> slots_, gradients_;
 };
 
-/// The same bits.
+/// Whether shapes, types and bits are equal.
 [[nodiscard]] bool equal_bits(const torch::Tensor& a, const torch::Tensor& b);
 
 }  // namespace athanor::test

@@ -2,7 +2,9 @@
 // Runs a Hugging Face folder for reference.py:
 //   units_reference gradients FOLDER TOKENS.safetensors OUT.safetensors
 //   units_reference export FOLDER NEW_FOLDER float32|bfloat16 MAX_SHARD_BYTES
-#include "executor/io/hf_folder.hpp"
+#include "executor/io/hf_folder_reader.hpp"
+#include "executor/io/hf_folder_writer.hpp"
+#include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "tests/units/unit_chain.hpp"

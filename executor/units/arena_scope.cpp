@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's CPU allocations on threads with an ArenaScope come from that scope's arena.
+#include "executor/units/arena_scope.hpp"
+
 #include "executor/backend/device_arena.hpp"
-#include "executor/units/unit_runner.hpp"
 
 #include <c10/core/CPUAllocator.h>
 
@@ -15,9 +15,9 @@ DeviceArena*& current_arena() noexcept {
   return arena;
 }
 
-/// Every block knows its arena, so one deleter serves all of them, on any thread, and a block's
-/// address is its context: LibTorch's kernels take scratch memory by raw_allocate, which needs
-/// both.
+/// Allocates from the calling thread's arena. Every block knows its arena, so one deleter serves
+/// all blocks on any thread, and a block's address is its context. LibTorch's kernels take scratch
+/// memory by raw_allocate, which needs both.
 class ArenaAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t size) override {
@@ -34,7 +34,7 @@ class ArenaAllocator final : public c10::Allocator {
   }
 };
 
-/// LibTorch keeps one allocator per process; this installs ours in front of its own, once.
+/// Puts ArenaAllocator in front of LibTorch's own allocator, once. There is one per process.
 void install_allocator() {
   static ArenaAllocator allocator;
   [[maybe_unused]] static const bool installed = [] {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads Hugging Face model folders: config.json with model.safetensors, whole or in shards.
+#pragma once
+
+#include "executor/io/safetensors_reader.hpp"
+#include "sim/model/architecture.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// A folder to load weights from. Opening validates all of it: every parameter is there once, with
+/// the architecture's shape and a type that widens to fp32, and no tensor is unknown. Throws
+/// InputError (file:tensor, problem, way out).
+class HfFolder {
+ public:
+  explicit HfFolder(const std::string& folder);
+
+  [[nodiscard]] const Architecture& architecture() const noexcept { return architecture_; }
+  /// Writes the parameters of unit `unit` into its flat fp32 storage (see chunk_layout.hpp);
+  /// padding is zero. Thread-safe. Throws Error when `flat` is too short.
+  void read_unit(int unit, std::span<float> flat) const;
+
+ private:
+  struct Source {
+    const SafetensorsReader* file;
+    const TensorEntry* tensor;
+  };
+  Architecture architecture_;
+  std::vector<std::unique_ptr<SafetensorsReader>> files_;
+  std::vector<std::vector<Source>> sources_;  ///< [unit][parameter]
+};
+
+}  // namespace athanor

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/units/language_family.hpp"
+
+#include "executor/units/head_loss.hpp"
+
+#include <functional>
+
+namespace athanor {
+
+namespace {
+
+class Embedding final : public LanguageUnit {
+ public:
+  Embedding(const LanguageFamily& family, const Unit& unit, const LanguageModelConfig& c,
+            DataType dtype)
+      : LanguageUnit(unit, "", dtype),
+        first_position_(family.first_position),
+        tokens_(parameter(family.tokens, {c.vocab_size, c.hidden_size})) {
+    if (family.has_learned_positions()) {
+      positions_ = parameter(family.positions, {first_position_ + c.max_positions, c.hidden_size});
+    }
+  }
+
+  torch::Tensor forward(torch::Tensor /*activation*/, const Batch& batch) override {
+    torch::Tensor embedded = at::embedding(tokens_, batch.inputs);
+    if (!positions_.defined()) return embedded;
+    const std::int64_t end = first_position_ + batch.inputs.size(1);
+    return embedded + positions_.slice(0, first_position_, end);
+  }
+
+  [[nodiscard]] const torch::Tensor& tokens() const noexcept { return tokens_; }
+
+ private:
+  std::int64_t first_position_;
+  torch::Tensor tokens_, positions_;
+};
+
+class Head final : public LanguageUnit {
+ public:
+  Head(const LanguageFamily& family, const Unit& unit, const LanguageModelConfig& c,
+       const torch::Tensor& tokens, DataType dtype)
+      : LanguageUnit(unit, "", dtype), weight_(head_weight(c, tokens)) {
+    if (family.norm == LanguageFamily::Norm::LayerNorm) {
+      norm_ = layer_norm(family.final_norm, c);
+    } else {
+      norm_ = rms_norm(family.final_norm, c.hidden_size, c);
+    }
+  }
+
+  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
+    return next_token_loss(norm_(activation), weight_, batch.targets);
+  }
+
+ private:
+  std::function<torch::Tensor(const torch::Tensor&)> norm_;
+  torch::Tensor weight_;
+};
+
+}  // namespace
+
+LanguageUnits make_units(const LanguageFamily& family, const Architecture& architecture,
+                         DataType dtype) {
+  const LanguageModelConfig& config = *architecture.language_model;
+  const auto embedding =
+      std::make_shared<Embedding>(family, architecture.units.front(), config, dtype);
+  LanguageUnits units{embedding};
+  for (std::int64_t i = 0; i < config.num_layers; ++i) {
+    units.push_back(family.make_block(architecture.units.at(i + 1), config, i, dtype));
+  }
+  units.push_back(std::make_shared<Head>(family, architecture.units.back(), config,
+                                         embedding->tokens(), dtype));
+  return units;
+}
+
+}  // namespace athanor

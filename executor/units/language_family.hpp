@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A family of language models: the parameter names and the block that tell it from the others.
+//
+// Every family has the same outline: an embedding of tokens (and positions), equal blocks, a final
+// norm and a projection to the vocabulary. A new family is one source that defines its block and
+// its LanguageFamily, a declaration here and a row in language_model.cpp.
+#pragma once
+
+#include "executor/units/language_unit.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+using LanguageUnits = std::vector<std::shared_ptr<LanguageUnit>>;
+
+struct LanguageFamily {
+  enum class Norm { LayerNorm, RmsNorm };
+  /// Makes the unit of block `layer`.
+  using MakeBlock = std::shared_ptr<LanguageUnit> (*)(const Unit& unit,
+                                                      const LanguageModelConfig& config,
+                                                      std::int64_t layer, DataType dtype);
+
+  std::string tokens;     ///< full name of the token table [vocabulary, hidden]
+  std::string positions;  ///< full name of the position table; empty: positions are rotary
+  std::int64_t first_position = 0;  ///< row of the position table that holds position 0
+  std::string final_norm;           ///< full name of the norm before the head, without ".weight"
+  Norm norm = Norm::LayerNorm;      ///< kind of the final norm
+  MakeBlock make_block = nullptr;
+
+  [[nodiscard]] bool has_learned_positions() const noexcept { return !positions.empty(); }
+};
+
+/// LanguageFamily::make_block of a family whose block is the class `Block`.
+template <typename Block>
+std::shared_ptr<LanguageUnit> make_block(const Unit& unit, const LanguageModelConfig& config,
+                                         std::int64_t layer, DataType dtype) {
+  return std::make_shared<Block>(unit, config, layer, dtype);
+}
+
+/// One module per unit of `architecture`, whose language model must be of `family`. Throws Error
+/// when a parameter that the family needs is missing or has another shape.
+[[nodiscard]] LanguageUnits make_units(const LanguageFamily& family,
+                                       const Architecture& architecture, DataType dtype);
+
+// Each family is defined in the source of its name: gpt2_units.cpp, ..
+[[nodiscard]] const LanguageFamily& gpt2_family();
+[[nodiscard]] const LanguageFamily& opt_family();
+[[nodiscard]] const LanguageFamily& llama_family();  ///< llama, mistral, qwen2 and qwen3
+
+}  // namespace athanor
