@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which one step uses units: known in advance, so eviction can be Belady's.
+// The order in which one step uses units. It is known in advance, so eviction can be Belady's.
 #pragma once
 
 #include "sim/model/architecture.hpp"
@@ -17,11 +17,11 @@ struct Access {
   bool backward = false;
 };
 
-/// Forward through all units and back, for every micro-batch.
+/// Returns the accesses of a step: forward through all units and back, for every micro-batch.
 [[nodiscard]] std::vector<Access> access_order(const Architecture& architecture, const Plan& plan);
 
-/// Units whose parameters have to be in a cache slot while unit i computes: itself and those it
-/// borrows from, as far as they are sharded and have parameters.
+/// Returns, for each unit, the units whose parameters have to be in cache slots while it computes:
+/// itself and those it borrows from, as far as they are sharded and have parameters.
 [[nodiscard]] std::vector<std::vector<std::int32_t>> cached_units(const Architecture& architecture,
                                                                   const Plan& plan);
 

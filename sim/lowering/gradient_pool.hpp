@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which gradient buffer a unit's backward writes, and what has to end before it may.
+// Assignment of gradient buffers to the units whose backward writes them.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ class GradientPool {
 
   explicit GradientPool(int buffers) : buffers_(static_cast<std::size_t>(buffers)) {}
 
-  /// The buffer that `unit` holds, or -1.
+  /// Returns the buffer that `unit` holds, or -1.
   [[nodiscard]] std::int32_t held_by(std::int32_t unit) const;
   /// Takes the free buffer that was drained first, or -1 when none is free.
   [[nodiscard]] std::int32_t acquire(std::int32_t unit);
-  /// `operations` are the last to read the buffer; it is free after them.
+  /// Frees the buffer of `unit`. `operations` are the last to read it.
   void release(std::int32_t unit, std::vector<std::int32_t> operations);
 
   [[nodiscard]] Buffer& operator[](std::int32_t buffer) {

@@ -8,7 +8,7 @@
 namespace athanor {
 namespace {
 
-/// An operation for each lane, -1 = none.
+/// One operation per lane, -1 = none.
 class LaneOperations {
  public:
   LaneOperations() { of_.fill(-1); }
@@ -23,7 +23,7 @@ Operation& at(Program& program, std::int32_t operation) {
   return program.operations[static_cast<std::size_t>(operation)];
 }
 
-/// Lanes are in order, within a step and across steps: only other lanes are worth a wait.
+/// Adds a wait unless one lane runs both operations: lanes are in order, across steps too.
 void add_wait(Program& program, std::vector<std::int32_t> Operation::* waits,
               std::int32_t operation, std::int32_t earlier) {
   if (earlier < 0 || at(program, operation).lane == at(program, earlier).lane) return;
@@ -35,14 +35,15 @@ bool makes_gradients(OpKind kind) {
          kind == OpKind::GradWrite;
 }
 
-/// What is summed in its buffer is summed during backward.
+/// Tells whether `op` belongs to the updates. A gradient that is still in its buffer is summed
+/// during backward.
 bool updates(const Operation& op) {
   return (op.kind == OpKind::SquareSum && op.gradient_buffer < 0) || op.kind == OpKind::StateRead ||
          op.kind == OpKind::Adam;
 }
 
-/// A copy that blocks the host waits for what was computed before, and what is computed next was
-/// not issued yet: copies and computation run in one order.
+/// Runs copies and computation in one order: a copy that blocks the host waits for the computation
+/// before it, and the host issues the next computation after it.
 void block_on_copies(Program& program) {
   std::int32_t first = -1;
   std::int32_t last = -1;
@@ -70,7 +71,7 @@ void update_after_backward(Program& program) {
   }
 }
 
-/// No lane begins a step before all lanes have ended the one before.
+/// Lets no lane begin a step before all lanes have ended the previous one.
 void separate_steps(Program& program) {
   LaneOperations first;
   LaneOperations last;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The waits by which a step runs as other systems run it. Internal to lowering.
+// Further waits, by which a step runs as other systems run it. Internal to lowering.
 #pragma once
 
 #include "sim/model/program.hpp"
 
 namespace athanor {
 
-/// Adds to `program`, whose operations are in the order of issue, what `schedule` asks for beyond
-/// the waits that data need. Nothing is reordered, so memory stays as it is. With
+/// Adds to `program`, whose operations are in the order of issue, the waits that `schedule` asks
+/// for beyond those that data need. Nothing is reordered, so memory stays as it is. With
 /// OptimizerStart::AfterBackward, no update may have been emitted before the last gradient.
 void order_by_schedule(Program& program, const Schedule& schedule);
 

@@ -27,7 +27,8 @@ std::int32_t SlotCache::next_use(std::int32_t unit, std::int32_t access) const {
   return next == uses.end() ? std::numeric_limits<std::int32_t>::max() : *next;
 }
 
-/// Larger is better to evict. Belady: later next use, then longer idle. FIFO: filled earlier.
+/// Returns the key whose largest value is evicted. Belady: later next use, then longer idle. FIFO:
+/// filled earlier.
 std::pair<std::int32_t, std::int32_t> SlotCache::eviction_key(const Slot& slot,
                                                               std::int32_t access) const {
   if (eviction_ == Eviction::Belady) return {next_use(slot.unit, access), -slot.last_access};

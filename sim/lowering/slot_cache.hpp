@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cache slot holds which unit over one step, on the known order of use.
+// Assignment of cache slots to units over one step, from the known order of use.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -17,20 +17,20 @@ class SlotCache {
   struct Slot {
     std::int32_t unit = -1;         ///< -1 = empty
     std::int32_t last_access = -1;  ///< -1 = not used yet in this step
-    std::int32_t filled = -1;       ///< when it got its unit, counted in fills of all slots
+    std::int32_t filled = -1;       ///< number of fills of all slots before its own; -1 = empty
   };
 
-  /// `pool_of[unit]`, `slots[pool]`, and per unit the ascending positions at which it is used.
+  /// Takes `pool_of[unit]`, `slots[pool]`, and per unit the ascending positions of its uses.
   SlotCache(std::vector<std::int32_t> pool_of, const std::vector<int>& slots,
             std::vector<std::vector<std::int32_t>> uses, Eviction eviction);
 
-  /// The slot that holds `unit`, or -1.
+  /// Returns the slot that holds `unit`, or -1.
   [[nodiscard]] std::int32_t slot_of(std::int32_t unit) const;
 
-  /// Makes room for `unit`, which is needed at `access`, and puts it there: an empty slot, else the
-  /// occupant that is used again latest (Belady), among equals the one idle for longest, or the one
-  /// that came first (FIFO). `pinned` occupants stay. Returns the slot's index and what it was, or
-  /// nothing when all are pinned.
+  /// Puts `unit`, which is needed at `access`, into a slot. An empty slot comes first. Belady's
+  /// rule then evicts the occupant that is used again latest, and among equals the one idle for
+  /// longest; FIFO evicts the one that came first. `pinned` occupants stay. Returns the slot's
+  /// index and its former content, or nothing when all are pinned.
   struct Placement {
     std::int32_t slot = 0;
     Slot previous;

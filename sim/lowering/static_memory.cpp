@@ -6,13 +6,13 @@
 namespace athanor {
 namespace {
 
-/// Elements that one rank holds for one unit, by what they are for.
+/// Elements that one rank holds for one unit, by purpose.
 struct UnitElements {
   std::int64_t replicated = 0;        ///< whole parameters on the device
   std::int64_t device_shards = 0;     ///< parameter shards on the device
   std::int64_t device_optimizer = 0;  ///< gradient shard and optimizer state on the device
   std::int64_t host_gradients = 0;    ///< gradient shard on the host
-  std::int64_t host_parameters = 0;   ///< parameters beside it
+  std::int64_t host_parameters = 0;   ///< parameters in host memory
   std::int64_t host_state = 0;        ///< optimizer state in host memory, twice where it is kept
                                       ///< until the norm is known
   std::int64_t streamed_state = 0;    ///< in pinned host memory

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program takes once, before its first step.
+// Memory that a program takes once, before its first step, and bytes that its chunks take and move.
 #pragma once
 
 #include "sim/model/chunk_update.hpp"
@@ -8,43 +8,43 @@
 
 namespace athanor {
 
-/// Of one element: two moments in fp32, and a master copy where parameters are bf16.
+/// Returns the bytes of state per element: two moments in fp32, and a master where parameters are
+/// bf16.
 [[nodiscard]] Bytes optimizer_state_bytes(DataType dtype) noexcept;
 
-/// What moves of a shard that streams through the GPU. Its stream buffer has one place after the
-/// other for the three parts of its state (in fp32 the first are the parameters), its gradient,
-/// and, in bf16, its new parameters: what is read is at the front; what is written is all but the
-/// gradient.
+/// Bytes that move for a shard that streams through the GPU. Its stream buffer holds, in this
+/// order, the three parts of its state (in fp32 the first are the parameters), its gradient and, in
+/// bf16, its new parameters. A read fills the front; a write takes all but the gradient.
 struct StreamBytes {
   Bytes read = 0, written = 0, buffer = 0;
 };
 [[nodiscard]] StreamBytes stream_bytes(std::int64_t elements, DataType dtype,
                                        DataType gradient_dtype) noexcept;
 
-/// What a shard takes in the file and in a state buffer, in whole blocks: parameters, state and
+/// Bytes of a shard in the file and in a state buffer, in whole blocks: parameters, state and
 /// gradient, in this order.
 struct FileBytes {
   Bytes parameters = 0, state = 0, gradient = 0;
   [[nodiscard]] Bytes all() const noexcept { return parameters + state + gradient; }
 };
-/// Of `program` only its types matter.
+/// Returns the bytes of a shard in the file; of `program` only its types matter.
 [[nodiscard]] FileBytes file_bytes(std::int64_t elements, InFile in_file,
                                    const Program& program) noexcept;
 
-/// What a StateRead or StateWrite (by `lane`) moves of a shard of `elements`; of `program` only its
-/// types matter. From a file AdamW reads parameters only in fp32, where they are its master copy,
-/// and it writes no gradient.
+/// Returns the bytes that a StateRead or StateWrite (by `lane`) moves for a shard of `elements`.
+/// Only the types of `program` matter. From a file AdamW reads parameters only in fp32, where they
+/// are its master copy, and it writes no gradient.
 [[nodiscard]] Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
                                      const Program& program) noexcept;
 
-/// Elements of a chunk whose gradient and optimizer state one rank holds.
+/// Returns the number of elements of `chunk` whose gradient and optimizer state one rank holds.
 [[nodiscard]] std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size);
 
 /// Fills Program::pools and pool_of from the layouts: one pool per unit class.
 void make_pools(Program& program, const Architecture& architecture, const Plan& plan);
 
-/// Fills Program::state_buffers, parameter_buffers, staged_gradients and stream_buffers, and what
-/// each takes.
+/// Fills Program::state_buffers, parameter_buffers, staged_gradients and stream_buffers, and the
+/// bytes of each.
 void make_state_buffers(Program& program, const Plan& plan);
 
 /// Fills Program::static_buffers: cache slots, gradient buffers, parameters, gradient shards and

@@ -45,8 +45,9 @@ class StepBuilder {
     explicit Ring(int buffers) : emptied_by(static_cast<std::size_t>(buffers), -1) {}
     [[nodiscard]] std::size_t next() const noexcept { return filled_by.size() % emptied_by.size(); }
 
-    std::vector<std::int32_t> emptied_by;  ///< by buffer, its last one; -1 = none yet
-    std::vector<std::int32_t> filled_by;   ///< in their order
+    std::vector<std::int32_t>
+        emptied_by;  ///< by buffer, the last operation that read it; -1 = none yet
+    std::vector<std::int32_t> filled_by;  ///< operations that filled buffers, in order
   };
   /// Operations that wait for a chunk's update in the step before.
   struct UpdateWait {
@@ -56,7 +57,7 @@ class StepBuilder {
 
   void reserve_operations();
   std::int32_t emit(Operation operation);
-  /// Emits what fills the next buffer of `ring`, once that is empty.
+  /// Emits `operation`, which fills the next buffer of `ring` once that is empty.
   std::int32_t emit_fill(Ring& ring, Operation operation);
   [[nodiscard]] Operation& at(std::int32_t operation);
   [[nodiscard]] const UnitPlan& unit_plan(std::int32_t unit) const;
@@ -128,7 +129,7 @@ class StepBuilder {
   const Plan& plan_;
   Program program_;
   std::vector<Access> order_;
-  std::vector<std::vector<std::int32_t>> cached_;  ///< per unit, what has to be in slots
+  std::vector<std::vector<std::int32_t>> cached_;  ///< per unit, the units that have to be in slots
   SlotCache cache_;
   std::vector<GradientPool> gradients_;  ///< per unit class
   std::vector<UnitState> units_;

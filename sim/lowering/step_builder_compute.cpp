@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward, recompute and backward of one access, and the device memory they take and give back.
+// Forward, recompute and backward of one access, and the device memory that they allocate and free.
 #include "sim/base/errors.hpp"
 #include "sim/lowering/step_builder.hpp"
 
@@ -77,7 +77,7 @@ void StepBuilder::emit_output_copy(OpKind kind, std::int32_t unit, std::int32_t 
   output_copies_[static_cast<std::size_t>(unit)] = emit(std::move(op));
 }
 
-/// The next micro-batch writes over what this one's backward has read: compute is in order.
+/// The next micro-batch may overwrite the output: compute is in order, so backward has read it.
 void StepBuilder::store_output(std::int32_t unit, std::int32_t micro_batch) {
   if (micro_batch == 0) {
     program_.static_buffers.push_back(
@@ -92,7 +92,8 @@ void StepBuilder::drop_output(std::int32_t operation, std::int32_t unit) {
   at(operation).frees.push_back(outputs_[static_cast<std::size_t>(unit)]);
 }
 
-/// Runs beside the access at `position`; the memory is taken at the end of the one before.
+/// Runs while the access at `position` computes; the memory is allocated at the end of the one
+/// before.
 void StepBuilder::fetch_output(std::int32_t unit, std::int32_t micro_batch, std::int32_t position) {
   const std::int32_t before = access_operation_[static_cast<std::size_t>(position) - 1];
   at(before).allocates.push_back(outputs_[static_cast<std::size_t>(unit)]);

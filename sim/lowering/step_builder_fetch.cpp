@@ -90,7 +90,7 @@ void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
   }
 }
 
-/// As soon as the buffer is free that was used longest ago.
+/// Reads as soon as the buffer is free that was used longest ago.
 std::int32_t StepBuilder::emit_param_read(std::int32_t unit, std::int32_t chunk) {
   const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
   Operation op;

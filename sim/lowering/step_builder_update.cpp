@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-/// Of the processor beside the state.
+/// Returns the lane of the processor that holds the state in its memory.
 Lane lane_beside(Home optimizer) { return off_gpu(optimizer) ? Lane::CpuAdam : Lane::Compute; }
 
 Lane adam_lane(const Chunk& chunk) {
@@ -22,7 +22,8 @@ Lane adam_lane(const Chunk& chunk) {
 
 bool StepBuilder::clips() const { return plan_.clipping != Clipping::None; }
 
-/// These are emitted, and so run, in the order in which backward makes gradients.
+/// Tells whether the update is emitted, and so runs, in the order in which backward makes
+/// gradients.
 bool StepBuilder::updates_within_backward(const Chunk& chunk) const {
   if (chunk.late_update || chunk.gpu_adam) return false;
   return clips()
@@ -151,7 +152,7 @@ void StepBuilder::finish_step() {
   emit_publish();
 }
 
-/// Those that are left, in the order in which gradients became ready.
+/// Emits the sums that are left, in the order in which gradients became ready.
 void StepBuilder::emit_square_sums() {
   for (auto unit = static_cast<std::int32_t>(units_.size()); unit-- > 0;) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
@@ -163,7 +164,7 @@ void StepBuilder::emit_square_sums() {
   }
 }
 
-/// On the lane of Adam; of a gradient in its buffer on the lane that `after` is on.
+/// Sums on the lane of Adam, or on the lane of `after` where the gradient is still in its buffer.
 std::int32_t StepBuilder::emit_square_sum(std::int32_t unit, std::int32_t chunk,
                                           std::int32_t after) {
   Operation op = update_operation(OpKind::SquareSum, unit, chunk);
@@ -195,7 +196,7 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
   const bool after_norm = clips() && !op.speculative;
   if (after_norm) op.waits.push_back(norm_);
-  // What is summed in its buffer may be on its way to the host when the norm is known.
+  // A gradient summed in its buffer may be on its way to the host when the norm is known.
   if (!layout.gpu_adam && (!after_norm || sums_squares_as_gradients_pass(layout.optimizer))) {
     op.waits.push_back(chunk_state.gradient_ready);
   }
@@ -213,7 +214,7 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   }
 }
 
-/// What waits for the chunk's update waits for this.
+/// Replaces Adam as the chunk's update: later operations wait for the rollback.
 void StepBuilder::emit_adam_rollback(std::int32_t unit, std::int32_t chunk) {
   Operation op = update_operation(OpKind::AdamRollback, unit, chunk);
   op.waits.push_back(norm_);
@@ -240,9 +241,9 @@ Operation StepBuilder::state_copy(OpKind kind, const Operation& adam) const {
   return op;
 }
 
-/// Gives `adam` the buffer that was used longest ago. A file is read as soon as that is free: ahead
-/// of the gradient, and of the step, unless that is in the file too. What streams takes its
-/// gradient along.
+/// Gives `adam` the buffer that was used longest ago. A file is read as soon as that is free, ahead
+/// even of the gradient and of the step, unless the gradient is in the file too. Streamed state
+/// takes its gradient along.
 std::int32_t StepBuilder::emit_state_read(Operation& adam, std::int32_t gradient_ready) {
   Ring& buffers = state_buffers(adam);
   adam.state_buffer = static_cast<std::int32_t>(buffers.next());
@@ -260,8 +261,9 @@ std::int32_t StepBuilder::emit_state_write(std::int32_t adam) {
   return state_buffers(at(adam)).emptied_by[buffer] = emit(std::move(op));
 }
 
-/// What is left to do once all gradients, and the norm, are there. In the order in which the next
-/// forward needs the parameters. On the device what streams comes last: it waits for copies.
+/// Emits the updates that are left once all gradients, and the norm, are known. They run in the
+/// order in which the next forward needs the parameters. Streamed state comes last on the device:
+/// it waits for copies.
 void StepBuilder::emit_updates(Lane lane, bool streamed) {
   for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
