@@ -21,7 +21,7 @@ namespace {
 
 struct Setting {
   explicit Setting(const std::string& model)
-      : profile(read_profile(std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/h200-" + model +
+      : profile(read_profile(std::string(ATHANOR_SOURCE_DIR) + "/traces/profiles/h200-" + model +
                              ".profile.json")) {}
 
   Profile profile;
