@@ -9,7 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PLATFORMS = ROOT / "platforms"
-MEASURED = ROOT / "traces" / "measured"
+PROFILES = ROOT / "traces" / "profiles"
+RECORDS = ROOT / "traces" / "records"
 NO_PLAN_FITS = 3
 GIB = 2**30
 
@@ -62,10 +63,13 @@ def platform_of(run, folder):
 
 
 def records():
-    """The runs of traces/measured, each with the machine that it ran on and its file's name."""
+    """The runs of traces/records, each with the machine that it ran on and its lease's folder."""
     runs = []
-    for path in sorted(MEASURED.glob("*.json")):
-        record = json.loads(path.read_text())
-        if record["schema"] == "athanor.record/1":
-            runs += [{**run, "machine": path.stem, "platform": MEASURED / record["platform"]} for run in record["runs"]]
+    for lease in json.loads((RECORDS / "manifest.json").read_text())["leases"]:
+        if "runs" not in lease:
+            continue
+        folder = RECORDS / lease["folder"]
+        record = json.loads((folder / lease["runs"]).read_text())
+        runs += [{**run, "machine": lease["folder"], "platform": folder / record["platform"],
+                  "profile": folder / run["profile"]} for run in record["runs"]]
     return runs

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kMaxBytes = 9007199254740992.0;  // 2^53: every byte count is an exact double
 
-constexpr std::array<std::pair<std::string_view, double>, 11> kByteUnits{{
+constexpr std::array<std::pair<std::string_view, double>, 15> kByteUnits{{
     {"", 1.0},
     {"B", 1.0},
     {"kB", 1e3},
@@ -28,6 +28,10 @@ constexpr std::array<std::pair<std::string_view, double>, 11> kByteUnits{{
     {"MiB", 0x1p20},
     {"GiB", 0x1p30},
     {"TiB", 0x1p40},
+    {"K", 0x1p10},
+    {"M", 0x1p20},
+    {"G", 0x1p30},
+    {"T", 0x1p40},
 }};
 
 /// Writes three significant digits, and all digits before the point.
@@ -47,7 +51,7 @@ std::string_view trim(std::string_view text) {
 [[noreturn]] void reject_bytes(std::string_view text, const std::string& where,
                                std::string_view problem) {
   throw InputError(where, fmt::format("'{}' {}", text, problem),
-                   "Write a size like 40GiB, 512MiB, 1.5GB or 4096 (bytes).");
+                   "Write a size like 40GiB, 512M, 1.5GB or 4096 (bytes).");
 }
 
 /// Bytes in one `unit`; 0 for an unknown unit.

@@ -27,8 +27,8 @@ enum class DataType { Float32, BFloat16 };
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// Reads a size such as "40GiB", "512MiB", "1.5GB" or "4096" (bytes). Throws InputError that names
-/// `where`.
+/// Reads a size such as "40GiB", "512M", "1.5GB" or "4096". K, M, G and T are binary like KiB to
+/// TiB (2^10 to 2^40 bytes); kB to TB are decimal. Throws InputError that names `where`.
 [[nodiscard]] Bytes parse_bytes(std::string_view text, const std::string& where);
 
 /// Writes a size with three significant digits in binary units: "1.50 GiB", "312 KiB", "17 B".

@@ -65,19 +65,20 @@ TEST_CASE("two limits explain bursts that one does not, also bursts that were no
 TEST_CASE("measured bursts of a GPU give the power model of its platform file") {
   const std::string folder = std::string(ATHANOR_SOURCE_DIR) + "/";
   struct Recorded {
-    const char *bursts, *platform;
+    const char *lease, *platform;
     double seconds_error, watts_error;
   };
-  const auto [bursts, platform, seconds_error, watts_error] =
-      GENERATE(Recorded{"h200-power-bursts.json", "h200x1-bursts.json", 0.01, 0.02},
-               Recorded{"h200-power-bursts-long.json", "h200x1-long.json", 0.01, 0.03},
-               Recorded{"h200-power-bursts-half.json", "h200x1-half.json", 0.005, 0.02},
-               Recorded{"h100-power-bursts.json", "h100x1.json", 0.01, 0.03},
-               Recorded{"h100-power-bursts-half.json", "h100x1-half.json", 0.02, 0.02});
-  const std::string file = folder + "traces/measured/" + bursts;
+  const auto [lease, platform, seconds_error, watts_error] = GENERATE(
+      Recorded{"2026-11-23-h200x1", "traces/records/2026-11-23-h200x1/platform.json", 0.01, 0.02},
+      Recorded{"2026-11-23-h200x1-c", "traces/records/2026-11-23-h200x1-c/platform.json", 0.01,
+               0.03},
+      Recorded{"2026-11-24-h200x1", "traces/records/2026-11-24-h200x1/platform.json", 0.005, 0.02},
+      Recorded{"2026-11-23-h100x1", "platforms/h100x1.json", 0.01, 0.03},
+      Recorded{"2026-11-24-h100x1", "traces/records/2026-11-24-h100x1/platform.json", 0.02, 0.02});
+  const std::string file = folder + "traces/records/" + lease + "/power-bursts.json";
   const PowerMeasurements measured = parse_power_bursts(read_text_file(file), file);
   const PowerModel model = fit_power(measured);
-  const auto recorded = read_platform(folder + "platforms/" + platform).power.value();
+  const auto recorded = read_platform(folder + platform).power.value();
   constexpr double kSame = 0.01;
   CHECK_THAT(model.idle_watts, WithinRel(recorded.idle_watts, kSame));
   CHECK_THAT(model.matmul_watts, WithinRel(recorded.matmul_watts, kSame));

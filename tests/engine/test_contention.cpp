@@ -98,7 +98,7 @@ TEST_CASE(
   for (const Benchmark& b : kBenchmarks) {
     const Platform platform = machine_of(b.machine);
     const Profile measured =
-        read_profile(source_file("traces/measured/h200-" + std::string(b.model) + ".profile.json"));
+        read_profile(source_file("traces/profiles/h200-" + std::string(b.model) + ".profile.json"));
     const Profile profile = platform.device == measured.device
                                 ? measured
                                 : scale_profile(measured, machine_of("h200x1"), platform);

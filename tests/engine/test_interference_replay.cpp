@@ -80,9 +80,9 @@ Platform disturbed_platform() {
 }  // namespace
 
 TEST_CASE("recorded machines give back every load that was measured on them") {
-  const std::string name = GENERATE("h200x1", "h200x4", "h200x2-files");
-  const Platform machine =
-      read_platform(std::string(ATHANOR_SOURCE_DIR) + "/platforms/" + name + ".json");
+  const std::string name = GENERATE("platforms/h200x1.json", "platforms/h200x4.json",
+                                    "traces/records/2026-11-22-h200x2-b/platform.json");
+  const Platform machine = read_platform(std::string(ATHANOR_SOURCE_DIR) + "/" + name);
   REQUIRE(machine.contention.size() > 10);
   for (const ContentionSample& load : machine.contention) {
     for (const auto& [lane, slowdown] : load.slowdown) {

@@ -29,22 +29,22 @@ struct Measured {
 };
 /// Of the first machines idle power was read off a counter where an interval began and ended, and
 /// came out between 91 and 140 W: their rates say more than their power.
-const Measured kMultiples{"h200-power-patterns.json", 0.02, 0.12};
-const Measured kWithoutBeat{"h200-power-patterns-2026-11-22.json", 0.031, 0.03};
-const Measured kAnother{"h200-power-patterns-wide.json", 0.03, 0.05};
+const Measured kMultiples{"2026-11-21-h200x1", 0.02, 0.12};
+const Measured kWithoutBeat{"2026-11-22-h200x1-c", 0.031, 0.03};
+const Measured kAnother{"2026-11-22-h200x1-d", 0.03, 0.05};
 /// Calibrated by bursts of several shares and lengths: three machines. One of their 36 powers is
 /// more than 3 % off, by 3.7 %: the same pattern, which is also one of the bursts, was measured 2 %
 /// apart by the two.
-const Measured kBursts{"h200-power-patterns-bursts.json", 0.025, 0.025};
-const Measured kLong{"h200-power-patterns-long.json", 0.025, 0.03};
-const Measured kTwoLong{"h200-power-patterns-x2-long.json", 0.025, 0.04};
+const Measured kBursts{"2026-11-23-h200x1", 0.025, 0.025};
+const Measured kLong{"2026-11-23-h200x1-c", 0.025, 0.03};
+const Measured kTwoLong{"2026-11-23-h200x2-b", 0.025, 0.04};
 /// Its bursts do not tell windows of 0.07 and 0.005 s, which were fitted, from such of 0.30 and
 /// 0.04, which were when it was calibrated again: with those rates are within 2.5 %.
-const Measured kH100{"h100-power-patterns.json", 0.037, 0.065};
+const Measured kH100{"2026-11-23-h100x1", 0.037, 0.065};
 /// By bursts of up to half a second, which do.
-const Measured kHalf{"h200-power-patterns-half.json", 0.026, 0.025};
-const Measured kH100Half{"h100-power-patterns-half.json", 0.026, 0.04};
-const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/";
+const Measured kHalf{"2026-11-24-h200x1", 0.026, 0.025};
+const Measured kH100Half{"2026-11-24-h100x1", 0.026, 0.04};
+const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/records/";
 
 /// As of a profile's phase: products that took `on` seconds at `rate`.
 std::int32_t add_products(test::ProgramBuilder& builder, const Platform& platform, Seconds on,
@@ -61,8 +61,9 @@ std::int32_t add_products(test::ProgramBuilder& builder, const Platform& platfor
 TEST_CASE("measured on/off patterns: rate in the on-phase and mean power") {
   const Measured measured = GENERATE(kMultiples, kWithoutBeat, kAnother, kBursts, kLong, kTwoLong,
                                      kH100, kHalf, kH100Half);
-  const auto record = nlohmann::json::parse(read_text_file(kFolder + measured.name));
-  const Platform calibrated = read_platform(kFolder + record.at("platform").get<std::string>());
+  const std::string folder = kFolder + measured.name + "/";
+  const auto record = nlohmann::json::parse(read_text_file(folder + "power-patterns.json"));
+  const Platform calibrated = read_platform(folder + record.at("platform").get<std::string>());
   REQUIRE(calibrated.power);
   Platform platform = test::plain_platform();
   PowerModel power = *calibrated.power;

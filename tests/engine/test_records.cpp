@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator against recorded runs on real machines (traces/measured): no GPU is needed.
+// The simulator against recorded runs on real machines (traces/records): no GPU is needed.
 #include "sim/base/text_file.hpp"
 #include "sim/cost/scaling.hpp"
 #include "sim/engine/engine.hpp"
@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <tuple>
@@ -25,37 +26,44 @@ using nlohmann::json;
 
 constexpr double kWorstError = 0.12;
 constexpr double kMeanError = 0.05;
-const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/measured/";
-const std::vector<std::string> kRecords{"h100x1.json",           "h100x2.json",
-                                        "h100x2-policies.json",  "h100x2-one-gib.json",
-                                        "h100x2-no-p2p.json",    "h100x2-parts.json",
-                                        "h100x1-settling.json",  "h200x1.json",
-                                        "h200x1-nvme.json",      "h200x1-2026-11-22.json",
-                                        "h200x1-policies.json",  "h200x1-streams.json",
-                                        "h200x1-wide.json",      "h200x1-settled.json",
-                                        "h200x1-long.json",      "h200x1-margin.json",
-                                        "h200x2.json",           "h200x2-2026-11-22.json",
-                                        "h200x2-refreshed.json", "h200x2-wide.json",
-                                        "h200x2-long.json",      "h200x4.json",
-                                        "h200x4-2026-11-22.json"};
+const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/records/";
 
 json read_record(const std::string& name) { return json::parse(read_text_file(kFolder + name)); }
 
+/// Every file of runs that the manifest lists, relative to kFolder.
+std::vector<std::string> recorded_runs() {
+  std::vector<std::string> names;
+  const json manifest = read_record("manifest.json");
+  for (const json& lease : manifest.at("leases")) {
+    if (!lease.contains("runs")) continue;
+    names.push_back(lease.at("folder").get<std::string>() + "/" +
+                    lease.at("runs").get<std::string>());
+  }
+  return names;
+}
+
+const std::vector<std::string> kRecords = recorded_runs();
+
+/// Path of a file that `record` names relative to its own folder.
+std::string beside(const std::string& record, const std::string& path) {
+  return kFolder + std::filesystem::path(record).parent_path().string() + "/" + path;
+}
+
 /// The machine as it was when the run was predicted.
-Platform platform_of(const json& run, const json& record) {
-  const auto path = record.at("platform").get<std::string>();
-  json platform = json::parse(read_text_file(kFolder + path));
+Platform platform_of(const json& run, const json& record, const std::string& name) {
+  const std::string path = beside(name, record.at("platform").get<std::string>());
+  json platform = json::parse(read_text_file(path));
   if (run.contains("platform_changes")) platform.merge_patch(run.at("platform_changes"));
   return parse_platform(platform.dump(), path);
 }
 
-Program program_of(const json& run) {
-  const Profile profile = read_profile(kFolder + run.at("profile").get<std::string>());
+Program program_of(const json& run, const std::string& name) {
+  const Profile profile = read_profile(beside(name, run.at("profile").get<std::string>()));
   return lower(profile, parse_plan(run.at("plan").dump(), run.at("name").get<std::string>()));
 }
 
 /// NCCL adds three and more addends in an order that depends on where in a buffer they lie, and so
-/// on the plan: then to a quarter of what tools/check_fsdp2.py allows in the first step.
+/// on the plan: then to a quarter of what lab/check_fsdp2.py allows in the first step.
 bool same_losses(const json& run, const json& other) {
   const auto losses = run.at("losses").get<std::vector<double>>();
   const auto others = other.at("losses").get<std::vector<double>>();
@@ -76,8 +84,8 @@ TEST_CASE("recorded step times are predicted, and what is known to be wrong is s
     const json record = read_record(name);
     for (const json& run : record.at("runs")) {
       INFO(name << ": " << run.at("name"));
-      Engine engine(platform_of(run, record), run.at("gpus").get<int>());
-      const double predicted = engine.simulate(program_of(run)).step_seconds;
+      Engine engine(platform_of(run, record, name), run.at("gpus").get<int>());
+      const double predicted = engine.simulate(program_of(run, name)).step_seconds;
       const double error = std::abs(predicted / run.at("step_seconds").get<double>() - 1);
       // Otherwise the note has served its time.
       CHECK((error > kWorstError) == run.contains("known_error"));
@@ -97,13 +105,13 @@ TEST_CASE("runs of an H100 are predicted from an H200's profiles, and from an H1
   const auto [name, worst] = GENERATE(Before{"h100x1", 0.06}, Before{"h100-sxmx8", 0.12});
   const std::string folder = kFolder + "../../platforms/";
   const Platform platform = read_platform(folder + name + ".json");
-  const Platform measured_on = read_platform(folder + "h200x1-long.json");
+  const Platform measured_on = read_platform(kFolder + "2026-11-23-h200x1-c/platform.json");
   Engine engine(platform, 1);
-  const json record = read_record("h100x1.json");
+  const json record = read_record("2026-11-23-h100x1/runs.json");
   for (const json& run : record.at("runs")) {
     INFO(name << ": " << run.at("name"));
     const auto model = run.at("model").get<std::string>();
-    const Profile profile = read_profile(kFolder + "h200-" + model + ".profile.json");
+    const Profile profile = read_profile(kFolder + "../profiles/h200-" + model + ".profile.json");
     const Program program = lower(scale_profile(profile, measured_on, platform),
                                   parse_plan(run.at("plan").dump(), model));
     const double measured = run.at("step_seconds");
@@ -116,7 +124,7 @@ TEST_CASE("recorded peaks of device memory are predicted to the byte") {
     const json record = read_record(name);
     for (const json& run : record.at("runs")) {
       INFO(name << ": " << run.at("name"));
-      CHECK(peak_bytes(program_of(run)).gpu == run.at("device_peak_bytes").get<Bytes>());
+      CHECK(peak_bytes(program_of(run, name)).gpu == run.at("device_peak_bytes").get<Bytes>());
     }
   }
 }
@@ -163,7 +171,7 @@ TEST_CASE("recorded plans of the search are as fast as those of every policy in 
 }
 
 TEST_CASE("recorded losses on GPUs agree with FSDP2's, and no plan or order changes them") {
-  const json record = read_record("h200-agreement.json");
+  const json record = read_record("2026-11-22-h200x2-d/agreement.json");
   REQUIRE(record.at("fsdp2").size() == 2);
   for (const json& run : record.at("fsdp2")) {
     const auto losses = run.at("losses").get<std::vector<double>>();
@@ -171,7 +179,7 @@ TEST_CASE("recorded losses on GPUs agree with FSDP2's, and no plan or order chan
     REQUIRE(losses.size() == 50);
     REQUIRE(others.size() == losses.size());
     for (std::size_t i = 0; i < losses.size(); ++i) {
-      // As tools/check_fsdp2.py.
+      // As lab/check_fsdp2.py.
       const double tolerance = 0x1p-9 * (1 + static_cast<double>(i + 1) / 50);
       CHECK(std::abs(others[i] - losses[i]) <= tolerance * losses[i]);
     }

@@ -19,20 +19,26 @@ TEST_CASE("sizes are read with their units") {
   CHECK(parse_bytes("1.5GB", "--x") == 1'500'000'000);
   CHECK(parse_bytes("0.5TiB", "--x") == 512 * kGiB);
   CHECK(parse_bytes("3kB", "--x") == 3000);
+  CHECK(parse_bytes("80GB", "--x") == 80'000'000'000);
+  CHECK(parse_bytes("80G", "--x") == 80 * kGiB);
+  CHECK(parse_bytes("80GiB", "--x") == 80 * kGiB);
+  CHECK(parse_bytes("64K", "--x") == 64 * kKiB);
+  CHECK(parse_bytes("1.5M", "--x") == kMiB + kMiB / 2);
+  CHECK(parse_bytes("2T", "--x") == 2048 * kGiB);
 }
 
 TEST_CASE("text that is no size is refused") {
-  for (const char* text : {"", " ", "GiB", "40 gigs", "40G", "-1", "-0.0GiB", "nan", "inf", "1e3",
-                           "1.5.5GB", "99999999TiB", "0x10", "1 2"}) {
+  for (const char* text : {"", " ", "GiB", "40 gigs", "40g", "40Gi", "-1", "-0.0GiB", "nan", "inf",
+                           "1e3", "1.5.5GB", "99999999TiB", "0x10", "1 2"}) {
     INFO(text);
     CHECK_THROWS_AS(parse_bytes(text, "--gpu-memory"), InputError);
   }
   try {
-    (void)parse_bytes("40G", "--gpu-memory");
+    (void)parse_bytes("40g", "--gpu-memory");
   } catch (const InputError& error) {
     CHECK(error.where() == "--gpu-memory");
     CHECK(std::string(error.what()) ==
-          "--gpu-memory: '40G' has an unknown unit. Write a size like 40GiB, 512MiB, 1.5GB or 4096 "
+          "--gpu-memory: '40g' has an unknown unit. Write a size like 40GiB, 512M, 1.5GB or 4096 "
           "(bytes).");
   }
 }

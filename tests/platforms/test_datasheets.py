@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests tools/datasheets.py: closed forms of its formulas, bad tables, and that --check finds what is out of date."""
+"""Tests lab/datasheets.py: closed forms of its formulas, bad tables, and that --check finds what is out of date."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "lab"))
 
 import datasheet_formulas as formulas  # noqa: E402
 import datasheets  # noqa: E402

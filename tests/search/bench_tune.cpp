@@ -30,7 +30,7 @@ struct Setting {
   explicit Setting(const std::string& model, const std::string& platform_name = "h200x4",
                    std::int64_t global_batch = 64)
       : platform(read_platform(source("platforms/" + platform_name))),
-        profile(on_platform(read_profile(source("traces/measured/h200-" + model + ".profile")))),
+        profile(on_platform(read_profile(source("traces/profiles/h200-" + model + ".profile")))),
         request{.num_gpus = platform.num_devices, .global_batch = global_batch} {}
 
   [[nodiscard]] Profile on_platform(const Profile& measured) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run's losses against PyTorch FSDP2's (tools/check_fsdp2.py), on the CPU.
+// A run's losses against PyTorch FSDP2's (lab/check_fsdp2.py), on the CPU.
 #include "tests/train/run_plans.hpp"
 #include "tests/train/train_fixture.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 using namespace athanor;
 using namespace athanor::test;
 
-constexpr const char* kCheck = ATHANOR_SOURCE_DIR "/tools/check_fsdp2.py";
+constexpr const char* kCheck = ATHANOR_SOURCE_DIR "/lab/check_fsdp2.py";
 
 void require_done(const Finished& finished) {
   INFO(finished.output);
