@@ -2,20 +2,45 @@
 # Installs the headers and the package, so that `find_package(athanor)` gives athanor::model, athanor::engine, ..
 include(CMakePackageConfigHelpers)
 
-set(public_folders sim/model)
+# athanor_install_headers(ROOM NAME..): the public headers of one room. Headers that are not listed are the rooms' own.
+function(athanor_install_headers room)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${room}/)
+  list(TRANSFORM ARGN APPEND .hpp)
+  install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/athanor/${room})
+endfunction()
+
+athanor_install_headers(sim/base errors quantities text_file)
+athanor_install_headers(sim/cost scaling)
+athanor_install_headers(sim/formats files hf_config trace)
+athanor_install_headers(sim/lowering lowering)
+athanor_install_headers(sim/model architecture chunk_layout kernel_classes lane memory plan platform
+  profile program provenance tier timeline)
+athanor_install_headers(sim/policy policies request tuning_problem)
+athanor_install_headers(sim/report critical_path)
 if(ATHANOR_HAS_ENGINE)
-  list(APPEND public_folders sim/engine sim/tune)
+  athanor_install_headers(sim/base name_table)
+  athanor_install_headers(sim/bounds bound_terms)
+  athanor_install_headers(sim/engine engine simulation_options)
+  athanor_install_headers(sim/policy plan_builder)
+  athanor_install_headers(sim/search evaluated search search_space)
 endif()
 if(ATHANOR_HAS_EXECUTOR)
-  list(APPEND public_folders executor)
+  athanor_install_headers(executor/backend backend collectives collectives_local device device_arena
+    host_backend host_device host_memory lanes scratch_file)
+  athanor_install_headers(executor/cpu adam adam_step bfloat16 reductions)
+  athanor_install_headers(executor/job step_report)
+  athanor_install_headers(executor/memory memory_pools)
+  athanor_install_headers(executor/train batch_source lr_schedule optimizer_ops rank_context
+    step_scalars step_state trainer training_state)
+  athanor_install_headers(executor/units language_model model user_model)
 endif()
 if(ATHANOR_HAS_CALIBRATE)
-  list(APPEND public_folders calibrate)
+  athanor_install_headers(calibrate/bench samples)
+  athanor_install_headers(calibrate/kernels kernel_trace)
+  athanor_install_headers(calibrate/machine calibrate_machine)
+  athanor_install_headers(calibrate/power power_fit)
+  athanor_install_headers(calibrate/profile profile_model)
 endif()
-foreach(folder IN LISTS public_folders)
-  install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/athanor/${folder}
-    FILES_MATCHING PATTERN "*.hpp")
-endforeach()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/athanor)
 configure_package_config_file(cmake/athanorConfig.cmake.in ${PROJECT_BINARY_DIR}/athanorConfig.cmake

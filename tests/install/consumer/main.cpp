@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user of the installed library writes first: load a shape and count its parameters.
-#include "sim/engine/simulation_options.hpp"
+// The first program of a user of the installed library: load a shape and count its parameters.
 #include "sim/formats/hf_config.hpp"
 #include "sim/model/architecture.hpp"
 #ifdef HAS_ENGINE
