@@ -53,7 +53,7 @@ def make_plan(arguments, folder, run, platform, path):
         if key in run:
             words += ["--" + key.replace("_", "-"), run[key]]
     if run["policy"] == "auto":
-        words += ["--host-margin", run["host_margin"]] if "host_margin" in run else []
+        words += ["--host-slowdown", run["host_margin"]] if "host_margin" in run else []
         answer = json.loads(athanor(arguments, "tune", *words, "-o", path, "--json"))
     else:
         answer = json.loads(athanor(arguments, "simulate", *words, "--policy", run["policy"], "--json"))
@@ -68,9 +68,9 @@ def measure(arguments, folder, record, run, work):
     out = arguments.keep / run["name"] if arguments.keep else work / "run"
     words = ["--plan", plan, "--profile", folder / run["profile"], "--platform", platform]
     words += ["--model", run["model"], "--data", arguments.data, "--steps", run["steps"], "--warmup-steps", run["steps"]]
-    words += ["--lr", "1e-4", "--out", out, "--nproc", run["gpus"], "--quiet"]
+    words += ["--lr", "1e-4", "--output", out, "--gpus", run["gpus"], "--quiet"]
     if "gpu_memory" in run:
-        words += ["--device-memory", run["gpu_memory"]]
+        words += ["--gpu-memory", run["gpu_memory"]]
     if "nvme" in run:
         if arguments.nvme is None:
             raise RuntimeError("keeps state on NVMe: say where with --nvme FOLDER")

@@ -57,8 +57,8 @@ cap=$(device_memory_cap)
 say "Device memory is capped at $cap bytes: three fifths of what replicated training needs"
 athanor tune "${workload[@]}" --gpu-memory "$cap" --top 8 -o demo/plan.json
 rm -rf demo/run
-athanor train --plan demo/plan.json --model "$model" --data demo/corpus.txt --steps "$steps" --out demo/run \
-  --nproc "$ranks" --device-memory "$cap" --checkpoint-every 20
+athanor train --plan demo/plan.json --model "$model" --data demo/corpus.txt --steps "$steps" --output demo/run \
+  --gpus "$ranks" --gpu-memory "$cap" --checkpoint-every 20
 athanor compare demo/run
 python3 tools/demo_loss.py demo/run/metrics.jsonl
 say "Everything is in demo/run"

@@ -185,13 +185,7 @@ void add_output(CLI::App& verb, std::string& path, const std::string& help,
                 const std::string& type) {
   CLI::Option* const output =
       verb.add_option("-o,--output", path, help)->required()->type_name(type);
-  verb.add_option_function<std::string>("--out",
-                                        [&path, output](const std::string& value) {
-                                          path = value;
-                                          output->required(false);
-                                        })
-      ->group("")
-      ->excludes(output);
+  cli::add_hidden_alias(verb, "--out", output);
 }
 
 void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& action) {
@@ -200,8 +194,9 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& ac
   verb->add_option("--backend", options.backend, "Use this backend: auto, cpu or cuda.")
       ->capture_default_str();
   CLI::Option* ranks =
-      cli::add_count(*verb, "--ranks", options.ranks,
+      cli::add_count(*verb, "--gpus", options.ranks,
                      "Measure collectives for 1 to N processes or GPUs. Default: 2, or every GPU.");
+  cli::add_hidden_alias(*verb, "--ranks", ranks);
   verb->add_flag("--quick", options.quick, "Take fewer sizes and repetitions.");
   CLI::Option* refresh =
       verb->add_option("--refresh", arguments.refresh,

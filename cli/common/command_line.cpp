@@ -54,6 +54,18 @@ CLI::Option* add_size(CLI::App& app, const std::string& name, Bytes& bytes,
   return app.add_option_function<std::string>(name, assign, help)->type_name("SIZE");
 }
 
+void add_hidden_alias(CLI::App& app, const std::string& alias, CLI::Option* option) {
+  app.add_option_function<std::string>(alias,
+                                       [alias, option](const std::string& value) {
+                                         if (option->count() > 0) {
+                                           throw CLI::ExcludesError(alias, option->get_name());
+                                         }
+                                         option->add_result(value);
+                                         option->run_callback();
+                                       })
+      ->group("");
+}
+
 CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
                        const std::string& help) {
   const auto assign = [name, &share](const std::string& text) { share = parse_share(text, name); };

@@ -39,6 +39,10 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, Integer& value,
 CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
                        const std::string& help);
 
+/// Accepts `alias` as an older name of `option` that help does not show. Only one of the two may be
+/// given.
+void add_hidden_alias(CLI::App& app, const std::string& alias, CLI::Option* option);
+
 /// A line that rewrites itself on stderr, where stderr is a terminal; nothing elsewhere.
 class ProgressLine {
  public:

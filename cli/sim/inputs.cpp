@@ -14,9 +14,8 @@ PlanRequest Inputs::request() const {
   request.num_gpus = num_gpus;
   request.global_batch = global_batch;
   request.limits = limits;
-  require_option(
-      clip || !clipped_share, "--clip",
-      "--clipped-share is of steps that it changes. Give the norm, or a plan that clips.");
+  require_option(clip || !clipped_share, "--clip",
+                 "--clipped-share needs clipping: give --clip NORM, or a plan that clips.");
   if (clip) {
     request.clipping = Clipping::Wait;
     request.max_gradient_norm = *clip;
@@ -29,8 +28,9 @@ PlanRequest Inputs::request() const {
 
 void add_inputs(CLI::App& verb, Inputs& inputs) {
   verb.add_option("--profile", inputs.profile_path, "Profile of the model")->type_name("FILE");
-  verb.add_option("--profile-platform", inputs.profile_platform_path,
-                  "Machine that the profile was measured on; scales it to another's GPUs")
+  verb.add_option(
+          "--profile-platform", inputs.profile_platform_path,
+          "Scale the profile from this machine, on which it was measured, to another's GPUs")
       ->type_name("FILE");
   add_count(verb, "--gpus", inputs.num_gpus,
             "GPUs to use, one rank each: some of a node, or all of several");

@@ -7,7 +7,7 @@
 namespace {
 
 int run(int argc, char** argv) {
-  CLI::App app("Predicts step time and memory of training plans, and finds the best one.",
+  CLI::App app("Predict step time and memory of training plans, and find the best one.",
                "athanor-sim");
   app.set_version_flag("--version", athanor::cli::version_text());
   app.require_subcommand(1);

@@ -98,9 +98,9 @@ nlohmann::ordered_json memory_json(const Program& program) {
   nlohmann::ordered_json json;
   json["peak_bytes"] = peak_json(peak_bytes(program));
   json["peak_operation"] = program.operations.empty() ? "" : program.name(highest.operation);
-  json["static_bytes"] = {{"gpu", nlohmann::ordered_json::object()},
-                          {"pinned", nlohmann::ordered_json::object()},
-                          {"host", nlohmann::ordered_json::object()}};
+  for (const Tier tier : kTiers) {
+    json["static_bytes"][std::string(name_of(kTierNames, tier))] = nlohmann::ordered_json::object();
+  }
   for (const auto& [key, bytes] : grouped_static_bytes(program)) {
     json["static_bytes"][std::string(name_of(kTierNames, key.first))][key.second] = bytes;
   }
@@ -120,8 +120,12 @@ void print_memory(const Program& program) {
   fmt::print("{:<8} {:<24} {:>12}   at {}\n\n", "gpu", "activations, at the peak",
              format_bytes(peak.gpu - static_gpu),
              program.operations.empty() ? "-" : program.name(highest.operation));
-  fmt::print("peak per rank: gpu {}, pinned {}, host {}\n", format_bytes(peak.gpu),
-             format_bytes(peak.pinned), format_bytes(peak.host));
+  std::string text;
+  for (const Tier tier : kTiers) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(kTierNames, tier),
+                        format_bytes(bytes_of(peak, tier)));
+  }
+  fmt::print("peak per rank: {}\n", text);
 }
 
 using Export = ExportedPlan (*)(const Plan&);

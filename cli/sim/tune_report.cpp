@@ -79,12 +79,12 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
   return json;
 }
 
-nlohmann::ordered_json margin_json(const SearchResult& result, double share) {
+nlohmann::ordered_json host_slowdown_json(const SearchResult& result, double share) {
   return {{"share", share}, {"step_seconds", result.ranked.front().step_seconds}};
 }
 
-std::string margin_text(const SearchResult& result, double share) {
-  return fmt::format("host margin  {} a step where updates on the host take {:.3g} % longer\n",
+std::string host_slowdown_text(const SearchResult& result, double share) {
+  return fmt::format("host slowdown {} a step where updates on the host take {:.3g} % longer\n",
                      format_seconds(result.ranked.front().step_seconds), 100 * share);
 }
 

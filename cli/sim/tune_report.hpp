@@ -23,8 +23,8 @@ namespace athanor::cli {
 
 /// "share", and the "step_seconds" of the best plan where updates on the host take that share
 /// longer.
-[[nodiscard]] nlohmann::ordered_json margin_json(const SearchResult& result, double share);
-[[nodiscard]] std::string margin_text(const SearchResult& result, double share);
+[[nodiscard]] nlohmann::ordered_json host_slowdown_json(const SearchResult& result, double share);
+[[nodiscard]] std::string host_slowdown_text(const SearchResult& result, double share);
 
 /// How many plans became of what.
 [[nodiscard]] std::string counts_text(const SearchResult& result);

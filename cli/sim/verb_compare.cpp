@@ -46,7 +46,7 @@ int compare(const CompareOptions& options) {
 
 void add_compare(CLI::App& app, Action& action) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* verb = app.add_subcommand("compare", "Lays a run's measurements over its prediction");
+  CLI::App* verb = app.add_subcommand("compare", "Lay a run's measurements over its prediction");
   verb->add_option("run", options->run, "Run folder that athanor train wrote")->required();
   add_share(*verb, "--tolerance", options->tolerance,
             "Exit with 4 when the step time is further off (5% or 0.05)");

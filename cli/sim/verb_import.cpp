@@ -151,7 +151,7 @@ int import_trace(const ImportOptions& options) {
 void add_import(CLI::App& app, Action& action) {
   auto options = std::make_shared<ImportOptions>();
   CLI::App* verb = app.add_subcommand(
-      "import", "Takes measurements of nvbandwidth, nccl-tests and torch.profiler");
+      "import", "Take measurements of nvbandwidth, nccl-tests and torch.profiler");
   verb->add_option("file", options->files,
                    "JSON of nvbandwidth -j and nccl-tests -J, with --into; else a trace of "
                    "torch.profiler, .json or .json.gz")

@@ -54,7 +54,7 @@ void check_form(const Kind& kind, const std::string& form) {
 
 void add_show(CLI::App& app, Action& action) {
   auto request = std::make_shared<ShowRequest>();
-  CLI::App* verb = app.add_subcommand("show", "Prints a model, plan, program, platform or profile");
+  CLI::App* verb = app.add_subcommand("show", "Print a model, plan, program, platform or profile");
   verb->add_option("kind", request->kind, "model, memory, plan, program, platform or profile")
       ->required();
   verb->add_option("file", request->file,

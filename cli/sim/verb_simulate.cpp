@@ -94,7 +94,7 @@ int simulate(SimulateOptions& options) {
 
 void add_simulate(CLI::App& app, Action& action) {
   auto options = std::make_shared<SimulateOptions>();
-  CLI::App* verb = app.add_subcommand("simulate", "Predicts one plan's step time and memory");
+  CLI::App* verb = app.add_subcommand("simulate", "Predict one plan's step time and memory");
   verb->add_option("--platform", options->inputs.platform_path, "Platform: the machine")
       ->type_name("FILE");
   add_inputs(*verb, options->inputs);

@@ -29,7 +29,7 @@ struct TuneOptions {
   Bytes memory_resolution = 0;  ///< of GPU and host; 0 = chosen for each
   double time_resolution = FrontResolution{}.time;
   double energy_within = 0;  ///< 0: by time
-  double host_margin = 0;
+  double host_slowdown = 0;
 };
 
 std::size_t num_shown(const SearchResult& result, const TuneOptions& options) {
@@ -54,7 +54,7 @@ SearchResult run_search(const TuneOptions& options, const TuningProblem& problem
                                            options.time_resolution};
   }
   if (options.energy_within > 0) search_options.energy_within = options.energy_within;
-  search_options.host_update_slowdown = 1 + options.host_margin;
+  search_options.host_update_slowdown = 1 + options.host_slowdown;
   search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
     progress.update(stage, done, total);
   };
@@ -79,12 +79,14 @@ int tune_one(const TuneOptions& options) {
   const std::size_t rows = num_shown(result, options);
   if (options.json) {
     nlohmann::ordered_json json = tune_json(report, result, rows);
-    if (options.host_margin > 0) json["host_margin"] = margin_json(result, options.host_margin);
+    if (options.host_slowdown > 0)
+      json["host_slowdown"] = host_slowdown_json(result, options.host_slowdown);
     print_json(json);
     return kExitDone;
   }
   fmt::print("{}", report_text(report));
-  if (options.host_margin > 0) fmt::print("{}", margin_text(result, options.host_margin));
+  if (options.host_slowdown > 0)
+    fmt::print("{}", host_slowdown_text(result, options.host_slowdown));
   fmt::print("{}", counts_text(result));
   if (rows > 0) fmt::print("{}", ranking_text(result, problem, rows));
   if (options.pareto) fmt::print("{}", front_text(result, problem));
@@ -99,7 +101,7 @@ int tune(TuneOptions& options) {
   }
   const auto refuse = [](bool given, const char* option) {
     if (!given) return;
-    throw InputError(option, "is about one platform, and this is a table of platforms",
+    throw InputError(option, "applies to a single platform",
                      "Leave it out, and tune the platform that you choose alone.");
   };
   refuse(!options.plan_path.empty(), "--output");
@@ -108,7 +110,7 @@ int tune(TuneOptions& options) {
   refuse(options.sensitivity, "--sensitivity");
   refuse(options.pareto, "--pareto");
   refuse(options.energy_within > 0, "--energy-within");
-  refuse(options.host_margin > 0, "--host-margin");
+  refuse(options.host_slowdown > 0, "--host-slowdown");
   return tune_platforms({options.inputs, options.platforms, options.prices, options.json});
 }
 
@@ -116,7 +118,7 @@ int tune(TuneOptions& options) {
 
 void add_tune(CLI::App& app, Action& action) {
   auto options = std::make_shared<TuneOptions>();
-  CLI::App* verb = app.add_subcommand("tune", "Finds the fastest plan that fits");
+  CLI::App* verb = app.add_subcommand("tune", "Find the fastest plan that fits");
   verb->add_option("--platform", options->platforms,
                    "Platforms: one machine, or several for a table (--gpus: default all of each)")
       ->type_name("FILE");
@@ -132,8 +134,8 @@ void add_tune(CLI::App& app, Action& action) {
       ->type_name("FILE");
   add_count(*verb, "--top", options->top, "Rank this many plans, with the reason each lost");
   verb->add_option("--all", options->all_path,
-                   "Write every plan tried, one JSON object per line; \"plans\": so many that "
-                   "differ in updates on the host, ruled out together")
+                   "Write every plan tried, one JSON object per line; \"plans\" counts those that "
+                   "differ in updates on the host and were pruned together")
       ->type_name("FILE");
   verb->add_flag("--sensitivity", options->sensitivity,
                  "Say what each part of the machine would be worth if it were twice as fast");
@@ -144,16 +146,18 @@ void add_tune(CLI::App& app, Action& action) {
            "Count the front's memory in whole multiples of this (default: some 16 of what fits)")
       ->needs(pareto);
   add_share(*verb, "--time-resolution", options->time_resolution,
-            "Leave plans out that are faster by less than this (default 1%; 0: the exact front)")
+            "Leave out plans that are faster by less than this (default 1%; 0: the exact front)")
       ->needs(pareto);
   verb->add_option("--energy-within", options->energy_within,
                    "Take the plan with the least energy of those that are at most so many times as "
                    "slow as the fastest")
       ->type_name("FACTOR")
       ->check(CLI::Range(1.0, 1000.0));
-  add_share(*verb, "--host-margin", options->host_margin,
-            "Take the plan that is best where updates on the host take this share longer than "
-            "measured: for hosts that others use. Ranks by such times");
+  add_hidden_alias(
+      *verb, "--host-margin",
+      add_share(*verb, "--host-slowdown", options->host_slowdown,
+                "Find the plan that is best if updates on the host take this share longer than "
+                "measured, as on hosts that others use. Rank by such times"));
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->callback([&action, options] { action = [options] { return tune(*options); }; });
 }

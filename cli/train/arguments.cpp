@@ -17,50 +17,61 @@ namespace athanor::cli {
 namespace {
 
 void add_inputs(CLI::App& app, TrainArguments& a) {
-  app.add_option("--plan", a.plan, "plan.json (athanor tune)")->required();
-  app.add_option("--model", a.model, "built-in name, config.json, or Hugging Face folder")
+  app.add_option("--plan", a.plan, "Plan (athanor tune)")->required();
+  app.add_option("--model", a.model, "Built-in name, config.json, or Hugging Face folder")
       ->required();
-  app.add_option("--data", a.data, "tokens (llm.c, nanoGPT, Megatron) or text, read as bytes")
+  app.add_option("--data", a.data,
+                 "Tokens (llm.c, nanoGPT, Megatron), or text that is read as bytes")
       ->required();
   app.add_option("--tokens-dtype", a.tokens_dtype,
-                 "of a file without header: auto, bytes, uint16 or uint32");
-  app.add_option("--profile", a.profile, "profile.json (default: the plan's)");
-  app.add_option("--platform", a.platform, "platform.json (default: the plan's)");
+                 "Type of tokens in a file without header: auto, bytes, uint16 or uint32");
+  app.add_option("--profile", a.profile, "Profile of the model (default: the plan's)");
+  app.add_option("--platform", a.platform, "Platform of this machine (default: the plan's)");
 }
 
 void add_run(CLI::App& app, TrainArguments& a) {
-  add_count(app, "--steps", a.steps, "steps of the whole run")->required();
-  app.add_option("--out", a.out, "run folder");
+  add_count(app, "--steps", a.steps, "Train for this many steps in all")->required();
+  add_hidden_alias(app, "--out",
+                   app.add_option("-o,--output", a.out, "Run folder")->type_name("RUN"));
   app.add_option("--backend", a.backend,
-                 "auto (the platform's, else a GPU where there is one), cpu or cuda")
+                 "Use this backend: auto (the platform's, else a GPU if there is one), cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  add_count(app, "--nproc", a.num_processes, "start that many processes on this machine");
-  app.add_option("--seed", a.seed, "of fresh weights");
-  app.add_option("--checkpoint-every", a.checkpoint_every, "steps between checkpoints; 0: none")
+  add_hidden_alias(app, "--nproc",
+                   add_count(app, "--gpus", a.num_processes,
+                             "Start that many ranks on this machine, one for each GPU"));
+  app.add_option("--seed", a.seed, "Seed of fresh weights");
+  app.add_option("--checkpoint-every", a.checkpoint_every, "Steps between checkpoints; 0: none")
       ->check(CLI::NonNegativeNumber);
-  add_count(app, "--keep-last", a.keep_last, "checkpoints to keep");
+  add_count(app, "--keep-last", a.keep_last, "Keep this many checkpoints");
   app.add_option("--resume", a.resume_from,
-                 "go on from the newest checkpoint of RUN (default: --out)")
+                 "Go on from the newest checkpoint of RUN (default: --output)")
       ->expected(0, 1)
       ->type_name("RUN");
-  app.add_option("--export", a.export_folder, "write the weights as a Hugging Face folder");
-  add_size(app, "--device-memory", a.device_memory, "limit per process (default: the platform's)");
-  app.add_option("--nvme", a.nvme, "folder on the NVMe that the plan keeps optimizer state on");
+  app.add_option("--export", a.export_folder, "Write the weights as a Hugging Face folder");
+  add_hidden_alias(
+      app, "--device-memory",
+      add_size(app, "--gpu-memory", a.device_memory, "Limit per GPU (default: the platform's)"));
+  app.add_option("--nvme", a.nvme, "Folder on the NVMe on which the plan keeps optimizer state");
   app.add_option("--deadline", a.deadline,
-                 "seconds without progress before a process is taken to hang");
-  app.add_flag("--dry-run", a.dry_run, "check everything, start nothing");
-  app.add_flag("--quiet", a.quiet, "no progress lines");
+                 "Take a rank to hang after this many seconds without progress");
+  app.add_flag("--dry-run", a.dry_run, "Check everything, start nothing");
+  app.add_flag("--quiet", a.quiet, "Print no progress lines");
 }
 
 void add_optimizer(CLI::App& app, TrainArguments& a) {
-  app.add_option("--lr", a.learning_rate, "peak learning rate")->capture_default_str();
-  app.add_option("--min-lr", a.minimum_learning_rate, "at the end")->capture_default_str();
-  app.add_option("--warmup-steps", a.warmup_steps, "linear warm-up")->capture_default_str();
-  app.add_option("--schedule", a.schedule, "cosine, linear or constant")->capture_default_str();
-  app.add_option("--weight-decay", a.weight_decay, "on matrices alone")->capture_default_str();
-  app.add_option("--beta1", a.beta1, "AdamW")->capture_default_str();
-  app.add_option("--beta2", a.beta2, "AdamW")->capture_default_str();
-  app.add_option("--epsilon", a.epsilon, "AdamW")->capture_default_str();
+  app.add_option("--lr", a.learning_rate, "Peak learning rate")->capture_default_str();
+  app.add_option("--min-lr", a.minimum_learning_rate, "Learning rate at the end")
+      ->capture_default_str();
+  app.add_option("--warmup-steps", a.warmup_steps, "Steps of linear warm-up")
+      ->capture_default_str();
+  app.add_option("--schedule", a.schedule, "Decay after warm-up: cosine, linear or constant")
+      ->capture_default_str();
+  app.add_option("--weight-decay", a.weight_decay,
+                 "Weight decay of matrices; other parameters have none")
+      ->capture_default_str();
+  app.add_option("--beta1", a.beta1, "Decay of AdamW's first moment")->capture_default_str();
+  app.add_option("--beta2", a.beta2, "Decay of AdamW's second moment")->capture_default_str();
+  app.add_option("--epsilon", a.epsilon, "AdamW's epsilon")->capture_default_str();
 }
 
 void check_range(const char* option, double value, double minimum, double maximum) {
@@ -87,7 +98,7 @@ void add_train_options(CLI::App& app, TrainArguments& arguments) {
 void settle(TrainArguments& a) {
   if (a.resume && a.resume_from.empty()) a.resume_from = a.out;
   if (a.out.empty()) a.out = a.resume_from;
-  if (a.out.empty()) throw InputError("--out", "is missing", "Name the run folder.");
+  if (a.out.empty()) throw InputError("--output", "is missing", "Name the run folder.");
   schedule_of(a).validate();
   check_range("--weight-decay", a.weight_decay, 0, 1e3);
   check_range("--beta1", a.beta1, 0, 0.999999);

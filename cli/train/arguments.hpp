@@ -17,7 +17,7 @@ struct TrainArguments {
   std::string profile, platform;  ///< override the plan's own paths
   std::string backend = "auto";
   std::int64_t steps = 0;
-  int num_processes = 0;  ///< --nproc; 0 = as launched
+  int num_processes = 0;  ///< --gpus; 0 = as launched
   double learning_rate = 3e-4, minimum_learning_rate = 0;
   std::int64_t warmup_steps = 0;
   std::string schedule = "cosine";
@@ -26,7 +26,7 @@ struct TrainArguments {
   std::int64_t checkpoint_every = 0;  ///< 0 = none
   int keep_last = 2;
   bool resume = false;
-  std::string resume_from;  ///< run folder; empty: --out
+  std::string resume_from;  ///< run folder; empty: --output
   std::string export_folder;
   std::string tokens_dtype = "auto";
   Bytes device_memory = 0;

@@ -76,7 +76,10 @@ TrainInputs read_inputs(const TrainArguments& arguments) {
   check_same_model(in.architecture, in.profile);
   check_nvme_folder(in.plan, arguments.nvme);
   in.limits = limits_of(arguments, in.platform);
-  check_memory(in.profile, in.plan, in.plan.world_size, in.limits);
+  // A plan for several nodes has only some of its ranks on this one.
+  const int world_size = in.plan.world_size;
+  check_memory(in.profile, in.plan,
+               in.platform ? in.platform->ranks_per_node(world_size) : world_size, in.limits);
 
   in.tokens = std::make_shared<const TokenDataset>(
       arguments.data, parse_token_format(arguments.tokens_dtype, "--tokens-dtype"),

@@ -39,7 +39,7 @@ void connect(const athanor::RankInfo& rank, const athanor::Bytes memory, bool cu
   }
 }
 
-/// Checks everything, then trains: here, or in the processes that --nproc asks for.
+/// Checks everything, then trains: here, or in the processes that --gpus asks for.
 int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine& machine) {
   athanor::cli::settle(arguments);
   const athanor::RankInfo rank = athanor::rank_from_environment();
@@ -63,7 +63,7 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
 }
 
 int parse_and_run(std::span<char*> argv, Machine& machine) {
-  CLI::App app("Trains a language model under a plan.", "athanor-train");
+  CLI::App app("Train a language model under a plan.", "athanor-train");
   app.set_version_flag("--version", athanor::cli::version_text());
   athanor::cli::TrainArguments arguments;
   athanor::cli::add_train_options(app, arguments);

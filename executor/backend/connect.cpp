@@ -19,7 +19,7 @@ std::unique_ptr<Collectives> connect(const RankInfo& rank) {
     throw InputError("environment:WORLD_SIZE",
                      fmt::format("{} processes were started without MPI", rank.world_size),
                      "The CPU backend needs MPI: start them with mpirun or srun, or start one with "
-                     "--nproc.");
+                     "--gpus.");
   }
   // Without its launcher a rank must not go on writing where a resumed run may already write.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

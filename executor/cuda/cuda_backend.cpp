@@ -19,7 +19,7 @@ namespace {
 int checked_index(const RankInfo& rank) {
   const int devices = device_count();
   if (rank.local_rank < devices) return rank.local_rank;
-  throw InputError("--nproc",
+  throw InputError("--gpus",
                    std::to_string(rank.local_rank + 1) + " GPUs are needed on this machine, and " +
                        std::to_string(devices) + " are here",
                    "Make a plan for fewer GPUs (athanor tune --gpus).");

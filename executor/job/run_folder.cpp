@@ -41,16 +41,16 @@ void check_run_folder(const RunFolder& folder, bool resuming) {
   const fs::path existing = nearest_existing(folder.path);
   std::error_code error;
   if (!fs::is_directory(existing, error)) {
-    throw InputError("--out:" + folder.path, existing.string() + " is no folder",
+    throw InputError("--output:" + folder.path, existing.string() + " is no folder",
                      "Name another folder.");
   }
   if (::access(existing.c_str(), W_OK | X_OK) != 0) {
-    throw InputError("--out:" + folder.path,
+    throw InputError("--output:" + folder.path,
                      existing.string() + " cannot be written: " + std::strerror(errno),
                      "Name another folder.");
   }
   if (!resuming && fs::exists(folder.metrics(), error)) {
-    throw InputError("--out:" + folder.path, "already holds a run",
+    throw InputError("--output:" + folder.path, "already holds a run",
                      "Add --resume to go on with it, or name another folder.");
   }
 }
@@ -62,7 +62,7 @@ RunFolderLock::RunFolderLock(const RunFolder& folder) {
   if (descriptor_ < 0) throw Error(folder.path + "/.lock: cannot open: " + std::strerror(errno));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(descriptor_);
-  throw InputError("--out:" + folder.path, "another process trains in this folder",
+  throw InputError("--output:" + folder.path, "another process trains in this folder",
                    "Wait for it to end, or name another folder.");
 }
 

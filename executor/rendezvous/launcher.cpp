@@ -8,6 +8,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -19,17 +21,21 @@
 namespace athanor {
 namespace {
 
-constexpr std::string_view kOption = "--nproc";
+/// The option and its older name, which scripts still use.
+constexpr std::array<std::string_view, 2> kOptions{"--gpus", "--nproc"};
 
 }  // namespace
 
-std::vector<std::string> without_nproc(std::span<char* const> arguments) {
+std::vector<std::string> without_num_ranks(std::span<char* const> arguments) {
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
-    if (argument == kOption) {
-      ++i;
-    } else if (!argument.starts_with(std::string(kOption) + "=")) {
+    const auto with_value = [argument](std::string_view option) {
+      return argument.starts_with(std::string(option) + "=");
+    };
+    if (std::ranges::find(kOptions, argument) != kOptions.end()) {
+      ++i;  // and its value
+    } else if (std::ranges::none_of(kOptions, with_value)) {
       kept.emplace_back(argument);
     }
   }
@@ -42,7 +48,8 @@ void relaunch_under_mpirun(int num_processes, std::span<char* const> arguments) 
                                  "--bind-to", "none", "--oversubscribe"};
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
   words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
-  for (std::string& word : without_nproc(arguments.subspan(1))) words.push_back(std::move(word));
+  for (std::string& word : without_num_ranks(arguments.subspan(1)))
+    words.push_back(std::move(word));
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -55,17 +62,17 @@ void check_world_size(int plan_world_size, const RankInfo& rank, int num_process
   const bool launched = rank.world_size > 1 || rank.launched_by_mpi;
   if (launched && num_processes > 0 && num_processes != rank.world_size) {
     throw InputError(
-        std::string(kOption),
+        std::string(kOptions.front()),
         fmt::format("{}, but a launcher has started {} processes", num_processes, rank.world_size),
-        "Leave --nproc out under mpirun and srun.");
+        "Leave --gpus out under mpirun and srun.");
   }
   const int processes = launched || num_processes == 0 ? rank.world_size : num_processes;
   if (processes == plan_world_size) return;
   throw InputError(
       "plan:world_size",
       fmt::format("the plan is for {} processes, but {} would run", plan_world_size, processes),
-      fmt::format("Use --nproc {}, or make a plan for {} (athanor tune --gpus {}).",
-                  plan_world_size, processes, processes));
+      fmt::format("Use --gpus {}, or make a plan for {} (athanor tune --gpus {}).", plan_world_size,
+                  processes, processes));
 }
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The option --nproc: how many processes run, and their start under mpirun.
+// The option --gpus (older name: --nproc): how many processes run, and their start under mpirun.
 #pragma once
 
 #include "executor/rendezvous/rank_from_environment.hpp"
@@ -12,14 +12,14 @@
 namespace athanor {
 
 /// Replaces this process by mpirun, which starts it `num_processes` times with its arguments
-/// except --nproc. Throws Error when there is no mpirun.
+/// except --gpus. Throws Error when there is no mpirun.
 [[noreturn]] void relaunch_under_mpirun(int num_processes, std::span<char* const> arguments);
 
-/// Returns `arguments` without --nproc and its value.
-[[nodiscard]] std::vector<std::string> without_nproc(std::span<char* const> arguments);
+/// Returns `arguments` without --gpus and its value.
+[[nodiscard]] std::vector<std::string> without_num_ranks(std::span<char* const> arguments);
 
 /// Throws InputError unless `plan_world_size` processes are about to run. A launcher has started
-/// them (`rank`), or --nproc asks for `num_processes` (0 = not given).
+/// them (`rank`), or --gpus asks for `num_processes` (0 = not given).
 void check_world_size(int plan_world_size, const RankInfo& rank, int num_processes);
 
 }  // namespace athanor

@@ -46,7 +46,7 @@ std::optional<int> read_count(const char* variable, int minimum, int maximum) {
     throw InputError(std::string("environment:") + variable,
                      "'" + std::string(text) + "' is not a number from " + std::to_string(minimum) +
                          " to " + std::to_string(maximum),
-                     "Launch with mpirun, srun, torchrun or --nproc, or unset it.");
+                     "Launch with mpirun, srun, torchrun or --gpus, or unset it.");
   }
   return count;
 }

@@ -15,7 +15,7 @@ struct RankInfo {
 /// variable.
 [[nodiscard]] RankInfo rank_from_environment();
 
-/// Variable in which --nproc passes rank 0 the descriptor that listens at MASTER_PORT.
+/// Variable in which --gpus passes rank 0 the descriptor that listens at MASTER_PORT.
 inline constexpr const char* kListenDescriptor = "ATHANOR_LISTEN_DESCRIPTOR";
 
 }  // namespace athanor

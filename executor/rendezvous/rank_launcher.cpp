@@ -130,7 +130,7 @@ int wait_for_ranks(std::vector<pid_t> ranks) {
 }  // namespace
 
 int run_ranks(int num_processes, std::span<char* const> arguments) {
-  const std::vector<std::string> command = without_nproc(arguments);
+  const std::vector<std::string> command = without_num_ranks(arguments);
   std::vector<pid_t> ranks;
   {
     const LocalRendezvous rendezvous;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts the ranks of a job on this machine's GPUs as child processes (--nproc).
+// Starts the ranks of a job on this machine's GPUs as child processes (--gpus).
 #pragma once
 
 #include <span>
 
 namespace athanor {
 
-/// Starts this program `num_processes` times with its arguments except --nproc, as torchrun would
+/// Starts this program `num_processes` times with its arguments except --gpus, as torchrun would
 /// on one machine, and waits for their end. Once one has failed, the others are ended, too. Returns
 /// the exit code of the first that failed, else 0. Throws Error when they cannot be started.
 [[nodiscard]] int run_ranks(int num_processes, std::span<char* const> arguments);

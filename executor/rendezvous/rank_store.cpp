@@ -32,7 +32,7 @@ int read_number(const char* name, const std::string& kind, int maximum) {
   if (text.empty() || error != std::errc() || end != text.data() + text.size() || number < 0 ||
       number > maximum) {
     throw InputError(fmt::format("environment:{}", name), fmt::format("'{}' is no {}", text, kind),
-                     "Start the ranks with --nproc or torchrun.");
+                     "Start the ranks with --gpus or torchrun.");
   }
   return number;
 }
@@ -40,7 +40,7 @@ int read_number(const char* name, const std::string& kind, int maximum) {
 /// Whether torchrun keeps a store of its own at that address; otherwise rank 0 does.
 bool launcher_keeps_store() { return variable("TORCHELASTIC_USE_AGENT_STORE") == "True"; }
 
-/// Returns the descriptor that --nproc passed to rank 0, if any, and hides it from processes that
+/// Returns the descriptor that --gpus passed to rank 0, if any, and hides it from processes that
 /// this one may start.
 std::optional<int> take_listen_descriptor() {
   if (variable(kListenDescriptor).empty()) return std::nullopt;

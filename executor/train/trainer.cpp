@@ -45,7 +45,7 @@ const Plan& checked(const Plan& plan, const TrainOptions& options, const Collect
     throw InputError("plan:world_size",
                      fmt::format("the plan is for {} processes, but {} were started",
                                  plan.world_size, collectives.world_size()),
-                     fmt::format("Start {} (--nproc {}), or make a plan for {} (athanor tune "
+                     fmt::format("Start {} (--gpus {}), or make a plan for {} (athanor tune "
                                  "--gpus {}).",
                                  plan.world_size, plan.world_size, collectives.world_size(),
                                  collectives.world_size()));

@@ -6,6 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cstring>
 #include <sstream>
 
 namespace athanor::test {
@@ -82,6 +83,11 @@ TEST_CASE_METHOD(ShowFixture, "show memory adds up to the peak") {
     pinned += bytes.get<Bytes>();
   }
   CHECK(pinned == plan.prediction->peak_bytes.pinned);
+  const std::string table = show("memory", folder.file("plan.json"), "table").out;
+  for (const char* tier : {"gpu ", "pinned ", "host ", "nvme "}) {
+    CHECK(json.at("static_bytes").contains(std::string(tier, std::strlen(tier) - 1)));
+    CHECK(table.find(tier, table.find("peak per rank: ")) != std::string::npos);
+  }
 }
 
 TEST_CASE_METHOD(ShowFixture, "show platform as JSON is the file itself, read back") {

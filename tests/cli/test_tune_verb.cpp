@@ -42,15 +42,15 @@ TEST_CASE_METHOD(SimFixture,
                  "a plan with a margin is no faster here, and the best on a slower host") {
   const std::string limit = tight_limit(*this);
   const auto plain = json("tune", {"--gpu-memory", limit});
-  const auto cautious = json("tune", {"--gpu-memory", limit, "--host-margin", "100%"});
-  CHECK_FALSE(plain.contains("host_margin"));
-  const auto& margin = cautious.at("host_margin");
+  const auto cautious = json("tune", {"--gpu-memory", limit, "--host-slowdown", "100%"});
+  CHECK_FALSE(plain.contains("host_slowdown"));
+  const auto& margin = cautious.at("host_slowdown");
   CHECK(margin.at("share") == 1.0);
   CHECK(margin.at("step_seconds").get<double>() >= cautious.at("step_seconds").get<double>());
   CHECK(cautious.at("step_seconds").get<double>() >= plain.at("step_seconds").get<double>());
-  const ProgramResult text = run("tune", {"--gpu-memory", limit, "--host-margin", "100%"});
+  const ProgramResult text = run("tune", {"--gpu-memory", limit, "--host-slowdown", "100%"});
   CHECK_THAT(text.out, ContainsSubstring("host margin  ") && ContainsSubstring("100 % longer"));
-  CHECK(run("tune", {"--host-margin", "-1%"}).exit_code == 2);
+  CHECK(run("tune", {"--host-slowdown", "-1%"}).exit_code == 2);
 }
 
 TEST_CASE_METHOD(SimFixture, "where host memory is short, optimizer state goes to NVMe") {

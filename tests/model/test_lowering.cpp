@@ -70,7 +70,8 @@ TEST_CASE("the design page's figure: three units, sharded, all on the host, reco
         "square-sum0 loss-1 norm-1");
   plan.clipping = Clipping::Speculate;
   const Program ahead = lower(profile, plan);
-  CHECK(lane_text(ahead, Lane::CpuAdam) == "adam2 adam1 adam0 adam-rollback0 adam-rollback1 adam-rollback2");
+  CHECK(lane_text(ahead, Lane::CpuAdam) ==
+        "adam2 adam1 adam0 adam-rollback0 adam-rollback1 adam-rollback2");
   plan.late_updates = 2;  // nothing is gained by being ahead of a norm that is there
   const Program mixed = lower(profile, plan);
   CHECK(lane_text(mixed, Lane::CpuAdam) == "adam2 adam0 adam1 adam-rollback2");
@@ -79,7 +80,8 @@ TEST_CASE("the design page's figure: three units, sharded, all on the host, reco
   plan.late_updates = 0;
   plan.accumulation = 2;
   CHECK(lane_text(lower(profile, plan), Lane::CpuAdam) ==
-        "square-sum2 adam2 square-sum1 adam1 square-sum0 adam0 adam-rollback0 adam-rollback1 adam-rollback2");
+        "square-sum2 adam2 square-sum1 adam1 square-sum0 adam0 adam-rollback0 adam-rollback1 "
+        "adam-rollback2");
   plan.dtype = profile.dtype = DataType::Float32;
   CHECK_THROWS_WITH(lower(profile, plan), ContainsSubstring("\"speculate\" does not go with fp32"));
 }

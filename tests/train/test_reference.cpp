@@ -110,7 +110,7 @@ TEST_CASE("training agrees with PyTorch") {
                     folder.file("tokens.bin"),
                     "--steps",
                     std::to_string(kSteps),
-                    "--out",
+                    "--output",
                     out,
                     "--lr",
                     "1e-3",

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line of athanor-train: the files that a run leaves, and refusals before it starts.
+#include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/trace.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/timeline.hpp"
+#include "sim/policy/policies.hpp"
 #include "tests/train/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -66,10 +68,10 @@ TEST_CASE("a run that cannot work is refused before anything starts") {
   const std::string out = fixture.file("run");
   const auto command = fixture.command(plan, 4, out);
 
-  check_refused(fixture.command(pair, 4, out), {}, 2, "Use --nproc 2");
+  check_refused(fixture.command(pair, 4, out), {}, 2, "Use --gpus 2");
   check_refused(command, {"--nproc", "3"}, 2, "the plan is for 1 processes");
-  check_refused(command, {"--device-memory", "400KiB"}, 3, "would fit with");
-  check_refused(command, {"--device-memory", "1KiB"}, 3, "No placement");
+  check_refused(command, {"--gpu-memory", "400KiB"}, 3, "To find one that does: athanor tune");
+  check_refused(command, {"--device-memory", "1KiB"}, 3, "--gpu-memory 1024");
   check_refused(replaced(command, "--data", fixture.file("config.json")), {}, 2, "config.json");
   check_refused(command, {"--schedule", "step"}, 2, "Use cosine, linear or constant");
   check_refused(command, {"--lr", "-1"}, 2, "--lr");
@@ -92,6 +94,39 @@ TEST_CASE("a dry run starts nothing") {
   CHECK(finished.exit_code == 0);
   CHECK(finished.output.find("2 processes") != std::string::npos);
   CHECK_FALSE(fs::exists(fixture.file("run")));
+}
+
+TEST_CASE("a plan for several nodes is held against the memory of one") {
+  using namespace athanor;
+  const std::string source = ATHANOR_SOURCE_DIR;
+  const TrainFixture fixture;
+  Platform platform = read_platform(source + "/platforms/h200x1.json");
+  platform.network = Network{.max_nodes = 64, .nics = 1, .bytes_per_second = 25e9, .latency = 1e-5};
+  const std::string profile_path = source + "/traces/profiles/h200-opt-30b.profile.json";
+  // About 8 GiB of host memory for each of 64 ranks: few machines have 64 times as much.
+  const Plan plan = make_policy_plan("zero3-offload", read_profile(profile_path), platform,
+                                     {.num_gpus = 64, .global_batch = 64});
+  write_file_atomically(fixture.file("platform.json"), to_json(platform));
+  std::vector<std::string> command = fixture.command(fixture.write_plan("nodes", plan), 4, "run");
+  command = replaced(replaced(std::move(command), "--profile", profile_path), "--model", "opt-30b");
+  for (const char* word : {"--gpus", "64", "--dry-run", "--tokens-dtype", "bytes", "--platform"}) {
+    command.emplace_back(word);
+  }
+  command.push_back(fixture.file("platform.json"));
+  const Finished finished = run(command);
+  INFO(finished.output);
+  CHECK(finished.exit_code == 0);
+}
+
+TEST_CASE("older names of options are still taken, and not together with the new ones") {
+  const TrainFixture fixture;
+  auto command = fixture.command(fixture.write_plan("plan", fixture.replicated_plan(2, 2)), 4,
+                                 fixture.file("run"));
+  command = replaced(std::move(command), "--output", fixture.file("old"));
+  *std::ranges::find(command, "--output") = "--out";
+  command.insert(command.end(), {"--nproc", "2", "--device-memory", "1GiB", "--dry-run"});
+  CHECK(run(command).exit_code == 0);
+  check_refused(command, {"--gpus", "2"}, 2, "--nproc");
 }
 
 TEST_CASE("a user's own model trains, and its memory is as accounted") {

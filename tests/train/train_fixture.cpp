@@ -55,7 +55,7 @@ std::vector<std::string> TrainFixture::command(const std::string& plan, std::int
           file("profile.json"),
           "--steps",
           std::to_string(steps),
-          "--out",
+          "--output",
           out,
           "--lr",
           "3e-3"};
