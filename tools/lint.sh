@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: ./dev lint [--quick] [--torch] [--no-tests]
 #
-# Spelling, shell scripts, the layers' include rule and clang-tidy. What was clean and has not changed is not
+# Spelling, shell scripts, the layers' include rule, prose and clang-tidy. What was clean and has not changed is not
 # checked again. --quick leaves clang-tidy out, --torch includes the sources that use LibTorch (a minute each),
 # --no-tests leaves tests out.
 set -euo pipefail
@@ -20,11 +20,11 @@ for program in codespell shellcheck clang-tidy-19; do
   command -v "$program" >/dev/null || die 2 "$program is missing. Run ./dev setup first."
 done
 
-say "codespell, shellcheck, layers"
+say "codespell, shellcheck, layers, prose"
 source_files . | xargs -0 codespell
 shellcheck -x dev .ci/run tools/*.sh
 source_files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -0 python3 tools/layers.py
-source_files "*.cpp" "*.hpp" "*.cu" "*.cuh" "*.md" | xargs -0 python3 tools/prose.py
+source_files '*.cpp' '*.hpp' '*.cu' '*.cuh' '*.md' | xargs -0 python3 tools/prose.py
 ! $quick || exit 0
 
 # Nothing is built there, so CMake would not notice new sources by itself.

@@ -233,7 +233,7 @@ constexpr int kMaxRanks = 1024;
 
 Platform calibrate_machine(const CalibrationOptions& options, const std::string& program) {
   if (options.ranks < 0 || options.ranks > kMaxRanks) {
-    throw InputError("--ranks", fmt::format("{} ranks cannot be measured", options.ranks),
+    throw InputError("--gpus", fmt::format("{} ranks cannot be measured", options.ranks),
                      fmt::format("Use 1 to {}.", kMaxRanks));
   }
   if (uses_cuda(options.backend)) {

@@ -335,7 +335,7 @@ Platform calibrate_cuda_machine(const CalibrationOptions& options, CudaCalibrato
   if (options.before) resolved.ranks = options.before->num_devices;
   if (resolved.ranks == 0) resolved.ranks = cuda.num_devices();
   if (resolved.ranks > cuda.num_devices()) {
-    throw InputError("--ranks", fmt::format("there are {} GPUs here", cuda.num_devices()),
+    throw InputError("--gpus", fmt::format("there are {} GPUs here", cuda.num_devices()),
                      "Use at most that many.");
   }
   CudaCalibration calibration(resolved, cuda);

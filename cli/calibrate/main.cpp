@@ -237,9 +237,10 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action
       ->type_name("TYPE");
   cli::add_count(*verb, "--compute-threads", arguments.compute_threads,
                  "Give one rank's compute lane N threads, on processors. Default: cores / ranks.");
-  cli::add_count(*verb, "--ranks", arguments.ranks,
-                 "Leave cores for so many ranks on this machine.")
-      ->capture_default_str();
+  cli::add_hidden_alias(*verb, "--ranks",
+                        cli::add_count(*verb, "--gpus", arguments.ranks,
+                                       "Leave cores for so many ranks on this machine.")
+                            ->capture_default_str());
   verb->add_option("--backend", arguments.backend, "Use this backend: auto, cpu or cuda.")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();

@@ -21,7 +21,7 @@ struct Policy {
   std::string_view summary;
 };
 
-constexpr std::array<Policy, 17> kPolicies{{
+constexpr auto kPolicies = std::to_array<Policy>({
     {"ddp", policy::ddp, "PyTorch DDP: everything on every GPU, Adam after backward"},
     {"zero1", policy::zero1, "DeepSpeed: optimizer state sharded, whole gradients kept"},
     {"zero2", policy::zero2, "DeepSpeed: optimizer state and gradients sharded"},
@@ -51,7 +51,7 @@ constexpr std::array<Policy, 17> kPolicies{{
      "ColossalAI Gemini, placement static: least offload in tenths that fits"},
     {"patrickstar", policy::patrickstar,
      "PatrickStar: chunks moved as memory allows, Adam on the GPU in what is left"},
-}};
+});
 
 const Policy& find_policy(std::string_view name) {
   const auto* found = std::find_if(kPolicies.begin(), kPolicies.end(),

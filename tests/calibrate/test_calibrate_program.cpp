@@ -80,7 +80,7 @@ TEST_CASE("a built-in model is profiled into a file") {
   const std::string path = folder.file("profile.json");
   const Outcome outcome = run(
       folder,
-      "profile --backend cpu --model gpt2-tiny --seq 16 --micro-batches 1,2 --ranks 2 -o " + path);
+      "profile --backend cpu --model gpt2-tiny --seq 16 --micro-batches 1,2 --gpus 2 -o " + path);
   CAPTURE(outcome.errors);
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.output.empty());
@@ -106,11 +106,11 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
   check("calibrate", "--output");
   check("calibrate --out " + folder.file("missing/x.json"), "no folder");
   check("calibrate -o a.json --out b.json", "--out");
-  check("calibrate --ranks 0" + out, "--ranks");
+  check("calibrate --gpus 0" + out, "--gpus");
   check("calibrate --backend tpu" + out, "tpu");
   check("calibrate -o " + folder.file("missing/x.json"), "no folder");
   check("calibrate --refresh missing.json" + out, "missing.json");
-  check("calibrate --refresh x.json --ranks 2" + out, "--ranks");
+  check("calibrate --refresh x.json --gpus 2" + out, "--gpus");
   check("calibrate --backend cpu --refresh " ATHANOR_SOURCE_DIR "/platforms/example-cpu.json" + out,
         "without it");
   check("calibrate --backend cpu --power-bursts b.json" + out, "--power-bursts");
