@@ -50,7 +50,7 @@ struct LagrangianBound {
   std::array<Seconds, kEnergyMultipliers.size()> at{};
 
   LagrangianBound& operator+=(const LagrangianBound& other) noexcept;
-  [[nodiscard]] Seconds full_clock() const noexcept { return at.front(); }
+  [[nodiscard]] Seconds unthrottled() const noexcept { return at.front(); }
   /// Of that at one of the prices, what the energy alone costs: where the time is not waited for.
   [[nodiscard]] Seconds energy(std::size_t multiplier) const noexcept {
     return kEnergyMultipliers[multiplier] * at.back();

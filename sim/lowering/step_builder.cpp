@@ -76,6 +76,16 @@ void StepBuilder::reserve_operations() {
                               chunks * (kPerMicroBatch * micro_batches + kPerStep));
 }
 
+Operation StepBuilder::chunk_operation(OpKind kind, Lane lane, std::int32_t unit,
+                                       std::int32_t chunk) {
+  Operation op;
+  op.kind = kind;
+  op.lane = lane;
+  op.unit = unit;
+  op.chunk = chunk;
+  return op;
+}
+
 std::int32_t StepBuilder::emit(Operation operation) {
   program_.operations.push_back(std::move(operation));
   return static_cast<std::int32_t>(program_.operations.size()) - 1;
@@ -99,8 +109,20 @@ StepBuilder::UnitState& StepBuilder::state(std::int32_t unit) {
   return units_[static_cast<std::size_t>(unit)];
 }
 
-std::vector<Chunk>& StepBuilder::chunks(std::int32_t unit) {
+const std::vector<Chunk>& StepBuilder::chunks(std::int32_t unit) const {
   return program_.layouts[static_cast<std::size_t>(unit)].chunks;
+}
+
+const Chunk& StepBuilder::chunk_at(std::int32_t unit, std::int32_t chunk) const {
+  return chunks(unit)[static_cast<std::size_t>(chunk)];
+}
+
+std::int32_t StepBuilder::chunk_count(std::int32_t unit) const {
+  return static_cast<std::int32_t>(chunks(unit).size());
+}
+
+StepBuilder::ChunkState& StepBuilder::state_of(std::int32_t unit, std::int32_t chunk) {
+  return state(unit).chunks[static_cast<std::size_t>(chunk)];
 }
 
 const UnitCost& StepBuilder::cost(std::int32_t unit) const {
@@ -141,7 +163,7 @@ void StepBuilder::resolve_previous_waits() {
     }
   }
   for (const UpdateWait& update : update_waits_) {
-    const ChunkState& chunk = state(update.unit).chunks[static_cast<std::size_t>(update.chunk)];
+    const ChunkState& chunk = state_of(update.unit, update.chunk);
     wait(update.operation, update.adam_only ? chunk.adam : chunk.updated);
   }
   // State that was in the buffer last was written after the chunk's own: lanes are in order.

@@ -5,6 +5,7 @@
 #include "sim/lowering/access_order.hpp"
 #include "sim/lowering/gradient_pool.hpp"
 #include "sim/lowering/slot_cache.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "sim/model/profile.hpp"
 #include "sim/model/program.hpp"
 
@@ -56,13 +57,19 @@ class StepBuilder {
   };
 
   void reserve_operations();
+  /// Returns an operation on one chunk that is not emitted yet.
+  [[nodiscard]] static Operation chunk_operation(OpKind kind, Lane lane, std::int32_t unit,
+                                                 std::int32_t chunk);
   std::int32_t emit(Operation operation);
   /// Emits `operation`, which fills the next buffer of `ring` once that is empty.
   std::int32_t emit_fill(Ring& ring, Operation operation);
   [[nodiscard]] Operation& at(std::int32_t operation);
   [[nodiscard]] const UnitPlan& unit_plan(std::int32_t unit) const;
   [[nodiscard]] UnitState& state(std::int32_t unit);
-  [[nodiscard]] std::vector<Chunk>& chunks(std::int32_t unit);
+  [[nodiscard]] const std::vector<Chunk>& chunks(std::int32_t unit) const;
+  [[nodiscard]] const Chunk& chunk_at(std::int32_t unit, std::int32_t chunk) const;
+  [[nodiscard]] std::int32_t chunk_count(std::int32_t unit) const;
+  [[nodiscard]] ChunkState& state_of(std::int32_t unit, std::int32_t chunk);
   [[nodiscard]] const UnitCost& cost(std::int32_t unit) const;
   [[nodiscard]] bool keeps(std::int32_t unit) const;
   /// Whether the unit's output leaves the device between forward and backward.
@@ -99,8 +106,6 @@ class StepBuilder {
 
   // Reducing and updating (step_builder_update.cpp)
   [[nodiscard]] bool clips() const;
-  [[nodiscard]] bool updates_within_backward(const Chunk& chunk) const;
-  [[nodiscard]] bool sums_squares_as_gradients_pass(Home optimizer) const;
   void drain_gradients(std::int32_t unit, std::int32_t micro_batch, std::int32_t backward);
   [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,
                                          std::int32_t micro_batch, std::int32_t gradient_buffer,

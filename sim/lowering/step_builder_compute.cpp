@@ -142,7 +142,7 @@ void StepBuilder::wait_for_parameters(std::int32_t operation, std::int32_t unit)
   const bool replicated = unit_plan(unit).sharding != Sharding::Sharded;
   if (!replicated || state(unit).used_this_step) return;
   state(unit).used_this_step = true;
-  for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
+  for (std::int32_t c = 0; c < chunk_count(unit); ++c) {
     update_waits_.push_back({operation, unit, c, false});
   }
 }

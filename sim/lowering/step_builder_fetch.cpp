@@ -54,8 +54,8 @@ void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
   UnitState& unit_state = state(unit);
   std::int32_t last_fetch = -1;
   std::int32_t last_gather = -1;
-  for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-    const bool on_host = chunks(unit)[static_cast<std::size_t>(c)].parameters != Home::Gpu;
+  for (std::int32_t c = 0; c < chunk_count(unit); ++c) {
+    const bool on_host = chunk_at(unit, c).parameters != Home::Gpu;
     std::int32_t fetch = -1;
     if (on_host) fetch = last_fetch = emit_fetch(unit, c, placement.slot);
     if (on_host && plan_.world_size == 1) continue;  // the shard is the whole chunk
@@ -92,12 +92,8 @@ void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
 
 /// Reads as soon as the buffer is free that was used longest ago.
 std::int32_t StepBuilder::emit_param_read(std::int32_t unit, std::int32_t chunk) {
-  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
-  Operation op;
-  op.kind = OpKind::ParamRead;
-  op.lane = Lane::NvmeRead;
-  op.unit = unit;
-  op.chunk = chunk;
+  const Chunk& layout = chunk_at(unit, chunk);
+  Operation op = chunk_operation(OpKind::ParamRead, Lane::NvmeRead, unit, chunk);
   op.staging_buffer = static_cast<std::int32_t>(parameter_buffers_.next());
   op.bytes = file_blocks(layout.shard_elements(plan_.world_size) * size_of(plan_.dtype));
   const std::int32_t index = emit_fill(parameter_buffers_, std::move(op));
@@ -106,16 +102,11 @@ std::int32_t StepBuilder::emit_param_read(std::int32_t unit, std::int32_t chunk)
 }
 
 std::int32_t StepBuilder::emit_fetch(std::int32_t unit, std::int32_t chunk, std::int32_t slot) {
-  const bool in_file = chunks(unit)[static_cast<std::size_t>(chunk)].parameters == Home::Nvme;
+  const bool in_file = chunk_at(unit, chunk).parameters == Home::Nvme;
   const std::int32_t read = in_file ? emit_param_read(unit, chunk) : -1;
-  Operation op;
-  op.kind = OpKind::Fetch;
-  op.lane = Lane::H2D;
-  op.unit = unit;
-  op.chunk = chunk;
+  Operation op = chunk_operation(OpKind::Fetch, Lane::H2D, unit, chunk);
   op.slot = slot;
-  op.bytes = chunks(unit)[static_cast<std::size_t>(chunk)].shard_elements(plan_.world_size) *
-             size_of(plan_.dtype);
+  op.bytes = chunk_at(unit, chunk).shard_elements(plan_.world_size) * size_of(plan_.dtype);
   if (!in_file) {
     const std::int32_t index = emit(std::move(op));
     wait_for_update(index, unit, chunk);
@@ -128,13 +119,9 @@ std::int32_t StepBuilder::emit_fetch(std::int32_t unit, std::int32_t chunk, std:
 }
 
 std::int32_t StepBuilder::emit_gather(std::int32_t unit, std::int32_t chunk, std::int32_t slot) {
-  Operation op;
-  op.kind = OpKind::Gather;
-  op.lane = Lane::Collective;
-  op.unit = unit;
-  op.chunk = chunk;
+  Operation op = chunk_operation(OpKind::Gather, Lane::Collective, unit, chunk);
   op.slot = slot;
-  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  const Chunk& layout = chunk_at(unit, chunk);
   op.bytes = layout.elements * size_of(plan_.dtype);
   const std::int32_t index = emit(op);
   if (slot >= 0 && layout.parameters == Home::Gpu) wait_for_update(index, unit, chunk);

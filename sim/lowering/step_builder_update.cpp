@@ -22,21 +22,6 @@ Lane adam_lane(const Chunk& chunk) {
 
 bool StepBuilder::clips() const { return plan_.clipping != Clipping::None; }
 
-/// Tells whether the update is emitted, and so runs, in the order in which backward makes
-/// gradients.
-bool StepBuilder::updates_within_backward(const Chunk& chunk) const {
-  if (chunk.late_update || chunk.gpu_adam) return false;
-  return clips()
-             ? speculates(plan_, chunk)
-             : off_gpu(chunk.optimizer) && plan_.schedule.optimizer == OptimizerStart::Overlapped;
-}
-
-/// A gradient that goes to the host is whole on the device before it goes, unless it is added up
-/// over micro-batches there; the device sums its squares hundreds of times as fast.
-bool StepBuilder::sums_squares_as_gradients_pass(Home optimizer) const {
-  return clips() && off_gpu(optimizer) && plan_.accumulation == 1;
-}
-
 /// Backward of `unit` was the last to write its gradient buffer: borrowers come after it in the
 /// model and so before it in backward.
 void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
@@ -46,13 +31,13 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
   const bool last = micro_batch + 1 == plan_.accumulation;
   std::int32_t last_reduce = -1;
   std::int32_t last_copy = -1;
-  for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-    const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
+  for (std::int32_t c = 0; c < chunk_count(unit); ++c) {
+    const Chunk& chunk = chunk_at(unit, c);
     const bool on_host = off_gpu(chunk.optimizer);
     std::int32_t ready = backward;
     if (!on_host || plan_.world_size > 1)
       ready = last_reduce = emit_reduce(unit, c, micro_batch, held, backward);
-    const bool in_buffer = sums_squares_as_gradients_pass(chunk.optimizer);
+    const bool in_buffer = sums_squares_as_gradients_pass(plan_, chunk.optimizer);
     if (in_buffer) {
       // On the lane of `ready`: among collectives it is now the last to use the buffer.
       const std::int32_t sum = emit_square_sum(unit, c, ready);
@@ -60,8 +45,8 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
     }
     if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
     if (writes_gradient_to_file(plan_, chunk)) ready = emit_grad_write(ready);
-    state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready = ready;
-    if (!last || !updates_within_backward(chunk)) continue;
+    state_of(unit, c).gradient_ready = ready;
+    if (!last || !updates_within_backward(plan_, chunk)) continue;
     if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
     emit_adam(unit, c);
   }
@@ -75,16 +60,12 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
 std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
                                       std::int32_t micro_batch, std::int32_t gradient_buffer,
                                       std::int32_t backward) {
-  Operation op;
-  op.kind = OpKind::Reduce;
-  op.lane = Lane::Collective;
-  op.unit = unit;
-  op.chunk = chunk;
+  Operation op = chunk_operation(OpKind::Reduce, Lane::Collective, unit, chunk);
   op.micro_batch = micro_batch;
   op.gradient_buffer = gradient_buffer;
   op.accumulate = micro_batch > 0;
   op.all_reduce = unit_plan(unit).sharding == Sharding::Replicated;
-  op.bytes = chunks(unit)[static_cast<std::size_t>(chunk)].elements * size_of(plan_.dtype);
+  op.bytes = chunk_at(unit, chunk).elements * size_of(plan_.dtype);
   op.waits.push_back(backward);
   return emit(std::move(op));
 }
@@ -92,19 +73,14 @@ std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
 std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
                                         std::int32_t micro_batch, std::int32_t gradient_buffer,
                                         std::int32_t source) {
-  Operation op;
-  op.kind = OpKind::GradD2H;
-  op.lane = Lane::D2H;
-  op.unit = unit;
-  op.chunk = chunk;
+  Operation op = chunk_operation(OpKind::GradD2H, Lane::D2H, unit, chunk);
   op.micro_batch = micro_batch;
   op.gradient_buffer = gradient_buffer;
   op.accumulate = micro_batch > 0;
-  op.bytes = owned_elements(chunks(unit)[static_cast<std::size_t>(chunk)], unit_plan(unit).sharding,
-                            plan_.world_size) *
+  op.bytes = owned_elements(chunk_at(unit, chunk), unit_plan(unit).sharding, plan_.world_size) *
              size_of(program_.gradient_dtype);
   op.waits.push_back(source);
-  if (stages_gradient(plan_, chunks(unit)[static_cast<std::size_t>(chunk)])) {
+  if (stages_gradient(plan_, chunk_at(unit, chunk))) {
     op.staging_buffer = static_cast<std::int32_t>(staged_gradients_.next());
     return emit_fill(staged_gradients_, std::move(op));
   }
@@ -116,11 +92,7 @@ std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
 /// The gradient of the step before was read from the file before this step's forward.
 std::int32_t StepBuilder::emit_grad_write(std::int32_t grad_d2h) {
   const Operation& copied = at(grad_d2h);
-  Operation op;
-  op.kind = OpKind::GradWrite;
-  op.lane = Lane::NvmeWrite;
-  op.unit = copied.unit;
-  op.chunk = copied.chunk;
+  Operation op = chunk_operation(OpKind::GradWrite, Lane::NvmeWrite, copied.unit, copied.chunk);
   op.staging_buffer = copied.staging_buffer;
   op.bytes = file_blocks(copied.bytes);
   op.waits.push_back(grad_d2h);
@@ -155,11 +127,12 @@ void StepBuilder::finish_step() {
 /// Emits the sums that are left, in the order in which gradients became ready.
 void StepBuilder::emit_square_sums() {
   for (auto unit = static_cast<std::int32_t>(units_.size()); unit-- > 0;) {
-    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-      const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
-      if (updates_within_backward(chunk) || sums_squares_as_gradients_pass(chunk.optimizer))
+    for (std::int32_t c = 0; c < chunk_count(unit); ++c) {
+      const Chunk& chunk = chunk_at(unit, c);
+      if (updates_within_backward(plan_, chunk) ||
+          sums_squares_as_gradients_pass(plan_, chunk.optimizer))
         continue;
-      emit_square_sum(unit, c, state(unit).chunks[static_cast<std::size_t>(c)].gradient_ready);
+      emit_square_sum(unit, c, state_of(unit, c).gradient_ready);
     }
   }
 }
@@ -168,7 +141,7 @@ void StepBuilder::emit_square_sums() {
 std::int32_t StepBuilder::emit_square_sum(std::int32_t unit, std::int32_t chunk,
                                           std::int32_t after) {
   Operation op = update_operation(OpKind::SquareSum, unit, chunk);
-  if (sums_squares_as_gradients_pass(chunks(unit)[static_cast<std::size_t>(chunk)].optimizer)) {
+  if (sums_squares_as_gradients_pass(plan_, chunk_at(unit, chunk).optimizer)) {
     op.lane = at(after).lane;
     op.gradient_buffer = at(after).gradient_buffer;
   }
@@ -190,14 +163,15 @@ Operation StepBuilder::update_operation(OpKind kind, std::int32_t unit, std::int
 }
 
 void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
-  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
+  const Chunk& layout = chunk_at(unit, chunk);
   Operation op = update_operation(OpKind::Adam, unit, chunk);
   op.speculative = speculates(plan_, layout);
-  ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  ChunkState& chunk_state = state_of(unit, chunk);
   const bool after_norm = clips() && !op.speculative;
   if (after_norm) op.waits.push_back(norm_);
   // A gradient summed in its buffer may be on its way to the host when the norm is known.
-  if (!layout.gpu_adam && (!after_norm || sums_squares_as_gradients_pass(layout.optimizer))) {
+  if (!layout.gpu_adam &&
+      (!after_norm || sums_squares_as_gradients_pass(plan_, layout.optimizer))) {
     op.waits.push_back(chunk_state.gradient_ready);
   }
   const bool passes_buffer = layout.optimizer == Home::Nvme || layout.gpu_adam;
@@ -218,7 +192,7 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
 void StepBuilder::emit_adam_rollback(std::int32_t unit, std::int32_t chunk) {
   Operation op = update_operation(OpKind::AdamRollback, unit, chunk);
   op.waits.push_back(norm_);
-  ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  ChunkState& chunk_state = state_of(unit, chunk);
   chunk_state.adam = chunk_state.updated = emit(std::move(op));
 }
 
@@ -266,10 +240,10 @@ std::int32_t StepBuilder::emit_state_write(std::int32_t adam) {
 /// it waits for copies.
 void StepBuilder::emit_updates(Lane lane, bool streamed) {
   for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
-    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c) {
-      const Chunk& chunk = chunks(unit)[static_cast<std::size_t>(c)];
+    for (std::int32_t c = 0; c < chunk_count(unit); ++c) {
+      const Chunk& chunk = chunk_at(unit, c);
       if (adam_lane(chunk) != lane || chunk.gpu_adam != streamed) continue;
-      if (!updates_within_backward(chunk)) emit_adam(unit, c);
+      if (!updates_within_backward(plan_, chunk)) emit_adam(unit, c);
       if (speculates(plan_, chunk)) emit_adam_rollback(unit, c);
     }
   }
@@ -281,12 +255,9 @@ void StepBuilder::emit_updates(Lane lane, bool streamed) {
 void StepBuilder::emit_publish() {
   std::vector<std::pair<std::int32_t, std::int32_t>> order;
   for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units_.size()); ++unit) {
-    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks(unit).size()); ++c)
-      order.emplace_back(unit, c);
+    for (std::int32_t c = 0; c < chunk_count(unit); ++c) order.emplace_back(unit, c);
   }
-  const auto adam_of = [this](const auto& item) {
-    return state(item.first).chunks[static_cast<std::size_t>(item.second)].adam;
-  };
+  const auto adam_of = [this](const auto& item) { return state_of(item.first, item.second).adam; };
   std::ranges::sort(order, [&](const auto& a, const auto& b) {
     const bool a_host = at(adam_of(a)).lane == Lane::CpuAdam;
     const bool b_host = at(adam_of(b)).lane == Lane::CpuAdam;
@@ -296,15 +267,11 @@ void StepBuilder::emit_publish() {
 }
 
 void StepBuilder::publish_chunk(std::int32_t unit, std::int32_t chunk) {
-  const Chunk& layout = chunks(unit)[static_cast<std::size_t>(chunk)];
-  ChunkState& chunk_state = state(unit).chunks[static_cast<std::size_t>(chunk)];
+  const Chunk& layout = chunk_at(unit, chunk);
+  ChunkState& chunk_state = state_of(unit, chunk);
   const Sharding sharding = unit_plan(unit).sharding;
   if (off_gpu(layout.optimizer) && layout.parameters == Home::Gpu) {
-    Operation op;
-    op.kind = OpKind::ParamH2D;
-    op.lane = Lane::H2D;
-    op.unit = unit;
-    op.chunk = chunk;
+    Operation op = chunk_operation(OpKind::ParamH2D, Lane::H2D, unit, chunk);
     op.bytes = owned_elements(layout, sharding, plan_.world_size) * size_of(plan_.dtype);
     op.waits.push_back(chunk_state.updated);
     chunk_state.updated = emit(std::move(op));

@@ -162,7 +162,7 @@ Seconds Estimator::overlapped_seconds(const Candidate& c, const LaneWork& lanes,
   const bool may_rise = level == SearchLevel::Group && tables.dual_bounds_are_max_min;
   if (busiest > cutoff || may_rise || !terms_.has(BoundTerm::Overlap)) return busiest;
   LaneValues others = lanes.busy;
-  others[kCompute] -= accumulation * units.compute.full_clock();
+  others[kCompute] -= accumulation * units.compute.unthrottled();
   return std::max(busiest,
                   dual_bound_seconds(others, kernel_sums(c).all, accumulation, tables).most());
 }
@@ -241,8 +241,9 @@ Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
   if (before_last == 0 && lanes.update_barrier_unit < 0) return 0;
   const BoundTables& tables = tables_.at(c.adam_threads);
   const Activations& units = activations(c);
-  const auto part = [&](LaneValues busy, std::span<const Seconds> kernels, Seconds at_full_clock,
-                        std::int64_t micro_batches, std::span<const Serial> serials) {
+  const auto part = [&](LaneValues busy, std::span<const Seconds> kernels,
+                        Seconds unthrottled_seconds, std::int64_t micro_batches,
+                        std::span<const Serial> serials) {
     const auto times = static_cast<double>(micro_batches);
     LagrangianBound seconds = dual_bound_seconds(busy, kernels, times, tables);
     for (const Serial& serial : serials) {
@@ -250,12 +251,12 @@ Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
       std::ranges::transform(seconds.at, other.at, seconds.at.begin(),
                              [](Seconds a, Seconds b) { return std::max(a, b); });
     }
-    busy[lane_index(Lane::Compute)] += times * at_full_clock;
+    busy[lane_index(Lane::Compute)] += times * unthrottled_seconds;
     seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(busy, tables));
     return seconds;
   };
   const KernelSums& kernels = kernel_sums(c);
-  const Seconds micro_batch = units.compute.full_clock();
+  const Seconds micro_batch = units.compute.unthrottled();
   std::vector<LagrangianBound> parts;
   if (before_last > 0) {
     parts.push_back(part(lanes.inner_micro_batches, kernels.all, micro_batch, before_last,
@@ -270,8 +271,8 @@ Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
   const std::vector<Seconds>& after = kernels.forward_from[update_barrier_unit];
   std::vector<Seconds> before = kernels.all;
   std::ranges::transform(before, after, before.begin(), std::minus());
-  const Seconds after_barrier = units.forward_below.back().full_clock() -
-                                units.forward_below[update_barrier_unit].full_clock();
+  const Seconds after_barrier = units.forward_below.back().unthrottled() -
+                                units.forward_below[update_barrier_unit].unthrottled();
   parts.push_back(part(lanes.before_barrier, before, micro_batch - after_barrier, 1, at_boundary));
   parts.push_back(part(lanes.after_barrier, after, after_barrier, 1, {}));
   return consecutive_seconds(parts, problem_.platform);

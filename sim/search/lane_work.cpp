@@ -81,7 +81,7 @@ Estimator::LaneWork Estimator::lane_work(const Candidate& c, SearchLevel level) 
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = lane_index(Lane::Compute);
-  lanes.busy[kCompute] += accumulation * units.compute.full_clock();
+  lanes.busy[kCompute] += accumulation * units.compute.unthrottled();
   for (std::size_t lane = 0; lane < lanes.busy.size(); ++lane) {
     lanes.busy[lane] += accumulation * units.copies[lane];
     lanes.operations[lane] += c.batch.accumulation * units.operations[lane];

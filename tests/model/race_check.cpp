@@ -112,9 +112,50 @@ class RaceCheck {
   std::vector<Use> uses(const Operation& op) {
     std::vector<Use> list;
     const int pool = op.unit < 0 ? -1 : program_.pool_of[static_cast<std::size_t>(op.unit)];
-    const auto add = [&](ValuePath place, int owner, int index, int chunk, bool writes) {
+    switch (op.kind) {
+      case OpKind::ParamRead:
+      case OpKind::Fetch:
+      case OpKind::Gather:
+      case OpKind::OutputD2H:
+      case OpKind::OutputH2D:
+      case OpKind::ParamH2D:
+        parameter_uses(op, pool, list);
+        break;
+      case OpKind::Reduce:
+      case OpKind::GradD2H:
+      case OpKind::GradWrite:
+      case OpKind::SquareSum:
+      case OpKind::Norm:
+        gradient_uses(op, pool, list);
+        break;
+      case OpKind::Adam:
+      case OpKind::AdamRollback:
+      case OpKind::StateRead:
+      case OpKind::StateWrite:
+        update_uses(op, list);
+        break;
+      case OpKind::Forward:
+      case OpKind::Recompute:
+      case OpKind::Backward:
+        compute_uses(op, list);
+        output_uses(op, list);
+        break;
+      case OpKind::Loss:
+        break;
+    }
+    return list;
+  }
+
+  /// Returns a function that adds one use to `list`.
+  static auto adder(std::vector<Use>& list) {
+    return [&list](ValuePath place, int owner, int index, int chunk, bool writes) {
       list.push_back({{place, owner, index, chunk}, writes});
     };
+  }
+
+  /// Adds the uses of an operation that moves parameters or outputs.
+  void parameter_uses(const Operation& op, int pool, std::vector<Use>& list) {
+    const auto add = adder(list);
     switch (op.kind) {
       case OpKind::ParamRead:
         add(ValuePath::HostShard, op.unit, 0, op.chunk, false);  // in the file
@@ -137,12 +178,6 @@ class RaceCheck {
           fill_slot(op, pool, list);
         }
         break;
-      case OpKind::Forward:
-      case OpKind::Recompute:
-      case OpKind::Backward:
-        compute_uses(op, list);
-        output_uses(op, list);
-        break;
       case OpKind::OutputD2H:
         add(ValuePath::DeviceOutput, op.unit, 0, 0, false);
         add(ValuePath::HostOutput, op.unit, 0, 0, true);
@@ -151,6 +186,19 @@ class RaceCheck {
         add(ValuePath::HostOutput, op.unit, 0, 0, false);
         add(ValuePath::DeviceOutput, op.unit, 0, 0, true);
         break;
+      case OpKind::ParamH2D:
+        add(ValuePath::HostShard, op.unit, 0, op.chunk, false);
+        add(device_place(op.unit), op.unit, 0, op.chunk, true);
+        break;
+      default:
+        break;
+    }
+  }
+
+  /// Adds the uses of an operation between a gradient and the norm.
+  void gradient_uses(const Operation& op, int pool, std::vector<Use>& list) const {
+    const auto add = adder(list);
+    switch (op.kind) {
       case OpKind::Reduce:
         add(ValuePath::GradientBuffer, pool, op.gradient_buffer, op.chunk, true);
         if (chunk_of(op).optimizer == Home::Gpu)
@@ -186,6 +234,15 @@ class RaceCheck {
         }
         add(ValuePath::Norm, -1, 0, 0, true);
         break;
+      default:
+        break;
+    }
+  }
+
+  /// Adds the uses of an update, or of a copy of its state.
+  void update_uses(const Operation& op, std::vector<Use>& list) const {
+    const auto add = adder(list);
+    switch (op.kind) {
       case OpKind::Adam:
       case OpKind::AdamRollback:
         if (plan_.clipping != Clipping::None && !op.speculative)
@@ -214,14 +271,9 @@ class RaceCheck {
         add(ValuePath::State, op.unit, 0, op.chunk, true);
         if (moves_parameters(op)) add(ValuePath::HostShard, op.unit, 0, op.chunk, true);
         break;
-      case OpKind::ParamH2D:
-        add(ValuePath::HostShard, op.unit, 0, op.chunk, false);
-        add(device_place(op.unit), op.unit, 0, op.chunk, true);
-        break;
-      case OpKind::Loss:
+      default:
         break;
     }
-    return list;
   }
 
   void fill_slot(const Operation& op, int pool, std::vector<Use>& list) {
