@@ -69,7 +69,7 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
   nlohmann::ordered_json json = report_json(report);
   json["searched"] = {{"plans", result.num_plans()},
                       {"simulated", result.num_simulated},
-                      {"bounded", result.num_pruned},
+                      {"pruned", result.num_pruned},
                       {"not_fitting", result.num_not_fitting}};
   json["top"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < rows; ++i) {

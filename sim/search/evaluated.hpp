@@ -20,7 +20,7 @@ enum class Outcome {
 
 /// `outcome` in `tune --all`.
 inline constexpr NameTable<Outcome, 3> kOutcomeNames{{{"simulated", Outcome::Simulated},
-                                                      {"bounded", Outcome::Pruned},
+                                                      {"pruned", Outcome::Pruned},
                                                       {"does-not-fit", Outcome::DoesNotFit}}};
 
 struct Evaluated {

@@ -98,7 +98,7 @@ void on_random_spaces(int num_gpus, int rounds, FrontResolution resolution, cons
 
 TEST_CASE("the front at a time resolution of 0 is that of every plan simulated") {
   std::size_t largest = 0;
-  std::int64_t bounded = 0;
+  std::int64_t pruned = 0;
   for (const int num_gpus : {1, 2}) {
     for (const Bytes step : {Bytes{1}, Bytes{50'000}}) {
       on_random_spaces(num_gpus, 40, {step, step, 0}, [&](const auto& result, const auto& all) {
@@ -107,12 +107,12 @@ TEST_CASE("the front at a time resolution of 0 is that of every plan simulated")
         REQUIRE(std::set<Point>(points.begin(), points.end()) == expected);
         REQUIRE(points.size() == expected.size());  // one plan each
         largest = std::max(largest, points.size());
-        bounded += result.num_pruned;
+        pruned += result.num_pruned;
       });
     }
   }
   CHECK(largest > 5);
-  CHECK(bounded > 0);  // else the bounds did nothing
+  CHECK(pruned > 0);  // else the bounds did nothing
 }
 
 TEST_CASE("at a resolution in time, no plan with a member's memory is faster by more") {

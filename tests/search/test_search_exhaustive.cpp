@@ -65,7 +65,7 @@ TEST_CASE("the search returns what simulating everything returns") {
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(static_cast<unsigned>(num_gpus));
   int feasible = 0, with_fewer_threads = 0;
-  std::int64_t bounded = 0;
+  std::int64_t pruned = 0;
   for (int machine = 0; machine < kMachines; ++machine) {
     const Platform platform = test::random_machine(random, num_gpus);
     Engine engine(platform, num_gpus);
@@ -89,13 +89,13 @@ TEST_CASE("the search returns what simulating everything returns") {
       // Some of the plans that were pruned together may not fit.
       REQUIRE(result.num_simulated + result.num_pruned >= std::ssize(expected));
       REQUIRE(result.num_plans() == size_of(question));
-      bounded += result.num_pruned;
+      pruned += result.num_pruned;
       const int threads = expected.front().candidate.adam_threads;
       with_fewer_threads += 1 < threads && threads < std::ranges::max(space.adam_threads) ? 1 : 0;
     }
   }
   CHECK(feasible > kMachines * kQuestions / 3);
-  CHECK(bounded > 0);  // else the bounds did nothing
+  CHECK(pruned > 0);  // else the bounds did nothing
   CHECK(with_fewer_threads > 0);
 }
 
