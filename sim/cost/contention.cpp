@@ -11,10 +11,10 @@
 namespace athanor {
 namespace {
 
-/// By the number of ranks.
+/// Values by number of ranks.
 using ByRanks = std::map<int, LaneValues>;
 
-/// Linear in the logarithm of the number of ranks, constant beyond the ends.
+/// Interpolates linearly in the logarithm of the number of ranks; constant beyond the ends.
 LaneValues at(const ByRanks& measured, int num_ranks) {
   const auto above = measured.lower_bound(num_ranks);
   if (above == measured.end()) return measured.rbegin()->second;
@@ -29,7 +29,7 @@ LaneValues at(const ByRanks& measured, int num_ranks) {
   return between;
 }
 
-/// What each set of lanes adds to the logarithms of its members' slowdowns.
+/// Terms that each set of lanes adds to the logarithms of its members' slowdowns.
 class Terms {
  public:
   explicit Terms(const std::vector<ContentionSample>& loads) {
@@ -41,7 +41,8 @@ class Terms {
     for (const ContentionSample* load : by_size) add(*load);
   }
 
-  /// Over all sets within `running` but `without`, those with CPU Adam times `adam_share`.
+  /// Sums the terms of all sets within `running` but `without`; sets with CPU Adam count times
+  /// `adam_share`.
   [[nodiscard]] LaneValues sum(LaneSet running, int num_ranks, double adam_share,
                                LaneSet without = 0) const {
     LaneValues total{};
@@ -55,7 +56,7 @@ class Terms {
   }
 
  private:
-  /// The sets within this one are there already.
+  /// Adds the set; its subsets are there already.
   void add(const ContentionSample& load) {
     const LaneSet set = lanes_of(load);
     const LaneValues explained = sum(set, load.ranks, 1, set);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lanes that run at once do to each other, for every set of lanes, from what was measured on
-// some.
+// The contention of lanes: how they slow each other down, for every set of lanes, from samples of
+// some sets.
 #pragma once
 
 #include "sim/model/platform.hpp"
@@ -22,35 +22,37 @@ inline constexpr LaneSet kNumLaneSets = LaneSet{1} << kNumLanes;
 
 [[nodiscard]] LaneSet lanes_of(const ContentionSample& load);
 
-/// One for each lane, by lane_index.
+/// Values that are indexed by lane_index.
 using LaneValues = std::array<double, kNumLanes>;
 
-/// BoundTables of equal ranks that all run the same lanes. Gives back every measured load of
-/// `num_ranks` ranks as it is, and 1 for a lane alone on one rank.
+/// Slowdowns of equal ranks that all run the same lanes. The model gives back every contention
+/// sample of `num_ranks` ranks as it is, and 1 for a lane alone on one rank.
 ///
-/// The logarithm of a lane's slowdown beside others is a sum over the sets that it belongs to, each
-/// adding what was measured of it beyond what its parts explain (and 0 where nothing was measured).
-/// Between measured numbers of ranks that is linear in the logarithm of the number, and constant
-/// beyond them. What sets with CPU Adam add is in proportion to what Adam asks of memory:
-/// `adam_share` of what it asked when they were measured.
+/// The logarithm of a lane's slowdown is a sum over the sets of running lanes that it belongs to.
+/// Each set adds the part of its sample that its subsets do not explain, and 0 if it was not
+/// sampled. Between sampled numbers of ranks the sum is linear in the logarithm of the number, and
+/// constant beyond them. Sets with CPU Adam add in proportion to what Adam asks of memory:
+/// `adam_share` of what it asked when they were sampled.
 class ContentionModel {
  public:
   ContentionModel(const std::vector<ContentionSample>& loads, int num_ranks, double adam_share = 1);
-  /// Where each lane of `running` takes `slowdowns(running)` times as long.
+  /// Makes the model in which each lane of `running` takes `slowdowns(running)` times as long.
   explicit ContentionModel(const std::function<LaneValues(LaneSet running)>& slowdowns);
-  /// Of `num_ranks` ranks of a node of `platform`, each with `adam_threads` for CPU Adam.
+  /// Makes the model of `num_ranks` ranks of a node of `platform`, each with `adam_threads`
+  /// threads of CPU Adam.
   ContentionModel(const Platform& platform, int num_ranks, int adam_threads);
 
   /// Whether no lane slows another down.
   [[nodiscard]] bool none() const noexcept { return none_; }
-  /// How many times longer an activity of `lane` takes while exactly `running` are; at least 1.
+  /// Returns how many times as long an activity of `lane` takes while exactly `running` are; at
+  /// least 1.
   [[nodiscard]] double slowdown(Lane lane, LaneSet running) const noexcept {
     return slowdown_[running][lane_index(lane)];
   }
   [[nodiscard]] const LaneValues& slowdowns(LaneSet running) const noexcept {
     return slowdown_[running];
   }
-  /// Over all sets that `lane` can run in.
+  /// Extremes of slowdown() over all sets that `lane` can run in.
   [[nodiscard]] double least(Lane lane) const noexcept;
   [[nodiscard]] double most(Lane lane) const noexcept;
 

@@ -12,7 +12,7 @@
 namespace athanor {
 namespace {
 
-/// `curve` itself, which is part of `platform` or empty.
+/// Returns `curve` itself, which is part of `platform` or empty.
 const Curve& require(const Curve& curve, const Platform& platform, const char* key) {
   if (!curve.points.empty()) return curve;  // NOLINT(bugprone-return-const-ref-from-parameter)
   throw InputError(fmt::format("platform {}:{}", platform.name, key), "the curve is empty",
@@ -38,7 +38,7 @@ const Curve* find_curve(const RingCollective& collective, int world_size,
                    "Calibrate with that many ranks (--ranks), or use a number of ranks listed.");
 }
 
-/// Of the buffer, what every rank of a ring sends in one pass.
+/// Returns the share of the buffer that every rank of a ring sends in one pass.
 constexpr double ring_share(int ranks) noexcept { return (ranks - 1.0) / ranks; }
 
 /// A ring over all ranks enters and leaves every node once, as NCCL's do: inside nodes each rank
@@ -60,7 +60,8 @@ Seconds ring_over_nodes(const RingCollective& collective, double bytes, int worl
   return std::max(inside, between) + hops * network.latency;
 }
 
-/// As measured with that many ranks, else from one node's curve and the network.
+/// Takes the curve that was measured with that many ranks, else scales one node's curve over the
+/// network.
 Seconds collective_seconds(const RingCollective& collective, double bytes, int world_size,
                            const Platform& platform) {
   const Curve* curve = find_curve(collective, world_size, platform);
@@ -87,7 +88,8 @@ int part_of_cores(const Platform& platform, int num_ranks) {
   return std::max(1, platform.host_cores / num_ranks);
 }
 
-/// Of `threads` over that of `others`, alone and on much; 1 where that is not known.
+/// Returns the speed with `threads` over that with `others`, alone and on many elements; 1 if it is
+/// not known.
 double cpu_adam_speed(const Platform& platform, int threads, int others) {
   if (platform.cpu_adam.empty()) return 1;
   const Curve& measured = with_threads(platform.cpu_adam, others);
@@ -103,8 +105,8 @@ const Curve& cpu_adam_beside(const Platform& platform, int threads) {
   return require(with_threads(platform.cpu_adam_beside, threads), platform, "cpu_adam_beside");
 }
 
-/// The curve is of one thread; several are as much faster as they are at Adam, which is bound by
-/// memory too.
+/// The curve is that of one thread. Several are faster by as much as at Adam, which memory bounds
+/// too.
 Seconds host_square_sum_seconds(double elements, int threads, const Platform& platform) {
   const Seconds alone = require(platform.host_square_sum, platform, "host_square_sum").at(elements);
   const Seconds one = cpu_adam(platform, 1).at(elements);
@@ -134,9 +136,10 @@ Seconds nvme_seconds(const Operation& op, const Curve& curve, const Platform& pl
   return require(curve, platform, key).at(static_cast<double>(op.bytes));
 }
 
-/// Curves of AdamW are of gradients in the parameters' type: in bf16 an element moves 28 bytes
-/// (fp32 master and two moments read and written, gradient read, parameter written), and 2 more
-/// where the gradient was added up in fp32. Returns the elements of the curve that move as much.
+/// Returns the elements on AdamW's curve that move as many bytes. Curves are measured with
+/// gradients in the parameters' type: in bf16 an element moves 28 bytes (fp32 master and two
+/// moments read and written, gradient read, parameter written), and 2 more if the gradient was
+/// added up in fp32.
 double adam_elements(const Operation& op, const Program& program) {
   constexpr double kBytes = 28;
   const auto wider = static_cast<double>(size_of(program.gradient_dtype) - size_of(program.dtype));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one operation costs when it runs alone on a platform. Engine, bounds and list schedule share
-// it.
+// The cost of one operation that runs alone on a platform. Engine, bounds and search share it.
 #pragma once
 
 #include "sim/model/platform.hpp"
@@ -10,41 +9,42 @@
 
 namespace athanor {
 
-/// Seconds of `op` alone on `platform`; of `program` only sizes and the profile's rates matter.
-/// Throws InputError as below.
+/// Returns the seconds of `op` alone on `platform`. Only sizes and the profile's rates of `program`
+/// matter. Throws InputError as below.
 [[nodiscard]] Seconds solo_seconds(const Operation& op, const Program& program,
                                    const Platform& platform);
 
-/// Seconds of every operation of `program` alone on `platform`, by operation index. Throws
-/// InputError when the platform lacks a curve that the program needs (say which, and the ways out).
+/// Returns the seconds of every operation of `program` alone on `platform`, by operation index.
+/// Throws InputError that names the curve and the ways out if the platform lacks one.
 [[nodiscard]] std::vector<Seconds> solo_seconds(const Program& program, const Platform& platform);
 
-/// Seconds of a unit's phase under sustained load: the profile's, as many times longer as the
-/// device of `platform` takes for matrix products than the profile's own, where both rates are
-/// known. Two H200s differ by up to 2 %.
+/// Returns the seconds of a unit's phase under sustained load: the profile's, scaled by the matrix
+/// rate of the profile's device over that of `platform`, if both rates are known. Two H200s differ
+/// by up to 2 %.
 [[nodiscard]] Seconds sustained_seconds(const Operation& op, const Program& program,
                                         const Platform& platform);
 
-/// How many times longer than the host of `program`'s profile that of `platform` takes to launch:
-/// by the compute lane's issue time of the two; 1 where either is not known.
+/// Returns how many times as long a launch takes on the host of `platform` as on that of
+/// `program`'s profile, by the compute lane's issue time of the two; 1 if either is not known.
 [[nodiscard]] double launch_slowdown(const Program& program, const Platform& platform);
 
-/// Host time to issue every operation, by operation index: one thread of the rank launches them all
-/// in program order, and none starts before it was issued. 0 where running is issuing. What units'
-/// phases take is the profile's, times launch_slowdown().
+/// Returns the host's seconds to issue every operation, by operation index. One thread of the rank
+/// launches them all in program order, and none starts before it was issued. 0 if running is
+/// issuing. Phases of units take what the profile says, times launch_slowdown().
 [[nodiscard]] std::vector<Seconds> issue_seconds(const Program& program, const Platform& platform);
 
-/// What CPU Adam of `threads` asks of memory, as a share of what it asked when lanes of `num_ranks`
-/// ranks were measured at once: `athanor calibrate` then gives each rank its part of the node's
-/// cores. By the speeds of the two alone, which move equal bytes an element; at most 1.
+/// Returns what CPU Adam with `threads` asks of memory, as a share of what it asked in contention
+/// samples of `num_ranks` ranks. `athanor calibrate` gives each rank its part of the node's cores
+/// there. The share follows from the speeds of the two alone, because both move equal bytes an
+/// element; at most 1.
 [[nodiscard]] double cpu_adam_share(const Platform& platform, int num_ranks, int threads);
 
-/// What CPU Adam of `threads` takes of shared resources, over what Platform::shared says: by the
-/// speeds of the two alone.
+/// Returns what CPU Adam with `threads` takes of shared resources, relative to Platform::shared,
+/// from the speeds of the two alone.
 [[nodiscard]] double cpu_adam_use(const Platform& platform, int threads);
-/// The largest of any number of threads that was measured; at least 1.
+/// Returns the largest cpu_adam_use() over all measured numbers of threads; at least 1.
 [[nodiscard]] double most_cpu_adam_use(const Platform& platform);
-/// Platform::shared where CPU Adam has `threads`.
+/// Returns Platform::shared with the use of a CPU Adam that has `adam_threads`.
 [[nodiscard]] std::vector<SharedResource> shared_with(const Platform& platform, int adam_threads);
 
 }  // namespace athanor

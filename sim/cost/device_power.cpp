@@ -8,7 +8,7 @@
 namespace athanor {
 namespace {
 
-/// Of an idle device's budget: less is what rounding leaves of an empty one.
+/// Share of an idle device's budget below which a budget counts as empty: rounding leaves as much.
 constexpr double kEmpty = 1e-9;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One device's power over simulated time: what its lanes draw, what its limits still allow, and how
-// much they slow its kernels down.
+// Power of one device over simulated time: the watts of its lanes, what its limits still allow, and
+// the speed that they leave to its kernels.
 #pragma once
 
 #include "sim/cost/power_draw.hpp"
@@ -14,12 +14,12 @@
 
 namespace athanor {
 
-/// Every limit has a budget: what its watts above idle have left above the mean of what is drawn,
-/// which follows the power with the limit's window as time constant. While a budget is empty,
-/// kernels that would draw more than its limit run at the speed at which they draw just that. What
-/// other lanes draw counts in the mean and does not slow kernels down by itself: how a copy or a
-/// collective slows a kernel was measured under the same limits (ContentionModel). So with an empty
-/// budget all lanes together draw its limit at most.
+/// Every limit has a budget: the watts above idle that it has left over the mean power, which
+/// follows the power with the limit's window as time constant. While a budget is empty, kernels
+/// that would draw more than its limit run at the speed at which they draw just that. The power of
+/// other lanes counts in the mean and does not slow kernels down by itself, because contention
+/// between copies or collectives and kernels was measured under the same limits (ContentionModel).
+/// So with an empty budget all lanes together draw its limit at most.
 ///
 /// Budgets start empty, as under the load of the steps before.
 class DevicePower {
@@ -28,27 +28,28 @@ class DevicePower {
 
   /// Whether history() is kept.
   void keep_history(bool keep) noexcept { keeps_history_ = keep; }
-  /// Budgets empty, nothing running, no energy spent, no history.
+  /// Empties the budgets, stops everything, and forgets energy and history.
   void reset() noexcept;
   /// Lets time pass with what runs. At most until_change() at once.
   void pass(Seconds time);
   void start(Lane lane, const PowerDraw& draw) noexcept;
   void stop(Lane lane) noexcept;
 
-  /// Of full clock, at which the compute lane runs now.
+  /// Share of the unthrottled speed at which the compute lane runs now.
   [[nodiscard]] double speed() const noexcept { return speed_; }
   [[nodiscard]] double watts() const noexcept { return idle_watts_ + drawn_; }
-  /// How long speed() and watts() stay as they are if nothing starts or stops; may be infinite.
+  /// Seconds for which speed() and watts() stay as they are if nothing starts or stops; may be
+  /// infinite.
   [[nodiscard]] Seconds until_change() const noexcept;
   /// Energy since reset().
   [[nodiscard]] double joules() const noexcept { return joules_; }
-  /// watts() from `start` after reset() until the next entry.
+  /// One entry of the history: watts() from `start` after reset() until the next entry.
   struct Level {
     Seconds start = 0;
     double watts = 0;
   };
   [[nodiscard]] std::span<const Level> history() const noexcept { return history_; }
-  /// Budgets, as shares of what an idle device has, and how often time passed while each was empty.
+  /// Budgets as shares of an idle device's, and how often time passed while each was empty.
   [[nodiscard]] std::span<const double> levels() const noexcept { return levels_; }
   [[nodiscard]] std::span<const std::int64_t> times_empty() const noexcept { return times_empty_; }
 
@@ -60,8 +61,9 @@ class DevicePower {
   std::vector<std::int64_t> times_empty_;                    ///< by limit
   std::array<PowerDraw, kNumLanes> power_draws_{};           ///< by lane; none: idle
   double speed_ = 1, drawn_ = 0, joules_ = 0;
-  double allowed_ = std::numeric_limits<double>::infinity();  ///< of which, and of this kernel,
-  PowerDraw kernel_;                                          ///< speed_ is
+  /// The watts allowed and the kernel that speed_ was computed for.
+  double allowed_ = std::numeric_limits<double>::infinity();
+  PowerDraw kernel_;
   bool keeps_history_ = false;
   Seconds passed_ = 0;
   std::vector<Level> history_;

@@ -32,8 +32,9 @@ PowerDraw phase_draw(const Operation& op, Seconds seconds, const PowerModel& pow
   return draw;
 }
 
-/// What `draw` costs at least, where a second costs 1 - share, and the energy of one at the lowest
-/// limit the rest: at full clock, or slowed until it draws a limit whose budget is empty.
+/// Returns the least cost of `draw`, where a second costs 1 - share, and its energy at the lowest
+/// limit costs the rest. The kernel runs unthrottled, or throttled until it draws a limit whose
+/// budget is empty.
 Seconds least_cost(const PowerDraw& draw, double share, const PowerModel& power) {
   const double sustained = sustained_watts(power);
   const auto cost = [&](double stretch, double watts) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation draws, and how a device's power limit slows it.
+// Power draw of operations, and how a device's power limit throttles them.
 #pragma once
 
 #include "sim/model/platform.hpp"
@@ -12,57 +12,58 @@
 
 namespace athanor {
 
-/// One operation, alone on its device.
+/// Power draw of one operation, alone on its device.
 struct PowerDraw {
-  Seconds seconds = 0;  ///< at full clock
-  double watts = 0;     ///< above idle, at full clock
-  /// Under a limit its watts above idle go with speed^exponent; 0: a limit does not slow it.
+  Seconds seconds = 0;  ///< unthrottled
+  double watts = 0;     ///< above idle, unthrottled
+  /// Under a limit the watts above idle follow speed^exponent; 0: a limit does not throttle it.
   double exponent = 0;
 
-  /// Share of full speed at which it draws at most `watts_above_idle`; 1 where it draws less.
+  /// Share of the unthrottled speed at which it draws at most `watts_above_idle`; 1 if it draws
+  /// less.
   [[nodiscard]] double speed_at(double watts_above_idle) const noexcept;
 };
 
-/// What the lowest limit leaves above idle.
+/// Watts above idle that the lowest limit allows for ever.
 [[nodiscard]] double sustained_watts(const PowerModel& power) noexcept;
 
-/// Every operation of `program`, by operation index; `seconds` are its solo_seconds(). A unit's
-/// phase runs at full clock as its profile has measured it, and its exponent makes it take its
-/// sustained_seconds() at the lowest limit. Everything else takes its solo seconds, under a
-/// limit or not. Without Platform::power nothing draws.
+/// Returns the power draw of every operation of `program`, by operation index; `seconds` are its
+/// solo_seconds(). A unit's phase takes its unthrottled time from the profile, and an exponent that
+/// makes it take its sustained_seconds() at the lowest limit. Everything else takes its solo
+/// seconds, under a limit or not. Without Platform::power nothing draws.
 [[nodiscard]] std::vector<PowerDraw> power_draws(const Program& program, const Platform& platform,
                                                  const std::vector<Seconds>& seconds);
-/// Of one operation.
+/// Returns the power draw of one operation.
 [[nodiscard]] PowerDraw power_draw(const Operation& op, Seconds seconds, const Platform& platform);
 
 /// Adds `kernel` to one of `kernels` that draws the same, if there is one.
 void add_kernel(std::vector<PowerDraw>& kernels, const PowerDraw& kernel);
 
-/// Prices of energy: what a second at the lowest limit costs by its energy, as a share of what it
-/// costs in all.
+/// Multipliers of energy: the share of a second's cost that its energy has when it is drawn at the
+/// lowest limit. Time has the rest.
 inline constexpr std::array kEnergyMultipliers{0.0, 0.5, 0.75, 1.0};
 
-/// The least that some work adds to a step, by each price of energy: Lagrange's bounds on the
-/// shortest time in which it can be done with the energy of the lowest limit. Whatever the order of
-/// operations, a step in steady state takes at least the sum over its work, at any one price. At
-/// the first energy is free, and kernels take their time at full clock; at the last time is.
+/// Lower bounds on the time that some work adds to a step, one for each multiplier of
+/// kEnergyMultipliers: Lagrangian bounds on the shortest time in which the work can be done with
+/// the energy of the lowest limit. Whatever the order of operations, a step in steady state takes
+/// at least the sum over its work, at any one multiplier. At the first, energy is free and kernels
+/// take their unthrottled time; at the last, time is free.
 struct LagrangianBound {
   std::array<Seconds, kEnergyMultipliers.size()> at{};
 
   LagrangianBound& operator+=(const LagrangianBound& other) noexcept;
   [[nodiscard]] Seconds unthrottled() const noexcept { return at.front(); }
-  /// Of that at one of the prices, what the energy alone costs: where the time is not waited for.
+  /// The energy term of at[multiplier] alone, for work that is not on the critical path.
   [[nodiscard]] Seconds energy(std::size_t multiplier) const noexcept {
     return kEnergyMultipliers[multiplier] * at.back();
   }
   [[nodiscard]] Seconds most() const noexcept;  ///< the best of these bounds
 };
-/// Of the parts of a step, which follow each other, each at the price that bounds it best: all the
-/// energy that one can leave to the next is what the lowest limit's budget holds, at most the
-/// limit's for as long as its window.
+/// Returns a lower bound on consecutive parts of a step, each at its best multiplier. A part can
+/// hand the next at most the energy in the lowest limit's budget: its power times its window.
 [[nodiscard]] Seconds consecutive_seconds(std::span<const LagrangianBound> parts,
                                           const Platform& platform);
-/// Of a kernel that runs at full clock, or draws one of the limits.
+/// Returns the bound of one kernel, which runs unthrottled or draws one of the limits.
 [[nodiscard]] LagrangianBound lagrangian_bound(const PowerDraw& kernel, const Platform& platform);
 
 }  // namespace athanor

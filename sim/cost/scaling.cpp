@@ -12,7 +12,7 @@
 namespace athanor {
 namespace {
 
-/// Elements per second: in proportion to the bandwidth of device memory.
+/// Elements per second of AdamW on the device, which follow the bandwidth of device memory.
 double memory_rate(const Platform& platform) {
   if (!platform.device_adam.points.empty()) {
     const Curve::Point& largest = platform.device_adam.points.back();
@@ -39,7 +39,7 @@ double forward_flops(const Profile& profile, const UnitCost& cost) {
          (unit->forward_flops_per_token + unit->forward_flops_per_token_per_context * sequence);
 }
 
-/// The share of a phase's kernels that are products; nothing where none were traced.
+/// Returns the share of a phase's kernels that are products; nothing if none were traced.
 std::optional<double> traced_product_share(const PhaseCost& phase) {
   Seconds all = 0, products = 0;
   for (const KernelCost& kernel : phase.kernels) {
@@ -55,8 +55,8 @@ class PhaseScaler {
  public:
   PhaseScaler(const ScalingRatios& ratios, ScalingRule rule) : ratios_(ratios), rule_(rule) {}
 
-  /// `product_seconds`: how long the phase's matrix products take by themselves, from their FLOPs.
-  /// Kernels that were traced know better.
+  /// `product_seconds`: the time of the phase's matrix products by themselves, from their FLOPs.
+  /// Traced kernels are preferred to it.
   void scale(PhaseCost& phase, Seconds product_seconds) const {
     const double factor =
         std::lerp(ratios_.memory, ratios_.products, product_share(phase, product_seconds));

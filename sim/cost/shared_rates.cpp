@@ -116,7 +116,7 @@ class FairSharing {
     for (const SharedRate& resource : resources) left_.push_back(resource.capacity);
   }
 
-  /// Of `running`; others: 0.
+  /// Rates of `running`; 0 for the others.
   [[nodiscard]] LaneValues rates() {
     LaneValues rates{};
     while (rising_ != 0) {
@@ -131,7 +131,7 @@ class FairSharing {
   }
 
  private:
-  /// Of a resource or limit that holds: what rounding leaves.
+  /// Share of a resource or limit below which it counts as used up: rounding leaves as much.
   static constexpr double kNothing = 1e-12;
 
   [[nodiscard]] bool is_rising(Lane lane) const { return (rising_ & lane_bit(lane)) != 0; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Platform::shared as flow rates: what each lane asks of the resources that it shares with others.
+// Flow rates from Platform::shared: what each lane asks of the resources that it shares with
+// others.
 #pragma once
 
 #include "sim/cost/contention.hpp"
@@ -20,23 +21,23 @@ struct SharedRate {
   [[nodiscard]] bool has(Lane lane) const;
 };
 
-/// Rates are relative: within one group of connected resources, the fastest lane has rate 1, as
-/// long as CPU Adam asks what Platform::shared says.
+/// Rates of all lanes. Rates are relative: within one group of connected resources the fastest lane
+/// has rate 1, as long as CPU Adam asks what Platform::shared says.
 struct SharedRates {
   std::array<double, kNumLanes> rate{};  ///< at full speed; 0 = the lane shares nothing
   std::vector<SharedRate> resources;
-  /// Lanes that are connected by resources have one group, from 0 on. Of lanes that share nothing:
-  /// 0.
+  /// Groups of lanes that are connected by resources, numbered from 0. Lanes that share nothing
+  /// have 0.
   std::array<std::size_t, kNumLanes> group{};
-  /// Of a CPU Adam that asks `use` times as much.
+  /// Returns the rates with a CPU Adam that asks `use` times as much.
   [[nodiscard]] SharedRates with_adam(double use) const;
-  /// How many times longer an activity of `lane` takes while no other shares with it, on a node of
-  /// `ranks`, all of which it may have to itself.
+  /// Returns how many times as long an activity of `lane` takes while no other lane runs, on a
+  /// node of `ranks`, all of which it may have to itself.
   [[nodiscard]] double alone_slowdown(Lane lane, int ranks) const;
-  /// How many times longer the activity of each of `running` takes while exactly these share, on
-  /// equal ranks, when without sharing it takes `slowed` times as long; others: 1.
+  /// Returns how many times as long the activity of each of `running` takes while exactly these
+  /// run, on equal ranks, if without sharing it takes `slowed` times as long; others: 1.
   [[nodiscard]] LaneValues slowdowns(LaneSet running, const LaneValues& slowed) const;
-  /// How many times longer an activity of `lane` takes at most: every other lane runs all the time.
+  /// Returns the largest slowdown of `lane`: every other lane runs all the time.
   [[nodiscard]] double worst_slowdown(Lane lane) const;
 };
 
