@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's waits turned around: what each operation lets go on when it ends.
+// Waits of a program turned around: for each operation, those that it lets start when it ends.
 #pragma once
 
 #include "sim/model/program.hpp"
@@ -15,7 +15,7 @@ namespace athanor {
 /// Lists of operations by operation, in one piece of memory.
 class Adjacency {
  public:
-  /// One list per operation: the operations whose `member` list holds it.
+  /// Makes one list per operation: the operations whose `member` list holds it.
   Adjacency(const Program& program, std::vector<std::int32_t> Operation::* member);
   [[nodiscard]] std::span<const std::int32_t> operator[](std::size_t operation) const noexcept {
     return {targets_.data() + offsets_[operation], offsets_[operation + 1] - offsets_[operation]};
@@ -30,7 +30,7 @@ class Adjacency {
 void check_waits(const Program& program);
 
 struct Dependencies {
-  /// check_waits must have accepted the program.
+  /// Takes a program that check_waits has accepted.
   explicit Dependencies(const Program& program);
 
   Adjacency same_step;  ///< operations of the same step that wait for this one

@@ -27,8 +27,8 @@
 namespace athanor {
 namespace {
 
-/// Upper limit of the time that one step adds to a replay: one operation issued after the other,
-/// then one run after the other, each slowed as much as sharing can slow it.
+/// Upper limit of the time that one step adds to a replay: all operations are issued one after the
+/// other, then run one after the other, each with its lane's largest slowdown.
 Seconds longest_step(const Program& program, std::span<const Seconds> seconds,
                      std::span<const Seconds> issue, const SharedRates& rates,
                      std::span<const ContentionModel> contention) {
@@ -53,7 +53,7 @@ void require_durations(const Program& program, std::span<const Seconds> seconds)
   }
 }
 
-/// Equal ranks do the same at the same time: rank 0's intervals are every rank's.
+/// Copies rank 0's intervals for every rank, because equal ranks do the same at the same time.
 std::vector<Interval> unfold(const std::vector<Interval>& folded, std::size_t per_step,
                              int world_size) {
   if (world_size == 1 || per_step == 0) return folded;
@@ -90,7 +90,7 @@ class Engine::Impl {
     }
     if (options.max_steps < 1) throw Error("max_steps must be at least 1");
     check_waits(program);
-    std::vector<Seconds> seconds = solo_seconds(program, platform_);  // at most, alone
+    std::vector<Seconds> seconds = solo_seconds(program, platform_);  // the longest, alone
     std::vector<Seconds> issue = issue_seconds(program, platform_);
     std::vector<PowerDraw> drawn = power_draws(program, platform_, seconds);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
@@ -122,8 +122,8 @@ class Engine::Impl {
   }
 
  private:
-  /// For every number of a node's ranks that may run a lane at once; a folded rank stands for all
-  /// of them.
+  /// Returns the contention for every number of a node's ranks that may run a lane at once. A
+  /// folded rank stands for all its node's ranks.
   [[nodiscard]] std::span<const ContentionModel> contention_with(int adam_threads) {
     if (platform_.contention.empty()) return {};
     const auto [entry, is_new] = contention_.try_emplace(adam_threads);
@@ -134,7 +134,7 @@ class Engine::Impl {
     return entry->second;
   }
 
-  /// Of every rank; equal ranks draw what rank 0 draws.
+  /// Power over time of every rank's device; equal ranks draw what rank 0 draws.
   [[nodiscard]] std::vector<PowerLevel> power_levels() const {
     const std::span<const DevicePower> devices = machine_.power();
     std::vector<PowerLevel> levels;

@@ -14,18 +14,20 @@ namespace athanor {
 
 /// How ranks are simulated.
 enum class RankModel {
-  /// One rank, with its share of what the node's ranks share. Every rank runs the same program, and
-  /// max-min shares do not depend on how flows are numbered, so all ranks keep in step.
+  /// One rank is simulated, with its share of what the ranks of its node share. Every rank runs the
+  /// same program, and max-min shares do not depend on how flows are numbered, so all ranks keep in
+  /// step.
   Folded,
-  Each,  ///< every rank for itself; the same times for `world_size` times the work
+  Each,  ///< every rank is simulated: the same times for `world_size` times the work
 };
 
 /// Owns SimGrid's engine and the platform's resources for `world_size` ranks. Nodes share nothing:
-/// what the network does to collectives is in their costs (sim/model/costs.hpp).
+/// the costs of collectives hold the network (sim/cost/costs.hpp).
 ///
 /// Two steps may be under way at once: operations of step s + 2 wait until step s has ended. The
 /// period is the time from one step's end (that of its last operation) to the next one's, once the
-/// state at both is the same; with intervals, one step more is simulated and is the one to look at.
+/// state at both is the same. If intervals are recorded, one more step is simulated, which shows
+/// the steady state.
 class Engine {
  public:
   /// Throws InputError when the platform's shared resources contradict each other, and Error when

@@ -66,7 +66,7 @@ void Replay::prepare_step(int step) {
   }
 }
 
-/// The step after must be ready to be counted down by this one.
+/// Lets `step` start. The step after it is prepared, because this one counts its waits down.
 void Replay::open_step(int step) {
   prepare_step(step + 1);
   unfinished_[static_cast<std::size_t>(step % kPendingSteps)] =
@@ -91,7 +91,7 @@ void Replay::start_port(int rank, std::size_t lane) {
   const std::int32_t operation = operations[here.position];
   if (pending(here.step, rank)[operation] > 0) return;
   here.busy = true;
-  // What the host does not issue need not wait for what it issues before.
+  // An operation that the host does not issue need not wait for the issue of those before it.
   const bool is_issued = issue_[static_cast<std::size_t>(operation)] > 0;
   const Seconds wait = is_issued ? issued_at(here.step, operation) - machine_.now() : 0;
   if (wait <= 0) return arrive(rank, lane, operation);
@@ -180,15 +180,15 @@ void Replay::close_step(int step) {
   for (const DevicePower& device : machine_.power()) joules += device.joules();
   joules_.push_back(joules);
   if (step >= last_step_) {
-    done_ = true;  // what runs already ends by itself; nothing starts any more
+    done_ = true;  // running operations end by themselves, and nothing starts any more
     return;
   }
   open_step(opened_);
   for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
 }
 
-/// What ends together with a step does so in any order: the state counts that is left when all of
-/// it has ended, and now is when the first of what runs then has ended.
+/// Compares states at the first event after a step's end, because events at the instant of the end
+/// arrive in arbitrary order.
 void Replay::check_steady_state() {
   const Seconds together = options_.settle_tolerance * step_end_ / finished_;
   if (machine_.now() - step_end_ <= together) return;

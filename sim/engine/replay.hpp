@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays a program step after step on a fabric: what may start when, until the period has settled.
+// Replays a program step after step on a simulated machine until its period has settled.
 #pragma once
 
 #include "sim/engine/dependencies.hpp"
@@ -22,18 +22,19 @@ namespace athanor {
 /// when the step may start and the one before is issued.
 class Replay {
  public:
-  /// `program`: accepted by check_waits. `draws`, `issue`: every operation's time and power alone,
-  /// and the host's time to issue it. `num_ranks`: ranks that `fabric` simulates.
+  /// Takes a `program` that check_waits has accepted. `power_draws` and `issue` hold every
+  /// operation's time and power alone, and the host's time to issue it. `machine` simulates
+  /// `num_ranks` ranks.
   Replay(const Program& program, std::span<const PowerDraw> power_draws,
          std::span<const Seconds> issue, int num_ranks, const SimulationOptions& options,
          SimulatedMachine& machine);
 
-  /// Runs until the period has settled or options.max_steps have passed; with intervals for one
-  /// step more, all of which is then as in every later one. `horizon` as in Fabric.
+  /// Runs until the period has settled or options.max_steps have passed. If intervals are recorded,
+  /// one more step runs, which shows the steady state. `horizon` as in SimulatedMachine::run.
   void run(Seconds horizon);
 
   [[nodiscard]] Seconds period() const { return steady_.period().seconds; }
-  /// Energy that one simulated device takes in a period, mean over the ranks; 0 without a power
+  /// Energy that one simulated device uses in a period, mean over the ranks; 0 without a power
   /// model.
   [[nodiscard]] double period_joules() const;
   /// Intervals of the finished steps, ordered by step, rank and operation.
@@ -42,13 +43,13 @@ class Replay {
  private:
   struct Port {
     std::int32_t step = 0;
-    std::uint32_t position = 0;  ///< of the next operation in the lane's list
+    std::uint32_t position = 0;  ///< place of the next operation in the lane's list
     bool busy = false;           ///< runs an operation, or waits for its issue or for other ranks
     bool unissued = false;       ///< waits until the host has issued the operation
     Seconds start = 0;
   };
 
-  /// Waits that are left are kept for the steps under way and the one after them.
+  /// Counters of open waits are kept for the steps under way and the one after them.
   static constexpr int kStepsUnderWay = 2;
   static constexpr int kPendingSteps = kStepsUnderWay + 1;
 
@@ -84,15 +85,15 @@ class Replay {
   std::array<std::size_t, kPendingSteps> unfinished_{};
   std::vector<Seconds> issued_after_;  ///< by operation, from the start of its step's issue
   std::array<Seconds, kStepsUnderWay> issue_start_{};  ///< by step
-  std::int64_t issue_waits_ = 0;                       ///< so far
-  Seconds issue_end_ = 0;                              ///< of the steps that may start
+  std::int64_t issue_waits_ = 0;                       ///< number so far
+  Seconds issue_end_ = 0;  ///< when the steps that may start are all issued
   std::vector<Interval> intervals_;
-  std::vector<double> joules_;    ///< of all devices, by the end of each step
-  Seconds step_end_ = 0;          ///< of the step that ended last
-  bool step_end_checked_ = true;  ///< that end, by `steady_`
+  std::vector<double> joules_;    ///< all devices' energy, by the end of each step
+  Seconds step_end_ = 0;          ///< end of the step that ended last
+  bool step_end_checked_ = true;  ///< whether `steady_` has seen that end
   int opened_ = 0;                ///< steps that may start
   int finished_ = 0;              ///< steps that have ended
-  int last_step_;                 ///< after which nothing starts
+  int last_step_;                 ///< the last step that may start
   int met_ = 0;  ///< ranks that have arrived at, or not yet left, the collective under way
   bool done_ = false;
 };

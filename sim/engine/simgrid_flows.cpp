@@ -70,7 +70,7 @@ std::unique_ptr<sg::Engine> make_engine() {
 
 }  // namespace
 
-class FluidLinks::Impl {
+class SimGridFlows::Impl {
  public:
   Impl(const SharedRates& rates, int num_ranks, int ranks_per_node)
       : engine_(make_engine()),
@@ -150,9 +150,9 @@ class FluidLinks::Impl {
 
  private:
   struct Route {
-    double rate = 0;                ///< alone
-    double slowdown = 1;            ///< of the link of its own
-    std::size_t own_link = 0;       ///< index of that
+    double rate = 0;                ///< rate alone
+    double slowdown = 1;            ///< slowdown of its own link
+    std::size_t own_link = 0;       ///< index of its own link
     sg::Host* host = nullptr;       ///< its end; none: no route
     sg::CommPtr current, previous;  ///< SimGrid still touches a flow after it has told of its end
   };
@@ -200,7 +200,7 @@ class FluidLinks::Impl {
     zone_->seal();
   }
 
-  /// What its ranks share, by resource; null for what they do not.
+  /// Links that its ranks share, by resource; null for resources that they do not share.
   std::vector<sg::Link*> add_node(const SharedRates& rates) {
     std::vector<sg::Link*> links;
     for (const SharedRate& resource : rates.resources) {
@@ -255,29 +255,29 @@ class FluidLinks::Impl {
   const Callbacks* callbacks_ = nullptr;
 };
 
-FluidLinks::FluidLinks(const SharedRates& rates, int num_ranks, int ranks_per_node)
+SimGridFlows::SimGridFlows(const SharedRates& rates, int num_ranks, int ranks_per_node)
     : impl_(std::make_unique<Impl>(rates, num_ranks, ranks_per_node)) {}
 
-FluidLinks::~FluidLinks() = default;
+SimGridFlows::~SimGridFlows() = default;
 
-void FluidLinks::set_rates(const SharedRates& rates) { impl_->set_rates(rates); }
+void SimGridFlows::set_rates(const SharedRates& rates) { impl_->set_rates(rates); }
 
-void FluidLinks::run(double start, int exponent, const Callbacks& callbacks) {
+void SimGridFlows::run(double start, int exponent, const Callbacks& callbacks) {
   impl_->run(start, exponent, callbacks);
 }
 
-double FluidLinks::clock() const { return sg::Engine::get_clock(); }
+double SimGridFlows::clock() const { return sg::Engine::get_clock(); }
 
-bool FluidLinks::has_route(std::size_t port) const { return impl_->has_route(port); }
+bool SimGridFlows::has_route(std::size_t port) const { return impl_->has_route(port); }
 
-bool FluidLinks::start(std::size_t port, double duration) { return impl_->start(port, duration); }
+bool SimGridFlows::start(std::size_t port, double duration) { return impl_->start(port, duration); }
 
-void FluidLinks::set_slowdown(std::size_t port, double slowdown) {
+void SimGridFlows::set_slowdown(std::size_t port, double slowdown) {
   impl_->set_slowdown(port, slowdown);
 }
 
-double FluidLinks::until_end(std::size_t port) const { return impl_->until_end(port); }
+double SimGridFlows::until_end(std::size_t port) const { return impl_->until_end(port); }
 
-void FluidLinks::set_alarm(double date) { impl_->set_alarm(date); }
+void SimGridFlows::set_alarm(double date) { impl_->set_alarm(date); }
 
 }  // namespace athanor

@@ -42,7 +42,7 @@ void SimulatedMachine::run(Seconds horizon, const std::function<void()>& begin,
     end(port, on_end);
     adjust();
   };
-  links_.run(frame_.origin, frame_.exponent, {started, flow_ended, [&] { ring(on_end); }});
+  links_.run(frame_.origin, frame_.exponent, {started, flow_ended, [&] { on_alarm(on_end); }});
 }
 
 void SimulatedMachine::start(int port_index, const PowerDraw& draw) {
@@ -54,7 +54,7 @@ void SimulatedMachine::start(int port_index, const PowerDraw& draw) {
   if (links_.has_route(index)) join_group(index, duration);
 }
 
-/// Flows where another flows, and makes what was alone flow from now on.
+/// Makes the activity flow if another flows, and makes one that was alone flow from now on.
 void SimulatedMachine::join_group(std::size_t index, double duration) {
   Group& group = group_of(index);
   if (++group.running == 1) {
@@ -94,8 +94,8 @@ void SimulatedMachine::keep_power_history(bool keep) {
   for (DevicePower& device : power_) device.keep_history(keep);
 }
 
-/// Whatever is due now ends; a budget may be used up, too.
-void SimulatedMachine::ring(const std::function<void(int port)>& on_end) {
+/// Ends every activity that is due now; a budget may be used up, too.
+void SimulatedMachine::on_alarm(const std::function<void(int port)>& on_end) {
   pass_power();
   const double clock = links_.clock();
   for (std::size_t port = 0; port < ports_.size(); ++port) {
@@ -168,7 +168,7 @@ double SimulatedMachine::next_date() const {
   for (const DevicePower& device : power_) change = std::min(change, device.until_change());
   if (!std::isfinite(change)) return next;
   const double clock = links_.clock();
-  // What is too little for the clock must not ring for ever.
+  // A remainder too small for the clock must not ring for ever.
   return std::min(next, std::max(clock + frame_.to_clock(change), std::nextafter(clock, kNever)));
 }
 

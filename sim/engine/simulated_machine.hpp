@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine: lanes as ports that run one activity at a time. What lanes share flows over links,
-// what they do to each other otherwise, and what power allows, changes their speed.
+// The simulated machine: lanes are ports that run one activity at a time. Shared resources are
+// links that activities flow over. Contention and power limits change their speed.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -22,23 +22,24 @@ namespace athanor {
 
 class SimulatedMachine {
  public:
-  /// `num_ranks` copies of every lane, `ranks_per_node` of them on each node. A port is
-  /// rank * kNumLanes + lane. `power`: of every rank's device. Throws Error when the process has
-  /// a fabric already: SimGrid allows one.
+  /// Makes `num_ranks` copies of every lane, `ranks_per_node` of them on each node. A port is rank
+  /// * kNumLanes + lane. `power` is the power model of every rank's device. Throws Error when the
+  /// process has a simulated machine already: SimGrid allows one.
   SimulatedMachine(const SharedRates& rates, const std::optional<PowerModel>& power, int num_ranks,
                    int ranks_per_node);
 
-  /// Those of `rates`, which has the same lanes and resources, from the next run on.
+  /// Takes the figures of `rates`, which has the same lanes and resources, from the next run on.
   void set_rates(const SharedRates& rates);
 
-  /// Of the next runs, which it must outlive: by how many of a node's ranks run a lane, from one
-  /// on. Empty where lanes only share rates.
+  /// Sets the contention of the next runs, by the number of a node's ranks that run a lane, from
+  /// one on. The models must outlive the runs. Empty if lanes only share rates.
   void set_contention(std::span<const ContentionModel> by_ranks) noexcept {
     contention_ = by_ranks;
   }
 
   /// Calls `begin`, then lets simulated time pass until no activity is left. `on_end` is called at
-  /// the end of each activity and may start others. `horizon`: about how long this takes at most.
+  /// the end of each activity and may start others. `horizon` is an upper limit of the time that
+  /// this takes.
   void run(Seconds horizon, const std::function<void()>& begin,
            const std::function<void(int port)>& on_end);
 
@@ -46,20 +47,19 @@ class SimulatedMachine {
   /// port.
   void start(int port, const PowerDraw& draw);
 
-  /// Ends after `duration`, whatever else runs. Only within run, on an idle port.
+  /// Occupies the port for `duration`, whatever else runs. Only within run, on an idle port.
   void wait(int port, Seconds duration);
 
-  /// How long what runs on port `index` would last from now on if it ran alone; 0 on an idle port.
-  /// Only within run.
+  /// Returns how long the activity on port `index` would last from now on if it ran alone; 0 on an
+  /// idle port. Only within run.
   [[nodiscard]] Seconds until_end(std::size_t index) const;
 
   /// Simulated time since this run began. Only within run.
   [[nodiscard]] Seconds now() const;
 
-  /// What the devices have of power, rank after rank, now or when a run ended; empty without
-  /// limits.
+  /// State of the devices' power, rank after rank, now or when a run ended; empty without limits.
   [[nodiscard]] std::span<const DevicePower> power() const noexcept { return power_; }
-  /// Whether the devices keep their power's history from the next run on.
+  /// Keeps the history of the devices' power from the next run on, or not.
   void keep_power_history(bool keep);
 
  private:
@@ -67,11 +67,11 @@ class SimulatedMachine {
   static constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
 
   struct Port {
-    bool flows = false;   ///< over links, which say when it ends
-    double due = kNever;  ///< on the clock, of what does not
-    double slowdown = 1;  ///< by what runs beside it, and by its links if it does not flow
+    bool flows = false;   ///< the activity flows over links, which say when it ends
+    double due = kNever;  ///< end on the clock of an activity that does not flow
+    double slowdown = 1;  ///< by contention, and by its links if it does not flow
   };
-  /// Ports of one node that share. As long as one of them runs alone its end is known.
+  /// Ports of one node that share resources. While only one of them runs, its end is known.
   struct Group {
     int running = 0;
     std::size_t alone = kNobody;
@@ -80,7 +80,7 @@ class SimulatedMachine {
   [[nodiscard]] static std::size_t rank_of(std::size_t port) noexcept { return port / kNumLanes; }
   [[nodiscard]] static Lane lane_of(std::size_t port) noexcept { return kLanes[port % kNumLanes]; }
 
-  /// An activity, and not a wait for its issue.
+  /// Whether an activity runs, rather than a wait for its issue.
   [[nodiscard]] bool runs(std::size_t port) const noexcept {
     return (running_[rank_of(port)] & lane_bit(lane_of(port))) != 0;
   }
@@ -89,7 +89,7 @@ class SimulatedMachine {
   }
   void join_group(std::size_t index, double duration);
   void leave_group(std::size_t index);
-  void ring(const std::function<void(int port)>& on_end);
+  void on_alarm(const std::function<void(int port)>& on_end);
   void end(std::size_t index, const std::function<void(int port)>& on_end);
   void pass_power();
   void adjust();
@@ -98,16 +98,16 @@ class SimulatedMachine {
   void set_slowdown(std::size_t index, double slowdown);
   [[nodiscard]] double next_date() const;
 
-  FluidLinks links_;
+  SimGridFlows links_;
   std::size_t ranks_per_node_;
   std::array<std::size_t, kNumLanes> lane_group_;
-  std::array<double, kNumLanes> alone_slowdown_;  ///< by its links
+  std::array<double, kNumLanes> alone_slowdown_;  ///< slowdown by its links
   std::vector<Port> ports_;
   std::vector<Group> groups_;                    ///< by node and lane group
   std::span<const ContentionModel> contention_;  ///< by the ranks that run a lane, from one on
   std::vector<LaneSet> running_;                 ///< by rank
   std::vector<DevicePower> power_;               ///< by rank
-  Seconds power_passed_ = 0;                     ///< up to which time
+  Seconds power_passed_ = 0;                     ///< time up to which power has passed
   ClockFrame frame_;
 };
 

@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-constexpr double kSameBudget = 1e-6;  // of a budget
+constexpr double kSameBudget = 1e-6;  // difference of budgets that counts as none
 
 bool are_same(const std::vector<double>& now, const std::vector<double>& then, double allowed) {
   return std::ranges::equal(now, then,

@@ -10,7 +10,8 @@
 
 namespace athanor {
 
-/// All that the rest of a replay depends on when a step has just ended. Times count from that end.
+/// State on which the rest of a replay depends when a step has just ended. Times count from that
+/// end.
 struct StepEnd {
   int step = 0;
   Seconds time = 0;                  ///< since the replay began
@@ -25,28 +26,29 @@ struct StepEnd {
   std::vector<Budget> budgets;
 };
 
-/// A program is steady when a step ends in the state in which the step k before did: what follows
-/// is then the same, k steps later. So it is when the host was never waited for meanwhile and is
-/// now no later, or when a budget was never empty and is no lower: neither will matter. The period
-/// is the time between the two over k. k is 1 as a rule, and more where successive steps take
-/// turns.
+/// A program is steady when a step ends in the state in which the step k before did: everything
+/// after it is then the same, k steps later. Two differences are ignored because they cannot
+/// matter: a host queue that is no later and was never waited for, and a power budget that is no
+/// lower and was never empty. The period is the time between the two steps over k. k is 1 as a
+/// rule, and more if successive steps alternate.
 class SteadyState {
  public:
-  /// `tolerance`: of the period, by how much times may differ and still count as the same.
+  /// `tolerance`: share of the period by which times may differ and still count as equal.
   SteadyState(std::size_t num_lanes, double tolerance);
 
-  /// The last operation of a step on the lane has ended; its steps come in order from 0.
+  /// Notes that the last operation of a step on the lane has ended; its steps come in order from 0.
   void lane_ended(std::size_t lane, Seconds time);
   /// Steps come in order; some may be left out. Returns whether the program is steady.
   [[nodiscard]] bool add(StepEnd end);
 
-  /// The mean over the steps after `first`, `last` included.
+  /// Mean over the steps after `first`, `last` included.
   struct Period {
     int first = -1, last = -1;
     Seconds seconds = 0;
   };
-  /// Of the steps that repeat. When none has, of the last kLongestCycle steps the mean of the lane
-  /// that falls behind most: in the end it holds up all the others.
+  /// Returns the period of the steps that repeat. If none has, returns the mean over the last
+  /// kLongestCycle steps of the lane that falls behind most, because in the end it holds up all the
+  /// others.
   [[nodiscard]] Period period() const;
 
  private:

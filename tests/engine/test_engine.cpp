@@ -68,21 +68,21 @@ TEST_CASE(
     "a ring all-gather takes (n-1) latencies and (n-1)/n of the bytes, on all ranks at once") {
   constexpr int kRanks = 4;
   constexpr double kLatency = 5e-6, kBandwidth = 2e10, kBytes = 64 << 20;
-  const auto ring = [&](double bytes) {
+  const auto on_alarm = [&](double bytes) {
     return (kRanks - 1) * kLatency + bytes * (kRanks - 1) / kRanks / kBandwidth;
   };
   Platform platform = plain_platform();
-  platform.all_gather = {{kRanks, {{{1, ring(1), 0}, {1e9, ring(1e9), 0}}}}};
+  platform.all_gather = {{kRanks, {{{1, on_alarm(1), 0}, {1e9, on_alarm(1e9), 0}}}}};
   ProgramBuilder builder(kRanks);
   const auto compute = builder.compute(1e-3);
   const auto gather = builder.gather(static_cast<Bytes>(kBytes), {compute});
   builder.after_previous(compute, gather);
   Engine engine(platform, kRanks, RankModel::Each);
   const Timeline timeline = engine.simulate(builder.program());
-  CHECK_THAT(timeline.step_seconds, is(1e-3 + ring(kBytes)));
+  CHECK_THAT(timeline.step_seconds, is(1e-3 + on_alarm(kBytes)));
   for (int rank = 0; rank < kRanks; ++rank) {
     CHECK_THAT(find(timeline, gather, 1, rank).end - find(timeline, gather, 1, rank).start,
-               is(ring(kBytes)));
+               is(on_alarm(kBytes)));
   }
 }
 
