@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a model by number, and the modules that they belong to. Internal to this
-// folder.
+// Parameters of a model by number, and the modules that they belong to. Internal to this folder.
 #pragma once
 
 #include "sim/model/architecture.hpp"

@@ -25,14 +25,14 @@ inline constexpr Placement kAllOnHost{Home::Host, Home::Host};
 inline constexpr Placement kStateOnNvme{Home::Host, Home::Nvme};
 inline constexpr Placement kAllOnNvme{Home::Nvme, Home::Nvme};
 
-/// Elements of the largest unit's flat storage: no larger chunk has an effect.
+/// Returns the elements of the largest unit's flat storage. A larger chunk has no effect.
 [[nodiscard]] std::int64_t largest_unit_elements(const Architecture& architecture);
 
-/// Units with parameters in the class that has most of them: no larger pool has an effect.
+/// Returns the number of units with parameters in the largest class. A larger pool has no effect.
 [[nodiscard]] int largest_class_size(const Architecture& architecture);
 
-/// A plan with everything that follows from profile and request, every unit alike: whole unit
-/// placed as `placement`, activations kept.
+/// Returns a plan with everything that follows from profile and request. Every unit is alike:
+/// placed as `placement` as a whole, with its activations kept.
 [[nodiscard]] Plan uniform_plan(const std::string& name, const Profile& profile,
                                 const PlanRequest& request, const BatchSplit& batch,
                                 std::int64_t chunk_elements, Sharding sharding,
@@ -44,9 +44,9 @@ void place(UnitPlan& unit, std::int64_t count, Placement placement);
 /// Places each chunk of `unit` on its own.
 void place_chunks(UnitPlan& unit, std::span<const Placement> placements);
 
-/// The first `num_units` units recompute, the others keep. Leading units, because theirs are the
-/// activations that stay longest; the last unit always keeps. Of those that recompute, the first
-/// `num_offload` leave their outputs on the host.
+/// Lets the first `num_units` units recompute and the others keep. Leading units recompute because
+/// their activations stay longest; the last unit always keeps. The first `num_offload` of them
+/// leave their outputs on the host.
 void recompute_leading(Plan& plan, int num_units, int num_offload = 0);
 
 }  // namespace athanor

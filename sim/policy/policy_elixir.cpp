@@ -16,7 +16,7 @@
 namespace athanor {
 namespace {
 
-/// Device memory that a lean plan takes beside what is there all the time.
+/// Returns the device memory that a lean plan takes on top of its static memory.
 Bytes activation_bytes(const Profile& profile, const Plan& lean) {
   const Program program = lower(profile, lean);
   Bytes resident = 0;
@@ -26,13 +26,13 @@ Bytes activation_bytes(const Profile& profile, const Plan& lean) {
   return peak_bytes(program).gpu - resident;
 }
 
-/// Elements of the cache for each class of units: what one of them has, and how many there are.
+/// Elements of the cache for each class of units: the size of one unit, and the number of units.
 struct ClassSize {
   std::int64_t elements = 0;
   int units = 0;
 };
 
-/// Slots of the class that has most units in a cache of `elements`, of which every other class
+/// Returns the slots of the largest class in a cache of `elements`, of which every other class
 /// takes one. Fused parameters are in no block.
 int whole_slots(const Architecture& architecture, const elixir::SearchInput& input,
                 double elements) {
@@ -61,7 +61,7 @@ int whole_slots(const Architecture& architecture, const elixir::SearchInput& inp
                   elixir::kPrefetchDepth + 1);
 }
 
-/// Where Elixir puts each parameter, by number.
+/// Returns the home that Elixir gives each parameter, by number.
 std::vector<Home> parameter_homes(const elixir::SearchResult& result) {
   std::vector<Home> homes;
   std::size_t fused = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elixir's plan: what its published search (elixir_search.hpp) chooses for a profile, as far as a
-// Plan can say it.
+// Elixir's plan: the answer of its published search (elixir/elixir_search.hpp) for a profile, as
+// far as a Plan can say it.
 #pragma once
 
 #include "sim/model/platform.hpp"
@@ -12,15 +12,15 @@
 
 namespace athanor {
 
-/// What the formulae of Elixir's constants stand for, read off `platform`: all GPUs together, on
-/// copies of 10 GB and Adam on 1e9 elements. Throws InputError where it lacks a curve.
+/// Returns the platform's own figures for the formulae of Elixir's constants: all GPUs together, on
+/// copies of 10 GB and Adam on 1e9 elements. Throws InputError if the platform lacks a curve.
 [[nodiscard]] elixir::Rates calibrated_rates(const Platform& platform, int num_gpus,
                                              int adam_threads);
 
-/// The search's answer as a plan: its chunk size (chunks end with their unit, which Elixir's do
-/// not), its cache in whole units, each chunk where most of it lies in Elixir's placement, and
-/// Elixir's schedule: one unit ahead, blocking copies, Adam after backward, first on the CPU, then
-/// on the GPU. Nothing where the search has no answer.
+/// Returns the search's answer as a plan, or nothing if the search has none. The plan has Elixir's
+/// chunk size (chunks end with their unit, which Elixir's do not) and its cache in whole units.
+/// Each chunk is placed as most of it is in Elixir's placement. The schedule is Elixir's: one unit
+/// ahead, blocking copies, Adam after backward, first on the CPU, then on the GPU.
 ///
 /// Not represented, in Elixir's favour: the copy of parameters into the buffer store before use,
 /// 4-byte parameters in each step's first fetch of a chunk from the host and their 2-byte copy

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules behind policies.hpp, which says what each stands for. Internal to this folder.
+// Rules behind policies.hpp, which says which system each stands for. Internal to this folder.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -14,7 +14,7 @@
 
 namespace athanor::policy {
 
-/// What a rule sees: one micro-batch size, and how many leading units recompute.
+/// Input of a rule: one micro-batch size, and the number of leading units that recompute.
 struct Input {
   std::string name;
   const Profile& profile;
@@ -28,20 +28,21 @@ inline constexpr int kDoubleBuffer = 2;
 
 /// Optimizer.step() comes after backward(), and the next forward after it.
 inline constexpr Schedule kAfterBackward{.optimizer = OptimizerStart::AfterBackward};
-/// The same with copies that the host waits for, and with Adam on one processor at a time.
+/// kAfterBackward with copies that the host waits for, and with Adam on one processor at a time.
 inline constexpr Schedule kBlocking{.copies = Copies::Blocking,
                                     .optimizer = OptimizerStart::AfterBackward,
                                     .optimizer_lanes = OptimizerLanes::Serial};
 
-/// Every unit alike, two cache slots and two gradient buffers, updates after backward.
+/// Returns a plan with every unit alike, two cache slots, two gradient buffers and updates after
+/// backward.
 [[nodiscard]] Plan start(const Input& in, std::int64_t chunk_elements, Sharding sharding,
                          Placement placement);
 
-/// Elements of the largest unit: chunks that hold any unit.
+/// Returns the elements of the largest unit: chunks of that size hold any unit.
 [[nodiscard]] std::int64_t whole_units(const Input& in);
 
-/// Plans in order of preference; the first that fits is taken. Empty where the system has no
-/// answer.
+/// A rule returns plans in order of preference; the first that fits is taken. Empty if the system
+/// has no answer.
 using Rule = std::vector<Plan> (*)(const Input&);
 
 // PyTorch (policy_torch.cpp)

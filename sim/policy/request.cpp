@@ -45,8 +45,8 @@ void validate_threads(const PlanRequest& request, const Platform& platform) {
                     : fmt::format("Use one of {}.", fmt::join(known, ", ")));
 }
 
-/// A plan's bytes are not all that a GPU holds: the CUDA context, NCCL's buffers and what the
-/// caching allocator cannot put together again take the rest.
+/// Reserve of a GPU's memory that no plan counts: the CUDA context, NCCL's buffers and fragments
+/// that the caching allocator cannot join.
 Bytes usable_device_memory(const Platform& platform) {
   if (platform.backend != "cuda") return platform.device_memory;
   constexpr Bytes kLeastReserve = 2 * kGiB;

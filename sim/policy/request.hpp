@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanRequest: what the user asks of a plan, and what follows from it alone.
+// PlanRequest: the user's wishes for a plan, and what follows from them alone.
 #pragma once
 
 #include "sim/model/memory.hpp"
@@ -17,10 +17,10 @@ namespace athanor {
 struct PlanRequest {
   int num_gpus = 1;               ///< ranks, on one node or on all devices of several
   std::int64_t global_batch = 0;  ///< sequences per step over all ranks
-  MemoryLimits limits = {};       ///< 0 = what the platform has; of NVMe, none
+  MemoryLimits limits = {};       ///< 0 = all that the platform has, but no NVMe
   Clipping clipping = Clipping::None;
   double max_gradient_norm = 1.0;                          ///< used with clipping
-  double clipped_share = 0;                                ///< of steps; see Plan
+  double clipped_share = 0;                                ///< share of steps; see Plan
   std::optional<std::int64_t> micro_batch = std::nullopt;  ///< absent: chosen
   std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
 };
@@ -32,38 +32,39 @@ struct BatchSplit {
   auto operator<=>(const BatchSplit&) const = default;
 };
 
-/// Throws InputError, named by command-line option, when the request is impossible on `platform` or
-/// for `profile` whatever the plan.
+/// Throws InputError that names the option when the request is impossible on `platform` or for
+/// `profile`, whatever the plan.
 void validate_request(const PlanRequest& request, const Profile& profile, const Platform& platform);
 
-/// Memory of one GPU: what the request caps it to, else all that it has. See effective_limits for
-/// what plans may take of it.
+/// Returns the memory of one GPU: the request's limit, else all that it has. effective_limits says
+/// how much of it plans may take.
 [[nodiscard]] Bytes device_memory(const PlanRequest& request, const Platform& platform);
 
-/// Whether the platform says how fast optimizer state passes between its files and the CPU.
+/// Whether the platform has curves for optimizer state between its files and the CPU.
 [[nodiscard]] bool has_nvme(const Platform& platform) noexcept;
 
-/// The limits in force: the request's, else the platform's, of a GPU less what plans do not count:
-/// 5 % of its memory, at least 2 GiB.
+/// Returns the limits in force: the request's, else the platform's. A GPU's is reduced by the
+/// memory that plans do not count, which is 5 % of it and at least 2 GiB.
 [[nodiscard]] MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform);
 
-/// Profiled micro-batch sizes that divide a rank's share of the global batch (or the requested one
-/// alone), largest first. Throws InputError when there is none; the message lists what would work.
+/// Returns the profiled micro-batch sizes that divide a rank's share of the global batch (or the
+/// requested one alone), largest first. Throws InputError when there is none; the message lists the
+/// sizes that would work.
 [[nodiscard]] std::vector<BatchSplit> batch_splits(const PlanRequest& request,
                                                    const Profile& profile);
 
-/// CPU Adam thread counts that were calibrated and leave every rank its own cores, ascending (or
-/// the requested one alone). Never empty: {1} where CPU Adam was not calibrated.
+/// Returns the numbers of CPU Adam threads that were calibrated and leave every rank its own cores,
+/// ascending (or the requested one alone). Never empty: {1} if CPU Adam was not calibrated.
 [[nodiscard]] std::vector<int> adam_thread_choices(const PlanRequest& request,
                                                    const Platform& platform);
 
-/// Peak of `plan` in every tier, by lowering it.
+/// Returns the peak of `plan` in every tier, by lowering it.
 [[nodiscard]] TierBytes plan_peak_bytes(const Profile& profile, const Plan& plan);
 
 /// Whether a peak per rank fits the limits of its device and of its node.
 [[nodiscard]] bool fits(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits);
 
-/// All tiers together.
+/// Returns the sum of all tiers.
 [[nodiscard]] constexpr Bytes total_bytes(const TierBytes& peak) noexcept {
   return peak.gpu + peak.pinned + peak.host + peak.nvme;
 }

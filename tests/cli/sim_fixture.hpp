@@ -41,7 +41,7 @@ struct SimFixture {
     return run_program("athanor-sim", arguments);
   }
 
-  /// The same with --json; the object that it printed.
+  /// Runs the verb with --json and returns the object that it printed.
   [[nodiscard]] nlohmann::json json(const std::string& verb, std::vector<std::string> more) const {
     more.emplace_back("--json");
     return nlohmann::json::parse(run(verb, more).out);

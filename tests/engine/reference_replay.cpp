@@ -17,12 +17,12 @@
 namespace athanor::test {
 namespace {
 
-/// Of which the period is the mean: as many as every cycle of up to four steps divides.
+/// Steps over which the period is averaged: as many as every cycle of up to four steps divides.
 constexpr int kFirstStep = 40, kLastStep = 100;
 constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
-/// Of the time that is left: what rounding leaves of an operation that has ended.
+/// Share of an operation's time that rounding leaves when it has ended.
 constexpr double kRounding = 1e-12;
-/// Of a budget of energy: what rounding leaves of an empty one.
+/// Share of an energy budget that rounding leaves when it is empty.
 constexpr double kReached = 1e-9;
 
 using Rates = std::map<Lane, double>;  // running lanes, as shares of their speed alone
@@ -125,7 +125,7 @@ class ReferenceReplay {
  private:
   struct LaneState {
     std::size_t step = 0, position = 0;
-    std::optional<Seconds> remaining;  // of the operation that runs, at full speed
+    std::optional<Seconds> remaining;  // time left at full speed of the running operation
   };
 
   static std::size_t steps() { return kLastStep + 3; }

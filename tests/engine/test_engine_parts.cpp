@@ -89,7 +89,7 @@ StepEnd step_end(int step, Seconds time, std::int64_t place = 1, Seconds until =
 TEST_CASE("a program is steady when a step ends in the state in which the one before did") {
   SteadyState state(1, 1e-9);
   CHECK_FALSE(state.add(step_end(0, 10, 3, 0.5)));
-  CHECK_FALSE(state.add(step_end(1, 20, 3, 0.25)));  // what runs is further on
+  CHECK_FALSE(state.add(step_end(1, 20, 3, 0.25)));  // the running operation is further on
   CHECK_FALSE(state.add(step_end(2, 30, 2, 0.25)));  // the lane is at another operation
   StepEnd end = step_end(3, 40, 2, 0.25);
   end.issued_until = 1;  // the host is behind as it was not before

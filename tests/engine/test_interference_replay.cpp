@@ -230,8 +230,8 @@ TEST_CASE("lanes that share slow each other down as much as is said of them, mea
 }
 
 TEST_CASE("the bound is the best division of time between lanes that share") {
-  // Of 1.5 each asks 1, and both get 0.75: half a second's work of one takes 2/3 s beside the
-  // other, whose second half is done alone.
+  // The capacity is 1.5; each asks 1 and gets 0.75. Half a second's work of one takes 2/3 s while
+  // the other runs, whose second half is done alone.
   Platform platform = plain_platform();
   test::share(platform, SharedResource::Scope::Device, 1.5, {Lane::Collective, Lane::H2D}, 1);
   ProgramBuilder builder;

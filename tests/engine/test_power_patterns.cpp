@@ -27,8 +27,8 @@ struct Measured {
   std::string name;
   double rate_tolerance = 0, power_tolerance = 0;
 };
-/// Of the first machines idle power was read off a counter where an interval began and ended, and
-/// came out between 91 and 140 W: their rates say more than their power.
+/// The first machines' idle power was read off a counter where an interval began and ended, and
+/// came out between 91 and 140 W. Their rates say more than their power.
 const Measured kMultiples{"2026-11-21-h200x1", 0.02, 0.12};
 const Measured kWithoutBeat{"2026-11-22-h200x1-c", 0.031, 0.03};
 const Measured kAnother{"2026-11-22-h200x1-d", 0.03, 0.05};

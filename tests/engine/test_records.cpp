@@ -197,7 +197,7 @@ TEST_CASE("recorded losses on GPUs agree with FSDP2's, and no plan or order chan
     }
     CHECK(ahead_of_the_norm > 0);
   }
-  std::map<std::string, std::vector<json>> orders;  // of updates, by memory
+  std::map<std::string, std::vector<json>> orders;  // runs with and without late updates, by memory
   for (const json& run : record.at("late_updates")) orders[run.at("gpu_memory")].push_back(run);
   REQUIRE(orders.size() == 2);
   for (const auto& [memory, runs] : orders) {

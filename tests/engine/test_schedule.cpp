@@ -28,7 +28,7 @@ const Operation& operation_of(const Program& program, const Interval& interval) 
 
 bool is_copy(const Operation& op) { return op.lane == Lane::H2D || op.lane == Lane::D2H; }
 
-/// Of one rank, all steps.
+/// Returns the chosen operations' intervals on one rank, over all steps.
 std::vector<Interval> chosen(const Program& program, const Timeline& timeline,
                              const std::function<bool(const Operation&)>& choose) {
   std::vector<Interval> intervals;
@@ -195,7 +195,7 @@ TEST_CASE("A schedule's promises hold in the timeline of every random plan") {
     early += !after && updates > slack ? 1 : 0;
     across += !after && steps > slack ? 1 : 0;
   }
-  // What each choice rules out does happen without it.
+  // Each overlap that a choice rules out does happen without it.
   CHECK(std::min({beside, both, early, across}) > 10);
 }
 

@@ -60,7 +60,7 @@ TEST_CASE("capacity for one and a half of two activities") {
 }
 
 TEST_CASE("CPU Adam takes of memory in proportion to what its threads can move") {
-  // Of 1, two threads of Adam ask all and one asks half; a copy asks all.
+  // The capacity is 1: two threads of Adam ask all of it and one asks half; a copy asks all.
   Platform platform = plain_platform();
   platform.host_cores = 4;
   platform.num_devices = 2;
@@ -118,7 +118,7 @@ TEST_CASE("an activity speeds up when the one beside it ends") {
 }
 
 TEST_CASE("unequal demands share max-min fairly") {
-  // Of 6, compute asks 1 and gets it; the copies ask 4 each and get 2.5.
+  // The capacity is 6: compute asks 1 and gets it; the copies ask 4 each and get 2.5.
   Platform platform = plain_platform();
   share(platform, Scope::Device, 6, {Lane::H2D, Lane::D2H}, 4);
   platform.shared[0].use[Lane::Compute] = 1;

@@ -184,7 +184,7 @@ TEST_CASE("nccl-tests: sizes are the whole buffer's, times in microseconds, rank
 
 TEST_CASE("nccl-tests of several nodes are taken where the platform has a network") {
   Platform platform = sample();
-  platform.num_devices = 2;  // of the four ranks
+  platform.num_devices = 2;  // two nodes hold the four ranks
   CHECK_THROWS_WITH(import_json(nccl_tests("all_gather_perf", 80, 1), platform),
                     ContainsSubstring("4 ranks, and platform node has 2 devices"));
   platform.network = Network{.max_nodes = 2, .bytes_per_second = 25e9};

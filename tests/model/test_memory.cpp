@@ -26,7 +26,7 @@ TEST_CASE("replicated on one device: parameters, gradients, shards and two momen
   const Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
   const Program program = lower(small_profile(architecture, 1), plan);
   const Bytes elements = kEmbedding + 2 * kBlock + kHead;
-  // What is there from the start is one allocation, in whole blocks of 512.
+  // Static memory is one allocation, in whole blocks of 512.
   const Bytes used = elements * (4 + 4 + 8) + (kEmbedding + 2 * kBlock + kHead) * 4;
   const Bytes statics = (used + 511) / 512 * 512;
   REQUIRE(used % 512 != 0);

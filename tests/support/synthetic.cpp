@@ -7,7 +7,7 @@ namespace athanor::test {
 namespace {
 
 constexpr double kSustainedFlopsPerSecond = 60e9;
-constexpr double kFlopsPerSecond = 40e9;  // what units reach
+constexpr double kFlopsPerSecond = 40e9;  // rate that units reach
 
 Provenance made_up() {
   Provenance provenance;

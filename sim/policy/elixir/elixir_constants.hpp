@@ -18,18 +18,18 @@ inline constexpr int kChunkRange = 3;     ///< chunk sizes up to this times the 
 inline constexpr int kOverlapBlocks = 2;  ///< blocks set aside for prefetch and reduction
 inline constexpr int kSmallestCache = 4;  ///< blocks, when optimizer states come first
 inline constexpr int kPrefetchDepth = 1;
-/// Chunk sizes to try: at most this over the number of parameters (as a power of two, twice), in
-/// steps of at least kSmallestStep.
+/// Number of chunk sizes to try: at most this over the number of parameters (as a power of two,
+/// twice), in steps of at least kSmallestStep.
 inline constexpr std::int64_t kSearchWork = 16 * 1024 * 1024;
 inline constexpr Bytes kSmallestStep = 1024;
 
-/// What all GPUs of a node reach together: copies in GB/s, Adam in 1e9 elements per second.
+/// Rates of all GPUs of a node together: copies in GB/s, Adam in 1e9 elements per second.
 struct Rates {
   double host_to_device = 0, device_to_host = 0;
   double device_adam = 0, host_adam = 0;
 };
 
-/// The fit for n GPUs: pinned copies of 10 GB, HybridAdam on 1e9 fp32 elements.
+/// Elixir's fit for n GPUs: pinned copies of 10 GB, HybridAdam on 1e9 fp32 elements.
 inline Rates published_rates(int n) {
   return {.host_to_device = 16.3 * n + 8.7,
           .device_to_host = 15.8 * n + 2.3,

@@ -15,10 +15,10 @@ namespace athanor::elixir {
 struct SearchInput {
   int num_gpus = 1;
   DataType dtype = DataType::BFloat16;  ///< Elixir knows fp16, which is as large
-  Bytes gpu_memory = 0;                 ///< of one GPU
+  Bytes gpu_memory = 0;                 ///< one GPU's
   Bytes driver_memory = kDriverReserve;
-  Bytes buffers = 0;                     ///< the model's, that are no parameters
-  Bytes activations = 0;                 ///< at their peak
+  Bytes buffers = 0;                     ///< bytes of the model's buffers that are no parameters
+  Bytes activations = 0;                 ///< peak bytes
   std::vector<std::int64_t> parameters;  ///< in the order of first use
   std::vector<bool> fused;               ///< by parameter: several modules use it
   std::vector<std::vector<int>> trace;   ///< parameters of each operation of one step, in order
@@ -30,10 +30,10 @@ struct SearchInput {
 
 struct SearchResult {
   std::int64_t chunk_elements = 0;
-  std::int64_t num_blocks = 0;    ///< of the cache
+  std::int64_t num_blocks = 0;    ///< blocks of the cache
   std::vector<int> chunk_of;      ///< by parameter; -1 = fused: it has its own chunk and block
-  std::vector<Home> chunk_homes;  ///< of the shards of parameters and optimizer state
-  std::vector<Home> fused_homes;  ///< the same, by fused parameter in order
+  std::vector<Home> chunk_homes;  ///< where the shards of parameters and optimizer state live
+  std::vector<Home> fused_homes;  ///< homes of the fused parameters, in order
   bool operator==(const SearchResult&) const = default;
 };
 
