@@ -72,7 +72,7 @@ class Child {
     std::array<int, 2> ends{};
     if (pipe(ends.data()) != 0) throw_errno("pipe");
     const pid_t parent = getpid();
-    std::fflush(nullptr);  // what is in buffers would be printed twice
+    std::fflush(nullptr);  // buffered text would be printed twice
     pid_ = fork();
     if (pid_ == 0) {
       close(ends[0]);

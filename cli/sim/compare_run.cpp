@@ -43,7 +43,7 @@ nlohmann::json parse_line(const std::string& text, const std::string& where) {
   throw InputError(where, "is no JSON object", "Use the metrics.jsonl that athanor train wrote.");
 }
 
-/// Of a sorted list that is not empty; linear between its values.
+/// Returns a quantile of a sorted list that is not empty; linear between its values.
 Seconds quantile(const std::vector<Seconds>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -112,7 +112,8 @@ std::string kind_row(const KindComparison& kind, Seconds predicted, Seconds meas
                      format_seconds(measured));
 }
 
-/// What the host does itself changes where others share it: then a way out; else empty.
+/// Returns a way out if the host's own operations differ from their prediction, as they do on
+/// shared hosts; else empty.
 std::string host_text(const Comparison& comparison) {
   constexpr double kNoise = 0.1;
   Seconds predicted = 0, measured = 0;

@@ -19,21 +19,21 @@ struct KindComparison {
   std::int64_t count = 0;
   Seconds predicted = 0;
   Seconds measured = 0;                             ///< mean over the measured steps
-  Seconds predicted_issue = 0, measured_issue = 0;  ///< of the host that launches them; or 0
+  Seconds predicted_issue = 0, measured_issue = 0;  ///< host time to launch them; or 0
 };
 
 struct Comparison {
   std::vector<KindComparison> kinds;
   Seconds predicted_step = 0, measured_step = 0;
-  Seconds low_step = 0, high_step = 0;      ///< between which eight in ten measured steps are
-  std::int64_t num_steps = 0;               ///< measured
-  TierBytes predicted_peak, measured_peak;  ///< of a rank
+  Seconds low_step = 0, high_step = 0;      ///< eight in ten measured steps are between them
+  std::int64_t num_steps = 0;               ///< number of measured steps
+  TierBytes predicted_peak, measured_peak;  ///< one rank's
   bool on_gpus = false;
   /// Relative error of the predicted step time.
   [[nodiscard]] double step_error() const noexcept;
 };
 
-/// What metrics.jsonl says: the median step after the first two (warm-up), its first and ninth
+/// Figures of metrics.jsonl: the median step after the first two (warm-up), its first and ninth
 /// decile, and the highest device memory.
 struct Metrics {
   Seconds step_seconds = 0, low_seconds = 0, high_seconds = 0;

@@ -20,11 +20,12 @@ struct Inputs {
   std::int64_t global_batch = 0;      ///< 0 = not given
   MemoryLimits limits;
   std::optional<double> clip;           ///< global norm; absent: no clipping
-  std::optional<double> clipped_share;  ///< of steps; absent: none
+  std::optional<double> clipped_share;  ///< share of steps; absent: none
   std::int64_t micro_batch = 0;         ///< 0 = chosen
   int adam_threads = 0;                 ///< 0 = chosen
 
-  /// Throws InputError where a share of clipped steps is given, but nothing clips.
+  /// Returns the request. Throws InputError when a share of clipped steps is given, but nothing
+  /// clips.
   [[nodiscard]] PlanRequest request() const;
 };
 
@@ -42,7 +43,7 @@ void require_option(bool given, const std::string& option, const std::string& wh
 /// The way back: a path that a plan file stores, as this process can open it.
 [[nodiscard]] std::string resolved_path(const std::string& stored, const std::string& plan_path);
 
-/// Says on stderr what about the inputs is likely to surprise: a profile of another device, or a
+/// Warns on stderr about inputs that are likely to surprise: a profile of another device, or a
 /// memory limit above what the platform has.
 void warn_about(const Profile& profile, const Platform& platform, const MemoryLimits& limits);
 

@@ -59,7 +59,7 @@ std::string row_text(const PlatformRow& row, std::size_t width, bool with_prices
                              row.report.at("plan_summary").get<std::string>());
 }
 
-/// What "between" means; nothing where no profile was scaled.
+/// Returns the meaning of the column "between"; empty if no profile was scaled.
 std::string legend_text(const std::vector<PlatformRow>& rows) {
   const auto scaled = std::ranges::find_if(
       rows, [](const PlatformRow& row) { return row.report.contains("profile_device"); });

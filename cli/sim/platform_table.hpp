@@ -10,7 +10,7 @@
 
 namespace athanor::cli {
 
-/// What became of one platform.
+/// Outcome of one platform.
 enum class PlatformOutcome {
   Planned,
   DoesNotFit,  ///< memory
@@ -25,8 +25,8 @@ struct PlatformRow {
   int nodes = 1;
   PlatformOutcome outcome = PlatformOutcome::Failed;
   std::string reason;             ///< why there is no plan
-  nlohmann::ordered_json report;  ///< as of tune on one platform, with "plan_summary"
-  std::optional<double> price;    ///< of a node per hour, in the user's currency
+  nlohmann::ordered_json report;  ///< report of tune on one platform, with "plan_summary"
+  std::optional<double> price;    ///< price of a node per hour, in the user's currency
   [[nodiscard]] std::optional<double> price_per_million_tokens() const;
 };
 

@@ -16,7 +16,7 @@
 
 namespace athanor::cli {
 
-/// Between which step times the truth is taken to lie where a profile was scaled.
+/// Interval in which the step time is taken to lie if the profile was scaled.
 struct StepInterval {
   Seconds low = 0, high = 0;
   std::string measured_on;  ///< device of the profile before it was scaled
@@ -25,7 +25,7 @@ struct StepInterval {
 struct Report {
   Plan plan;
   Seconds step_seconds = 0;
-  double step_joules = 0;                ///< of all GPUs; 0: the platform has no power model
+  double step_joules = 0;                ///< all GPUs'; 0: the platform has no power model
   std::optional<StepInterval> interval;  ///< absent: the profile was taken as it is
   TierBytes peak_bytes;
   int ranks_per_node = 1;

@@ -11,8 +11,8 @@
 
 namespace athanor::cli {
 
-/// The step time of the same plan with one lane of every rank twice as fast, and with it its part
-/// of what it shares.
+/// Step time of the same plan with one lane of every rank twice as fast, and with it its part of
+/// shared resources.
 struct Sensitivity {
   std::string lane;  ///< a lane's name, or "issue" for the host that launches
   Seconds step_seconds = 0;

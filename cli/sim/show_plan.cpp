@@ -21,7 +21,7 @@
 namespace athanor::cli {
 namespace {
 
-/// What `option` gave, else what the plan names.
+/// Returns the path that `option` gave, else the path that the plan names.
 std::string input_path(const ShowRequest& request, const std::string& option,
                        const std::string& given, const std::string& stored) {
   if (!given.empty()) return given;

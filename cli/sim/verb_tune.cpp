@@ -26,7 +26,7 @@ struct TuneOptions {
   std::string plan_path, all_path;
   int top = 0;
   bool json = false, sensitivity = false, pareto = false;
-  Bytes memory_resolution = 0;  ///< of GPU and host; 0 = chosen for each
+  Bytes memory_resolution = 0;  ///< GPU's and host's; 0 = chosen for each
   double time_resolution = FrontResolution{}.time;
   double energy_within = 0;  ///< 0: by time
   double host_slowdown = 0;

@@ -31,7 +31,7 @@ struct TrainInputs {
 /// Whether to run on GPUs.
 [[nodiscard]] bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs);
 
-/// What a dry run prints.
+/// Returns the text that a dry run prints.
 [[nodiscard]] std::string describe(const TrainInputs& inputs);
 
 }  // namespace athanor::cli

@@ -23,7 +23,7 @@
 
 namespace {
 
-/// What this process runs on.
+/// Backend of this process, and its connection to the other ranks.
 struct Machine {
   std::unique_ptr<athanor::Collectives> collectives;  ///< between ranks on the CPU
   std::unique_ptr<athanor::Backend> backend;

@@ -74,7 +74,7 @@ OrderedJson deepspeed_json(const Plan& plan, const PlanOutline& outline,
   return json;
 }
 
-/// What accelerate takes from the training script, whatever the backend.
+/// Adds the choices that accelerate takes from the training script, whatever the backend.
 void add_script_losses(const Plan& plan, const PlanOutline& outline, Backend backend,
                        UnsupportedChoices& losses) {
   losses.add(fmt::format("micro_batch {}: the batch size of the data loader", plan.micro_batch));

@@ -32,7 +32,7 @@ std::int64_t clamped_product(std::int64_t count, std::int64_t elements) {
   return static_cast<std::int64_t>(std::min(product, static_cast<double>(kMaxCount)));
 }
 
-/// What stage 3 keeps gathered and fetches ahead, in elements. The largest unit has to fit.
+/// Writes the elements that stage 3 keeps gathered and fetches ahead. The largest unit has to fit.
 void add_stage3(OrderedJson& zero, const Plan& plan, const PlanOutline& outline) {
   const std::int64_t live =
       std::max(outline.largest_unit, clamped_product(plan.cache_slots, outline.median_unit));

@@ -112,8 +112,8 @@ class Writer {
     return per_node ? name : fmt::format("{} of {}", name, device_id(device));
   }
 
-  /// What one activity of the lane takes; its own rate where it shares nothing, 0 where it has
-  /// none.
+  /// Returns the bandwidth that one activity of the lane uses; its own rate if it shares nothing, 0
+  /// if it has none.
   [[nodiscard]] double bandwidth(Lane lane) const {
     for (const SharedResource& resource : platform_.shared) {
       const auto use = resource.use.find(lane);
@@ -154,7 +154,7 @@ class Writer {
     for (const Lane lane : kLanes) {
       if (bandwidth(lane) <= 0) continue;
       add_lane(device, lane);
-      // What moves nothing between hosts has an end of its own.
+      // A lane that moves nothing between hosts has an end of its own.
       if (lane == Lane::Compute || is_host_lane(lane)) {
         text_ += fmt::format("    <host id=\"{}\" speed=\"1f\"/>\n", lane_id(device, lane));
       }

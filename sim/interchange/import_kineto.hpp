@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One training step of a PyTorch profiler (Kineto) trace: device seconds by module and phase, and
-// as the times of a profile. cli/interchange.md says what a trace has to hold for which.
+// as a profile's times. cli/interchange.md says what a trace has to hold for each.
 #pragma once
 
 #include "sim/model/kernel_classes.hpp"
@@ -26,11 +26,11 @@ enum class KinetoPhase { Forward, Recompute, Backward, Other };
 
 /// Device seconds of one module in one phase.
 struct KinetoRow {
-  std::string module;  ///< of the trace, or the unit's name; "" for what no range holds
+  std::string module;  ///< the trace's module or the unit's name; "" outside all ranges
   KinetoPhase phase = KinetoPhase::Other;
   std::array<Seconds, kNumKernelClasses> seconds{};  ///< by KernelClass
   [[nodiscard]] Seconds total() const noexcept;
-  /// What a compute lane does: all but communication and transfers.
+  /// Seconds of a compute lane: all but communication and transfers.
   [[nodiscard]] Seconds compute() const noexcept;
 };
 
@@ -50,9 +50,9 @@ struct KinetoTable {
                                            std::optional<std::int64_t> wanted,
                                            const Architecture* architecture);
 
-/// `base` with the phase seconds of `table` (made with base's architecture) at `micro_batch`; bytes
-/// and launch times stay, because a trace does not hold them. Throws InputError that names the unit
-/// classes and phases that the trace lacks.
+/// Returns `base` with the phase seconds of `table` (made with base's architecture) at
+/// `micro_batch`. Bytes and launch times stay, because a trace does not hold them. Throws
+/// InputError that names the unit classes and phases that the trace lacks.
 [[nodiscard]] Profile profile_from_kineto(const KinetoTable& table, const std::string& where,
                                           const Profile& base, std::int64_t micro_batch);
 

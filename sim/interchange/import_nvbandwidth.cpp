@@ -180,7 +180,7 @@ class Import {
     return slowdowns;
   }
 
-  /// What copies alone shared before, where the file says it anew.
+  /// Removes resources that only copies shared, if the file measures them anew.
   void forget(SharedResource::Scope scope, const Slowdowns& measured) {
     std::erase_if(platform_.shared, [&](const SharedResource& resource) {
       return resource.scope == scope &&

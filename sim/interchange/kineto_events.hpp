@@ -10,7 +10,7 @@
 
 namespace athanor {
 
-/// What the readers here use of one entry of traceEvents.
+/// Fields of one entry of traceEvents that the readers here use.
 struct KinetoEvent {
   std::string phase;     ///< "X": a duration; "s" and "f": the two ends of a flow
   std::string category;  ///< "kernel", "cuda_runtime", "user_annotation", ..

@@ -66,7 +66,7 @@ StepWindow choose_step(const std::vector<StepWindow>& steps, const std::string& 
                                    : fmt::format("Use one of {}.", fmt::join(known, ", ")));
   }
   if (steps.empty()) return {std::nullopt, "", 0, std::numeric_limits<double>::infinity()};
-  // What follows the last whole step is often the beginning of one.
+  // The time after the last whole step is often the beginning of another.
   double longest = 0;
   for (const StepWindow& step : steps) longest = std::max(longest, step.end - step.start);
   const auto whole = std::find_if(steps.rbegin(), steps.rend(), [&](const StepWindow& step) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one step of a Kineto trace holds: ranges and launches by thread, and the device's
+// Content of one step of a Kineto trace: ranges and launches by thread, and the device's
 // activities. Internal to this folder.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int32_t kNone = -1;
 constexpr std::int32_t kSeveral = -2;
 
-/// What transformers calls the class of a block.
+/// Names that transformers gives the class of a block.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kBlockClasses{
     {{"gpt2", "GPT2Block"},
      {"opt", "OPTDecoderLayer"},

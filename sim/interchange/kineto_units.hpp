@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which unit of an architecture a module or annotation of a trace is. Internal to this folder.
+// Unit of an architecture that a module or annotation of a trace belongs to. Internal to this
+// folder.
 #pragma once
 
 #include "sim/interchange/kineto_step.hpp"
@@ -18,12 +19,12 @@ class KinetoUnits {
  public:
   KinetoUnits(const Architecture& architecture, const KinetoStep& step);
 
-  /// The unit that runs at `point`: that of the innermost range with one, else, inside a model but
-  /// before its first block the first unit, and after its last block the last (final norm, head and
-  /// loss have no name of their own in a trace). Nothing where neither holds.
+  /// Returns the unit that runs at `point`: that of the innermost range with one. Inside a model it
+  /// is the first unit before the first block, and the last unit after the last block, because
+  /// final norm, head and loss have no name of their own in a trace. Nothing if neither holds.
   [[nodiscard]] std::optional<std::size_t> at(const KinetoPoint& point) const;
 
-  /// How often one and the same module ran on the main thread, at most.
+  /// Returns how often one and the same module ran on the main thread, at most.
   [[nodiscard]] std::int64_t passes() const noexcept { return passes_; }
 
  private:

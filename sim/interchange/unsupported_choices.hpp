@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentences about choices that several systems lose. Internal to this folder.
+// Sentences about choices that several systems cannot express. Internal to this folder.
 #pragma once
 
 #include "sim/interchange/plan_outline.hpp"
@@ -30,7 +30,7 @@ class UnsupportedChoices {
   void offloaded_outputs(const std::string& instead);
   void sequence_length(const std::string& system);
   void gradient_buffers(const std::string& instead);
-  /// What may run beside what, where the plan says so.
+  /// Limits of overlap, if the plan has a schedule.
   void schedule(const std::string& system);
   [[nodiscard]] std::vector<std::string> take() { return std::move(lines_); }
 
