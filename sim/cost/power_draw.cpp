@@ -101,7 +101,7 @@ Seconds consecutive_seconds(std::span<const LagrangianBound> parts, const Platfo
   };
   Seconds most = 0;
   for (std::size_t first = 0; first < kEnergyMultipliers.size(); ++first) {
-    ByPrice so_far;  // by the price of the last part
+    ByPrice so_far;  // by the multiplier of the last part
     so_far.fill(-std::numeric_limits<Seconds>::infinity());
     so_far[first] = parts.front().at[first];
     for (const LagrangianBound& part : parts.subspan(1)) {

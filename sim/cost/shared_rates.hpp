@@ -31,8 +31,8 @@ struct SharedRates {
   std::array<std::size_t, kNumLanes> group{};
   /// Returns the rates with a CPU Adam that asks `use` times as much.
   [[nodiscard]] SharedRates with_adam(double use) const;
-  /// Returns how many times as long an activity of `lane` takes while no other lane runs, on a
-  /// node of `ranks`, all of which it may have to itself.
+  /// Returns how many times as long an activity of `lane` takes while no other activity shares with
+  /// it, on a node of `ranks`, whose resources it may have to itself.
   [[nodiscard]] double alone_slowdown(Lane lane, int ranks) const;
   /// Returns how many times as long the activity of each of `running` takes while exactly these
   /// run, on equal ranks, if without sharing it takes `slowed` times as long; others: 1.

@@ -15,7 +15,7 @@ constexpr int kLastExponent = 1000;
 /// Share of an interval that a horizon takes, and grid of the origins, as powers of two.
 constexpr int kRoomBits = 8;
 constexpr int kGridBits = 20;
-/// Above, the inverse would be no normal number.
+/// Largest exponent of the scale; above it the inverse would be no normal number.
 constexpr int kMostScaleBits = 1020;
 
 }  // namespace

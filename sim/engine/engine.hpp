@@ -22,7 +22,7 @@ enum class RankModel {
 };
 
 /// Owns SimGrid's engine and the platform's resources for `world_size` ranks. Nodes share nothing:
-/// the costs of collectives hold the network (sim/cost/costs.hpp).
+/// the costs of collectives include the network (sim/cost/costs.hpp).
 ///
 /// Two steps may be under way at once: operations of step s + 2 wait until step s has ended. The
 /// period is the time from one step's end (that of its last operation) to the next one's, once the

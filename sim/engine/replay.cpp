@@ -187,8 +187,8 @@ void Replay::close_step(int step) {
   for (int rank = 0; rank < num_ranks_; ++rank) start_ready(rank);
 }
 
-/// Compares states at the first event after a step's end, because events at the instant of the end
-/// arrive in arbitrary order.
+/// Compares states at the first event after a step's end. Activities that end at the instant of the
+/// step's end do so in any order, and the state that counts is the one after all of them.
 void Replay::check_steady_state() {
   const Seconds together = options_.settle_tolerance * step_end_ / finished_;
   if (machine_.now() - step_end_ <= together) return;

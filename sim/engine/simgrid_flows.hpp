@@ -43,7 +43,7 @@ class SimGridFlows {
   /// port with a route where nothing flows. Returns false, and starts nothing, if the flow is too
   /// short to count.
   [[nodiscard]] bool start(std::size_t port, double duration);
-  /// Slows down the flow on the port and those that it starts later, until the next call.
+  /// Slows down the flow on the port. The next start() on the port begins at slowdown 1 again.
   void set_slowdown(std::size_t port, double slowdown);
   /// Returns how long the current flow would last alone at slowdown 1.
   [[nodiscard]] double until_end(std::size_t port) const;

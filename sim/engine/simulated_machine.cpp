@@ -121,8 +121,8 @@ void SimulatedMachine::pass_power() {
   for (DevicePower& device : power_) device.pass(time);
 }
 
-/// Gives every running activity the rate that it has beside the others and under the limits of its
-/// device, and sets the alarm for what happens next.
+/// Gives every running activity the rate that contention and the limits of its device leave it, and
+/// sets the alarm for the next change.
 void SimulatedMachine::adjust() {
   if (!contention_.empty() || !power_.empty()) {
     for (std::size_t port = 0; port < ports_.size(); ++port) {

@@ -22,9 +22,9 @@ namespace athanor {
 
 class SimulatedMachine {
  public:
-  /// Makes `num_ranks` copies of every lane, `ranks_per_node` of them on each node. A port is rank
-  /// * kNumLanes + lane. `power` is the power model of every rank's device. Throws Error when the
-  /// process has a simulated machine already: SimGrid allows one.
+  /// Makes `num_ranks` copies of every lane, `ranks_per_node` of them on each node. Ports are
+  /// numbered by rank * kNumLanes + lane. `power` is the power model of every rank's device. Throws
+  /// Error when the process has a simulated machine already: SimGrid allows one.
   SimulatedMachine(const SharedRates& rates, const std::optional<PowerModel>& power, int num_ranks,
                    int ranks_per_node);
 
@@ -38,8 +38,8 @@ class SimulatedMachine {
   }
 
   /// Calls `begin`, then lets simulated time pass until no activity is left. `on_end` is called at
-  /// the end of each activity and may start others. `horizon` is an upper limit of the time that
-  /// this takes.
+  /// the end of each activity and may start others. `horizon` is about the longest
+  /// time that this takes.
   void run(Seconds horizon, const std::function<void()>& begin,
            const std::function<void(int port)>& on_end);
 
