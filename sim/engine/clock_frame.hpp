@@ -28,8 +28,8 @@ struct ClockFrame {
 };
 
 /// Returns a frame that starts at `now` or later and has room for `horizon` seconds, resolved to
-/// 2^-44 of it. An interval serves at least 2^8 replays, and all intervals more than 200,000. Throws
-/// Error when all are used up.
+/// 2^-44 of it. An interval serves at least 2^8 replays, and all intervals more than 200,000.
+/// Throws Error when all are used up.
 [[nodiscard]] ClockFrame next_clock_frame(double now, Seconds horizon);
 
 }  // namespace athanor

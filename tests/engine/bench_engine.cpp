@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speed of the engine and of the bounds on an offloaded step in which copies and CPU Adam share
-// host memory. items_per_second counts operations as they are simulated: program x steps.
+// host memory. items_per_second counts simulated operations: those of the program times the steps.
 #include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/simulation_options.hpp"
@@ -46,7 +46,7 @@ void simulate(benchmark::State& state) {
   Engine engine(contended_platform(), 1);
   SimulationOptions options;
   options.record_intervals = state.range(1) != 0;
-  // With intervals a replay takes one step more.
+  // A replay that records intervals takes one step more.
   const int steps =
       engine.simulate(program).intervals.back().step + (options.record_intervals ? 1 : 0);
   for (auto _ : state) benchmark::DoNotOptimize(engine.simulate(program, options).step_seconds);

@@ -177,7 +177,7 @@ Program random_program(std::mt19937& random, int world_size, int num_operations)
     if (pick(random, 0, 3) == 0) builder.after_previous(i, pick(random, 0, i));
   }
   Program program = builder.program();
-  for (Operation& op : program.operations) {  // and some that reach forward in the step before
+  for (Operation& op : program.operations) {  // adds some that reach forward in the step before
     if (pick(random, 0, 5) == 0) op.previous_waits.push_back(pick(random, 0, num_operations - 1));
     if (pick(random, 0, 5) == 0) op.issue_seconds = uniform(random, 0, 1);
   }

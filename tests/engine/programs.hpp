@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small programs and platforms by hand, for tests of the engine.
+// Small handmade programs and platforms for tests of the engine.
 #pragma once
 
 #include "sim/model/platform.hpp"
@@ -12,14 +12,15 @@
 
 namespace athanor::test {
 
-/// Copies and collectives at 1 GB/s, 1 element of CPU Adam per ns, without latency.
+/// Returns a platform with copies and collectives at 1 GB/s, 1 element of CPU Adam per ns and no
+/// latency.
 [[nodiscard]] Platform plain_platform();
 
-/// Nodes like `node` with `devices` each, up to 64 ranks: two NICs of 1 GB/s, hops of 1 us. What
-/// the node has measured of more ranks is taken away.
+/// Returns a cluster of nodes like `node` with `devices` each, up to 64 ranks: two NICs of 1 GB/s,
+/// hops of 1 us. Measurements of more ranks than a node has are removed.
 [[nodiscard]] Platform cluster(Platform node, int devices);
 
-/// Adds a resource that `lanes` ask `use` of each.
+/// Adds a resource of which each of `lanes` asks `use`.
 void share(Platform& platform, SharedResource::Scope scope, double capacity,
            const std::vector<Lane>& lanes, double use);
 
@@ -28,7 +29,7 @@ class ProgramBuilder {
  public:
   explicit ProgramBuilder(int world_size = 1) { program_.world_size = world_size; }
   std::int32_t compute(Seconds seconds, std::vector<std::int32_t> waits = {});
-  /// A phase of a unit that draws `watts` at full clock.
+  /// Adds a phase of a unit that draws `watts` unthrottled.
   std::int32_t kernel(Seconds full_clock, Seconds sustained, double watts,
                       std::vector<std::int32_t> waits = {});
   std::int32_t copy_in(Bytes bytes, std::vector<std::int32_t> waits = {});
@@ -47,16 +48,16 @@ class ProgramBuilder {
   Program program_;
 };
 
-/// Interval of one operation.
+/// Returns the interval of one operation.
 [[nodiscard]] Interval find(const Timeline& timeline, std::int32_t operation, int step = 0,
                             int rank = 0);
 
-/// Two timelines agree bit for bit.
+/// Returns whether two timelines agree bit for bit.
 [[nodiscard]] bool identical(const Timeline& a, const Timeline& b);
 
 [[nodiscard]] Program random_program(std::mt19937& random, int world_size, int num_operations);
-/// plain_platform with up to four shared resources that some lanes can saturate, and CPU Adam of
-/// three threads, too.
+/// Returns plain_platform with up to four shared resources that some lanes can saturate, and with a
+/// curve for CPU Adam on three threads.
 [[nodiscard]] Platform random_platform(std::mt19937& random);
 
 }  // namespace athanor::test

@@ -17,7 +17,7 @@
 namespace athanor::test {
 namespace {
 
-/// Steps over which the period is averaged: as many as every cycle of up to four steps divides.
+/// Number of steps over which the period is averaged: every cycle of up to four steps divides it.
 constexpr int kFirstStep = 40, kLastStep = 100;
 constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
 /// Share of an operation's time that rounding leaves when it has ended.
@@ -37,7 +37,7 @@ class SharedRates {
     }
   }
 
-  /// All lanes grow alike until their own speed or a full resource stops them.
+  /// Raises the rates of all lanes alike until their own speed or a saturated resource stops them.
   [[nodiscard]] Rates of(const std::vector<Lane>& running) const {
     Rates rate;
     while (rate.size() < running.size()) {
@@ -65,7 +65,7 @@ class SharedRates {
     return 1;
   }
 
-  /// The level at which the first of the lane's resources is full.
+  /// Returns the level at which the first of the lane's resources is saturated.
   [[nodiscard]] double room_for(Lane lane, const std::vector<Lane>& running,
                                 const Rates& rate) const {
     double room = kNever;
@@ -157,7 +157,8 @@ class ReferenceReplay {
                         [&](std::int32_t other) { return has_ended(step - 1, other); }));
   }
 
-  /// Operations that take no time end at once and may let others start.
+  /// Starts every operation that may start. Those that take no time end at once and may let others
+  /// start.
   void start_what_can() {
     for (bool again = true; again;) {
       again = false;
@@ -206,7 +207,7 @@ class ReferenceReplay {
     return means_[limit] >= power_->limits[limit].watts * (1 - kReached);
   }
 
-  /// Above idle: the lowest limit that the mean power has reached decides.
+  /// Returns the watts above idle of the lowest limit that the mean power has reached.
   [[nodiscard]] double allowed_watts() const {
     double allowed = kNever;
     for (std::size_t i = 0; i < means_.size(); ++i) {

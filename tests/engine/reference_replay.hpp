@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An independent simulator, slow and plain: what the engine is compared with.
+// An independent simulator, slow and plain, with which the engine is compared.
 #pragma once
 
 #include "sim/model/platform.hpp"
@@ -7,10 +7,10 @@
 
 namespace athanor::test {
 
-/// Mean period of the steps 20 to 40 of one of `program.world_size` equal ranks, from the
-/// definition alone: at every event all rates are computed anew (progressive filling of the shared
-/// resources, then measured interference), and time goes on to the next event. Two steps may be
-/// under way.
+/// Returns the mean period of the steps 20 to 40 of one of `program.world_size` equal ranks, from
+/// the definition alone. At every event all rates are computed anew: progressive filling of the
+/// shared resources, then measured contention. Then time goes on to the next event. Two steps may
+/// be under way.
 [[nodiscard]] Seconds reference_period(const Program& program, const Platform& platform);
 
 }  // namespace athanor::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs on which contention matters: the engine against an independent simulator, and what a
-// simulator without contention would say.
+// Programs on which contention matters: the engine and an engine without contention, both against
+// an independent simulator.
 #include "sim/cost/scaling.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/formats/files.hpp"
@@ -62,7 +62,7 @@ Platform without_contention(Platform platform) {
   return platform;
 }
 
-/// Lanes share up to four resources, or are disturbed as if measured.
+/// Returns a machine whose lanes share up to four resources, or have random contention samples.
 Platform random_machine(std::mt19937& random, int world_size) {
   const auto uniform = [&](double low, double high) {
     return std::uniform_real_distribution<double>(low, high)(random);
@@ -92,8 +92,9 @@ Platform random_machine(std::mt19937& random, int world_size) {
 }  // namespace
 
 TEST_CASE(
-    "contended steps: the engine is within 3 %, and without contention it would not be within 10 "
-    "%") {
+    "on contended steps the engine is within 3 %, and without contention it is often more than 10 "
+    "% "
+    "off") {
   int wrong_without = 0;
   for (const Benchmark& b : kBenchmarks) {
     const Platform platform = machine_of(b.machine);
@@ -126,7 +127,7 @@ TEST_CASE("the engine and the independent simulator agree on random programs") {
     CAPTURE(round, world_size);
     Engine engine(platform, world_size);
     const Timeline timeline = engine.simulate(program, {.max_steps = 40});
-    if (timeline.intervals.back().step + 1 >= 40) continue;  // no steady state to compare
+    if (timeline.intervals.back().step + 1 >= 40) continue;  // it has no steady state to compare
     ++compared;
     CHECK_THAT(timeline.step_seconds, WithinRel(test::reference_period(program, platform), 1e-6));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured interference in the engine: recorded machines give back what was measured on them.
+// Measured contention in the engine: recorded machines give back their contention samples.
 #include "sim/bounds/bounds.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/cost/shared_rates.hpp"
@@ -27,10 +27,10 @@ using test::plain_platform;
 using test::ProgramBuilder;
 
 constexpr double kRounding = 1e-9;
-/// One second of a copy or collective on the plain platform.
+/// Bytes that a copy or a collective moves in one second on the plain platform.
 constexpr Bytes kSecond = 1'000'000'000;
 
-/// An operation of `lane` that takes `seconds` alone on the plain platform.
+/// Adds an operation of `lane` that takes `seconds` alone on the plain platform.
 std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds) {
   const auto amount = static_cast<std::int64_t>(std::llround(seconds * 1e9));
   switch (lane) {
@@ -52,7 +52,7 @@ std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds) {
   return -1;
 }
 
-/// How many times longer `lane` takes while the others run all the time.
+/// Returns how many times as long `lane` takes while the others run all the time.
 double simulated_slowdown(Lane lane, LaneSet running, Engine& engine, int ranks) {
   constexpr Seconds kShort = 0.1;
   constexpr Seconds kLong = 10;
@@ -79,7 +79,7 @@ Platform disturbed_platform() {
 
 }  // namespace
 
-TEST_CASE("recorded machines give back every load that was measured on them") {
+TEST_CASE("recorded machines give back every contention sample that was measured on them") {
   const std::string name = GENERATE("platforms/h200x1.json", "platforms/h200x4.json",
                                     "traces/records/2026-11-22-h200x2-b/platform.json");
   const Platform machine = read_platform(std::string(ATHANOR_SOURCE_DIR) + "/" + name);
@@ -101,12 +101,12 @@ TEST_CASE("an activity is slowed down while the other runs, and not before or af
   Engine engine(disturbed_platform(), 1);
   const Timeline timeline = engine.simulate(builder.program());
   CHECK_THAT(find(timeline, adam).end, WithinRel(1 + 1.25, kRounding));
-  // A second alone, 1.25 s at 2/3 of the rate, and the rest alone.
+  // The copy runs a second alone, 1.25 s at 2/3 of the rate, and the rest alone.
   const Seconds rest = 3 - 1 - 1.25 / 1.5;
   CHECK_THAT(find(timeline, copy).end, WithinRel(2.25 + rest, kRounding));
 }
 
-TEST_CASE("a file is read slower beside CPU Adam, and the bound knows") {
+TEST_CASE("CPU Adam slows the reading of a file down, and the bound includes it") {
   Platform platform = plain_platform();
   platform.contention = {{1, {{Lane::NvmeRead, 2.5}, {Lane::CpuAdam, 1.25}}}};
   ProgramBuilder builder;
@@ -119,7 +119,7 @@ TEST_CASE("a file is read slower beside CPU Adam, and the bound knows") {
   CHECK_THAT(lower_bound_seconds(builder.program(), platform), WithinRel(1.75, 1e-6));
 }
 
-TEST_CASE("one engine runs programs with few threads and with many, each disturbed as it asks") {
+TEST_CASE("one engine runs programs with few and with many threads, each with its own contention") {
   Platform platform = disturbed_platform();
   platform.host_cores = 4;
   platform.cpu_adam[4] = platform.cpu_adam[1];
@@ -136,7 +136,7 @@ TEST_CASE("one engine runs programs with few threads and with many, each disturb
   }
 }
 
-TEST_CASE("ranks that run a lane at once slow it down, folded or each for itself") {
+TEST_CASE("ranks that run a lane at once slow it down, whether folded or simulated each") {
   Platform platform = plain_platform();
   platform.contention = {{4, {{Lane::H2D, 2.0}}}, {4, {{Lane::H2D, 3.0}, {Lane::CpuAdam, 2.5}}}};
   ProgramBuilder builder(4);
@@ -151,9 +151,9 @@ TEST_CASE("ranks that run a lane at once slow it down, folded or each for itself
   CHECK(engine.simulate(builder.program()).step_seconds == folded);
 }
 
-TEST_CASE("a faster lane that gets in the way of another can make a step slower") {
-  // Compute, a collective and compute follow each other; beside them Adam and a copy. The copy
-  // slows kernels down, and beside the collective it is in nobody's way.
+TEST_CASE("a faster lane whose contention slows another down can make a step slower") {
+  // Compute, a collective and compute follow each other, while Adam and then a copy run. The copy
+  // slows kernels down, and slows nothing down while the collective runs.
   const auto step = [](Seconds adam) {
     Platform platform = plain_platform();
     platform.contention = {{1, {{Lane::Compute, 2}, {Lane::H2D, 2}}}};
@@ -171,7 +171,8 @@ TEST_CASE("a faster lane that gets in the way of another can make a step slower"
   CHECK_THAT(step(2), WithinRel(4, kRounding));
 }
 
-TEST_CASE("measured interference keeps between the bounds, and reruns are bit-identical") {
+TEST_CASE(
+    "with measured contention a step stays between its bounds, and reruns are bit-identical") {
   std::mt19937 random(17);
   std::uniform_real_distribution<double> any_slowdown(1.0, 3.0);
   for (int round = 0; round < 150; ++round) {
@@ -200,7 +201,9 @@ TEST_CASE("measured interference keeps between the bounds, and reruns are bit-id
   }
 }
 
-TEST_CASE("lanes that share slow each other down as much as is said of them, measured or not") {
+TEST_CASE(
+    "lanes that share slow each other down as SharedRates says, with contention samples or "
+    "without") {
   std::mt19937 random(23);
   std::uniform_real_distribution<double> any_slowdown(1.0, 3.0);
   int slowed = 0;
@@ -230,8 +233,8 @@ TEST_CASE("lanes that share slow each other down as much as is said of them, mea
 }
 
 TEST_CASE("the bound is the best division of time between lanes that share") {
-  // The capacity is 1.5; each asks 1 and gets 0.75. Half a second's work of one takes 2/3 s while
-  // the other runs, whose second half is done alone.
+  // The capacity is 1.5; each lane asks 1 and gets 0.75. Half a second's work of one takes 2/3 s
+  // while the other runs. The second half of the other's work is then done alone.
   Platform platform = plain_platform();
   test::share(platform, SharedResource::Scope::Device, 1.5, {Lane::Collective, Lane::H2D}, 1);
   ProgramBuilder builder;
@@ -244,8 +247,8 @@ TEST_CASE("the bound is the best division of time between lanes that share") {
 }
 
 TEST_CASE("the bound is the best division of time between sets of lanes") {
-  // One second of each lane's work: together for 1.25 s, in which 1.25 / 1.5 s of copies are done,
-  // then the rest alone, or one after the other in 2 s.
+  // Each lane has one second of work. Together they run for 1.25 s, in which 1.25 / 1.5 s of copies
+  // are done; the rest runs alone. One after the other they would take 2 s.
   const Platform platform = disturbed_platform();
   ProgramBuilder builder;
   builder.copy_in(1'000'000'000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine against closed forms.
+// Tests of the engine against closed forms.
 #include "sim/base/errors.hpp"
 #include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
@@ -21,7 +21,7 @@ using test::find;
 using test::plain_platform;
 using test::ProgramBuilder;
 
-/// One second of a copy, a gather or CPU Adam on plain_platform.
+/// Amount that a copy, a gather or CPU Adam does in one second on plain_platform.
 constexpr Bytes kSecond = 1'000'000'000;
 
 auto is(Seconds expected) { return WithinRel(expected, 1e-9); }
@@ -98,7 +98,7 @@ TEST_CASE("the next step's fetches run under this one: the period is shorter tha
   Engine engine(plain_platform(), 1);
   const Timeline timeline = engine.simulate(builder.program());
   CHECK_THAT(find(timeline, adam_b).end, is(6.5));
-  CHECK_THAT(timeline.step_seconds, is(4.5));  // fetch, compute and Adam of one unit, in a circle
+  CHECK_THAT(timeline.step_seconds, is(4.5));  // fetch, compute and Adam of one unit form a cycle
 }
 
 TEST_CASE("at most two steps are under way") {
@@ -113,13 +113,13 @@ TEST_CASE("at most two steps are under way") {
   CHECK_THAT(timeline.step_seconds, is(5));
 }
 
-/// The design's picture of one step: three units, sharded, everything on the host, recompute.
+/// Expected timeline of one step: three sharded units, everything on the host, recompute.
 ///   h2d         F0 F1    F2       F1       F0
 ///   collective     G0 G1    G2       G1    R2 G0    R1       R0
 ///   compute           f0 f1    f2 b2 ..... b1 ..... b0 .....
 ///   d2h                                       g2       g1       g0
 ///   cpu-adam                                     a2 ..    a1 ..    a0 ..
-TEST_CASE("golden timeline of an offloaded step") {
+TEST_CASE("an offloaded step has its golden timeline") {
   ProgramBuilder step;
   const auto fetch = [&](const std::vector<std::int32_t>& waits) {
     return step.copy_in(kSecond, waits);
@@ -169,7 +169,8 @@ TEST_CASE("an operation starts when the host has issued it") {
   CHECK_THAT(timeline.step_seconds, is(7e-3));
 }
 
-TEST_CASE("a host that launches slower than that of the profile takes as much longer to issue") {
+TEST_CASE(
+    "a host that launches more slowly than the profile's takes longer to issue by that factor") {
   ProgramBuilder builder;
   const auto first = builder.compute(1e-3);
   builder.issue(first, 4e-3);
@@ -185,7 +186,8 @@ TEST_CASE("a host that launches slower than that of the profile takes as much lo
   CHECK_THAT(step(), is(4e-3 + 10e-6));
 }
 
-TEST_CASE("on a device slower at matrix products than the profile's, phases take as much longer") {
+TEST_CASE(
+    "on a device with a lower matrix rate than the profile's, phases take longer by that factor") {
   ProgramBuilder builder;
   builder.compute(3e-3);
   Program program = builder.program();
@@ -200,7 +202,7 @@ TEST_CASE("on a device slower at matrix products than the profile's, phases take
   CHECK_THAT(step(), is(3e-3));
 }
 
-TEST_CASE("issuing ahead hides behind what runs") {
+TEST_CASE("operations that are issued ahead hide their issue time") {
   ProgramBuilder builder;
   const auto first = builder.compute(10e-3);
   const auto second = builder.compute(10e-3);
@@ -214,7 +216,7 @@ TEST_CASE("issuing ahead hides behind what runs") {
 
 TEST_CASE("a step is issued when the step two before has ended") {
   // The host takes 1 ms for each operation and is done with two steps after 4 ms. The first step
-  // ends after 1 + 10 + 1 ms; only then is the third issued, beside the second's 10 ms.
+  // ends after 1 + 10 + 1 ms; only then is the third issued, during the second's 10 ms.
   ProgramBuilder builder;
   const auto only = builder.compute(10e-3);
   const auto last = builder.copy_out(1'000'000, {only});
@@ -227,7 +229,7 @@ TEST_CASE("a step is issued when the step two before has ended") {
   CHECK_THAT(timeline.step_seconds, is(10e-3));
 }
 
-TEST_CASE("what if a lane were faster") {
+TEST_CASE("an option makes lanes faster, and the step with them") {
   ProgramBuilder chain;
   const auto fetch = chain.copy_in(kSecond);
   const auto compute = chain.compute(2, {fetch});
@@ -247,7 +249,9 @@ TEST_CASE("what if a lane were faster") {
   CHECK_THAT(step_with({.issue_speed = 2}), is(4));
 }
 
-TEST_CASE("a platform's issue time counts for each operation of the lane, and not on the host's") {
+TEST_CASE(
+    "a platform's issue time counts for each operation of its lane, and not for those on the "
+    "host") {
   Platform platform = plain_platform();
   platform.issue = {{Lane::H2D, 1e-3}, {Lane::Compute, 4e-3}};
   ProgramBuilder builder;
@@ -261,7 +265,7 @@ TEST_CASE("a platform's issue time counts for each operation of the lane, and no
   CHECK_THAT(find(timeline, compute).start, is(5e-3));
 }
 
-TEST_CASE("nothing to do takes no time") {
+TEST_CASE("an empty program takes no time") {
   Engine engine(plain_platform(), 1);
   CHECK(engine.simulate(Program{}).step_seconds == 0);
   ProgramBuilder builder;
@@ -270,7 +274,7 @@ TEST_CASE("nothing to do takes no time") {
   CHECK(engine.simulate(builder.program()).step_seconds == 0);
 }
 
-TEST_CASE("intervals can be left out, and the period stays") {
+TEST_CASE("without intervals the period is equal") {
   ProgramBuilder builder;
   builder.compute(3);
   SimulationOptions options;
@@ -293,7 +297,7 @@ TEST_CASE("peak memory is the program's own") {
   CHECK(timeline.peak_bytes.host == 48);
 }
 
-TEST_CASE("what cannot be simulated is refused") {
+TEST_CASE("the engine refuses programs and platforms that it cannot simulate") {
   Platform platform = plain_platform();
   platform.reduce_scatter.clear();
   Engine engine(platform, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's parts that need no SimGrid.
+// Tests of the engine's parts that need no SimGrid.
 #include "sim/base/errors.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/cost/shared_rates.hpp"
@@ -27,7 +27,7 @@ using test::plain_platform;
 using test::share;
 using Scope = SharedResource::Scope;
 
-TEST_CASE("adding to sums on the host is reading and writing them unless it was measured") {
+TEST_CASE("adding to sums on the host costs reading and writing them unless it was measured") {
   Platform platform = plain_platform();
   platform.h2d = {{{1000, 3, 0}}};
   platform.d2h = {{{1000, 4, 0}}};
@@ -42,8 +42,7 @@ TEST_CASE("adding to sums on the host is reading and writing them unless it was 
   CHECK(solo_seconds(op, {}, platform) == 5);
 }
 
-TEST_CASE(
-    "Adam on gradients that were added up in fp32 moves 30 bytes an element where it moved 28") {
+TEST_CASE("Adam on gradients that were summed in fp32 moves 30 bytes an element instead of 28") {
   Platform platform = plain_platform();
   platform.cpu_adam[1] = platform.device_adam = {{{0, 0, 0}, {28e6, 28, 0}}};
   Operation op;
@@ -60,7 +59,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Adam beside the old state takes as long as in place unless it was measured") {
+TEST_CASE(
+    "an update that keeps the old state takes as long as one in place unless it was measured") {
   Platform platform = plain_platform();
   platform.cpu_adam = {{1, {{{1000, 4, 0}}}}, {2, {{{1000, 3, 0}}}}};
   Operation ahead;
@@ -114,10 +114,10 @@ TEST_CASE("energy that devices may still take is part of the state") {
   end.budgets = {{0.5, 1}};
   CHECK_FALSE(state.add(end));
   end = step_end(1, 2);
-  end.budgets = {{0.6, 2}};  // it was empty in between
+  end.budgets = {{0.6, 2}};  // the budget was empty in between
   CHECK_FALSE(state.add(end));
   end = step_end(2, 4);
-  end.budgets = {{0.4, 2}};  // it will be
+  end.budgets = {{0.4, 2}};  // the budget will be empty
   CHECK_FALSE(state.add(end));
   end.step = 3;
   end.time = 6;
@@ -125,7 +125,7 @@ TEST_CASE("energy that devices may still take is part of the state") {
   CHECK(state.period().seconds == 2);
 }
 
-TEST_CASE("a budget that grows and was never empty does not matter any more") {
+TEST_CASE("a budget that grows and was never empty does not keep a program from being steady") {
   SteadyState state(1, 1e-9);
   StepEnd end = step_end(0, 1);
   end.budgets = {{0.5, 7}, {1, 0}};
@@ -136,7 +136,9 @@ TEST_CASE("a budget that grows and was never empty does not matter any more") {
   CHECK(state.add(end));
 }
 
-TEST_CASE("a host that is less behind and was not waited for does not matter any more") {
+TEST_CASE(
+    "a host that is less behind and was never waited for does not keep a program from being "
+    "steady") {
   for (const std::int64_t waits : {0, 1}) {
     SteadyState state(1, 1e-9);
     StepEnd end = step_end(0, 1);
@@ -150,7 +152,7 @@ TEST_CASE("a host that is less behind and was not waited for does not matter any
   }
 }
 
-TEST_CASE("steps that take turns repeat after two, and not after five") {
+TEST_CASE("alternating steps repeat after two, and cycles of five steps are not found") {
   SteadyState state(1, 1e-9);
   CHECK_FALSE(state.add(step_end(0, 1, 1)));
   CHECK_FALSE(state.add(step_end(1, 5, 2)));
@@ -161,7 +163,7 @@ TEST_CASE("steps that take turns repeat after two, and not after five") {
   CHECK_FALSE(late.add(step_end(5, 6)));
 }
 
-TEST_CASE("without a steady state the mean of the slowest lane counts") {
+TEST_CASE("without a steady state the period is the mean of the slowest lane") {
   SteadyState state(3, 1e-9);  // nothing runs on the third
   CHECK(state.period().seconds == 0);
   CHECK(state.period().last == -1);
@@ -202,7 +204,7 @@ TEST_CASE("every clock frame computes with the same bits") {
   CHECK(frame.exponent > first_exponent + 100);
 }
 
-TEST_CASE("a late clock resolves a horizon of next to no time") {
+TEST_CASE("a late clock resolves a very short horizon") {
   const Seconds horizon = 1e-12, duration = horizon / 3;
   const ClockFrame frame = next_clock_frame(0x1p999, horizon);
   CHECK_THAT(frame.to_seconds(frame.origin + frame.to_clock(duration)), WithinRel(duration, 1e-6));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for every program and platform.
+// Properties that hold for every program and platform.
 #include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/simulation_options.hpp"
@@ -25,16 +25,16 @@ using test::ProgramBuilder;
 using test::random_platform;
 using test::random_program;
 
-/// The engine resolves time to about 1e-12 of a serial step per operation.
+/// Tolerance: the engine resolves time to about 1e-12 of a serial step per operation.
 constexpr double kSlack = 1e-9;
 
-/// A node, or several of one to four devices.
+/// Returns one node, or several nodes of one to four devices.
 Platform random_machine(std::mt19937& random, int i) {
   const Platform node = random_platform(random);
   return i % 2 == 0 ? node : cluster(node, 1 << (i / 2 % 3));
 }
 
-TEST_CASE("lower bound <= simulated <= serial sum") {
+TEST_CASE("a simulated step is at least its lower bound and at most its serial sum") {
   std::mt19937 random(20240601);
   SimulationOptions options;
   options.max_steps = 40;
@@ -50,13 +50,13 @@ TEST_CASE("lower bound <= simulated <= serial sum") {
   }
 }
 
-TEST_CASE("lowered programs settle between their bounds") {
+TEST_CASE("lowered programs reach a steady state between their bounds") {
   std::mt19937 random(99);
   for (int i = 0; i < 60; ++i) {
     const Architecture architecture = test::small_architecture(1 + i % 6, i % 2 == 0);
     const Plan plan = test::random_plan(architecture, random);
     Program program = lower(test::small_profile(architecture, plan.micro_batch, plan.dtype), plan);
-    // As long as the small units' copies take, so that either may be the bottleneck.
+    // Computing takes about as long as the small units' copies, so either may be the bottleneck.
     for (Operation& op : program.operations) op.compute_seconds *= 1e-3;
     const Platform platform = random_platform(random);
     Engine engine(platform, program.world_size);

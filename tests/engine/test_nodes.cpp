@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks of one node share they do not share with those of another.
+// Ranks share resources with the ranks of their own node, and with no others.
 #include "sim/engine/engine.hpp"
 #include "tests/engine/programs.hpp"
 
@@ -36,7 +36,7 @@ TEST_CASE("each node has its own host memory") {
   CHECK_THAT(step_of(platform, 16, model), WithinRel(2, kTolerance));
 }
 
-TEST_CASE("ranks disturb those of their own node") {
+TEST_CASE("ranks slow down those of their own node alone") {
   const RankModel model = GENERATE(RankModel::Folded, RankModel::Each);
   Platform node = plain_platform();
   node.contention = {{2, {{Lane::H2D, 1.5}}}};
@@ -46,7 +46,7 @@ TEST_CASE("ranks disturb those of their own node") {
   CHECK_THAT(step_of(platform, 8, model), WithinRel(1.5, kTolerance));
 }
 
-TEST_CASE("a gather over nodes runs beside the copies of each") {
+TEST_CASE("a gather over nodes runs while each node copies") {
   // 4 ranks on 2 nodes: 3/4 of 4 GB through two NICs of 1 GB/s, 6 s through the node's own links.
   Platform platform = cluster(plain_platform(), 2);
   platform.network->bytes_per_second = 0.25e9;

@@ -21,7 +21,7 @@ using Catch::Matchers::WithinRel;
 constexpr int kUnits = 12;
 constexpr Seconds kRead = 2, kAdam = 1, kWrite = 3;
 
-/// With one chunk each.
+/// Returns an architecture of equal units with one chunk each.
 Architecture equal_units() {
   Architecture architecture;
   architecture.name = "equal";
@@ -31,7 +31,7 @@ Architecture equal_units() {
   return architecture;
 }
 
-/// All state in files; nothing but state takes time.
+/// Returns a program with all state in files. Nothing but state takes time.
 Program state_program(int buffers) {
   const Architecture architecture = equal_units();
   Plan plan = test::uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Nvme);
@@ -60,7 +60,8 @@ Seconds period(int buffers, double capacity, int world_size = 1) {
   return Engine(platform, world_size).simulate(program).step_seconds;
 }
 
-/// All parameters in files too; nothing takes time but to read them, and to copy them to the GPU.
+/// Returns the period with all parameters in files too. Only reading them and copying them to the
+/// GPU take time.
 Seconds parameter_period(int buffers, Seconds copy) {
   const Architecture architecture = equal_units();
   Plan plan = test::uniform_plan(architecture, 1, Sharding::Sharded, Home::Nvme, Home::Nvme);
@@ -75,27 +76,29 @@ Seconds parameter_period(int buffers, Seconds copy) {
   return Engine(platform, 1).simulate(program).step_seconds;
 }
 
-/// Forward fetches all units, backward all but the two that are in slots.
+/// Number of fetches: forward fetches all units, backward all but the two that are in slots.
 constexpr int kFetches = 2 * kUnits - 2;
 
-TEST_CASE("through one buffer parameters are read and copied in turn") {
+TEST_CASE("with one buffer parameters are read and copied in turn") {
   CHECK_THAT(parameter_period(1, 3), WithinRel(kFetches * (kRead + 3), 1e-9));
 }
 
-TEST_CASE("through two they are read while others are copied, and the step begins with a read") {
+TEST_CASE(
+    "with two buffers parameters are read while others are copied, and the step begins with a "
+    "read") {
   CHECK_THAT(parameter_period(2, 3), WithinRel(kRead + kFetches * 3, 1e-9));
   CHECK_THAT(parameter_period(2, 1), WithinRel(kFetches * kRead + 1, 1e-9));
 }
 
-TEST_CASE("with buffers enough the slowest of reading, updating and writing is the period") {
+TEST_CASE("with many buffers the period is the slowest of reading, updating and writing") {
   CHECK_THAT(period(3, 2), WithinRel(kUnits * kWrite, 1e-9));
 }
 
-TEST_CASE("with one buffer they follow each other") {
+TEST_CASE("with one buffer for files reading, updating and writing follow each other") {
   CHECK_THAT(period(1, 2), WithinRel(kUnits * (kRead + kAdam + kWrite), 1e-9));
 }
 
-TEST_CASE("where reads and writes take turns, their sum is the period") {
+TEST_CASE("if reads and writes take turns, the period is their sum") {
   CHECK_THAT(period(4, 1), WithinRel(kUnits * (kRead + kWrite), 1e-9));
 }
 
@@ -103,7 +106,7 @@ TEST_CASE("ranks share their node's files") {
   CHECK_THAT(period(4, 2, 4), WithinRel(kUnits * (kRead + kWrite) * 4 / 2, 1e-9));
 }
 
-TEST_CASE("a platform that does not say what files share is refused") {
+TEST_CASE("a platform without its files' curve or shared resource is refused") {
   const Program program = state_program(3);
   Platform platform = state_platform(2);
   platform.shared.clear();

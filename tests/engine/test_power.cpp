@@ -35,8 +35,8 @@ using test::ProgramBuilder;
 
 constexpr double kRounding = 1e-9;
 
-/// 100 W idle; kernels of 900 W run at 400 W above idle, half of what they draw, at speed
-/// 1/2^(1/2).
+/// Returns a model with 100 W idle and a limit of 500 W. Throttled kernels of 900 W run at 400 W
+/// above idle, half of their power draw, at speed 1/2^(1/2).
 PowerModel half_power(Seconds window) {
   PowerModel power;
   power.idle_watts = 100;
@@ -56,7 +56,8 @@ Platform limited_platform(const PowerModel& power, std::vector<ContentionSample>
 }  // namespace
 
 TEST_CASE(
-    "an empty budget holds a kernel at the limit, a full one lets it run until the mean is there") {
+    "an empty budget throttles a kernel; a full one lets it run until the mean power is the "
+    "limit") {
   DevicePower device(half_power(0.2));
   device.start(Lane::Compute, kernel_draw());
   CHECK_THAT(device.speed(), WithinRel(std::sqrt(0.5), kRounding));
@@ -77,7 +78,7 @@ TEST_CASE(
   CHECK_THAT(device.speed(), WithinRel(std::sqrt(0.5), kRounding));
 }
 
-TEST_CASE("a memory-bound kernel is below the limit, and copies use up what a budget has") {
+TEST_CASE("a memory-bound kernel stays below the limit, and copies use the budget up") {
   DevicePower device(half_power(0.2));
   device.start(Lane::Compute, {.seconds = 1, .watts = 300, .exponent = 0});
   CHECK(device.speed() == 1);
@@ -88,7 +89,8 @@ TEST_CASE("a memory-bound kernel is below the limit, and copies use up what a bu
   CHECK_THAT(device.watts(), WithinRel(600, kRounding));
 }
 
-TEST_CASE("with an empty budget all lanes together draw its limit, with a full one what they do") {
+TEST_CASE(
+    "with an empty budget all lanes together draw its limit; with a full one they draw their sum") {
   DevicePower device(half_power(0.2));
   device.start(Lane::Compute, kernel_draw());
   device.start(Lane::Collective, {.seconds = 1, .watts = 200});
@@ -101,14 +103,14 @@ TEST_CASE("with an empty budget all lanes together draw its limit, with a full o
   CHECK(device.watts() == 1100);
 }
 
-TEST_CASE("of two limits the lower holds in the end") {
+TEST_CASE("the lower of two limits holds in the end") {
   PowerModel power = half_power(0.4);
   power.limits.push_back({700, 0.1});
   DevicePower device(power);
-  device.pass(10);  // idle: both full
+  device.pass(10);  // idle: both budgets are full
   device.start(Lane::Compute, kernel_draw());
   CHECK(device.speed() == 1);
-  const Seconds first = 0.1 * std::log(4);  // until the mean is 600 of 800 W above idle
+  const Seconds first = 0.1 * std::log(4);  // until the mean is 600 W of 800 W above idle
   CHECK_THAT(device.until_change(), WithinRel(first, kRounding));
   device.pass(device.until_change());
   CHECK_THAT(device.watts(), WithinRel(700, kRounding));
@@ -128,7 +130,7 @@ TEST_CASE("a step without pauses takes what the profile measured under the limit
   CHECK_THAT(lower_bound_seconds(builder.program(), platform), WithinRel(6.25e-3, kRounding));
 }
 
-TEST_CASE("a slower device's limit holds kernels longer, and takes nothing from full clock") {
+TEST_CASE("a slower device stretches throttled kernels, and leaves unthrottled ones as they are") {
   ProgramBuilder builder;
   const std::int32_t kernel = builder.kernel(1e-3, 1.25e-3, 900);
   Platform platform = limited_platform(half_power(0.04));
@@ -143,7 +145,7 @@ TEST_CASE("a slower device's limit holds kernels longer, and takes nothing from 
   CHECK_THAT(Engine(platform, 1).simulate(program).step_seconds, WithinRel(2.5e-3, kRounding));
 }
 
-TEST_CASE("a step with pauses runs at full clock") {
+TEST_CASE("a step with pauses runs unthrottled") {
   ProgramBuilder builder;
   const std::int32_t kernel = builder.kernel(1e-3, 1.25e-3, 900);
   const std::int32_t copy = builder.copy_in(1'500'000, {kernel});
@@ -170,7 +172,7 @@ TEST_CASE("a timeline has the power of every rank, whose integral over a step is
     std::ranges::copy_if(timeline.power, std::back_inserter(levels),
                          [rank](const PowerLevel& level) { return level.rank == rank; });
     REQUIRE(levels.size() >= 4);
-    // The steady end of the run: on and off by turns.
+    // At its end the run is steady: the kernel is on and off in turn.
     const PowerLevel& on = levels[levels.size() - 4];
     const PowerLevel& off = levels[levels.size() - 3];
     const PowerLevel& next = levels[levels.size() - 2];
@@ -187,7 +189,8 @@ TEST_CASE("a timeline has the power of every rank, whose integral over a step is
         }) == std::ssize(timeline.power));
 }
 
-TEST_CASE("a budget that a pause fills in part is used at full clock, the rest runs at the limit") {
+TEST_CASE(
+    "a kernel runs unthrottled until it has used the budget of a pause, and then at the limit") {
   ProgramBuilder builder;
   const std::int32_t kernel = builder.kernel(1, 1.25, 900);
   const std::int32_t copy = builder.copy_in(100'000'000, {kernel});  // 0.1 s, half of the window
@@ -197,12 +200,12 @@ TEST_CASE("a budget that a pause fills in part is used at full clock, the rest r
   const Seconds at_full_clock = 0.2 * std::log(2 - std::exp(-0.5));
   CHECK_THAT(timeline.step_seconds,
              WithinRel(0.1 + at_full_clock + (1 - at_full_clock) * 1.25, kRounding));
-  // Half of a second's price is its energy's: a pause costs the other half.
+  // The multiplier gives energy half of a second's cost: a pause costs the other half.
   CHECK_THAT(lower_bound_seconds(builder.program(), platform),
              WithinRel(0.5 * 0.1 + 1.25, kRounding));
 }
 
-TEST_CASE("parts of a step hand each other no more energy than a budget holds") {
+TEST_CASE("parts of a step leave each other no more energy than a budget holds") {
   constexpr Seconds kWindow = 0.2;
   ProgramBuilder builder;
   const std::int32_t kernel = builder.kernel(10, 12.5, 900);
@@ -216,9 +219,10 @@ TEST_CASE("parts of a step hand each other no more energy than a budget holds") 
       power_draws(program, platform, solo_seconds(program, platform))[0], platform);
   LagrangianBound whole = copies;
   whole += kernels;
-  CHECK(whole.most() <= 15 * (1 + kRounding));  // as if the pause were room for all of its energy
+  CHECK(whole.most() <=
+        15 * (1 + kRounding));  // as if the budget could hold all of a pause's energy
   const Seconds bound = consecutive_seconds(std::array{copies, kernels}, platform);
-  // At half of the price kernels do best slowed, so that is all that can be carried over.
+  // At the multiplier 1/2 kernels cost least when throttled, so half a window is carried over.
   CHECK_THAT(bound, WithinRel(5 + 12.5 - kWindow / 2, kRounding));
   CHECK(consecutive_seconds(std::array{kernels, copies}, platform) == bound);
   const Seconds simulated = Engine(platform, 1).simulate(program).step_seconds;
@@ -227,7 +231,7 @@ TEST_CASE("parts of a step hand each other no more energy than a budget holds") 
   CHECK(consecutive_seconds(std::array{kernels, kernels}, platform) >= 25 * (1 - kRounding));
 }
 
-TEST_CASE("the bound knows what copies take from kernels that a limit slows") {
+TEST_CASE("the bound includes how copies slow down kernels that a limit throttles") {
   ProgramBuilder builder;
   builder.kernel(1, 1.25, 900);
   builder.copy_in(500'000'000);
@@ -236,14 +240,14 @@ TEST_CASE("the bound knows what copies take from kernels that a limit slows") {
   power.exponent = std::log(2) / std::log(1.25);
   const Platform platform =
       limited_platform(power, {{1, {{Lane::Compute, 1.5}, {Lane::H2D, 1.0}}}});
-  // Half a second of copies, beside which kernels lose a third of their speed.
+  // Copies run for half a second, in which kernels lose a third of their speed.
   const Seconds expected = 1.25 + 0.5 / 3;
   CHECK_THAT(Engine(platform, 1).simulate(builder.program()).step_seconds,
              WithinRel(expected, kRounding));
   CHECK_THAT(lower_bound_seconds(builder.program(), platform), WithinRel(expected, 1e-6));
 }
 
-TEST_CASE("what copies draw while kernels wait for them is missing from the budget") {
+TEST_CASE("the power draw of copies that kernels wait for is missing from the budget") {
   ProgramBuilder builder;
   const std::int32_t kernel = builder.kernel(1, 1.25, 900);
   builder.after_previous(kernel, builder.copy_in(1'000'000'000, {kernel}));
@@ -251,7 +255,7 @@ TEST_CASE("what copies draw while kernels wait for them is missing from the budg
   power.lane_watts = {{Lane::H2D, 400}};
   power.matmul_watts = 900;
   power.exponent = std::log(2) / std::log(1.25);
-  const Platform platform =  // as one by one
+  const Platform platform =  // together they take as long as one by one
       limited_platform(power, {{1, {{Lane::Compute, 2.0}, {Lane::H2D, 2.0}}}});
   const Seconds simulated = Engine(platform, 1).simulate(builder.program()).step_seconds;
   CHECK_THAT(simulated, WithinRel(1.25 + 1, kRounding));
@@ -260,7 +264,7 @@ TEST_CASE("what copies draw while kernels wait for them is missing from the budg
 
 namespace {
 
-/// Phases with and without measured power, under one or two limits.
+/// Returns a program whose phases have measured power or not.
 Program random_powered_program(std::mt19937& random) {
   std::uniform_real_distribution<double> share(0, 1);
   Program program = test::random_program(random, 1, 12);
@@ -294,7 +298,8 @@ Platform random_powered_platform(std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("random programs under a power limit: an independent simulator agrees, bounds hold") {
+TEST_CASE(
+    "on random programs under a power limit an independent simulator agrees, and bounds hold") {
   constexpr double kSettling = 2e-3;  // the engine stops when budgets repeat to a millionth
   int limited = 0;
   for (unsigned seed = 0; seed < 80; ++seed) {

@@ -20,8 +20,8 @@ namespace {
 
 using Catch::Matchers::WithinRel;
 
-/// NVML's counter looks at a GPU for some 25 of every 100 ms: what it says of patterns that are
-/// about as short, or whose period is a multiple, depends on how the two meet.
+/// Shortest period for NVML's counter, which samples a GPU for some 25 of every 100 ms. Its figures
+/// for patterns that are about as short, or whose period is a multiple, depend on their alignment.
 constexpr Seconds kShortestForCounter = 0.1;
 struct Measured {
   std::string name;
@@ -32,21 +32,21 @@ struct Measured {
 const Measured kMultiples{"2026-11-21-h200x1", 0.02, 0.12};
 const Measured kWithoutBeat{"2026-11-22-h200x1-c", 0.031, 0.03};
 const Measured kAnother{"2026-11-22-h200x1-d", 0.03, 0.05};
-/// Calibrated by bursts of several shares and lengths: three machines. One of their 36 powers is
-/// more than 3 % off, by 3.7 %: the same pattern, which is also one of the bursts, was measured 2 %
-/// apart by the two.
+/// Three machines that were calibrated by bursts of several shares and lengths. One of their 36
+/// powers is more than 3 % off, by 3.7 %. That pattern is also one of the bursts, and the two
+/// measured it 2 % apart.
 const Measured kBursts{"2026-11-23-h200x1", 0.025, 0.025};
 const Measured kLong{"2026-11-23-h200x1-c", 0.025, 0.03};
 const Measured kTwoLong{"2026-11-23-h200x2-b", 0.025, 0.04};
-/// Its bursts do not tell windows of 0.07 and 0.005 s, which were fitted, from such of 0.30 and
-/// 0.04, which were when it was calibrated again: with those rates are within 2.5 %.
+/// An H100 whose bursts do not tell the fitted windows of 0.07 and 0.005 s from windows of 0.30 and
+/// 0.04 s. A second calibration gave the latter, with which rates are within 2.5 %.
 const Measured kH100{"2026-11-23-h100x1", 0.037, 0.065};
-/// By bursts of up to half a second, which do.
+/// Machines that were calibrated by bursts of up to half a second, which do tell them apart.
 const Measured kHalf{"2026-11-24-h200x1", 0.026, 0.025};
 const Measured kH100Half{"2026-11-24-h100x1", 0.026, 0.04};
 const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/records/";
 
-/// As of a profile's phase: products that took `on` seconds at `rate`.
+/// Adds matrix products that took `on` seconds at `rate`, as a profile's phase.
 std::int32_t add_products(test::ProgramBuilder& builder, const Platform& platform, Seconds on,
                           double rate) {
   const PowerModel& power = *platform.power;
@@ -58,7 +58,7 @@ std::int32_t add_products(test::ProgramBuilder& builder, const Platform& platfor
 
 }  // namespace
 
-TEST_CASE("measured on/off patterns: rate in the on-phase and mean power") {
+TEST_CASE("the rate in the on-phase and the mean power of measured on/off patterns are predicted") {
   const Measured measured = GENERATE(kMultiples, kWithoutBeat, kAnother, kBursts, kLong, kTwoLong,
                                      kH100, kHalf, kH100Half);
   const std::string folder = kFolder + measured.name + "/";

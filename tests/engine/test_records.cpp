@@ -30,7 +30,7 @@ const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/records/"
 
 json read_record(const std::string& name) { return json::parse(read_text_file(kFolder + name)); }
 
-/// Every file of runs that the manifest lists, relative to kFolder.
+/// Files of runs that the manifest lists, relative to kFolder.
 std::vector<std::string> recorded_runs() {
   std::vector<std::string> names;
   const json manifest = read_record("manifest.json");
@@ -44,12 +44,12 @@ std::vector<std::string> recorded_runs() {
 
 const std::vector<std::string> kRecords = recorded_runs();
 
-/// Path of a file that `record` names relative to its own folder.
+/// Returns the path of a file that `record` names relative to its own folder.
 std::string beside(const std::string& record, const std::string& path) {
   return kFolder + std::filesystem::path(record).parent_path().string() + "/" + path;
 }
 
-/// The machine as it was when the run was predicted.
+/// Returns the machine as it was when the run was predicted.
 Platform platform_of(const json& run, const json& record, const std::string& name) {
   const std::string path = beside(name, record.at("platform").get<std::string>());
   json platform = json::parse(read_text_file(path));
@@ -62,8 +62,9 @@ Program program_of(const json& run, const std::string& name) {
   return lower(profile, parse_plan(run.at("plan").dump(), run.at("name").get<std::string>()));
 }
 
-/// NCCL adds three and more addends in an order that depends on where in a buffer they lie, and so
-/// on the plan: then to a quarter of what lab/check_fsdp2.py allows in the first step.
+/// Returns whether losses are equal. NCCL adds three and more addends in an order that depends on
+/// their place in a buffer, and so on the plan. From three ranks on, losses may differ by a
+/// quarter of the first step's tolerance in lab/check_fsdp2.py.
 bool same_losses(const json& run, const json& other) {
   const auto losses = run.at("losses").get<std::vector<double>>();
   const auto others = other.at("losses").get<std::vector<double>>();
@@ -77,7 +78,7 @@ bool same_losses(const json& run, const json& other) {
 
 }  // namespace
 
-TEST_CASE("recorded step times are predicted, and what is known to be wrong is still wrong") {
+TEST_CASE("recorded step times are predicted, and every known error is still there") {
   double sum = 0;
   int count = 0;
   for (const std::string& name : kRecords) {
@@ -87,7 +88,7 @@ TEST_CASE("recorded step times are predicted, and what is known to be wrong is s
       Engine engine(platform_of(run, record, name), run.at("gpus").get<int>());
       const double predicted = engine.simulate(program_of(run, name)).step_seconds;
       const double error = std::abs(predicted / run.at("step_seconds").get<double>() - 1);
-      // Otherwise the note has served its time.
+      // A note of a known error that is no longer there must go.
       CHECK((error > kWorstError) == run.contains("known_error"));
       sum += error;
       ++count;
@@ -138,7 +139,7 @@ TEST_CASE("recorded losses are the same under every plan of equal micro-batches"
       INFO(name << ": " << run.at("name"));
       const Setting setting{run.at("model"), run.at("gpus"), run.at("global_batch"),
                             run.at("plan").at("micro_batch"),
-                            run.at("steps"),  // the rate rises over all of them
+                            run.at("steps"),  // the learning rate rises over all steps
                             // A norm that no gradient exceeds changes nothing.
                             run.value("clipped_share", 0.0) > 0 ? run.at("clip").get<double>() : 0};
       CHECK(same_losses(run, first.try_emplace(setting, run).first->second));
@@ -179,12 +180,12 @@ TEST_CASE("recorded losses on GPUs agree with FSDP2's, and no plan or order chan
     REQUIRE(losses.size() == 50);
     REQUIRE(others.size() == losses.size());
     for (std::size_t i = 0; i < losses.size(); ++i) {
-      // As lab/check_fsdp2.py.
+      // The tolerances are those of lab/check_fsdp2.py.
       const double tolerance = 0x1p-9 * (1 + static_cast<double>(i + 1) / 50);
       CHECK(std::abs(others[i] - losses[i]) <= tolerance * losses[i]);
     }
   }
-  std::map<int, std::vector<json>> plans;  // by GPUs
+  std::map<int, std::vector<json>> plans;  // by number of GPUs
   for (const json& plan : record.at("plans")) plans[plan.at("gpus")].push_back(plan);
   for (const int gpus : {1, 2}) {
     REQUIRE(plans[gpus].size() >= 8);

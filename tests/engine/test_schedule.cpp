@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan's schedule asks for, seen in the simulated timeline.
+// Choices of a plan's schedule, seen in the simulated timeline.
 #include "sim/cost/costs.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/lowering/lowering.hpp"
@@ -40,7 +40,7 @@ std::vector<Interval> chosen(const Program& program, const Timeline& timeline,
   return intervals;
 }
 
-/// Some time at which one of `a` and one of `b` run both.
+/// Returns the longest time for which one of `a` and one of `b` both run.
 Seconds overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
   Seconds most = 0;
   for (const Interval& x : a) {
@@ -66,7 +66,7 @@ Seconds adam_beside_adam(const Program& program, const Timeline& timeline) {
   return overlap(adam_on(Lane::Compute), adam_on(Lane::CpuAdam));
 }
 
-/// By how much some step's first update comes before its last gradient.
+/// Returns by how much, at most, a step's first update comes before its last gradient.
 Seconds update_before_gradient(const Program& program, const Timeline& timeline) {
   Seconds most = 0;
   const auto updates = chosen(program, timeline, [](const Operation& op) {
@@ -84,7 +84,7 @@ Seconds update_before_gradient(const Program& program, const Timeline& timeline)
   return most;
 }
 
-/// By how much some step begins before the one before has ended.
+/// Returns by how much, at most, a step begins before the end of the one before.
 Seconds step_before_step(const Timeline& timeline) {
   std::vector<Seconds> begin, end;
   for (const Interval& interval : timeline.intervals) {
@@ -103,8 +103,8 @@ Seconds step_before_step(const Timeline& timeline) {
   return most;
 }
 
-/// Units on the host and on one device: fetches, gradients, CPU Adam, and no collective but the
-/// loss.
+/// Units on the host, computed on one device: fetches, gradients, CPU Adam, and no collective but
+/// the loss.
 struct HostChain {
   HostChain() {
     plan = test::uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
@@ -119,7 +119,7 @@ struct HostChain {
   [[nodiscard]] Seconds step_seconds() const {
     return Engine(platform, 1).simulate(program()).step_seconds;
   }
-  /// Time of all operations on `lanes`.
+  /// Returns the time of all operations on `lanes`.
   [[nodiscard]] Seconds sum(const std::vector<Lane>& lanes) const {
     const Program lowered = program();
     const std::vector<Seconds> seconds = solo_seconds(lowered, platform);
@@ -137,7 +137,7 @@ struct HostChain {
 
 }  // namespace
 
-TEST_CASE_METHOD(HostChain, "Blocking copies take their time one by one, between computations") {
+TEST_CASE_METHOD(HostChain, "blocking copies take their time one by one, between computations") {
   const Seconds overlapped = step_seconds();
   plan.schedule.copies = Copies::Blocking;
   plan.schedule.optimizer = OptimizerStart::AfterBackward;
@@ -147,15 +147,15 @@ TEST_CASE_METHOD(HostChain, "Blocking copies take their time one by one, between
   CHECK(overlapped < 0.8 * (copies_and_compute + adam));
 }
 
-TEST_CASE_METHOD(HostChain, "With blocking copies alone CPU Adam still runs beside them") {
+TEST_CASE_METHOD(HostChain, "with blocking copies alone CPU Adam still runs during copies") {
   plan.schedule.copies = Copies::Blocking;
   const Seconds serial = sum({Lane::Compute, Lane::H2D, Lane::D2H});
   CHECK(step_seconds() >= serial * (1 - kSlack));
   CHECK(step_seconds() < serial + sum({Lane::CpuAdam}));
 }
 
-TEST_CASE_METHOD(HostChain, "Late updates let the next forward begin while the CPU still works") {
-  // Updates take most of the step: in the order of gradients, the first unit's is the last.
+TEST_CASE_METHOD(HostChain, "late updates let the next forward begin while the CPU still works") {
+  // Updates take most of the step. In the order of gradients, the first unit's is the last.
   platform.cpu_adam[1] = {{{0, 0, 0}, {1e3, 10e-3, 0}}};
   const Seconds in_order = step_seconds();
   plan.late_updates = 5;
@@ -165,7 +165,7 @@ TEST_CASE_METHOD(HostChain, "Late updates let the next forward begin while the C
   CHECK(in_order - late > 0.5 * sum({Lane::Compute}) / 3);  // most of the forward
 }
 
-TEST_CASE("A schedule's promises hold in the timeline of every random plan") {
+TEST_CASE("the timeline of every random plan keeps to its schedule") {
   std::mt19937 random(4);
   int beside = 0, both = 0, early = 0, across = 0;
   for (int i = 0; i < 150; ++i) {
@@ -199,7 +199,7 @@ TEST_CASE("A schedule's promises hold in the timeline of every random plan") {
   CHECK(std::min({beside, both, early, across}) > 10);
 }
 
-TEST_CASE("No choice of a schedule makes a step faster where lanes keep their order") {
+TEST_CASE("no choice of a schedule makes a step faster if lanes keep their order") {
   std::mt19937 random(8);
   for (int i = 0; i < 100; ++i) {
     const Architecture architecture = test::small_architecture(1 + i % 6, i % 2 == 0);

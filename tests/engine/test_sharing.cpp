@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lanes that share resources, against closed forms.
+// Tests of lanes that share resources, against closed forms.
 #include "sim/base/errors.hpp"
 #include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
@@ -21,7 +21,7 @@ using test::ProgramBuilder;
 using test::share;
 using Scope = SharedResource::Scope;
 
-/// One second of a copy or CPU Adam on plain_platform.
+/// Amount that a copy or CPU Adam does in one second on plain_platform.
 constexpr Bytes kSecond = 1'000'000'000;
 
 auto is(Seconds expected) { return WithinRel(expected, 1e-9); }
@@ -49,7 +49,7 @@ TEST_CASE("a device's own resource is not shared between ranks") {
   CHECK_THAT(engine.simulate(builder.program()).step_seconds, is(1 / 0.75));
 }
 
-TEST_CASE("capacity for one and a half of two activities") {
+TEST_CASE("two activities share a capacity for one and a half") {
   Platform platform = plain_platform();
   share(platform, Scope::Node, 1.5e11, {Lane::H2D, Lane::CpuAdam}, 1e11);
   ProgramBuilder builder;
@@ -59,7 +59,7 @@ TEST_CASE("capacity for one and a half of two activities") {
   CHECK_THAT(engine.simulate(builder.program()).step_seconds, is(1 / 0.75));
 }
 
-TEST_CASE("CPU Adam takes of memory in proportion to what its threads can move") {
+TEST_CASE("CPU Adam takes memory bandwidth in proportion to what its threads can move") {
   // The capacity is 1: two threads of Adam ask all of it and one asks half; a copy asks all.
   Platform platform = plain_platform();
   platform.host_cores = 4;
@@ -78,13 +78,13 @@ TEST_CASE("CPU Adam takes of memory in proportion to what its threads can move")
     CHECK(lower_bound_seconds(program, platform) <= timeline.step_seconds * (1 + 1e-9));
     return std::pair(find(timeline, copy).end, find(timeline, adam).end);
   };
-  // Half each until Adam ends at 1; then the copy alone.
+  // Each gets half until Adam ends at 1; then the copy runs alone.
   CHECK_THAT(ends(2).first, is(1.5));
   CHECK_THAT(ends(2).second, is(1));
-  // Half is all that one thread asks: it takes its second, and the copy half of it.
+  // One thread asks only half: it takes its second, and the copy gets the other half meanwhile.
   CHECK_THAT(ends(1).first, is(1.5));
   CHECK_THAT(ends(1).second, is(1));
-  // Described with one thread, two ask twice as much as there is.
+  // If the platform describes one thread, two ask twice the capacity.
   platform.shared_adam_threads = 1;
   CHECK_THAT(ends(1).first, is(2));
   CHECK_THAT(ends(1).second, is(2));
@@ -92,7 +92,7 @@ TEST_CASE("CPU Adam takes of memory in proportion to what its threads can move")
   CHECK_THAT(ends(2).second, is(2));
 }
 
-TEST_CASE("a curve of CPU Adam that was not measured is missed only where it is needed") {
+TEST_CASE("a curve of CPU Adam that was not measured is an error only if it is needed") {
   Platform platform = plain_platform();
   platform.cpu_adam = {{1, {}}};
   share(platform, Scope::Node, 1, {Lane::H2D, Lane::CpuAdam}, 1);
@@ -104,7 +104,7 @@ TEST_CASE("a curve of CPU Adam that was not measured is missed only where it is 
   CHECK_THROWS_AS(engine.simulate(builder.program()), InputError);
 }
 
-TEST_CASE("an activity speeds up when the one beside it ends") {
+TEST_CASE("an activity speeds up when the one that shares with it ends") {
   Platform platform = plain_platform();
   share(platform, Scope::Node, 1, {Lane::H2D, Lane::D2H}, 1);
   ProgramBuilder builder;
@@ -133,7 +133,7 @@ TEST_CASE("unequal demands share max-min fairly") {
   CHECK_THAT(find(timeline, compute).end, is(5));
 }
 
-TEST_CASE("full duplex directions do not disturb each other; a capped bridge makes them") {
+TEST_CASE("full-duplex directions do not slow each other down; with a capped bridge they do") {
   ProgramBuilder builder;
   const auto in = builder.copy_in(kSecond);
   const auto out = builder.copy_out(kSecond);
@@ -153,7 +153,7 @@ TEST_CASE("full duplex directions do not disturb each other; a capped bridge mak
   CHECK_THAT(find(timeline, out).end, is(1 / 0.6));
 }
 
-TEST_CASE("an activity that asks for more than there is runs at what there is") {
+TEST_CASE("an activity that asks for more than the capacity runs at the capacity") {
   Platform platform = plain_platform();
   share(platform, Scope::Node, 1, {Lane::H2D}, 2);
   ProgramBuilder builder;

@@ -24,7 +24,8 @@ namespace {
 namespace sg = simgrid::s4u;
 using Catch::Approx;
 
-/// Two devices: a host bridge for both, and on each a link that both directions share.
+/// Returns a platform of two devices: a host bridge for both, and on each a link that both
+/// directions share.
 Platform make_platform() {
   Platform platform = test::synthetic_platform(2);
   platform.shared = {
@@ -35,7 +36,7 @@ Platform make_platform() {
   return platform;
 }
 
-/// WhichSamples the platform into this process's only engine.
+/// Loads the platform into this process's only engine.
 class Loaded {
  public:
   explicit Loaded(const Platform& platform)
@@ -63,7 +64,7 @@ class Loaded {
     sent_.push_back(comm);
   }
 
-  /// Seconds until each transfer ended, in the order of send().
+  /// Returns the seconds until each transfer ended, in the order of send().
   [[nodiscard]] std::vector<double> run() {
     engine_->run();
     std::vector<double> ends;
@@ -109,7 +110,7 @@ TEST_CASE("a lane that shares nothing has its curve's rate") {
   CHECK(loaded.run().front() == Approx(1.0));
 }
 
-TEST_CASE("more devices than a routing table is for are refused") {
+TEST_CASE("more devices than a routing table supports are refused") {
   Platform platform = make_platform();
   platform.num_devices = 257;
   CHECK_THROWS_AS(export_simgrid(platform), InputError);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks of one node share, when they do not run in step.
+// Resources that ranks of one node share when the ranks do not run in step.
 #include "sim/engine/simulated_machine.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -18,7 +18,8 @@ constexpr int kFirst = static_cast<int>(Lane::H2D);  // on rank 0
 constexpr int kSecond = kNumLanes + kFirst;          // on rank 1
 constexpr int kDelay = kNumLanes + static_cast<int>(Lane::Compute);
 
-/// Copies at rate 1 through a bridge that lets `per_rank` through for each of two ranks.
+/// Returns rates for copies at rate 1 through a bridge with capacity `per_rank` for each of two
+/// ranks.
 SharedRates bridge(double per_rank) {
   SharedRates rates;
   rates.rate[static_cast<std::size_t>(Lane::H2D)] = 1;
@@ -26,7 +27,8 @@ SharedRates bridge(double per_rank) {
   return rates;
 }
 
-/// When each port's activity ended: rank 0 copies from 0 on for 2 s, rank 1 from `delay` on.
+/// Returns when each port's activity ended. Rank 0 copies from 0 on for 2 s, rank 1 from `delay`
+/// on.
 std::map<int, Seconds> copy_both(double per_rank, Seconds delay) {
   SimulatedMachine machine(bridge(per_rank), std::nullopt, 2, 2);
   std::map<int, Seconds> ends;
@@ -44,19 +46,19 @@ std::map<int, Seconds> copy_both(double per_rank, Seconds delay) {
   return ends;
 }
 
-TEST_CASE("a rank has what its node shares to itself while the others are idle") {
+TEST_CASE("a rank has the node's shared resources to itself while the others are idle") {
   const auto ends = copy_both(0.5, 5);
   CHECK_THAT(ends.at(kFirst), WithinRel(2, 1e-12));
   CHECK_THAT(ends.at(kSecond), WithinRel(7, 1e-12));
 }
 
-TEST_CASE("what runs alone shares from the moment when another comes") {
+TEST_CASE("an activity that runs alone shares from the moment when another starts") {
   const auto ends = copy_both(0.5, 1);
   CHECK_THAT(ends.at(kFirst), WithinRel(3, 1e-12));
   CHECK_THAT(ends.at(kSecond), WithinRel(4, 1e-12));
 }
 
-TEST_CASE("one rank alone can be too fast for what its node shares") {
+TEST_CASE("one rank alone can saturate its node's shared resource") {
   const auto ends = copy_both(0.25, 5);
   CHECK_THAT(ends.at(kFirst), WithinRel(4, 1e-12));
   CHECK_THAT(ends.at(kSecond), WithinRel(9, 1e-12));

@@ -17,8 +17,8 @@ constexpr int kUnits = 12;
 constexpr std::int64_t kElements = 32;
 constexpr Seconds kRead = 3, kAdam = 1, kWrite = 2;
 
-/// Equal units, one chunk each, of which the first `streamed` stream; nothing but that, and Adam,
-/// takes time.
+/// Returns the period of equal units with one chunk each, of which the first `streamed` stream.
+/// Nothing but streams and Adam takes time.
 Seconds period(int streamed, int buffers, Seconds cpu_adam) {
   Architecture architecture;
   architecture.name = "equal";
@@ -34,7 +34,8 @@ Seconds period(int streamed, int buffers, Seconds cpu_adam) {
   Program program = lower(test::small_profile(architecture, 1), plan);
   for (Operation& op : program.operations) op.compute_seconds = 0;
   Platform platform = test::plain_platform();
-  // A gradient or a parameter is copied in no time; with it go three parts of the state.
+  // A gradient or a parameter alone is copied in no time. Streams copy three parts of the state
+  // too.
   constexpr double kCopy = kElements * 4;
   platform.h2d = {{{kCopy, 0, 0}, {4 * kCopy, kRead, 0}}};
   platform.d2h = {{{kCopy, 0, 0}, {3 * kCopy, kWrite, 0}}};
@@ -45,8 +46,8 @@ Seconds period(int streamed, int buffers, Seconds cpu_adam) {
 
 }  // namespace
 
-TEST_CASE("with two buffers reads follow each other, and the last one's update and write them") {
-  // The next step's gradients come after that write, on its lane.
+TEST_CASE("with two buffers the period is all reads, then the last update and the last write") {
+  // The next step's gradients come after that write, on the same lane.
   CHECK_THAT(period(kUnits, 2, 0), WithinRel(kUnits * kRead + kAdam + kWrite, 1e-9));
 }
 
@@ -54,7 +55,7 @@ TEST_CASE("with one buffer reading, updating and writing follow each other") {
   CHECK_THAT(period(kUnits, 1, 0), WithinRel(kUnits * (kRead + kAdam + kWrite), 1e-9));
 }
 
-TEST_CASE("the CPU updates the others meanwhile") {
+TEST_CASE("the CPU updates the chunks that do not stream meanwhile") {
   constexpr int kStreamed = 4;
   constexpr Seconds kCpuAdam = 5;
   CHECK_THAT(period(kStreamed, 2, kCpuAdam), WithinRel((kUnits - kStreamed) * kCpuAdam, 1e-9));

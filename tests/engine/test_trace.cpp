@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trace files: what is written is read back, and what is broken is refused.
+// Trace files: written traces are read back, and broken ones are refused.
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/engine/engine.hpp"
@@ -48,7 +48,7 @@ Example make_example() {
   return example;
 }
 
-/// Trace tools tell communication and copies by the name's beginning and device work by its stream.
+/// Trace tools know communication and copies by the start of the name, device work by its stream.
 void check_kind(const json& event) {
   using Catch::Matchers::StartsWith;
   const auto name = event.at("name").get<std::string>();
@@ -90,7 +90,7 @@ TEST_CASE("a trace is read back to the nanosecond") {
   CHECK(equal);
 }
 
-TEST_CASE("a trace has what trace viewers look for") {
+TEST_CASE("a trace has the fields that trace viewers look for") {
   const Example example = make_example();
   CHECK_THAT(example.text, Catch::Matchers::ContainsSubstring("\"rank\": 0"));
   const json trace = json::parse(example.text);
@@ -124,7 +124,7 @@ TEST_CASE("a trace of one rank holds that rank alone") {
   CHECK(2 * read.intervals.size() == example.timeline.intervals.size());
 }
 
-TEST_CASE("a trace whose events carry the operations' names alone is read") {
+TEST_CASE("a trace whose events carry only the operations' names is read") {
   const Example example = make_example();
   json trace = json::parse(example.text);
   for (json& event : trace["traceEvents"]) {
@@ -135,7 +135,7 @@ TEST_CASE("a trace whose events carry the operations' names alone is read") {
   CHECK(read.intervals.size() == example.timeline.intervals.size());
 }
 
-TEST_CASE("broken traces are refused with the place") {
+TEST_CASE("broken traces are refused, and the error names the place") {
   const Example example = make_example();
   const test::TemporaryFolder folder;
   const auto refused = [&](const std::string& text) {
