@@ -31,7 +31,8 @@ struct SearchOptions {
   /// needs all of the host costs much where others use it too.
   double host_update_slowdown = 1;
   /// Terms of the lower bounds. They decide how many plans are simulated, not which are best.
-  BoundTerms bound_terms = {};
+  // GCC warns of aggregates that leave out a member without an initializer.
+  BoundTerms bound_terms = {};  // NOLINT(readability-redundant-member-init)
   /// Called now and then with the progress of a stage.
   std::function<void(const std::string& stage, std::int64_t done, std::int64_t total)> progress =
       nullptr;
