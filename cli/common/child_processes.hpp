@@ -11,9 +11,8 @@
 namespace athanor::cli {
 
 struct ChildResult {
-  std::string output;  ///< result of `work`
-  std::string
-      failure;  ///< message of its exception, or how the child ended; empty if `work` returned
+  std::string output;   ///< result of `work`
+  std::string failure;  ///< message of its exception, or how the child ended; empty: it returned
 };
 
 /// Runs work(0) .. work(count - 1), each in a child of its own, at most `parallel` at once. Returns
