@@ -49,7 +49,8 @@ std::string read_all(int descriptor) {
   }
 }
 
-/// Never returns: what the parent has on its stack is not the child's to clean up.
+/// Runs the child's part and ends the process. It never returns, because the parent's stack is not
+/// the child's to clean up.
 [[noreturn]] void run_child(int out, const Work& work, std::size_t index) {
   int code = kExitDone;
   std::string text;

@@ -13,18 +13,19 @@
 
 namespace athanor::cli {
 
-/// "athanor 0.1.0".
+/// Returns the name and version, such as "athanor 0.1.0".
 [[nodiscard]] std::string version_text();
 
-/// A verb of a program with several: runs after the whole command line was parsed.
+/// Runs the chosen verb of a program, once the whole command line was parsed. Returns the exit
+/// code.
 using Action = std::function<int()>;
 
-/// Parses and runs what the chosen verb left in `action`. Prints help and version to stdout; folds
-/// CLI11's own exit codes into 2, with the message on stderr.
+/// Parses the command line and runs the `action` that the chosen verb set. Prints help and version
+/// to stdout. Turns CLI11's own exit codes into 2, with the message on stderr.
 [[nodiscard]] int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv);
 
-/// Adds an option that takes a size such as 40GiB. Sizes that are no positive number of bytes are
-/// InputErrors that name the option.
+/// Adds an option that takes a size such as 40GiB. A size that is no positive number of bytes
+/// throws an InputError that names the option.
 CLI::Option* add_size(CLI::App& app, const std::string& name, Bytes& bytes,
                       const std::string& help);
 
@@ -43,7 +44,7 @@ CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
 /// given.
 void add_hidden_alias(CLI::App& app, const std::string& alias, CLI::Option* option);
 
-/// A line that rewrites itself on stderr, where stderr is a terminal; nothing elsewhere.
+/// Line on stderr that rewrites itself if stderr is a terminal. Elsewhere it prints nothing.
 class ProgressLine {
  public:
   ProgressLine();
@@ -51,7 +52,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// "stage done/total"; at most some ten times per second.
+  /// Shows "stage done/total", at most some ten times per second.
   void update(std::string_view stage, std::int64_t done, std::int64_t total);
 
  private:

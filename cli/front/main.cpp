@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `athanor VERB ..`: starts the program that knows the verb. They stay separate programs because
-// they link different worlds: the simulator needs no LibTorch, the trainer no SimGrid.
+// Starts the program that knows the verb of `athanor VERB ..`. The programs stay separate because
+// they link different libraries: the simulator needs no LibTorch, and the trainer no SimGrid.
 #include "cli/common/command_line.hpp"
 #include "sim/base/errors.hpp"
 
@@ -55,7 +55,7 @@ const Verb& find_verb(std::string_view name) {
                    fmt::format("Use one of {}.", known));
 }
 
-/// Beside this program, or wherever PATH says.
+/// Returns the path of `program`: in the folder of this program if it is there, else by PATH.
 std::string locate(std::string_view program) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -43,7 +43,7 @@ nlohmann::json parse_line(const std::string& text, const std::string& where) {
   throw InputError(where, "is no JSON object", "Use the metrics.jsonl that athanor train wrote.");
 }
 
-/// Returns a quantile of a sorted list that is not empty; linear between its values.
+/// Returns a quantile of a sorted list that is not empty; it is linear between its values.
 Seconds quantile(const std::vector<Seconds>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -53,8 +53,8 @@ Seconds quantile(const std::vector<Seconds>& sorted, double share) {
 
 using KindOnLane = std::pair<OpKind, Lane>;
 
-/// Seconds of rank 0 by kind and lane, and the steps that they are from. The first step of several
-/// is left out: it starts from an idle machine.
+/// Seconds of rank 0 by kind and lane, and the number of steps that they come from. The first of
+/// several steps is left out, because it starts from an idle machine.
 struct KindTotals {
   std::map<KindOnLane, Seconds> seconds, issue;
   std::size_t num_steps = 0;
@@ -105,7 +105,7 @@ std::string ratio_text(double numerator, double denominator) {
   return denominator > 0 ? fmt::format("{:.2f}", numerator / denominator) : std::string("-");
 }
 
-/// Without an end of line.
+/// Returns one row of the table, without an end of line.
 std::string kind_row(const KindComparison& kind, Seconds predicted, Seconds measured) {
   return fmt::format("{:<12} {:<10} {:>6} {:>12} {:>12}", op_kind_name(kind.kind),
                      lane_name(kind.lane), kind.count, format_seconds(predicted),
@@ -138,7 +138,7 @@ constexpr std::array kTierRows{TierName{"gpu", "device peak", &TierBytes::gpu},
                                TierName{"host", "host", &TierBytes::host},
                                TierName{"nvme", "nvme", &TierBytes::nvme}};
 
-/// Empty for memory that neither has.
+/// Returns one line about a tier. It is empty if neither side uses the tier.
 std::string tier_row(const TierName& tier, const TierBytes& predicted, const TierBytes& measured) {
   const Bytes expected = predicted.*tier.bytes;
   const Bytes taken = measured.*tier.bytes;
@@ -147,8 +147,8 @@ std::string tier_row(const TierName& tier, const TierBytes& predicted, const Tie
                      expected == taken ? "equal" : "different");
 }
 
-/// The host's part, where operations are issued. Where the GPU has enough to do the host waits in a
-/// launch for room in its queue, so that ratios would say nothing.
+/// Returns the table of issue times, which is empty if nothing is issued. It shows no ratios: while
+/// a GPU is busy, the host waits in a launch for room in its queue.
 std::string issue_text(const Comparison& comparison) {
   std::string text;
   for (const KindComparison& kind : comparison.kinds) {

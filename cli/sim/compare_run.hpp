@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicted against measured, for one run folder.
+// Compares the predictions and measurements of one run folder.
 #pragma once
 
 #include "sim/model/timeline.hpp"
@@ -12,7 +12,7 @@
 
 namespace athanor::cli {
 
-/// One kind of operation on one lane over one step of rank 0.
+/// Seconds of one kind of operation on one lane in one step of rank 0.
 struct KindComparison {
   OpKind kind = OpKind::Forward;
   Lane lane = Lane::Compute;
@@ -27,7 +27,7 @@ struct Comparison {
   Seconds predicted_step = 0, measured_step = 0;
   Seconds low_step = 0, high_step = 0;      ///< eight in ten measured steps are between them
   std::int64_t num_steps = 0;               ///< number of measured steps
-  TierBytes predicted_peak, measured_peak;  ///< one rank's
+  TierBytes predicted_peak, measured_peak;  ///< memory of one rank
   bool on_gpus = false;
   /// Relative error of the predicted step time.
   [[nodiscard]] double step_error() const noexcept;
@@ -41,12 +41,12 @@ struct Metrics {
   std::int64_t num_steps = 0;
 };
 
-/// Throws InputError (file:line) for a line that is no JSON object with the keys
-/// "time_metrics/end_to_end(s)" and "memory/device_peak_bytes", or when there is no line.
+/// Reads metrics.jsonl. Throws InputError (file:line) for a line that is no JSON object with the
+/// keys "time_metrics/end_to_end(s)" and "memory/device_peak_bytes", or if there is no line.
 [[nodiscard]] Metrics read_metrics(const std::string& path);
 
 /// Lowers and simulates RUN/plan.json with RUN/profile.json and RUN/platform.json, writes
-/// RUN/predicted.trace.json, and lays RUN/measured.trace.json and RUN/metrics.jsonl beside it.
+/// RUN/predicted.trace.json, and compares it with RUN/measured.trace.json and RUN/metrics.jsonl.
 [[nodiscard]] Comparison compare_run(const std::string& run);
 
 [[nodiscard]] nlohmann::ordered_json comparison_json(const Comparison& comparison);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that simulate and tune share, and what they name.
+// Options that simulate and tune share, and the files that they name.
 #pragma once
 
 #include "cli/common/command_line.hpp"
@@ -24,7 +24,7 @@ struct Inputs {
   std::int64_t micro_batch = 0;         ///< 0 = chosen
   int adam_threads = 0;                 ///< 0 = chosen
 
-  /// Returns the request. Throws InputError when a share of clipped steps is given, but nothing
+  /// Returns the request. Throws InputError if a share of clipped steps is given, but nothing
   /// clips.
   [[nodiscard]] PlanRequest request() const;
 };
@@ -33,18 +33,18 @@ struct Inputs {
 /// --host-memory, --nvme, --clip, --clipped-share, --micro-batch and --adam-threads.
 void add_inputs(CLI::App& verb, Inputs& inputs);
 
-/// Throws InputError that names the option when `value` was not given.
+/// Throws an InputError that names the option if `value` was not given.
 void require_option(bool given, const std::string& option, const std::string& why);
 
-/// Path that a plan file stores for `target`: relative to the plan's folder, so that the folder can
-/// be moved as a whole.
+/// Returns the path that a plan file stores for `target`. It is relative to the plan's folder, so
+/// that the folder can be moved as a whole.
 [[nodiscard]] std::string stored_path(const std::string& target, const std::string& plan_path);
 
-/// The way back: a path that a plan file stores, as this process can open it.
+/// Turns a path that a plan file stores into one that this process can open.
 [[nodiscard]] std::string resolved_path(const std::string& stored, const std::string& plan_path);
 
 /// Warns on stderr about inputs that are likely to surprise: a profile of another device, or a
-/// memory limit above what the platform has.
+/// memory limit above the platform's memory.
 void warn_about(const Profile& profile, const Platform& platform, const MemoryLimits& limits);
 
 }  // namespace athanor::cli

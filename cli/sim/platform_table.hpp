@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best plans of several platforms side by side.
+// Shows the best plans of several platforms side by side.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,13 +13,13 @@ namespace athanor::cli {
 /// Outcome of one platform.
 enum class PlatformOutcome {
   Planned,
-  DoesNotFit,  ///< memory
-  CannotRun,   ///< the request is impossible there: too few GPUs, a curve that is missing
+  DoesNotFit,  ///< no plan fits the memory
+  CannotRun,   ///< the request is impossible there: too few GPUs, or a missing curve
   Failed,
 };
 
 struct PlatformRow {
-  std::string platform;  ///< its name
+  std::string platform;  ///< name of the platform
   std::string path;
   int gpus = 0;
   int nodes = 1;
@@ -31,13 +31,15 @@ struct PlatformRow {
 };
 
 /// Sets the prices of rows from "NAME=PER_HOUR", where NAME is the name of a platform or of its
-/// file without .json. Throws InputError for what is no price, or names no row or several.
+/// file without .json. Throws InputError for a text that is no price, or that names no row
+/// or several.
 void set_prices(const std::vector<std::string>& prices, std::vector<PlatformRow>& rows);
 
-/// By price per token, then by tokens per second; then by path; rows without a plan last.
+/// Sorts rows by price per token, then by tokens per second, then by path. Rows without a plan come
+/// last.
 void sort_rows(std::vector<PlatformRow>& rows);
 
-/// One object of the array "platforms".
+/// Returns one object of the array "platforms".
 [[nodiscard]] nlohmann::ordered_json row_json(const PlatformRow& row);
 
 [[nodiscard]] std::string table_text(const std::vector<PlatformRow>& rows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lowered program for people and scripts.
+// Prints a lowered program for people and scripts.
 #pragma once
 
 #include "sim/model/program.hpp"
@@ -10,11 +10,11 @@
 
 namespace athanor::cli {
 
-/// {"world_size", "operations": [{"name", "lane", "bytes", "elements", "waits", ..}], "buffers"}.
-/// Waits are indices into operations; those of the step before are in previous_waits.
+/// Returns {"world_size", "operations": [{"name", "lane", "bytes", "elements", "waits", ..}],
+/// "buffers"}. Waits are indices into operations; those of the step before are in previous_waits.
 [[nodiscard]] nlohmann::ordered_json program_json(const Program& program);
 
-/// One line per operation in program order: index, lane, name, size, waits.
+/// Returns one line per operation in program order: index, lane, name, size, waits.
 [[nodiscard]] std::string program_text(const Program& program);
 
 }  // namespace athanor::cli

@@ -67,7 +67,7 @@ double joules_per_token(const Report& report) {
   return report.step_joules / (report.explanation.tokens_per_second * report.step_seconds);
 }
 
-/// One file for all ranks; in a folder one for each.
+/// Writes one file for all ranks, or one for each rank if the path is a folder.
 void write_traces(const std::string& path, const Program& program, const Timeline& timeline) {
   const auto write = [&](const std::string& file, std::optional<int> rank) {
     std::ostringstream trace;
@@ -80,7 +80,7 @@ void write_traces(const std::string& path, const Program& program, const Timelin
   }
 }
 
-/// "71 % host adam, 17 % backward, ..": what makes up nearly all of the step.
+/// Returns the parts that make up nearly all of the step: "71 % host adam, 17 % backward, ..".
 std::string path_text(const std::vector<PathPart>& path, Seconds step_seconds) {
   constexpr double kSmallest = 0.01;
   std::string text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What simulate and tune print about one plan, as JSON with stable keys and as text.
+// Report of simulate and tune on one plan, as JSON with stable keys and as text.
 #pragma once
 
 #include "cli/sim/sensitivity.hpp"
@@ -25,7 +25,7 @@ struct StepInterval {
 struct Report {
   Plan plan;
   Seconds step_seconds = 0;
-  double step_joules = 0;                ///< all GPUs'; 0: the platform has no power model
+  double step_joules = 0;                ///< energy of all GPUs; 0: the platform has no power model
   std::optional<StepInterval> interval;  ///< absent: the profile was taken as it is
   TierBytes peak_bytes;
   int ranks_per_node = 1;
@@ -44,22 +44,23 @@ struct ReportOptions {
   bool sensitivity = false;     ///< simulate with each part of the machine twice as fast
 };
 
-/// Lowers and simulates `plan`, which is a plan for `problem`.
+/// Lowers and simulates `plan`, which must be a plan for `problem`.
 [[nodiscard]] Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engine,
                                  const ReportOptions& options);
 
-/// {"gpu": .., "pinned": .., "host": .., "nvme": ..}
+/// Returns {"gpu": .., "pinned": .., "host": .., "nvme": ..}.
 [[nodiscard]] nlohmann::ordered_json peak_json(const TierBytes& peak);
 
-/// step_seconds, tokens_per_second, model_flops_utilization, peak_bytes, feasible, bottleneck,
-/// loads, critical_path (seconds by name), plan; with a power model also step_joules and
-/// joules_per_token, of all GPUs; of a scaled profile also step_seconds_low, step_seconds_high,
-/// profile_device; where it was asked for, sensitivity.
+/// Returns step_seconds, tokens_per_second, model_flops_utilization, peak_bytes, feasible,
+/// bottleneck, loads, critical_path (seconds by name) and plan. A power model adds step_joules and
+/// joules_per_token, both for all GPUs. A scaled profile adds step_seconds_low, step_seconds_high
+/// and profile_device. A request for it adds sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 
 [[nodiscard]] std::string report_text(const Report& report);
 
-/// One line that tells plans apart: sharding, batch, chunk size, cache, what is off the GPU.
+/// Returns a line that tells plans apart: sharding, batch, chunk size, cache, and what is off the
+/// GPU.
 [[nodiscard]] std::string plan_summary(const Plan& plan);
 
 /// Prints a JSON document and a newline on stdout.

@@ -16,34 +16,35 @@
 namespace athanor::cli {
 
 struct ScaledProfile {
-  Profile profile;                ///< for the platform at hand
-  std::vector<Profile> extremes;  ///< empty: not scaled; else everything scaled by one ratio alone
+  Profile profile;                ///< profile for the platform at hand
+  std::vector<Profile> extremes;  ///< empty: not scaled; else all phases scaled by one ratio alone
   std::string measured_on;        ///< device of the profile as it was read
 };
 
-/// The platform that --profile-platform names; nothing for an empty path. Throws InputError when
-/// `profile` was not made on its device.
+/// Returns the platform that --profile-platform names, or nothing for an empty path. Throws
+/// InputError if `profile` was not made on its device.
 [[nodiscard]] std::optional<Platform> read_profile_platform(const std::string& path,
                                                             const Profile& profile);
 
-/// `profile` scaled from `measured_on` to `platform`, where that is given and the devices differ.
+/// Scales `profile` from `measured_on` to `platform`, if the former is given and the devices
+/// differ.
 [[nodiscard]] ScaledProfile profile_for(const Profile& profile,
                                         const std::optional<Platform>& measured_on,
                                         const Platform& platform);
 
-/// make_report on the scaled profile. Where it was scaled, the same plan under the two extremes
-/// gives the interval.
+/// Makes a report on the scaled profile. If it was scaled, the plan's step times under the two
+/// extremes are the interval.
 [[nodiscard]] Report make_report(const Plan& plan, const ScaledProfile& scaled,
                                  const TuningProblem& problem, Engine& engine,
                                  const ReportOptions& options = {});
 
-/// A problem with the files that it refers to.
+/// Problem together with the files that it refers to.
 class LoadedProblem {
  public:
-  /// Reads profile and platform, and warns of what is likely to surprise. Throws InputError when a
-  /// file or the request is not valid.
+  /// Reads profile and platform, and warns about inputs that are likely to surprise. Throws
+  /// InputError if a file or the request is not valid.
   explicit LoadedProblem(const Inputs& inputs);
-  /// Scales `measured` from `measured_on` to `platform`, where that is given.
+  /// Scales `measured` from `measured_on` to `platform`, if the former is given.
   LoadedProblem(const Profile& measured, const std::optional<Platform>& measured_on,
                 Platform platform, const PlanRequest& request);
   LoadedProblem(const LoadedProblem&) = delete;
@@ -57,7 +58,7 @@ class LoadedProblem {
 
   Platform platform_;
   ScaledProfile scaled_;
-  TuningProblem problem_;  ///< refers to the two above
+  TuningProblem problem_;  ///< refers to the profile and the platform above
 };
 
 }  // namespace athanor::cli

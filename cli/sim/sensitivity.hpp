@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a faster part of the machine would be worth to one plan.
+// Tells how much one plan would gain from a faster part of the machine.
 #pragma once
 
 #include "sim/engine/engine.hpp"
@@ -18,14 +18,14 @@ struct Sensitivity {
   Seconds step_seconds = 0;
 };
 
-/// One entry for each lane that the program uses, the most worthwhile first.
+/// Returns an entry for each lane that the program uses, the largest gain first.
 [[nodiscard]] std::vector<Sensitivity> sensitivities(const Program& program, Engine& engine);
 
-/// {lane: {"step_seconds", "speedup"}}; `step_seconds`: of the machine as it is.
+/// Returns {lane: {"step_seconds", "speedup"}}. `step_seconds` is the time on the machine as it is.
 [[nodiscard]] nlohmann::ordered_json sensitivity_json(const std::vector<Sensitivity>& entries,
                                                       Seconds step_seconds);
 
-/// "twice the h2d: 1.4 x", one line each.
+/// Returns a line for each lane, such as "twice the h2d: 1.4 x".
 [[nodiscard]] std::string sensitivity_text(const std::vector<Sensitivity>& entries,
                                            Seconds step_seconds);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `athanor show` prints, one function per kind of artefact.
+// Functions of `athanor show`, one per kind of artefact.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@ namespace athanor::cli {
 
 struct ShowRequest {
   std::string kind;            ///< model, memory, plan, program, platform or profile
-  std::string file;            ///< for a model also a folder or a built-in name
-  std::string profile_path;    ///< for memory and program; empty: the one that the plan names
-  std::string platform_path;   ///< for a program as Chakra trace, likewise
-  std::string form = "table";  ///< one of those that the kind has
+  std::string file;            ///< path; for a model also a folder or a built-in name
+  std::string profile_path;    ///< used by memory and program; empty: the plan's
+  std::string platform_path;   ///< used by a program as Chakra trace; empty: the plan's
+  std::string form = "table";  ///< one of the kind's forms
   [[nodiscard]] bool json() const { return form == "json"; }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows what plans are made from: models, platforms, profiles.
+// Shows the inputs of plans: models, platforms and profiles.
 #include "cli/sim/kernel_table.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/show.hpp"

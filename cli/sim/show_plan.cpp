@@ -59,7 +59,7 @@ std::string unit_text(const UnitPlan& unit) {
                      name_of(kActivationNames, unit.activation), runs_text(unit));
 }
 
-/// Equal neighbours share a line.
+/// Prints the units of a plan. Equal neighbours share a line.
 void print_units(const Plan& plan) {
   for (std::size_t first = 0; first < plan.units.size();) {
     const std::string text = unit_text(plan.units[first]);
@@ -73,7 +73,7 @@ void print_units(const Plan& plan) {
   }
 }
 
-/// "parameters block.7" belongs to the group "parameters".
+/// Returns the group of a buffer: "parameters block.7" belongs to the group "parameters".
 std::string group_of(const Buffer& buffer) { return buffer.name.substr(0, buffer.name.rfind(' ')); }
 
 std::map<std::pair<Tier, std::string>, Bytes> grouped_static_bytes(const Program& program) {
@@ -84,7 +84,7 @@ std::map<std::pair<Tier, std::string>, Bytes> grouped_static_bytes(const Program
   return groups;
 }
 
-/// The operation of the compute lane during which device memory peaks.
+/// Returns the operation of the compute lane during which device memory peaks.
 MemoryPoint highest_point(const Program& program) {
   const std::vector<MemoryPoint> points = device_memory_profile(program);
   if (points.empty()) return {};

@@ -17,7 +17,7 @@
 namespace athanor::cli {
 namespace {
 
-/// Everything that the rows are made of, read and checked before any work starts.
+/// Inputs of all rows, read and checked before any work starts.
 struct Case {
   Profile profile;
   std::optional<Platform> measured_on;
@@ -40,7 +40,7 @@ Case read_case(const PlatformsRequest& request) {
   return inputs;
 }
 
-/// Processors are for platforms side by side first, then for the search on each.
+/// Returns the search threads of one platform. Processors go to platforms that run at once first.
 int workers_per_platform(const Case& inputs) {
   return std::max(1, usable_cores() / static_cast<int>(inputs.platforms.size()));
 }
@@ -58,7 +58,7 @@ nlohmann::ordered_json best_plan(const Case& inputs, const Platform& platform,
   return json;
 }
 
-/// In the child: the report, or why there is none.
+/// Returns the report of one platform, or the reason why there is none. Runs in the child.
 std::string work_on(const Case& inputs, const Platform& platform, const PlanRequest& request) {
   nlohmann::ordered_json answer;
   try {

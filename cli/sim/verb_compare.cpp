@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor compare: lays a run's measurements over its prediction.
+// Implements athanor compare, which compares a run's measurements with its prediction.
 #include "cli/sim/compare_run.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/verbs.hpp"

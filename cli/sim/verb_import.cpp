@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor import: other tools' measurements as platforms and profiles.
+// Implements athanor import, which turns other tools' measurements into platforms and profiles.
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/verbs.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor show: prints an artefact for people or scripts.
+// Implements athanor show, which prints an artefact for people or scripts.
 #include "cli/sim/show.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/base/errors.hpp"
@@ -21,7 +21,7 @@ namespace {
 struct Kind {
   std::string_view name;
   void (*show)(const ShowRequest&);
-  std::array<std::string_view, 3> exports;  ///< forms beside table and json; empty: none
+  std::array<std::string_view, 3> exports;  ///< forms other than table and json; empty: none
 };
 
 constexpr std::array<Kind, 6> kKinds{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor simulate: predicts one plan's step time and memory.
+// Implements athanor simulate, which predicts one plan's step time and memory.
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
@@ -24,7 +24,8 @@ struct SimulateOptions {
   bool json = false, sensitivity = false;
 };
 
-/// A plan names its profile, its platform and how often it expects to clip; options override them.
+/// Completes the inputs from the plan, which names its profile, its platform and its share of
+/// clipped steps. Options override them.
 void complete_from(Plan& plan, SimulateOptions& options) {
   Inputs& inputs = options.inputs;
   const auto complete = [&](std::string& path, const std::string& stored) {

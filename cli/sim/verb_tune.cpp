@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor tune: finds the fastest plan that fits.
+// Implements athanor tune, which finds the fastest plan that fits.
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
@@ -26,9 +26,9 @@ struct TuneOptions {
   std::string plan_path, all_path;
   int top = 0;
   bool json = false, sensitivity = false, pareto = false;
-  Bytes memory_resolution = 0;  ///< GPU's and host's; 0 = chosen for each
+  Bytes memory_resolution = 0;  ///< resolution for GPU and host; 0 = chosen for each
   double time_resolution = FrontResolution{}.time;
-  double energy_within = 0;  ///< 0: by time
+  double energy_within = 0;  ///< 0 = plans are ranked by time alone
   double host_slowdown = 0;
 };
 
@@ -93,7 +93,8 @@ int tune_one(const TuneOptions& options) {
   return kExitDone;
 }
 
-/// Several platforms, or prices, make a table: what is about one plan has no place there.
+/// Tunes one platform, or makes a table for several platforms or for prices. The table refuses
+/// options about one plan.
 int tune(TuneOptions& options) {
   if (options.platforms.size() == 1 && options.prices.empty()) {
     options.inputs.platform_path = options.platforms.front();

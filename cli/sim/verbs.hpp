@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs of athanor-sim. Each adds its subcommand, and leaves in `action` what to run.
+// Verbs of athanor-sim. Each function adds its subcommand, which sets `action` to what it runs.
 #pragma once
 
 #include "cli/common/command_line.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `athanor train` was asked to do.
+// Options of `athanor train`.
 #pragma once
 
 #include "executor/train/lr_schedule.hpp"
@@ -30,20 +30,21 @@ struct TrainArguments {
   std::string export_folder;
   std::string tokens_dtype = "auto";
   Bytes device_memory = 0;
-  std::string nvme;     ///< folder
-  double deadline = 0;  ///< 0 = from the predicted step
+  std::string nvme;     ///< folder for optimizer state on NVMe
+  double deadline = 0;  ///< 0 = derived from the predicted step
   bool dry_run = false, quiet = false;
 };
 
 /// Adds every option to `app`. `arguments` must outlive the parse.
 void add_train_options(CLI::App& app, TrainArguments& arguments);
 
-/// Checks what CLI11 does not and fills in what follows from other options. Throws InputError.
+/// Checks what CLI11 does not check, and fills in options that follow from others. Throws
+/// InputError.
 void settle(TrainArguments& arguments);
 
 [[nodiscard]] LearningRateSchedule schedule_of(const TrainArguments& arguments);
 
-/// run.json: how the run was started.
+/// Returns the text of run.json, which says how the run was started.
 [[nodiscard]] std::string run_json(const TrainArguments& arguments, int argc,
                                    const char* const* argv);
 

@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The option, else the plan's path: as it stands, or beside the plan. Empty when there is none.
+/// Returns the option, else the plan's path: as it is, or in the plan's folder. Empty if neither is
+/// given.
 std::string input_path(const std::string& option, const std::string& in_plan,
                        const std::string& plan) {
   if (!option.empty() || in_plan.empty() || fs::exists(in_plan)) {
@@ -47,7 +48,7 @@ void check_same_model(const Architecture& model, const Profile& profile) {
 MemoryLimits limits_of(const TrainArguments& arguments, const std::optional<Platform>& platform) {
   MemoryLimits limits{.gpu = arguments.device_memory, .host = usable_memory()};
   if (limits.gpu == 0 && platform) limits.gpu = platform->device_memory;
-  // A full disk has a limit too.
+  // The limit is at least 1, because 0 would mean no limit on a full disk.
   if (!arguments.nvme.empty())
     limits.nvme = std::max<Bytes>(1, free_bytes(arguments.nvme, "--nvme"));
   return limits;

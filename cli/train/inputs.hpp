@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that a run reads, validated before anything starts.
+// Inputs of a run, all read and validated before anything starts.
 #pragma once
 
 #include "cli/train/arguments.hpp"
@@ -25,10 +25,11 @@ struct TrainInputs {
   MemoryLimits limits;
 };
 
-/// Reads and checks it all, and that the plan fits. Throws InputError and InfeasibleError.
+/// Reads and checks all inputs, and checks that the plan fits. Throws InputError and
+/// InfeasibleError.
 [[nodiscard]] TrainInputs read_inputs(const TrainArguments& arguments);
 
-/// Whether to run on GPUs.
+/// Returns whether to run on GPUs.
 [[nodiscard]] bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs);
 
 /// Returns the text that a dry run prints.

@@ -39,7 +39,7 @@ void connect(const athanor::RankInfo& rank, const athanor::Bytes memory, bool cu
   }
 }
 
-/// Checks everything, then trains: here, or in the processes that --gpus asks for.
+/// Checks everything, then trains in this process, or in the processes that --gpus asks for.
 int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine& machine) {
   athanor::cli::settle(arguments);
   const athanor::RankInfo rank = athanor::rank_from_environment();
@@ -67,7 +67,7 @@ int parse_and_run(std::span<char*> argv, Machine& machine) {
   app.set_version_flag("--version", athanor::cli::version_text());
   athanor::cli::TrainArguments arguments;
   athanor::cli::add_train_options(app, arguments);
-  // `athanor train ..` hands its verb on; a flat command line keeps --config files flat, too.
+  // `athanor train ..` passes its verb on. It is dropped: without it, --config files are flat.
   std::vector<char*> words(argv.begin(), argv.end());
   if (words.size() > 1 && std::string_view(words[1]) == "train") words.erase(words.begin() + 1);
   athanor::cli::Action action = [&] { return run(arguments, argv, machine); };
@@ -77,7 +77,8 @@ int parse_and_run(std::span<char*> argv, Machine& machine) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Outlives the failure: leaving MPI or NCCL in good order would wait for ranks that never come.
+  // It outlives a failure, because an orderly end of MPI or NCCL would wait for ranks that never
+  // come.
   Machine machine;
   const int code = athanor::run_main("athanor-train", [&] {
     return parse_and_run({argv, static_cast<std::size_t>(argc)}, machine);

@@ -20,7 +20,7 @@
 namespace athanor::cli {
 namespace {
 
-/// Other ranks stop answering long before this many predicted steps have passed.
+/// Deadline in predicted steps. A rank that is silent for so long has failed.
 constexpr double kDeadlineSteps = 20;
 constexpr Seconds kShortestDeadline = 20;
 

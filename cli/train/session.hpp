@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process's part of a training run, from memory to the last file.
+// Training run of one process, from its memory to its last file.
 #pragma once
 
 #include "cli/train/arguments.hpp"
@@ -10,7 +10,8 @@
 
 namespace athanor::cli {
 
-/// Trains, checkpoints, measures and exports. `run_json`: text of run.json. Called by every rank.
+/// Trains, checkpoints, measures and exports. Every rank calls it. `run_json` is the text of
+/// run.json.
 void train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
            Backend& backend);
 

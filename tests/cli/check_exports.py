@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads what athanor exports with the readers that it is meant for.
+"""Loads each export of athanor with the reader that it is meant for.
 
 Usage: check_exports.py READER ATHANOR_SIM SOURCE_DIR, where READER is deepspeed, accelerate, torchtitan, hta or chakra.
-Exits with 4 (skipped) where the reader's package is not installed (tools/requirements-readers.txt).
+Exits with 4 (skipped) if the reader's package is not installed (tools/requirements-readers.txt).
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from pathlib import Path
 from unittest import mock
 
 POLICIES = ["ddp", "zero2", "zero3", "zero2-offload", "zero3-offload", "fsdp2", "fsdp2-offload", "elixir", "gemini"]
-LIMIT = "40MiB"  # of GPU memory: policies recompute or offload part of the tiny model where they can
-NO_PLAN_FITS = 3  # and their leanest plan is printed all the same
+LIMIT = "40MiB"  # GPU memory, so little that policies recompute or offload part of the tiny model if they can
+NO_PLAN_FITS = 3  # exit code; the plan that needs least memory is printed all the same
 GPUS = 2
 
 
@@ -36,7 +36,7 @@ class Programs:
         return done
 
     def plans(self):
-        """One plan file per policy, and two that were tuned."""
+        """Writes one plan file per policy, and two tuned plans."""
         workload = [*self.inputs, "--gpus", str(GPUS), "--global-batch", "16"]
         for policy in POLICIES:
             done = self.run("simulate", *workload, "--policy", policy, "--gpu-memory", LIMIT, "--json",
@@ -50,7 +50,7 @@ class Programs:
             yield name, path, json.loads(path.read_text())
 
     def exported(self, form, path, suffix):
-        """The plan as `form`, in a file; every line on stderr is a choice that the form loses."""
+        """Writes the plan as `form` into a file. Every line on stderr is a choice that the form loses."""
         done = self.run("show", "plan", str(path), "--as", form)
         for line in done.stderr.decode().splitlines():
             assert line.startswith(f"athanor-sim: note: not in {form}: "), line
@@ -184,7 +184,7 @@ ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = 0, 2, 7
 
 
 def chakra_messages():
-    """Message classes by name, from the table above. ?: member of the oneof "value"; *: repeated."""
+    """Returns message classes by name, from the table above. ?: member of the oneof "value"; *: repeated."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     scalar = descriptor_pb2.FieldDescriptorProto
@@ -209,7 +209,7 @@ def chakra_messages():
 
 
 def read_chakra(stream, message_class):
-    """As Chakra's protolib reads: the length as a varint, then the message. None at the end."""
+    """Reads a message as Chakra's protolib does: the length as a varint, then the message. None at the end."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     size = shift = 0

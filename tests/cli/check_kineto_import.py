@@ -32,14 +32,14 @@ LAYERS, MICRO_BATCHES, STEPS = 6, 2, 2
 CONFIG = dict(vocab_size=256, n_positions=256, n_embd=192, n_layer=LAYERS, n_head=6)
 KERNELS = {"aten::addmm": "ampere_bf16_s16816gemm", "aten::mm": "ampere_bf16_s16816gemm",
            "aten::index_select": "indexSelectLargeIndex", "aten::embedding_dense_backward": "embedding_backward"}
-# Linear layers and tables of each unit; a product has one kernel forward and two backward, a table one and one.
+# Kernels of each unit, forward and backward. A linear layer has one and two, a table one and one.
 EXPECTED = {"embedding": (2, 2), **{f"block.{i}": (4, 8) for i in range(LAYERS)}, "head": (1, 2)}
 MILLISECOND = 1000  # in microseconds
 BACKWARD = "autograd::engine::evaluate_function"
 
 
 def record(path, recompute):
-    """Steps of training, as torch.profiler writes them."""
+    """Records steps of training with torch.profiler."""
     torch.manual_seed(1)
     model = GPT2LMHeadModel(GPT2Config(**CONFIG, attn_pdrop=0, embd_pdrop=0, resid_pdrop=0, use_cache=False))
     if recompute:
@@ -59,7 +59,7 @@ def record(path, recompute):
 
 
 def with_kernels(trace):
-    """Adds what a GPU would have done, and names it."""
+    """Adds the kernels and copies that a GPU would have run, and names the GPU."""
     operators = [e for e in trace["traceEvents"] if e.get("cat") == "cpu_op" and e["name"] in KERNELS]
     for number, op in enumerate(operators):
         ids = {"correlation": number, "External id": number}
@@ -72,7 +72,7 @@ def with_kernels(trace):
 
 
 def on_own_thread(trace):
-    """What autograd evaluates moves to a thread of its own, as it does for a GPU."""
+    """Moves the work of autograd to a thread of its own, where it runs for a GPU."""
     nodes = sorted((e["ts"], e["ts"] + e["dur"]) for e in trace["traceEvents"]
                    if e.get("cat") == "cpu_op" and e["name"].startswith(BACKWARD))
     outermost = [node for i, node in enumerate(nodes) if i == 0 or node[0] >= max(end for _, end in nodes[:i])]
@@ -103,7 +103,7 @@ def check_table(table, recompute):
 
 def check_profile(profile_path, recompute):
     written = json.loads(profile_path.read_text())
-    # Of another device: what the base has for other micro-batches is not kept.
+    # The device is another one, so the base's costs of other micro-batches are not kept.
     assert written["device"] == "Imagined GPU" and {c["micro_batch"] for c in written["costs"]} == {2}
     costs = {c["unit_class"]: c for c in written["costs"]}
     for unit_class, name in (("embedding", "embedding"), ("block", "block.0"), ("head", "head")):
@@ -149,7 +149,7 @@ def main():
         try:
             record_and_check(program, source, recompute)
         except AssertionError as error:
-            # Seen once in ten recordings on a busy machine, and not again with the next.
+            # This failed once in ten recordings on a busy machine, and not again with the next.
             print(f"recompute {recompute}: {error}; with another recording:", flush=True)
             record_and_check(program, source, recompute)
 

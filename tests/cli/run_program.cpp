@@ -19,7 +19,7 @@ std::string read_all(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// In the child, after fork: gives `path` the descriptor `wanted`.
+/// Opens `path` as the descriptor `wanted`. Runs in the child, after fork.
 void redirect(const char* path, int flags, int wanted) {
   const int descriptor = open(path, flags, 0600);
   if (descriptor < 0 || dup2(descriptor, wanted) < 0) _exit(127);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program as a user does and keeps what it said.
+// Runs a program as a user does, and keeps its output.
 #pragma once
 
 #include "tests/support/temporary_folder.hpp"
@@ -10,7 +10,7 @@
 namespace athanor::test {
 
 struct ProgramResult {
-  int exit_code = -1;  ///< 128 + signal when it was killed
+  int exit_code = -1;  ///< 128 + signal if it was killed
   std::string out, err;
 };
 

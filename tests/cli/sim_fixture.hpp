@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder with a synthetic machine and profile, and ways to run athanor-sim on them.
+// Fixture with a folder of a synthetic machine and profile, which runs athanor-sim on them.
 #pragma once
 
 #include "sim/base/text_file.hpp"
@@ -25,7 +25,7 @@ struct SimFixture {
     write_file_atomically(folder.file("profile.json"), to_json(profile));
   }
 
-  /// The verb on the fixture's machine and profile, two GPUs and eight sequences, with `more`.
+  /// Runs the verb on the fixture's machine and profile, two GPUs and eight sequences, with `more`.
   [[nodiscard]] ProgramResult run(const std::string& verb,
                                   const std::vector<std::string>& more) const {
     std::vector<std::string> arguments{verb,

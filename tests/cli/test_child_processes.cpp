@@ -13,7 +13,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("Every child returns its own result, in order, whatever the number at once") {
+TEST_CASE("every child returns its own result, in order, for any number at once") {
   for (const std::size_t parallel : {std::size_t{0}, std::size_t{1}, std::size_t{3}}) {
     const int parent = getpid();
     std::size_t told = 0;
@@ -34,7 +34,7 @@ TEST_CASE("Every child returns its own result, in order, whatever the number at 
   CHECK(run_in_children(0, 2, [](std::size_t) { return ""; }).empty());
 }
 
-TEST_CASE("Results larger than a pipe come back whole, several at once") {
+TEST_CASE("results larger than a pipe come back whole, several at once") {
   const auto results = run_in_children(
       4, 4, [](std::size_t i) { return std::string(1 << 20, static_cast<char>('a' + i)); });
   for (std::size_t i = 0; i < 4; ++i) {
@@ -42,7 +42,7 @@ TEST_CASE("Results larger than a pipe come back whole, several at once") {
   }
 }
 
-TEST_CASE("A child that fails says why, and the others are not concerned") {
+TEST_CASE("a child that fails says why, and the others succeed") {
   const auto results = run_in_children(5, 2, [](std::size_t i) -> std::string {
     if (i == 1) throw std::runtime_error("out of luck");
     if (i == 2) std::raise(SIGKILL);
@@ -57,7 +57,7 @@ TEST_CASE("A child that fails says why, and the others are not concerned") {
   for (const std::size_t i : {1U, 2U, 3U}) CHECK(results[i].output.empty());
 }
 
-TEST_CASE("What a child changes, the parent does not see") {
+TEST_CASE("the parent does not see the changes of a child") {
   int value = 1;
   const auto results = run_in_children(1, 1, [&](std::size_t) {
     value = 2;

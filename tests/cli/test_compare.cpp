@@ -19,7 +19,7 @@ namespace {
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 
-/// A run folder whose measurement is the prediction, slowed by a known factor.
+/// Run folder whose measurement is the prediction, slowed down by a known factor.
 struct RunFixture : SimFixture {
   static constexpr double kSlowdown = 1.25;
   Plan plan =
@@ -43,7 +43,7 @@ struct RunFixture : SimFixture {
     write_metrics({9, 9, 1, 1, 1});
   }
 
-  /// One step per factor on the slowed step time.
+  /// Writes one step per factor, which multiplies the slowed step time.
   void write_metrics(const std::vector<double>& factors) const {
     std::string lines;
     for (const double factor : factors) {
@@ -93,7 +93,7 @@ TEST_CASE_METHOD(RunFixture, "compare finds the factor between prediction and me
             .contains("traceEvents"));
 }
 
-TEST_CASE_METHOD(RunFixture, "compare as text says how far off it was") {
+TEST_CASE_METHOD(RunFixture, "compare as text says how far off the prediction was") {
   const ProgramResult result = compare({});
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, ContainsSubstring("20.0 % off") && ContainsSubstring("equal") &&
@@ -102,9 +102,8 @@ TEST_CASE_METHOD(RunFixture, "compare as text says how far off it was") {
                              ContainsSubstring("\nhost") && !ContainsSubstring("\nnvme"));
 }
 
-TEST_CASE_METHOD(RunFixture,
-                 "compare says how to measure a GPU's host again where it has changed") {
-  CHECK_THAT(compare({}).out, !ContainsSubstring("--refresh"));  // not on the CPU backend
+TEST_CASE_METHOD(RunFixture, "compare says how to measure a GPU's host again if it has changed") {
+  CHECK_THAT(compare({}).out, !ContainsSubstring("--refresh"));  // never on the CPU backend
   Platform gpus = platform;
   gpus.backend = "cuda";
   write_file_atomically(folder.file("platform.json"), to_json(gpus));
@@ -112,7 +111,7 @@ TEST_CASE_METHOD(RunFixture,
              ContainsSubstring("1.25 times as long") && ContainsSubstring("calibrate --refresh"));
 }
 
-TEST_CASE_METHOD(RunFixture, "compare shows what issuing takes where a host issues") {
+TEST_CASE_METHOD(RunFixture, "compare shows the time of issuing if a host issues") {
   CHECK_THAT(compare({}).out, !ContainsSubstring("issued by the host"));
   Platform gpus = platform;
   gpus.backend = "cuda";
@@ -142,7 +141,8 @@ TEST_CASE_METHOD(RunFixture, "compare exits with 4 outside the tolerance, and on
   CHECK_THAT(outside.err, ContainsSubstring("20.0 % off"));
 }
 
-TEST_CASE_METHOD(RunFixture, "compare takes the median, and warm-up only where there is no more") {
+TEST_CASE_METHOD(RunFixture,
+                 "compare takes the median, with warm-up steps only if there are no others") {
   write_metrics({9, 9, 1, 3, 2, 4});
   const auto step = nlohmann::json::parse(compare({"--json"}).out).at("step_seconds");
   const Seconds slowed = kSlowdown * timeline.step_seconds;
@@ -156,7 +156,7 @@ TEST_CASE_METHOD(RunFixture, "compare takes the median, and warm-up only where t
             .get<double>() == Approx(8 * kSlowdown * timeline.step_seconds));
 }
 
-TEST_CASE_METHOD(RunFixture, "Broken metrics are named by file and line") {
+TEST_CASE_METHOD(RunFixture, "broken metrics are named by file and line") {
   const auto refused = [&](const std::string& lines, const std::string& says) {
     write_file_atomically(folder.file("metrics.jsonl"), lines);
     const ProgramResult result = compare({});
@@ -172,7 +172,7 @@ TEST_CASE_METHOD(RunFixture, "Broken metrics are named by file and line") {
           "time_metrics");
 }
 
-TEST_CASE_METHOD(RunFixture, "A run folder without its trace is refused") {
+TEST_CASE_METHOD(RunFixture, "a run folder without its trace is refused") {
   std::filesystem::remove(folder.file("measured.trace.json"));
   const ProgramResult result = compare({});
   CHECK(result.exit_code == 2);

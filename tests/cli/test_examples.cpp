@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The example files in platforms/ and traces/ are what the synthetic machine and model say.
+// Holds the example files in platforms/ and traces/ to the synthetic machine and model.
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
@@ -10,7 +10,8 @@
 namespace athanor::test {
 namespace {
 
-/// Where they differ, the expected content is left beside the tests to be looked at and copied.
+/// Checks the file. If it differs, writes the expected content into the tests' folder, to be looked
+/// at and copied.
 void check_example(const std::string& name, const std::string& expected) {
   const std::string path = ATHANOR_SOURCE_DIR "/" + name;
   const std::string candidate =
@@ -23,14 +24,14 @@ void check_example(const std::string& name, const std::string& expected) {
 
 }  // namespace
 
-TEST_CASE("The example platform and profile are up to date and marked synthetic") {
+TEST_CASE("the example platform and profile are up to date and marked synthetic") {
   const Profile profile = synthetic_profile(load_architecture("gpt2-tiny"), 128, {1, 2, 4, 8});
   check_example("platforms/example-cpu.json", to_json(synthetic_platform(8)));
   check_example("traces/example-gpt2-tiny.profile.json", to_json(profile));
   CHECK(profile.provenance.source == Source::Synthetic);
 }
 
-TEST_CASE("The example files tune as documented") {
+TEST_CASE("the example files tune as documented") {
   const ProgramResult result = run_program(
       "athanor", {"tune", "--profile", ATHANOR_SOURCE_DIR "/traces/example-gpt2-tiny.profile.json",
                   "--platform", ATHANOR_SOURCE_DIR "/platforms/example-cpu.json", "--gpus", "2",

@@ -12,7 +12,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-/// A copy of the front program with nothing beside it.
+/// Copies the front program into a folder that holds no other program.
 std::string lonely_front(const TemporaryFolder& folder) {
   const std::string copy = folder.file("athanor");
   std::filesystem::copy_file(ATHANOR_BIN_DIR "/athanor", copy);
@@ -44,7 +44,7 @@ TEST_CASE("athanor --version names the program and its version") {
   CHECK_THAT(result.out, Catch::Matchers::StartsWith("athanor "));
 }
 
-TEST_CASE("No verb, and an unknown one, are usage errors") {
+TEST_CASE("a missing or unknown verb is a usage error") {
   const ProgramResult none = run_program("athanor", {});
   CHECK(none.exit_code == 2);
   CHECK_THAT(none.err, ContainsSubstring("--help"));
@@ -54,7 +54,7 @@ TEST_CASE("No verb, and an unknown one, are usage errors") {
   CHECK_THAT(unknown.err, ContainsSubstring("\"fly\"") && ContainsSubstring("simulate"));
 }
 
-TEST_CASE("A program that was not built is named") {
+TEST_CASE("a program that was not built is named") {
   const TemporaryFolder folder;
   const ProgramResult result = run_program(lonely_front(folder), {"train"});
   CHECK(result.exit_code == 1);
@@ -62,7 +62,7 @@ TEST_CASE("A program that was not built is named") {
 }
 
 TEST_CASE(
-    "The program beside the front gets the verb and all arguments, and its exit code counts") {
+    "the program in the front's folder gets the verb and all arguments, and its exit code counts") {
   const TemporaryFolder folder;
   const std::string front = lonely_front(folder);
   write_script(folder.file("athanor-sim"), "printf '%s|' \"$@\"\nexit 4\n");

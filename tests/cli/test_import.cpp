@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor import: which files it takes, what it writes, and how it refuses.
+// Tests which files athanor import takes, what it writes, and how it refuses.
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "tests/cli/sim_fixture.hpp"
@@ -29,7 +29,7 @@ std::string gzipped(const std::string& text) {
   return packed;
 }
 
-/// One kernel of 2 milliseconds, which record_function("work") launches.
+/// Returns a trace of one kernel of 2 milliseconds, which record_function("work") launches.
 std::string small_trace() {
   std::string padding;
   for (int i = 0; i < 2000; ++i) padding += std::to_string(7919 * i % 104729) + " ";

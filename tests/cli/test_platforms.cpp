@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The platform files of the tree, as a user takes them.
+// Takes the platform files of the tree as a user does.
 #include "sim/formats/files.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
@@ -12,7 +12,7 @@ namespace athanor::test {
 
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE_METHOD(SimFixture, "Every platform file of the tree can be shown and simulated") {
+TEST_CASE_METHOD(SimFixture, "every platform file of the tree can be shown and simulated") {
   for (const auto& entry : std::filesystem::directory_iterator(ATHANOR_SOURCE_DIR "/platforms")) {
     if (entry.path().extension() != ".json") continue;
     CAPTURE(entry.path());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --profile-platform: plans for a machine from a profile of another.
+// Tests --profile-platform, which makes plans for a machine from a profile of another.
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "tests/cli/sim_fixture.hpp"
@@ -12,11 +12,11 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-/// The fixture's machine is the one that is asked about; the profile comes from "old.json".
+/// Fixture whose machine is the one to plan for, and whose profile comes from "old.json".
 struct ScalingFixture : SimFixture {
   ScalingFixture() { set_up(2, 4); }
 
-  /// The machine at hand is this much faster than the one that the profile was measured on.
+  /// Makes the machine at hand faster than the profile's by these factors.
   void set_up(double products, double memory, const std::string& device = "faster CPU") const {
     Platform target = platform;
     target.device = device;
@@ -37,14 +37,14 @@ double number(const nlohmann::json& json, const char* key) { return json.at(key)
 
 }  // namespace
 
-TEST_CASE_METHOD(ScalingFixture, "A profile of another device names the option that scales it") {
+TEST_CASE_METHOD(ScalingFixture, "a profile of another device names the option that scales it") {
   const ProgramResult plain = run("simulate", {"--policy", "zero3", "--json"});
   CHECK_THAT(plain.err, ContainsSubstring("made-up CPU") && ContainsSubstring("faster CPU") &&
                             ContainsSubstring("--profile-platform"));
   CHECK_FALSE(nlohmann::json::parse(plain.out).contains("step_seconds_low"));
 }
 
-TEST_CASE_METHOD(ScalingFixture, "A scaled profile gives a step time and an interval around it") {
+TEST_CASE_METHOD(ScalingFixture, "a scaled profile gives a step time and an interval around it") {
   const ProgramResult result =
       run("simulate", {"--policy", "zero3", "--profile-platform", folder.file("old.json")});
   CHECK(result.exit_code == 0);
@@ -59,7 +59,8 @@ TEST_CASE_METHOD(ScalingFixture, "A scaled profile gives a step time and an inte
   }
 }
 
-TEST_CASE_METHOD(ScalingFixture, "Equal ratios leave no doubt, and halve what the GPU computes") {
+TEST_CASE_METHOD(ScalingFixture,
+                 "equal ratios give one step time, and halve the time of the GPU's computation") {
   set_up(1, 1, platform.device);
   const auto before = json("simulate", {"--policy", "ddp"});
   set_up(2, 2);
@@ -72,12 +73,12 @@ TEST_CASE_METHOD(ScalingFixture, "Equal ratios leave no doubt, and halve what th
   CHECK(compute(after) < 0.51 * compute(before));
 }
 
-TEST_CASE_METHOD(ScalingFixture, "On the device of the profile, nothing is scaled") {
+TEST_CASE_METHOD(ScalingFixture, "on the device of the profile, nothing is scaled") {
   set_up(2, 4, platform.device);
   CHECK(scaled("simulate", {"--policy", "zero3"}) == json("simulate", {"--policy", "zero3"}));
 }
 
-TEST_CASE_METHOD(ScalingFixture, "A profile is scaled only from the machine it was measured on") {
+TEST_CASE_METHOD(ScalingFixture, "a profile is scaled only from the machine it was measured on") {
   const ProgramResult result =
       run("simulate", {"--policy", "zero3", "--profile-platform", folder.file("platform.json")});
   CHECK(result.exit_code == 2);

@@ -48,7 +48,7 @@ TEST_CASE_METHOD(ShowFixture, "show prints every kind as a table and as JSON") {
   }
 }
 
-TEST_CASE_METHOD(ShowFixture, "show exports to stdout and says on stderr what is lost") {
+TEST_CASE_METHOD(ShowFixture, "show exports to stdout and names lost choices on stderr") {
   for (const std::string form : {"deepspeed", "accelerate", "torchtitan"}) {
     CAPTURE(form);
     const ProgramResult result = show("plan", folder.file("plan.json"), form);

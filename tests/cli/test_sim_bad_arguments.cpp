@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad arguments and files: exit code 2, nothing on stdout, and a message that names the culprit.
+// Checks that bad arguments and files give exit code 2, nothing on stdout, and a message that names
+// the culprit.
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "tests/cli/sim_fixture.hpp"
@@ -14,7 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 
 struct BadCase {
   std::string verb;
-  std::vector<std::string> arguments;  ///< after the fixture's workload
+  std::vector<std::string> arguments;  ///< arguments after the fixture's workload
   std::string says;
 };
 
@@ -26,7 +27,7 @@ void check_refused(const ProgramResult& result, const std::string& says) {
 
 }  // namespace
 
-TEST_CASE_METHOD(SimFixture, "Bad options of simulate and tune are usage errors") {
+TEST_CASE_METHOD(SimFixture, "bad options of simulate and tune are usage errors") {
   const std::vector<BadCase> cases{
       {"simulate", {}, "--policy"},
       {"simulate", {"--policy", "zero4"}, "zero4"},
@@ -55,7 +56,7 @@ TEST_CASE_METHOD(SimFixture, "Bad options of simulate and tune are usage errors"
   }
 }
 
-TEST_CASE_METHOD(SimFixture, "Bad workloads are usage errors") {
+TEST_CASE_METHOD(SimFixture, "bad workloads are usage errors") {
   const std::string profile_file = folder.file("profile.json");
   const std::string platform_file = folder.file("platform.json");
   const auto tune = [&](const std::string& gpus, const std::string& batch) {
@@ -81,7 +82,7 @@ TEST_CASE_METHOD(SimFixture, "Bad workloads are usage errors") {
                 "--tolerance");
 }
 
-TEST_CASE_METHOD(SimFixture, "Bad files are named with what is wrong in them") {
+TEST_CASE_METHOD(SimFixture, "bad files are named, with the error in them") {
   const std::string broken = folder.file("broken.json");
   const auto simulate_profile = [&](const std::string& text) {
     write_file_atomically(broken, text);
@@ -96,7 +97,7 @@ TEST_CASE_METHOD(SimFixture, "Bad files are named with what is wrong in them") {
   check_refused(simulate_profile(text.substr(0, text.size() / 2)), "broken.json");
 }
 
-TEST_CASE_METHOD(SimFixture, "A plan and options that contradict it are refused") {
+TEST_CASE_METHOD(SimFixture, "a plan and options that contradict it are refused") {
   REQUIRE(run("tune", {"--micro-batch", "4", "-o", folder.file("plan.json")}).exit_code == 0);
   const auto simulate = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments{"simulate", "--plan", folder.file("plan.json")};
@@ -109,14 +110,14 @@ TEST_CASE_METHOD(SimFixture, "A plan and options that contradict it are refused"
   check_refused(simulate({"--clip", "1"}), "--clip");
 }
 
-TEST_CASE_METHOD(SimFixture, "An output that cannot be written fails with its path") {
+TEST_CASE_METHOD(SimFixture, "an output that cannot be written fails with its path") {
   const ProgramResult result =
       run("tune", {"--micro-batch", "4", "-o", "/nonexistent/folder/plan.json"});
   CHECK(result.exit_code == 1);
   CHECK_THAT(result.err, ContainsSubstring("/nonexistent/folder"));
 }
 
-TEST_CASE("Every verb has --help on stdout, and the program a version") {
+TEST_CASE("every verb has --help on stdout, and the program has a version") {
   for (const char* verb : {"simulate", "tune", "show", "compare"}) {
     const ProgramResult result = run_program("athanor-sim", {verb, "--help"});
     CHECK(result.exit_code == 0);

@@ -34,7 +34,7 @@ TEST_CASE_METHOD(SimFixture, "simulate prints the documented keys for every poli
   }
 }
 
-TEST_CASE_METHOD(SimFixture, "simulate as text has a line per figure") {
+TEST_CASE_METHOD(SimFixture, "simulate as text prints a line per figure") {
   const ProgramResult result = run("simulate", {"--policy", "fsdp2-offload"});
   CHECK(result.exit_code == 0);
   for (const char* line : {"step ", "tokens/s", "bottleneck", "gpu memory", "host memory"}) {
@@ -42,7 +42,8 @@ TEST_CASE_METHOD(SimFixture, "simulate as text has a line per figure") {
   }
 }
 
-TEST_CASE_METHOD(SimFixture, "A peer's schedule is part of its plan, and costs what it costs") {
+TEST_CASE_METHOD(SimFixture,
+                 "the schedule of a policy is part of its plan, and its step time shows it") {
   const ProgramResult result = run("simulate", {"--policy", "zero3-offload-blocking"});
   CHECK_THAT(result.out, ContainsSubstring("blocking copies, Adam after backward"));
   const auto overlapped = json("simulate", {"--policy", "zero3-offload"});
@@ -55,7 +56,7 @@ TEST_CASE_METHOD(SimFixture, "A peer's schedule is part of its plan, and costs w
   CHECK_FALSE(best.at("plan").contains("schedule"));
 }
 
-TEST_CASE_METHOD(SimFixture, "A job of several nodes has the host memory of each") {
+TEST_CASE_METHOD(SimFixture, "a job of several nodes has the host memory of each") {
   platform.network = Network{.max_nodes = 4, .nics = 2, .bytes_per_second = 10e9, .latency = 1e-5};
   write_file_atomically(folder.file("platform.json"), to_json(platform));
   const auto on = [&](const char* gpus, const std::vector<std::string>& more) {
@@ -85,7 +86,7 @@ TEST_CASE_METHOD(SimFixture, "A job of several nodes has the host memory of each
              ContainsSubstring("--gpus") && ContainsSubstring("Use 1 to 4, or 8, 12, .. 16."));
 }
 
-TEST_CASE_METHOD(SimFixture, "A plan that does not fit is still printed, with exit code 3") {
+TEST_CASE_METHOD(SimFixture, "a plan that does not fit is still printed, with exit code 3") {
   const ProgramResult result =
       run("simulate", {"--policy", "ddp", "--gpu-memory", "1MiB", "--json"});
   CHECK(result.exit_code == 3);
@@ -94,7 +95,7 @@ TEST_CASE_METHOD(SimFixture, "A plan that does not fit is still printed, with ex
                              ContainsSubstring("of 1.00 MiB") && ContainsSubstring("--gpu-memory"));
 }
 
-TEST_CASE_METHOD(SimFixture, "Options change what they say") {
+TEST_CASE_METHOD(SimFixture, "each option sets its key of the plan") {
   const auto plain = json("simulate", {"--policy", "fsdp2-offload"});
   CHECK(plain.at("plan").at("clipping") == "none");
   CHECK(plain.at("plan").at("micro_batch") == 4);
@@ -108,7 +109,7 @@ TEST_CASE_METHOD(SimFixture, "Options change what they say") {
   CHECK(clipped.at("step_seconds") > plain.at("step_seconds"));
 }
 
-TEST_CASE_METHOD(SimFixture, "How often a plan clips may be asked anew, where it clips") {
+TEST_CASE_METHOD(SimFixture, "an option overrides the share of clipped steps if the plan clips") {
   profile.dtype = DataType::BFloat16;
   write_file_atomically(folder.file("profile.json"), to_json(profile));
   platform = with_host_update_slowdown(platform, 50);
@@ -132,7 +133,7 @@ TEST_CASE_METHOD(SimFixture, "How often a plan clips may be asked anew, where it
   CHECK_THAT(result.err, ContainsSubstring("--clip") && ContainsSubstring("a plan that clips"));
 }
 
-TEST_CASE_METHOD(SimFixture, "simulate --sensitivity says what a faster part is worth") {
+TEST_CASE_METHOD(SimFixture, "simulate --sensitivity says how much a faster part gains") {
   const auto json = this->json("simulate", {"--policy", "zero3-offload", "--sensitivity"});
   const auto& sensitivity = json.at("sensitivity");
   const double step = json.at("step_seconds");
@@ -167,7 +168,7 @@ TEST_CASE_METHOD(SimFixture, "simulate --trace writes a file per rank into a fol
   }
 }
 
-TEST_CASE_METHOD(SimFixture, "A tuned plan simulates to the step time that it carries") {
+TEST_CASE_METHOD(SimFixture, "a tuned plan simulates to the step time that it carries") {
   REQUIRE(run("tune", {"--micro-batch", "4", "-o", folder.file("plan.json")}).exit_code == 0);
   const ProgramResult result =
       run_program("athanor-sim", {"simulate", "--plan", folder.file("plan.json"), "--json"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor tune over several platforms.
+// Tests athanor tune over several platforms.
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "tests/cli/sim_fixture.hpp"
@@ -16,7 +16,7 @@ namespace {
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 
-/// Three machines: the fixture's with four devices, one with two, and one that is twice as fast.
+/// Fixture with three machines: its own with four devices, one with two, and one twice as fast.
 struct PlatformsFixture : SimFixture {
   PlatformsFixture() {
     write("four", platform);
@@ -65,7 +65,8 @@ const nlohmann::json& row_of(const nlohmann::json& rows, const std::string& plat
 
 }  // namespace
 
-TEST_CASE_METHOD(PlatformsFixture, "A row of the table is what tune says of that platform alone") {
+TEST_CASE_METHOD(PlatformsFixture,
+                 "a row of the table equals the report of tune on that platform alone") {
   const auto table = rows({"four", "two", "fast"}, scaled());
   REQUIRE(table.size() == 3);
   for (const auto& [name, gpus] : {std::pair{"four", 4}, {"two", 2}, {"fast", 4}}) {
@@ -83,7 +84,7 @@ TEST_CASE_METHOD(PlatformsFixture, "A row of the table is what tune says of that
   CHECK_FALSE(row_of(table, "two devices").contains("step_seconds_low"));
 }
 
-TEST_CASE_METHOD(PlatformsFixture, "The fastest comes first, whatever the order of the files") {
+TEST_CASE_METHOD(PlatformsFixture, "the fastest comes first, whatever the order of the files") {
   for (const std::vector<std::string>& names : {std::vector<std::string>{"two", "four", "fast"},
                                                 std::vector<std::string>{"fast", "two", "four"}}) {
     const auto table = rows(names, scaled());
@@ -95,7 +96,7 @@ TEST_CASE_METHOD(PlatformsFixture, "The fastest comes first, whatever the order 
   CHECK(rows({"two", "four"}, {}) == rows({"two", "four"}, {}));
 }
 
-TEST_CASE_METHOD(PlatformsFixture, "With prices, the cheapest token comes first") {
+TEST_CASE_METHOD(PlatformsFixture, "with prices, the cheapest token comes first") {
   const auto table =
       rows({"fast", "two", "four"}, scaled({"--price", "fast=90", "--price", "two devices=2"}));
   CHECK(table[0].at("platform") == "two devices");
@@ -105,7 +106,7 @@ TEST_CASE_METHOD(PlatformsFixture, "With prices, the cheapest token comes first"
   CHECK_FALSE(table[2].contains("price_per_million_tokens"));
 }
 
-TEST_CASE_METHOD(PlatformsFixture, "A price is that of a node, of which a job may have several") {
+TEST_CASE_METHOD(PlatformsFixture, "a price is per node, and a job may have several nodes") {
   Platform machine = read_platform(folder.file("two.json"));
   machine.name = "nodes of two";
   machine.network = Network{.max_nodes = 4, .nics = 1, .bytes_per_second = 10e9, .latency = 1e-5};
@@ -119,7 +120,7 @@ TEST_CASE_METHOD(PlatformsFixture, "A price is that of a node, of which a job ma
         Approx(2 * 2 / 3600.0 / row.at("tokens_per_second").get<double>() * 1e6));
 }
 
-TEST_CASE_METHOD(PlatformsFixture, "The table as text has a line for each platform") {
+TEST_CASE_METHOD(PlatformsFixture, "the table as text has a line for each platform") {
   const ProgramResult result = tune({"four", "fast"}, scaled({"--price", "four=1.5"}));
   CHECK(result.exit_code == 0);
   CHECK(result.err.empty());
@@ -133,7 +134,8 @@ TEST_CASE_METHOD(PlatformsFixture, "The table as text has a line for each platfo
   CHECK_THAT(plain.out, !ContainsSubstring("per Mtok"));
 }
 
-TEST_CASE_METHOD(PlatformsFixture, "A platform that cannot is a row that says why") {
+TEST_CASE_METHOD(PlatformsFixture,
+                 "a platform that cannot run the request is a row with the reason") {
   const ProgramResult result = tune({"two", "four"}, {"--gpus", "4"});
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, ContainsSubstring("two devices") && ContainsSubstring("has 2 devices"));
@@ -143,7 +145,8 @@ TEST_CASE_METHOD(PlatformsFixture, "A platform that cannot is a row that says wh
   CHECK(tune({"two", "two"}, {"--gpus", "4"}).exit_code == 2);
 }
 
-TEST_CASE_METHOD(PlatformsFixture, "A platform on which nothing fits is a row with the tier") {
+TEST_CASE_METHOD(PlatformsFixture,
+                 "a platform on which nothing fits is a row that names the tier") {
   Platform small = platform;
   small.name = "small";
   small.device_memory = 64 * kKiB;
@@ -157,7 +160,8 @@ TEST_CASE_METHOD(PlatformsFixture, "A platform on which nothing fits is a row wi
   CHECK_THAT(none.out, ContainsSubstring("gpu memory needs"));
 }
 
-TEST_CASE_METHOD(PlatformsFixture, "What is about one plan, and prices of nobody, are refused") {
+TEST_CASE_METHOD(PlatformsFixture,
+                 "options about one plan, and prices of unknown platforms, are refused") {
   const auto refused = [](const ProgramResult& result, const char* option) {
     CHECK(result.exit_code == 2);
     CHECK(result.out.empty());

@@ -14,7 +14,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-/// Three fifths of what replicated training needs: offloading has to start.
+/// Returns three fifths of the memory that replicated training needs, so that plans must offload.
 std::string tight_limit(const SimFixture& fixture) {
   const auto ddp = fixture.json("simulate", {"--policy", "ddp"});
   return std::to_string(ddp.at("peak_bytes").at("gpu").get<Bytes>() * 3 / 5);
@@ -39,7 +39,7 @@ TEST_CASE_METHOD(SimFixture, "tune beats or equals every policy under the same l
 }
 
 TEST_CASE_METHOD(SimFixture,
-                 "a plan with a margin is no faster here, and the best on a slower host") {
+                 "a plan for a slower host is no faster here, and the best on that host") {
   const std::string limit = tight_limit(*this);
   const auto plain = json("tune", {"--gpu-memory", limit});
   const auto cautious = json("tune", {"--gpu-memory", limit, "--host-slowdown", "100%"});
@@ -53,7 +53,7 @@ TEST_CASE_METHOD(SimFixture,
   CHECK(run("tune", {"--host-slowdown", "-1%"}).exit_code == 2);
 }
 
-TEST_CASE_METHOD(SimFixture, "where host memory is short, optimizer state goes to NVMe") {
+TEST_CASE_METHOD(SimFixture, "optimizer state goes to NVMe if host memory is short") {
   const std::vector<std::string> limits{"--gpu-memory", tight_limit(*this), "--host-memory",
                                         "16MiB"};
   std::vector<std::string> more = limits;
@@ -79,7 +79,7 @@ TEST_CASE_METHOD(SimFixture, "tune writes a plan that names its inputs relative 
   plan.validate(profile.architecture, "plan");
 }
 
-TEST_CASE_METHOD(SimFixture, "tune ranks plans with the reason each lost") {
+TEST_CASE_METHOD(SimFixture, "tune ranks plans and says why each lost") {
   const std::string limit = tight_limit(*this);
   const ProgramResult text = run("tune", {"--gpu-memory", limit, "--top", "4"});
   CHECK(text.exit_code == 0);
@@ -108,7 +108,7 @@ TEST_CASE_METHOD(SimFixture, "tune --all writes every plan tried, one object per
   CHECK(json.at("searched").at("plans") == plans);
 }
 
-TEST_CASE_METHOD(SimFixture, "Where nothing fits, exit code 3 and a limit that fits") {
+TEST_CASE_METHOD(SimFixture, "if nothing fits, tune exits with 3 and names a limit that fits") {
   const ProgramResult result =
       run("tune", {"--gpu-memory", "64KiB", "-o", folder.file("plan.json")});
   CHECK(result.exit_code == 3);
@@ -146,7 +146,8 @@ TEST_CASE_METHOD(SimFixture, "tune --pareto lists faster plans with more memory,
   CHECK_THAT(text.out, ContainsSubstring("no plan is more than 1 % faster"));
 }
 
-TEST_CASE_METHOD(SimFixture, "A resolution without a front, and a front of several platforms") {
+TEST_CASE_METHOD(SimFixture,
+                 "a resolution without a front, and a front of several platforms, are refused") {
   CHECK(run("tune", {"--time-resolution", "5%"}).exit_code == 2);
   const ProgramResult several =
       run("tune", {"--pareto", "--platform", folder.file("platform.json")});

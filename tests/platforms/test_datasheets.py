@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "lab"))
 import datasheet_formulas as formulas  # noqa: E402
 import datasheets  # noqa: E402
 
-# Everything reaches its peak at once, so that each time is amount over peak.
+# Rates reach their peaks and nothing has a latency, so that each time is amount over peak.
 IDEAL = {"matmul": 1, "host_link": 1, "host_link_both_ways": 2, "host_sums": 1, "peer_link": 1, "peer_through_host": 0.5,
          "device_memory": 1, "host_memory": 1, "thread": 10e9, "square_sum_flops": 1, "host_square_sum": 1e9,
          "collective_beside_compute": 1e9, "compute_beside_collective": 1, "device_memory_size": 1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first program of a user of the installed library: load a shape and count its parameters.
+// Loads a model's shape and counts its parameters, as a first program on the installed library.
 #include "sim/formats/hf_config.hpp"
 #include "sim/model/architecture.hpp"
 #ifdef HAS_ENGINE
