@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxPlanCount = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxChunksPerUnit = 1 << 16;
 
 void require_between(const std::string& where, const char* key, std::int64_t value,
@@ -46,8 +46,8 @@ void validate_counts(const Plan& plan, const std::string& where) {
   require_between(where, "world_size", plan.world_size, 1, 1 << 16);
   require_between(where, "micro_batch", plan.micro_batch, 1, 1 << 20);
   require_between(where, "accumulation", plan.accumulation, 1, 1 << 20);
-  require_between(where, "sequence_length", plan.sequence_length, 1, kMaxCount);
-  require_between(where, "chunk_elements", plan.chunk_elements, 1, kMaxCount);
+  require_between(where, "sequence_length", plan.sequence_length, 1, kMaxPlanCount);
+  require_between(where, "chunk_elements", plan.chunk_elements, 1, kMaxPlanCount);
   require_between(where, "cache_slots", plan.cache_slots, 1, kMaxInt);
   require_between(where, "gradient_buffers", plan.gradient_buffers, 1, kMaxInt);
   require_between(where, "prefetch_depth", plan.prefetch_depth, 0, plan.cache_slots - 1);
@@ -61,7 +61,7 @@ void validate_counts(const Plan& plan, const std::string& where) {
 }
 
 void validate_run(const ChunkRun& run, Sharding sharding, const std::string& where) {
-  require_between(where, "count", run.count, 1, kMaxCount);
+  require_between(where, "count", run.count, 1, kMaxPlanCount);
   if (run.gpu_adam && run.optimizer != Home::Host) {
     throw InputError(where + ":adam", "\"gpu\" is for optimizer state in host memory",
                      "Set optimizer to \"host\", or leave adam out.");
