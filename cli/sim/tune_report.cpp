@@ -84,12 +84,12 @@ nlohmann::ordered_json host_slowdown_json(const SearchResult& result, double sha
 }
 
 std::string host_slowdown_text(const SearchResult& result, double share) {
-  return fmt::format("host slowdown {} a step where updates on the host take {:.3g} % longer\n",
+  return fmt::format("slower host  {} a step if updates on the host take {:.3g} % longer\n",
                      format_seconds(result.ranked.front().step_seconds), 100 * share);
 }
 
 std::string counts_text(const SearchResult& result) {
-  return fmt::format("searched     {} plans: {} simulated, {} ruled out by bound, {} do not fit\n",
+  return fmt::format("searched     {} plans: {} simulated, {} pruned, {} do not fit\n",
                      result.num_plans(), result.num_simulated, result.num_pruned,
                      result.num_not_fitting);
 }

@@ -44,12 +44,12 @@ TEST_CASE_METHOD(SimFixture,
   const auto plain = json("tune", {"--gpu-memory", limit});
   const auto cautious = json("tune", {"--gpu-memory", limit, "--host-slowdown", "100%"});
   CHECK_FALSE(plain.contains("host_slowdown"));
-  const auto& margin = cautious.at("host_slowdown");
-  CHECK(margin.at("share") == 1.0);
-  CHECK(margin.at("step_seconds").get<double>() >= cautious.at("step_seconds").get<double>());
+  const auto& slower = cautious.at("host_slowdown");
+  CHECK(slower.at("share") == 1.0);
+  CHECK(slower.at("step_seconds").get<double>() >= cautious.at("step_seconds").get<double>());
   CHECK(cautious.at("step_seconds").get<double>() >= plain.at("step_seconds").get<double>());
   const ProgramResult text = run("tune", {"--gpu-memory", limit, "--host-slowdown", "100%"});
-  CHECK_THAT(text.out, ContainsSubstring("host margin  ") && ContainsSubstring("100 % longer"));
+  CHECK_THAT(text.out, ContainsSubstring("slower host  ") && ContainsSubstring("100 % longer"));
   CHECK(run("tune", {"--host-slowdown", "-1%"}).exit_code == 2);
 }
 
