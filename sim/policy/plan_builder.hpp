@@ -25,28 +25,29 @@ inline constexpr Placement kAllOnHost{Home::Host, Home::Host};
 inline constexpr Placement kStateOnNvme{Home::Host, Home::Nvme};
 inline constexpr Placement kAllOnNvme{Home::Nvme, Home::Nvme};
 
-/// Elements of the largest unit's flat storage: no larger chunk has an effect.
+/// Returns the elements of the largest unit's flat storage. A larger chunk has no effect.
 [[nodiscard]] std::int64_t largest_unit_elements(const Architecture& architecture);
 
-/// Units with parameters in the class that has most of them: no larger pool has an effect.
+/// Returns the number of units in the class that has most units with parameters. A larger pool has
+/// no effect.
 [[nodiscard]] int largest_class_size(const Architecture& architecture);
 
-/// A plan with everything that follows from profile and request, every unit alike: whole unit
-/// placed as `placement`, activations kept.
+/// Returns a plan that treats every unit alike: placed whole as `placement`, activations kept.
+/// Profile and request decide everything else.
 [[nodiscard]] Plan uniform_plan(const std::string& name, const Profile& profile,
                                 const PlanRequest& request, const BatchSplit& batch,
                                 std::int64_t chunk_elements, Sharding sharding,
                                 Placement placement);
 
-/// Places all `count` chunks of `unit` alike; a unit without parameters stays without runs.
+/// Places all `count` chunks of `unit` alike. A unit without parameters stays without runs.
 void place(UnitPlan& unit, std::int64_t count, Placement placement);
 
 /// Places each chunk of `unit` on its own.
 void place_chunks(UnitPlan& unit, std::span<const Placement> placements);
 
-/// The first `num_units` units recompute, the others keep. Leading units, because theirs are the
-/// activations that stay longest; the last unit always keeps. Of those that recompute, the first
-/// `num_offload` leave their outputs on the host.
+/// Makes the first `num_units` units recompute; the others keep. Leading units recompute because
+/// their activations stay longest. The last unit always keeps. The first `num_offload` of the units
+/// that recompute leave their outputs on the host.
 void recompute_leading(Plan& plan, int num_units, int num_offload = 0);
 
 }  // namespace athanor

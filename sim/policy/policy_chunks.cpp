@@ -19,7 +19,7 @@ std::int64_t count_chunks(const Input& in, std::size_t unit, std::int64_t chunk_
   return num_chunks(in.profile.architecture.units[unit], chunk_elements, in.request.num_gpus);
 }
 
-/// The first `count` chunks of the model on `first`, the others on `rest`.
+/// Places the first `count` chunks of the model as `first` and the others as `rest`.
 void place_leading(const Input& in, Plan& plan, std::int64_t count, Placement first,
                    Placement rest) {
   for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
@@ -40,8 +40,8 @@ std::int64_t count_all_chunks(const Input& in, std::int64_t chunk_elements) {
   return count;
 }
 
-/// A chunk manager that fetches nothing ahead; chunks on the host stay on the GPU as long as they
-/// stay in its cache.
+/// Returns the plan of a chunk manager that fetches nothing ahead. Chunks of the host stay on the
+/// GPU as long as they stay in its cache.
 Plan managed(const Input& in, std::int64_t chunk_elements, Placement placement) {
   Plan plan = start(in, std::min(chunk_elements, whole_units(in)), Sharding::Sharded, placement);
   plan.prefetch_depth = 0;
@@ -49,8 +49,8 @@ Plan managed(const Input& in, std::int64_t chunk_elements, Placement placement) 
   return plan;
 }
 
-/// The plan of the largest count from `lowest` to `highest` that takes at most `bytes` of a GPU, or
-/// of `lowest`. A larger count must not take less.
+/// Returns the plan of the largest count from `lowest` to `highest` that takes at most `bytes` of a
+/// GPU, or the plan of `lowest` if none does. A larger count must not take less.
 Plan most_within(const Input& in, Bytes bytes, std::int64_t lowest, std::int64_t highest,
                  const std::function<Plan(std::int64_t)>& plan_of) {
   while (lowest < highest) {
@@ -69,18 +69,18 @@ Plan with_slots(Plan plan, std::int64_t slots) {
   return plan;
 }
 
-/// `plan` with as many slots, up to `most`, as take at most `bytes` of a GPU.
+/// Returns `plan` with as many slots, up to `most`, as take at most `bytes` of a GPU.
 Plan with_most_slots(const Input& in, Bytes bytes, const Plan& plan, std::int64_t most) {
   return most_within(in, bytes, kDoubleBuffer, most,
                      [&](std::int64_t slots) { return with_slots(plan, slots); });
 }
 
-/// Slots in which all units of a class have room.
+/// Returns the number of slots that hold all units of any class.
 std::int64_t whole_cache(const Input& in) {
   return std::max(largest_class_size(in.profile.architecture), kDoubleBuffer);
 }
 
-/// `plan` with all units from `count` on moved to the host.
+/// Returns `plan` with all units from `count` on moved to the host.
 Plan with_units_on_gpu(const Input& in, Plan plan, std::int64_t count) {
   for (auto unit = static_cast<std::size_t>(count); unit < plan.units.size(); ++unit) {
     place(plan.units[unit], count_chunks(in, unit, plan.chunk_elements), kAllOnHost);
@@ -90,8 +90,8 @@ Plan with_units_on_gpu(const Input& in, Plan plan, std::int64_t count) {
 
 Bytes device_limit(const Input& in) { return effective_limits(in.request, in.platform).gpu; }
 
-/// Elixir's answer; with fewer cache slots, and then with fewer chunks on the GPU, where our
-/// accounting needs more than its margins.
+/// Returns Elixir's answer. Where our accounting needs more than Elixir's margins, variants follow:
+/// first with fewer cache slots, then with fewer chunks on the GPU.
 std::vector<Plan> elixir_with(const Input& in, const elixir::Rates& rates,
                               const std::optional<Eviction>& eviction) {
   std::optional<Plan> plan =
@@ -99,7 +99,7 @@ std::vector<Plan> elixir_with(const Input& in, const elixir::Rates& rates,
   if (!plan) return {};
   if (eviction) {
     plan->schedule.eviction = *eviction;
-    plan->prefetch_depth = 0;  // nothing is known in advance
+    plan->prefetch_depth = 0;  // no access is known in advance
   }
   const Plan narrow = with_slots(*plan, kDoubleBuffer);
   return {with_most_slots(in, device_limit(in), *plan, plan->cache_slots),
@@ -129,7 +129,7 @@ std::vector<Plan> gemini(const Input& in) {
   return {with_most_slots(in, usable, plan, whole_cache(in))};
 }
 
-/// First offload_optim_frac, then offload_param_frac, by tenths.
+/// Raises first offload_optim_frac, then offload_param_frac, by tenths.
 std::vector<Plan> gemini_static(const Input& in) {
   constexpr int kTenths = 10;
   std::vector<Plan> plans;
@@ -144,7 +144,7 @@ std::vector<Plan> gemini_static(const Input& in) {
   return plans;
 }
 
-/// The parameters first; where all of them fit, what is left takes optimizer states.
+/// Places the parameters first. Where all of them fit, optimizer state takes the remaining memory.
 std::vector<Plan> patrickstar(const Input& in) {
   const Plan on_gpu = managed(in, kPatrickStarChunkElements, kOptimizerOnHost);
   const Plan on_host = managed(in, kPatrickStarChunkElements, kAllOnHost);

@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t kPrefetchElements = 50'000'000;  // stage3_prefetch_bucket_size
 constexpr std::int64_t kLiveElements = 1'000'000'000;   // stage3_max_live_parameters
 
-/// From the default live limit down to two slots, the prefetch depth never above what they hold.
+/// Returns plans from the default live limit down to two slots. The prefetch depth stays below the
+/// slots.
 std::vector<Plan> zero3_with(const Input& in, Placement placement) {
   const std::int64_t elements = whole_units(in);
   const auto units = static_cast<std::int64_t>(largest_class_size(in.profile.architecture));
@@ -55,7 +56,7 @@ std::vector<Plan> zero3_offload(const Input& in) { return zero3_with(in, kAllOnH
 
 /// Parameters follow the state (offload_param) where they do not fit in host memory. Without
 /// pipeline_read and pipeline_write, the defaults, one group's state is read, updated and written
-/// before the next one's is read.
+/// before the next group's is read.
 std::vector<Plan> zero_infinity(const Input& in) {
   std::vector<Plan> plans = zero3_with(in, kStateOnNvme);
   std::ranges::move(zero3_with(in, kAllOnNvme), std::back_inserter(plans));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many blocks a cache moves under Belady's rule, which evicts what is used again last.
+// Misses of a cache under Belady's rule, which evicts the block whose next use is farthest.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace athanor {
 
-/// Misses of a cache of `num_blocks` blocks, empty at first, on a trace of sets of block numbers:
-/// all blocks of a set have to be there at once. No set may hold a block twice, nor more than
-/// `num_blocks` of them.
+/// Returns the misses of a cache of `num_blocks` blocks, empty at first, on a trace of sets of
+/// block numbers. All blocks of a set have to be there at once. No set may hold a block twice, nor
+/// more than `num_blocks` blocks.
 [[nodiscard]] std::int64_t belady_misses(const std::vector<std::vector<int>>& trace,
                                          std::int64_t num_blocks);
 

@@ -11,7 +11,7 @@
 namespace athanor::elixir {
 namespace {
 
-/// Sizes of chunks to try, in elements.
+/// Chunk sizes to try, in elements.
 struct ChunkRange {
   std::int64_t smallest = 0, largest = 0, step = 1;
 };
@@ -39,7 +39,8 @@ std::int64_t largest_public(const SearchInput& in) {
   return largest;
 }
 
-/// Below 0 where the margins alone take more than there is.
+/// Returns the elements that are free for cache and chunks; negative where the margins alone take
+/// more than there is.
 std::int64_t free_elements(const SearchInput& in) {
   const double bytes =
       kUsableFraction * (static_cast<double>(in.gpu_memory - in.driver_memory - in.buffers) -
@@ -62,7 +63,7 @@ ChunkRange chunk_range(const SearchInput& in) {
   return {smallest / element, kChunkRange * smallest / element, step / element};
 }
 
-/// The chunk of each parameter, -1 for fused ones. Every parameter fits a chunk.
+/// Returns the chunk of each parameter, -1 for fused ones. Every parameter fits a chunk.
 std::vector<int> pack(const SearchInput& in, std::int64_t chunk_elements) {
   std::vector<int> chunk_of(in.parameters.size(), -1);
   int chunk = -1;
@@ -83,7 +84,7 @@ int num_chunks(const std::vector<int>& chunk_of) {
   return chunk_of.empty() ? 0 : *std::ranges::max_element(chunk_of) + 1;
 }
 
-/// The chunks that each operation needs; operations without are left out.
+/// Returns the chunks that each operation needs. Operations that need none are left out.
 std::vector<std::vector<int>> chunk_trace(const SearchInput& in, const std::vector<int>& chunk_of) {
   std::vector<std::vector<int>> trace;
   for (const std::vector<int>& parameters : in.trace) {
@@ -97,7 +98,8 @@ std::vector<std::vector<int>> chunk_trace(const SearchInput& in, const std::vect
   return trace;
 }
 
-/// Chunks moved in and out in one step, or nothing where an operation needs more than there is.
+/// Returns the chunks moved in and out in one step, or nothing where an operation needs more than
+/// there is.
 std::optional<std::int64_t> moves(const SearchInput& in, const std::vector<int>& chunk_of,
                                   std::int64_t num_blocks) {
   const std::vector<std::vector<int>> trace = chunk_trace(in, chunk_of);
@@ -107,7 +109,7 @@ std::optional<std::int64_t> moves(const SearchInput& in, const std::vector<int>&
   return 2 * belady_misses(trace, num_blocks);
 }
 
-/// Sizes that pack alike move alike, and are many.
+/// Counts moves, and remembers the last count. Sizes that pack alike move alike, and they are many.
 class MoveCounter {
  public:
   explicit MoveCounter(const SearchInput& in) : in_(in) {}
@@ -150,7 +152,7 @@ std::optional<ChunkChoice> choose_chunk(const SearchInput& in, std::int64_t free
   return best;
 }
 
-/// Blocks with which the optimizer states compete.
+/// Returns the blocks that are set aside before optimizer state is placed.
 std::int64_t first_blocks(const SearchInput& in, const ChunkChoice& chunk) {
   if (cache_first(in.dtype, in.num_gpus, in.rates) || chunk.elements == 0) return chunk.num_blocks;
   const std::int64_t region = (in.largest_region + chunk.elements - 1) / chunk.elements + 1;
@@ -158,7 +160,7 @@ std::int64_t first_blocks(const SearchInput& in, const ChunkChoice& chunk) {
                   chunk.num_blocks);
 }
 
-/// Where the shard of a chunk goes, and with it its optimizer state; takes its memory from `free`.
+/// Returns the home of a chunk's shard and of its optimizer state. Takes their memory from `free`.
 Home place(const SearchInput& in, std::int64_t chunk_elements, std::int64_t& free) {
   const std::int64_t need = state_elements(in.dtype) * chunk_elements / in.num_gpus;
   if (need > free) return Home::Host;
