@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans as configurations of other systems: the nearest one, and what it does not say.
+// Plans as configurations of other systems: the nearest configuration, and the choices that it
+// lacks.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -9,23 +10,25 @@
 
 namespace athanor {
 
-/// What `lost` says: one line per choice of the plan that the system has no key for or that its key
-/// cannot express, with what the system does instead or where its user says it.
+/// Configuration text, and in `lost` one line per choice of the plan that the system has no key for
+/// or whose key cannot express it. A line says how the system behaves instead, or where its user
+/// sets the choice.
 struct ExportedPlan {
   std::string text;
   std::vector<std::string> lost;
 };
 
-/// DeepSpeed JSON (keys of its documentation, 0.19). ZeRO stage 0, 2 or 3 by the sharding of most
-/// units; sizes are elements.
+/// Returns DeepSpeed JSON (keys of its documentation, 0.19). The sharding of most units decides
+/// ZeRO stage 0, 2 or 3. Sizes are in elements.
 [[nodiscard]] ExportedPlan export_deepspeed(const Plan& plan);
 
-/// A configuration file of `accelerate launch` (1.15), as JSON, which is YAML too: FSDP2 where
-/// everything is sharded and whole on one tier, DeepSpeed where it is not, DDP where nothing is.
+/// Returns a configuration file of `accelerate launch` (1.15), as JSON, which is YAML too. It asks
+/// for FSDP2 where everything is sharded and whole on one tier, for DDP where nothing is sharded,
+/// else for DeepSpeed.
 [[nodiscard]] ExportedPlan export_accelerate(const Plan& plan);
 
-/// TOML of torchtitan 0.2, the last line of releases that reads it; later ones take the same
-/// sections and keys on the command line (--training.local_batch_size 4).
+/// Returns TOML of torchtitan 0.2, the last line of releases that reads it. Later releases take the
+/// same sections and keys on the command line (--training.local_batch_size 4).
 [[nodiscard]] ExportedPlan export_torchtitan(const Plan& plan);
 
 }  // namespace athanor

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which unit of an architecture a module or annotation of a trace is. Internal to this folder.
+// Units of an architecture that the modules and annotations of a trace belong to. Internal to this
+// folder.
 #pragma once
 
 #include "sim/interchange/kineto_step.hpp"
@@ -18,12 +19,12 @@ class KinetoUnits {
  public:
   KinetoUnits(const Architecture& architecture, const KinetoStep& step);
 
-  /// The unit that runs at `point`: that of the innermost range with one, else, inside a model but
-  /// before its first block the first unit, and after its last block the last (final norm, head and
-  /// loss have no name of their own in a trace). Nothing where neither holds.
+  /// Returns the unit that runs at `point`: the unit of the innermost range that has one. Inside a
+  /// model, that is the first unit before the first block, and the last unit after the last block:
+  /// final norm, head and loss have no name of their own in a trace. Returns nothing elsewhere.
   [[nodiscard]] std::optional<std::size_t> at(const KinetoPoint& point) const;
 
-  /// How often one and the same module ran on the main thread, at most.
+  /// Returns the largest number of times that one module ran forward on the main thread.
   [[nodiscard]] std::int64_t passes() const noexcept { return passes_; }
 
  private:
@@ -37,9 +38,9 @@ class KinetoUnits {
 
   const Architecture& architecture_;
   const KinetoStep& step_;
-  std::map<std::string, std::int32_t, std::less<>> paths_;  ///< kSeveral: of more than one unit
-  std::vector<std::int32_t> units_;                         ///< by label; -1: none
-  std::vector<std::vector<std::int32_t>> blocks_;           ///< by thread: ranges, ascending
+  std::map<std::string, std::int32_t, std::less<>> paths_;  ///< kSeveral: in more than one unit
+  std::vector<std::int32_t> units_;                         ///< by label; -1: no unit
+  std::vector<std::vector<std::int32_t>> blocks_;  ///< by thread: indices of ranges, ascending
   std::int64_t passes_ = 1;
 };
 
