@@ -20,8 +20,9 @@ class KinetoUnits {
   KinetoUnits(const Architecture& architecture, const KinetoStep& step);
 
   /// Returns the unit that runs at `point`: the unit of the innermost range that has one. Inside a
-  /// model, that is the first unit before the first block, and the last unit after the last block:
-  /// final norm, head and loss have no name of their own in a trace. Returns nothing elsewhere.
+  /// model, the first unit runs before the first block, and the last unit after the last block.
+  /// That is because final norm, head and loss have no name of their own in a trace. Returns
+  /// nothing elsewhere.
   [[nodiscard]] std::optional<std::size_t> at(const KinetoPoint& point) const;
 
   /// Returns the largest number of times that one module ran forward on the main thread.
