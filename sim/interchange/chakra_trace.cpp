@@ -26,7 +26,7 @@ CollectiveType collective_type(const Operation& op) {
   return op.all_reduce ? CollectiveType::AllReduce : CollectiveType::ReduceScatter;
 }
 
-/// Alone, a rank's collective is a copy on its device.
+/// Returns Chakra's type of `op`. A collective of one rank is a copy on its device.
 chakra::NodeType node_type(const Operation& op, int world_size) {
   switch (op.lane) {
     case Lane::Collective:
@@ -51,7 +51,7 @@ chakra::Attribute& add_attribute(Message& message, const char* name) {
   return attribute;
 }
 
-/// A collective's size is that of its input: a shard for an all-gather.
+/// Adds type and size. A collective's size is that of its input: a shard for an all-gather.
 void add_collective(chakra::Node& node, const Operation& op, int world_size) {
   const CollectiveType type = collective_type(op);
   const Bytes input = type == CollectiveType::AllGather ? op.bytes / world_size : op.bytes;
@@ -59,8 +59,8 @@ void add_collective(chakra::Node& node, const Operation& op, int world_size) {
   add_attribute(node, "comm_size").set_int64_val(input);
 }
 
-/// Readers take order from data_deps alone, and lanes are in order: the operation before on the
-/// lane is a dependency like the waits.
+/// Adds the operation's waits and the operation before it on its lane. Readers take order from
+/// data_deps alone, and a lane runs one operation at a time.
 void add_dependencies(chakra::Node& node, const Operation& op,
                       std::optional<std::int32_t> before_on_lane) {
   std::set<std::int32_t> waits(op.waits.begin(), op.waits.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of chakra_trace.cpp where there is no protobuf.
+// Stands in for chakra_trace.cpp in a build without protobuf.
 #include "sim/base/errors.hpp"
 #include "sim/interchange/chakra_trace.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys: accelerate 1.15, https://huggingface.co/docs/accelerate (FSDP2, DeepSpeed, launch).
+// Keys are those of accelerate 1.15, https://huggingface.co/docs/accelerate (FSDP2, DeepSpeed,
+// launch).
 #include "sim/formats/json_writer.hpp"
 #include "sim/interchange/export_plan.hpp"
 #include "sim/interchange/plan_outline.hpp"
@@ -12,7 +13,8 @@ namespace {
 
 enum class Backend { None, Ddp, Fsdp2, DeepSpeed };
 
-/// FSDP2 shards everything and offloads all or nothing, the optimizer with the parameters.
+/// Returns whether FSDP2 expresses the plan. It shards everything, and offloads all or nothing, the
+/// optimizer with the parameters.
 bool is_fsdp2(const PlanOutline& outline) {
   if (outline.main_sharding() != Sharding::Sharded) return false;
   const bool all_on_gpu = outline.host_optimizer == 0;
@@ -34,7 +36,7 @@ constexpr NameTable<Backend, 4> kDistributedTypes{{{"NO", Backend::None},
                                                    {"DEEPSPEED", Backend::DeepSpeed}}};
 
 OrderedJson fsdp_json(const Plan& plan, const PlanOutline& outline, UnsupportedChoices& losses) {
-  // As many slots as units: nothing is gathered twice.
+  // With as many slots as units, nothing is gathered twice.
   const bool keeps_all = plan.cache_slots >= outline.median_units;
   constexpr int kFsdpSlots = 2;
   if (!keeps_all && (plan.cache_slots != kFsdpSlots || plan.prefetch_depth != 1)) {

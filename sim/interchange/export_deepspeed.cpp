@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, meanings and defaults: https://www.deepspeed.ai/docs/config-json/ and the docstrings of
-// deepspeed.runtime.zero.config, version 0.19.
+// Keys, meanings and defaults are those of https://www.deepspeed.ai/docs/config-json/ and of the
+// docstrings of deepspeed.runtime.zero.config, version 0.19.
 #include "sim/formats/json_writer.hpp"
 #include "sim/interchange/export_plan.hpp"
 #include "sim/interchange/plan_outline.hpp"
@@ -13,7 +13,8 @@
 namespace athanor {
 namespace {
 
-/// Stage 1 shards optimizer state alone; our optimizer-sharded units shard gradients too.
+/// Returns the ZeRO stage. Stage 1 shards optimizer state alone; our optimizer-sharded units shard
+/// gradients too.
 int stage_of(const PlanOutline& outline) {
   switch (outline.main_sharding()) {
     case Sharding::Sharded:
@@ -32,14 +33,14 @@ std::int64_t clamped_product(std::int64_t count, std::int64_t elements) {
   return static_cast<std::int64_t>(std::min(product, static_cast<double>(kMaxCount)));
 }
 
-/// Writes the elements that stage 3 keeps gathered and fetches ahead. The largest unit has to fit.
+/// Adds the elements that stage 3 keeps gathered and fetches ahead. The largest unit has to fit.
 void add_stage3(OrderedJson& zero, const Plan& plan, const PlanOutline& outline) {
   const std::int64_t live =
       std::max(outline.largest_unit, clamped_product(plan.cache_slots, outline.median_unit));
   zero["stage3_max_live_parameters"] = live;
   zero["stage3_max_reuse_distance"] = live;
   zero["stage3_prefetch_bucket_size"] = clamped_product(plan.prefetch_depth, outline.median_unit);
-  // Adam runs on one such group at a time: here a chunk's shard.
+  // Adam runs on one such group at a time; here it is a chunk's shard.
   zero["sub_group_size"] = std::max<std::int64_t>(1, plan.chunk_elements / plan.world_size);
 }
 
@@ -135,7 +136,7 @@ ExportedPlan export_deepspeed(const Plan& plan) {
                    {"gradient_accumulation_steps", plan.accumulation}};
   if (plan.dtype == DataType::BFloat16) {
     json["bf16"] = {{"enabled", true}};
-    // Stage 0 knows no other type for gradients than the parameters'.
+    // Stage 0 accumulates gradients in the parameters' type alone.
     if (plan.accumulation > 1 && stage_of(whole) > 0) {
       json["data_types"] = {{"grad_accum_dtype", "fp32"}};
     } else if (plan.accumulation > 1) {

@@ -15,8 +15,9 @@ namespace {
 
 constexpr int kMaxDevices = 256;
 
-/// SimGrid's protocol corrections do not hold on PCIe and NVLink (CM02 without them is fluid
-/// sharing alone), and it shares a link in inverse proportion to latency, so that latencies are 0.
+/// Head of the file. SimGrid's protocol corrections do not hold on PCIe and NVLink; CM02 without
+/// them is fluid sharing alone. SimGrid shares a link in inverse proportion to latency, so
+/// latencies are 0.
 constexpr const char* kHeader = R"(<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
@@ -34,7 +35,7 @@ constexpr const char* kHeader = R"(<?xml version='1.0'?>
   <zone id="node" routing="Full">
 )";
 
-/// XML has no way to write most control characters.
+/// Returns `text` for an attribute. XML cannot express most control characters, so they become '?'.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -53,7 +54,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// A curve as start-up time and rate: the line through its last two points.
+/// Start-up time and rate of a curve: the line through its last two points.
 struct Line {
   double per_second = 0;  ///< 0: no curve
   Seconds startup = 0;
@@ -70,7 +71,7 @@ Line line_of(const Curve& curve) {
   return {rate, std::max(0.0, last.seconds - last.size / rate)};
 }
 
-/// The all-gather over the most ranks: the one that a whole node makes.
+/// Returns the line of the all-gather over the most ranks of a node.
 Line collective_line(const Platform& platform) {
   const Curve* widest = nullptr;
   for (const CollectiveCurve& curve : platform.all_gather) {
@@ -112,8 +113,8 @@ class Writer {
     return per_node ? name : fmt::format("{} of {}", name, device_id(device));
   }
 
-  /// Returns the bandwidth that one activity of the lane uses; its own rate if it shares nothing, 0
-  /// if it has none.
+  /// Returns the amount per second that one activity of the lane takes: its own rate where it
+  /// shares nothing, 0 where it has none.
   [[nodiscard]] double bandwidth(Lane lane) const {
     for (const SharedResource& resource : platform_.shared) {
       const auto use = resource.use.find(lane);
@@ -154,7 +155,7 @@ class Writer {
     for (const Lane lane : kLanes) {
       if (bandwidth(lane) <= 0) continue;
       add_lane(device, lane);
-      // A lane that moves nothing between hosts has an end of its own.
+      // A lane that moves nothing between hosts has a host of its own to end at.
       if (lane == Lane::Compute || is_host_lane(lane)) {
         text_ += fmt::format("    <host id=\"{}\" speed=\"1f\"/>\n", lane_id(device, lane));
       }

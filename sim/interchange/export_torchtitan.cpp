@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sections and keys: the docstrings of torchtitan.config.job_config, version 0.2.2.
+// Sections and keys are those of the docstrings of torchtitan.config.job_config, version 0.2.2.
 #include "sim/interchange/export_plan.hpp"
 #include "sim/interchange/plan_outline.hpp"
 #include "sim/interchange/unsupported_choices.hpp"
@@ -16,7 +16,7 @@ std::string training_text(const Plan& plan, const PlanOutline& outline) {
   text += fmt::format("local_batch_size = {}\n", plan.micro_batch);
   text += fmt::format("global_batch_size = {}\n", plan.global_batch());
   text += fmt::format("seq_len = {}\n", plan.sequence_length);
-  // torchtitan always clips; nothing is above infinity.
+  // torchtitan always clips; no norm is above infinity.
   text += plan.clipping == Clipping::None
               ? std::string("max_norm = inf\n")
               : fmt::format("max_norm = {:#}\n", plan.max_gradient_norm);
@@ -40,7 +40,7 @@ std::string parallelism_text(const Plan& plan, const PlanOutline& outline) {
   return text;
 }
 
-/// "selective" with a number n recomputes every nth layer.
+/// Returns the section on recompute. "selective" with a number n recomputes every nth layer.
 std::string checkpoint_text(const PlanOutline& outline) {
   std::string text = "[activation_checkpoint]\n";
   const std::int64_t units = outline.compute_units;

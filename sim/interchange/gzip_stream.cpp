@@ -34,7 +34,7 @@ class GzipBuffer : public std::streambuf {
     const int count = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
     int error = Z_OK;
     const char* reason = gzerror(file_.get(), &error);
-    // A file that was cut off gives what it has first.
+    // A truncated file first gives the data that it has.
     if (count < 0 || (count == 0 && error != Z_OK)) {
       throw InputError(path_,
                        fmt::format("cannot be read: {}",

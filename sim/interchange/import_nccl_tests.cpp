@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and the meaning of sizes and bandwidths: nccl-tests 2.19 (output file version 3).
+// Keys, sizes and bandwidths are those of nccl-tests 2.19 (output file version 3).
 #include "sim/interchange/import_benchmarks_formats.hpp"
 
 #include <fmt/format.h>
@@ -16,10 +16,11 @@ namespace {
 
 constexpr double kMicrosecond = 1e-6;
 
-/// nccl-tests' sizes are those of the whole buffer for all three, as the platform's.
+/// Collectives that a platform holds. Sizes are those of the whole buffer, in nccl-tests as in
+/// platforms.
 constexpr std::array kCollectives{kAllGather, kReduceScatter, kAllReduce};
 
-/// The test is told by the program's name alone.
+/// Returns the collective that was measured; the program's name alone tells it.
 const RingCollective& collective_of(const JsonReader& arguments) {
   const std::vector<JsonReader> words = arguments.items();
   if (words.empty()) arguments.reject("empty", "Use nccl-tests' own output (-J).");
@@ -35,7 +36,8 @@ const RingCollective& collective_of(const JsonReader& arguments) {
       "Use all_gather_perf, reduce_scatter_perf or all_reduce_perf.");
 }
 
-/// `devices` has an entry per process, each of which drives threads x GPUs ranks.
+/// Returns the number of ranks. `devices` has an entry per process, which drives threads x GPUs
+/// ranks.
 int num_ranks(JsonReader config) {
   const int threads = config.key("nthreads").small_integer(1);
   const int gpus = config.key("ngpus").small_integer(1);
@@ -48,8 +50,8 @@ int num_ranks(JsonReader config) {
   return static_cast<int>(ranks);
 }
 
-/// algbw = bytes / time, and busbw as the collective defines it: where they do not hold, the
-/// figures are not what this reader takes them for.
+/// Checks that algbw is bytes / time, and busbw the collective's multiple of it. Figures that
+/// differ are not what this reader takes them for.
 void check_bandwidths(JsonReader timing, double bytes, Seconds seconds, int ranks,
                       const RingCollective& collective) {
   constexpr double kRelative = 0.01;
@@ -67,7 +69,7 @@ void check_bandwidths(JsonReader timing, double bytes, Seconds seconds, int rank
   check("bus_bw", algorithm * collective.passes * (ranks - 1) / ranks);
 }
 
-/// In place where it was measured, as athanor's collectives are.
+/// Returns the in-place timing where there is one, because athanor's collectives are in place.
 JsonReader timing_of(JsonReader& result) {
   if (auto in_place = result.optional_key("in_place")) return *in_place;
   return result.key("out_of_place");
@@ -87,7 +89,7 @@ Curve read_curve(const JsonReader& results, int ranks, const RingCollective& col
   std::map<double, std::vector<Seconds>> by_size;
   for (JsonReader& result : results.items()) {
     const auto bytes = static_cast<double>(result.key("size").integer(0));
-    if (bytes == 0) continue;  // sizes below one element per rank
+    if (bytes == 0) continue;  // size below one element per rank
     JsonReader timing = timing_of(result);
     const Seconds seconds = read_seconds(timing);
     check_bandwidths(timing, bytes, seconds, ranks, collective);
@@ -111,7 +113,7 @@ void replace(std::vector<CollectiveCurve>& curves, CollectiveCurve curve) {
   curves.insert(after, std::move(curve));
 }
 
-/// 22809 is 2.28.9.
+/// Returns NCCL's version as text: 22809 is 2.28.9.
 std::string nccl_version(std::int64_t code) {
   constexpr std::int64_t kMajor = 10000;
   constexpr std::int64_t kMinor = 100;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and tests: nvbandwidth 0.8, README.md and json_output.cpp.
+// Keys and tests are those of nvbandwidth 0.8, README.md and json_output.cpp.
 #include "sim/interchange/import_benchmarks_formats.hpp"
 
 #include <fmt/format.h>
@@ -17,13 +17,14 @@
 namespace athanor {
 namespace {
 
-/// nvbandwidth's default; the file does not say what -b was. Copies of this size show no start-up.
+/// Buffer size of nvbandwidth's default; the file does not hold -b. Copies of this size show no
+/// start-up time.
 constexpr double kBufferBytes = 512.0 * (1 << 20);
-/// Slowdowns below count as none: what repeated measurements differ by.
+/// Slowdown below which there is none: repeated measurements differ by as much.
 constexpr double kTolerance = 0.02;
 
-/// One direction of copies: its tests, and the bytes per second of the slowest device in each. The
-/// slowest, because ranks wait for one another in every collective.
+/// Tests of one direction of copies. Each test counts with its slowest device, because ranks wait
+/// for one another in every collective.
 struct Direction {
   Lane lane;
   std::string_view alone, both_ways, all_devices, all_both_ways;
@@ -40,7 +41,7 @@ struct Measured {
 };
 using Tests = std::map<std::string, Measured, std::less<>>;
 
-/// nvbandwidth writes numbers as strings.
+/// Returns a bandwidth, which nvbandwidth writes as a string.
 double gigabytes(const JsonReader& json) {
   constexpr std::size_t kShown = 60;
   const std::string text = json.string();
@@ -101,14 +102,15 @@ double rate_of(const Curve& curve) {
   return seconds > 0 ? kBufferBytes / seconds : 0;
 }
 
-/// Keeps the start-up time of `curve`: nvbandwidth's copies are too large to show one.
+/// Returns a curve with this rate and the start-up time of `curve`: nvbandwidth's copies are too
+/// large to show one.
 Curve with_rate(const Curve& curve, double bytes_per_second) {
   const Curve::Point first = curve.points.empty() ? Curve::Point{} : curve.points.front();
   if (first.size >= kBufferBytes) return {{{kBufferBytes, kBufferBytes / bytes_per_second, 0}}};
   return {{first, {kBufferBytes, kBufferBytes / bytes_per_second, 0}}};
 }
 
-/// A copy that is twice as fast takes twice as much of what it shares.
+/// Scales the lane's use of shared resources. A copy that is twice as fast uses twice as much.
 void scale_use(Platform& platform, Lane lane, double factor) {
   for (SharedResource& resource : platform.shared) {
     const auto use = resource.use.find(lane);
@@ -124,7 +126,7 @@ std::optional<double> known_use(const Platform& platform, Lane lane) {
   return std::nullopt;
 }
 
-/// How many times longer copies of each direction take in one load than alone.
+/// Factor by which copies of each direction take longer together than alone.
 using Slowdowns = std::map<Lane, double>;
 using Test = std::string_view Direction::*;
 
@@ -168,7 +170,7 @@ class Import {
     taken_.push_back(fmt::format("{} {:.2f} GB/s", lane_name(direction.lane), rate / kGigabyte));
   }
 
-  /// Empty where the file lacks one of the tests.
+  /// Returns the slowdowns of a test, or none where the file lacks one of the tests.
   [[nodiscard]] Slowdowns slowdowns(Test test, const std::vector<Direction>& directions) const {
     Slowdowns slowdowns;
     for (const Direction& direction : directions) {
@@ -180,7 +182,7 @@ class Import {
     return slowdowns;
   }
 
-  /// Removes resources that only copies shared, if the file measures them anew.
+  /// Removes resources that copies alone share, where the file has measured the same lanes.
   void forget(SharedResource::Scope scope, const Slowdowns& measured) {
     std::erase_if(platform_.shared, [&](const SharedResource& resource) {
       return resource.scope == scope &&
@@ -189,8 +191,8 @@ class Import {
     });
   }
 
-  /// Slows the lanes down as measured where all `ranks` are at it: as measured interference where
-  /// the platform has that, else by a resource.
+  /// Adds the slowdown of the lanes while all `ranks` use them: as a contention sample where the
+  /// platform has samples, else as a shared resource.
   void take_sample(int ranks, const Slowdowns& measured) {
     if (measured.empty()) return;
     if (!platform_.contention.empty()) return replace_sample({ranks, measured});
@@ -211,8 +213,8 @@ class Import {
     platform_.shared.push_back(std::move(resource));
   }
 
-  /// Lanes that slow each other down end up at equal shares, so their uses are as their slowdowns;
-  /// a lane that uses something already keeps its use.
+  /// Sets the lanes' uses of `resource`. Lanes that contend end up at equal shares, so their uses
+  /// are in proportion to their slowdowns. A lane that uses a resource already keeps its use.
   void add_uses(SharedResource& resource, const Slowdowns& measured) const {
     std::optional<double> share;
     for (const auto& [lane, slowdown] : measured) {

@@ -15,11 +15,11 @@ namespace {
 
 using nlohmann::json;
 
-/// A number or a text that stands at a key; other values are looked over.
+/// Number or text at a key; other values are skipped.
 using Scalar = std::variant<std::int64_t, double, std::string>;
 
 /// Follows nlohmann's parser through the file: the document, its traceEvents, an event, its args.
-/// Everything else is passed over by depth alone.
+/// It skips everything else by counting depth alone.
 class EventSax final : public nlohmann::json_sax<json> {
  public:
   EventSax(std::string where, const std::function<void(const KinetoEvent&)>& visit)
@@ -85,7 +85,7 @@ class EventSax final : public nlohmann::json_sax<json> {
   }
 
  private:
-  /// Depths of the document, of a list in it, of an event in traceEvents.
+  /// Depths of a list in the document and of an event in traceEvents; the document's depth is 1.
   static constexpr int kList = 2, kEvent = 3;
 
   [[nodiscard]] ValuePath place(const std::string& key) const {
@@ -141,7 +141,7 @@ class EventSax final : public nlohmann::json_sax<json> {
     place(key_).reject("is no text", "Use a trace of torch.profiler as it is.");
   }
 
-  /// Processes and threads are numbers, or names such as "Spans".
+  /// Takes a process or thread, which is a number or a name such as "Spans".
   static std::string label(Scalar value) {
     if (auto* given = std::get_if<std::string>(&value)) return std::move(*given);
     if (const auto* given = std::get_if<std::int64_t>(&value)) return std::to_string(*given);

@@ -22,7 +22,7 @@ class ClassSeconds {
     for (const KinetoRow& row : table.rows) rows_[{row.module, row.phase}] = row.compute();
   }
 
-  /// Empty where one of the class's units has none.
+  /// Returns the seconds of the class's units in `phase`, ascending, or none where a unit has none.
   [[nodiscard]] Samples of(const std::string& unit_class, KinetoPhase phase) const {
     Samples samples;
     for (const Unit& unit : architecture_.units) {
@@ -46,7 +46,7 @@ Seconds median(const Samples& sorted) { return sorted[sorted.size() / 2]; }
 void set_seconds(PhaseCost& phase, const Samples& sorted) {
   phase.seconds = median(sorted);
   phase.spread = sorted[3 * (sorted.size() - 1) / 4] - sorted[(sorted.size() - 1) / 4];
-  phase.kernels.clear();  // another run's
+  phase.kernels.clear();  // kernels of another run
 }
 
 void scale(PhaseCost& phase, double factor) {
@@ -55,8 +55,9 @@ void scale(PhaseCost& phase, double factor) {
   phase.kernels.clear();
 }
 
-/// A step either keeps a unit's activations or runs it again, so that a trace has one of the two
-/// forwards. Running again does the work of the forward that keeps; the other forward goes with it.
+/// Sets the forward phases. A step either keeps a unit's activations or recomputes it, so a trace
+/// has one of the two forwards. Recompute does the work of the forward that keeps; the other
+/// forward scales with it.
 void set_forward(UnitCost& cost, const Samples& forward, const Samples& recompute) {
   const double former_keep = cost.forward_keep.seconds;
   if (recompute.empty()) {

@@ -35,7 +35,7 @@ bool is_launch(const KinetoEvent& event) {
   return event.category == "cuda_runtime" || event.category == "cuda_driver";
 }
 
-/// The first pass: where steps begin and end.
+/// Makes the first pass: finds where steps begin and end.
 std::vector<StepWindow> find_steps(const OpenTrace& open, const std::string& where,
                                    std::string& device) {
   std::vector<StepWindow> steps;
@@ -66,7 +66,7 @@ StepWindow choose_step(const std::vector<StepWindow>& steps, const std::string& 
                                    : fmt::format("Use one of {}.", fmt::join(known, ", ")));
   }
   if (steps.empty()) return {std::nullopt, "", 0, std::numeric_limits<double>::infinity()};
-  // The time after the last whole step is often the beginning of another.
+  // A trace often ends within a step, so the last step may be a part of one.
   double longest = 0;
   for (const StepWindow& step : steps) longest = std::max(longest, step.end - step.start);
   const auto whole = std::find_if(steps.rbegin(), steps.rend(), [&](const StepWindow& step) {
@@ -75,8 +75,8 @@ StepWindow choose_step(const std::vector<StepWindow>& steps, const std::string& 
   return *whole;
 }
 
-/// The second pass. An activity may run after the step that launched it: it is kept by the end of
-/// its start, and belongs to the step if its launch does.
+/// Makes the second pass. An activity may run after the step that launched it. So it is kept if it
+/// starts after the step's start, and belongs to the step if its launch does.
 class StepLoader {
  public:
   StepLoader(StepWindow window, KinetoStep& step) : window_(std::move(window)), step_(step) {
@@ -118,7 +118,7 @@ class StepLoader {
   }
 
  private:
-  /// Where steps are not marked: the thread with the most modules and annotations.
+  /// Returns the thread with the most modules and annotations, where steps are not marked.
   [[nodiscard]] std::int32_t busiest_thread() const {
     const auto busiest = std::max_element(
         step_.threads.begin(), step_.threads.end(), [](const auto& a, const auto& b) {

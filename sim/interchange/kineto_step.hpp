@@ -18,16 +18,16 @@ namespace athanor {
 struct KinetoRange {
   double start = 0, end = 0;
   std::int32_t label = -1;   ///< index into KinetoStep::labels
-  std::int32_t parent = -1;  ///< the range around it
+  std::int32_t parent = -1;  ///< index of the range around it; -1: none
 };
 
 /// Ranges of one kind on one thread, nested.
 class RangeTree {
  public:
   void add(double start, double end, std::int32_t label) { ranges_.push_back({start, end, label}); }
-  /// Sorts and finds parents; call once, after the last add().
+  /// Sorts and finds parents. Call it once, after the last add().
   void build();
-  /// The innermost range around `time`, or -1.
+  /// Returns the innermost range around `time`, or -1.
   [[nodiscard]] std::int32_t innermost(double time) const;
   [[nodiscard]] const std::vector<KinetoRange>& ranges() const noexcept { return ranges_; }
   [[nodiscard]] const KinetoRange& operator[](std::int32_t index) const {
@@ -38,7 +38,7 @@ class RangeTree {
   std::vector<KinetoRange> ranges_;
 };
 
-/// A point in a thread's time.
+/// Point in a thread's time.
 struct KinetoPoint {
   std::int32_t thread = -1;
   double time = 0;
@@ -47,7 +47,7 @@ struct KinetoPoint {
 struct KinetoThread {
   RangeTree annotations;  ///< modules and user annotations
   RangeTree nodes;        ///< functions that autograd evaluates
-  /// Links: where a node's operator begins -> the forward operator that made it.
+  /// Links from the start of a node's operator to the forward operator that made the node.
   std::map<double, KinetoPoint> origins;
 };
 
@@ -60,14 +60,14 @@ struct KinetoActivity {
 struct KinetoStep {
   std::optional<std::int64_t> number;
   std::string device;
-  std::int32_t main_thread = -1;  ///< the one that runs forward; -1: not known
+  std::int32_t main_thread = -1;  ///< thread that runs forward; -1: not known
   std::vector<std::string> labels;
   std::vector<KinetoThread> threads;
   std::unordered_map<std::int64_t, KinetoPoint> launches;  ///< by correlation
   std::vector<KinetoActivity> activities;
 };
 
-/// Modules are python_function ranges of this name, followed by class and number.
+/// Start of the name of a module's python_function range. Class and number follow.
 inline constexpr std::string_view kModulePrefix = "nn.Module: ";
 
 [[nodiscard]] KinetoStep load_kineto_step(const OpenTrace& open, const std::string& where,

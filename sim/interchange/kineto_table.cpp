@@ -24,7 +24,7 @@ bool is_module(const KinetoStep& step, const KinetoPoint& point) {
   return false;
 }
 
-/// The innermost annotation or module.
+/// Returns the name of the innermost annotation or module.
 std::optional<std::string> innermost_name(const KinetoStep& step, const KinetoPoint& point) {
   const RangeTree& ranges = step.threads[static_cast<std::size_t>(point.thread)].annotations;
   const std::int32_t index = ranges.innermost(point.time);
@@ -38,7 +38,8 @@ struct ValuePath {
   auto operator<=>(const ValuePath&) const = default;
 };
 
-/// By what people call their annotations: "## forward ##", "DistributedDataParallel.forward".
+/// Returns the phase that an annotation's name suggests: "## forward ##",
+/// "DistributedDataParallel.forward".
 KinetoPhase phase_of_name(const std::string& name) {
   const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
   if (has("backward")) return KinetoPhase::Backward;
@@ -46,9 +47,9 @@ KinetoPhase phase_of_name(const std::string& name) {
   return has("forward") ? KinetoPhase::Forward : KinetoPhase::Other;
 }
 
-/// Where launches belong. What autograd evaluates is backward, and each of its nodes is linked to
-/// the forward operator that made it; a module that runs inside a node runs again; any other is
-/// forward.
+/// Attributes launches to modules and phases. Launches that autograd evaluates are backward; each
+/// node of autograd is linked to the forward operator that made it. A module that runs inside a
+/// node recomputes; any other module runs forward.
 class Attribution {
  public:
   Attribution(const KinetoStep& step, Names names, bool by_unit)
@@ -73,8 +74,8 @@ class Attribution {
   }
 
  private:
-  /// The module whose forward made `node`. Nodes without a link add up the gradients that the one
-  /// before has made.
+  /// Returns the module whose forward made `node`. A node without a link adds up gradients of the
+  /// node before it.
   std::optional<std::string> node_module(std::int32_t thread, const KinetoRange& node) {
     const auto& origins = step_.threads[static_cast<std::size_t>(thread)].origins;
     std::optional<std::string>& last = last_[static_cast<std::size_t>(thread)];
@@ -83,7 +84,8 @@ class Attribution {
     return last;
   }
 
-  /// On the thread itself, else what the main thread is at meanwhile.
+  /// Attributes a launch to an annotation of its own thread, else to that of the main thread at the
+  /// same time.
   [[nodiscard]] ValuePath annotation(const KinetoPoint& launch) const {
     auto name = innermost_name(step_, launch);
     if (!name && step_.main_thread >= 0) {
@@ -98,14 +100,14 @@ class Attribution {
   std::vector<std::optional<std::string>> last_;  ///< by thread
 };
 
-/// Activities with their launches, in the order of launch.
+/// Returns the activities with their launches, in the order of launch.
 std::vector<std::pair<KinetoPoint, const KinetoActivity*>> launched(const KinetoStep& step) {
   std::vector<std::pair<KinetoPoint, const KinetoActivity*>> launched;
   for (const KinetoActivity& activity : step.activities) {
     const auto launch = step.launches.find(activity.correlation);
     if (launch != step.launches.end()) launched.emplace_back(launch->second, &activity);
   }
-  // Launches at one time stay in the order of the trace.
+  // Launches at equal times stay in the order of the trace.
   std::ranges::sort(launched, {},
                     [](const auto& launch) { return std::pair(launch.first.time, launch.second); });
   return launched;

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int32_t kNone = -1;
 constexpr std::int32_t kSeveral = -2;
 
-/// Names that transformers gives the class of a block.
+/// Class names of blocks in transformers, by model type.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kBlockClasses{
     {{"gpt2", "GPT2Block"},
      {"opt", "OPTDecoderLayer"},
@@ -48,7 +48,7 @@ KinetoUnits::KinetoUnits(const Architecture& architecture, const KinetoStep& ste
   count_passes();
 }
 
-/// "transformer.h.3.attn", or "nn.Module: GPT2Block_3".
+/// Returns the unit of a label such as "transformer.h.3.attn" or "nn.Module: GPT2Block_3".
 std::int32_t KinetoUnits::unit_of(std::string_view label) const {
   if (label.starts_with(kModulePrefix)) return unit_of_class(label.substr(kModulePrefix.size()));
   constexpr std::string_view kWrapper = "module.";
@@ -60,7 +60,8 @@ std::int32_t KinetoUnits::unit_of(std::string_view label) const {
   return kNone;
 }
 
-/// The profiler numbers the modules of a class in the order in which they first run.
+/// Returns the unit of a block. The profiler numbers the modules of a class in the order in which
+/// they first run.
 std::int32_t KinetoUnits::unit_of_class(std::string_view module) const {
   const auto mark = module.rfind('_');
   if (!architecture_.language_model || mark == std::string_view::npos) return kNone;
@@ -74,10 +75,10 @@ std::int32_t KinetoUnits::unit_of_class(std::string_view module) const {
   const auto [rest, status] = std::from_chars(module.data() + mark + 1, end, number);
   const bool is_block = status == std::errc{} && rest == end && number >= 0 &&
                         number < architecture_.language_model->num_layers;
-  return is_block ? number + 1 : kNone;  // after the embedding
+  return is_block ? number + 1 : kNone;  // + 1: after the embedding
 }
 
-/// Blocks are all units but the first and the last.
+/// Finds the ranges of blocks: all units but the first and the last.
 void KinetoUnits::find_blocks() {
   const auto last = static_cast<std::int32_t>(architecture_.units.size()) - 1;
   blocks_.resize(step_.threads.size());

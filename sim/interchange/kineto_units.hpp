@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit of an architecture that a module or annotation of a trace belongs to. Internal to this
+// Units of an architecture that the modules and annotations of a trace belong to. Internal to this
 // folder.
 #pragma once
 
@@ -19,12 +19,13 @@ class KinetoUnits {
  public:
   KinetoUnits(const Architecture& architecture, const KinetoStep& step);
 
-  /// Returns the unit that runs at `point`: that of the innermost range with one. Inside a model it
-  /// is the first unit before the first block, and the last unit after the last block, because
-  /// final norm, head and loss have no name of their own in a trace. Nothing if neither holds.
+  /// Returns the unit that runs at `point`: the unit of the innermost range that has one. Inside a
+  /// model, the first unit runs before the first block, and the last unit after the last block.
+  /// That is because final norm, head and loss have no name of their own in a trace. Returns
+  /// nothing elsewhere.
   [[nodiscard]] std::optional<std::size_t> at(const KinetoPoint& point) const;
 
-  /// Returns how often one and the same module ran on the main thread, at most.
+  /// Returns the largest number of times that one module ran forward on the main thread.
   [[nodiscard]] std::int64_t passes() const noexcept { return passes_; }
 
  private:
@@ -38,9 +39,9 @@ class KinetoUnits {
 
   const Architecture& architecture_;
   const KinetoStep& step_;
-  std::map<std::string, std::int32_t, std::less<>> paths_;  ///< kSeveral: of more than one unit
-  std::vector<std::int32_t> units_;                         ///< by label; -1: none
-  std::vector<std::vector<std::int32_t>> blocks_;           ///< by thread: ranges, ascending
+  std::map<std::string, std::int32_t, std::less<>> paths_;  ///< kSeveral: in more than one unit
+  std::vector<std::int32_t> units_;                         ///< by label; -1: no unit
+  std::vector<std::vector<std::int32_t>> blocks_;  ///< by thread: indices of ranges, ascending
   std::int64_t passes_ = 1;
 };
 

@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// Chunks of `unit`, added to those of the plan.
+/// Adds the chunks of `unit` to those of the plan.
 double count_chunks(PlanOutline& outline, const UnitPlan& unit) {
   double chunks = 0;
   for (const ChunkRun& run : unit.chunks) {

@@ -9,10 +9,10 @@
 
 namespace athanor {
 
-/// Returns the input of Elixir's search for a training step. Operations are modules (parameters
-/// whose names differ after the last dot only), forward and backward in the order of units. The
-/// first `num_recompute` units run again before their backward. `activations` is their peak in
-/// bytes.
+/// Returns the input of Elixir's search for one training step. An operation is a module: the
+/// parameters of a unit whose names differ after the last dot only. Forward and backward follow the
+/// order of units. The first `num_recompute` units run again before their backward.
+/// `activations`: bytes of activations at their peak.
 [[nodiscard]] elixir::SearchInput elixir_input(const Profile& profile, const Platform& platform,
                                                const PlanRequest& request, int num_recompute,
                                                Bytes activations);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of a model by number, and the modules that they belong to. Internal to this folder.
+// A model's parameters by number, and the modules that they belong to. Internal to this folder.
 #pragma once
 
 #include "sim/model/architecture.hpp"
@@ -9,18 +9,19 @@
 
 namespace athanor {
 
-/// Parameters of each module of a unit, by their number.
+/// Parameters of each module of a unit, by number.
 using Modules = std::vector<std::vector<int>>;
 
-/// All parameters of an architecture, which outlives this, numbered in the order of its units.
+/// All parameters of an architecture, numbered in the order of its units. The architecture outlives
+/// the list.
 class ParameterList {
  public:
   explicit ParameterList(const Architecture& architecture);
 
   [[nodiscard]] int number(std::size_t unit, std::size_t parameter) const;
   [[nodiscard]] int number_of(const Borrow& borrow) const;
-  /// A module is a run of parameters whose names differ after the last dot only. Borrowed
-  /// parameters are modules of their own: another module uses them.
+  /// Returns the modules of `unit`. A module is a run of parameters whose names differ after the
+  /// last dot only. Borrowed parameters are modules of their own, because another module uses them.
   [[nodiscard]] Modules modules_of(std::size_t unit) const;
 
  private:

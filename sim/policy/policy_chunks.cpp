@@ -19,7 +19,7 @@ std::int64_t count_chunks(const Input& in, std::size_t unit, std::int64_t chunk_
   return num_chunks(in.profile.architecture.units[unit], chunk_elements, in.request.num_gpus);
 }
 
-/// Places the first `count` chunks of the model as `first`, the others as `rest`.
+/// Places the first `count` chunks of the model as `first` and the others as `rest`.
 void place_leading(const Input& in, Plan& plan, std::int64_t count, Placement first,
                    Placement rest) {
   for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
@@ -40,7 +40,7 @@ std::int64_t count_all_chunks(const Input& in, std::int64_t chunk_elements) {
   return count;
 }
 
-/// Returns the plan of a chunk manager that fetches nothing ahead. Chunks on the host stay on the
+/// Returns the plan of a chunk manager that fetches nothing ahead. Chunks of the host stay on the
 /// GPU as long as they stay in its cache.
 Plan managed(const Input& in, std::int64_t chunk_elements, Placement placement) {
   Plan plan = start(in, std::min(chunk_elements, whole_units(in)), Sharding::Sharded, placement);
@@ -49,8 +49,8 @@ Plan managed(const Input& in, std::int64_t chunk_elements, Placement placement) 
   return plan;
 }
 
-/// Returns the plan with the largest count from `lowest` to `highest` that takes at most `bytes` of
-/// a GPU, or the plan with `lowest`. A larger count must not take less.
+/// Returns the plan of the largest count from `lowest` to `highest` that takes at most `bytes` of a
+/// GPU, or the plan of `lowest` if none does. A larger count must not take less.
 Plan most_within(const Input& in, Bytes bytes, std::int64_t lowest, std::int64_t highest,
                  const std::function<Plan(std::int64_t)>& plan_of) {
   while (lowest < highest) {
@@ -75,7 +75,7 @@ Plan with_most_slots(const Input& in, Bytes bytes, const Plan& plan, std::int64_
                      [&](std::int64_t slots) { return with_slots(plan, slots); });
 }
 
-/// Returns the number of slots that hold all units of a class.
+/// Returns the number of slots that hold all units of any class.
 std::int64_t whole_cache(const Input& in) {
   return std::max(largest_class_size(in.profile.architecture), kDoubleBuffer);
 }
@@ -90,8 +90,8 @@ Plan with_units_on_gpu(const Input& in, Plan plan, std::int64_t count) {
 
 Bytes device_limit(const Input& in) { return effective_limits(in.request, in.platform).gpu; }
 
-/// Returns Elixir's answer. If it needs more memory than Elixir's margins allow for, it has fewer
-/// cache slots, and then fewer chunks on the GPU.
+/// Returns Elixir's answer. Where our accounting needs more than Elixir's margins, variants follow:
+/// first with fewer cache slots, then with fewer chunks on the GPU.
 std::vector<Plan> elixir_with(const Input& in, const elixir::Rates& rates,
                               const std::optional<Eviction>& eviction) {
   std::optional<Plan> plan =
@@ -99,7 +99,7 @@ std::vector<Plan> elixir_with(const Input& in, const elixir::Rates& rates,
   if (!plan) return {};
   if (eviction) {
     plan->schedule.eviction = *eviction;
-    plan->prefetch_depth = 0;  // nothing is known in advance
+    plan->prefetch_depth = 0;  // no access is known in advance
   }
   const Plan narrow = with_slots(*plan, kDoubleBuffer);
   return {with_most_slots(in, device_limit(in), *plan, plan->cache_slots),
@@ -129,7 +129,7 @@ std::vector<Plan> gemini(const Input& in) {
   return {with_most_slots(in, usable, plan, whole_cache(in))};
 }
 
-/// Raises offload_optim_frac and then offload_param_frac, by tenths.
+/// Raises first offload_optim_frac, then offload_param_frac, by tenths.
 std::vector<Plan> gemini_static(const Input& in) {
   constexpr int kTenths = 10;
   std::vector<Plan> plans;
@@ -144,7 +144,7 @@ std::vector<Plan> gemini_static(const Input& in) {
   return plans;
 }
 
-/// Places the parameters first; if all of them fit, optimizer states take the memory that is left.
+/// Places the parameters first. Where all of them fit, optimizer state takes the remaining memory.
 std::vector<Plan> patrickstar(const Input& in) {
   const Plan on_gpu = managed(in, kPatrickStarChunkElements, kOptimizerOnHost);
   const Plan on_host = managed(in, kPatrickStarChunkElements, kAllOnHost);

@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t kPrefetchElements = 50'000'000;  // stage3_prefetch_bucket_size
 constexpr std::int64_t kLiveElements = 1'000'000'000;   // stage3_max_live_parameters
 
-/// Tries live limits from the default down to two slots. The prefetch depth is never above what the
-/// slots hold.
+/// Returns plans from the default live limit down to two slots. The prefetch depth stays below the
+/// slots.
 std::vector<Plan> zero3_with(const Input& in, Placement placement) {
   const std::int64_t elements = whole_units(in);
   const auto units = static_cast<std::int64_t>(largest_class_size(in.profile.architecture));
@@ -54,9 +54,9 @@ std::vector<Plan> zero2_offload(const Input& in) {
 
 std::vector<Plan> zero3_offload(const Input& in) { return zero3_with(in, kAllOnHost); }
 
-/// Returns the plans of ZeRO-Infinity. Parameters follow the state (offload_param) if they do not
-/// fit in host memory. Without pipeline_read and pipeline_write, the defaults, one group's state is
-/// read, updated and written before the next one's is read.
+/// Parameters follow the state (offload_param) where they do not fit in host memory. Without
+/// pipeline_read and pipeline_write, the defaults, one group's state is read, updated and written
+/// before the next group's is read.
 std::vector<Plan> zero_infinity(const Input& in) {
   std::vector<Plan> plans = zero3_with(in, kStateOnNvme);
   std::ranges::move(zero3_with(in, kAllOnNvme), std::back_inserter(plans));

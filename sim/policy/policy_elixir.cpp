@@ -16,7 +16,7 @@
 namespace athanor {
 namespace {
 
-/// Returns the device memory that a lean plan takes on top of its static memory.
+/// Returns the device memory that a lean plan takes on top of its static buffers.
 Bytes activation_bytes(const Profile& profile, const Plan& lean) {
   const Program program = lower(profile, lean);
   Bytes resident = 0;
@@ -26,14 +26,14 @@ Bytes activation_bytes(const Profile& profile, const Plan& lean) {
   return peak_bytes(program).gpu - resident;
 }
 
-/// Elements of the cache for each class of units: the size of one unit, and the number of units.
+/// Size of a class of units in the cache: elements of its largest unit, and number of units.
 struct ClassSize {
   std::int64_t elements = 0;
   int units = 0;
 };
 
-/// Returns the slots of the largest class in a cache of `elements`, of which every other class
-/// takes one. Fused parameters are in no block.
+/// Returns the slots of the class that has most units, in a cache of `elements`. Every other class
+/// takes one slot. Fused parameters are in no block.
 int whole_slots(const Architecture& architecture, const elixir::SearchInput& input,
                 double elements) {
   const ParameterList list(architecture);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elixir's plan: the answer of its published search (elixir/elixir_search.hpp) for a profile, as
-// far as a Plan can say it.
+// Elixir's plan: the choice of its published search (elixir_search.hpp) for a profile, as far as a
+// Plan can express it.
 #pragma once
 
 #include "sim/model/platform.hpp"
@@ -12,21 +12,24 @@
 
 namespace athanor {
 
-/// Returns the platform's own figures for the formulae of Elixir's constants: all GPUs together, on
-/// copies of 10 GB and Adam on 1e9 elements. Throws InputError if the platform lacks a curve.
+/// Returns the platform's figures for the quantities that Elixir's constants stand for: rates of
+/// all GPUs together, on copies of 10 GB and Adam on 1e9 elements. Throws InputError where
+/// `platform` lacks a curve.
 [[nodiscard]] elixir::Rates calibrated_rates(const Platform& platform, int num_gpus,
                                              int adam_threads);
 
-/// Returns the search's answer as a plan, or nothing if the search has none. The plan has Elixir's
-/// chunk size (chunks end with their unit, which Elixir's do not) and its cache in whole units.
-/// Each chunk is placed as most of it is in Elixir's placement. The schedule is Elixir's: one unit
-/// ahead, blocking copies, Adam after backward, first on the CPU, then on the GPU.
+/// Returns the answer of Elixir's search as a plan, or nothing where the search has no answer.
+/// The plan takes the search's chunk size; its chunks end with their unit, which Elixir's do not.
+/// The cache is counted in whole units. Each chunk goes where most of it lies in Elixir's
+/// placement. The schedule is Elixir's: one unit ahead, blocking copies, Adam after backward, first
+/// on the CPU, then on the GPU.
 ///
-/// Not represented, in Elixir's favour: the copy of parameters into the buffer store before use,
-/// 4-byte parameters in each step's first fetch of a chunk from the host and their 2-byte copy
-/// back, collectives that are queued behind a prefetch's copy. Not represented, to its
-/// disadvantage: it keeps gradients where parameters were (14 bytes per parameter; athanor's plans
-/// take 16, and the two gradient buffers). Elixir cannot accumulate gradients; the plan does.
+/// Three costs are not represented, in Elixir's favour. It copies parameters into the buffer store
+/// before use. Each step's first fetch of a chunk from the host moves 4-byte parameters, and their
+/// 2-byte copy goes back. Its collectives are queued behind a prefetch's copy. One saving is not
+/// represented, to its disadvantage: it keeps gradients in the place of parameters. That takes 14
+/// bytes per parameter; athanor's plans take 16, and the two gradient buffers. Elixir cannot
+/// accumulate gradients; the plan does.
 [[nodiscard]] std::optional<Plan> elixir_plan(const std::string& name, const Profile& profile,
                                               const Platform& platform, const PlanRequest& request,
                                               const BatchSplit& batch, int num_recompute,

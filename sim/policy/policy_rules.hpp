@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules behind policies.hpp, which says which system each stands for. Internal to this folder.
+// Rules behind policies.hpp, which says what each stands for. Internal to this folder.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -26,31 +26,32 @@ struct Input {
 
 inline constexpr int kDoubleBuffer = 2;
 
-/// Optimizer.step() comes after backward(), and the next forward after it.
+/// Schedule in which optimizer.step() follows backward(), and the next forward follows it.
 inline constexpr Schedule kAfterBackward{.optimizer = OptimizerStart::AfterBackward};
-/// kAfterBackward with copies that the host waits for, and with Adam on one processor at a time.
+/// Schedule that is kAfterBackward with copies that the host waits for, and with Adam on one
+/// processor at a time.
 inline constexpr Schedule kBlocking{.copies = Copies::Blocking,
                                     .optimizer = OptimizerStart::AfterBackward,
                                     .optimizer_lanes = OptimizerLanes::Serial};
 
-/// Returns a plan with every unit alike, two cache slots, two gradient buffers and updates after
-/// backward.
+/// Returns a plan that treats every unit alike, with two cache slots and two gradient buffers. It
+/// updates after backward.
 [[nodiscard]] Plan start(const Input& in, std::int64_t chunk_elements, Sharding sharding,
                          Placement placement);
 
-/// Returns the elements of the largest unit: chunks of that size hold any unit.
+/// Returns the elements of the largest unit. A chunk of this size holds any unit.
 [[nodiscard]] std::int64_t whole_units(const Input& in);
 
-/// A rule returns plans in order of preference; the first that fits is taken. Empty if the system
-/// has no answer.
+/// Returns plans in order of preference; the first that fits is taken. Returns none where the
+/// system has no answer.
 using Rule = std::vector<Plan> (*)(const Input&);
 
-// PyTorch (policy_torch.cpp)
+// PyTorch's rules, in policy_torch.cpp.
 [[nodiscard]] std::vector<Plan> ddp(const Input& in);
 [[nodiscard]] std::vector<Plan> fsdp2(const Input& in);
 [[nodiscard]] std::vector<Plan> fsdp2_offload(const Input& in);
 
-// DeepSpeed (policy_deepspeed.cpp)
+// DeepSpeed's rules, in policy_deepspeed.cpp.
 [[nodiscard]] std::vector<Plan> zero1(const Input& in);
 [[nodiscard]] std::vector<Plan> zero2(const Input& in);
 [[nodiscard]] std::vector<Plan> zero3(const Input& in);
@@ -60,7 +61,7 @@ using Rule = std::vector<Plan> (*)(const Input&);
 [[nodiscard]] std::vector<Plan> zero2_offload_blocking(const Input& in);
 [[nodiscard]] std::vector<Plan> zero3_offload_blocking(const Input& in);
 
-// Chunk managers (policy_chunks.cpp)
+// Rules of chunk managers, in policy_chunks.cpp.
 [[nodiscard]] std::vector<Plan> elixir_published(const Input& in);
 [[nodiscard]] std::vector<Plan> elixir_calibrated(const Input& in);
 [[nodiscard]] std::vector<Plan> elixir_fifo(const Input& in);

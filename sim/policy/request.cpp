@@ -45,12 +45,12 @@ void validate_threads(const PlanRequest& request, const Platform& platform) {
                     : fmt::format("Use one of {}.", fmt::join(known, ", ")));
 }
 
-/// Reserve of a GPU's memory that no plan counts: the CUDA context, NCCL's buffers and fragments
-/// that the caching allocator cannot join.
+/// Returns the device memory that plans may take. A GPU also holds the CUDA context, NCCL's
+/// buffers, and fragments that the caching allocator cannot join again.
 Bytes usable_device_memory(const Platform& platform) {
   if (platform.backend != "cuda") return platform.device_memory;
   constexpr Bytes kLeastReserve = 2 * kGiB;
-  constexpr Bytes kReservedShare = 20;  // one in twenty
+  constexpr Bytes kReservedShare = 20;  // divisor: 5 %
   return platform.device_memory -
          std::min(platform.device_memory / 2,
                   std::max(kLeastReserve, platform.device_memory / kReservedShare));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanRequest: the user's wishes for a plan, and what follows from them alone.
+// PlanRequest: what the user asks of a plan, and what follows from that alone.
 #pragma once
 
 #include "sim/model/memory.hpp"
@@ -17,7 +17,7 @@ namespace athanor {
 struct PlanRequest {
   int num_gpus = 1;               ///< ranks, on one node or on all devices of several
   std::int64_t global_batch = 0;  ///< sequences per step over all ranks
-  MemoryLimits limits = {};       ///< 0 = all that the platform has, but no NVMe
+  MemoryLimits limits = {};       ///< 0 = all of the platform's; of NVMe, auto takes none
   Clipping clipping = Clipping::None;
   double max_gradient_norm = 1.0;                          ///< used with clipping
   double clipped_share = 0;                                ///< share of steps; see Plan
@@ -25,46 +25,46 @@ struct PlanRequest {
   std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
 };
 
-/// One way to split a rank's share of the global batch.
+/// Split of a rank's share of the global batch into micro-batches.
 struct BatchSplit {
   std::int64_t micro_batch = 1;
   std::int64_t accumulation = 1;
   auto operator<=>(const BatchSplit&) const = default;
 };
 
-/// Throws InputError that names the option when the request is impossible on `platform` or for
-/// `profile`, whatever the plan.
+/// Checks that a plan can meet the request on `platform` for `profile`. Throws InputError that
+/// names the command-line option where none can.
 void validate_request(const PlanRequest& request, const Profile& profile, const Platform& platform);
 
-/// Returns the memory of one GPU: the request's limit, else all that it has. effective_limits says
-/// how much of it plans may take.
+/// Returns the memory of one GPU: the request's cap, else all that it has. Plans may take less of
+/// it; see effective_limits().
 [[nodiscard]] Bytes device_memory(const PlanRequest& request, const Platform& platform);
 
-/// Whether the platform has curves for optimizer state between its files and the CPU.
+/// Returns whether the platform says how fast optimizer state passes between its files and the CPU.
 [[nodiscard]] bool has_nvme(const Platform& platform) noexcept;
 
-/// Returns the limits in force: the request's, else the platform's. A GPU's is reduced by the
-/// memory that plans do not count, which is 5 % of it and at least 2 GiB.
+/// Returns the limits in force: the request's, else the platform's. On CUDA, a platform's limit
+/// excludes memory that plans do not count: 5 % of a GPU, at least 2 GiB.
 [[nodiscard]] MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform);
 
-/// Returns the profiled micro-batch sizes that divide a rank's share of the global batch (or the
-/// requested one alone), largest first. Throws InputError when there is none; the message lists the
-/// sizes that would work.
+/// Returns the profiled micro-batch sizes that divide a rank's share of the global batch, largest
+/// first, or the requested size alone. Throws InputError when there is none; the message lists what
+/// would work.
 [[nodiscard]] std::vector<BatchSplit> batch_splits(const PlanRequest& request,
                                                    const Profile& profile);
 
 /// Returns the numbers of CPU Adam threads that were calibrated and leave every rank its own cores,
-/// ascending (or the requested one alone). Never empty: {1} if CPU Adam was not calibrated.
+/// ascending, or the requested number alone. Never empty: {1} where CPU Adam was not calibrated.
 [[nodiscard]] std::vector<int> adam_thread_choices(const PlanRequest& request,
                                                    const Platform& platform);
 
-/// Returns the peak of `plan` in every tier, by lowering it.
+/// Lowers `plan` and returns its peak in every tier.
 [[nodiscard]] TierBytes plan_peak_bytes(const Profile& profile, const Plan& plan);
 
-/// Whether a peak per rank fits the limits of its device and of its node.
+/// Returns whether a peak per rank fits the limits of its device and of its node.
 [[nodiscard]] bool fits(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits);
 
-/// Returns the sum of all tiers.
+/// Returns the sum over all tiers.
 [[nodiscard]] constexpr Bytes total_bytes(const TierBytes& peak) noexcept {
   return peak.gpu + peak.pinned + peak.host + peak.nvme;
 }

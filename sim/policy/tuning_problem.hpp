@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TuningProblem: everything that a plan is sought for, checked once.
+// TuningProblem: everything that a plan depends on, checked once.
 #pragma once
 
 #include "sim/model/memory.hpp"
@@ -9,16 +9,16 @@
 
 namespace athanor {
 
-/// One model on one machine, what the user asks, and what follows from the three. Profile and
+/// One model on one machine, the user's request, and what follows from the three. Profile and
 /// platform outlive it.
 struct TuningProblem {
   const Profile& profile;
   const Platform& platform;
   PlanRequest request;
   MemoryLimits limits;     ///< in force: effective_limits() of the request
-  int ranks_per_node = 1;  ///< with the request's GPUs
+  int ranks_per_node = 1;  ///< ranks of a node with the request's GPUs
 
-  /// Returns the same problem on `other`, a machine with the same devices and memory.
+  /// Returns this problem on `other`, a machine with the same devices and memory.
   [[nodiscard]] TuningProblem on(const Platform& other) const {
     return {profile, other, request, limits, ranks_per_node};
   }

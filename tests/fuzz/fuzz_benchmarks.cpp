@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The readers of nvbandwidth's and nccl-tests' results. Whatever the text, they either throw an
-// InputError or leave a platform that is valid and is written and read back.
+// Fuzzes the readers of nvbandwidth's and nccl-tests' results. Whatever the text, they either throw
+// an InputError or leave a valid platform that can be written and read back.
 #include "sim/base/errors.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/interchange/import_benchmarks.hpp"
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const athanor::InputError&) {
     return 0;
   }
-  // A throw here is a finding.
+  // An exception here is a finding.
   (void)athanor::parse_platform(to_json(platform), "written");
   return 0;
 }

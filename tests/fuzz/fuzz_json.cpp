@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reader of JSON text per target (ATHANOR_FUZZ_*). Whatever the text, the reader either throws
-// an InputError or gives a value that is written and read back the same.
+// Fuzzes one reader of JSON text per target (ATHANOR_FUZZ_*). Whatever the text, the reader either
+// throws an InputError or returns a value that stays the same when written and read back.
 #include "sim/base/errors.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
@@ -13,7 +13,7 @@
 
 namespace {
 
-/// The canonical text of what was read.
+/// Returns the canonical text of the value in `text`.
 std::string rewrite(std::string_view text) {
 #if defined(ATHANOR_FUZZ_PROFILE)
   return to_json(athanor::parse_profile(text, "input.json"));
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const athanor::InputError&) {
     return 0;
   }
-  if (rewrite(once) != once) {  // a throw here is a finding too
+  if (rewrite(once) != once) {  // an exception here is a finding too
     std::abort();
   }
   return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader of torch.profiler's traces. Whatever the text, it either throws an InputError or gives
-// seconds that are finite and not negative, by name and by unit.
+// Fuzzes the reader of torch.profiler's traces. Whatever the text, it either throws an InputError
+// or returns seconds that are finite and not negative, by name and by unit.
 #include "sim/base/errors.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/interchange/import_kineto.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever the bytes, the safetensors reader either throws an InputError or gives tensors that lie
-// inside the file, one after the other.
+// Fuzzes the safetensors reader. Whatever the bytes, it either throws an InputError or returns
+// tensors that lie inside the file, one after the other.
 #include "executor/io/safetensors_header.hpp"
 #include "sim/base/errors.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever the bytes, the token readers either throw an InputError or give a layout inside the
-// file.
+// Fuzzes the token readers. Whatever the bytes, they either throw an InputError or return a layout
+// inside the file.
 #include "executor/io/token_formats.hpp"
 #include "sim/base/errors.hpp"
 
@@ -11,7 +11,8 @@
 
 namespace {
 
-/// No token type is wider than eight bytes; none is narrower than one.
+/// Aborts where a layout leaves its file, even if tokens take one byte. No token type is narrower
+/// than one byte or wider than eight.
 void check(const std::function<athanor::TokenLayout()>& parse, std::size_t size) {
   try {
     const athanor::TokenLayout layout = parse();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader of timelines. Whatever the text, it either throws an InputError or gives a timeline
-// that is written and read back with the same intervals.
+// Fuzzes the reader of timelines. Whatever the text, it either throws an InputError or returns a
+// timeline that can be written and read back with the same intervals.
 #include "sim/base/errors.hpp"
 #include "sim/formats/trace.hpp"
 #include "sim/model/timeline.hpp"
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   std::ostringstream text;
   write_trace(text, program, timeline);
-  // A throw here is a finding too.
+  // An exception here is a finding too.
   if (athanor::parse_trace(text.str(), "written", program).intervals.size() !=
       timeline.intervals.size()) {
     std::abort();

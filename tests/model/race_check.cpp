@@ -33,7 +33,7 @@ enum class ValuePath {
   StagedGradient,
   GradientInFile
 };
-/// (place, pool or unit, slot or buffer, chunk)
+/// Location in memory: place, pool or unit, slot or buffer, chunk.
 using Location = std::tuple<ValuePath, int, int, int>;
 
 struct Use {
@@ -158,7 +158,7 @@ class RaceCheck {
     const auto add = adder(list);
     switch (op.kind) {
       case OpKind::ParamRead:
-        add(ValuePath::HostShard, op.unit, 0, op.chunk, false);  // in the file
+        add(ValuePath::HostShard, op.unit, 0, op.chunk, false);  // shard in the file
         add(ValuePath::ParameterBuffer, -1, op.staging_buffer, 0, true);
         break;
       case OpKind::Fetch:
@@ -254,13 +254,13 @@ class RaceCheck {
         } else if (!writes_gradient_to_file(op)) {
           add(ValuePath::GradientShard, op.unit, 0, op.chunk, false);
         }
-        if (chunk_of(op).parameters == Home::Nvme) break;  // in the state buffer
+        if (chunk_of(op).parameters == Home::Nvme) break;  // parameters in the state buffer
         add(adam_target(op), op.unit, 0, op.chunk, true);
         break;
       case OpKind::StateRead:
         add(ValuePath::State, op.unit, 0, op.chunk, false);
         if (moves_parameters(op))
-          add(ValuePath::HostShard, op.unit, 0, op.chunk, false);  // in fp32
+          add(ValuePath::HostShard, op.unit, 0, op.chunk, false);  // shard in fp32
         if (chunk_of(op).gpu_adam) add(ValuePath::GradientShard, op.unit, 0, op.chunk, false);
         if (writes_gradient_to_file(op))
           add(ValuePath::GradientInFile, op.unit, 0, op.chunk, false);
@@ -301,7 +301,7 @@ class RaceCheck {
     }
   }
 
-  /// The unit's input, and outputs whose memory it takes or gives back.
+  /// Adds the unit's input, and outputs whose memory the operation allocates or frees.
   void output_uses(const Operation& op, std::vector<Use>& list) const {
     bool gives_input = false;
     for (const auto* buffers : {&op.allocates, &op.frees}) {
@@ -350,7 +350,7 @@ class RaceCheck {
   [[nodiscard]] bool writes_gradient_to_file(const Operation& op) const {
     return athanor::writes_gradient_to_file(plan_, chunk_of(op));
   }
-  /// With the state, to and from a buffer.
+  /// Returns whether parameters move with the state, to and from a buffer.
   [[nodiscard]] bool moves_parameters(const Operation& op) const {
     return chunk_of(op).gpu_adam || chunk_of(op).parameters == Home::Nvme;
   }

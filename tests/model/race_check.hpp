@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds data races in a program: two operations that touch the same memory, one of them writing,
-// without an order between them that waits and lanes enforce.
+// Finds data races in a program: two operations that touch the same memory, of which one writes,
+// without an order that waits and lanes enforce.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -11,8 +11,8 @@
 
 namespace athanor::test {
 
-/// Replays three steps with vector clocks. Returns one sentence per race or per use of a slot that
-/// does not hold the unit, at most ten.
+/// Replays three steps with vector clocks. Returns at most ten sentences, each on one race or on
+/// one use of a slot that does not hold the unit.
 [[nodiscard]] std::vector<std::string> find_races(const Program& program,
                                                   const Architecture& architecture,
                                                   const Plan& plan);

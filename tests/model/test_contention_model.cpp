@@ -24,13 +24,13 @@ LaneSet set_of(const std::vector<Lane>& lanes) {
 
 }  // namespace
 
-TEST_CASE("nothing measured, nothing slowed down") {
+TEST_CASE("without samples nothing is slowed down") {
   const ContentionModel contention({}, 4);
   CHECK(contention.none());
   for (const Lane lane : kLanes) CHECK(contention.slowdown(lane, kAll) == 1);
 }
 
-TEST_CASE("every measured load comes back, whatever else was measured") {
+TEST_CASE("every contention sample is reproduced, whatever else was measured") {
   std::mt19937 random(3);
   std::uniform_int_distribution<LaneSet> any_set(1, kAll);
   std::uniform_real_distribution<double> any_slowdown(1.0, 8.0);
@@ -59,7 +59,7 @@ TEST_CASE("every measured load comes back, whatever else was measured") {
   }
 }
 
-TEST_CASE("a set that was not measured is slowed down by all its parts") {
+TEST_CASE("a set of lanes that was not measured is slowed down by all its measured subsets") {
   const ContentionModel contention({{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 1.2}}},
                                     {1, {{Lane::D2H, 1.0}, {Lane::CpuAdam, 1.25}}}},
                                    1);
@@ -70,7 +70,7 @@ TEST_CASE("a set that was not measured is slowed down by all its parts") {
   CHECK(contention.slowdown(Lane::Compute, kAll) == 1);
 }
 
-TEST_CASE("what a pair suffers on other numbers of ranks comes on top of what its lanes do") {
+TEST_CASE("a pair's slowdown on other numbers of ranks multiplies with that of its lanes") {
   const std::vector<ContentionSample> loads{{4, {{Lane::H2D, 2.0}}},
                                             {1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, 1.2}}}};
   const LaneSet pair = set_of({Lane::H2D, Lane::CpuAdam});
@@ -78,7 +78,7 @@ TEST_CASE("what a pair suffers on other numbers of ranks comes on top of what it
   CHECK_THAT(ContentionModel(loads, 4).slowdown(Lane::CpuAdam, pair), WithinRel(1.2, kRounding));
 }
 
-TEST_CASE("between measured numbers of ranks slowdowns are between theirs, and constant beyond") {
+TEST_CASE("slowdowns are interpolated between measured numbers of ranks, and constant beyond") {
   const std::vector<ContentionSample> loads{{4, {{Lane::H2D, 4.0}}}};
   const LaneSet alone = lane_bit(Lane::H2D);
   CHECK(ContentionModel(loads, 1).none());
@@ -87,7 +87,7 @@ TEST_CASE("between measured numbers of ranks slowdowns are between theirs, and c
   CHECK_THAT(ContentionModel(loads, 8).slowdown(Lane::H2D, alone), WithinRel(4.0, kRounding));
 }
 
-TEST_CASE("CPU Adam that asks for half as much disturbs by the root of what was measured") {
+TEST_CASE("contention with CPU Adam at half the demand is the root of the measured slowdown") {
   const std::vector<ContentionSample> loads{{4, {{Lane::H2D, 2.0}}},
                                             {4, {{Lane::CpuAdam, 4.0}}},
                                             {1, {{Lane::H2D, 2.25}, {Lane::CpuAdam, 1.44}}}};
@@ -98,7 +98,7 @@ TEST_CASE("CPU Adam that asks for half as much disturbs by the root of what was 
   CHECK_THAT(half.slowdown(Lane::H2D, lane_bit(Lane::H2D)), WithinRel(2.0, kRounding));
 }
 
-TEST_CASE("a node's interference follows its threads for CPU Adam") {
+TEST_CASE("a node's contention follows its threads for CPU Adam") {
   Platform platform;
   platform.host_cores = 8;
   platform.cpu_adam = {{1, {{{1000, 4, 0}}}}, {4, {{{1000, 1, 0}}}}, {8, {{{1000, 0.5, 0}}}}};
@@ -110,8 +110,8 @@ TEST_CASE("a node's interference follows its threads for CPU Adam") {
   CHECK_THAT(copies(1, 8), WithinRel(2.0, kRounding));
   CHECK_THAT(copies(1, 4), WithinRel(std::sqrt(2.0), kRounding));
   CHECK_THAT(copies(1, 1), WithinRel(std::pow(2.0, 1.0 / 8), kRounding));
-  CHECK_THAT(copies(2, 4), WithinRel(2.0, kRounding));  // its part of the cores
-  CHECK_THAT(copies(2, 8), WithinRel(2.0, kRounding));  // no more than there are
+  CHECK_THAT(copies(2, 4), WithinRel(2.0, kRounding));  // half of the cores per rank
+  CHECK_THAT(copies(2, 8), WithinRel(2.0, kRounding));  // no more threads than cores
 }
 
 TEST_CASE("a measurement below 1 is noise") {

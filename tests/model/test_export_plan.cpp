@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans as configurations of other systems. tests/cli/check_exports.py loads them with those
-// systems' own readers.
+// Plans as configurations of other systems. tests/cli/check_exports.py loads them with the readers
+// of those systems.
 #include "sim/interchange/export_plan.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -16,7 +16,8 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 
-/// Embedding of 3 chunks, four blocks of 2, head of 1, and a unit without parameters.
+/// Returns a plan with an embedding of 3 chunks, four blocks of 2, a head of 1, and a unit without
+/// parameters.
 Plan make_plan(Sharding sharding, Home parameters, Home optimizer) {
   Plan plan;
   plan.name = "test";
@@ -39,7 +40,7 @@ bool mentions(const ExportedPlan& exported, const std::string& start) {
                      [&](const std::string& line) { return line.starts_with(start); });
 }
 
-TEST_CASE("DeepSpeed: everything sharded and on the host is ZeRO-3 with both offloads") {
+TEST_CASE("a plan that is sharded and on the host becomes ZeRO-3 with both offloads") {
   Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Host);
   plan.cache_slots = 3;
   plan.prefetch_depth = 2;
@@ -65,7 +66,7 @@ TEST_CASE("DeepSpeed: everything sharded and on the host is ZeRO-3 with both off
   CHECK(mentions(exported, "cpu_adam_threads"));
 }
 
-TEST_CASE("DeepSpeed: part of the optimizer on the host is a ratio in stage 3, and lost below") {
+TEST_CASE("DeepSpeed has a ratio for a part of the optimizer in stage 3, and none below") {
   Plan plan = make_plan(Sharding::Sharded, Home::Gpu, Home::Gpu);
   plan.units[0].chunks = {{2, Home::Gpu, Home::Gpu}, {1, Home::Gpu, Home::Host}};
   plan.units[1].chunks = {{2, Home::Gpu, Home::Host}};
@@ -80,7 +81,7 @@ TEST_CASE("DeepSpeed: part of the optimizer on the host is a ratio in stage 3, a
   CHECK(mentions(stage2, "optimizer: 25 %"));
 }
 
-TEST_CASE("DeepSpeed: replicated is stage 0, which knows neither offload nor fp32 accumulation") {
+TEST_CASE("a replicated plan becomes stage 0, without offload and without fp32 accumulation") {
   Plan plan = make_plan(Sharding::Replicated, Home::Gpu, Home::Gpu);
   const ExportedPlan ddp = export_deepspeed(plan);
   CHECK(json::parse(ddp.text).at("zero_optimization") == json{{"stage", 0}});
@@ -94,7 +95,7 @@ TEST_CASE("DeepSpeed: replicated is stage 0, which knows neither offload nor fp3
   CHECK(mentions(offloaded, "sharding: replicated"));
 }
 
-TEST_CASE("Mixed sharding goes by most units and is said") {
+TEST_CASE("mixed sharding is exported as that of most units, with a note") {
   Plan plan = make_plan(Sharding::Sharded, Home::Gpu, Home::Gpu);
   plan.units[0].sharding = Sharding::Replicated;
   for (auto* const exporter : {export_deepspeed, export_accelerate, export_torchtitan}) {
@@ -103,7 +104,7 @@ TEST_CASE("Mixed sharding goes by most units and is said") {
   CHECK(json::parse(export_deepspeed(plan).text).at("zero_optimization").at("stage") == 3);
 }
 
-TEST_CASE("accelerate: FSDP2 where it can say the plan, else DeepSpeed, and DDP") {
+TEST_CASE("accelerate gets FSDP2 where that expresses the plan, else DeepSpeed or DDP") {
   const auto type = [](const Plan& plan) {
     return json::parse(export_accelerate(plan).text).at("distributed_type").get<std::string>();
   };
@@ -118,7 +119,7 @@ TEST_CASE("accelerate: FSDP2 where it can say the plan, else DeepSpeed, and DDP"
   CHECK(type(alone) == "NO");
 }
 
-TEST_CASE("accelerate: FSDP2 keeps what has a slot, and says what it cannot") {
+TEST_CASE("FSDP2 keeps units that have a slot, and notes name choices that it lacks") {
   Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Host);
   plan.clipping = Clipping::Wait;
   const ExportedPlan usual = export_accelerate(plan);
@@ -133,13 +134,13 @@ TEST_CASE("accelerate: FSDP2 keeps what has a slot, and says what it cannot") {
   CHECK(mentions(usual, "micro_batch 3"));
   plan.cache_slots = 3;
   CHECK(mentions(export_accelerate(plan), "cache_slots 3"));
-  plan.cache_slots = 4;  // as many as blocks
+  plan.cache_slots = 4;  // one slot per block
   const ExportedPlan kept = export_accelerate(plan);
   CHECK_FALSE(mentions(kept, "cache_slots"));
   CHECK(json::parse(kept.text).at("fsdp_config").at("fsdp_reshard_after_forward") == false);
 }
 
-TEST_CASE("torchtitan: recompute of some units is every nth") {
+TEST_CASE("torchtitan recomputes every nth layer where some units recompute") {
   Plan plan = make_plan(Sharding::Sharded, Home::Gpu, Home::Gpu);
   CHECK_THAT(export_torchtitan(plan).text, ContainsSubstring("mode = \"none\""));
   plan.units[0].activation = plan.units[1].activation = Activation::Recompute;
@@ -150,7 +151,7 @@ TEST_CASE("torchtitan: recompute of some units is every nth") {
   CHECK_FALSE(mentions(export_torchtitan(plan), "activation"));
 }
 
-TEST_CASE("what offloads its output recomputes, and no system offloads it") {
+TEST_CASE("units that offload outputs are exported as recompute, because no system offloads them") {
   Plan plan = make_plan(Sharding::Sharded, Home::Gpu, Home::Gpu);
   for (std::size_t i = 0; i < 6; ++i) plan.units[i].activation = Activation::Offload;
   CHECK_THAT(export_torchtitan(plan).text, ContainsSubstring("mode = \"full\""));
@@ -191,7 +192,7 @@ TEST_CASE("DeepSpeed keeps parameters on NVMe where most of them are there") {
   CHECK(zero(plan).at("offload_param").at("device") == "cpu");
 }
 
-TEST_CASE("torchtitan: batches, clipping and parallelism in its own words") {
+TEST_CASE("torchtitan gets batches, clipping and parallelism under its own keys") {
   Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Host);
   const std::string text = export_torchtitan(plan).text;
   for (const char* line :
@@ -207,7 +208,7 @@ TEST_CASE("torchtitan: batches, clipping and parallelism in its own words") {
   CHECK_THAT(export_torchtitan(plan).text, ContainsSubstring("data_parallel_shard_degree = 1\n"));
 }
 
-TEST_CASE("Counts that no model was held against do not overflow") {
+TEST_CASE("counts of a plan that was not checked against a model do not overflow") {
   Plan plan = make_plan(Sharding::Sharded, Home::Gpu, Home::Gpu);
   constexpr std::int64_t kHuge = std::int64_t{1} << 53;
   plan.chunk_elements = kHuge;
@@ -217,7 +218,7 @@ TEST_CASE("Counts that no model was held against do not overflow") {
   CHECK(zero.at("stage3_max_live_parameters") == kHuge);
 }
 
-TEST_CASE("a schedule is lost, and said to be, where it is not the usual one") {
+TEST_CASE("a schedule that is not the default is reported as unsupported") {
   Plan plan = make_plan(Sharding::Sharded, Home::Host, Home::Host);
   const auto mentioned = [&](const char* choice) {
     return static_cast<int>(mentions(export_deepspeed(plan), choice)) +

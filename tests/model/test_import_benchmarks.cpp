@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvbandwidth and nccl-tests: bandwidths become times, and loads become shared resources that give
-// them back.
+// nvbandwidth and nccl-tests: bandwidths become times, and measured slowdowns become shared
+// resources that reproduce them.
 #include "sim/interchange/import_benchmarks.hpp"
 #include "tests/model/artefact_samples.hpp"
 
@@ -29,7 +29,7 @@ json test_case(const std::string& name, const std::vector<std::string>& gigabyte
           {"bandwidth_description", "(GB/s)"}};
 }
 
-/// As nvbandwidth 0.8 writes it: numbers are texts.
+/// Returns results as nvbandwidth 0.8 writes them, with numbers as text.
 json nvbandwidth() {
   return {{"nvbandwidth",
            {{"CUDA Runtime Version", 12080},
@@ -45,7 +45,8 @@ json nvbandwidth() {
                           test_case("all_to_host_memcpy_ce", {"25.00", "25.00"})})}}}};
 }
 
-/// As nccl-tests 2.19 writes it with MPI: two processes of one thread and two GPUs each.
+/// Returns results as nccl-tests 2.19 writes them with MPI: two processes of one thread and two
+/// GPUs each.
 json nccl_tests(const std::string& program, double microseconds, double bus_passes) {
   json results = json::array();
   for (const double bytes : {1048576.0, 4194304.0, 0.0, 1048576.0}) {
@@ -93,14 +94,14 @@ const SharedResource* find(const Platform& platform, const std::string& name) {
   return found == platform.shared.end() ? nullptr : &*found;
 }
 
-/// The share of its full speed that each lane gets where `ranks` run all the lanes of the resource
-/// at once and nothing else: equal shares.
+/// Returns the part of its speed alone that each lane gets while `ranks` run all lanes of the
+/// resource and nothing else. Shares are equal.
 double share_of(const SharedResource& resource, Lane lane, int ranks) {
   const auto flows = static_cast<double>(ranks) * static_cast<double>(resource.use.size());
   return std::min(1.0, resource.capacity / flows / resource.use.at(lane));
 }
 
-TEST_CASE("nvbandwidth: the slowest device's bandwidth, and the start-up time that was there") {
+TEST_CASE("nvbandwidth gives the slowest device's bandwidth, and the former start-up time stays") {
   Platform platform = sample();
   const Seconds startup = platform.h2d.points.front().seconds;
   import_json(nvbandwidth(), platform);
@@ -111,7 +112,7 @@ TEST_CASE("nvbandwidth: the slowest device's bandwidth, and the start-up time th
   CHECK_THAT(platform.provenance.notes, ContainsSubstring("nvbandwidth v0.8 (input.json"));
 }
 
-TEST_CASE("nvbandwidth: what copies share gives their slowdowns back") {
+TEST_CASE("resources from nvbandwidth reproduce the measured slowdowns of copies") {
   Platform platform = sample();
   import_json(nvbandwidth(), platform);
   const SharedResource* both = find(platform, "h2d + d2h");
@@ -123,12 +124,12 @@ TEST_CASE("nvbandwidth: what copies share gives their slowdowns back") {
   REQUIRE(all != nullptr);
   CHECK(all->scope == SharedResource::Scope::Node);
   CHECK(1 / share_of(*all, Lane::H2D, 2) == Approx(20.0 / 15));
-  CHECK(find(platform, "d2h on 2 ranks") == nullptr);  // not slowed down
+  CHECK(find(platform, "d2h on 2 ranks") == nullptr);  // no slowdown
 }
 
 TEST_CASE(
-    "nvbandwidth: what copies share with others scales with them, and what they shared alone is "
-    "replaced") {
+    "uses of resources that copies share with others scale with nvbandwidth, and those of copies "
+    "alone are replaced") {
   Platform platform = sample();
   const double former = platform.h2d.at(512.0 * 1024 * 1024) / (512.0 * 1024 * 1024);
   platform.shared = {
@@ -147,7 +148,7 @@ TEST_CASE(
   CHECK(1 / share_of(*all, Lane::H2D, 2) == Approx(20.0 / 15));
 }
 
-TEST_CASE("nvbandwidth: measured interference is replaced where the file says it anew") {
+TEST_CASE("contention samples are replaced where nvbandwidth measured the same lanes") {
   Platform platform = test::sample_platform_with_contention();
   import_json(nvbandwidth(), platform);
   CHECK(platform.shared.empty());
@@ -160,7 +161,7 @@ TEST_CASE("nvbandwidth: measured interference is replaced where the file says it
   CHECK(slowdowns.at("h2d on 4 ranks").at(Lane::H2D) == 2);
 }
 
-TEST_CASE("nccl-tests: sizes are the whole buffer's, times in microseconds, ranks from processes") {
+TEST_CASE("nccl-tests gives sizes of the whole buffer, microseconds, and ranks by process") {
   for (const auto& [program, passes] : {std::pair<std::string, double>{"all_gather_perf", 1},
                                         {"reduce_scatter_perf", 1},
                                         {"all_reduce_perf", 2}}) {
@@ -175,16 +176,16 @@ TEST_CASE("nccl-tests: sizes are the whole buffer's, times in microseconds, rank
     REQUIRE(four != curves.end());
     REQUIRE(four->curve.points.size() == 2);
     CHECK(four->curve.at(1048576) == Approx(80e-6));
-    // busbw of the file = passes x 3/4 x bytes / time.
+    // The file's busbw = passes x 3/4 x bytes / time.
     CHECK(4194304 / four->curve.at(4194304) / 1e9 * passes * 3 / 4 ==
           Approx(nccl_tests(program, 80, passes)["results"][1]["in_place"]["bus_bw"]));
     CHECK_THAT(platform.provenance.notes, ContainsSubstring("NCCL 2.28.9"));
   }
 }
 
-TEST_CASE("nccl-tests of several nodes are taken where the platform has a network") {
+TEST_CASE("results of nccl-tests on several nodes need a platform with a network") {
   Platform platform = sample();
-  platform.num_devices = 2;  // two nodes hold the four ranks
+  platform.num_devices = 2;  // 2 of the four ranks
   CHECK_THROWS_WITH(import_json(nccl_tests("all_gather_perf", 80, 1), platform),
                     ContainsSubstring("4 ranks, and platform node has 2 devices"));
   platform.network = Network{.max_nodes = 2, .bytes_per_second = 25e9};
@@ -192,7 +193,7 @@ TEST_CASE("nccl-tests of several nodes are taken where the platform has a networ
   CHECK(platform.all_gather.back().world_size == 4);
 }
 
-TEST_CASE("broken benchmark results are refused by key") {
+TEST_CASE("broken benchmark results are refused with the key") {
   const auto read = [](const std::string& text) {
     Platform platform = sample();
     import_benchmark(text, "input.json", platform);

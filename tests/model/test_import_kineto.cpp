@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of torch.profiler, made by hand; tests/cli/check_kineto_import.py imports real ones.
+// Traces of torch.profiler, made by hand; tests/cli/check_kineto_import.py imports real traces.
 #include "sim/formats/hf_config.hpp"
 #include "sim/interchange/import_kineto.hpp"
 #include "tests/model/artefact_samples.hpp"
@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr int kMain = 10, kAutograd = 11;
 
-/// Builds a trace; times are microseconds.
+/// Builds a trace. Times are in microseconds.
 class Trace {
  public:
   void range(const char* category, const std::string& name, int thread, double start, double end) {
@@ -35,7 +35,7 @@ class Trace {
   void module(const std::string& name, int thread, double start, double end) {
     range("python_function", "nn.Module: " + name, thread, start, end);
   }
-  /// A launch at `when`, and its kernel of `microseconds` long after.
+  /// Adds a launch at `when`, and its kernel of `microseconds`, which starts long after it.
   void kernel(int thread, double when, double microseconds, const std::string& name = "sgemm") {
     const json args{{"correlation", ++correlation_}, {"stream", 7}};
     add({{"ph", "X"},
@@ -53,7 +53,7 @@ class Trace {
          {"dur", microseconds},
          {"args", args}});
   }
-  /// A node of autograd over [start, end), made by the forward operator at `origin`.
+  /// Adds a node of autograd over [start, end), made by the forward operator at `origin`.
   void node(double start, double end, int thread, double origin) {
     range("cpu_op", "autograd::engine::evaluate_function: MmBackward0", thread, start, end);
     ++flow_;
@@ -81,7 +81,7 @@ KinetoTable read(const std::string& text, std::optional<std::int64_t> step = std
   return read_kineto_step(open, "input.json", step, architecture);
 }
 
-/// Microseconds by "module phase".
+/// Returns microseconds by "module phase".
 std::map<std::string, double> sums(const KinetoTable& table) {
   std::map<std::string, double> sums;
   for (const KinetoRow& row : table.rows) {
@@ -92,8 +92,9 @@ std::map<std::string, double> sums(const KinetoTable& table) {
 
 Architecture tiny() { return load_architecture("gpt2-tiny"); }
 
-/// One step of gpt2-tiny: unit i computes i + 1 microseconds forward and ten times that backward.
-/// `named`: by attribute paths, as record_function gives them, instead of modules.
+/// Returns one step of gpt2-tiny: unit i computes i + 1 microseconds forward and ten times that
+/// backward.
+/// `named`: ranges have attribute paths, as record_function gives them, instead of modules.
 Trace whole_step(bool named, bool recompute) {
   const Architecture architecture = tiny();
   Trace trace;
@@ -167,7 +168,7 @@ TEST_CASE("the order of events in the file does not matter") {
   check_units(read(document.dump(), std::nullopt, &architecture), true);
 }
 
-TEST_CASE("without an architecture rows are the innermost ranges, and kinds of kernels") {
+TEST_CASE("without an architecture, rows are the innermost ranges, split by kernel class") {
   Trace trace;
   trace.range("user_annotation", "outer forward", kMain, 0, 100);
   trace.module("Linear_0", kMain, 10, 50);
@@ -192,7 +193,8 @@ TEST_CASE("without an architecture rows are the innermost ranges, and kinds of k
   CHECK(linear.compute() == Approx(1e-6));
 }
 
-TEST_CASE("a step is its own launches, also where kernels run later; the last whole one is taken") {
+TEST_CASE(
+    "a step has its own launches even if kernels run later, and the last whole step is taken") {
   Trace trace;
   for (const int step : {1, 2}) {
     const double begin = 1000 * step;
@@ -222,7 +224,7 @@ TEST_CASE("a profile takes its seconds from the trace and keeps its bytes") {
   CHECK(profile.micro_batches() == std::vector<std::int64_t>{2});
   const UnitCost& block = profile.cost("block", 2);
   const UnitCost& former = base.cost("block", 2);
-  CHECK(block.forward_keep.seconds == Approx(5e-6));  // the median of blocks that take 2 to 7
+  CHECK(block.forward_keep.seconds == Approx(5e-6));  // median of blocks that take 2 to 7
   CHECK(block.recompute.seconds == Approx(5e-6));
   CHECK(block.backward.seconds == Approx(50e-6));
   CHECK(block.forward_discard.seconds / block.forward_keep.seconds ==
@@ -238,7 +240,7 @@ TEST_CASE("a profile takes its seconds from the trace and keeps its bytes") {
   CHECK(recomputed.forward_keep.seconds == Approx(5e-6));
 }
 
-TEST_CASE("a profile needs every unit class, and says which phases are missing") {
+TEST_CASE("a profile needs every unit class, and the error names missing phases") {
   const Architecture architecture = tiny();
   const Profile base = test::synthetic_profile(architecture, 128, {1, 2});
   Trace trace;
@@ -257,7 +259,7 @@ TEST_CASE("a profile needs every unit class, and says which phases are missing")
   CHECK_THROWS_AS(profile_from_kineto(whole, "trace.json", base, 3), InputError);
 }
 
-TEST_CASE("broken traces are refused with the place") {
+TEST_CASE("broken traces are refused with the path of the value") {
   const std::string text = whole_step(false, false).document().dump();
   test::check_rejects_truncated(text, [](const std::string& cut) { (void)read(cut); });
   const auto refused = [&](const std::string& broken) {

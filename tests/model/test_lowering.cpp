@@ -24,8 +24,8 @@ using test::small_architecture;
 using test::small_profile;
 using test::uniform_plan;
 
-/// A random plan may ask for what no cache can hold (a unit that borrows within its own class);
-/// in these architectures it cannot.
+/// Lowers a random plan. Such a plan could ask for more than any cache holds, where a unit borrows
+/// within its own class; these architectures have no such unit.
 Program lower_random(const Architecture& architecture, const Plan& plan) {
   return lower(small_profile(architecture, plan.micro_batch, plan.dtype), plan);
 }
@@ -39,7 +39,7 @@ std::string lane_text(const Program& program, Lane lane) {
   return text;
 }
 
-TEST_CASE("the design page's figure: three units, sharded, all on the host, recompute") {
+TEST_CASE("three sharded units on the host with recompute are lowered as the design page shows") {
   Architecture architecture;
   architecture.name = "three";
   for (int i = 0; i < 3; ++i) {
@@ -70,12 +70,11 @@ TEST_CASE("the design page's figure: three units, sharded, all on the host, reco
         "square-sum0 loss-1 norm-1");
   plan.clipping = Clipping::Speculate;
   const Program ahead = lower(profile, plan);
-  CHECK(lane_text(ahead, Lane::CpuAdam) ==
-        "adam2 adam1 adam0 adam-rollback0 adam-rollback1 adam-rollback2");
-  plan.late_updates = 2;  // nothing is gained by being ahead of a norm that is there
+  CHECK(lane_text(ahead, Lane::CpuAdam) == "adam2 adam1 adam0 redo0 redo1 redo2");
+  plan.late_updates = 2;  // no update gains by being ahead of a norm that is known
   const Program mixed = lower(profile, plan);
-  CHECK(lane_text(mixed, Lane::CpuAdam) == "adam2 adam0 adam1 adam-rollback2");
-  // Only the last of three units has its state twice: 4 places, not 6.
+  CHECK(lane_text(mixed, Lane::CpuAdam) == "adam2 adam0 adam1 redo2");
+  // Only the last of three units has its state twice: 4 copies, not 6.
   CHECK(3 * peak_bytes(mixed).host == 2 * peak_bytes(ahead).host);
   plan.late_updates = 0;
   plan.accumulation = 2;
@@ -86,12 +85,11 @@ TEST_CASE("the design page's figure: three units, sharded, all on the host, reco
   CHECK_THROWS_WITH(lower(profile, plan), ContainsSubstring("\"speculate\" does not go with fp32"));
 }
 
-TEST_CASE(
-    "offloaded outputs leave behind the next unit's forward and come back before its backward") {
+TEST_CASE("offloaded outputs leave after the next unit's forward and return before its backward") {
   const Architecture architecture = small_architecture(4, false);
   Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
   for (UnitPlan& unit : plan.units) unit.activation = Activation::Offload;
-  SECTION("all of them: those of the last three units would come back at once") {
+  SECTION("all units offload, except the last three, whose outputs would return at once") {
     const Program program = lower_random(architecture, plan);
     CHECK(lane_text(program, Lane::D2H) == "output-d2h0 output-d2h1 output-d2h2");
     CHECK(lane_text(program, Lane::H2D) == "output-h2d2 output-h2d1 output-h2d0");
@@ -110,7 +108,7 @@ TEST_CASE(
     CHECK(waits(index(OpKind::OutputH2D, 1)) == Waits{index(OpKind::Backward, 4)});
     CHECK(waits(index(OpKind::Recompute, 2)) == Waits{index(OpKind::OutputH2D, 1)});
   }
-  SECTION("what the next unit keeps stays") {
+  SECTION("an output that the next unit keeps stays") {
     plan.units[2].activation = Activation::Keep;
     CHECK(lane_text(lower_random(architecture, plan), Lane::D2H) == "output-d2h0");
   }
@@ -129,7 +127,7 @@ TEST_CASE("no program of a random plan has a data race") {
   }
 }
 
-TEST_CASE("the race check sees a wait that is missing") {
+TEST_CASE("the race check finds a missing wait") {
   const Architecture architecture = small_architecture(4, true);
   const Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
   Program program = lower_random(architecture, plan);
@@ -142,7 +140,7 @@ TEST_CASE("the race check sees a wait that is missing") {
   SECTION("between steps") {
     for (Operation& op : program.operations) op.previous_waits.clear();
   }
-  SECTION("for an output that comes back") {
+  SECTION("for an output that returns") {
     Plan offload = plan;
     for (UnitPlan& unit : offload.units) unit.activation = Activation::Offload;
     program = lower_random(architecture, offload);
@@ -164,7 +162,7 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
     for (const Operation& op : program.operations) ++count[op.kind];
     std::int64_t chunks = 0;
     std::int64_t on_host = 0;
-    std::int64_t moved = 0;  // through a state or stream buffer
+    std::int64_t moved = 0;  // chunks whose state passes through a state or stream buffer
     std::int64_t speculated = 0;
     for (const UnitLayout& layout : program.layouts) {
       speculated += std::ranges::count_if(
@@ -191,7 +189,7 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
   }
 }
 
-TEST_CASE("gradients of parameters on NVMe go to the file where their update has to wait") {
+TEST_CASE("gradients of parameters on NVMe go to the file where their update must wait") {
   const Architecture architecture = small_architecture(3, false);
   Plan plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Nvme, Home::Nvme);
   const auto pinned_gradients = [](const Program& program) {
@@ -232,7 +230,7 @@ TEST_CASE("gradients of parameters on NVMe go to the file where their update has
   CHECK(written(lower_random(architecture, plan)) == 0);
 }
 
-TEST_CASE("gradients that are added over micro-batches go to the host in fp32") {
+TEST_CASE("gradients that are accumulated go to the host in fp32") {
   const Architecture architecture = small_architecture(2, false);
   Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
   plan.dtype = DataType::BFloat16;
@@ -249,7 +247,7 @@ TEST_CASE("gradients that are added over micro-batches go to the host in fp32") 
   }
 }
 
-TEST_CASE("a cache that holds every unit fetches each once, a smaller one never fetches less") {
+TEST_CASE("a cache that holds every unit fetches each once, and a smaller one never fetches less") {
   const Architecture architecture = small_architecture(6, false);
   Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Gpu, Home::Gpu);
   plan.accumulation = 2;
@@ -262,7 +260,7 @@ TEST_CASE("a cache that holds every unit fetches each once, a smaller one never 
     CHECK(gathers <= gathers_before);
     gathers_before = gathers;
   }
-  CHECK(gathers_before == 8);  // embedding, six blocks, head
+  CHECK(gathers_before == 8);  // gathers of the embedding, six blocks and the head
 }
 
 TEST_CASE("shards cover each unit once and start aligned") {
@@ -301,10 +299,10 @@ TEST_CASE("a plan for another model, dtype or sequence is refused") {
     plan.units[0].chunks[0].parameters = Home::Nvme;
     plan.units[0].chunks[0].optimizer = Home::Host;
   }
-  SECTION("an update on the GPU of state that is there") {
+  SECTION("an update on the GPU of state that is already there") {
     plan.units[0].chunks[0].gpu_adam = true;
   }
-  SECTION("late updates of units that are not there") { plan.late_updates = 5; }
+  SECTION("late updates of more units than there are") { plan.late_updates = 5; }
   SECTION("prefetch deeper than the cache") { plan.prefetch_depth = plan.cache_slots; }
   CHECK_THROWS_AS(lower(profile, plan), InputError);
 }

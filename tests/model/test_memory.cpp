@@ -15,13 +15,14 @@ using test::small_architecture;
 using test::small_profile;
 using test::uniform_plan;
 
-// Elements of the small architecture: embedding 800 + 64 (56 rounded), a block 32 + 288 + 288
-// (264 rounded), the head 32 + 800.
+// Elements of the small architecture: embedding 800 + 64 (56 rounded), a block 32 + 288 + 288 (264
+// rounded), the head 32 + 800.
 constexpr Bytes kEmbedding = 864;
 constexpr Bytes kBlock = 608;
 constexpr Bytes kHead = 832;
 
-TEST_CASE("replicated on one device: parameters, gradients, shards and two moments, in fp32") {
+TEST_CASE(
+    "a replicated plan on one device holds parameters, gradients, shards and two moments in fp32") {
   const Architecture architecture = small_architecture(2, false);
   const Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
   const Program program = lower(small_profile(architecture, 1), plan);
@@ -31,7 +32,7 @@ TEST_CASE("replicated on one device: parameters, gradients, shards and two momen
   const Bytes statics = (used + 511) / 512 * 512;
   REQUIRE(used % 512 != 0);
   // All saved activations are live when the last backward starts: 256 batch + embedding (1064) +
-  // blocks (1564 each) + head (2064), and the head's backward needs 64 + 29 more.
+  // blocks (1564 each) + head (2064). The head's backward needs 64 + 29 more.
   const Bytes dynamic = 256 + 1064 + 2 * 1564 + 2064 + 64 + 29;
   const TierBytes peak = peak_bytes(program);
   CHECK(peak.gpu == statics + dynamic);
@@ -39,7 +40,7 @@ TEST_CASE("replicated on one device: parameters, gradients, shards and two momen
   CHECK(peak.host == 0);
 }
 
-TEST_CASE("everything sharded over two and on the host: slots and gradients stay on the device") {
+TEST_CASE("a plan sharded over two ranks and on the host keeps slots and gradients on the device") {
   const Architecture architecture = small_architecture(4, false);
   Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
   plan.cache_slots = 3;
@@ -49,14 +50,14 @@ TEST_CASE("everything sharded over two and on the host: slots and gradients stay
   // Shards of two ranks are cut at multiples of 64: embedding 896, block 640, head 832.
   const Bytes slots = (896 + 3 * 640 + 832) * 4;
   const Bytes gradients = (896 + 640 + 832) * 4;
-  // Head: batch, five outputs of 64 and its own saved 2064, then 64 + 29 in backward.
+  // The head's backward has batch, five outputs of 64 and its own saved 2064, then 64 + 29 more.
   CHECK(peak.gpu == slots + gradients + 256 + 5 * 64 + 2064 + 64 + 29);
   const Bytes owned = (896 + 4 * 640 + 832) / 2;
   CHECK(peak.pinned == owned * (4 + 4));
   CHECK(peak.host == owned * 8);
 }
 
-TEST_CASE("offloaded outputs are in pinned memory, all but those of the last units") {
+TEST_CASE("offloaded outputs are in pinned memory, except those of the last units") {
   const Architecture architecture = small_architecture(4, false);
   const Profile profile = small_profile(architecture, 1);
   Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
@@ -65,11 +66,11 @@ TEST_CASE("offloaded outputs are in pinned memory, all but those of the last uni
   for (UnitPlan& unit : plan.units) unit.activation = Activation::Offload;
   const TierBytes offloaded = peak_bytes(lower(profile, plan));
   CHECK(offloaded.pinned == 3 * 64);
-  // The peak is in the head's backward: two of five outputs are there.
+  // The peak is in the head's backward: two of five outputs are on the device.
   CHECK(offloaded.gpu == on_device.gpu - 3 * 64);
 }
 
-TEST_CASE("a step gives back all that it takes") {
+TEST_CASE("a step frees all that it allocates") {
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {
     const Architecture architecture = small_architecture(1 + i % 4, i % 2 == 0);
@@ -87,7 +88,7 @@ TEST_CASE("a step gives back all that it takes") {
   }
 }
 
-TEST_CASE("recomputing never needs more than keeping, sharding never more than replicating") {
+TEST_CASE("recompute never needs more memory than keep, and sharded never more than replicated") {
   const Architecture architecture = small_architecture(5, false);
   const Profile profile = small_profile(architecture, 1);
   Plan keep = uniform_plan(architecture, 4, Sharding::Replicated, Home::Gpu, Home::Gpu);

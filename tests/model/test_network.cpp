@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs of several nodes: how many ranks they may have, and what their collectives cost.
+// Jobs of several nodes: the numbers of ranks that they may have, and the costs of their
+// collectives.
 #include "sim/base/errors.hpp"
 #include "sim/cost/costs.hpp"
 
@@ -15,8 +16,8 @@ using Catch::Matchers::WithinRel;
 
 constexpr double kBytes = 1 << 20;
 
-/// Nodes of `devices` whose links move `link` bytes per second: a ring's (n - 1) / n of the buffer
-/// on so many ranks, twice for an all-reduce.
+/// Returns nodes of `devices` whose links move `link` bytes per second. A ring moves (n - 1) / n of
+/// the buffer on n ranks, twice that for an all-reduce.
 Platform nodes_of(int devices, double link, const Network& network) {
   const auto ring = [=](int ranks, double passes) {
     const double seconds = passes * (ranks - 1) / ranks * kBytes / link;
@@ -45,7 +46,7 @@ Seconds seconds_of(OpKind kind, bool all_reduce, int world_size, const Platform&
   return solo_seconds(op, program, platform);
 }
 
-TEST_CASE("a job has some devices of one node, or all devices of several") {
+TEST_CASE("a job has some devices of one node or all devices of several") {
   Platform platform;
   platform.num_devices = 4;
   CHECK(platform.holds(1));
@@ -78,7 +79,7 @@ TEST_CASE("each of n nodes sends a ring's share of the buffer through all its NI
              WithinRel(2 * (sent + 3 * 2e-6), 1e-12));
 }
 
-TEST_CASE("where the network is faster, the links inside a node decide") {
+TEST_CASE("the links inside a node decide where the network is faster") {
   const Network fast{.max_nodes = 8, .nics = 4, .bytes_per_second = 1e12, .latency = 0};
   const Platform platform = nodes_of(4, 1e9, fast);
   CHECK_THAT(seconds_of(OpKind::Gather, false, 8, platform),
@@ -87,21 +88,21 @@ TEST_CASE("where the network is faster, the links inside a node decide") {
              WithinRel(2 * 31.0 / 32 * kBytes / 1e9, 1e-12));
 }
 
-TEST_CASE("nodes of one device have the network alone") {
+TEST_CASE("nodes of one device use the network alone") {
   const Network network{.max_nodes = 8, .nics = 1, .bytes_per_second = 1e9, .latency = 1e-3};
   const Platform platform = nodes_of(1, 1e3, network);
   CHECK_THAT(seconds_of(OpKind::Gather, false, 4, platform),
              WithinRel(3.0 / 4 * kBytes / 1e9 + 3e-3, 1e-12));
 }
 
-TEST_CASE("what was measured on that many ranks is used as it is") {
+TEST_CASE("a curve measured on as many ranks is used unchanged") {
   const Network network{.max_nodes = 8, .nics = 1, .bytes_per_second = 1e9, .latency = 1e-3};
   Platform platform = nodes_of(2, 1e9, network);
   platform.all_gather.push_back({4, {{{kBytes, 42, 0}}}});
   CHECK(seconds_of(OpKind::Gather, false, 4, platform) == 42);
 }
 
-TEST_CASE("a faster network, and more NICs, never make a collective slower") {
+TEST_CASE("a faster network or more NICs never make a collective slower") {
   for (const int world_size : {2, 4, 6, 16}) {
     Seconds before = 1e9;
     for (double rate = 1e7; rate < 1e12; rate *= 3) {
@@ -116,7 +117,7 @@ TEST_CASE("a faster network, and more NICs, never make a collective slower") {
   }
 }
 
-TEST_CASE("more ranks than the platform holds are refused with what it has") {
+TEST_CASE("more ranks than the platform holds are refused with a list of its curves") {
   const Platform platform = nodes_of(2, 1e9, Network{.max_nodes = 2, .bytes_per_second = 1e9});
   CHECK_THROWS_WITH(seconds_of(OpKind::Gather, false, 6, platform),
                     ContainsSubstring("no curve for 6 ranks (there is: 1, 2)"));

@@ -18,7 +18,7 @@ using Catch::Matchers::ContainsSubstring;
 constexpr double kMatrixRate = 1e12;
 constexpr double kElementsPerSecond = 1e10;
 
-/// As fast as the machine of `profile_of`, but for these factors.
+/// Returns a machine whose rates are those of the machine of `profile_of`, times these factors.
 Platform machine(const std::string& device, double products, double memory) {
   Platform platform = test::sample_platform();
   platform.name = "machine with " + device;
@@ -28,11 +28,11 @@ Platform machine(const std::string& device, double products, double memory) {
   return platform;
 }
 
-/// One unit whose forward is `flops` and whose phases take these seconds.
+/// Returns a profile of one unit with `flops` in forward and these seconds in its phases.
 Profile profile_of(double flops, Seconds forward, Seconds backward) {
   Profile profile = test::sample_profile();
   profile.device = "old";
-  profile.matmul_flops_per_second = 0;  // as the machine's
+  profile.matmul_flops_per_second = 0;  // 0: the machine's rate
   profile.sequence_length = 4;
   profile.architecture.units = {{"head", "head", {}, {}, flops / 4 / 2, flops / 4 / 2 / 4}};
   UnitCost cost;
@@ -59,7 +59,7 @@ TEST_CASE("scaling to a machine of the same rates changes no time") {
 }
 
 TEST_CASE("products follow the matrix rate and the rest follows memory") {
-  // 0.6 s of products in 1 s of forward, 1.2 s in 3 s of backward.
+  // Forward has 0.6 s of products in 1 s, backward 1.2 s in 3 s.
   const Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
   const auto scaled = [&](double products, double memory) {
     return scale_profile(profile, machine("old", 1, 1), machine("new", products, memory)).costs[0];
@@ -73,8 +73,8 @@ TEST_CASE("products follow the matrix rate and the rest follows memory") {
   CHECK(scaled(2, 2).forward_discard.spread == Approx(0.05));
 }
 
-TEST_CASE("traced kernels say what of a phase follows which rate") {
-  // By its FLOPs forward is all products; by its kernels half of it is.
+TEST_CASE("traced kernels decide which part of a phase follows which rate") {
+  // Forward is all products by its FLOPs, and half products by its kernels.
   Profile profile = profile_of(100 * kMatrixRate, 1, 3);
   profile.costs[0].forward_keep.kernels = {{"nvjet", KernelClass::MatrixProduct, 1, 0.3, 0, 0},
                                            {"add", KernelClass::Elementwise, 1, 0.2, 0, 0},
@@ -95,7 +95,7 @@ TEST_CASE("traced kernels say what of a phase follows which rate") {
   CHECK(scaled(ScalingRule::Memory).forward_keep.kernels[0].seconds == Approx(0.3 / 8));
 }
 
-TEST_CASE("memory and the host's time to issue stay as they are") {
+TEST_CASE("memory and issue times stay unchanged") {
   const Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
   const Profile scaled = scale_profile(profile, machine("old", 1, 1), machine("new", 0.25, 0.125));
   CHECK(scaled.device == "new");
@@ -106,8 +106,8 @@ TEST_CASE("memory and the host's time to issue stay as they are") {
   CHECK(scaled.costs[0].backward.issue_seconds == 0.25);
 }
 
-TEST_CASE("products are at most the whole phase; backward's that exceed it were done in forward") {
-  // Backward has 2 s of products in 0.5 s: forward had 1 s of its own and 1.5 s of those.
+TEST_CASE("products fill at most the whole phase, and forward did those that exceed backward") {
+  // Backward has 2 s of products in 0.5 s, so forward did 1 s of its own and 1.5 s of backward's.
   const Profile profile = profile_of(kMatrixRate, 4, 0.5);
   const UnitCost scaled =
       scale_profile(profile, machine("old", 1, 1), machine("new", 2, 1)).costs[0];
@@ -121,7 +121,7 @@ TEST_CASE("products are at most the whole phase; backward's that exceed it were 
             .forward_keep.seconds == Approx(2));
 }
 
-TEST_CASE("the rate of the GPU of the profile counts before that of its kind") {
+TEST_CASE("the rate of the profile's own GPU counts before the platform's") {
   Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
   const auto scaled = [&](double old_products) {
     return scale_profile(profile, machine("old", old_products, 1), machine("new", 1, 1)).costs[0];
@@ -159,7 +159,7 @@ TEST_CASE("a faster machine is never slower, and every phase lies between the tw
   }
 }
 
-TEST_CASE("slower updates on the host are all that is slower") {
+TEST_CASE("a host slowdown slows down updates on the host and nothing else") {
   Platform platform = test::sample_platform();
   platform.cpu_adam_beside = platform.cpu_adam;
   const Platform slower = with_host_update_slowdown(platform, 1.5);
@@ -187,7 +187,7 @@ TEST_CASE("a profile is scaled only from the device that it was made on") {
   CHECK_THAT(error.what(), ContainsSubstring("'other'") && ContainsSubstring("'old'"));
 }
 
-TEST_CASE("a machine without the rates that scaling needs is named") {
+TEST_CASE("the error names a machine without the rates that scaling needs") {
   const Platform whole = machine("old", 1, 1);
   Platform no_memory = machine("new", 1, 1);
   no_memory.device_adam = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a plan's schedule changes the lowered program, and what it leaves alone.
+// Effects of a plan's schedule on the lowered program, and properties that no schedule changes.
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/chunk_update.hpp"
 #include "sim/model/memory.hpp"
@@ -26,7 +26,8 @@ Program lower_with(const Architecture& architecture, Plan plan, const Schedule& 
   return lower(small_profile(architecture, plan.micro_batch, plan.dtype), plan);
 }
 
-/// How often each operation occurs, by what it does.
+/// Returns the number of times that each operation occurs, by kind, lane, unit, chunk and
+/// micro-batch.
 std::map<std::tuple<OpKind, Lane, int, int, int>, int> counts(const Program& program) {
   std::map<std::tuple<OpKind, Lane, int, int, int>, int> count;
   for (const Operation& op : program.operations) {
@@ -51,7 +52,7 @@ std::int64_t num_waits(const Program& program) {
 
 }  // namespace
 
-TEST_CASE("A schedule changes neither memory nor, but for eviction, the operations") {
+TEST_CASE("a schedule changes neither memory nor, except by eviction, the operations") {
   std::mt19937 random(17);
   int stricter = 0;
   for (int i = 0; i < 200; ++i) {
@@ -59,7 +60,7 @@ TEST_CASE("A schedule changes neither memory nor, but for eviction, the operatio
     Plan plan = random_plan(architecture, random);
     // Updates after backward do not run ahead of the norm.
     if (plan.clipping == Clipping::Speculate) plan.clipping = Clipping::Wait;
-    // Nor does the CPU take gradients as they arrive: they go to files.
+    // The CPU does not take gradients as they arrive either: they go to files.
     for (UnitPlan& unit : plan.units) {
       for (ChunkRun& run : unit.chunks) {
         if (stages_gradient(plan, run)) run.parameters = Home::Host;
@@ -80,13 +81,13 @@ TEST_CASE("A schedule changes neither memory nor, but for eviction, the operatio
   CHECK(stricter > 100);
 }
 
-TEST_CASE("First in, first out never fetches less than Belady's rule") {
+TEST_CASE("first in, first out never fetches less than Belady's rule") {
   std::mt19937 random(23);
   int more = 0;
   for (int i = 0; i < 300; ++i) {
     const Architecture architecture = small_architecture(2 + i % 6, i % 2 == 0);
     Plan plan = random_plan(architecture, random);
-    plan.prefetch_depth = 0;  // ahead of time, not even Belady's rule is the best
+    plan.prefetch_depth = 0;  // with prefetch, not even Belady's rule is optimal
     const std::int64_t belady =
         num_fills(lower_with(architecture, plan, {.eviction = Eviction::Belady}));
     const std::int64_t fifo =
@@ -98,7 +99,7 @@ TEST_CASE("First in, first out never fetches less than Belady's rule") {
   CHECK(more > 5);
 }
 
-TEST_CASE("First in, first out by hand: four units, three slots, two micro-batches") {
+TEST_CASE("first in, first out fetches as computed by hand for four units and three slots") {
   Architecture architecture;
   architecture.name = "four";
   for (int i = 0; i < 4; ++i) {

@@ -12,7 +12,7 @@ namespace {
 
 using elixir::SearchInput;
 using elixir::SearchResult;
-using Groups = std::vector<std::size_t>;  // where in the public parameters each chunk begins
+using Groups = std::vector<std::size_t>;  // index of each chunk's first public parameter
 
 struct Best {
   double moved = INFINITY;
@@ -67,7 +67,7 @@ class Reference {
     return capacity_ >= 0;
   }
 
-  /// Bytes from one size to the next.
+  /// Returns the bytes from one size to the next.
   [[nodiscard]] std::int64_t interval() const {
     std::int64_t length = 1;
     while (length < static_cast<std::int64_t>(public_.size())) length *= 2;
@@ -117,7 +117,8 @@ class Reference {
     return best;
   }
 
-  /// Chunks in as many blocks come again for many sizes.
+  /// Returns the moves, from a table where it has them: many sizes pack into equal chunks and
+  /// blocks.
   double moves(const Groups& chunks, std::int64_t blocks) {
     const auto [found, is_new] = moves_.try_emplace({chunks, blocks}, 0);
     if (is_new) found->second = count_moves(chunks, blocks);
@@ -150,7 +151,7 @@ class Reference {
     return 2.0 * (evictions + static_cast<int>(cache.size()));
   }
 
-  /// The cached chunk, not used now, whose next use is last.
+  /// Returns the cached chunk that is not in use now and whose next use is farthest.
   static int farthest(const std::vector<std::set<int>>& steps, std::size_t now,
                       const std::set<int>& cache) {
     std::set<int> candidates;

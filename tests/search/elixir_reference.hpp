@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elixir's search a second time, as its description reads: slow, and sharing no code with the
-// first.
+// A second implementation of Elixir's search, from its description. It is slow and shares no code
+// with the first.
 #pragma once
 
 #include "sim/policy/elixir/elixir_search.hpp"

@@ -14,7 +14,7 @@ namespace {
 
 using Trace = std::vector<std::vector<int>>;
 
-/// Fewest misses over every possible choice of what to evict.
+/// Returns the fewest misses over every possible choice of evictions.
 std::int64_t fewest_misses(const Trace& trace, std::size_t position, const std::set<int>& resident,
                            std::size_t capacity) {
   if (position == trace.size()) return 0;

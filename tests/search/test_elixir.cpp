@@ -24,7 +24,7 @@ std::int64_t pick(std::mt19937& random, std::int64_t lowest, std::int64_t highes
   return std::uniform_int_distribution<std::int64_t>(lowest, highest)(random);
 }
 
-/// Chunks from 32 KiB on, so that there are some sixty sizes to try.
+/// Returns an instance with chunks from 32 KiB on, so that there are some sixty sizes to try.
 SearchInput random_input(std::mt19937& random) {
   SearchInput in;
   in.smallest_chunk = 32 * 1024;
@@ -57,7 +57,7 @@ SearchInput random_input(std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("Elixir's search is that of a second implementation on random instances") {
+TEST_CASE("Elixir's search equals a second implementation on random instances") {
   std::mt19937 random(20230524);
   int found = 0, mixed = 0, several = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -85,7 +85,7 @@ TEST_CASE("Elixir's search ends where memory is tight") {
   for (int p = 0; p < 40; ++p) in.trace.push_back({p});
   in.gpu_memory = 90 * kMiB;  // less than three of the smallest chunks
   CHECK_FALSE(elixir::search(in).has_value());
-  in.gpu_memory = 110 * kMiB;  // three of the smallest, not of the largest: Elixir never ends
+  in.gpu_memory = 110 * kMiB;  // three of the smallest, fewer of the largest: Elixir never ends
   const auto result = elixir::search(in);
   REQUIRE(result.has_value());
   CHECK(result->num_blocks == 1);
@@ -94,7 +94,7 @@ TEST_CASE("Elixir's search ends where memory is tight") {
   CHECK_FALSE(elixir::search(in).has_value());
 }
 
-TEST_CASE("Elixir's plan holds what its search chose") {
+TEST_CASE("Elixir's plan has the choices of its search") {
   const Profile profile =
       unmeasured_profile(load_architecture("gpt2-1b"), DataType::BFloat16, 1024, 1);
   Platform platform = test::synthetic_platform(4);
@@ -108,12 +108,12 @@ TEST_CASE("Elixir's plan holds what its search chose") {
   REQUIRE((found && plan));
   plan->validate(profile.architecture, "plan");
   CHECK(plan->chunk_elements == found->chunk_elements);
-  // The cache in whole blocks of the model, less one slot for each other unit.
+  // The cache is counted in whole blocks of the model, less one slot for each other unit.
   const std::int64_t block = profile.architecture.units[1].num_elements();
   const std::int64_t cache = found->num_blocks * found->chunk_elements;
   CHECK(plan->cache_slots * block <= cache);
   CHECK((plan->cache_slots + 2) * block > std::min(cache, 32 * block));
-  // Chunks end with their unit here, so that shares agree to a chunk or two.
+  // Chunks end with their unit here, so shares agree to a chunk or two.
   double on_gpu = 0, all = 0;
   for (const UnitPlan& unit : plan->units) {
     for (const ChunkRun& run : unit.chunks) {
@@ -144,9 +144,12 @@ TEST_CASE("Elixir's constants decide by the number of GPUs alone") {
   CHECK(gain(half, 8) == Approx(0.2148).epsilon(1e-3));
 }
 
-TEST_CASE("calibrated rates are the platform's, all GPUs together, less what they share") {
+TEST_CASE(
+    "calibrated rates are those of all GPUs of the platform together, limited by shared "
+    "resources") {
   using Catch::Approx;
-  // 6 and 5 GB/s of copies, 0.6e9 and 0.5e9 elements/s of Adam; host memory gives 12 GB/s in all.
+  // Rates are 6 and 5 GB/s for copies, 0.6e9 and 0.5e9 elements/s for Adam. Host memory gives 12
+  // GB/s in all.
   const Platform platform = test::synthetic_platform(4);
   const elixir::Rates one = calibrated_rates(platform, 1, 2);
   CHECK(one.host_to_device == Approx(6).epsilon(1e-3));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elixir's search against a second implementation, on the models that it was published with.
+// Elixir's search against a second implementation, on the models of its published benchmark.
 #include "sim/formats/hf_config.hpp"
 #include "sim/policy/elixir_input.hpp"
 #include "sim/policy/policy_elixir.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 using elixir::SearchInput;
 
-/// A language model of Elixir's benchmark in bf16, every block recomputing.
+/// Returns a language model of Elixir's benchmark in bf16, with recompute in every block.
 SearchInput benchmark_input(const std::string& model, int num_gpus, std::int64_t batch,
                             Bytes gpu_memory) {
   constexpr std::int64_t kSequence = 1024, kVocabulary = 50257;
@@ -27,14 +27,15 @@ SearchInput benchmark_input(const std::string& model, int num_gpus, std::int64_t
   const PlanRequest request{.num_gpus = num_gpus, .limits = {.gpu = gpu_memory}};
   const auto units = static_cast<std::int64_t>(profile.architecture.units.size());
   const std::int64_t width = profile.architecture.units[1].parameters.back().shape.back();
-  // The blocks' inputs, one block's activations and the logits with their gradient.
+  // Activations are the blocks' inputs, one block's activations, and the logits with their
+  // gradient.
   const Bytes activations = batch * kSequence * (2 * width * (units + 17) + 6 * kVocabulary);
   return elixir_input(profile, platform, request, static_cast<int>(units), activations);
 }
 
 }  // namespace
 
-TEST_CASE("Elixir's search is that of a second implementation on its benchmark") {
+TEST_CASE("Elixir's search equals a second implementation on its benchmark") {
   const std::string model = GENERATE("gpt2-4b", "gpt2-10b", "gpt2-15b", "gpt2-20b");
   for (const int num_gpus : {1, 2, 4}) {
     for (const std::int64_t batch : {4, 8, 12, 16}) {

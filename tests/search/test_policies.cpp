@@ -77,7 +77,7 @@ TEST_CASE_METHOD(Fixture, "every policy makes a valid plan that fits and keeps t
   }
 }
 
-TEST_CASE_METHOD(Fixture, "the peers place what they are known to place") {
+TEST_CASE_METHOD(Fixture, "the peers place parameters and state as documented") {
   CHECK(all_units(plan("ddp"), Sharding::Replicated));
   for (const char* name : {"zero1", "zero2", "zero2-offload", "zero2-offload-blocking"}) {
     CHECK(all_units(plan(name), Sharding::OptimizerSharded));
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Fixture, "ZeRO-Infinity leaves parameters in host memory as lon
   CHECK(all_runs(plan("zero-infinity"), kAllOnNvme));
 }
 
-TEST_CASE_METHOD(Fixture, "the peers fetch ahead as far as they are known to") {
+TEST_CASE_METHOD(Fixture, "the peers fetch ahead as far as documented") {
   for (const char* name : {"fsdp2", "fsdp2-offload", "elixir", "elixir-calibrated"}) {
     CHECK(plan(name).prefetch_depth == 1);
   }
@@ -115,7 +115,7 @@ TEST_CASE_METHOD(Fixture, "the peers fetch ahead as far as they are known to") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "every peer updates after backward; chunk managers block on copies") {
+TEST_CASE_METHOD(Fixture, "every peer updates after backward, and chunk managers block on copies") {
   for (const std::string& name : policy_names()) {
     CAPTURE(name);
     CHECK(plan(name).schedule.optimizer == OptimizerStart::AfterBackward);
@@ -136,8 +136,8 @@ TEST_CASE_METHOD(Fixture, "each stage of ZeRO takes less device memory than the 
   }
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "the largest micro-batch that fits is taken, recompute before a smaller one") {
+TEST_CASE_METHOD(
+    Fixture, "the largest micro-batch that fits is taken, with recompute before a smaller one") {
   const Plan roomy = plan("fsdp2");
   CHECK(roomy.micro_batch == 4);
   CHECK(num_recompute(roomy) == 0);
@@ -151,14 +151,14 @@ TEST_CASE_METHOD(Fixture,
   CHECK(gpu_bytes(tighter) <= request.limits.gpu);
 }
 
-TEST_CASE_METHOD(Fixture, "where nothing fits a policy still answers, with its leanest plan") {
+TEST_CASE_METHOD(Fixture, "a policy returns its leanest plan where nothing fits") {
   request.limits.gpu = 1;
   const Plan leanest = plan("ddp");
   CHECK(leanest.micro_batch == 1);
   CHECK(num_recompute(leanest) == std::ssize(architecture.units) - 1);
 }
 
-/// Wide units, so that parameters and not activations decide.
+/// Fixture with wide units, so that parameters and not activations decide.
 struct WideFixture : Fixture {
   explicit WideFixture(std::int64_t times = 8, int num_blocks = 6) {
     architecture = test::small_architecture(num_blocks, true);
@@ -169,7 +169,7 @@ struct WideFixture : Fixture {
     }
     profile = test::synthetic_profile(architecture, 16, {1});
   }
-  /// A limit half way between a policy's plan without one and everything on the host.
+  /// Sets a limit half way between the policy's plan without a limit and everything on the host.
   void halve_memory(const char* policy) {
     request.limits.gpu = 0;
     const Bytes whole = gpu_bytes(plan(policy));
@@ -192,12 +192,12 @@ TEST_CASE_METHOD(WideFixture, "chunk managers offload no more than they must") {
   }
 }
 
-/// More parameters than a few of the largest chunks of Elixir hold.
+/// Fixture with more parameters than a few of Elixir's largest chunks hold.
 struct SeveralChunksFixture : WideFixture {
   SeveralChunksFixture() : WideFixture(128, 40) { request.limits.gpu = 3 * kGiB; }
 };
 
-TEST_CASE_METHOD(SeveralChunksFixture, "calibrated figures can turn Elixir's one decision") {
+TEST_CASE_METHOD(SeveralChunksFixture, "calibrated figures can reverse Elixir's one decision") {
   const auto on_gpu = [](const Plan& plan) {
     std::int64_t chunks = 0;
     for (const UnitPlan& unit : plan.units) {
@@ -213,7 +213,7 @@ TEST_CASE_METHOD(SeveralChunksFixture, "calibrated figures can turn Elixir's one
   CHECK(on_gpu(calibrated) < on_gpu(published));
 }
 
-TEST_CASE_METHOD(WideFixture, "Gemini's cache takes nine tenths of the memory and no more") {
+TEST_CASE_METHOD(WideFixture, "Gemini's cache takes at most nine tenths of the memory") {
   CHECK(plan("gemini").cache_slots == largest_class_size(architecture));
   request.limits.gpu = gpu_bytes(plan("gemini"));
   Plan tight = plan("gemini");
@@ -224,12 +224,12 @@ TEST_CASE_METHOD(WideFixture, "Gemini's cache takes nine tenths of the memory an
   CHECK(10 * gpu_bytes(tight) > 9 * request.limits.gpu);
 }
 
-TEST_CASE_METHOD(WideFixture, "where Elixir's search has no answer no plan is made up") {
+TEST_CASE_METHOD(WideFixture, "a policy makes no plan where Elixir's search has no answer") {
   request.limits.gpu = 100 * kKiB;
   CHECK_THROWS_AS(plan("elixir"), InfeasibleError);
 }
 
-TEST_CASE_METHOD(Fixture, "an unknown policy is refused with the known ones") {
+TEST_CASE_METHOD(Fixture, "an unknown policy is refused with a list of known policies") {
   CHECK_THROWS_MATCHES(
       plan("zero4"), InputError,
       Catch::Matchers::MessageMatches(Catch::Matchers::ContainsSubstring("fsdp2-offload")));

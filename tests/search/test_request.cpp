@@ -37,7 +37,7 @@ TEST_CASE_METHOD(Fixture, "a batch splits into profiled micro-batches, largest f
   CHECK(batch_splits(request, profile) == std::vector<BatchSplit>{{1, 6}});
 }
 
-TEST_CASE_METHOD(Fixture, "impossible requests name the option and a way out") {
+TEST_CASE_METHOD(Fixture, "errors on impossible requests name the option and a way out") {
   SECTION("no GPU") { request.num_gpus = 0, rejects("--gpus"); }
   SECTION("more GPUs than there are") { request.num_gpus = 8, rejects("Use 1 to 4"); }
   SECTION("no batch") { request.global_batch = 0, rejects("--global-batch"); }
@@ -57,7 +57,7 @@ TEST_CASE_METHOD(Fixture, "impossible requests name the option and a way out") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "NVMe is refused where the platform does not say what it takes") {
+TEST_CASE_METHOD(Fixture, "NVMe is refused where the platform has no curves for it") {
   request.limits.nvme = kGiB;
   validate_request(request, profile, platform);
   CHECK(has_nvme(platform));
@@ -66,7 +66,7 @@ TEST_CASE_METHOD(Fixture, "NVMe is refused where the platform does not say what 
   CHECK_THROWS_WITH(validate_request(request, profile, platform), ContainsSubstring("--nvme"));
 }
 
-TEST_CASE_METHOD(Fixture, "limits and threads default to what the platform has") {
+TEST_CASE_METHOD(Fixture, "limits and threads default to those of the platform") {
   CHECK(effective_limits(request, platform).gpu == platform.device_memory);
   CHECK(effective_limits(request, platform).host == platform.host_memory);
   request.limits = {.gpu = 5, .host = 6};

@@ -26,7 +26,7 @@ std::vector<ChunkRun> random_runs(std::int64_t count, Sharding sharding, std::mt
   return runs;
 }
 
-/// Mostly none, since it is what others do not have.
+/// Returns a number of late updates: 0 in most cases, because other systems have none.
 int random_late_updates(std::mt19937& random, std::size_t num_units) {
   return std::max(0, pick(random, -static_cast<int>(num_units), static_cast<int>(num_units)));
 }

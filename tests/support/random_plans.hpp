@@ -9,19 +9,19 @@
 
 namespace athanor::test {
 
-/// embedding, `num_blocks` equal blocks and a head, which borrows the embedding's matrix when
-/// `tied`.
+/// Returns an embedding, `num_blocks` equal blocks and a head, which borrows the embedding's matrix
+/// when `tied`.
 [[nodiscard]] Architecture small_architecture(int num_blocks, bool tied);
 
-/// Costs that differ between phases and unit classes, so that a mix-up shows.
+/// Returns costs that differ between phases and unit classes, so that a mix-up shows.
 [[nodiscard]] Profile small_profile(const Architecture& architecture, std::int64_t micro_batch,
                                     DataType dtype = DataType::Float32);
 
-/// Whole units on one placement: a plan without surprises to start from.
+/// Returns a plan of whole units with one placement, a simple plan to start from.
 [[nodiscard]] Plan uniform_plan(const Architecture& architecture, int world_size, Sharding sharding,
                                 Home parameters, Home optimizer);
 
-/// Any valid plan.
+/// Returns a random valid plan.
 [[nodiscard]] Plan random_plan(const Architecture& architecture, std::mt19937& random);
 
 }  // namespace athanor::test

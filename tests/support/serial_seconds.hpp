@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An upper limit on a program's steady-state step time.
+// Upper bound on a program's steady-state step time.
 #pragma once
 
 #include "sim/cost/contention.hpp"
@@ -12,7 +12,7 @@
 
 namespace athanor::test {
 
-/// Each lane's slowdown while every user of each shared resource takes its part of it, and while
+/// Returns each lane's slowdown while every user of each shared resource takes its part, and while
 /// the lanes run that contend with it most.
 [[nodiscard]] inline LaneValues largest_slowdowns(const Program& program,
                                                   const Platform& platform) {
@@ -40,8 +40,8 @@ namespace athanor::test {
   return slowdowns;
 }
 
-/// Every operation of one rank issued and run after the other, slowed by full contention between
-/// ranks. Never below the simulated period.
+/// Returns the time of all operations of one rank, issued and run one after the other, with full
+/// contention between ranks. It is never below the simulated period.
 [[nodiscard]] inline Seconds serial_seconds(const Program& program, const Platform& platform) {
   const LaneValues slowdowns = largest_slowdowns(program, platform);
   Seconds sum = 0;

@@ -18,7 +18,7 @@ Provenance made_up() {
   return provenance;
 }
 
-/// A start-up time and a rate, as two points.
+/// Returns a curve of a start-up time and a rate, as two points.
 Curve line(Seconds latency, double rate) {
   constexpr double kLarge = 1e9;
   return {{{0, latency, 0}, {kLarge, latency + kLarge / rate, 0}}};
@@ -28,7 +28,7 @@ std::int64_t width_of(const Unit& unit) {
   return unit.parameters.empty() ? 1 : unit.parameters.front().shape.back();
 }
 
-/// Elements that a token is multiplied with, borrowed matrices included.
+/// Returns the elements that a token is multiplied with, borrowed matrices included.
 double elements_used(const Architecture& architecture, const Unit& unit) {
   auto elements = static_cast<double>(unit.num_elements());
   for (const Borrow& borrow : unit.borrows) {
@@ -48,7 +48,7 @@ UnitCost cost_of(const Architecture& architecture, const Unit& unit, std::int64_
   constexpr std::int64_t kSavedPerWidth = 16;
   const bool first = unit.unit_class == architecture.units.front().unit_class;
   const bool last = unit.unit_class == architecture.units.back().unit_class;
-  // An embedding only looks its rows up.
+  // An embedding only reads one row per token.
   const double elements =
       first ? static_cast<double>(width_of(unit)) : elements_used(architecture, unit);
   const Seconds forward = kOverhead + 2 * elements * static_cast<double>(tokens) / kFlopsPerSecond;

@@ -9,7 +9,7 @@
 
 namespace athanor::test {
 
-/// A new folder that is removed with everything in it.
+/// New folder that is removed with everything in it.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -25,7 +25,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  /// Path of the file `name` in the folder.
+  /// Returns the path of the file `name` in the folder.
   [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
 
  private:

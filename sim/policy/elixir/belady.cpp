@@ -9,8 +9,8 @@
 namespace athanor {
 namespace {
 
-/// Returns for each block of each set the position of its next use; the trace's length if there is
-/// none.
+/// Returns the position of the next use of each block of each set, or the trace's length if there
+/// is none.
 std::vector<std::vector<std::size_t>> next_uses(const std::vector<std::vector<int>>& trace) {
   std::vector<std::vector<std::size_t>> next(trace.size());
   std::unordered_map<int, std::size_t> seen;
@@ -33,8 +33,7 @@ std::int64_t belady_misses(const std::vector<std::vector<int>>& trace, std::int6
   for (std::size_t i = 0; i < trace.size(); ++i) {
     const std::vector<int>& blocks = trace[i];
     assert(static_cast<std::int64_t>(blocks.size()) <= num_blocks);
-    // Resident blocks of this set are taken out and put back with their next use, so that none of
-    // them is evicted.
+    // Resident blocks of this set leave and return with their next use, so none of them is evicted.
     std::int64_t missing = 0;
     for (const int block : blocks) missing += resident.erase({i, block}) == 0 ? 1 : 0;
     const auto room = num_blocks - static_cast<std::int64_t>(blocks.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block moves of a cache under Belady's rule, which evicts the block that is used again last.
+// Misses of a cache under Belady's rule, which evicts the block whose next use is farthest.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 namespace athanor {
 
 /// Returns the misses of a cache of `num_blocks` blocks, empty at first, on a trace of sets of
-/// block numbers: all blocks of a set have to be there at once. No set may hold a block twice, nor
-/// more than `num_blocks` of them.
+/// block numbers. All blocks of a set have to be there at once. No set may hold a block twice, nor
+/// more than `num_blocks` blocks.
 [[nodiscard]] std::int64_t belady_misses(const std::vector<std::vector<int>>& trace,
                                          std::int64_t num_blocks);
 

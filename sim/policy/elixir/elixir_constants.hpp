@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elixir's published constants. Its search takes them as they stand for every machine; they were
-// fitted on its authors' node (A100-80GB, NVLink).
+// Elixir's published constants. Its search takes them unchanged for every machine. They were fitted
+// on its authors' node (A100-80GB, NVLink).
 // Source: hpcaitech/Elixir e9ccbd9, elixir/search.
 #pragma once
 
@@ -18,8 +18,8 @@ inline constexpr int kChunkRange = 3;     ///< chunk sizes up to this times the 
 inline constexpr int kOverlapBlocks = 2;  ///< blocks set aside for prefetch and reduction
 inline constexpr int kSmallestCache = 4;  ///< blocks, when optimizer states come first
 inline constexpr int kPrefetchDepth = 1;
-/// Number of chunk sizes to try: at most this over the number of parameters (as a power of two,
-/// twice), in steps of at least kSmallestStep.
+/// Bound on the number of chunk sizes to try: at most this over the number of parameters (as a
+/// power of two, twice). Steps are at least kSmallestStep.
 inline constexpr std::int64_t kSearchWork = 16 * 1024 * 1024;
 inline constexpr Bytes kSmallestStep = 1024;
 
@@ -29,7 +29,7 @@ struct Rates {
   double device_adam = 0, host_adam = 0;
 };
 
-/// Elixir's fit for n GPUs: pinned copies of 10 GB, HybridAdam on 1e9 fp32 elements.
+/// Returns the published fit for n GPUs: pinned copies of 10 GB, HybridAdam on 1e9 fp32 elements.
 inline Rates published_rates(int n) {
   return {.host_to_device = 16.3 * n + 8.7,
           .device_to_host = 15.8 * n + 2.3,
@@ -37,17 +37,18 @@ inline Rates published_rates(int n) {
           .host_adam = 1.66 * std::log(n) + 5.15};
 }
 
-/// Optimizer and parameter state per parameter, in elements of its type: 16-bit parameter plus
-/// three fp32 states are 14 bytes, fp32 parameter plus three are 16.
+/// Returns optimizer and parameter state per parameter, in elements of its type. A 16-bit parameter
+/// plus three fp32 states is 14 bytes; an fp32 parameter plus three is 16.
 inline std::int64_t state_elements(DataType dtype) { return dtype == DataType::Float32 ? 4 : 7; }
 
-/// Nanoseconds saved per element of device memory spent on cache.
+/// Returns the nanoseconds saved per element of device memory that is spent on cache.
 inline double cache_gain(DataType dtype, const Rates& rates) {
   const auto element = static_cast<double>(size_of(dtype));
   return element / rates.host_to_device + element / rates.device_to_host;
 }
 
-/// Nanoseconds saved per element of device memory spent on optimizer state, over n GPUs.
+/// Returns the nanoseconds saved per element of device memory that is spent on optimizer state,
+/// over n GPUs.
 inline double optimizer_gain(DataType dtype, int n, const Rates& rates) {
   const auto element = static_cast<double>(size_of(dtype));
   constexpr double kMasterBytes = 4;
@@ -56,7 +57,8 @@ inline double optimizer_gain(DataType dtype, int n, const Rates& rates) {
           element / rates.device_to_host + 1 / rates.host_adam - 1 / rates.device_adam);
 }
 
-/// The one decision that these constants make.
+/// Returns whether the cache takes memory before optimizer state: the one decision of these
+/// constants.
 inline bool cache_first(DataType dtype, int n, const Rates& rates) {
   return cache_gain(dtype, rates) > optimizer_gain(dtype, n, rates);
 }

@@ -11,7 +11,7 @@
 namespace athanor::elixir {
 namespace {
 
-/// Returns the sizes of chunks to try, in elements.
+/// Chunk sizes to try, in elements.
 struct ChunkRange {
   std::int64_t smallest = 0, largest = 0, step = 1;
 };
@@ -39,8 +39,8 @@ std::int64_t largest_public(const SearchInput& in) {
   return largest;
 }
 
-/// Returns the memory for blocks and resident chunks; below 0 if the margins alone take more than
-/// there is.
+/// Returns the elements that are free for cache and chunks; negative where the margins alone take
+/// more than there is.
 std::int64_t free_elements(const SearchInput& in) {
   const double bytes =
       kUsableFraction * (static_cast<double>(in.gpu_memory - in.driver_memory - in.buffers) -
@@ -84,7 +84,7 @@ int num_chunks(const std::vector<int>& chunk_of) {
   return chunk_of.empty() ? 0 : *std::ranges::max_element(chunk_of) + 1;
 }
 
-/// Returns the chunks that each operation needs; operations without chunks are left out.
+/// Returns the chunks that each operation needs. Operations that need none are left out.
 std::vector<std::vector<int>> chunk_trace(const SearchInput& in, const std::vector<int>& chunk_of) {
   std::vector<std::vector<int>> trace;
   for (const std::vector<int>& parameters : in.trace) {
@@ -98,7 +98,7 @@ std::vector<std::vector<int>> chunk_trace(const SearchInput& in, const std::vect
   return trace;
 }
 
-/// Returns the chunks moved in and out in one step, or nothing if an operation needs more than
+/// Returns the chunks moved in and out in one step, or nothing where an operation needs more than
 /// there is.
 std::optional<std::int64_t> moves(const SearchInput& in, const std::vector<int>& chunk_of,
                                   std::int64_t num_blocks) {
@@ -109,7 +109,7 @@ std::optional<std::int64_t> moves(const SearchInput& in, const std::vector<int>&
   return 2 * belady_misses(trace, num_blocks);
 }
 
-/// Remembers results by packing, because many sizes pack alike and then move alike.
+/// Counts moves, and remembers the last count. Sizes that pack alike move alike, and they are many.
 class MoveCounter {
  public:
   explicit MoveCounter(const SearchInput& in) : in_(in) {}
@@ -152,7 +152,7 @@ std::optional<ChunkChoice> choose_chunk(const SearchInput& in, std::int64_t free
   return best;
 }
 
-/// Returns the blocks that compete with the optimizer states for memory.
+/// Returns the blocks that are set aside before optimizer state is placed.
 std::int64_t first_blocks(const SearchInput& in, const ChunkChoice& chunk) {
   if (cache_first(in.dtype, in.num_gpus, in.rates) || chunk.elements == 0) return chunk.num_blocks;
   const std::int64_t region = (in.largest_region + chunk.elements - 1) / chunk.elements + 1;
@@ -160,8 +160,7 @@ std::int64_t first_blocks(const SearchInput& in, const ChunkChoice& chunk) {
                   chunk.num_blocks);
 }
 
-/// Returns the home of a chunk's shard and of its optimizer state, and takes their memory from
-/// `free`.
+/// Returns the home of a chunk's shard and of its optimizer state. Takes their memory from `free`.
 Home place(const SearchInput& in, std::int64_t chunk_elements, std::int64_t& free) {
   const std::int64_t need = state_elements(in.dtype) * chunk_elements / in.num_gpus;
   if (need > free) return Home::Host;
