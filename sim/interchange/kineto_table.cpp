@@ -32,10 +32,10 @@ std::optional<std::string> innermost_name(const KinetoStep& step, const KinetoPo
   return step.labels[static_cast<std::size_t>(ranges[index].label)];
 }
 
-struct ValuePath {
+struct Attributed {
   std::string module;
   KinetoPhase phase = KinetoPhase::Other;
-  auto operator<=>(const ValuePath&) const = default;
+  auto operator<=>(const Attributed&) const = default;
 };
 
 /// Returns the phase that an annotation's name suggests: "## forward ##",
@@ -55,7 +55,7 @@ class Attribution {
   Attribution(const KinetoStep& step, Names names, bool by_unit)
       : step_(step), names_(std::move(names)), by_unit_(by_unit), last_(step.threads.size()) {}
 
-  [[nodiscard]] ValuePath place(const KinetoPoint& launch) {
+  [[nodiscard]] Attributed place(const KinetoPoint& launch) {
     const KinetoThread& thread = step_.threads[static_cast<std::size_t>(launch.thread)];
     const std::int32_t node = thread.nodes.innermost(launch.time);
     const std::int32_t range = thread.annotations.innermost(launch.time);
@@ -86,12 +86,12 @@ class Attribution {
 
   /// Attributes a launch to an annotation of its own thread, else to that of the main thread at the
   /// same time.
-  [[nodiscard]] ValuePath annotation(const KinetoPoint& launch) const {
+  [[nodiscard]] Attributed annotation(const KinetoPoint& launch) const {
     auto name = innermost_name(step_, launch);
     if (!name && step_.main_thread >= 0) {
       name = innermost_name(step_, {step_.main_thread, launch.time});
     }
-    return name ? ValuePath{*name, phase_of_name(*name)} : ValuePath{};
+    return name ? Attributed{*name, phase_of_name(*name)} : Attributed{};
   }
 
   const KinetoStep& step_;
@@ -115,9 +115,9 @@ std::vector<std::pair<KinetoPoint, const KinetoActivity*>> launched(const Kineto
 
 std::vector<KinetoRow> sum_rows(const KinetoStep& step, Attribution attribution) {
   std::vector<KinetoRow> rows;
-  std::map<ValuePath, std::size_t> index;
+  std::map<Attributed, std::size_t> index;
   for (const auto& [launch, activity] : launched(step)) {
-    const ValuePath place = attribution.place(launch);
+    const Attributed place = attribution.place(launch);
     const auto [found, is_new] = index.try_emplace(place, rows.size());
     if (is_new) rows.push_back({place.module, place.phase, {}});
     rows[found->second].seconds[static_cast<std::size_t>(activity->kind)] += activity->seconds;

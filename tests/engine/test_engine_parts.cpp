@@ -70,8 +70,8 @@ TEST_CASE(
   ahead.speculative = true;
   Operation in_place = ahead;
   in_place.speculative = false;
-  Operation redo = ahead;
-  redo.kind = OpKind::AdamRollback;
+  Operation rollback = ahead;
+  rollback.kind = OpKind::AdamRollback;
   Program program;
   program.cpu_adam_threads = 2;
   program.clipped_share = 0.5;
@@ -79,7 +79,7 @@ TEST_CASE(
   platform.cpu_adam_beside = {{1, {{{1000, 7, 0}}}}, {2, {{{1000, 5, 0}}}}};
   CHECK(solo_seconds(in_place, program, platform) == 3);
   CHECK(solo_seconds(ahead, program, platform) == 5);
-  CHECK(solo_seconds(redo, program, platform) == 2.5);
+  CHECK(solo_seconds(rollback, program, platform) == 2.5);
 }
 
 StepEnd step_end(int step, Seconds time, std::int64_t place = 1, Seconds until = 0) {

@@ -16,7 +16,7 @@ namespace {
 constexpr int kSteps = 3;
 using Clock = std::array<std::int64_t, kNumLanes>;
 
-enum class ValuePath {
+enum class MemoryKind {
   Slot,
   GradientBuffer,
   GradientShard,
@@ -34,7 +34,7 @@ enum class ValuePath {
   GradientInFile
 };
 /// Location in memory: place, pool or unit, slot or buffer, chunk.
-using Location = std::tuple<ValuePath, int, int, int>;
+using Location = std::tuple<MemoryKind, int, int, int>;
 
 struct Use {
   Location location;
@@ -148,7 +148,7 @@ class RaceCheck {
 
   /// Returns a function that adds one use to `list`.
   static auto adder(std::vector<Use>& list) {
-    return [&list](ValuePath place, int owner, int index, int chunk, bool writes) {
+    return [&list](MemoryKind place, int owner, int index, int chunk, bool writes) {
       list.push_back({{place, owner, index, chunk}, writes});
     };
   }
@@ -158,37 +158,37 @@ class RaceCheck {
     const auto add = adder(list);
     switch (op.kind) {
       case OpKind::ParamRead:
-        add(ValuePath::HostShard, op.unit, 0, op.chunk, false);  // shard in the file
-        add(ValuePath::ParameterBuffer, -1, op.staging_buffer, 0, true);
+        add(MemoryKind::HostShard, op.unit, 0, op.chunk, false);  // shard in the file
+        add(MemoryKind::ParameterBuffer, -1, op.staging_buffer, 0, true);
         break;
       case OpKind::Fetch:
         if (op.staging_buffer >= 0) {
-          add(ValuePath::ParameterBuffer, -1, op.staging_buffer, 0, false);
+          add(MemoryKind::ParameterBuffer, -1, op.staging_buffer, 0, false);
         } else {
-          add(ValuePath::HostShard, op.unit, 0, op.chunk, false);
+          add(MemoryKind::HostShard, op.unit, 0, op.chunk, false);
         }
         fill_slot(op, pool, list);
         break;
       case OpKind::Gather:
         if (op.slot < 0) {
-          add(ValuePath::Whole, op.unit, 0, op.chunk, true);
+          add(MemoryKind::Whole, op.unit, 0, op.chunk, true);
         } else {
           if (chunk_of(op).parameters == Home::Gpu)
-            add(ValuePath::DeviceShard, op.unit, 0, op.chunk, false);
+            add(MemoryKind::DeviceShard, op.unit, 0, op.chunk, false);
           fill_slot(op, pool, list);
         }
         break;
       case OpKind::OutputD2H:
-        add(ValuePath::DeviceOutput, op.unit, 0, 0, false);
-        add(ValuePath::HostOutput, op.unit, 0, 0, true);
+        add(MemoryKind::DeviceOutput, op.unit, 0, 0, false);
+        add(MemoryKind::HostOutput, op.unit, 0, 0, true);
         break;
       case OpKind::OutputH2D:
-        add(ValuePath::HostOutput, op.unit, 0, 0, false);
-        add(ValuePath::DeviceOutput, op.unit, 0, 0, true);
+        add(MemoryKind::HostOutput, op.unit, 0, 0, false);
+        add(MemoryKind::DeviceOutput, op.unit, 0, 0, true);
         break;
       case OpKind::ParamH2D:
-        add(ValuePath::HostShard, op.unit, 0, op.chunk, false);
-        add(device_place(op.unit), op.unit, 0, op.chunk, true);
+        add(MemoryKind::HostShard, op.unit, 0, op.chunk, false);
+        add(device_kind(op.unit), op.unit, 0, op.chunk, true);
         break;
       default:
         break;
@@ -200,39 +200,39 @@ class RaceCheck {
     const auto add = adder(list);
     switch (op.kind) {
       case OpKind::Reduce:
-        add(ValuePath::GradientBuffer, pool, op.gradient_buffer, op.chunk, true);
+        add(MemoryKind::GradientBuffer, pool, op.gradient_buffer, op.chunk, true);
         if (chunk_of(op).optimizer == Home::Gpu)
-          add(ValuePath::GradientShard, op.unit, 0, op.chunk, true);
+          add(MemoryKind::GradientShard, op.unit, 0, op.chunk, true);
         break;
       case OpKind::GradD2H:
-        add(ValuePath::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+        add(MemoryKind::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
         if (op.staging_buffer >= 0) {
-          add(ValuePath::StagedGradient, -1, op.staging_buffer, 0, true);
+          add(MemoryKind::StagedGradient, -1, op.staging_buffer, 0, true);
         } else {
-          add(ValuePath::GradientShard, op.unit, 0, op.chunk, true);
+          add(MemoryKind::GradientShard, op.unit, 0, op.chunk, true);
         }
         break;
       case OpKind::GradWrite:
-        add(ValuePath::StagedGradient, -1, op.staging_buffer, 0, false);
-        add(ValuePath::GradientInFile, op.unit, 0, op.chunk, true);
+        add(MemoryKind::StagedGradient, -1, op.staging_buffer, 0, false);
+        add(MemoryKind::GradientInFile, op.unit, 0, op.chunk, true);
         break;
       case OpKind::SquareSum:
         if (op.gradient_buffer >= 0) {
-          add(ValuePath::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+          add(MemoryKind::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
         } else {
-          add(ValuePath::GradientShard, op.unit, 0, op.chunk, false);
+          add(MemoryKind::GradientShard, op.unit, 0, op.chunk, false);
         }
-        add(ValuePath::Norm, op.unit, 1, op.chunk, true);
+        add(MemoryKind::Norm, op.unit, 1, op.chunk, true);
         break;
       case OpKind::Norm:
         for (int u = 0; u < static_cast<int>(program_.layouts.size()); ++u) {
           for (int c = 0;
                c < static_cast<int>(program_.layouts[static_cast<std::size_t>(u)].chunks.size());
                ++c) {
-            add(ValuePath::Norm, u, 1, c, false);
+            add(MemoryKind::Norm, u, 1, c, false);
           }
         }
-        add(ValuePath::Norm, -1, 0, 0, true);
+        add(MemoryKind::Norm, -1, 0, 0, true);
         break;
       default:
         break;
@@ -246,30 +246,30 @@ class RaceCheck {
       case OpKind::Adam:
       case OpKind::AdamRollback:
         if (plan_.clipping != Clipping::None && !op.speculative)
-          add(ValuePath::Norm, -1, 0, 0, false);
+          add(MemoryKind::Norm, -1, 0, 0, false);
         if (op.state_buffer >= 0) add(state_buffer(op), -1, op.state_buffer, 0, true);
         if (chunk_of(op).gpu_adam) break;
         if (op.staging_buffer >= 0) {
-          add(ValuePath::StagedGradient, -1, op.staging_buffer, 0, false);
+          add(MemoryKind::StagedGradient, -1, op.staging_buffer, 0, false);
         } else if (!writes_gradient_to_file(op)) {
-          add(ValuePath::GradientShard, op.unit, 0, op.chunk, false);
+          add(MemoryKind::GradientShard, op.unit, 0, op.chunk, false);
         }
         if (chunk_of(op).parameters == Home::Nvme) break;  // parameters in the state buffer
         add(adam_target(op), op.unit, 0, op.chunk, true);
         break;
       case OpKind::StateRead:
-        add(ValuePath::State, op.unit, 0, op.chunk, false);
+        add(MemoryKind::State, op.unit, 0, op.chunk, false);
         if (moves_parameters(op))
-          add(ValuePath::HostShard, op.unit, 0, op.chunk, false);  // shard in fp32
-        if (chunk_of(op).gpu_adam) add(ValuePath::GradientShard, op.unit, 0, op.chunk, false);
+          add(MemoryKind::HostShard, op.unit, 0, op.chunk, false);  // shard in fp32
+        if (chunk_of(op).gpu_adam) add(MemoryKind::GradientShard, op.unit, 0, op.chunk, false);
         if (writes_gradient_to_file(op))
-          add(ValuePath::GradientInFile, op.unit, 0, op.chunk, false);
+          add(MemoryKind::GradientInFile, op.unit, 0, op.chunk, false);
         add(state_buffer(op), -1, op.state_buffer, 0, true);
         break;
       case OpKind::StateWrite:
         add(state_buffer(op), -1, op.state_buffer, 0, false);
-        add(ValuePath::State, op.unit, 0, op.chunk, true);
-        if (moves_parameters(op)) add(ValuePath::HostShard, op.unit, 0, op.chunk, true);
+        add(MemoryKind::State, op.unit, 0, op.chunk, true);
+        if (moves_parameters(op)) add(MemoryKind::HostShard, op.unit, 0, op.chunk, true);
         break;
       default:
         break;
@@ -277,7 +277,7 @@ class RaceCheck {
   }
 
   void fill_slot(const Operation& op, int pool, std::vector<Use>& list) {
-    list.push_back({{ValuePath::Slot, pool, op.slot, op.chunk}, true});
+    list.push_back({{MemoryKind::Slot, pool, op.slot, op.chunk}, true});
     content_[{pool, op.slot, op.chunk}] = op.unit;
     slot_of_[op.unit] = op.slot;
   }
@@ -293,7 +293,7 @@ class RaceCheck {
         read_parameters(op, unit, c, list);
         if (op.kind == OpKind::Backward) {
           list.push_back(
-              {{ValuePath::GradientBuffer, program_.pool_of[static_cast<std::size_t>(unit)],
+              {{MemoryKind::GradientBuffer, program_.pool_of[static_cast<std::size_t>(unit)],
                 gradient_buffer_of(unit, op.micro_batch), c},
                true});
         }
@@ -307,18 +307,18 @@ class RaceCheck {
     for (const auto* buffers : {&op.allocates, &op.frees}) {
       for (const std::int32_t buffer : *buffers) {
         const int owner = outputs_[static_cast<std::size_t>(buffer)];
-        if (owner >= 0) list.push_back({{ValuePath::DeviceOutput, owner, 0, 0}, true});
+        if (owner >= 0) list.push_back({{MemoryKind::DeviceOutput, owner, 0, 0}, true});
         gives_input = gives_input || owner + 1 == op.unit;
       }
     }
     if (op.unit > 0 && !gives_input) {
-      list.push_back({{ValuePath::DeviceOutput, op.unit - 1, 0, 0}, false});
+      list.push_back({{MemoryKind::DeviceOutput, op.unit - 1, 0, 0}, false});
     }
   }
 
   void read_parameters(const Operation& op, int unit, int chunk, std::vector<Use>& list) {
-    if (device_place(unit) == ValuePath::Whole) {
-      list.push_back({{ValuePath::Whole, unit, 0, chunk}, false});
+    if (device_kind(unit) == MemoryKind::Whole) {
+      list.push_back({{MemoryKind::Whole, unit, 0, chunk}, false});
       return;
     }
     const int pool = program_.pool_of[static_cast<std::size_t>(unit)];
@@ -327,7 +327,7 @@ class RaceCheck {
       report(fmt::format("{} of unit {} uses unit {} that is in no slot", op_kind_name(op.kind),
                          op.unit, unit));
     }
-    list.push_back({{ValuePath::Slot, pool, slot_of_[unit], chunk}, false});
+    list.push_back({{MemoryKind::Slot, pool, slot_of_[unit], chunk}, false});
   }
 
   int gradient_buffer_of(int unit, int micro_batch) const {
@@ -342,10 +342,10 @@ class RaceCheck {
     return program_.layouts[static_cast<std::size_t>(op.unit)]
         .chunks[static_cast<std::size_t>(op.chunk)];
   }
-  [[nodiscard]] ValuePath device_place(int unit) const {
+  [[nodiscard]] MemoryKind device_kind(int unit) const {
     return plan_.units[static_cast<std::size_t>(unit)].sharding == Sharding::Sharded
-               ? ValuePath::DeviceShard
-               : ValuePath::Whole;
+               ? MemoryKind::DeviceShard
+               : MemoryKind::Whole;
   }
   [[nodiscard]] bool writes_gradient_to_file(const Operation& op) const {
     return athanor::writes_gradient_to_file(plan_, chunk_of(op));
@@ -354,11 +354,11 @@ class RaceCheck {
   [[nodiscard]] bool moves_parameters(const Operation& op) const {
     return chunk_of(op).gpu_adam || chunk_of(op).parameters == Home::Nvme;
   }
-  [[nodiscard]] ValuePath adam_target(const Operation& op) const {
-    return off_gpu(chunk_of(op).optimizer) ? ValuePath::HostShard : device_place(op.unit);
+  [[nodiscard]] MemoryKind adam_target(const Operation& op) const {
+    return off_gpu(chunk_of(op).optimizer) ? MemoryKind::HostShard : device_kind(op.unit);
   }
-  [[nodiscard]] ValuePath state_buffer(const Operation& op) const {
-    return chunk_of(op).gpu_adam ? ValuePath::StreamBuffer : ValuePath::StateBuffer;
+  [[nodiscard]] MemoryKind state_buffer(const Operation& op) const {
+    return chunk_of(op).gpu_adam ? MemoryKind::StreamBuffer : MemoryKind::StateBuffer;
   }
   [[nodiscard]] std::string name(std::size_t i) const {
     return program_.name(static_cast<std::int32_t>(i));

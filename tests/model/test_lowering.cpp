@@ -70,10 +70,11 @@ TEST_CASE("three sharded units on the host with recompute are lowered as the des
         "square-sum0 loss-1 norm-1");
   plan.clipping = Clipping::Speculate;
   const Program ahead = lower(profile, plan);
-  CHECK(lane_text(ahead, Lane::CpuAdam) == "adam2 adam1 adam0 redo0 redo1 redo2");
+  CHECK(lane_text(ahead, Lane::CpuAdam) ==
+        "adam2 adam1 adam0 adam-rollback0 adam-rollback1 adam-rollback2");
   plan.late_updates = 2;  // no update gains by being ahead of a norm that is known
   const Program mixed = lower(profile, plan);
-  CHECK(lane_text(mixed, Lane::CpuAdam) == "adam2 adam0 adam1 redo2");
+  CHECK(lane_text(mixed, Lane::CpuAdam) == "adam2 adam0 adam1 adam-rollback2");
   // Only the last of three units has its state twice: 4 copies, not 6.
   CHECK(3 * peak_bytes(mixed).host == 2 * peak_bytes(ahead).host);
   plan.late_updates = 0;
