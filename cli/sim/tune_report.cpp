@@ -4,6 +4,7 @@
 #include "sim/model/enum_names.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/pareto.hpp"
+#include "sim/search/ranking.hpp"
 #include "sim/search/search_space.hpp"
 
 #include <fmt/format.h>
@@ -50,16 +51,17 @@ nlohmann::ordered_json front_json(const SearchResult& result, int ranks_per_node
 
 }  // namespace
 
-nlohmann::ordered_json evaluated_json(const Evaluated& e, std::size_t rank) {
+nlohmann::ordered_json ranked_json(const SearchResult& result, std::size_t index) {
+  const Evaluated& e = result.ranked[index];
   nlohmann::ordered_json json;
-  json["rank"] = rank;
+  json["rank"] = index + 1;
   json["outcome"] = name_of(kOutcomeNames, e.outcome);
   if (e.plans > 1) json["plans"] = e.plans;
   if (e.outcome == Outcome::Simulated) json["step_seconds"] = e.step_seconds;
   if (e.step_joules > 0) json["step_joules"] = e.step_joules;
   if (e.outcome != Outcome::DoesNotFit) json["bound_seconds"] = e.bound_seconds;
   json["peak_bytes"] = peak_json(e.peak_bytes);
-  json["reason"] = e.reason;
+  json["reason"] = why_not_best(e, result);
   json["choices"] = choices_json(e.candidate);
   return json;
 }
@@ -73,7 +75,7 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
                       {"not_fitting", result.num_not_fitting}};
   json["top"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < rows; ++i) {
-    json["top"].push_back(evaluated_json(result.ranked[i], i + 1));
+    json["top"].push_back(ranked_json(result, i));
   }
   if (!result.front.empty()) json["pareto"] = front_json(result, report.ranks_per_node);
   return json;
@@ -103,9 +105,10 @@ std::string ranking_text(const SearchResult& result, const TuningProblem& proble
     const std::string step = e.outcome == Outcome::Simulated ? format_seconds(e.step_seconds)
                              : e.outcome == Outcome::Pruned ? "> " + format_seconds(e.bound_seconds)
                                                             : std::string("-");
-    text += fmt::format("{:>4}  {:>9}  {:>9}  {:<44}  {}\n", i + 1, step,
-                        format_bytes(e.peak_bytes.gpu), e.reason.empty() ? "the best" : e.reason,
-                        plan_summary(make_plan(e.candidate, problem.profile, problem.request)));
+    text +=
+        fmt::format("{:>4}  {:>9}  {:>9}  {:<44}  {}\n", i + 1, step,
+                    format_bytes(e.peak_bytes.gpu), i == 0 ? "the best" : why_not_best(e, result),
+                    plan_summary(make_plan(e.candidate, problem.profile, problem.request)));
   }
   return text;
 }

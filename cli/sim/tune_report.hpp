@@ -13,8 +13,9 @@
 
 namespace athanor::cli {
 
-/// Returns a plan that was evaluated: outcome, times, peak_bytes, reason, and its choices.
-[[nodiscard]] nlohmann::ordered_json evaluated_json(const Evaluated& e, std::size_t rank);
+/// Returns the plan at `index` of `result.ranked`: rank, outcome, times, peak_bytes, reason, and
+/// its choices.
+[[nodiscard]] nlohmann::ordered_json ranked_json(const SearchResult& result, std::size_t index);
 
 /// Returns report_json with "searched" and the first `rows` plans as "top". If the search made a
 /// front, it is "pareto": "gpu_step_bytes", "host_step_bytes" and "plans".

@@ -39,7 +39,7 @@ std::size_t num_shown(const SearchResult& result, const TuneOptions& options) {
 void write_all(const SearchResult& result, const std::string& path) {
   std::string lines;
   for (std::size_t i = 0; i < result.ranked.size(); ++i) {
-    lines += evaluated_json(result.ranked[i], i + 1).dump() + "\n";
+    lines += ranked_json(result, i).dump() + "\n";
   }
   write_file_atomically(path, lines);
 }

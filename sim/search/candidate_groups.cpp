@@ -2,10 +2,13 @@
 #include "sim/search/candidate_groups.hpp"
 
 #include "sim/model/chunk_layout.hpp"
+#include "sim/search/memory_filler.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -103,12 +106,10 @@ void for_each_combination(const SearchSpace& space, Candidate& candidate, const 
   }
 }
 
-/// Gives `to` the values that `from` has of the choices of one group.
-template <ChoiceGroup kGroup>
-void copy_choices(const Candidate& from, Candidate& to) {
-  for_each_choice([&](const auto& choice) {
-    if (choice.group == kGroup) to.*choice.value = from.*choice.value;
-  });
+std::vector<int> counts_up_to(int highest) {
+  std::vector<int> counts(static_cast<std::size_t>(highest) + 1);
+  std::iota(counts.begin(), counts.end(), 0);
+  return counts;
 }
 
 template <typename T>
@@ -120,38 +121,75 @@ std::vector<T> without_repeats(const std::vector<T>& values) {
   return distinct;
 }
 
+/// Placements that differ only in the leading units whose parameters stay on the GPU, fewest first.
+using ParameterCounts = std::vector<Candidate>;
+/// Placements that differ besides in the leading units whose optimizer state stays there, likewise.
+using OptimizerCounts = std::vector<ParameterCounts>;
+
+std::vector<OptimizerCounts> by_counts(std::vector<Candidate> placements) {
+  const auto others = [](Candidate c) {
+    c.leading_gpu_optimizer = c.leading_gpu_parameters = 0;
+    return c;
+  };
+  std::ranges::stable_sort(placements, {}, [&](const Candidate& c) {
+    return std::tuple(others(c), c.leading_gpu_optimizer, c.leading_gpu_parameters);
+  });
+  std::vector<OptimizerCounts> series;
+  for (const Candidate& placement : placements) {
+    const Candidate* const last = series.empty() ? nullptr : &series.back().back().back();
+    if (last == nullptr || others(*last) != others(placement)) {
+      series.push_back({{placement}});
+    } else if (last->leading_gpu_optimizer != placement.leading_gpu_optimizer) {
+      series.back().push_back({placement});
+    } else {
+      series.back().back().push_back(placement);
+    }
+  }
+  return series;
+}
+
 /// Combinations of choices with one sharding. Each group of choices is made distinct alone, and no
 /// two candidates of their product are the same.
 class Choices {
  public:
+  /// `space` lists every count that is tried where memory is filled.
   Choices(const SearchSpace& space, const NormalForm& normal_form, int num_gpus, Sharding sharding)
       : space_(space), normal_form_(normal_form), num_gpus_(num_gpus) {
     Candidate any;
     any.sharding = sharding;
-    placements_ = distinct<ChoiceGroup::Placement>(any);
-    if (placements_.empty()) return;
-    any = placements_.front();
+    const std::vector<Candidate> placements = distinct<ChoiceGroup::Placement>(any);
+    if (placements.empty()) return;
+    any = placements.front();
+    placements_ = by_counts(placements);
     chunks_ = distinct<ChoiceGroup::Chunks>(any);
     activations_ = distinct<ChoiceGroup::Activations>(any);
+    std::ranges::sort(activations_, {}, [](const Candidate& c) {
+      return std::tuple(c.recompute_units, c.offload_units);
+    });
     pools_ = distinct<ChoiceGroup::Pools>(any);
   }
 
+  /// Calls `visit(counts)` with the placements of each combination of the other choices.
   template <typename Visit>
   void for_each(const BatchSplit& batch, const Visit& visit) const {
     for (const Candidate& chunk : chunks_) {
-      for (const Candidate& activation : activations_) {
-        for (Candidate representative : placements_) {
-          representative.batch = batch;
-          copy_choices<ChoiceGroup::Chunks>(chunk, representative);
-          copy_choices<ChoiceGroup::Activations>(activation, representative);
-          for (const Candidate& pool : pools_) {
-            copy_choices<ChoiceGroup::Pools>(pool, representative);
-            visit(representative);
+      for (const Candidate& pool : pools_) {
+        for (OptimizerCounts counts : placements_) {
+          for (ParameterCounts& parameters : counts) {
+            for (Candidate& placement : parameters) {
+              placement.batch = batch;
+              copy_choices<ChoiceGroup::Chunks>(chunk, placement);
+              copy_choices<ChoiceGroup::Pools>(pool, placement);
+            }
           }
+          visit(counts);
         }
       }
     }
   }
+
+  /// Choices about activations, fewest recomputed units first, then fewest outputs on the host.
+  [[nodiscard]] const std::vector<Candidate>& activations() const { return activations_; }
 
  private:
   /// Distinct normal forms of `candidate` with every sensible combination of one group.
@@ -169,7 +207,8 @@ class Choices {
   const SearchSpace& space_;
   const NormalForm& normal_form_;
   int num_gpus_;
-  std::vector<Candidate> placements_, chunks_, activations_, pools_;
+  std::vector<OptimizerCounts> placements_;
+  std::vector<Candidate> chunks_, activations_, pools_;
 };
 
 /// Whether two members of a group belong to the same set of that level.
@@ -187,19 +226,27 @@ Candidate normal_form(const Candidate& candidate, const Architecture& architectu
 }
 
 CandidateGroups::CandidateGroups(const SearchSpace& space, const Architecture& architecture,
-                                 int num_gpus)
-    : space_(space), architecture_(architecture), num_gpus_(num_gpus) {
+                                 int num_gpus, Fits fits)
+    : space_(space), architecture_(architecture), num_gpus_(num_gpus), fits_(std::move(fits)) {
   space.validate();
 }
 
 void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visit) const {
   const NormalForm normal_form(architecture_, num_gpus_, space_.clips);
+  const bool fills = space_.fill_memory && fits_;
+  SearchSpace all_counts = space_;
+  if (fills) all_counts.leading_gpu_optimizer = counts_up_to(normal_form.num_units());
   std::vector<Choices> choices;
   for (const Sharding sharding : without_repeats(space_.shardings)) {
-    choices.emplace_back(space_, normal_form, num_gpus_, sharding);
+    choices.emplace_back(all_counts, normal_form, num_gpus_, sharding);
   }
   for (const BatchSplit& batch : without_repeats(space_.batches)) {
-    for (const Choices& of_sharding : choices) of_sharding.for_each(batch, visit);
+    for (const Choices& of_sharding : choices) {
+      const MemoryFiller filler(space_, fits_, of_sharding.activations());
+      of_sharding.for_each(batch, [&](const std::vector<std::vector<Candidate>>& counts) {
+        std::ranges::for_each(fills ? filler.fill(counts) : filler.all(counts), visit);
+      });
+    }
   }
 }
 

@@ -40,11 +40,17 @@ struct CandidateSet {
 /// speculate: no member needs less of any memory.
 class CandidateGroups {
  public:
-  /// Throws InputError where `space` is not valid. The references outlive this object.
-  CandidateGroups(const SearchSpace& space, const Architecture& architecture, int num_gpus);
+  /// Says whether a candidate fits the memory that SearchSpace::fill_memory fills; without it
+  /// memory is not filled.
+  using Fits = std::function<bool(const Candidate&)>;
 
-  /// Calls `visit` with the representative of each group in a fixed order: the first list of the
-  /// space varies slowest. The representative need not be in the space.
+  /// Throws
+  /// InputError where `space` is not valid. The references outlive this object.
+  CandidateGroups(const SearchSpace& space, const Architecture& architecture, int num_gpus,
+                  Fits fits = nullptr);
+
+  /// Calls `visit` with the representative of each group in a fixed order. The representative need
+  /// not be in the space. Where no way to fill memory fits, those that need least are visited.
   void for_each(const std::function<void(const Candidate& representative)>& visit) const;
   /// Members of the group of `representative` or of any member, most threads first, then by
   /// gpu_adam_units.
@@ -66,6 +72,7 @@ class CandidateGroups {
   const SearchSpace& space_;
   const Architecture& architecture_;
   int num_gpus_;
+  Fits fits_;
   std::map<Placement, std::vector<Candidate>> updates_;
 };
 

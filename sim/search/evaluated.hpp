@@ -35,7 +35,6 @@ struct Evaluated {
   Seconds step_seconds = 0;   ///< 0 unless simulated
   double step_joules = 0;     ///< all GPUs'; 0 unless simulated with a power model
   std::string bottleneck;     ///< empty unless simulated
-  std::string reason;         ///< why it lost; empty for the best
 };
 
 /// Differences that count between plans of a Pareto front. {1, 1, 0}: all do.

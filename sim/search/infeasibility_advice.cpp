@@ -71,7 +71,11 @@ std::optional<Bytes> least_nvme(const TuningProblem& problem) {
   Estimator estimator(problem);
   std::optional<Bytes> least;
   const SearchSpace space = default_search_space(problem);
-  const CandidateGroups groups(space, problem.profile.architecture, problem.request.num_gpus);
+  const CandidateGroups groups(space, problem.profile.architecture, problem.request.num_gpus,
+                               [&](const Candidate& candidate) {
+                                 return fits(estimator.peak_bytes(candidate),
+                                             problem.ranks_per_node, problem.limits);
+                               });
   groups.for_each([&](const Candidate& representative) {
     if (least == 0) return;
     const TierBytes peak = estimator.peak_bytes(representative);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/search/ranking.hpp"
 
+#include "sim/model/memory.hpp"
 #include "sim/policy/request.hpp"
-#include "sim/search/evaluated.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -36,7 +37,13 @@ bool ranks_before(const Evaluated& e, const Evaluated& other, Seconds slowest) {
   return full_key(e, slowest) < full_key(other, slowest);
 }
 
-std::string why_not_best(const Evaluated& e, const Evaluated& best) {
+std::string why_not_best(const Evaluated& e, const SearchResult& result) {
+  const Evaluated& best = result.ranked.front();
+  if (&e == &best) return "";
+  if (e.outcome == Outcome::DoesNotFit) {
+    const auto overflows = memory_overflows(e.peak_bytes, result.ranks_per_node, result.limits);
+    return fmt::format("does not fit: {}", fmt::join(overflows, "; "));
+  }
   if (e.outcome == Outcome::Pruned) {
     const Seconds above = std::max(0.0, e.bound_seconds - best.step_seconds);
     return fmt::format("bound {} above best", format_seconds(above));

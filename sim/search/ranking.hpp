@@ -2,7 +2,7 @@
 // The order of plans, and the reason why one is not the best.
 #pragma once
 
-#include "sim/search/evaluated.hpp"
+#include "sim/search/search.hpp"
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,8 @@ using RankKey = std::tuple<Seconds, Bytes, std::int64_t>;
 /// those that do not fit. Simulated plans with a step time of at most `slowest` come first, by
 /// energy.
 [[nodiscard]] bool ranks_before(const Evaluated& e, const Evaluated& other, Seconds slowest);
-/// Says why `e`, which fits, is not the best.
-[[nodiscard]] std::string why_not_best(const Evaluated& e, const Evaluated& best);
+/// Says why `e`, one of those that `result` ranks, is not the best; empty for the best. Texts are
+/// made on demand, because there are millions of plans.
+[[nodiscard]] std::string why_not_best(const Evaluated& e, const SearchResult& result);
 
 }  // namespace athanor

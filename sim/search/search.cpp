@@ -57,7 +57,8 @@ class Search {
       : problem_(problem),
         options_(options),
         space_(space),
-        groups_(space, problem.profile.architecture, problem.request.num_gpus),
+        groups_(space, problem.profile.architecture, problem.request.num_gpus,
+                [this](const Candidate& candidate) { return fits_memory(candidate); }),
         estimator_(problem, space.adam_threads, options.bound_terms),
         evaluator_(problem, engine, space.adam_threads, options.host_update_slowdown,
                    options.bound_terms),
@@ -78,11 +79,11 @@ class Search {
 
   /// Computes memory and a first bound of every group, in closed form.
   void collect() {
+    std::vector<Candidate> representatives;
+    groups_.for_each([&](const Candidate& each) { representatives.push_back(each); });
     std::int64_t index = 0, done = 0;
-    std::size_t total = 0;
-    groups_.for_each([&](const Candidate&) { ++total; });
-    groups_.for_each([&](const Candidate& representative) {
-      report("bounding", done++, total);
+    for (const Candidate& representative : representatives) {
+      report("bounding", done++, representatives.size());
       Evaluated e;
       const bool does_fit = check_memory(representative, e);
       if (does_fit) e.bound_seconds = estimator_.bound_seconds(representative, SearchLevel::Group);
@@ -91,24 +92,25 @@ class Search {
           (does_fit && e.bound_seconds <= space_.max_cpu_seconds_per_element *
                                               estimator_.host_elements(representative));
       const CandidateSet group = groups_.whole(representative, /*in_order=*/!may_reorder);
-      if (group.plans == 0) return;
+      if (group.plans == 0) continue;
       e.candidate = group.candidate;
       e.plans = group.plans;
       e.index = std::exchange(index, index + e.plans);
       all_.push_back(std::move(e));
       push(all_.size() - 1, group);
-    });
+    }
+  }
+
+  [[nodiscard]] bool fits_memory(const Candidate& candidate) {
+    return fits(estimator_.peak_bytes(candidate), problem_.ranks_per_node, problem_.limits);
   }
 
   /// Sets the memory of `e` to that of `candidate`. Returns whether it fits.
   bool check_memory(const Candidate& candidate, Evaluated& e) {
     e.peak_bytes = estimator_.peak_bytes(candidate);
-    const auto overflows = memory_overflows(e.peak_bytes, problem_.ranks_per_node, problem_.limits);
-    e.outcome = overflows.empty() ? Outcome::Pruned : Outcome::DoesNotFit;
-    if (!overflows.empty()) {
-      e.reason = fmt::format("does not fit: {}", fmt::join(overflows, "; "));
-    }
-    return overflows.empty();
+    const bool fits = athanor::fits(e.peak_bytes, problem_.ranks_per_node, problem_.limits);
+    e.outcome = fits ? Outcome::Pruned : Outcome::DoesNotFit;
+    return fits;
   }
 
   /// Queues the entry at `position`, which represents `set`, if it fits.
@@ -260,12 +262,13 @@ class Search {
                       });
     SearchResult result;
     result.num_lowered = num_refined_;
+    result.limits = problem_.limits;
+    result.ranks_per_node = problem_.ranks_per_node;
     const Evaluated& best = all_.front();
-    for (Evaluated& e : all_) {
+    for (const Evaluated& e : all_) {
       result.num_simulated += e.outcome == Outcome::Simulated ? 1 : 0;
       result.num_pruned += e.outcome == Outcome::Pruned ? e.plans : 0;
       result.num_not_fitting += e.outcome == Outcome::DoesNotFit ? e.plans : 0;
-      if (&e != &best && e.outcome != Outcome::DoesNotFit) e.reason = why_not_best(e, best);
     }
     result.best = make_plan(best.candidate, problem_.profile, problem_.request);
     const bool as_measured = options_.host_update_slowdown == 1;

@@ -47,6 +47,8 @@ struct SearchResult {
   std::vector<Evaluated> ranked;
   std::vector<Evaluated> front;      ///< by step time; empty unless asked for
   FrontResolution front_resolution;  ///< that `front` has
+  MemoryLimits limits;               ///< in which plans had to fit
+  int ranks_per_node = 1;
   /// Numbers of plans. Some of those that were pruned together may not fit either.
   std::int64_t num_simulated = 0, num_pruned = 0, num_not_fitting = 0;
   std::int64_t num_lowered = 0;  ///< programs that were lowered only to bound their candidates

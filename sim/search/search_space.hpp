@@ -60,6 +60,11 @@ struct SearchSpace {
   Seconds max_cpu_seconds_per_element = std::numeric_limits<Seconds>::infinity();
   std::vector<bool> speculate{false};
   bool clips = false;  ///< updates that do not speculate wait for the norm, so all are late
+  /// Fills memory. To the listed counts of leading_gpu_optimizer come the fewest and the most with
+  /// which a combination of the other choices fits. Candidates that leave memory unused are
+  /// skipped: one that differs only in recomputing no more units, in copying no more outputs to the
+  /// host and in keeping no fewer parameters on the GPU fits too.
+  bool fill_memory = false;
 
   /// Throws InputError where a list is empty or holds a value out of range.
   void validate() const;
@@ -121,6 +126,14 @@ inline constexpr auto kChoices = [] {
 template <typename Visit>
 constexpr void for_each_choice(const Visit& visit) {
   std::apply([&](const auto&... each) { (visit(each), ...); }, kChoices);
+}
+
+/// Gives `to` the values that `from` has of the choices of one group.
+template <ChoiceGroup kGroup>
+void copy_choices(const Candidate& from, Candidate& to) {
+  for_each_choice([&](const auto& choice) {
+    if (choice.group == kGroup) to.*choice.value = from.*choice.value;
+  });
 }
 
 /// The space that `auto` searches: every choice, more than a hundred thousand plans for a large

@@ -5,6 +5,7 @@
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/pareto.hpp"
+#include "sim/search/ranking.hpp"
 #include "sim/search/search.hpp"
 #include "tests/search/enumerate.hpp"
 #include "tests/search/random_spaces.hpp"
@@ -148,7 +149,7 @@ TEST_CASE("a front keeps the best plan of a search as it is, and is in order of 
   on_random_spaces(2, 20, {1, 1, 0}, [&](const auto& result, const auto&) {
     REQUIRE(std::ranges::is_sorted(result.front, {}, &Evaluated::step_seconds));
     REQUIRE(result.front.front().step_seconds == result.ranked.front().step_seconds);
-    REQUIRE(result.ranked.front().reason.empty());
+    REQUIRE(why_not_best(result.ranked.front(), result).empty());
   });
 }
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placements and activation policies that fill memory, for one combination of the other choices.
+#pragma once
+
+#include "sim/search/candidate_groups.hpp"
+
+#include <functional>
+#include <vector>
+
+namespace athanor {
+
+/// Chooses how many units keep optimizer state and parameters on the GPU, how many recompute and
+/// how many outputs go to the host (SearchSpace::fill_memory). Every unit more on the GPU, and
+/// every unit less that recomputes, takes memory; none of them is more work.
+class MemoryFiller {
+ public:
+  /// Placements by leading_gpu_optimizer and then by leading_gpu_parameters, both ascending.
+  using Counts = std::vector<std::vector<Candidate>>;
+
+  /// `activations`: choices of ChoiceGroup::Activations, fewest recomputed units first. The
+  /// references outlive this object.
+  MemoryFiller(const SearchSpace& space, const CandidateGroups::Fits& fits,
+               const std::vector<Candidate>& activations);
+
+  /// Returns every placement with every choice about activations.
+  [[nodiscard]] std::vector<Candidate> all(const Counts& counts) const;
+  /// Returns the candidates that fill memory. If nothing fits, those that need least.
+  [[nodiscard]] std::vector<Candidate> fill(const Counts& counts) const;
+
+ private:
+  using Placements = std::vector<Candidate>;
+
+  [[nodiscard]] bool some_fits(const Candidate& placement) const;
+  [[nodiscard]] std::vector<Candidate> undominated(const Placements& placements,
+                                                   int streamed_units) const;
+  [[nodiscard]] std::vector<Candidate> least(const Placements& placements) const;
+  void add(const Placements& placements, std::vector<Candidate>& candidates) const;
+
+  const SearchSpace& space_;
+  const CandidateGroups::Fits& fits_;
+  const std::vector<Candidate>& activations_;
+};
+
+}  // namespace athanor
