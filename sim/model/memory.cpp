@@ -57,17 +57,12 @@ TierBytes peak_bytes(const Program& program) {
 std::vector<std::string> memory_overflows(const TierBytes& peak, int ranks_per_node,
                                           const MemoryLimits& limits) {
   std::vector<std::string> overflows;
-  if (limits.gpu > 0 && peak.gpu > limits.gpu) {
-    overflows.push_back(overflow("gpu memory", peak.gpu, limits.gpu));
-  }
-  const Bytes host = node_host_bytes(peak, ranks_per_node);
-  if (limits.host > 0 && host > limits.host) {
-    overflows.push_back(overflow("host memory", host, limits.host));
-  }
-  const Bytes nvme = node_nvme_bytes(peak, ranks_per_node);
-  if (limits.nvme > 0 && nvme > limits.nvme) {
-    overflows.push_back(overflow("nvme", nvme, limits.nvme));
-  }
+  const auto check = [&](const char* tier, Bytes need, Bytes limit) {
+    if (excess_bytes(need, limit) > 0) overflows.push_back(overflow(tier, need, limit));
+  };
+  check("gpu memory", peak.gpu, limits.gpu);
+  check("host memory", node_host_bytes(peak, ranks_per_node), limits.host);
+  check("nvme", node_nvme_bytes(peak, ranks_per_node), limits.nvme);
   return overflows;
 }
 

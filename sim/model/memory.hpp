@@ -42,6 +42,25 @@ struct MemoryLimits {
   Bytes nvme = 0;
 };
 
+/// Bytes by which `need` exceeds `limit`; 0 where it fits or there is no limit.
+[[nodiscard]] constexpr Bytes excess_bytes(Bytes need, Bytes limit) noexcept {
+  return limit > 0 && need > limit ? need - limit : 0;
+}
+
+/// Bytes by which a peak per rank exceeds the limits of its device and of its node, over all tiers.
+[[nodiscard]] constexpr Bytes excess_bytes(const TierBytes& peak, int ranks_per_node,
+                                           const MemoryLimits& limits) noexcept {
+  return excess_bytes(peak.gpu, limits.gpu) +
+         excess_bytes(node_host_bytes(peak, ranks_per_node), limits.host) +
+         excess_bytes(node_nvme_bytes(peak, ranks_per_node), limits.nvme);
+}
+
+/// Returns whether a peak per rank fits the limits of its device and of its node.
+[[nodiscard]] constexpr bool fits(const TierBytes& peak, int ranks_per_node,
+                                  const MemoryLimits& limits) noexcept {
+  return excess_bytes(peak, ranks_per_node, limits) == 0;
+}
+
 /// Sentences about the tiers that overflow: tier, need, limit and excess. Empty when all fit.
 [[nodiscard]] std::vector<std::string> memory_overflows(const TierBytes& peak, int ranks_per_node,
                                                         const MemoryLimits& limits);

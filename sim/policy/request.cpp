@@ -144,8 +144,4 @@ TierBytes plan_peak_bytes(const Profile& profile, const Plan& plan) {
   return peak_bytes(lower(profile, plan));
 }
 
-bool fits(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits) {
-  return memory_overflows(peak, ranks_per_node, limits).empty();
-}
-
 }  // namespace athanor

@@ -61,9 +61,6 @@ void validate_request(const PlanRequest& request, const Profile& profile, const 
 /// Lowers `plan` and returns its peak in every tier.
 [[nodiscard]] TierBytes plan_peak_bytes(const Profile& profile, const Plan& plan);
 
-/// Returns whether a peak per rank fits the limits of its device and of its node.
-[[nodiscard]] bool fits(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits);
-
 /// Returns the sum over all tiers.
 [[nodiscard]] constexpr Bytes total_bytes(const TierBytes& peak) noexcept {
   return peak.gpu + peak.pinned + peak.host + peak.nvme;

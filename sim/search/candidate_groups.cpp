@@ -106,9 +106,11 @@ void for_each_combination(const SearchSpace& space, Candidate& candidate, const 
   }
 }
 
-std::vector<int> counts_up_to(int highest) {
-  std::vector<int> counts(static_cast<std::size_t>(highest) + 1);
-  std::iota(counts.begin(), counts.end(), 0);
+/// Every count from the lowest to the highest of `listed`.
+std::vector<int> every_count(const std::vector<int>& listed) {
+  const auto [lowest, highest] = std::ranges::minmax(listed);
+  std::vector<int> counts(static_cast<std::size_t>(highest - lowest) + 1);
+  std::iota(counts.begin(), counts.end(), lowest);
   return counts;
 }
 
@@ -235,7 +237,7 @@ void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visi
   const NormalForm normal_form(architecture_, num_gpus_, space_.clips);
   const bool fills = space_.fill_memory && fits_;
   SearchSpace all_counts = space_;
-  if (fills) all_counts.leading_gpu_optimizer = counts_up_to(normal_form.num_units());
+  if (fills) all_counts.leading_gpu_optimizer = every_count(space_.leading_gpu_optimizer);
   std::vector<Choices> choices;
   for (const Sharding sharding : without_repeats(space_.shardings)) {
     choices.emplace_back(all_counts, normal_form, num_gpus_, sharding);

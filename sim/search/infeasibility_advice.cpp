@@ -15,14 +15,6 @@
 namespace athanor {
 namespace {
 
-Bytes excess(const TierBytes& peak, int ranks_per_node, const MemoryLimits& limits) {
-  const auto over = [](Bytes need, Bytes limit) {
-    return limit > 0 ? std::max<Bytes>(0, need - limit) : 0;
-  };
-  return over(peak.gpu, limits.gpu) + over(node_host_bytes(peak, ranks_per_node), limits.host) +
-         over(node_nvme_bytes(peak, ranks_per_node), limits.nvme);
-}
-
 /// The smallest limit of each tier with which one of `peaks` fits the other limits.
 struct NeededLimits {
   std::optional<Bytes> gpu, host, nvme;
@@ -189,7 +181,7 @@ std::string no_plan_fits(std::span<const TierBytes> peaks, const TuningProblem& 
   const int ranks_per_node = problem.ranks_per_node;
   const TierBytes& closest =
       *std::min_element(peaks.begin(), peaks.end(), [&](const TierBytes& a, const TierBytes& b) {
-        return excess(a, ranks_per_node, limits) < excess(b, ranks_per_node, limits);
+        return excess_bytes(a, ranks_per_node, limits) < excess_bytes(b, ranks_per_node, limits);
       });
   std::vector<std::string> changes = memory_changes(peaks, closest, ranks_per_node, limits);
   append(changes, some_nvme(problem));

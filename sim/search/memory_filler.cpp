@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 
 namespace athanor {
@@ -42,7 +43,7 @@ std::vector<Candidate> MemoryFiller::fill(const Counts& counts) const {
   };
   bool fits_before = false;
   for (const Placements& placements : counts) {
-    const bool fits = some_fits(placements.front());
+    const bool fits = some_fits(placements);
     if (fits && (!fits_before || is_listed(placements))) {
       add(placements, candidates);
       added = &placements;
@@ -61,10 +62,19 @@ std::vector<Candidate> MemoryFiller::fill(const Counts& counts) const {
   return candidates;
 }
 
-/// Whether some choice about activations fits with `placement`.
-bool MemoryFiller::some_fits(const Candidate& placement) const {
-  return std::any_of(activations_.rbegin(), activations_.rend(), [&](const Candidate& activation) {
-    return fits_(with_activations(placement, activation));
+/// Placements one of which fits if any does: the one with the fewest parameters on the GPU. Where
+/// the others are in files, which may be too small too, any.
+std::span<const Candidate> MemoryFiller::smallest(const Placements& placements) {
+  const std::span<const Candidate> all = placements;
+  return placements.front().nvme_parameters ? all : all.first(1);
+}
+
+bool MemoryFiller::some_fits(const Placements& placements) const {
+  return std::ranges::any_of(smallest(placements), [&](const Candidate& placement) {
+    return std::any_of(activations_.rbegin(), activations_.rend(),
+                       [&](const Candidate& activation) {
+                         return fits_(with_activations(placement, activation));
+                       });
   });
 }
 
@@ -86,27 +96,30 @@ std::vector<Candidate> MemoryFiller::undominated(const Placements& placements,
       if (placement.leading_gpu_parameters <= most) continue;
       Candidate candidate = with_activations(placement, activation);
       candidate.gpu_adam_units = streamed_units;
-      if (!fits_(candidate)) break;
-      candidate.gpu_adam_units = 0;
-      largest = candidate;
+      if (fits_(candidate)) {
+        candidate.gpu_adam_units = 0;
+        largest = candidate;
+      } else if (largest || !candidate.nvme_parameters) {
+        break;
+      }
     }
     if (largest) candidates.push_back(*largest);
   }
   return candidates;
 }
 
-/// Candidates of which one needs least of each memory: the fewest parameters on the GPU, and the
-/// most units that recompute with each number of outputs on the host.
+/// Candidates of which one needs least of each memory: the smallest placements, and the most units
+/// that recompute with each number of outputs on the host.
 std::vector<Candidate> MemoryFiller::least(const Placements& placements) const {
-  std::vector<Candidate> candidates;
+  std::map<int, Candidate> by_outputs;
   for (const Candidate& activation : activations_) {
-    const Candidate candidate = with_activations(placements.front(), activation);
-    const auto same =
-        std::ranges::find(candidates, activation.offload_units, &Candidate::offload_units);
-    if (same != candidates.end())
-      *same = candidate;
-    else
-      candidates.push_back(candidate);
+    by_outputs[activation.offload_units] = activation;
+  }
+  std::vector<Candidate> candidates;
+  for (const Candidate& placement : smallest(placements)) {
+    for (const auto& [outputs, activation] : by_outputs) {
+      candidates.push_back(with_activations(placement, activation));
+    }
   }
   return candidates;
 }

@@ -4,7 +4,7 @@
 
 #include "sim/search/candidate_groups.hpp"
 
-#include <functional>
+#include <span>
 #include <vector>
 
 namespace athanor {
@@ -30,7 +30,9 @@ class MemoryFiller {
  private:
   using Placements = std::vector<Candidate>;
 
-  [[nodiscard]] bool some_fits(const Candidate& placement) const;
+  [[nodiscard]] static std::span<const Candidate> smallest(const Placements& placements);
+  /// Whether one of `placements` fits with some choice about activations.
+  [[nodiscard]] bool some_fits(const Placements& placements) const;
   [[nodiscard]] std::vector<Candidate> undominated(const Placements& placements,
                                                    int streamed_units) const;
   [[nodiscard]] std::vector<Candidate> least(const Placements& placements) const;

@@ -60,10 +60,11 @@ struct SearchSpace {
   Seconds max_cpu_seconds_per_element = std::numeric_limits<Seconds>::infinity();
   std::vector<bool> speculate{false};
   bool clips = false;  ///< updates that do not speculate wait for the norm, so all are late
-  /// Fills memory. To the listed counts of leading_gpu_optimizer come the fewest and the most with
-  /// which a combination of the other choices fits. Candidates that leave memory unused are
-  /// skipped: one that differs only in recomputing no more units, in copying no more outputs to the
-  /// host and in keeping no fewer parameters on the GPU fits too.
+  /// Fills memory. To the listed counts of leading_gpu_optimizer come, between the lowest and the
+  /// highest of them, the fewest and the most with which a combination of the other choices fits.
+  /// Candidates that leave memory unused are skipped: one that differs only in recomputing no more
+  /// units, in copying no more outputs to the host and in keeping no fewer parameters on the GPU
+  /// fits too.
   bool fill_memory = false;
 
   /// Throws InputError where a list is empty or holds a value out of range.

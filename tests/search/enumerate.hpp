@@ -9,11 +9,12 @@
 
 namespace athanor::test {
 
-/// Calls `visit` with each candidate of the space, group by group.
+/// Calls `visit` with each candidate of the space, group by group. `fits` is for spaces that fill
+/// memory.
 template <typename Visit>
 void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
-               const Visit& visit) {
-  CandidateGroups groups(space, architecture, num_gpus);
+               const Visit& visit, const CandidateGroups::Fits& fits = nullptr) {
+  CandidateGroups groups(space, architecture, num_gpus, fits);
   groups.for_each([&](const Candidate& representative) {
     std::ranges::for_each(groups.members(representative), visit);
   });

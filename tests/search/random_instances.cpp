@@ -131,13 +131,21 @@ Question random_question(std::mt19937& random, int num_gpus) {
   return question;
 }
 
+CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform) {
+  return [&](const Candidate& candidate) {
+    const auto& [profile, request, space] = question;
+    return fits(plan_peak_bytes(profile, make_plan(candidate, profile, request)),
+                platform.ranks_per_node(request.num_gpus), effective_limits(request, platform));
+  };
+}
+
 std::vector<Simulated> simulate_all(const Question& question, const Platform& platform,
                                     Engine& engine) {
   const auto& [profile, request, space] = question;
   const MemoryLimits limits = effective_limits(request, platform);
   std::vector<Simulated> all;
   std::int64_t index = 0;
-  enumerate(space, profile.architecture, request.num_gpus, [&](const Candidate& candidate) {
+  const auto simulate = [&](const Candidate& candidate) {
     const Program program = lower(profile, make_plan(candidate, profile, request));
     const TierBytes peak = peak_bytes(program);
     if (fits(peak, platform.ranks_per_node(request.num_gpus), limits)) {
@@ -146,7 +154,9 @@ std::vector<Simulated> simulate_all(const Question& question, const Platform& pl
           {candidate, index, timeline.step_seconds, total_bytes(peak), timeline.step_joules});
     }
     ++index;
-  });
+  };
+  enumerate(space, profile.architecture, request.num_gpus, simulate,
+            fits_memory(question, platform));
   std::ranges::sort(all, {}, [](const Simulated& one) {
     return std::tuple(one.step_seconds, one.bytes, one.index);
   });

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sim/engine/engine.hpp"
-#include "sim/search/search_space.hpp"
+#include "sim/search/candidate_groups.hpp"
 
 #include <random>
 #include <vector>
@@ -22,6 +22,9 @@ struct Question {
 
 /// The device memory limit may rule out none, some or all of the space.
 [[nodiscard]] Question random_question(std::mt19937& random, int num_gpus);
+
+/// Whether the lowered program of a candidate fits; the references outlive the result.
+[[nodiscard]] CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform);
 
 /// One simulated candidate that fits.
 struct Simulated {

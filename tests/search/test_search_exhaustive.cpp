@@ -36,10 +36,11 @@ std::vector<Seconds> best_seconds(const std::vector<Question>& questions,
   return best;
 }
 
-std::int64_t size_of(const Question& question) {
+std::int64_t size_of(const Question& question, const Platform& platform) {
   std::int64_t size = 0;
-  test::enumerate(question.space, question.profile.architecture, question.request.num_gpus,
-                  [&](const Candidate&) { ++size; });
+  test::enumerate(
+      question.space, question.profile.architecture, question.request.num_gpus,
+      [&](const Candidate&) { ++size; }, test::fits_memory(question, platform));
   return size;
 }
 
@@ -70,7 +71,8 @@ TEST_CASE("the search returns what simulating everything returns") {
     const Platform platform = test::random_machine(random, num_gpus);
     Engine engine(platform, num_gpus);
     for (int i = 0; i < kQuestions; ++i) {
-      const Question question = test::random_question(random, num_gpus);
+      Question question = test::random_question(random, num_gpus);
+      question.space.fill_memory = i % 2 == 0;
       const auto& [profile, request, space] = question;
       const std::vector<Simulated> expected = test::simulate_all(question, platform, engine);
       if (expected.empty()) continue;
@@ -88,7 +90,7 @@ TEST_CASE("the search returns what simulating everything returns") {
       REQUIRE(result.best.prediction->step_seconds == expected.front().step_seconds);
       // Some of the plans that were pruned together may not fit.
       REQUIRE(result.num_simulated + result.num_pruned >= std::ssize(expected));
-      REQUIRE(result.num_plans() == size_of(question));
+      REQUIRE(result.num_plans() == size_of(question, platform));
       pruned += result.num_pruned;
       const int threads = expected.front().candidate.adam_threads;
       with_fewer_threads += 1 < threads && threads < std::ranges::max(space.adam_threads) ? 1 : 0;

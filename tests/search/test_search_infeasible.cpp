@@ -124,6 +124,7 @@ TEST_CASE("each proposed change fits, and anything smaller does not, whatever th
       ++proposed[option];
       PlanRequest request = fixture.request;
       request.limits.*limit = parse_bytes(size, "");
+      CAPTURE(option, size);
       REQUIRE(fits_with(request));
       request.limits.*limit -= kMiB;  // sizes are whole MiB, rounded up
       REQUIRE_FALSE(fits_with(request));
