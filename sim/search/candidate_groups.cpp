@@ -244,7 +244,7 @@ void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visi
   }
   for (const BatchSplit& batch : without_repeats(space_.batches)) {
     for (const Choices& of_sharding : choices) {
-      const MemoryFiller filler(space_, fits_, of_sharding.activations());
+      const MemoryFiller filler(space_, fits_, of_sharding.activations(), normal_form.num_units());
       of_sharding.for_each(batch, [&](const std::vector<std::vector<Candidate>>& counts) {
         std::ranges::for_each(fills ? filler.fill(counts) : filler.all(counts), visit);
       });

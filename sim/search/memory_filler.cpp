@@ -17,8 +17,8 @@ Candidate with_activations(Candidate candidate, const Candidate& from) {
 }  // namespace
 
 MemoryFiller::MemoryFiller(const SearchSpace& space, const CandidateGroups::Fits& fits,
-                           const std::vector<Candidate>& activations)
-    : space_(space), fits_(fits), activations_(activations) {}
+                           const std::vector<Candidate>& activations, int num_units)
+    : space_(space), fits_(fits), activations_(activations), num_units_(num_units) {}
 
 std::vector<Candidate> MemoryFiller::all(const Counts& counts) const {
   std::vector<Candidate> candidates;
@@ -129,8 +129,11 @@ std::vector<Candidate> MemoryFiller::least(const Placements& placements) const {
 void MemoryFiller::add(const Placements& placements, std::vector<Candidate>& candidates) const {
   const auto first = static_cast<std::ptrdiff_t>(candidates.size());
   std::ranges::copy(undominated(placements, /*streamed_units=*/0), std::back_inserter(candidates));
-  const int streamed = *std::ranges::max_element(space_.gpu_adam_units);
-  if (streamed <= placements.front().leading_gpu_optimizer) return;
+  const Candidate& any = placements.front();
+  const int in_memory =
+      num_units_ - std::max(any.trailing_gpu_optimizer, any.trailing_nvme_optimizer);
+  const int streamed = std::min(std::ranges::max(space_.gpu_adam_units), in_memory);
+  if (streamed <= any.leading_gpu_optimizer) return;
   for (const Candidate& candidate : undominated(placements, streamed)) {
     if (std::find(candidates.begin() + first, candidates.end(), candidate) == candidates.end()) {
       candidates.push_back(candidate);

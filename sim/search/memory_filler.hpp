@@ -20,7 +20,7 @@ class MemoryFiller {
   /// `activations`: choices of ChoiceGroup::Activations, fewest recomputed units first. The
   /// references outlive this object.
   MemoryFiller(const SearchSpace& space, const CandidateGroups::Fits& fits,
-               const std::vector<Candidate>& activations);
+               const std::vector<Candidate>& activations, int num_units);
 
   /// Returns every placement with every choice about activations.
   [[nodiscard]] std::vector<Candidate> all(const Counts& counts) const;
@@ -41,6 +41,7 @@ class MemoryFiller {
   const SearchSpace& space_;
   const CandidateGroups::Fits& fits_;
   const std::vector<Candidate>& activations_;
+  int num_units_;
 };
 
 }  // namespace athanor
