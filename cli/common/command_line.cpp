@@ -47,7 +47,9 @@ constexpr const char* kConfigOption = "--config";
   constexpr std::string_view kUnknown = "INI was not able to parse ";
   const std::string file = app.get_option(kConfigOption)->as<std::string>();
   if (!message.starts_with(kUnknown)) throw InputError(file, message, "Remove the key.");
-  const std::string key = message.substr(kUnknown.size());
+  std::string key = message.substr(kUnknown.size());
+  constexpr std::string_view kSection = ".++";  // CLI11's name for the start of a section
+  if (key.ends_with(kSection)) key.resize(key.size() - kSection.size());
   std::vector<std::string> known;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_configurable() && !option->get_group().empty()) {
