@@ -43,7 +43,7 @@ function(athanor_add_library name)
   target_link_libraries(${name} PUBLIC athanor_options ${ARG_PUBLIC}
     PRIVATE $<BUILD_INTERFACE:athanor_warnings> $<BUILD_INTERFACE:athanor_instrumentation> ${ARG_PRIVATE})
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/(sim|executor|calibrate)(/|$)"
-      AND NOT CMAKE_CURRENT_SOURCE_DIR STREQUAL ${PROJECT_SOURCE_DIR}/sim/interchange)
+      AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/sim/(interchange|benchmarks)$")
     install(TARGETS ${name} EXPORT athanorTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()
 endfunction()

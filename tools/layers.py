@@ -22,6 +22,7 @@ ROOMS = {
     "sim/cost": MODEL,
     "sim/formats": MODEL,
     "sim/interchange": [*MODEL, "sim/formats"],
+    "sim/benchmarks": [*MODEL, "sim/formats"],
     "sim/engine": [*MODEL, "sim/cost"],
     "sim/bounds": [*MODEL, "sim/cost"],
     "sim/report": [*MODEL, "sim/cost", "sim/bounds"],

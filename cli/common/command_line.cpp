@@ -2,13 +2,21 @@
 #include "cli/common/command_line.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/base/nearest_name.hpp"
+#include "sim/base/printable.hpp"
+#include "sim/base/text_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <iostream>
+#include <sstream>
+#include <system_error>
+#include <vector>
 
 namespace athanor::cli {
 namespace {
@@ -32,15 +40,69 @@ double parse_share(const std::string& text, const std::string& where) {
   return share;
 }
 
+constexpr const char* kConfigOption = "--config";
+
+/// Throws InputError for a key of the --config file that is no option, or none for a file.
+[[noreturn]] void reject_key(const CLI::App& app, const std::string& message) {
+  constexpr std::string_view kUnknown = "INI was not able to parse ";
+  const std::string file = app.get_option(kConfigOption)->as<std::string>();
+  if (!message.starts_with(kUnknown)) throw InputError(file, message, "Remove the key.");
+  std::string key = message.substr(kUnknown.size());
+  constexpr std::string_view kSection = ".++";  // CLI11's name for the start of a section
+  if (key.ends_with(kSection)) key.resize(key.size() - kSection.size());
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_configurable() && !option->get_group().empty()) {
+      known.push_back(option->get_single_name());
+    }
+  }
+  const std::string nearest = nearest_name(key, known);
+  throw InputError(file + ":" + key, "unknown key",
+                   nearest.empty() ? fmt::format("Known: {}.", fmt::join(known, ", "))
+                                   : fmt::format("Is it '{}'?", nearest));
+}
+
 }  // namespace
 
 std::string version_text() { return "athanor " ATHANOR_VERSION; }
 
+void add_config(CLI::App& app) {
+  // The validator runs before the file is opened by CLI11, which would wait for a pipe's writer.
+  const auto check = [](std::string& path) {
+    constexpr Bytes kMost = kMiB;
+    static_cast<void>(read_text_file(path, kMost));
+    return std::string();
+  };
+  app.set_config(kConfigOption, "", "TOML file: every key is one of these options")
+      ->check(CLI::Validator(check, ""));
+  app.allow_config_extras(CLI::config_extras_mode::error);
+}
+
+CLI::Validator whole_number(std::int64_t minimum, std::int64_t maximum) {
+  const auto check = [minimum, maximum](std::string& text) {
+    std::int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, status] = std::from_chars(text.data(), end, value);
+    const bool whole = status == std::errc{} && rest == end;
+    if (whole && value >= minimum && value <= maximum) return std::string();
+    return fmt::format(
+        "'{}' is {}. Use a whole number from {} to {}", text,
+        whole || status == std::errc::result_out_of_range ? "out of range" : "no whole number",
+        minimum, maximum);
+  };
+  return {check, ""};
+}
+
 int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ConfigError& error) {
+    reject_key(app, error.what());
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitDone : kExitBadInput;
+    std::ostringstream message;
+    const int code = app.exit(error, std::cout, message);
+    std::cerr << printable(message.str(), LineEnds::Kept);
+    return code == 0 ? kExitDone : kExitBadInput;
   }
   return action();
 }

@@ -29,11 +29,21 @@ using Action = std::function<int()>;
 CLI::Option* add_size(CLI::App& app, const std::string& name, Bytes& bytes,
                       const std::string& help);
 
+/// Adds --config, a TOML file of options. An unknown key in it is an InputError that names the
+/// nearest option.
+void add_config(CLI::App& app);
+
+/// Largest count that an option takes: products of two of them stay exact.
+inline constexpr std::int64_t kMaxOption = 1'000'000'000;
+
+/// Accepts whole numbers from `minimum` to `maximum`, and says them in plain figures.
+[[nodiscard]] CLI::Validator whole_number(std::int64_t minimum, std::int64_t maximum = kMaxOption);
+
 /// Adds an option that takes a positive count.
 template <typename Integer>
 CLI::Option* add_count(CLI::App& app, const std::string& name, Integer& value,
                        const std::string& help) {
-  return app.add_option(name, value, help)->check(CLI::PositiveNumber)->type_name("N");
+  return app.add_option(name, value, help)->check(whole_number(1))->type_name("N");
 }
 
 /// Adds an option that takes a share such as 5% or 0.05.

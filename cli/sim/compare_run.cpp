@@ -38,8 +38,11 @@ double number_of(const nlohmann::json& line, const char* key, const std::string&
 }
 
 nlohmann::json parse_line(const std::string& text, const std::string& where) {
-  nlohmann::json line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (line.is_object()) return line;
+  constexpr std::size_t kLongest = 1 << 16;  // a line has some hundred bytes
+  if (text.size() <= kLongest) {
+    nlohmann::json line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (line.is_object()) return line;
+  }
   throw InputError(where, "is no JSON object", "Use the metrics.jsonl that athanor train wrote.");
 }
 

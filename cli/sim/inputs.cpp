@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <system_error>
 
 namespace athanor::cli {
 
@@ -55,14 +56,15 @@ void require_option(bool given, const std::string& option, const std::string& wh
   if (!given) throw InputError(option, "is missing", why);
 }
 
-std::string stored_path(const std::string& target, const std::string& plan_path) {
+void require_no_input(const std::string& output, const std::string& option,
+                      const std::vector<std::string>& inputs) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::absolute(plan_path).parent_path();
-  return fs::absolute(target).lexically_normal().lexically_proximate(folder.lexically_normal());
-}
-
-std::string resolved_path(const std::string& stored, const std::string& plan_path) {
-  return (std::filesystem::path(plan_path).parent_path() / stored).lexically_normal();
+  for (const std::string& input : inputs) {
+    std::error_code absent;  // an output that is not there yet is no input
+    if (output.empty() || input.empty() || !fs::equivalent(output, input, absent)) continue;
+    throw InputError(option, fmt::format("{} is an input, and would be lost", output),
+                     "Give the output another name.");
+  }
 }
 
 void warn_about(const Profile& profile, const Platform& platform, const MemoryLimits& limits) {

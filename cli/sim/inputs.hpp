@@ -10,6 +10,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace athanor::cli {
 
@@ -36,12 +37,10 @@ void add_inputs(CLI::App& verb, Inputs& inputs);
 /// Throws an InputError that names the option if `value` was not given.
 void require_option(bool given, const std::string& option, const std::string& why);
 
-/// Returns the path that a plan file stores for `target`. It is relative to the plan's folder, so
-/// that the folder can be moved as a whole.
-[[nodiscard]] std::string stored_path(const std::string& target, const std::string& plan_path);
-
-/// Turns a path that a plan file stores into one that this process can open.
-[[nodiscard]] std::string resolved_path(const std::string& stored, const std::string& plan_path);
+/// Throws an InputError that names the option if its file is one of the inputs, by whatever name.
+/// Empty paths are passed over.
+void require_no_input(const std::string& output, const std::string& option,
+                      const std::vector<std::string>& inputs);
 
 /// Warns on stderr about inputs that are likely to surprise: a profile of another device, or a
 /// memory limit above the platform's memory.

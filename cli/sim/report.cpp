@@ -228,6 +228,9 @@ std::string plan_summary(const Plan& plan) {
   return text;
 }
 
-void print_json(const nlohmann::ordered_json& json) { fmt::print("{}\n", json.dump(2)); }
+void print_json(const nlohmann::ordered_json& json) {
+  // Names of files and devices may be no UTF-8, and must not lose the result.
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
 
 }  // namespace athanor::cli

@@ -3,6 +3,7 @@
 #include "cli/sim/kernel_table.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/show.hpp"
+#include "sim/base/printable.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/interchange/export_simgrid.hpp"
@@ -70,7 +71,7 @@ void print_network(const Network& network) {
 
 void print_provenance(const Provenance& provenance) {
   fmt::print("{:<24} {} {}\n", "source", name_of(kSourceNames, provenance.source), provenance.date);
-  if (!provenance.notes.empty()) fmt::print("{:<24} {}\n", "notes", provenance.notes);
+  if (!provenance.notes.empty()) fmt::print("{:<24} {}\n", "notes", printable(provenance.notes));
 }
 
 void print_platform(const Platform& p) {

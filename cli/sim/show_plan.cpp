@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows a plan, the program that it is lowered to, and where its memory goes.
+#include "cli/common/plan_paths.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/program_json.hpp"
 #include "cli/sim/report.hpp"

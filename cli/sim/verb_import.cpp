@@ -4,11 +4,12 @@
 #include "cli/sim/report.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/printable.hpp"
 #include "sim/base/text_file.hpp"
+#include "sim/benchmarks/import_benchmarks.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/interchange/gzip_stream.hpp"
-#include "sim/interchange/import_benchmarks.hpp"
 #include "sim/interchange/import_kineto.hpp"
 #include "sim/model/enum_names.hpp"
 
@@ -31,10 +32,13 @@ struct ImportOptions {
 
 int import_into_platform(const ImportOptions& options) {
   require_option(!options.output_path.empty(), "-o,--output", "Say where the platform goes.");
+  // A platform may be brought up to date in place; results may not be lost.
+  require_no_input(options.output_path, "--output", options.files);
   Platform platform = read_platform(options.platform_path);
   std::vector<std::string> taken;
   for (const std::string& file : options.files) {
-    const std::vector<std::string> lines = import_benchmark(read_text_file(file), file, platform);
+    const std::vector<std::string> lines =
+        import_benchmark(read_text_file(file, kMaxDocument), file, platform);
     taken.insert(taken.end(), lines.begin(), lines.end());
   }
   platform.validate(options.output_path);
@@ -119,24 +123,55 @@ void print_table(const KinetoTable& table, bool json) {
   }
 }
 
+/// Throws InputError that names --into where the file holds a benchmark's results.
+void require_trace(const std::string& path) {
+  std::string start(1 << 16, '\0');
+  const auto stream = open_maybe_gzip(path);
+  const std::streamsize count =
+      stream->rdbuf()->sgetn(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(count));
+  const std::string_view program = benchmark_in(start);
+  require_option(program.empty(), "--into",
+                 fmt::format("{} holds results of {}: give --into PLATFORM, which takes them, and "
+                             "-o FILE.",
+                             printable(path), program));
+}
+
+/// Prints the device seconds of each trace.
+int show_traces(const ImportOptions& options) {
+  require_option(options.output_path.empty() && options.micro_batch == 0, "--base",
+                 "A profile needs the bytes of another: give one of the same model.");
+  std::optional<Architecture> architecture;
+  if (!options.architecture.empty()) architecture = load_architecture(options.architecture);
+  nlohmann::ordered_json tables = nlohmann::ordered_json::array();
+  for (const std::string& path : options.files) {
+    const OpenTrace open = [&path] { return open_maybe_gzip(path); };
+    const KinetoTable table =
+        read_kineto_step(open, path, options.step, architecture ? &*architecture : nullptr);
+    if (options.json) {
+      tables.push_back(table_json(table));
+    } else {
+      if (options.files.size() > 1) fmt::print("{}\n", printable(path));
+      fmt::print("{}", table_text(table));
+    }
+  }
+  if (options.json) print_json(tables.size() == 1 ? tables.front() : tables);
+  return kExitDone;
+}
+
 int import_trace(const ImportOptions& options) {
+  for (const std::string& file : options.files) require_trace(file);
+  if (options.base_path.empty()) return show_traces(options);
   if (options.files.size() != 1) {
-    throw InputError("import", fmt::format("{} traces", options.files.size()),
-                     "Give one trace, or --into PLATFORM for benchmark results.");
+    throw InputError("--base",
+                     fmt::format("takes one trace, and {} are given", options.files.size()),
+                     "Give one trace of one rank.");
   }
   const std::string& path = options.files.front();
   const OpenTrace open = [&path] { return open_maybe_gzip(path); };
-  if (options.base_path.empty()) {
-    require_option(options.output_path.empty() && options.micro_batch == 0, "--base",
-                   "A profile needs the bytes of another: give one of the same model.");
-    std::optional<Architecture> architecture;
-    if (!options.architecture.empty()) architecture = load_architecture(options.architecture);
-    print_table(read_kineto_step(open, path, options.step, architecture ? &*architecture : nullptr),
-                options.json);
-    return kExitDone;
-  }
   require_option(options.micro_batch > 0, "--micro-batch", "Say how many sequences ran at once.");
   require_option(!options.output_path.empty(), "-o,--output", "Say where the profile goes.");
+  require_no_input(options.output_path, "--output", {path});
   const Profile base = read_profile(options.base_path);
   const KinetoTable table = read_kineto_step(open, path, options.step, &base.architecture);
   const Profile profile = profile_from_kineto(table, path, base, options.micro_batch);
@@ -151,10 +186,12 @@ int import_trace(const ImportOptions& options) {
 void add_import(CLI::App& app, Action& action) {
   auto options = std::make_shared<ImportOptions>();
   CLI::App* verb = app.add_subcommand(
-      "import", "Take measurements of nvbandwidth, nccl-tests and torch.profiler");
-  verb->add_option("file", options->files,
-                   "JSON of nvbandwidth -j and nccl-tests -J, with --into; else a trace of "
-                   "torch.profiler, .json or .json.gz")
+      "import", "Take measurements of nvbandwidth, nccl-tests, fio, STREAM and torch.profiler");
+  verb->add_option(
+          "file", options->files,
+          "With --into: what nvbandwidth, nccl-tests and STREAM print, or JSON of "
+          "nvbandwidth -j, nccl-tests -J and fio; else a trace of torch.profiler, .json or "
+          ".json.gz")
       ->required();
   CLI::Option* into =
       verb->add_option("--into", options->platform_path, "Platform that takes the measurements")

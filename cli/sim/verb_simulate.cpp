@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor simulate, which predicts one plan's step time and memory.
+#include "cli/common/plan_paths.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
+#include "sim/interchange/foreign_settings.hpp"
 #include "sim/policy/policies.hpp"
 #include "sim/search/infeasibility_advice.hpp"
 #include "sim/search/search.hpp"
@@ -63,15 +66,30 @@ void require_inputs(const Inputs& inputs) {
   require_option(inputs.global_batch > 0, "--global-batch", "Say how many sequences make a step.");
 }
 
+/// Reads a plan. Throws InputError that names the policy where the file holds the settings of
+/// another system.
+Plan read_own_plan(const std::string& path) {
+  const std::string text = read_text_file(path, kMaxDocument);
+  if (const auto settings = foreign_settings(text)) {
+    throw InputError(path, fmt::format("holds settings of {}, no plan", settings->system),
+                     fmt::format("Give the policy that stands for them in place of --plan: {}.",
+                                 settings->options));
+  }
+  return parse_plan(text, path);
+}
+
 int simulate(SimulateOptions& options) {
   require_option(!options.plan_path.empty() || !options.policy.empty(), "--plan, --policy",
                  "Give a plan file, or the name of a policy.");
   Plan plan;
   if (!options.plan_path.empty()) {
-    plan = read_plan(options.plan_path);
+    plan = read_own_plan(options.plan_path);
     complete_from(plan, options);
   }
   require_inputs(options.inputs);
+  require_no_input(options.trace_path, "--trace",
+                   {options.plan_path, options.inputs.profile_path, options.inputs.platform_path,
+                    options.inputs.profile_platform_path});
   const LoadedProblem loaded(options.inputs);
   const TuningProblem& problem = loaded.problem();
   Engine engine(problem.platform, problem.request.num_gpus);

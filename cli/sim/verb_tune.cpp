@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor tune, which finds the fastest plan that fits.
+#include "cli/common/plan_paths.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
@@ -62,7 +63,13 @@ SearchResult run_search(const TuneOptions& options, const TuningProblem& problem
 }
 
 int tune_one(const TuneOptions& options) {
-  require_option(options.inputs.num_gpus > 0, "--gpus", "Say how many GPUs to use.");
+  const Inputs& inputs = options.inputs;
+  require_option(inputs.num_gpus > 0, "--gpus", "Say how many GPUs to use.");
+  const std::vector<std::string> read{inputs.profile_path, inputs.platform_path,
+                                      inputs.profile_platform_path};
+  require_no_input(options.plan_path, "--output", read);
+  require_no_input(options.all_path, "--all", read);
+  require_no_input(options.all_path, "--all", {options.plan_path});
   const LoadedProblem loaded(options.inputs);
   const TuningProblem& problem = loaded.problem();
   Engine engine(problem.platform, problem.request.num_gpus);

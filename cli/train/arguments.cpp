@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace athanor::cli {
@@ -20,9 +21,12 @@ void add_inputs(CLI::App& app, TrainArguments& a) {
   app.add_option("--plan", a.plan, "Plan (athanor tune)")->required();
   app.add_option("--model", a.model, "Built-in name, config.json, or Hugging Face folder")
       ->required();
+  app.add_flag("--fresh", a.fresh, "Start from fresh weights, though the model's folder has some");
   app.add_option("--data", a.data,
-                 "Tokens (llm.c, nanoGPT, Megatron), or text that is read as bytes")
-      ->required();
+                 "Tokens (llm.c, nanoGPT, Megatron), or text for a model of bytes: files or "
+                 "patterns such as 'train_*.bin', read one after the other")
+      ->required()
+      ->type_name("FILE");
   app.add_option("--tokens-dtype", a.tokens_dtype,
                  "Type of tokens in a file without header: auto, bytes, uint16 or uint32");
   app.add_option("--profile", a.profile, "Profile of the model (default: the plan's)");
@@ -39,9 +43,10 @@ void add_run(CLI::App& app, TrainArguments& a) {
   add_hidden_alias(app, "--nproc",
                    add_count(app, "--gpus", a.num_processes,
                              "Start that many ranks on this machine, one for each GPU"));
-  app.add_option("--seed", a.seed, "Seed of fresh weights");
+  app.add_option("--seed", a.seed, "Seed of fresh weights")
+      ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()));
   app.add_option("--checkpoint-every", a.checkpoint_every, "Steps between checkpoints; 0: none")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   add_count(app, "--keep-last", a.keep_last, "Keep this many checkpoints");
   app.add_option("--resume", a.resume_from,
                  "Go on from the newest checkpoint of RUN (default: --output)")
@@ -63,6 +68,7 @@ void add_optimizer(CLI::App& app, TrainArguments& a) {
   app.add_option("--min-lr", a.minimum_learning_rate, "Learning rate at the end")
       ->capture_default_str();
   app.add_option("--warmup-steps", a.warmup_steps, "Steps of linear warm-up")
+      ->check(whole_number(0))
       ->capture_default_str();
   app.add_option("--schedule", a.schedule, "Decay after warm-up: cosine, linear or constant")
       ->capture_default_str();
@@ -88,7 +94,7 @@ std::string host_name() {
 }  // namespace
 
 void add_train_options(CLI::App& app, TrainArguments& arguments) {
-  app.set_config("--config", "", "TOML file: every key is one of these options");
+  add_config(app);
   add_inputs(app, arguments);
   add_run(app, arguments);
   add_optimizer(app, arguments);
@@ -145,7 +151,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"export", a.export_folder},
         {"device_memory", a.device_memory}}},
   };
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace athanor::cli

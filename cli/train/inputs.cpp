@@ -1,40 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/inputs.hpp"
 
+#include "cli/common/plan_paths.hpp"
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/scratch_file.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
+#include "executor/io/token_files.hpp"
+#include "executor/io/weight_files.hpp"
 #include "executor/memory/memory_check.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
+#include "sim/base/printable.hpp"
 #include "sim/formats/files.hpp"
-#include "sim/formats/hf_config.hpp"
 #include "sim/lowering/lowering.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <utility>
 
 namespace athanor::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// Returns the option, else the plan's path: as it is, or in the plan's folder. Empty if neither is
+/// Returns the option, else the path that the plan names, beside the plan. Empty if neither is
 /// given.
 std::string input_path(const std::string& option, const std::string& in_plan,
                        const std::string& plan) {
-  if (!option.empty() || in_plan.empty() || fs::exists(in_plan)) {
-    return option.empty() ? in_plan : option;
-  }
-  const fs::path beside = fs::path(plan).parent_path() / in_plan;
-  return fs::exists(beside) ? beside.string() : in_plan;
-}
-
-bool holds_weights(const std::string& model) {
-  return fs::exists(fs::path(model) / "model.safetensors") ||
-         fs::exists(fs::path(model) / "model.safetensors.index.json");
+  return option.empty() && !in_plan.empty() ? resolved_path(in_plan, plan) : option;
 }
 
 void check_same_model(const Architecture& model, const Profile& profile) {
@@ -68,12 +60,10 @@ TrainInputs read_inputs(const TrainArguments& arguments) {
       input_path(arguments.platform, in.plan.platform_path, arguments.plan);
   if (!platform.empty()) in.platform = read_platform(platform);
 
-  if (holds_weights(arguments.model)) {
-    in.weights = std::make_shared<const HfFolder>(arguments.model);
-    in.architecture = in.weights->architecture();
-  } else {
-    in.architecture = load_architecture(arguments.model);
-  }
+  ModelSource model =
+      open_model(arguments.model, arguments.fresh ? Weights::Fresh : Weights::AsFound);
+  in.architecture = std::move(model.architecture);
+  in.weights = std::move(model.weights);
   check_same_model(in.architecture, in.profile);
   check_nvme_folder(in.plan, arguments.nvme);
   in.limits = limits_of(arguments, in.platform);
@@ -83,7 +73,7 @@ TrainInputs read_inputs(const TrainArguments& arguments) {
                in.platform ? in.platform->ranks_per_node(world_size) : world_size, in.limits);
 
   in.tokens = std::make_shared<const TokenDataset>(
-      arguments.data, parse_token_format(arguments.tokens_dtype, "--tokens-dtype"),
+      expand_data(arguments.data), parse_token_format(arguments.tokens_dtype, "--tokens-dtype"),
       in.architecture.language_model->vocab_size);
   static_cast<void>(in.tokens->num_windows(in.plan.sequence_length));
   in.folder = {arguments.out};
@@ -97,17 +87,22 @@ bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs) {
   return inputs.platform ? inputs.platform->backend == "cuda" : why_no_cuda().empty();
 }
 
+std::string describe_start(const TrainInputs& in) {
+  if (!in.checkpoint.empty()) return "from checkpoint " + printable(in.checkpoint);
+  return in.weights ? "from the weights of its folder" : "from fresh weights";
+}
+
 std::string describe(const TrainInputs& in) {
   const TierBytes peak = peak_bytes(lower(in.profile, in.plan));
   return fmt::format(
-      "model      {} ({} parameters)\n"
+      "model      {} ({} parameters), {}\n"
       "plan       {}: {} processes, micro-batch {}, accumulation {}, sequence {}\n"
       "data       {}: {} tokens\n"
       "memory     device {}, pinned {}, host {}, nvme {} per process\n",
-      in.architecture.name, in.architecture.num_parameters(), in.plan.name, in.plan.world_size,
-      in.plan.micro_batch, in.plan.accumulation, in.plan.sequence_length, in.tokens->path(),
-      in.tokens->num_tokens(), format_bytes(peak.gpu), format_bytes(peak.pinned),
-      format_bytes(peak.host), format_bytes(peak.nvme));
+      in.architecture.name, in.architecture.num_parameters(), describe_start(in), in.plan.name,
+      in.plan.world_size, in.plan.micro_batch, in.plan.accumulation, in.plan.sequence_length,
+      printable(in.tokens->path()), in.tokens->num_tokens(), format_bytes(peak.gpu),
+      format_bytes(peak.pinned), format_bytes(peak.host), format_bytes(peak.nvme));
 }
 
 }  // namespace athanor::cli

@@ -32,6 +32,9 @@ struct TrainInputs {
 /// Returns whether to run on GPUs.
 [[nodiscard]] bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs);
 
+/// Returns what the weights start from: "from fresh weights", for example.
+[[nodiscard]] std::string describe_start(const TrainInputs& inputs);
+
 /// Returns the text that a dry run prints.
 [[nodiscard]] std::string describe(const TrainInputs& inputs);
 

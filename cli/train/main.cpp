@@ -55,6 +55,9 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
     if (cuda) return athanor::run_ranks(arguments.num_processes, argv);
     athanor::relaunch_under_mpirun(arguments.num_processes, argv);
   }
+  if (rank.rank == 0 && !arguments.quiet) {
+    fmt::print(stderr, "{} starts {}\n", inputs.architecture.name, describe_start(inputs));
+  }
   connect(rank, inputs.limits.gpu, cuda, machine);
   const std::string run_json =
       athanor::cli::run_json(arguments, static_cast<int>(argv.size()), argv.data());

@@ -114,6 +114,10 @@ std::uint64_t hash_parameters(const Architecture& architecture) {
       hash = hash_bytes(std::as_bytes(std::span(parameter.shape)), hash);
     }
   }
+  // Positions are no parameters, but weights are trained for their scaling.
+  const bool scales = architecture.language_model.has_value() &&
+                      !architecture.language_model->rope_scaling.is_none();
+  if (scales) hash = hash_text(text_of(architecture.language_model->rope_scaling), hash);
   return hash;
 }
 

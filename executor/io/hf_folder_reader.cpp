@@ -2,6 +2,7 @@
 #include "executor/io/hf_folder_reader.hpp"
 
 #include "executor/io/mapped_file.hpp"
+#include "executor/io/weight_files.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
@@ -13,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -25,12 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSingleFile = "model.safetensors";
-constexpr const char* kIndexFile = "model.safetensors.index.json";
-
 /// Reads the file names of an index. Throws when one leads out of the folder.
 std::set<std::string> shard_names(const fs::path& index) {
-  const std::string text = read_text_file(index.string(), 256 * kMiB);
+  const std::string text = read_text_file(index.string(), kMaxDocument);
   const nlohmann::json document = parse_json(text, index.string());
   JsonReader json(document, ValuePath(index.string()));
   JsonReader weight_map = json.key("weight_map");
@@ -47,13 +46,14 @@ std::set<std::string> shard_names(const fs::path& index) {
 }
 
 std::vector<std::string> weight_files(const fs::path& folder) {
-  if (is_there(folder / kSingleFile)) return {(folder / kSingleFile).string()};
-  if (!is_there(folder / kIndexFile)) {
-    throw InputError(folder.string(), fmt::format("has neither {} nor {}", kSingleFile, kIndexFile),
+  if (is_there(folder / kWeightFile)) return {(folder / kWeightFile).string()};
+  if (!is_there(folder / kWeightIndex)) {
+    throw InputError(folder.string(),
+                     fmt::format("has neither {} nor {}", kWeightFile, kWeightIndex),
                      "Save the model with save_pretrained(folder, safe_serialization=True).");
   }
   std::vector<std::string> files;
-  for (const std::string& name : shard_names(folder / kIndexFile)) {
+  for (const std::string& name : shard_names(folder / kWeightIndex)) {
     files.push_back((folder / name).string());
   }
   return files;
@@ -78,11 +78,24 @@ struct Found {
 };
 using Checkpoint = std::map<std::string, Found, std::less<>>;
 
+/// Leaves out what torch.compile, DistributedDataParallel and checkpointing put into names.
+std::string plain_name(std::string name) {
+  for (const std::string_view wrapper :
+       {"_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."}) {
+    for (auto at = name.find(wrapper); at != std::string::npos; at = name.find(wrapper)) {
+      name.erase(at, wrapper.size());
+    }
+  }
+  if (name.starts_with("module.")) name.erase(0, std::string_view("module.").size());
+  return name;
+}
+
 Checkpoint all_tensors(const std::vector<std::unique_ptr<SafetensorsReader>>& files) {
   Checkpoint checkpoint;
   for (const auto& file : files) {
     for (const TensorEntry& tensor : file->header().tensors) {
-      const auto [entry, is_new] = checkpoint.try_emplace(tensor.name, Found{file.get(), &tensor});
+      const auto [entry, is_new] =
+          checkpoint.try_emplace(plain_name(tensor.name), Found{file.get(), &tensor});
       if (!is_new) {
         throw InputError(file->path() + ":" + tensor.name,
                          "is also in " + entry->second.file->path(),
@@ -106,6 +119,18 @@ void check(const Found& found, const Parameter& parameter) {
     throw InputError(where, fmt::format("has type {}", name_of(found.tensor->type)),
                      "Save the model in F32, F16 or BF16.");
   }
+}
+
+/// Throws InputError where a weight is not finite: training would fail later, and name other
+/// causes.
+void require_finite(std::span<const float> weights, const SafetensorsReader& file,
+                    const TensorEntry& tensor) {
+  const auto bad = std::find_if(weights.begin(), weights.end(),
+                                [](float weight) { return !std::isfinite(weight); });
+  if (bad == weights.end()) return;
+  throw InputError(file.path() + ":" + tensor.name,
+                   fmt::format("element {} is {}", bad - weights.begin(), *bad),
+                   "The weights are damaged: use an earlier checkpoint of the model.");
 }
 
 /// Takes `parameter` out of the checkpoint.
@@ -164,7 +189,9 @@ void HfFolder::read_unit(int unit, std::span<float> flat) const {
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     const Source& source = sources_[static_cast<std::size_t>(unit)][i];
     const auto count = static_cast<std::size_t>(source.tensor->num_elements());
-    source.file->read(*source.tensor, flat.subspan(static_cast<std::size_t>(offsets[i]), count));
+    const std::span<float> weights = flat.subspan(static_cast<std::size_t>(offsets[i]), count);
+    source.file->read(*source.tensor, weights);
+    require_finite(weights, *source.file, *source.tensor);
   }
 }
 

@@ -21,7 +21,8 @@ class HfFolder {
 
   [[nodiscard]] const Architecture& architecture() const noexcept { return architecture_; }
   /// Writes the parameters of unit `unit` into its flat fp32 storage (see chunk_layout.hpp);
-  /// padding is zero. Thread-safe. Throws Error when `flat` is too short.
+  /// padding is zero. Thread-safe. Throws Error when `flat` is too short, InputError that names the
+  /// tensor and the element where a weight is not finite.
   void read_unit(int unit, std::span<float> flat) const;
 
  private:

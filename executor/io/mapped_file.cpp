@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/mapped_file.hpp"
 
-#include "sim/base/errors.hpp"
+#include "sim/base/input_file.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -15,45 +12,18 @@
 
 namespace athanor {
 
-namespace {
-
-[[noreturn]] void fail(const std::string& path, int error) {
-  throw InputError(path, "cannot be read: " + std::generic_category().message(error),
-                   "Check the path and its permissions.");
-}
-
-/// Maps an open regular file; an empty file has empty memory.
-std::span<const std::byte> map(int descriptor, const std::string& path) {
-  struct stat status{};
-  if (::fstat(descriptor, &status) != 0) fail(path, errno);
-  if (!S_ISREG(status.st_mode)) {
-    throw InputError(path, "is not a regular file", "Give the path of a file.");
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size == 0) return {};
-  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (memory == MAP_FAILED) fail(path, errno);
-  return {static_cast<const std::byte*>(memory), size};
-}
-
-}  // namespace
-
 bool is_there(const std::filesystem::path& path) {
   std::error_code unreadable;
   return std::filesystem::exists(path, unreadable);
 }
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
-  // Without O_NONBLOCK a named pipe would wait for a writer that never comes.
-  const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail(path_, errno);
-  try {
-    bytes_ = map(descriptor, path_);
-  } catch (...) {
-    ::close(descriptor);
-    throw;
-  }
-  ::close(descriptor);
+  const InputFile file = open_input(path_);
+  const auto size = static_cast<std::size_t>(file.size);
+  if (size == 0) return;
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
+  if (memory == MAP_FAILED) fail_read(path_, errno);
+  bytes_ = {static_cast<const std::byte*>(memory), size};
 }
 
 MappedFile::~MappedFile() {

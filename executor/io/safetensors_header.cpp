@@ -2,6 +2,7 @@
 #include "executor/io/safetensors_header.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/base/file_kinds.hpp"
 #include "sim/formats/json_reader.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +30,15 @@ std::string_view header_text(std::span<const std::byte> bytes, const std::string
     throw InputError(file, fmt::format("{} bytes are too few for a header", bytes.size()),
                      kDamaged);
   }
+  const std::string_view start(reinterpret_cast<const char*>(bytes.data()),
+                               std::min<std::size_t>(bytes.size(), 64));
+  require_fetched(start, file);
   std::memcpy(&length, bytes.data(), kLengthBytes);
+  const auto kind = file_kind(start);
+  if (kind && length > kMaxHeaderBytes) {
+    throw InputError(file, fmt::format("is {}, no safetensors file", kind->name),
+                     std::string(kind->hint));
+  }
   if (length > kMaxHeaderBytes || length > bytes.size() - kLengthBytes) {
     throw InputError(file,
                      fmt::format("a header of {} bytes in a file of {}", length, bytes.size()),

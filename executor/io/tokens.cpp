@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/tokens.hpp"
 
+#include "executor/io/token_content.hpp"
 #include "executor/io/token_types.hpp"
 #include "sim/base/errors.hpp"
 
@@ -46,12 +47,15 @@ void load_tokens(const std::byte* from, std::span<std::int64_t> out) {
 
 }  // namespace
 
-TokenDataset::Source TokenDataset::open(const std::string& path, TokenFormat format) {
+TokenDataset::Part TokenDataset::open(const std::string& path, TokenFormat format,
+                                      std::int64_t vocab_size) {
   const std::optional<fs::path> index =
       format == TokenFormat::Auto ? megatron_index(path) : std::nullopt;
   if (!index) {
     MappedFile file(path);
+    check_kind(file.bytes(), format, path);
     const TokenLayout layout = parse_token_file(file.bytes(), format, path);
+    if (layout.begin == 0) check_content(file.bytes(), layout.type, format, vocab_size, path);
     return {std::move(file), layout};
   }
   const MappedFile index_file(index->string());
@@ -62,10 +66,20 @@ TokenDataset::Source TokenDataset::open(const std::string& path, TokenFormat for
 }
 
 TokenDataset::TokenDataset(const std::string& path, TokenFormat format, std::int64_t vocab_size)
-    : TokenDataset(open(path, format), vocab_size) {}
+    : TokenDataset(std::vector{path}, format, vocab_size) {}
 
-TokenDataset::TokenDataset(Source source, std::int64_t vocab_size)
-    : file_(std::move(source.file)), layout_(source.layout), vocab_size_(vocab_size) {}
+TokenDataset::TokenDataset(const std::vector<std::string>& paths, TokenFormat format,
+                           std::int64_t vocab_size)
+    : vocab_size_(vocab_size) {
+  for (const std::string& path : paths) {
+    parts_.push_back(open(path, format, vocab_size));
+    parts_.back().first = num_tokens_;
+    num_tokens_ += parts_.back().layout.count;
+  }
+  if (parts_.empty()) throw InputError("--data", "names no file", "Name a file of tokens.");
+  name_ = parts_.front().file.path();
+  if (parts_.size() > 1) name_ += fmt::format(" and {} more", parts_.size() - 1);
+}
 
 void TokenDataset::read(std::int64_t first, std::span<std::int64_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
@@ -73,15 +87,29 @@ void TokenDataset::read(std::int64_t first, std::span<std::int64_t> out) const {
     throw Error(
         fmt::format("{}: {} tokens from {} on, and it has {}", path(), count, first, num_tokens()));
   }
-  with_token_type(layout_.type, [&](auto token) {
-    load_tokens<decltype(token)>(
-        file_.bytes().data() + layout_.begin + static_cast<std::size_t>(first) * sizeof(token),
-        out);
+  auto part = std::upper_bound(
+      parts_.begin(), parts_.end(), first,
+      [](std::int64_t position, const Part& other) { return position < other.first; });
+  for (--part; !out.empty(); ++part) {
+    const std::int64_t inside = first - part->first;
+    const std::int64_t here =
+        std::min(part->layout.count - inside, static_cast<std::int64_t>(out.size()));
+    read_part(*part, inside, out.first(static_cast<std::size_t>(here)));
+    out = out.subspan(static_cast<std::size_t>(here));
+    first += here;
+  }
+}
+
+void TokenDataset::read_part(const Part& part, std::int64_t first,
+                             std::span<std::int64_t> out) const {
+  with_token_type(part.layout.type, [&](auto token) {
+    const std::size_t skipped = static_cast<std::size_t>(first) * sizeof(token);
+    load_tokens<decltype(token)>(part.file.bytes().data() + part.layout.begin + skipped, out);
   });
   const auto bad = std::find_if(out.begin(), out.end(),
                                 [&](std::int64_t id) { return id < 0 || id >= vocab_size_; });
   if (bad != out.end()) {
-    throw InputError(path(),
+    throw InputError(part.file.path(),
                      fmt::format("token {} at position {} is outside the vocabulary of {}", *bad,
                                  first + (bad - out.begin()), vocab_size_),
                      "Use tokens of the model's own tokenizer, or name the stored type with "

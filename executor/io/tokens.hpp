@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training tokens from a file, in any format of token_formats.hpp.
+// Training tokens from files, in any format of token_formats.hpp.
 #pragma once
 
 #include "executor/io/mapped_file.hpp"
@@ -8,18 +8,23 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace athanor {
 
-/// A stream of token ids from one file. Reading is thread-safe.
+/// A stream of token ids from one file, or from several in their order. Reading is thread-safe.
 class TokenDataset {
  public:
   /// `path` is the token file. For Megatron it is the .idx, the .bin beside it, or their common
-  /// name without extension. Ids are checked against `vocab_size` when they are read.
+  /// name without extension. Ids are checked against `vocab_size` when they are read. Throws
+  /// InputError where the content can be no tokens of such a vocabulary (token_content.hpp).
   TokenDataset(const std::string& path, TokenFormat format, std::int64_t vocab_size);
+  /// Joins the files' tokens to one stream. Windows cross the borders between files.
+  TokenDataset(const std::vector<std::string>& paths, TokenFormat format, std::int64_t vocab_size);
 
-  [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
-  [[nodiscard]] std::int64_t num_tokens() const noexcept { return layout_.count; }
+  /// Returns the path of the file, or of the first of several with their number.
+  [[nodiscard]] const std::string& path() const noexcept { return name_; }
+  [[nodiscard]] std::int64_t num_tokens() const noexcept { return num_tokens_; }
   [[nodiscard]] std::int64_t vocab_size() const noexcept { return vocab_size_; }
 
   /// Reads tokens [first, first + out.size()). Throws Error when they reach beyond the file,
@@ -41,15 +46,17 @@ class TokenDataset {
                    std::span<std::int64_t> targets) const;
 
  private:
-  struct Source {
+  struct Part {
     MappedFile file;
     TokenLayout layout;
+    std::int64_t first = 0;  ///< its first token in the stream
   };
-  static Source open(const std::string& path, TokenFormat format);
-  TokenDataset(Source source, std::int64_t vocab_size);
+  static Part open(const std::string& path, TokenFormat format, std::int64_t vocab_size);
+  void read_part(const Part& part, std::int64_t first, std::span<std::int64_t> out) const;
 
-  MappedFile file_;
-  TokenLayout layout_;
+  std::vector<Part> parts_;
+  std::string name_;
+  std::int64_t num_tokens_ = 0;
   std::int64_t vocab_size_;
 };
 

@@ -2,6 +2,8 @@
 // Causal attention and rotary positions, shared by the model families.
 #pragma once
 
+#include "sim/model/architecture.hpp"
+
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -25,9 +27,9 @@ struct RotaryTable {
   torch::Tensor cosines, sines;
 };
 
-/// Returns the table of positions 0 .. sequence - 1 on the device of `like`. Angles are computed in
-/// fp32 and rounded to the type of `like`.
-[[nodiscard]] RotaryTable rotary_table(std::int64_t sequence, std::int64_t head_dim, double theta,
+/// Returns the table of positions 0 .. sequence - 1 on the device of `like`, for the model's base
+/// and scaling of positions. Angles are computed in fp32 and rounded to the type of `like`.
+[[nodiscard]] RotaryTable rotary_table(std::int64_t sequence, const LanguageModelConfig& config,
                                        const torch::Tensor& like);
 
 /// Rotates pairs (i, i + head_dim / 2) of [batch, heads, sequence, head_dim].

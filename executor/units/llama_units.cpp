@@ -52,7 +52,7 @@ class LlamaBlock final : public LanguageUnit {
     }
     // Every unit computes the table again: it is small beside the activations, and a unit needs no
     // state this way.
-    const RotaryTable table = rotary_table(x.size(1), config_.head_dim, config_.rope_theta, x);
+    const RotaryTable table = rotary_table(x.size(1), config_, x);
     return attention_output_(merge_heads(
         causal_attention(rotate(query, table), rotate(key, table), value, config_.sliding_window)));
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/errors.hpp"
 
+#include "sim/base/printable.hpp"
+
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -13,7 +15,10 @@ namespace {
 
 std::string input_message(const std::string& where, const std::string& problem,
                           const std::string& hint) {
-  std::string message = where.empty() ? problem : where + ": " + problem;
+  // A line end in a file's name would let the name write lines of its own.
+  std::string message = printable(where);
+  if (!where.empty()) message += ": ";
+  message += printable(problem);
   if (!hint.empty()) {
     message += ". " + hint;
   }
@@ -24,7 +29,7 @@ std::string input_message(const std::string& where, const std::string& problem,
 }
 
 int report(const std::string& program, const std::string& message, ExitCode code) {
-  fmt::print(stderr, "{}: error: {}\n", program, message);
+  fmt::print(stderr, "{}: error: {}\n", program, printable(message, LineEnds::Kept));
   return code;
 }
 

@@ -1,38 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/host.hpp"
 
+#include "sim/base/host_limits.hpp"
+
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <ctime>
 #include <fstream>
-#include <limits>
+#include <memory>
+#include <optional>
 #include <thread>
 
 namespace athanor {
 namespace {
 
-/// Memory limit of the control group; the largest number where the file is absent or says "max".
-Bytes control_group_limit() {
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  Bytes limit = 0;
-  return file >> limit && limit > 0 ? limit : std::numeric_limits<Bytes>::max();
+/// Cores in the affinity mask, which may be wider than cpu_set_t; 0 where it cannot be told.
+int cores_in_mask() {
+  constexpr int kWidest = 1 << 20;
+  for (int width = CPU_SETSIZE; width <= kWidest; width *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
+        CPU_ALLOC(static_cast<std::size_t>(width)), [](cpu_set_t* mask) { CPU_FREE(mask); });
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(width));
+    if (set && sched_getaffinity(0, bytes, set.get()) == 0) return CPU_COUNT_S(bytes, set.get());
+    if (errno != EINVAL) break;
+  }
+  return 0;
 }
 
 }  // namespace
 
 int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  int cores = cores_in_mask();
+  if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());
+  // Threads beyond the whole processors of a quota would be stopped in the middle of their work.
+  const std::optional<double> quota = control_group_limits().cores;
+  if (quota) cores = std::min(cores, static_cast<int>(std::min(*quota, 1e6)));
+  return std::max(1, cores);
 }
 
 Bytes usable_memory() {
   const Bytes physical = Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
-  return std::min(physical, control_group_limit());
+  const Bytes allowed = std::min(physical, control_group_limits().memory.value_or(physical));
+  return std::min(allowed, address_space_limit().value_or(allowed));
 }
 
 std::string processor_name() {

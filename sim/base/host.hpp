@@ -8,9 +8,11 @@
 
 namespace athanor {
 
-/// Cores that this process may run on, at least 1. Affinity is respected.
+/// Cores that this process may use, at least 1: those of its affinity mask, or fewer where a
+/// control group limits their time.
 [[nodiscard]] int usable_cores();
-/// Memory that this process may use: the host's, or less where a control group sets a limit.
+/// Memory that this process may use: the host's, or less where a control group or `ulimit -v` sets
+/// a limit.
 [[nodiscard]] Bytes usable_memory();
 /// Model name of the processor, such as "Intel(R) Xeon(R) Processor @ 2.50GHz", or "unknown
 /// processor" where the system does not tell.

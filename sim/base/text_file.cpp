@@ -2,6 +2,8 @@
 #include "sim/base/text_file.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/base/file_kinds.hpp"
+#include "sim/base/input_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -21,26 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string reason_of(int error) { return std::generic_category().message(error); }
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int descriptor) noexcept : descriptor_(descriptor) {}
-  ~FileDescriptor() {
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-    }
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-
-  [[nodiscard]] bool valid() const noexcept { return descriptor_ >= 0; }
-  [[nodiscard]] int get() const noexcept { return descriptor_; }
-  /// Closes the file. Some file systems report a failed write only here.
-  [[nodiscard]] bool close() noexcept { return ::close(std::exchange(descriptor_, -1)) == 0; }
-
- private:
-  int descriptor_;
-};
 
 [[noreturn]] void fail_write(const std::string& path, int error) {
   throw Error(fmt::format("{}: cannot be written: {}.", path, reason_of(error)));
@@ -138,36 +120,46 @@ std::string resolve_link(const std::string& path) {
   return status ? path : resolved.string();
 }
 
+[[noreturn]] void reject_size(const std::string& path, Bytes limit) {
+  throw InputError(path, "is larger than " + format_bytes(limit), "Is it the right file?");
+}
+
+/// Throws InputError where the first block of a file shows that it is no text. A sparse file, a
+/// tensor or an archive is refused before the rest of it takes time and memory.
+void require_text(std::string_view block, const std::string& path) {
+  require_fetched(block, path);
+  if (const auto kind = file_kind(block)) {
+    throw InputError(path, fmt::format("is {}", kind->name), "Is it the right file?");
+  }
+  const std::size_t zero = block.find('\0');
+  if (zero == std::string_view::npos) return;
+  throw InputError(path, fmt::format("is no text: byte {} is zero", zero), "Is it the right file?");
+}
+
 void append_all(const FileDescriptor& file, std::string& text, Bytes limit,
                 const std::string& path) {
   std::array<char, 1 << 16> buffer{};
   while (true) {
     const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
-    if (count == 0) {
-      return;
+    if (count == 0) return;
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail_read(path, errno);
     }
-    if (count < 0 && errno != EINTR) {
-      throw InputError(path, "cannot be read: " + reason_of(errno), "Check the path.");
-    }
-    if (count > 0) {
-      text.append(buffer.data(), static_cast<std::size_t>(count));
-    }
-    if (static_cast<Bytes>(text.size()) > limit) {
-      throw InputError(path, "is larger than " + format_bytes(limit), "Is it the right file?");
-    }
+    const std::string_view block(buffer.data(), static_cast<std::size_t>(count));
+    if (text.empty()) require_text(block, path);
+    text += block;
+    if (static_cast<Bytes>(text.size()) > limit) reject_size(path, limit);
   }
 }
 
 }  // namespace
 
 std::string read_text_file(const std::string& path, Bytes limit) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) {
-    throw InputError(path, "cannot be opened: " + reason_of(errno),
-                     "Check the path and its permissions.");
-  }
+  const InputFile file = open_input(path);
+  if (file.size > limit) reject_size(path, limit);
   std::string text;
-  append_all(file, text, limit, path);
+  append_all(file.descriptor, text, limit, path);
   return text;
 }
 

@@ -9,7 +9,11 @@
 
 namespace athanor {
 
-/// Reads a whole file as text. Throws InputError when it cannot be read or exceeds `limit`.
+/// Limit of documents that a person could read: plans, profiles, configurations, results.
+inline constexpr Bytes kMaxDocument = 64 * kMiB;
+
+/// Reads a whole file as text. Throws InputError when it cannot be read, is no regular file,
+/// exceeds `limit` or begins with bytes that are no text.
 [[nodiscard]] std::string read_text_file(const std::string& path, Bytes limit = kGiB);
 
 /// Writes through a temporary name in the same folder, fsync and rename, so that a reader sees the

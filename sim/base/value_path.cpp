@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace athanor {
@@ -57,6 +58,10 @@ void check_name(const ValuePath& path, const std::string& value) {
   if (value.empty() || value.size() > kMaxName) {
     path.reject(fmt::format("a name of {} characters cannot be used", value.size()),
                 fmt::format("Use 1 to {} characters.", kMaxName));
+  }
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  if (std::any_of(value.begin(), value.end(), is_control)) {
+    path.reject(fmt::format("'{}' has control characters", value), "Leave them out of the name.");
   }
 }
 

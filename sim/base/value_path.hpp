@@ -41,7 +41,7 @@ void check_integer(const ValuePath& path, std::int64_t value, std::int64_t minim
 void check_number(const ValuePath& path, double value, double minimum, double maximum = kMaxNumber);
 /// Throws InputError for a number that is not finite and above 0.
 void check_positive(const ValuePath& path, double value, double maximum = kMaxNumber);
-/// Throws InputError for an empty name or one that is longer than 1000 characters.
+/// Throws InputError for a name that is empty, longer than 1000 characters or not fit to be shown.
 void check_name(const ValuePath& path, const std::string& value);
 
 }  // namespace athanor

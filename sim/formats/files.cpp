@@ -4,20 +4,16 @@
 #include "sim/base/text_file.hpp"
 
 namespace athanor {
-namespace {
-
-constexpr Bytes kMaxJson = 256 * kMiB;
-
-}  // namespace
-
 Profile read_profile(const std::string& path) {
-  return parse_profile(read_text_file(path, kMaxJson), path);
+  return parse_profile(read_text_file(path, kMaxDocument), path);
 }
 
 Platform read_platform(const std::string& path) {
-  return parse_platform(read_text_file(path, kMaxJson), path);
+  return parse_platform(read_text_file(path, kMaxDocument), path);
 }
 
-Plan read_plan(const std::string& path) { return parse_plan(read_text_file(path, kMaxJson), path); }
+Plan read_plan(const std::string& path) {
+  return parse_plan(read_text_file(path, kMaxDocument), path);
+}
 
 }  // namespace athanor

@@ -4,6 +4,7 @@
 #include "sim/formats/hf_config.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/base/printable.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_keys.hpp"
@@ -15,7 +16,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -118,25 +121,99 @@ void read_opt(JsonReader& config, LanguageModelConfig& c) {
   require_setting(config, "_remove_final_layer_norm", false);
 }
 
-/// Refuses any rotation but the plain one. `rope` is rope_scaling or rope_parameters.
-void require_plain_rotation(JsonReader& rope) {
-  for (const char* key : {"rope_type", "type"}) {
-    const auto type = rope.optional_key(key);
-    if (type && type->string() != "default") {
-      type->reject(fmt::format("'{}' is not supported", type->string()),
-                   "Only models without scaling of rotary positions can be used.");
-    }
+/// Returns the type of scaling under its new name; empty for none. `rope` is rope_scaling or
+/// rope_parameters.
+std::string rope_type_of(JsonReader& rope) {
+  auto type = rope.optional_key("rope_type");
+  if (!type) type = rope.optional_key("type");
+  if (!type) return "";
+  const std::string name = type->string();
+  if (name == "default") return "";
+  if (name == "su") return "longrope";
+  if (name == "linear" || name == "dynamic" || name == "llama3" || name == "yarn" ||
+      name == "longrope") {
+    return name;
   }
+  type->reject(fmt::format("'{}' is not supported", name),
+               "Supported: default, linear, dynamic, llama3, yarn, longrope.");
+}
+
+double positive_or(JsonReader& json, const std::string& key, double fallback) {
+  const auto value = json.optional_key(key);
+  return value && value->number() != 0 ? value->number() : fallback;
+}
+
+/// Returns the factor of cosines and sines that yarn's paper suggests.
+double yarn_attention_factor(JsonReader& rope, double factor) {
+  const auto magnitude = [factor](double scale) {
+    return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
+  };
+  const double scale = number_or(rope, "mscale", 0);
+  const double scale_all = number_or(rope, "mscale_all_dim", 0);
+  return scale != 0 && scale_all != 0 ? magnitude(scale) / magnitude(scale_all) : magnitude(1);
+}
+
+std::vector<double> read_factors(const JsonReader& json) {
+  std::vector<double> factors;
+  for (const JsonReader& item : json.items()) factors.push_back(item.number());
+  return factors;
+}
+
+void read_longrope(JsonReader& config, JsonReader& rope, const LanguageModelConfig& c,
+                   RopeScaling& scaling) {
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  auto original = config.optional_key(kOriginal);
+  if (!original) original = rope.optional_key(kOriginal);
+  scaling.original_positions = original ? original->integer(1) : c.max_positions;
+  const double ratio =
+      static_cast<double>(c.max_positions) / static_cast<double>(scaling.original_positions);
+  const double factor = original ? ratio : number_or(rope, "factor", 1);
+  const double positions = static_cast<double>(scaling.original_positions);
+  scaling.factor = factor;
+  scaling.attention_factor =
+      positive_or(rope, "attention_factor",
+                  factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(positions)));
+  scaling.short_factor = read_factors(rope.key("short_factor"));
+  scaling.long_factor = read_factors(rope.key("long_factor"));
+}
+
+/// Reads the scaling of rope_scaling or rope_parameters. What a key means is transformers'
+/// (modeling_rope_utils.py).
+RopeScaling read_scaling(JsonReader& config, JsonReader& rope, const LanguageModelConfig& c) {
+  RopeScaling scaling;
+  scaling.type = rope_type_of(rope);
+  if (scaling.is_none()) return scaling;
+  if (scaling.type == "longrope") {
+    read_longrope(config, rope, c, scaling);
+    return scaling;
+  }
+  scaling.factor = rope.key("factor").number();
+  if (scaling.type == "linear") return scaling;
+  scaling.original_positions = c.max_positions;
+  if (scaling.type == "dynamic") return scaling;
+  const char* original = "original_max_position_embeddings";
+  if (scaling.type == "llama3") {
+    scaling.original_positions = rope.key(original).integer(1);
+    scaling.low_frequency_factor = rope.key("low_freq_factor").number();
+    scaling.high_frequency_factor = rope.key("high_freq_factor").number();
+    return scaling;
+  }
+  scaling.original_positions = integer_or(rope, original, c.max_positions);
+  scaling.beta_fast = positive_or(rope, "beta_fast", scaling.beta_fast);
+  scaling.beta_slow = positive_or(rope, "beta_slow", scaling.beta_slow);
+  scaling.truncate = boolean_or(rope, "truncate", true);
+  scaling.attention_factor =
+      positive_or(rope, "attention_factor", yarn_attention_factor(rope, scaling.factor));
+  return scaling;
 }
 
 void read_rope(JsonReader& config, LanguageModelConfig& c) {
   c.rope_theta = number_or(config, "rope_theta", 10000.0);
-  if (auto scaling = config.optional_key("rope_scaling")) {
-    require_plain_rotation(*scaling);
-  }
-  if (auto parameters = config.optional_key("rope_parameters")) {
-    require_plain_rotation(*parameters);
-    c.rope_theta = number_or(*parameters, "rope_theta", c.rope_theta);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    auto rope = config.optional_key(key);
+    if (!rope) continue;
+    c.rope_theta = number_or(*rope, "rope_theta", c.rope_theta);
+    c.rope_scaling = read_scaling(config, *rope, c);
   }
   if (number_or(config, "partial_rotary_factor", 1.0) != 1.0) {
     config.path()
@@ -222,6 +299,23 @@ std::string read_model_type(JsonReader& config) {
   return name;
 }
 
+/// Refuses a model whose head is another than a language model's: its weights would lack one. The
+/// bare model, without any head, has a name without "For".
+void require_language_model(JsonReader& config) {
+  const auto classes = config.optional_key("architectures");
+  if (!classes) return;
+  for (const JsonReader& item : classes->items()) {
+    const std::string name = item.string();
+    const bool other = (name.find("For") != std::string::npos && !name.ends_with("ForCausalLM")) ||
+                       name.find("DoubleHeads") != std::string::npos ||
+                       name.find("Reward") != std::string::npos;
+    if (other) {
+      item.reject(fmt::format("'{}' is no language model that predicts the next token", name),
+                  "Use the model's ...ForCausalLM.");
+    }
+  }
+}
+
 }  // namespace
 
 LanguageModelConfig parse_hf_config(std::string_view text, const std::string& where) {
@@ -229,6 +323,7 @@ LanguageModelConfig parse_hf_config(std::string_view text, const std::string& wh
   JsonReader config(document, ValuePath(where));
   LanguageModelConfig c;
   c.model_type = read_model_type(config);
+  require_language_model(config);
   read_shape(config, c);
   if (const auto quantization = config.optional_key("quantization_config")) {
     quantization->reject("quantized weights cannot be trained", "Use the unquantized model.");
@@ -246,26 +341,25 @@ LanguageModelConfig parse_hf_config(std::string_view text, const std::string& wh
 }
 
 LanguageModelConfig read_hf_config(const std::string& path) {
-  return parse_hf_config(read_text_file(path, 16 * kMiB), path);
+  return parse_hf_config(read_text_file(path, kMaxDocument), path);
 }
 
 Architecture load_architecture(const std::string& name_or_path) {
   namespace fs = std::filesystem;
-  if (const auto config = builtin_config(name_or_path)) {
-    return make_architecture(name_or_path, *config);
-  }
   std::error_code status;
   fs::path path = name_or_path;
-  if (fs::is_directory(path, status)) {
-    path /= "config.json";
-  }
+  if (fs::is_directory(path, status)) path /= "config.json";
+  // A model folder of the user's that has the name of a built-in model is what the user means.
+  const auto builtin = builtin_config(name_or_path);
+  if (builtin && !fs::exists(path, status)) return make_architecture(name_or_path, *builtin);
   if (!fs::exists(path, status)) {
     throw InputError(name_or_path, "neither a file nor a built-in model",
                      fmt::format("Give a folder with a config.json, or one of {}.",
                                  fmt::join(builtin_architectures(), ", ")));
   }
   const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
-  return make_architecture(folder.filename().string(), read_hf_config(path.string()));
+  // The name is shown and stored; any bytes may name a folder.
+  return make_architecture(printable(folder.filename().string()), read_hf_config(path.string()));
 }
 
 }  // namespace athanor

@@ -56,12 +56,44 @@ void add_windows(OrderedJson& json, const LanguageModelConfig& c) {
   json["sliding_window"] = slides ? OrderedJson(c.sliding_window) : OrderedJson(nullptr);
 }
 
+OrderedJson json_of_scaling(const RopeScaling& s) {
+  OrderedJson json{{"rope_type", s.type}, {"factor", s.factor}};
+  if (s.type == "llama3") {
+    json["low_freq_factor"] = s.low_frequency_factor;
+    json["high_freq_factor"] = s.high_frequency_factor;
+  }
+  if (s.type == "llama3" || s.type == "yarn") {
+    json["original_max_position_embeddings"] = s.original_positions;
+  }
+  if (s.type == "yarn") {
+    json["beta_fast"] = s.beta_fast;
+    json["beta_slow"] = s.beta_slow;
+    json["truncate"] = s.truncate;
+  }
+  if (s.type == "yarn" || s.type == "longrope") json["attention_factor"] = s.attention_factor;
+  if (s.type == "longrope") {
+    json["short_factor"] = s.short_factor;
+    json["long_factor"] = s.long_factor;
+  }
+  return json;
+}
+
+void add_rope(OrderedJson& json, const LanguageModelConfig& c) {
+  json["rope_theta"] = c.rope_theta;
+  if (c.rope_scaling.is_none()) return;
+  json["rope_scaling"] = json_of_scaling(c.rope_scaling);
+  if (c.rope_scaling.type == "longrope") {
+    // transformers looks for it beside the scaling, not in it.
+    json["original_max_position_embeddings"] = c.rope_scaling.original_positions;
+  }
+}
+
 void add_llama_family(OrderedJson& json, const LanguageModelConfig& c) {
   json["num_key_value_heads"] = c.num_kv_heads;
   json["head_dim"] = c.head_dim;
   json["intermediate_size"] = c.intermediate_size;
   json["rms_norm_eps"] = c.norm_epsilon;
-  json["rope_theta"] = c.rope_theta;
+  add_rope(json, c);
   json["attention_dropout"] = 0.0;
   if (c.model_type == "llama" || c.model_type == "qwen3") {
     json["attention_bias"] = c.attention_bias;

@@ -5,24 +5,62 @@
 namespace athanor {
 namespace {
 
+OrderedJson json_of(const RopeScaling& s) {
+  return {{"type", s.type},
+          {"factor", s.factor},
+          {"original_positions", s.original_positions},
+          {"low_frequency_factor", s.low_frequency_factor},
+          {"high_frequency_factor", s.high_frequency_factor},
+          {"beta_fast", s.beta_fast},
+          {"beta_slow", s.beta_slow},
+          {"truncate", s.truncate},
+          {"attention_factor", s.attention_factor},
+          {"short_factor", s.short_factor},
+          {"long_factor", s.long_factor}};
+}
+
+RopeScaling read_rope_scaling(JsonReader json) {
+  const auto factors = [&](const char* key) {
+    std::vector<double> numbers;
+    for (const JsonReader& item : json.key(key).items()) numbers.push_back(item.number());
+    return numbers;
+  };
+  RopeScaling s;
+  s.type = json.key("type").name();
+  s.factor = json.key("factor").number();
+  s.original_positions = json.key("original_positions").integer(0);
+  s.low_frequency_factor = json.key("low_frequency_factor").number();
+  s.high_frequency_factor = json.key("high_frequency_factor").number();
+  s.beta_fast = json.key("beta_fast").number();
+  s.beta_slow = json.key("beta_slow").number();
+  s.truncate = json.key("truncate").boolean();
+  s.attention_factor = json.key("attention_factor").number();
+  s.short_factor = factors("short_factor");
+  s.long_factor = factors("long_factor");
+  json.reject_other_keys();
+  return s;
+}
+
 OrderedJson json_of(const LanguageModelConfig& c) {
-  return {{"model_type", c.model_type},
-          {"vocab_size", c.vocab_size},
-          {"hidden_size", c.hidden_size},
-          {"num_layers", c.num_layers},
-          {"num_heads", c.num_heads},
-          {"num_kv_heads", c.num_kv_heads},
-          {"head_dim", c.head_dim},
-          {"intermediate_size", c.intermediate_size},
-          {"max_positions", c.max_positions},
-          {"norm_epsilon", c.norm_epsilon},
-          {"rope_theta", c.rope_theta},
-          {"sliding_window", c.sliding_window},
-          {"activation", c.activation},
-          {"tie_word_embeddings", c.tie_word_embeddings},
-          {"attention_bias", c.attention_bias},
-          {"attention_output_bias", c.attention_output_bias},
-          {"mlp_bias", c.mlp_bias}};
+  OrderedJson json{{"model_type", c.model_type},
+                   {"vocab_size", c.vocab_size},
+                   {"hidden_size", c.hidden_size},
+                   {"num_layers", c.num_layers},
+                   {"num_heads", c.num_heads},
+                   {"num_kv_heads", c.num_kv_heads},
+                   {"head_dim", c.head_dim},
+                   {"intermediate_size", c.intermediate_size},
+                   {"max_positions", c.max_positions},
+                   {"norm_epsilon", c.norm_epsilon},
+                   {"rope_theta", c.rope_theta},
+                   {"sliding_window", c.sliding_window},
+                   {"activation", c.activation},
+                   {"tie_word_embeddings", c.tie_word_embeddings},
+                   {"attention_bias", c.attention_bias},
+                   {"attention_output_bias", c.attention_output_bias},
+                   {"mlp_bias", c.mlp_bias}};
+  if (!c.rope_scaling.is_none()) json["rope_scaling"] = json_of(c.rope_scaling);
+  return json;
 }
 
 LanguageModelConfig read_language_model(JsonReader json) {
@@ -44,6 +82,9 @@ LanguageModelConfig read_language_model(JsonReader json) {
   c.attention_bias = json.key("attention_bias").boolean();
   c.attention_output_bias = json.key("attention_output_bias").boolean();
   c.mlp_bias = json.key("mlp_bias").boolean();
+  if (const auto scaling = json.optional_key("rope_scaling")) {
+    c.rope_scaling = read_rope_scaling(*scaling);
+  }
   json.reject_other_keys();
   return c;
 }

@@ -2,6 +2,7 @@
 #include "sim/formats/json_reader.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/base/nearest_name.hpp"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -14,12 +15,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Path of the key that the parser reads. Rejects a key that an object has twice.
+/// Path of the key that the parser reads. Rejects a key that an object has twice, and a document
+/// beyond the limits.
 class KeyTracker {
  public:
-  explicit KeyTracker(std::string file) : file_(std::move(file)) {}
+  KeyTracker(std::string file, std::int64_t max_values)
+      : file_(std::move(file)), max_values_(max_values) {}
 
-  void visit(Json::parse_event_t event, const Json& value) {
+  void visit(int depth, Json::parse_event_t event, const Json& value) {
+    check_limits(depth);
     if (event == Json::parse_event_t::object_start) {
       open_.emplace_back();
     } else if (event == Json::parse_event_t::object_end) {
@@ -43,6 +47,17 @@ class KeyTracker {
     std::string current;
   };
 
+  void check_limits(int depth) {
+    if (depth > kMaxNesting) {
+      ValuePath(file_).reject(fmt::format("more than {} levels of brackets", kMaxNesting),
+                              "Is it the right file?");
+    }
+    if (++num_events_ > 2 * max_values_) {
+      ValuePath(file_).reject(fmt::format("more than {} values", max_values_),
+                              "Is it the right file?");
+    }
+  }
+
   void visit_key(const std::string& name) {
     open_.back().current = name;
     if (!open_.back().keys.insert(name).second) {
@@ -51,6 +66,7 @@ class KeyTracker {
   }
 
   std::string file_;
+  std::int64_t max_values_, num_events_ = 0;
   std::vector<Object> open_;
 };
 
@@ -63,11 +79,11 @@ std::string reason_of(const Json::exception& error) {
 
 }  // namespace
 
-Json parse_json(std::string_view text, const std::string& file) {
-  KeyTracker tracker(file);
+Json parse_json(std::string_view text, const std::string& file, std::int64_t max_values) {
+  KeyTracker tracker(file, max_values);
   try {
-    return Json::parse(text, [&tracker](int, Json::parse_event_t event, Json& value) {
-      tracker.visit(event, value);
+    return Json::parse(text, [&tracker](int depth, Json::parse_event_t event, Json& value) {
+      tracker.visit(depth, event, value);
       return true;
     });
   } catch (const Json::exception& error) {
@@ -104,8 +120,11 @@ bool JsonReader::has(const std::string& name) const {
 void JsonReader::reject_other_keys() const {
   for (const auto& [name, value] : value_->items()) {
     if (std::find(known_keys_.begin(), known_keys_.end(), name) == known_keys_.end()) {
+      const std::string nearest = nearest_name(name, known_keys_);
       path_.key(name).reject("unknown key",
-                             fmt::format("Known here: {}.", fmt::join(known_keys_, ", ")));
+                             nearest.empty()
+                                 ? fmt::format("Known here: {}.", fmt::join(known_keys_, ", "))
+                                 : fmt::format("Is it '{}'?", nearest));
     }
   }
 }

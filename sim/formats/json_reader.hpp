@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,9 +15,16 @@
 
 namespace athanor {
 
+/// Limits of a document of any kind. They stand here for every reader of JSON, so that a
+/// file of some megabytes cannot take gigabytes: a value takes up to 100 bytes when it is read.
+inline constexpr int kMaxNesting = 64;
+inline constexpr std::int64_t kMaxValues = 2'000'000;
+
 /// Parses `text`. Throws InputError for anything that is not one JSON value, for a number too
-/// large for a double and for a key given twice in one object.
-[[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& file);
+/// large for a double, for a key given twice in one object, and beyond the limits above; traces
+/// may have more values.
+[[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& file,
+                                        std::int64_t max_values = kMaxValues);
 
 /// One value of a document that outlives it. An object remembers which keys were asked for.
 class JsonReader {
@@ -40,6 +48,8 @@ class JsonReader {
   /// Names of an object's members.
   [[nodiscard]] std::vector<std::string> keys() const;
 
+  [[nodiscard]] bool is_string() const noexcept { return value_->is_string(); }
+  [[nodiscard]] bool is_number() const noexcept { return value_->is_number(); }
   [[nodiscard]] std::string string() const;
   [[nodiscard]] std::string name() const;  ///< a string that check_name accepts
   [[nodiscard]] bool boolean() const;

@@ -17,6 +17,9 @@
 namespace athanor {
 namespace {
 
+/// A run of hours on eight GPUs has some ten million.
+constexpr std::int64_t kMaxTraceValues = 200'000'000;
+
 Seconds read_seconds(const JsonReader& json, double unit) {
   const double value = json.number();
   check_number(json.path(), value, 0, kMaxSeconds / unit);
@@ -97,7 +100,7 @@ void add_issue(std::vector<Interval>& intervals, const Interval& issue, const Js
 }  // namespace
 
 Timeline parse_trace(std::string_view text, const std::string& where, const Program& program) {
-  const nlohmann::json document = parse_json(text, where);
+  const nlohmann::json document = parse_json(text, where, kMaxTraceValues);
   JsonReader reader(document, ValuePath(where));
   Timeline timeline = read_header(reader.key("athanor"), program);
   const EventReader events(program);

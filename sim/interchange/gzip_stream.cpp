@@ -2,12 +2,14 @@
 #include "sim/interchange/gzip_stream.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/base/input_file.hpp"
 
 #include <fmt/format.h>
 #include <zlib.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <streambuf>
 #include <system_error>
 
@@ -21,12 +23,11 @@ using GzipFile = std::unique_ptr<gzFile_s, CloseGzip>;
 
 class GzipBuffer : public std::streambuf {
  public:
-  explicit GzipBuffer(std::string path)
-      : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb")) {
-    if (file_ == nullptr) {
-      throw InputError(path_, "cannot be opened: " + std::generic_category().message(errno),
-                       "Check the path and its permissions.");
-    }
+  explicit GzipBuffer(std::string path) : path_(std::move(path)) {
+    InputFile input = open_input(path_);
+    file_.reset(gzdopen(input.descriptor.get(), "rb"));
+    if (file_ == nullptr) fail_read(path_, errno);
+    (void)input.descriptor.release();  // gzclose closes it
   }
 
  protected:
@@ -43,13 +44,25 @@ class GzipBuffer : public std::streambuf {
                        "Was the file cut short?");
     }
     if (count == 0) return traits_type::eof();
+    read_ += count;
+    check_growth();
     setg(buffer_.data(), buffer_.data(), buffer_.data() + count);
     return traits_type::to_int_type(buffer_.front());
   }
 
  private:
+  /// Traces shrink to a tenth or a thirtieth. What shrinks far more is no trace.
+  void check_growth() const {
+    constexpr std::int64_t kSmall = 64 << 20, kMost = 200;
+    if (read_ > kSmall && read_ > kMost * std::int64_t{gzoffset(file_.get())}) {
+      throw InputError(path_, fmt::format("inflates to more than {} times its size", kMost),
+                       "Is it the right file?");
+    }
+  }
+
   std::string path_;
   GzipFile file_;
+  std::int64_t read_ = 0;
   std::array<char, 1 << 16> buffer_{};
 };
 

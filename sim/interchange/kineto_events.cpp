@@ -2,6 +2,7 @@
 #include "sim/interchange/kineto_events.hpp"
 
 #include "sim/base/value_path.hpp"
+#include "sim/interchange/lenient_json.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,14 +19,20 @@ using nlohmann::json;
 /// Number or text at a key; other values are skipped.
 using Scalar = std::variant<std::int64_t, double, std::string>;
 
-/// Follows nlohmann's parser through the file: the document, its traceEvents, an event, its args.
+/// Follows the parser through the file: the document, its traceEvents, an event, its args.
 /// It skips everything else by counting depth alone.
 class EventSax final : public nlohmann::json_sax<json> {
  public:
   EventSax(std::string where, const std::function<void(const KinetoEvent&)>& visit)
       : place_(std::move(where)), visit_(visit) {}
 
-  bool null() override { return true; }
+  /// NaN is read as null. A time that is none must not become zero.
+  bool null() override {
+    if (in_events_ && depth_ == kEvent && (key_ == "ts" || key_ == "dur")) {
+      place(key_).reject("is no number", "Was the trace written by another program?");
+    }
+    return true;
+  }
   bool boolean(bool /*value*/) override { return true; }
   bool number_integer(number_integer_t value) override { return scalar(std::int64_t{value}); }
   bool number_unsigned(number_unsigned_t value) override {
@@ -67,14 +74,9 @@ class EventSax final : public nlohmann::json_sax<json> {
     key_ = std::move(name);
     return true;
   }
-  bool parse_error(std::size_t position, const std::string& /*token*/,
-                   const nlohmann::detail::exception& error) override {
-    const std::string_view message = error.what();
-    const auto bracket = message.find("] ");
-    place_.reject(
-        fmt::format("not valid JSON at byte {}: {}", position,
-                    bracket == std::string_view::npos ? message : message.substr(bracket + 2)),
-        "Was the trace cut short?");
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    return false;  // the parser throws by itself
   }
 
   [[nodiscard]] std::string finish() const {
@@ -181,7 +183,7 @@ class EventSax final : public nlohmann::json_sax<json> {
 std::string read_kineto_events(std::istream& in, const std::string& where,
                                const std::function<void(const KinetoEvent&)>& visit) {
   EventSax sax(where, visit);
-  (void)json::sax_parse(in, &sax);
+  parse_lenient_json(in, ValuePath(where), sax);
   return sax.finish();
 }
 

@@ -199,6 +199,12 @@ KinetoStep load_kineto_step(const OpenTrace& open, const std::string& where,
   StepLoader loader(window, step);
   read_kineto_events(*open(), where, [&](const KinetoEvent& event) { loader.visit(event); });
   loader.finish();
+  if (step.activities.empty()) {
+    throw InputError(where,
+                     step.number ? fmt::format("holds no kernels of step {}", *step.number)
+                                 : std::string("holds no kernels"),
+                     "Profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].");
+  }
   return step;
 }
 

@@ -12,6 +12,22 @@
 
 namespace athanor {
 
+/// Scaling of rotary positions beyond those that a model was first trained for, by the names of
+/// Hugging Face's rope_scaling. Fields that the type does not use keep their defaults.
+struct RopeScaling {
+  std::string type;                      ///< linear, dynamic, llama3, yarn or longrope; empty: none
+  double factor = 1;                     ///< times as many positions; all types but longrope
+  std::int64_t original_positions = 0;   ///< positions before scaling; all types but linear
+  double low_frequency_factor = 1;       ///< llama3: longer waves are scaled
+  double high_frequency_factor = 4;      ///< llama3: shorter waves are not
+  double beta_fast = 32, beta_slow = 1;  ///< yarn: turns between which scaling sets in
+  bool truncate = true;                  ///< yarn: those limits are whole elements
+  double attention_factor = 1;           ///< yarn and longrope: of all cosines and sines
+  std::vector<double> short_factor, long_factor;  ///< longrope: by pair of elements
+
+  [[nodiscard]] bool is_none() const noexcept { return type.empty(); }
+};
+
 /// Hyperparameters of a causal language model, under the names of the design and not of one file
 /// format. Read from a Hugging Face config.json (see hf_config.hpp).
 struct LanguageModelConfig {
@@ -26,6 +42,7 @@ struct LanguageModelConfig {
   std::int64_t max_positions = 0;
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;      ///< llama family only
+  RopeScaling rope_scaling;         ///< llama family only
   std::int64_t sliding_window = 0;  ///< tokens; 0 = full attention
   std::string activation;           ///< gelu_new, gelu, relu or silu
   bool tie_word_embeddings = false;
@@ -36,6 +53,9 @@ struct LanguageModelConfig {
 
 /// Throws InputError when no model can have this shape. `where` names the file.
 void validate(const LanguageModelConfig& config, const std::string& where);
+
+/// Text of the scaling for hashes; empty where there is none.
+[[nodiscard]] std::string text_of(const RopeScaling& scaling);
 
 /// One named parameter tensor. Names are those of the Hugging Face checkpoint.
 struct Parameter {

@@ -8,6 +8,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -61,6 +64,48 @@ void check_attention(const LanguageModelConfig& c, const PathOf& path_of) {
   }
 }
 
+constexpr std::array<std::string_view, 5> kRopeTypes{"linear", "dynamic", "llama3", "yarn",
+                                                     "longrope"};
+
+void check_longrope(const RopeScaling& scaling, std::int64_t head_dim, const ValuePath& path) {
+  for (const auto& [name, factors] : {std::pair("short_factor", &scaling.short_factor),
+                                      std::pair("long_factor", &scaling.long_factor)}) {
+    if (static_cast<std::int64_t>(factors->size()) != head_dim / 2) {
+      path.key(name).reject(fmt::format("{} factors for heads of {}", factors->size(), head_dim),
+                            "There is one for each pair of elements.");
+    }
+    for (std::size_t i = 0; i < factors->size(); ++i) {
+      check_positive(path.key(name).item(i), (*factors)[i]);
+    }
+  }
+}
+
+void check_rope_scaling(const LanguageModelConfig& c, const PathOf& path_of) {
+  const RopeScaling& scaling = c.rope_scaling;
+  if (scaling.is_none()) return;
+  const ValuePath path = path_of("rope_scaling");
+  if (!has_rotary_positions(c) ||
+      std::find(kRopeTypes.begin(), kRopeTypes.end(), scaling.type) == kRopeTypes.end()) {
+    path.key("rope_type")
+        .reject(fmt::format("'{}' is not supported", scaling.type),
+                fmt::format("Supported: {}.", fmt::join(kRopeTypes, ", ")));
+  }
+  check_positive(path.key("factor"), scaling.factor, 1e6);
+  check_integer(path.key("original_max_position_embeddings"), scaling.original_positions,
+                scaling.type == "linear" ? 0 : 1);
+  check_positive(path.key("low_freq_factor"), scaling.low_frequency_factor, 1e6);
+  check_positive(path.key("high_freq_factor"), scaling.high_frequency_factor, 1e6);
+  if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
+    path.key("high_freq_factor")
+        .reject(fmt::format("{} is not above low_freq_factor", scaling.high_frequency_factor),
+                "The two limits are the ends of a range.");
+  }
+  check_positive(path.key("beta_fast"), scaling.beta_fast, 1e6);
+  check_positive(path.key("beta_slow"), scaling.beta_slow, 1e6);
+  check_positive(path.key("attention_factor"), scaling.attention_factor, 1e6);
+  if (scaling.type == "longrope") check_longrope(scaling, c.head_dim, path);
+}
+
 /// Checks the families in which every linear layer has a bias.
 void check_biases(const LanguageModelConfig& c, const PathOf& path_of) {
   const bool all = c.attention_bias && c.attention_output_bias && c.mlp_bias;
@@ -84,6 +129,14 @@ void check_activation(const LanguageModelConfig& c, const PathOf& path_of) {
 
 }  // namespace
 
+std::string text_of(const RopeScaling& s) {
+  if (s.is_none()) return "";
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {}", s.type, s.factor, s.original_positions,
+                     s.low_frequency_factor, s.high_frequency_factor, s.beta_fast, s.beta_slow,
+                     s.truncate, s.attention_factor, fmt::join(s.short_factor, " "),
+                     fmt::join(s.long_factor, " "));
+}
+
 bool has_rotary_positions(const LanguageModelConfig& config) noexcept {
   return config.model_type != "gpt2" && config.model_type != "opt";
 }
@@ -92,6 +145,7 @@ void check_config(const LanguageModelConfig& config, const PathOf& path_of) {
   check_model_type(config, path_of);
   check_sizes(config, path_of);
   check_attention(config, path_of);
+  check_rope_scaling(config, path_of);
   check_biases(config, path_of);
   check_activation(config, path_of);
 }

@@ -2,6 +2,7 @@
 #include "tests/cli/run_program.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +28,8 @@ void redirect(const char* path, int flags, int wanted) {
 
 }  // namespace
 
-ProgramResult run_program(const std::string& program, const std::vector<std::string>& arguments) {
+ProgramResult run_program(const std::string& program, const std::vector<std::string>& arguments,
+                          unsigned limit_seconds) {
   const TemporaryFolder folder;
   const std::string out = folder.file("out");
   const std::string err = folder.file("err");
@@ -43,13 +45,15 @@ ProgramResult run_program(const std::string& program, const std::vector<std::str
     redirect("/dev/null", O_RDONLY, STDIN_FILENO);
     redirect(out.c_str(), O_WRONLY | O_CREAT, STDOUT_FILENO);
     redirect(err.c_str(), O_WRONLY | O_CREAT, STDERR_FILENO);
+    alarm(limit_seconds);
     execv(argv.front(), argv.data());
     _exit(127);
   }
   int status = 0;
-  if (waitpid(child, &status, 0) != child) throw std::runtime_error("cannot wait");
+  struct rusage usage{};
+  if (wait4(child, &status, 0, &usage) != child) throw std::runtime_error("cannot wait");
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, read_all(out), read_all(err)};
+  return {code, read_all(out), read_all(err), usage.ru_maxrss};
 }
 
 }  // namespace athanor::test

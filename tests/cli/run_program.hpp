@@ -12,10 +12,13 @@ namespace athanor::test {
 struct ProgramResult {
   int exit_code = -1;  ///< 128 + signal if it was killed
   std::string out, err;
+  long peak_kib = 0;  ///< the most memory that it had
 };
 
-/// Runs `program` (looked up in the build's bin folder unless absolute) with stdin closed.
+/// Runs `program` (looked up in the build's bin folder unless absolute) with stdin closed. A
+/// program that runs for longer than `limit_seconds` is ended by SIGALRM; 0: no limit.
 [[nodiscard]] ProgramResult run_program(const std::string& program,
-                                        const std::vector<std::string>& arguments);
+                                        const std::vector<std::string>& arguments,
+                                        unsigned limit_seconds = 0);
 
 }  // namespace athanor::test

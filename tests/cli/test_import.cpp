@@ -101,6 +101,70 @@ TEST_CASE_METHOD(ImportFixture, "import refuses what it cannot read, with the fi
                 "nvbandwidth");
 }
 
+TEST_CASE_METHOD(ImportFixture, "import takes several traces at once") {
+  const ProgramResult result = import(small_trace(), {folder.file("input")});
+  CHECK(result.exit_code == 0);
+  CHECK(nlohmann::json::parse(import(small_trace(), {folder.file("input"), "--json"}).out).size() ==
+        2);
+}
+
+TEST_CASE_METHOD(ImportFixture, "a trace may be not quite JSON") {
+  const std::string head = R"({"schemaVersion": 1, "traceEvents": [
+    {"ph": "X", "cat": "user_annotation", "name": "work", "pid": 1, "tid": 1, "ts": 5, "dur": 20},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 7,
+     "dur": 2, "args": {"correlation": 4}},
+    {"ph": "X", "cat": "kernel", "name": "sgemm", "pid": 0, "tid": 7, "ts": 90, "dur": 2000,
+     "args": {"correlation": 4, "stream": 7}},
+    {"ph": "X", "cat": "python_function", "pid": 1, "tid": 1, "ts": 6, "dur": 1, )";
+  const std::vector<std::string> events{
+      R"("name": "{"device": "cpu"}(12): run"})",
+      R"x("name": "say("a", "b")", "args": {"x": "1 "}"}})x",
+      R"("name": "["a"]: f", "args": {"note": "he said "no"."}})",
+      R"("name": "nan", "args": {"GB/s": NaN, "a": -Infinity, "b": [inf, Infinity]}})",
+      R"("name": "C:\\work\\data\train.py", "args": {"path": "C:\users\me"}})",
+      "\"name\": \"caf\xe9 \x01\x1f\ttab\nline\"}",
+      R"("name": "\u00e9\ud83d\ude00", "args": {"last": 1,},})"};
+  for (const std::string& event : events) {
+    CAPTURE(event);
+    const ProgramResult result = import(head + event + "\n]}", {"--json"});
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+    const auto json = nlohmann::json::parse(result.out);
+    CHECK(json.at("rows").at(0).at("seconds").at("matmul").get<double>() == Catch::Approx(2e-3));
+  }
+  check_refused(import(head + R"("name": "cut)", {}), "the text ends");
+  check_refused(import(head + R"("ts": 1 "name": "b"}]})", {}), "not valid JSON");
+}
+
+TEST_CASE_METHOD(ImportFixture, "a trace without kernels is no result") {
+  const std::string trace = R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm",
+      "pid": 1, "tid": 1, "ts": 1, "dur": 2}]})";
+  check_refused(import(trace, {}), "holds no kernels");
+}
+
+TEST_CASE_METHOD(ImportFixture, "a file that inflates beyond all measure is refused") {
+  // The content is never whole in this process, whose memory counts as the program's when it
+  // starts.
+  const auto refused = [&](const std::string& start, const std::string& repeated, int times,
+                           const std::string& says) {
+    const std::string path = folder.file("bomb.json.gz");
+    gzFile file = gzopen(path.c_str(), "wb9");
+    REQUIRE(file != nullptr);
+    gzwrite(file, start.data(), static_cast<unsigned>(start.size()));
+    for (int i = 0; i < times; ++i) {
+      gzwrite(file, repeated.data(), static_cast<unsigned>(repeated.size()));
+    }
+    gzclose(file);
+    const ProgramResult result = run_program("athanor-sim", {"import", path});
+    check_refused(result, says);
+    CHECK(result.peak_kib < 200 * 1024);
+  };
+  const std::string start = R"({"traceEvents": [)";
+  refused(start, std::string(2000, ' ') + "1,", 100'000, "inflates to more than 200 times");
+  refused(start, std::string(1 << 20, '['), 100, "levels of brackets");
+  refused(R"({"a": ")", std::string(1 << 20, 'x'), 100, "a string without an end");
+}
+
 TEST_CASE_METHOD(ImportFixture, "import says which options belong together") {
   const std::string profile_file = folder.file("profile.json");
   const std::string platform_file = folder.file("platform.json");
@@ -112,7 +176,12 @@ TEST_CASE_METHOD(ImportFixture, "import says which options belong together") {
   check_refused(import(small_trace(), {"--base", profile_file, "--micro-batch", "1"}), "--output");
   check_refused(import(small_trace(), {"--architecture", "no-such-model"}), "no-such-model");
   check_refused(import(small_trace(), {"--step", "3"}), "ProfilerStep#3");
-  check_refused(import(small_trace(), {folder.file("input")}), "2 traces");
+  check_refused(import(small_trace(), {folder.file("input"), "--base", profile_file,
+                                       "--micro-batch", "1", "-o", folder.file("x.json")}),
+                "takes one trace, and 2 are given");
+  check_refused(import(kNvbandwidth, {}), "--into");
+  check_refused(import("# nccl-tests version 2.17.1\n# nThread 1 nGpus 4\n", {}),
+                "holds results of nccl-tests");
   check_refused(import(small_trace(),
                        {"--base", profile_file, "--micro-batch", "1", "-o", folder.file("x.json")}),
                 "no kernels for embedding forward");

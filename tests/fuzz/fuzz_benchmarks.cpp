@@ -2,8 +2,8 @@
 // Fuzzes the readers of nvbandwidth's and nccl-tests' results. Whatever the text, they either throw
 // an InputError or leave a valid platform that can be written and read back.
 #include "sim/base/errors.hpp"
+#include "sim/benchmarks/import_benchmarks.hpp"
 #include "sim/formats/files.hpp"
-#include "sim/interchange/import_benchmarks.hpp"
 #include "tests/support/synthetic.hpp"
 
 #include <cstdint>

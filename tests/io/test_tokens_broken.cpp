@@ -67,7 +67,7 @@ TEST_CASE("raw files that are no whole number of tokens are refused") {
   CHECK_THROWS_AS(TokenDataset(folder.write("e", ""), TokenFormat::Auto, 256).num_windows(1),
                   InputError);
   check_refused(folder / "missing", TokenFormat::Auto, "missing");
-  check_refused(folder / ".", TokenFormat::Auto, "not a regular file");
+  check_refused(folder / ".", TokenFormat::Auto, "it is a folder");
 }
 
 TEST_CASE("broken Megatron pairs are refused") {

@@ -68,6 +68,7 @@ TEST_CASE("rotary positions are read from old and new keys") {
                          {{"/rope_parameters", R"({"rope_type":"default","rope_theta":1e6})", ""}})
             .rope_theta == 1e6);
   CHECK_NOTHROW(parse_llama_like("llama", {{"/rope_scaling", R"({"type":"default"})", ""}}));
+  CHECK_NOTHROW(parse_llama_like("llama", {{"/architectures", R"(["LlamaModel"])", ""}}));
 }
 
 TEST_CASE("biases follow the family") {
@@ -109,9 +110,20 @@ TEST_CASE("a broken llama config is refused by key") {
        {"/num_key_value_heads", "5", "num_key_value_heads"},
        {"/rms_norm_eps", "-1.0", "rms_norm_eps"},
        {"/rope_theta", "0", "rope_theta"},
-       {"/rope_scaling", R"({"rope_type": "llama3", "factor": 8.0})", "rope_scaling.rope_type"},
-       {"/rope_scaling", R"({"type": "linear", "factor": 2.0})", "rope_scaling.type"},
-       {"/rope_parameters", R"({"rope_type": "yarn"})", "rope_parameters.rope_type"},
+       {"/rope_scaling", R"({"rope_type": "mrope", "factor": 8.0})", "rope_scaling.rope_type"},
+       {"/rope_scaling", R"({"rope_type": "llama3", "factor": 8.0})",
+        "rope_scaling.original_max_position_embeddings"},
+       {"/rope_scaling", R"({"type": "linear"})", "rope_scaling.factor"},
+       {"/rope_scaling", R"({"type": "linear", "factor": -1.0})", "rope_scaling.factor"},
+       {"/rope_scaling",
+        R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0,
+            "original_max_position_embeddings": 8})",
+        "rope_scaling.high_freq_factor"},
+       {"/rope_scaling", R"({"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]})",
+        "rope_scaling.short_factor"},
+       {"/rope_parameters", R"({"rope_type": "yarn"})", "rope_parameters.factor"},
+       {"/architectures", R"(["LlamaForSequenceClassification"])", "architectures[0]"},
+       {"/architectures", R"(["LlamaForTokenClassification"])", "architectures[0]"},
        {"/partial_rotary_factor", "0.5", "partial_rotary_factor"},
        {"/hidden_act", "\"gelu\"", "hidden_act"},
        {"/tie_word_embeddings", "1", "tie_word_embeddings"},
@@ -184,6 +196,24 @@ TEST_CASE("a folder and its config.json name the same model") {
   CHECK(from_folder.name == folder.filename());
   CHECK(from_file.name == from_folder.name);
   CHECK(from_file.num_parameters() == 124439808);
+}
+
+TEST_CASE("scalings of rotary positions survive config.json and the profile") {
+  for (const char* scaling :
+       {R"({"rope_type": "linear", "factor": 4.0})", R"({"type": "dynamic", "factor": 2.0})",
+        R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192})",
+        R"({"rope_type": "yarn", "factor": 4.0, "beta_fast": 16, "truncate": false,
+            "original_max_position_embeddings": 512, "mscale": 0.7, "mscale_all_dim": 1.1})"}) {
+    CAPTURE(scaling);
+    const LanguageModelConfig config = parse_llama_like("llama", {{"/rope_scaling", scaling, ""}});
+    const std::string text = text_of(config.rope_scaling);
+    CHECK_FALSE(text.empty());
+    const LanguageModelConfig again =
+        parse_hf_config(write_hf_config(config, DataType::Float32), "config.json");
+    CHECK(text_of(again.rope_scaling) == text);
+  }
+  CHECK(text_of(parse_llama_like("llama", {}).rope_scaling).empty());
 }
 
 }  // namespace

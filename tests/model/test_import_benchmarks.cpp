@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nvbandwidth and nccl-tests: bandwidths become times, and measured slowdowns become shared
 // resources that reproduce them.
-#include "sim/interchange/import_benchmarks.hpp"
+#include "sim/benchmarks/import_benchmarks.hpp"
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -207,7 +207,7 @@ TEST_CASE("broken benchmark results are refused with the key") {
        {"/nvbandwidth/testcases/0/bandwidth_matrix", "", tests + "[0].bandwidth_matrix"},
        {"/nvbandwidth/testcases/0/bandwidth_matrix", "[]", tests + "[0].bandwidth_matrix"},
        {"/nvbandwidth/testcases/0/bandwidth_matrix", "[[]]", tests + "[0].bandwidth_matrix"},
-       {"/nvbandwidth/testcases/0/bandwidth_matrix/0/0", "\"N/A\"",
+       {"/nvbandwidth/testcases/0/bandwidth_matrix/0/0", "\"none\"",
         tests + "[0].bandwidth_matrix[0][0]"},
        {"/nvbandwidth/testcases/0/bandwidth_matrix/0/0", "\"-1\"",
         tests + "[0].bandwidth_matrix[0][0]"},

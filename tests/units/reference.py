@@ -59,6 +59,29 @@ CONFIGS = {
 }
 
 
+def scaled(positions=16, **scaling):
+    return transformers.LlamaConfig(**LLAMA | {"max_position_embeddings": positions}, rope_theta=500.0,
+                                    rope_scaling=scaling)
+
+
+# Positions that the scaling changes lie within the sequence: it has 12 tokens.
+CONFIGS |= {
+    "llama, linear positions": scaled(rope_type="linear", factor=4.0),
+    "llama 3.1": scaled(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                        original_max_position_embeddings=8),
+    "llama, dynamic positions": scaled(positions=6, rope_type="dynamic", factor=2.0),
+    "llama, dynamic positions, short": scaled(rope_type="dynamic", factor=2.0),
+    "qwen2, yarn": transformers.Qwen2Config(**LLAMA, rope_scaling=dict(
+        rope_type="yarn", factor=4.0, original_max_position_embeddings=64)),
+    "llama, yarn": scaled(rope_type="yarn", factor=2.0, beta_fast=4.0, beta_slow=0.5, mscale=0.7,
+                          mscale_all_dim=1.1, truncate=False, original_max_position_embeddings=32),
+    "llama, longrope": scaled(positions=8, rope_type="longrope", factor=2.0, short_factor=[1.0] * 4,
+                              long_factor=[1.0, 1.5, 2.0, 4.0]),
+    "llama, longrope, short": scaled(rope_type="longrope", factor=2.0, short_factor=[1.0, 1.1, 1.2, 1.3],
+                                     long_factor=[9.0] * 4),
+}
+
+
 def make_model(config):
     """Returns weights far from their initial values, so that no norm or bias is trivial."""
     torch.manual_seed(5)
@@ -118,6 +141,13 @@ class Check:
             self.gradients(f"{name}, {variant}", folder, expected, tokens)
         self.expect("sharded: several files", len(list((self.folder / "sharded").glob("*.safetensors"))) > 1)
 
+    def read_scaled(self, name, model, tokens):
+        """Scalings differ from their family in positions alone: the folder, its gradients and an export tell all."""
+        folder = self.folder / "scaled"
+        model.save_pretrained(folder, safe_serialization=True)
+        self.gradients(name, folder, loss_and_gradients(model, tokens), tokens)
+        self.export(name, model, tokens, torch.float32, 1 << 30)
+
     def read_half(self, name, config, tokens):
         for dtype in (torch.float16, torch.bfloat16):
             folder = self.folder / str(dtype)
@@ -157,6 +187,10 @@ def main():
         model = make_model(config)
         with tempfile.TemporaryDirectory() as folder:
             check = Check(sys.argv[1], Path(folder))
+            if getattr(config, "rope_scaling", None):
+                check.read_scaled(name, model, tokens)
+                failures += check.failures
+                continue
             check.read_folders(name, model, tokens)
             if name in ("gpt2", "qwen3"):
                 check.read_half(name, config, tokens)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys and tests are those of nvbandwidth 0.8, README.md and json_output.cpp.
-#include "sim/interchange/import_benchmarks_formats.hpp"
+#include "sim/benchmarks/formats.hpp"
+#include "sim/benchmarks/log_lines.hpp"
+#include "sim/benchmarks/nvbandwidth_tests.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <optional>
@@ -35,23 +36,18 @@ constexpr std::array<Direction, 2> kDirections{
      {Lane::D2H, "device_to_host_memcpy_ce", "device_to_host_bidirectional_memcpy_ce",
       "all_to_host_memcpy_ce", "all_to_host_bidirectional_memcpy_ce"}}};
 
-struct Measured {
-  double slowest = 0;  ///< bytes per second
-  int devices = 0;
-};
-using Tests = std::map<std::string, Measured, std::less<>>;
-
-/// Returns a bandwidth, which nvbandwidth writes as a string.
-double gigabytes(const JsonReader& json) {
+/// Returns a bandwidth, which nvbandwidth writes as a string; nothing for a cell that it did not
+/// measure.
+std::optional<double> gigabytes(const JsonReader& json) {
   constexpr std::size_t kShown = 60;
   const std::string text = json.string();
-  double value = 0;
-  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || rest != text.data() + text.size()) {
+  if (text == "N/A") return std::nullopt;
+  const std::optional<double> value = number_in(text);
+  if (!value) {
     json.reject(fmt::format("'{}' is no number of GB/s", text.substr(0, kShown)),
                 "Use nvbandwidth's own output (-j).");
   }
-  check_positive(json.path(), value);
+  check_positive(json.path(), *value);
   return value;
 }
 
@@ -63,37 +59,35 @@ Measured read_matrix(const JsonReader& json) {
   }
   Measured measured;
   for (const JsonReader& cell : rows.front().items()) {
-    const double rate = gigabytes(cell) * kGigabyte;
-    measured.slowest = measured.devices == 0 ? rate : std::min(measured.slowest, rate);
-    ++measured.devices;
+    if (const auto rate = gigabytes(cell)) measured.add(*rate * kGigabyte);
   }
   if (measured.devices == 0) json.reject("no devices", "Use nvbandwidth's own output (-j).");
   return measured;
-}
-
-bool is_host_copy(const std::string& name) {
-  return std::any_of(kDirections.begin(), kDirections.end(), [&](const Direction& direction) {
-    return name == direction.alone || name == direction.both_ways ||
-           name == direction.all_devices || name == direction.all_both_ways;
-  });
 }
 
 Tests read_tests(const JsonReader& json) {
   Tests tests;
   for (JsonReader& test : json.items()) {
     const std::string name = test.key("name").string();
-    const bool passed = test.key("status").string() == "Passed";
-    if (passed && is_host_copy(name)) tests[name] = read_matrix(test.key("bandwidth_matrix"));
+    if (!is_host_copy(name)) continue;
+    const JsonReader status = test.key("status");
+    const std::string verdict = status.string();
+    if (verdict == "Passed") {
+      tests[name] = read_matrix(test.key("bandwidth_matrix"));
+    } else if (verdict != "Waived" && verdict != "Not Run" && verdict != "Not Found") {
+      status.reject(fmt::format("{} ended as '{}'", name, verdict),
+                    "Find the cause, and measure again.");
+    }
   }
   return tests;
 }
 
-void check_devices(const JsonReader& json, const Tests& tests, const Platform& platform) {
+void check_devices(const ValuePath& place, const Tests& tests, const Platform& platform) {
   for (const auto& [name, measured] : tests) {
     if (measured.devices <= platform.num_devices) continue;
-    json.reject(fmt::format("{} measured {} devices, and platform {} has {}", name,
-                            measured.devices, platform.name, platform.num_devices),
-                "Import it into a platform of the machine that it ran on.");
+    place.reject(fmt::format("{} measured {} devices, and platform {} has {}", name,
+                             measured.devices, platform.name, platform.num_devices),
+                 "Import it into a platform of the machine that it ran on.");
   }
 }
 
@@ -245,19 +239,36 @@ class Import {
 
 }  // namespace
 
-std::vector<std::string> import_nvbandwidth(JsonReader json, Platform& platform) {
-  const Tests tests = read_tests(json.key("testcases"));
+bool is_host_copy(std::string_view name) {
+  return std::any_of(kDirections.begin(), kDirections.end(), [&](const Direction& direction) {
+    return name == direction.alone || name == direction.both_ways ||
+           name == direction.all_devices || name == direction.all_both_ways;
+  });
+}
+
+std::vector<std::string> merge_nvbandwidth(const Tests& tests, const std::string& version,
+                                           const ValuePath& place, Platform& platform) {
   if (tests.empty()) {
-    json.key("testcases")
-        .reject("no copy between host and device that passed",
-                "Run host_to_device_memcpy_ce and device_to_host_memcpy_ce.");
+    place.reject("no copy between host and device that passed",
+                 "Run host_to_device_memcpy_ce and device_to_host_memcpy_ce.");
   }
-  check_devices(json, tests, platform);
-  const auto version = json.optional_key("version");
+  check_devices(place, tests, platform);
   const std::vector<std::string> taken = Import(platform, tests).run();
-  note_import(platform, fmt::format("nvbandwidth {} ({}): {}", version ? version->string() : "",
-                                    json.path().text(), fmt::join(taken, ", ")));
+  note_import(platform, fmt::format("nvbandwidth {} ({}): {}", version, place.text(),
+                                    fmt::join(taken, ", ")));
   return taken;
+}
+
+std::vector<std::string> import_nvbandwidth(JsonReader json, Platform& platform) {
+  if (const auto error = json.optional_key("error")) {
+    error->reject(fmt::format("nvbandwidth failed: {}",
+                              error->is_string() ? error->string() : std::string("see the file")),
+                  "Find the cause, and measure again.");
+  }
+  const JsonReader cases = json.key("testcases");
+  const auto version = json.optional_key("version");
+  return merge_nvbandwidth(read_tests(cases), version ? version->string() : "", cases.path(),
+                           platform);
 }
 
 }  // namespace athanor
