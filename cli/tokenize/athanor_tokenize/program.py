@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads records, makes documents, packs them, writes the folder and says what it did."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -57,39 +58,32 @@ def require_known(documents, vocabulary):
                          "Use the tokenizer that the model was made with, or enlarge its embedding")
 
 
-class Split:
-    """Documents of the training or of the validation part, and what became of the records."""
-
-    def __init__(self):
-        self.documents = []
-        self.records = self.without_answer = 0
-
-    def add(self, documents):
-        self.records += 1
-        self.without_answer += not documents
-        self.documents += documents
-
-
-def split_records(options, tokens):
-    choice = random.Random(options.seed)
+def read_documents(options, tokens):
+    """Returns the documents of every record, and shows the first."""
     from .records import read_records
-    parts = {"": Split(), VALIDATION: Split()}
-    shown = False
+    from .report import show_sample
+    of_records, shown = [], False
     for record in read_records(options.data):
-        part = VALIDATION if choice.random() < options.val_share else ""
-        documents = tokens.documents(record)
-        parts[part].add(documents)
-        if documents and not shown:
-            from .report import show_sample
-            show_sample(tokens.tokenizer, documents[0])
+        of_records.append(tokens.documents(record))
+        if of_records[-1] and not shown:
+            show_sample(tokens.tokenizer, of_records[-1][0])
             shown = True
-    return parts
+    return of_records
 
 
-def write_part(options, tokens, vocabulary, name, part):
+def split(of_records, share, seed):
+    """Returns the records of each part by name; "" is training. The share is exact, to one record."""
+    if share == 0:
+        return {"": of_records}
+    held = set(random.Random(seed).sample(range(len(of_records)), max(1, round(share * len(of_records)))))
+    return {VALIDATION: [documents for i, documents in enumerate(of_records) if i in held],
+            "": [documents for i, documents in enumerate(of_records) if i not in held]}
+
+
+def write_part(options, tokens, vocabulary, name, of_records):
     from .packing import best_fit_decreasing, fit_to
     from .token_folder import write_folder
-    fitted = fit_to(part.documents, options.seq)
+    fitted = fit_to(itertools.chain.from_iterable(of_records), options.seq)
     if not fitted.documents:
         raise InputError("--data", f"leaves no token to learn in the {name or 'training'} part",
                          "Give more records, longer sequences (--seq) or another --val-share")
@@ -102,8 +96,8 @@ def write_part(options, tokens, vocabulary, name, part):
     index = write_folder(pathlib.Path(options.output) / name, fitted.documents, packed, options.seq, vocabulary, model,
                          filler)
     counts = {key: index[key] for key in ("sequence_length", "sequences", "documents", "tokens", "loss_tokens")}
-    return counts | {"records": part.records, "without_answer": part.without_answer, "truncated": fitted.truncated,
-                     "dropped": fitted.dropped}
+    return counts | {"records": len(of_records), "without_answer": sum(not documents for documents in of_records),
+                     "truncated": fitted.truncated, "dropped": fitted.dropped}
 
 
 def run(words):
@@ -121,11 +115,12 @@ def run(words):
             raise InputError("--chat-template", str(error), "Give a file with a Jinja template") from None
     tokens = Tokens(tokenizer, template, options.train_on_prompt, options.each_turn)
     vocabulary = vocabulary_of(options.model, tokenizer)
-    parts = split_records(options, tokens)
-    wanted = ["", VALIDATION] if options.val_share > 0 else [""]
-    # The validation part first: the index of the whole folder is the last file.
-    counts = {name or "training": write_part(options, tokens, vocabulary, name, parts[name])
-              for name in reversed(wanted)}
+    of_records = read_documents(options, tokens)
+    if not of_records:
+        raise InputError("--data", "holds no record, so there is no token to learn", "Give files with records")
+    # The training part is the last: its index completes the folder.
+    counts = {name or "training": write_part(options, tokens, vocabulary, name, part)
+              for name, part in split(of_records, options.val_share, options.seed).items()}
     print(json.dumps(counts) if options.json else "\n".join(table(name, of) for name, of in counts.items()))
 
 
