@@ -84,6 +84,12 @@ class Masks(unittest.TestCase):
             self.assertEqual(by_prefix.ids, by_marks.ids)
             self.assertEqual(by_prefix.learnt, by_marks.learnt, turns)
 
+    def test_a_greeting_that_opens_a_conversation_is_not_learnt(self):
+        greeting = {"role": "assistant", "content": "Hello!"}
+        tokens, (document,) = document_of({"messages": [greeting, *made.chat("Hi", "Ho")]})
+        self.assertEqual(learnt_text(tokens, document), ["Ho<|im_end|>"])
+        self.assertEqual(document_of({"messages": [greeting]})[1], [])
+
     def test_all_is_learnt_on_demand(self):
         _, (document,) = document_of({"messages": made.chat("Hi", "Ho")}, train_on_prompt=True)
         self.assertTrue(all(document.learnt))

@@ -42,7 +42,8 @@ def chosen(tokenizer):
 
 
 def assistant_turns(messages):
-    return [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    """The turns that answer something. A greeting that opens a conversation is no answer, and no prompt precedes it."""
+    return [i for i, message in enumerate(messages) if i > 0 and message["role"] == "assistant"]
 
 
 def require_prefix(where, part, whole, turn):
@@ -58,8 +59,8 @@ def require_prefix(where, part, whole, turn):
 def require_prompt(where, template, conversation, turn, span):
     """Refuses a turn that starts with text of the template's which no prompt for the assistant holds."""
     before = conversation.messages[:turn]
-    plain = template.render(where, before, conversation.tools) if before else ""
-    prompted = template.render(where, before, conversation.tools, prompt=True) if before else ""
+    plain = template.render(where, before, conversation.tools)
+    prompted = template.render(where, before, conversation.tools, prompt=True)
     content = conversation.messages[turn]["content"]
     if prompted != plain or not isinstance(content, str) or span.lstrip().startswith(content.strip()[:20]):
         return
@@ -73,7 +74,7 @@ def spans_by_prefix(template, conversation, turns):
     whole = template.render(where, messages, tools)
     spans = []
     for turn in turns:
-        before = template.render(where, messages[:turn], tools, prompt=True) if turn else ""
+        before = template.render(where, messages[:turn], tools, prompt=True)
         through = template.render(where, messages[:turn + 1], tools)
         require_prefix(where, before, through, turn)
         require_prefix(where, through, whole, turn)
