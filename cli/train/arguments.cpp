@@ -21,7 +21,8 @@ void add_inputs(CLI::App& app, TrainArguments& a) {
   app.add_option("--model", a.model, "Built-in name, config.json, or Hugging Face folder")
       ->required();
   app.add_option("--data", a.data,
-                 "Tokens (llm.c, nanoGPT, Megatron), or text that is read as bytes")
+                 "Folder of `athanor tokenize`, tokens (llm.c, nanoGPT, Megatron; several files or "
+                 "a pattern are read in order), or text that is read as bytes")
       ->required();
   app.add_option("--tokens-dtype", a.tokens_dtype,
                  "Type of tokens in a file without header: auto, bytes, uint16 or uint32");

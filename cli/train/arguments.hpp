@@ -9,11 +9,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace athanor::cli {
 
 struct TrainArguments {
-  std::string plan, model, data, out;
+  std::string plan, model, out;
+  std::vector<std::string> data;
   std::string profile, platform;  ///< override the plan's own paths
   std::string backend = "auto";
   std::int64_t steps = 0;
