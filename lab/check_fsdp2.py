@@ -272,7 +272,8 @@ def train_fsdp2(options, plan, device, compiled, with_moments):
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     model = build_model(options["model"], TORCH_TYPES_OF_PLAN[plan["dtype"]], mesh, compiled)
     optimizer = make_optimizer(model, options)
-    tokens = read_tokens(options["data"], options["tokens_dtype"])
+    data = options["data"]  # a list; a path in runs before there could be several
+    tokens = read_tokens(data if isinstance(data, str) else data[0], options["tokens_dtype"])
     losses = list(train(model, optimizer, options, plan, tokens, device))
     named = model.named_parameters() if with_moments else ()
     return losses, {name: optimizer.state[p]["exp_avg"].full_tensor().cpu() for name, p in named}

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <span>
@@ -25,11 +26,12 @@ struct Verb {
   std::string_view summary;
 };
 
-constexpr std::array<Verb, 8> kVerbs{{
+constexpr std::array<Verb, 9> kVerbs{{
     {"calibrate", "athanor-calibrate", "measure this machine -> platform.json"},
     {"profile", "athanor-calibrate", "measure a model on it -> profile.json"},
     {"simulate", "athanor-sim", "predict one plan's step time and memory"},
     {"tune", "athanor-sim", "find the fastest plan that fits -> plan.json"},
+    {"tokenize", "athanor-tokenize.pyz", "turn chat files and text into training tokens"},
     {"train", "athanor-train", "train under a plan -> a run folder"},
     {"compare", "athanor-sim", "lay a run's measurements over its prediction"},
     {"show", "athanor-sim", "print a model, plan, program, platform or profile"},
@@ -60,11 +62,31 @@ std::string locate(std::string_view program) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path beside = self.parent_path() / program;
-  return !error && access(beside.c_str(), X_OK) == 0 ? beside.string() : std::string(program);
+  return !error && access(beside.c_str(), R_OK) == 0 ? beside.string() : std::string(program);
+}
+
+/// Returns the Python that runs programs of the project that are written in it.
+std::string python() {
+  const char* const named = std::getenv("ATHANOR_PYTHON");
+  return named != nullptr && *named != '\0' ? named : "python3";
+}
+
+/// Starts a Python program, which lies beside this one.
+[[noreturn]] void start_python(std::string program, std::span<char*> arguments) {
+  std::string interpreter = python();
+  std::vector<char*> argv{interpreter.data(), program.data()};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  argv.push_back(nullptr);
+  execvp(interpreter.c_str(), argv.data());
+  throw Error(fmt::format(
+      "cannot start {}: {}. Name a Python that has transformers: ATHANOR_PYTHON=.venv/bin/python",
+      interpreter, strerror(errno)));
 }
 
 [[noreturn]] void start(const Verb& verb, std::span<char*> arguments) {
   std::string program = locate(verb.program);
+  const bool found = program != verb.program;
+  if (found && program.ends_with(".pyz")) start_python(program, arguments);
   std::vector<char*> argv{program.data()};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   argv.push_back(nullptr);

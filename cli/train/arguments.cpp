@@ -23,8 +23,8 @@ void add_inputs(CLI::App& app, TrainArguments& a) {
       ->required();
   app.add_flag("--fresh", a.fresh, "Start from fresh weights, though the model's folder has some");
   app.add_option("--data", a.data,
-                 "Tokens (llm.c, nanoGPT, Megatron), or text for a model of bytes: files or "
-                 "patterns such as 'train_*.bin', read one after the other")
+                 "Folder of `athanor tokenize`, tokens (llm.c, nanoGPT, Megatron), or text for a model "
+                 "of bytes: files or patterns such as 'train_*.bin', read one after the other")
       ->required()
       ->type_name("FILE");
   app.add_option("--tokens-dtype", a.tokens_dtype,

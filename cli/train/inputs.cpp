@@ -5,9 +5,9 @@
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/scratch_file.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
-#include "executor/io/token_files.hpp"
 #include "executor/io/weight_files.hpp"
 #include "executor/memory/memory_check.hpp"
+#include "executor/train/token_batches.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 #include "sim/base/printable.hpp"
@@ -46,6 +46,12 @@ MemoryLimits limits_of(const TrainArguments& arguments, const std::optional<Plat
   return limits;
 }
 
+/// Returns the steps in which every sample is trained on once.
+std::int64_t steps_per_epoch(const TrainInputs& in) {
+  const std::int64_t samples = num_samples(*in.data, in.plan.sequence_length);
+  return (samples + in.plan.global_batch() - 1) / in.plan.global_batch();
+}
+
 }  // namespace
 
 TrainInputs read_inputs(const TrainArguments& arguments) {
@@ -65,6 +71,10 @@ TrainInputs read_inputs(const TrainArguments& arguments) {
   in.architecture = std::move(model.architecture);
   in.weights = std::move(model.weights);
   check_same_model(in.architecture, in.profile);
+  in.data = std::make_shared<const TrainingData>(open_training_data(
+      arguments.data, parse_token_format(arguments.tokens_dtype, "--tokens-dtype"),
+      in.architecture.language_model->vocab_size, in.plan.sequence_length));
+  in.profile.batch_bytes_per_sample += packing_bytes_per_sample(*in.data, in.plan.sequence_length);
   check_nvme_folder(in.plan, arguments.nvme);
   in.limits = limits_of(arguments, in.platform);
   // A plan for several nodes has only some of its ranks on this one.
@@ -72,10 +82,6 @@ TrainInputs read_inputs(const TrainArguments& arguments) {
   check_memory(in.profile, in.plan,
                in.platform ? in.platform->ranks_per_node(world_size) : world_size, in.limits);
 
-  in.tokens = std::make_shared<const TokenDataset>(
-      expand_data(arguments.data), parse_token_format(arguments.tokens_dtype, "--tokens-dtype"),
-      in.architecture.language_model->vocab_size);
-  static_cast<void>(in.tokens->num_windows(in.plan.sequence_length));
   in.folder = {arguments.out};
   check_run_folder(in.folder, arguments.resume);
   if (arguments.resume) in.checkpoint = find_newest_checkpoint(arguments.resume_from);
@@ -97,12 +103,12 @@ std::string describe(const TrainInputs& in) {
   return fmt::format(
       "model      {} ({} parameters), {}\n"
       "plan       {}: {} processes, micro-batch {}, accumulation {}, sequence {}\n"
-      "data       {}: {} tokens\n"
+      "data       {}; {} steps go through it\n"
       "memory     device {}, pinned {}, host {}, nvme {} per process\n",
       in.architecture.name, in.architecture.num_parameters(), describe_start(in), in.plan.name,
       in.plan.world_size, in.plan.micro_batch, in.plan.accumulation, in.plan.sequence_length,
-      printable(in.tokens->path()), in.tokens->num_tokens(), format_bytes(peak.gpu),
-      format_bytes(peak.pinned), format_bytes(peak.host), format_bytes(peak.nvme));
+      describe(*in.data), steps_per_epoch(in), format_bytes(peak.gpu), format_bytes(peak.pinned),
+      format_bytes(peak.host), format_bytes(peak.nvme));
 }
 
 }  // namespace athanor::cli

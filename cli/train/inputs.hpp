@@ -4,7 +4,7 @@
 
 #include "cli/train/arguments.hpp"
 #include "executor/io/hf_folder_reader.hpp"
-#include "executor/io/tokens.hpp"
+#include "executor/io/training_data.hpp"
 #include "executor/job/run_folder.hpp"
 #include "sim/model/memory.hpp"
 
@@ -19,7 +19,7 @@ struct TrainInputs {
   std::optional<Platform> platform;
   Architecture architecture;
   std::shared_ptr<const HfFolder> weights;  ///< null: fresh weights
-  std::shared_ptr<const TokenDataset> tokens;
+  std::shared_ptr<const TrainingData> data;
   RunFolder folder;
   std::string checkpoint;  ///< folder to resume from; empty: a fresh start
   MemoryLimits limits;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace {
@@ -45,7 +46,9 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
   const athanor::RankInfo rank = athanor::rank_from_environment();
   const athanor::cli::TrainInputs inputs = athanor::cli::read_inputs(arguments);
   athanor::check_world_size(inputs.plan.world_size, rank, arguments.num_processes);
-  if (rank.rank == 0) inputs.tokens->check_all();
+  if (rank.rank == 0) {
+    std::visit([](const auto& data) { data.check_all(); }, *inputs.data);
+  }
   if (arguments.dry_run) {
     fmt::print("{}", describe(inputs));
     return athanor::kExitDone;

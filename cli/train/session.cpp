@@ -52,7 +52,7 @@ class Session {
         trainer_(make_language_model(inputs.architecture, inputs.plan.dtype,
                                      inputs.plan.sequence_length),
                  inputs.profile, inputs.plan,
-                 token_batches(inputs.tokens, inputs.plan.sequence_length),
+                 token_batches(inputs.data, inputs.plan.sequence_length),
                  train_options(arguments, inputs), backend) {}
 
   void load();

@@ -20,6 +20,7 @@ class SafetensorsReader {
   explicit SafetensorsReader(const std::string& path);
 
   [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
+  [[nodiscard]] std::span<const std::byte> file_bytes() const noexcept { return file_.bytes(); }
   [[nodiscard]] const SafetensorsHeader& header() const noexcept { return header_; }
   /// Returns nullptr when the file has no such tensor.
   [[nodiscard]] const TensorEntry* find(std::string_view name) const noexcept;

@@ -123,9 +123,22 @@ void ComputeOps::load_batch(const Operation& op, const StepState& state) {
   const std::int64_t micro_batch =
       (state.step * plan.accumulation + op.micro_batch) * plan.world_size +
       context_.collectives.rank();
-  const Batch host = batches_(micro_batch * plan.micro_batch, plan.micro_batch);
+  Batch host = batches_(micro_batch * plan.micro_batch, plan.micro_batch);
+  if (host.packing) host.packing->mean_targets = mean_targets(*host.packing, state.step);
   const ArenaScope scope(context_.device.arena());
-  batch_ = {to_device(host.inputs), to_device(host.targets)};
+  batch_ = {to_device(host.inputs), to_device(host.targets), std::move(host.packing)};
+  if (!batch_.packing) return;
+  batch_.packing->ignored = to_device(batch_.packing->ignored);
+  batch_.packing->positions = to_device(batch_.packing->positions);
+}
+
+// It follows from the data of the whole step alone, so ranks and micro-batches agree without a
+// message.
+double ComputeOps::mean_targets(const Packing& packing, std::int64_t step) const {
+  const std::int64_t samples = context_.plan.global_batch();
+  const std::int64_t targets = packing.num_targets(step * samples, samples);
+  return static_cast<double>(targets) /
+         static_cast<double>(context_.plan.accumulation * context_.plan.world_size);
 }
 
 /// Copies from pinned memory, so that the host does not wait.

@@ -52,6 +52,7 @@ class ComputeOps {
   void keep_output(std::size_t unit);
   void drop_and_take_outputs(const ComputeBinding& binding);
   [[nodiscard]] torch::Tensor to_device(const torch::Tensor& tensor) const;
+  [[nodiscard]] double mean_targets(const Packing& packing, std::int64_t step) const;
   [[nodiscard]] torch::Tensor loss_scale() const;
 
   const RankContext& context_;

@@ -5,20 +5,59 @@
 
 namespace athanor {
 
-BatchSource token_batches(std::shared_ptr<const TokenDataset> tokens,
-                          std::int64_t sequence_length) {
-  return [tokens = std::move(tokens), sequence_length](std::int64_t first, std::int64_t count) {
-    Batch batch{torch::empty({count, sequence_length}, torch::kInt64),
-                torch::empty({count, sequence_length}, torch::kInt64)};
-    const auto row = [&](const torch::Tensor& tensor, std::int64_t i) {
-      return std::span(tensor.mutable_data_ptr<std::int64_t>() + i * sequence_length,
-                       static_cast<std::size_t>(sequence_length));
-    };
-    for (std::int64_t i = 0; i < count; ++i) {
-      tokens->read_sample(first + i, row(batch.inputs, i), row(batch.targets, i));
-    }
-    return batch;
+namespace {
+
+/// Views row `i` of a tensor [count, sequence].
+template <typename Value>
+std::span<Value> row(const torch::Tensor& tensor, std::int64_t i) {
+  const std::int64_t length = tensor.size(1);
+  return {tensor.mutable_data_ptr<Value>() + i * length, static_cast<std::size_t>(length)};
+}
+
+torch::Tensor empty_ids(std::int64_t count, std::int64_t sequence_length) {
+  return torch::empty({count, sequence_length}, torch::kInt64);
+}
+
+Batch read_batch(const TokenDataset& tokens, std::int64_t first, Batch batch) {
+  for (std::int64_t i = 0; i < batch.inputs.size(0); ++i) {
+    tokens.read_sample(first + i, row<std::int64_t>(batch.inputs, i),
+                      row<std::int64_t>(batch.targets, i));
+  }
+  return batch;
+}
+
+Batch read_batch(const PackedDataset& packed, std::int64_t first, Batch batch) {
+  Packing packing;
+  packing.ignored = torch::empty(batch.inputs.sizes(), torch::kBool);
+  packing.positions = torch::empty_like(batch.inputs);
+  for (std::int64_t i = 0; i < batch.inputs.size(0); ++i) {
+    packing.document_starts.push_back(packed.read_sample(
+        first + i, {row<std::int64_t>(batch.inputs, i), row<std::int64_t>(batch.targets, i),
+                    row<bool>(packing.ignored, i), row<std::int64_t>(packing.positions, i)}));
+  }
+  packing.num_targets = [&packed](std::int64_t begin, std::int64_t count) {
+    return packed.num_targets(begin, count);
   };
+  batch.packing = std::move(packing);
+  return batch;
+}
+
+}  // namespace
+
+BatchSource token_batches(std::shared_ptr<const TrainingData> data, std::int64_t sequence_length) {
+  return [data = std::move(data), sequence_length](std::int64_t first, std::int64_t count) {
+    return std::visit(
+        [&](const auto& samples) {
+          return read_batch(samples, first,
+                            {empty_ids(count, sequence_length), empty_ids(count, sequence_length)});
+        },
+        *data);
+  };
+}
+
+Bytes packing_bytes_per_sample(const TrainingData& data, std::int64_t sequence_length) {
+  constexpr Bytes kBytesPerToken = sizeof(bool) + sizeof(std::int64_t);
+  return std::holds_alternative<PackedDataset>(data) ? sequence_length * kBytesPerToken : 0;
 }
 
 }  // namespace athanor

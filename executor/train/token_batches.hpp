@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of a token dataset.
+// Batches of training tokens.
 #pragma once
 
-#include "executor/io/tokens.hpp"
+#include "executor/io/training_data.hpp"
 #include "executor/train/batch_source.hpp"
 
 #include <cstdint>
@@ -10,9 +10,13 @@
 
 namespace athanor {
 
-/// Returns a source of inputs and targets, int64 [count, sequence_length] each. It reads the
-/// dataset from its start, over and over.
-[[nodiscard]] BatchSource token_batches(std::shared_ptr<const TokenDataset> tokens,
+/// Returns a source of inputs and targets, int64 [count, sequence_length] each. It reads the data
+/// from their start, over and over. Batches of packed tokens have a packing.
+[[nodiscard]] BatchSource token_batches(std::shared_ptr<const TrainingData> data,
                                         std::int64_t sequence_length);
+
+/// Returns the device memory that a sample's packing takes; 0 for token files.
+[[nodiscard]] Bytes packing_bytes_per_sample(const TrainingData& data,
+                                             std::int64_t sequence_length);
 
 }  // namespace athanor

@@ -194,13 +194,15 @@ Tensor activated(const Linear& layer, const Tensor& x, const std::string& activa
   return ActivateFunction::apply(direct_product(layer, x), layer.bias, activation);
 }
 
-Tensor packed_attention(const Linear& layer, const Tensor& x, std::int64_t heads) {
-  if (takes_flash(x, heads) && takes_bias(layer)) {
+Tensor packed_attention(const Linear& layer, const Tensor& x, std::int64_t heads,
+                        const std::optional<Packing>& packing) {
+  const bool divided = packing && packing->is_divided();
+  if (!divided && takes_flash(x, heads) && takes_bias(layer)) {
     return PackedAttentionFunction::apply(direct_product(layer, x), layer.bias, heads);
   }
   const variable_list parts = layer(x).chunk(3, -1);
   return merge_heads(causal_attention(split_heads(parts[0], heads), split_heads(parts[1], heads),
-                                      split_heads(parts[2], heads)));
+                                      split_heads(parts[2], heads), packing));
 }
 
 }  // namespace athanor

@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace athanor {
@@ -46,8 +47,10 @@ struct Branch {
                                       const std::string& activation);
 
 /// Causal attention of layer(x), which holds queries, keys and values side by side: x
-/// [batch, sequence, width] -> [batch, sequence, width].
+/// [batch, sequence, width] -> [batch, sequence, width]. With `packing`, tokens see their own
+/// document alone.
 [[nodiscard]] torch::Tensor packed_attention(const Linear& layer, const torch::Tensor& x,
-                                             std::int64_t heads);
+                                             std::int64_t heads,
+                                             const std::optional<Packing>& packing = std::nullopt);
 
 }  // namespace athanor

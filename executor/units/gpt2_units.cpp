@@ -21,11 +21,12 @@ class Gpt2Block final : public LanguageUnit {
         expand_(transposed_linear("mlp.c_fc", c.hidden_size, c.intermediate_size)),
         contract_(transposed_linear("mlp.c_proj", c.intermediate_size, c.hidden_size)) {}
 
-  torch::Tensor forward(torch::Tensor activation, const Batch& /*batch*/) override {
+  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
     Branch stream = branch(activation, attention_norm_);
-    stream = add_and_branch(stream.trunk, attention_output_,
-                            packed_attention(query_key_value_, stream.normal, config_.num_heads),
-                            mlp_norm_);
+    stream = add_and_branch(
+        stream.trunk, attention_output_,
+        packed_attention(query_key_value_, stream.normal, config_.num_heads, batch.packing),
+        mlp_norm_);
     return stream.trunk + contract_(activated(expand_, stream.normal, config_.activation));
   }
 

@@ -2,7 +2,11 @@
 // The projection to the vocabulary and the loss in one, some rows at a time.
 #pragma once
 
+#include "executor/units/model.hpp"
+
 #include <torch/torch.h>
+
+#include <optional>
 
 namespace athanor {
 
@@ -10,8 +14,10 @@ namespace athanor {
 /// width], `weight` [vocabulary, width], `targets` int64 [batch, sequence]. The logits of all rows
 /// never exist at once: with autograd on, forward computes both gradients block by block, and
 /// backward only scales them. In bf16 the weight's gradient is rounded once per block of rows.
+/// With `packing`, returns the sum over the targets that are learnt divided by `mean_targets`.
 [[nodiscard]] torch::Tensor next_token_loss(const torch::Tensor& hidden,
                                             const torch::Tensor& weight,
-                                            const torch::Tensor& targets);
+                                            const torch::Tensor& targets,
+                                            const std::optional<Packing>& packing = std::nullopt);
 
 }  // namespace athanor

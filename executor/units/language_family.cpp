@@ -24,6 +24,10 @@ class Embedding final : public LanguageUnit {
   torch::Tensor forward(torch::Tensor /*activation*/, const Batch& batch) override {
     torch::Tensor embedded = at::embedding(tokens_, batch.inputs);
     if (!positions_.defined()) return embedded;
+    if (batch.packing && batch.packing->is_divided()) {
+      const torch::Tensor table = positions_.slice(0, first_position_);
+      return embedded + at::embedding(table, batch.packing->positions);
+    }
     const std::int64_t end = first_position_ + batch.inputs.size(1);
     return embedded + positions_.slice(0, first_position_, end);
   }
@@ -48,7 +52,7 @@ class Head final : public LanguageUnit {
   }
 
   torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    return next_token_loss(norm_(activation), weight_, batch.targets);
+    return next_token_loss(norm_(activation), weight_, batch.targets, batch.packing);
   }
 
  private:

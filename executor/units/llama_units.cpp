@@ -32,8 +32,8 @@ class LlamaBlock final : public LanguageUnit {
     }
   }
 
-  torch::Tensor forward(torch::Tensor activation, const Batch& /*batch*/) override {
-    const torch::Tensor middle = activation + attention(attention_norm_(activation));
+  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
+    const torch::Tensor middle = activation + attention(attention_norm_(activation), batch.packing);
     return middle + mlp(mlp_norm_(middle));
   }
 
@@ -42,7 +42,7 @@ class LlamaBlock final : public LanguageUnit {
     return linear(name, out, config_.hidden_size, bias);
   }
 
-  torch::Tensor attention(const torch::Tensor& x) const {
+  torch::Tensor attention(const torch::Tensor& x, const std::optional<Packing>& packing) const {
     torch::Tensor query = split_heads(query_(x), config_.num_heads);
     torch::Tensor key = split_heads(key_(x), config_.num_kv_heads);
     const torch::Tensor value = split_heads(value_(x), config_.num_kv_heads);
@@ -52,9 +52,9 @@ class LlamaBlock final : public LanguageUnit {
     }
     // Every unit computes the table again: it is small beside the activations, and a unit needs no
     // state this way.
-    const RotaryTable table = rotary_table(x.size(1), config_, x);
-    return attention_output_(merge_heads(
-        causal_attention(rotate(query, table), rotate(key, table), value, config_.sliding_window)));
+    const RotaryTable table = restarted(rotary_table(x.size(1), config_, x), packing);
+    return attention_output_(merge_heads(causal_attention(rotate(query, table), rotate(key, table),
+                                                          value, packing, config_.sliding_window)));
   }
 
   torch::Tensor mlp(const torch::Tensor& x) const {

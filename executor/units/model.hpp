@@ -9,15 +9,33 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace athanor {
 
+/// Documents that share the sequences of a batch, and the targets that are learnt.
+struct Packing {
+  torch::Tensor ignored;    ///< bool [batch, sequence]: targets that add nothing to the loss
+  torch::Tensor positions;  ///< int64 [batch, sequence]: from 0 in each document
+  std::vector<std::vector<std::int64_t>> document_starts;  ///< [sample], ascending from 0
+  /// Returns the number of targets that samples [first, first + count) of the stream learn.
+  std::function<std::int64_t(std::int64_t first, std::int64_t count)> num_targets;
+  /// Divisor of the loss: the learnt targets of the whole step divided by its micro-batches. The
+  /// mean over micro-batches is then the mean over the step's learnt targets.
+  double mean_targets = 0;
+
+  /// Whether a sequence holds more than one document.
+  [[nodiscard]] bool is_divided() const;
+};
+
 /// The data of one micro-batch. For token data, inputs and targets are int64 [batch, sequence].
 struct Batch {
   torch::Tensor inputs;
   torch::Tensor targets;
+  /// Nothing: every sequence is one document, and all targets are learnt.
+  std::optional<Packing> packing = std::nullopt;
 };
 
 /// One unit as a module. The first unit gets an undefined activation and reads batch.inputs; the

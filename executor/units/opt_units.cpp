@@ -28,9 +28,10 @@ class OptBlock final : public LanguageUnit {
         expand_(linear("fc1", c.intermediate_size, c.hidden_size, c.mlp_bias)),
         contract_(linear("fc2", c.hidden_size, c.intermediate_size, c.mlp_bias)) {}
 
-  torch::Tensor forward(torch::Tensor activation, const Batch& /*batch*/) override {
+  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
     Branch stream = branch(activation, attention_norm_);
-    stream = add_and_branch(stream.trunk, attention_output_, attention(stream.normal), mlp_norm_);
+    stream = add_and_branch(stream.trunk, attention_output_,
+                            attention(stream.normal, batch.packing), mlp_norm_);
     return stream.trunk + contract_(activated(expand_, stream.normal, config_.activation));
   }
 
@@ -39,10 +40,10 @@ class OptBlock final : public LanguageUnit {
     return linear(name, config_.hidden_size, config_.hidden_size, bias);
   }
 
-  torch::Tensor attention(const torch::Tensor& x) const {
+  torch::Tensor attention(const torch::Tensor& x, const std::optional<Packing>& packing) const {
     const std::int64_t heads = config_.num_heads;
     return merge_heads(causal_attention(split_heads(query_(x), heads), split_heads(key_(x), heads),
-                                        split_heads(value_(x), heads)));
+                                        split_heads(value_(x), heads), packing));
   }
 
   LanguageModelConfig config_;

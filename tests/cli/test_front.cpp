@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -32,7 +33,7 @@ TEST_CASE("athanor --help lists every verb on stdout") {
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
     for (const char* verb :
-         {"calibrate", "profile", "simulate", "tune", "train", "compare", "show"}) {
+         {"calibrate", "profile", "simulate", "tune", "tokenize", "train", "compare", "show"}) {
       CHECK_THAT(result.out, ContainsSubstring(verb));
     }
   }
@@ -69,6 +70,21 @@ TEST_CASE(
   const ProgramResult result = run_program(front, {"compare", "a run", "--tolerance", "5%"});
   CHECK(result.exit_code == 4);
   CHECK(result.out == "compare|a run|--tolerance|5%|");
+}
+
+TEST_CASE("a program in Python is started by the Python that is named") {
+  const TemporaryFolder folder;
+  const std::string front = lonely_front(folder);
+  std::ofstream(folder.file("athanor-tokenize.pyz")) << "not run here";
+  write_script(folder.file("python"), "printf '%s|' \"$@\"\nexit 3\n");
+  setenv("ATHANOR_PYTHON", folder.file("python").c_str(), /*overwrite=*/1);
+  const ProgramResult result = run_program(front, {"tokenize", "--seq", "8"});
+  CHECK(result.exit_code == 3);
+  CHECK(result.out == folder.file("athanor-tokenize.pyz") + "|tokenize|--seq|8|");
+  setenv("ATHANOR_PYTHON", folder.file("nowhere").c_str(), /*overwrite=*/1);
+  const ProgramResult missing = run_program(front, {"tokenize"});
+  CHECK(missing.exit_code == 1);
+  CHECK_THAT(missing.err, ContainsSubstring("cannot start") && ContainsSubstring("transformers"));
 }
 
 }  // namespace athanor::test

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains small transformers models with PyTorch alone, for comparison: every loss, gradient norm, weight and moment.
 
-usage: reference.py FOLDER FAMILY STEPS
+usage: reference.py FOLDER FAMILY STEPS [packed]
 
-Writes FOLDER/model (the untrained model as a Hugging Face folder), FOLDER/tokens.bin (16-bit ids) and
-FOLDER/reference.safetensors: "losses", "norms", and for every step k and parameter p "k/master/p",
+Writes FOLDER/model (the untrained model as a Hugging Face folder), FOLDER/tokens.bin (16-bit ids; with "packed" the
+folder FOLDER/tokens of packed documents, which are trained on one by one here) and FOLDER/reference.safetensors: "losses", "norms", and for every step k and parameter p "k/master/p",
 "k/first_moment/p" and "k/second_moment/p".
 """
 
@@ -38,6 +38,57 @@ def make_tokens(count):
     return (torch.arange(count) * 7 + noise) % 61
 
 
+def make_documents(steps):
+    """Documents of two to SEQUENCE tokens, each with one token or more to learn; they differ a lot in how many."""
+    generator = torch.Generator().manual_seed(8)
+    tokens, begin, documents = make_tokens(40 * steps * SEQUENCE), 0, []
+    for _ in range(4 * steps * ACCUMULATION):
+        length = int(torch.randint(2, SEQUENCE + 1, (), generator=generator))
+        chance = float(torch.rand((), generator=generator))
+        learnt = [0, *(torch.rand(length - 1, generator=generator) < chance).int().tolist()]
+        learnt[-1] = 1
+        documents.append((tokens[begin : begin + length].tolist(), bytearray(learnt)))
+        begin += length
+    return documents
+
+
+def write_packed(folder, steps):
+    """Writes the folder with the program's own modules, and returns the documents of every sequence."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cli" / "tokenize"))
+    from athanor_tokenize import packing, token_folder
+
+    documents = make_documents(steps)
+    packed = packing.best_fit_decreasing([len(ids) for ids, _ in documents], SEQUENCE)
+    torch.manual_seed(1)
+    packed = [packed[i] for i in torch.randperm(len(packed)).tolist()]
+    # Small shards, so that steps take sequences of two.
+    token_folder.write_folder(folder, documents, packed, SEQUENCE, VOCABULARY, "model", 0, shard_tokens=7 * SEQUENCE)
+    return [[documents[i] for i in members] for members in packed]
+
+
+def backward_of_documents(model, sequences):
+    """Returns the mean loss of what is learnt in all `sequences`, whose gradient it adds."""
+    count = sum(sum(learnt) for documents in sequences for _, learnt in documents)
+    total = 0.0
+    for ids, learnt in (document for documents in sequences for document in documents):
+        window, mask = torch.tensor(ids), torch.tensor(list(learnt))
+        logits = model(window[None, :-1]).logits[0].float()
+        losses = torch.nn.functional.cross_entropy(logits, window[1:], reduction="none")
+        loss = (losses * mask[1:]).sum() / count
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def packed_step(model, optimizer, sequences, step):
+    optimizer.zero_grad()
+    of_step = [sequences[(step * ACCUMULATION + i) % len(sequences)] for i in range(ACCUMULATION)]
+    loss = backward_of_documents(model, of_step)
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
+    optimizer.step()
+    return loss, norm.item()
+
+
 def make_optimizer(model):
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
@@ -69,17 +120,25 @@ def record(tensors, model, optimizer, step):
         tensors[f"{step}/second_moment/{name}"] = state["exp_avg_sq"].clone()
 
 
-def main(folder, family, steps):
+def make_data(folder, steps, packed):
+    """Writes the data. Returns them and the function that trains a step on them."""
+    if packed:
+        return write_packed(folder / "tokens", steps), packed_step
+    tokens = make_tokens(4000)
+    tokens.numpy().astype("<u2").tofile(folder / "tokens.bin")
+    return tokens, train_step
+
+
+def main(folder, family, steps, packed=False):
     torch.manual_seed(3)
     torch.set_num_threads(1)
     model = transformers.AutoModelForCausalLM.from_config(CONFIGS[family](), attn_implementation="eager")
     model.save_pretrained(folder / "model")
-    tokens = make_tokens(4000)
-    tokens.numpy().astype("<u2").tofile(folder / "tokens.bin")
+    data, run_step = make_data(folder, steps, packed)
     optimizer = make_optimizer(model)
     tensors, losses, norms = {}, [], []
     for step in range(steps):
-        loss, norm = train_step(model, optimizer, tokens, step)
+        loss, norm = run_step(model, optimizer, data, step)
         losses.append(loss)
         norms.append(norm)
         record(tensors, model, optimizer, step + 1)
@@ -89,4 +148,4 @@ def main(folder, family, steps):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:] == ["packed"])

@@ -82,45 +82,55 @@ void compare_unit(const Architecture& architecture, std::size_t unit, StatePart 
   CHECK(norms.relative() <= kTolerance);
 }
 
-}  // namespace
+/// Writes model, profile and plan of `family` into `folder`, and what PyTorch makes of the data.
+void make_reference(const TemporaryFolder& folder, const std::string& family,
+                    const std::vector<std::string>& more) {
+  std::vector<std::string> words{ATHANOR_PYTHON, ATHANOR_SOURCE_DIR "/tests/train/reference.py",
+                                 folder.file(""), family, std::to_string(kSteps)};
+  words.insert(words.end(), more.begin(), more.end());
+  require_done(run(words, 600));
+}
 
-TEST_CASE("training agrees with PyTorch") {
-  if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
-  const std::string family = GENERATE("gpt2", "opt", "llama", "qwen3");
-  INFO(family);
-  const TemporaryFolder folder;
-  require_done(run({ATHANOR_PYTHON, ATHANOR_SOURCE_DIR "/tests/train/reference.py", folder.file(""),
-                    family, std::to_string(kSteps)},
-                   600));
-  const Architecture architecture = load_architecture(folder.file("model"));
+std::string write_plan(const TemporaryFolder& folder, const std::string& name, const Plan& plan) {
+  write_file_atomically(folder.file(name), to_json(plan));
+  return folder.file(name);
+}
+
+/// Returns the command that trains the model of `folder` on `data`.
+std::vector<std::string> command(const TemporaryFolder& folder, const std::string& plan,
+                                 const std::string& data, const std::string& out) {
+  return {ATHANOR_BIN_DIR "/athanor-train",
+          "--plan",
+          plan,
+          "--profile",
+          folder.file("profile.json"),
+          "--model",
+          folder.file("model"),
+          "--data",
+          folder.file(data),
+          "--steps",
+          std::to_string(kSteps),
+          "--output",
+          out,
+          "--lr",
+          "1e-3",
+          "--schedule",
+          "constant",
+          "--checkpoint-every",
+          "1",
+          "--keep-last",
+          std::to_string(kSteps)};
+}
+
+Architecture write_profile(const TemporaryFolder& folder) {
+  Architecture architecture = load_architecture(folder.file("model"));
   write_file_atomically(folder.file("profile.json"),
                         to_json(unmeasured_profile(architecture, DataType::Float32, kSequence, 1)));
-  write_file_atomically(folder.file("plan.json"),
-                        to_json(uniform_plan(architecture, 1, 2, Sharding::Sharded, Home::Host,
-                                             Home::Host, Activation::Recompute, 3000)));
-  const std::string out = folder.file("run");
-  require_done(run({ATHANOR_BIN_DIR "/athanor-train",
-                    "--plan",
-                    folder.file("plan.json"),
-                    "--profile",
-                    folder.file("profile.json"),
-                    "--model",
-                    folder.file("model"),
-                    "--data",
-                    folder.file("tokens.bin"),
-                    "--steps",
-                    std::to_string(kSteps),
-                    "--output",
-                    out,
-                    "--lr",
-                    "1e-3",
-                    "--schedule",
-                    "constant",
-                    "--checkpoint-every",
-                    "1",
-                    "--keep-last",
-                    std::to_string(kSteps)}));
+  return architecture;
+}
 
+void compare_run(const TemporaryFolder& folder, const Architecture& architecture,
+                 const std::string& out) {
   const SafetensorsReader reference(folder.file("reference.safetensors"));
   const std::vector<float> losses = read(reference, "losses");
   const LossCurve curve = loss_curve(out);
@@ -136,4 +146,47 @@ TEST_CASE("training agrees with PyTorch") {
       }
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("training agrees with PyTorch") {
+  if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
+  const std::string family = GENERATE("gpt2", "opt", "llama", "qwen3");
+  INFO(family);
+  const TemporaryFolder folder;
+  make_reference(folder, family, {});
+  const Architecture architecture = write_profile(folder);
+  const std::string plan =
+      write_plan(folder, "plan.json",
+                 uniform_plan(architecture, 1, 2, Sharding::Sharded, Home::Host, Home::Host,
+                              Activation::Recompute, 3000));
+  require_done(run(command(folder, plan, "tokens.bin", folder.file("run"))));
+  compare_run(folder, architecture, folder.file("run"));
+}
+
+// PyTorch trains on the documents one by one. The micro-batches of a step differ in how many tokens
+// they learn, so a mean of their means would be another loss.
+TEST_CASE("training on packed documents agrees with PyTorch, however the batch is split") {
+  if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
+  const std::string family = GENERATE("gpt2", "opt", "llama", "qwen3");
+  INFO(family);
+  const TemporaryFolder folder;
+  make_reference(folder, family, {"packed"});
+  const Architecture architecture = write_profile(folder);
+  const auto train = [&](int processes, const std::string& name, const Plan& plan) {
+    const std::string out = folder.file(name);
+    require_done(run(with_processes(
+        processes, command(folder, write_plan(folder, name + ".json", plan), "tokens", out))));
+    return loss_curve(out);
+  };
+  const auto plan_of = [&](int processes, Sharding sharding, Home home, Activation activation) {
+    return uniform_plan(architecture, processes, 2 / processes, sharding, home, home, activation,
+                        3000);
+  };
+  const LossCurve one =
+      train(1, "one", plan_of(1, Sharding::Sharded, Home::Host, Activation::Recompute));
+  compare_run(folder, architecture, folder.file("one"));
+  CHECK(train(1, "kept", plan_of(1, Sharding::Replicated, Home::Gpu, Activation::Keep)) == one);
+  CHECK(train(2, "two", plan_of(2, Sharding::Sharded, Home::Host, Activation::Offload)) == one);
 }

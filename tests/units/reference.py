@@ -3,7 +3,8 @@
 
 usage: reference.py UNITS_REFERENCE
 
-For tiny random models of every family: loss and every gradient (1e-5 relative, fp32), folders as
+For tiny random models of every family: loss and every gradient (1e-5 relative, fp32), those of packed documents with a
+loss mask against the documents one by one, folders as
 transformers writes them (whole, sharded, half precision, without the head), and exported folders
 as transformers loads them. Exits 77, which ctest shows as skipped, where transformers is absent.
 """
@@ -98,6 +99,38 @@ def make_tokens():
     return {"inputs": tokens[:, :-1].contiguous(), "targets": tokens[:, 1:].contiguous()}
 
 
+def make_packed():
+    """Three sequences of six documents; a target is learnt with a chance of one half, and never across documents."""
+    tokens = make_tokens()
+    generator = torch.Generator().manual_seed(4)
+    starts = torch.zeros(3, SEQUENCE, dtype=torch.int64)
+    for row, of_row in enumerate(((0, 5), (0,), (0, 1, 4))):
+        starts[row, list(of_row)] = 1
+    learnt = torch.randint(0, 2, starts.shape, generator=generator)
+    learnt[:, :-1] *= 1 - starts[:, 1:]
+    learnt[:, -1] = 0
+    return tokens | {"starts": starts, "learnt": learnt}
+
+
+def loss_of_documents(model, packed):
+    """The mean over learnt targets, from a forward of each document alone."""
+    total = 0.0
+    for row, starts in enumerate(packed["starts"]):
+        begins = [*starts.nonzero().flatten().tolist(), SEQUENCE]
+        for begin, end in zip(begins, begins[1:]):
+            logits = model(input_ids=packed["inputs"][row : row + 1, begin:end], use_cache=False).logits[0]
+            losses = torch.nn.functional.cross_entropy(logits, packed["targets"][row, begin:end], reduction="none")
+            total = total + (losses * packed["learnt"][row, begin:end]).sum()
+    return total / packed["learnt"].sum()
+
+
+def packed_loss_and_gradients(model, packed):
+    model.zero_grad()
+    loss = loss_of_documents(model, packed)
+    loss.backward()
+    return {"loss": loss.detach()} | {name: p.grad for name, p in model.named_parameters()}
+
+
 def loss_and_gradients(model, tokens):
     model.zero_grad()
     logits = model(input_ids=tokens["inputs"], use_cache=False).logits
@@ -148,6 +181,11 @@ class Check:
         self.gradients(name, folder, loss_and_gradients(model, tokens), tokens)
         self.export(name, model, tokens, torch.float32, 1 << 30)
 
+    def read_packed(self, name, model):
+        folder, packed = self.folder / "whole", make_packed()
+        model.save_pretrained(folder, safe_serialization=True)
+        self.gradients(f"{name}, packed", folder, packed_loss_and_gradients(model, packed), packed)
+
     def read_half(self, name, config, tokens):
         for dtype in (torch.float16, torch.bfloat16):
             folder = self.folder / str(dtype)
@@ -192,6 +230,7 @@ def main():
                 failures += check.failures
                 continue
             check.read_folders(name, model, tokens)
+            check.read_packed(name, model)
             if name in ("gpt2", "qwen3"):
                 check.read_half(name, config, tokens)
                 check.read_without_head(name, model, tokens)

@@ -29,6 +29,22 @@ torch::Tensor read_tokens(const SafetensorsReader& file, const std::string& name
   return tokens;
 }
 
+/// Makes the packing of sequences from flags on documents' first tokens and on learnt targets.
+Packing packing_of(const torch::Tensor& starts, const torch::Tensor& learnt) {
+  Packing packing;
+  packing.ignored = learnt == 0;
+  packing.mean_targets = learnt.sum().item<double>();
+  packing.positions = torch::empty_like(starts);
+  for (std::int64_t row = 0; row < starts.size(0); ++row) {
+    std::vector<std::int64_t>& of_row = packing.document_starts.emplace_back();
+    for (std::int64_t i = 0; i < starts.size(1); ++i) {
+      if (starts[row][i].item<bool>()) of_row.push_back(i);
+      packing.positions[row][i] = i - of_row.back();
+    }
+  }
+  return packing;
+}
+
 std::vector<float> read_unit(const HfFolder& folder, int unit, std::int64_t elements) {
   std::vector<float> flat(static_cast<std::size_t>(elements));
   folder.read_unit(unit, flat);
@@ -58,7 +74,10 @@ void write_gradients(const test::UnitChain& chain, float loss, const std::string
 void run_gradients(const std::string& path, const std::string& tokens, const std::string& out) {
   const HfFolder folder(path);
   const SafetensorsReader file(tokens);
-  const Batch batch{read_tokens(file, "inputs"), read_tokens(file, "targets")};
+  Batch batch{read_tokens(file, "inputs"), read_tokens(file, "targets")};
+  if (file.find("starts") != nullptr) {
+    batch.packing = packing_of(read_tokens(file, "starts"), read_tokens(file, "learnt"));
+  }
   test::UnitChain chain(
       make_language_model(folder.architecture(), DataType::Float32, batch.inputs.size(1)));
   for (int i = 0; i < static_cast<int>(chain.model().units.size()); ++i) {

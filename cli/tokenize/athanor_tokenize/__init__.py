@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text and conversations become packed training tokens. Read first: program.py, which calls the other modules."""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a folder of packed tokens: executor/io/packed-tokens.md defines the format."""
+
+import json
+import os
+import pathlib
+import zlib
+
+import numpy
+from safetensors.numpy import save_file
+
+from .errors import InputError
+
+SCHEMA = "athanor.tokens/1"
+SHARD_TOKENS = 1 << 26
+
+
+def require_free(folder):
+    if (pathlib.Path(folder) / "index.json").exists():
+        raise InputError(str(folder), "holds tokens already", "Name a new folder, or remove this one")
+
+
+def rows(packed, documents, length, filler):
+    """Returns ids, loss_mask and document_starts of some sequences, each [sequences, length]."""
+    shape = (len(packed), length)
+    ids = numpy.full(shape, filler, numpy.int32)
+    mask, starts = numpy.zeros(shape, numpy.uint8), numpy.zeros(shape, numpy.uint8)
+    for row, members in enumerate(packed):
+        at = 0
+        for member in members:
+            tokens, learnt = documents[member]
+            end = at + len(tokens)
+            ids[row, at:end] = tokens
+            # Nothing before a document's first token may predict it.
+            mask[row, at + 1:end] = numpy.frombuffer(learnt, numpy.uint8)[1:]
+            starts[row, at] = 1
+            at = end
+    return {"ids": ids, "loss_mask": mask, "document_starts": starts}
+
+
+def crc32_of(path):
+    value = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            value = zlib.crc32(block, value)
+    return f"{value:08x}"
+
+
+def write_shard(folder, number, count, tensors):
+    name = f"tokens-{number + 1:05}-of-{count:05}.safetensors"
+    save_file(tensors, folder / name)
+    return {"file": name, "sequences": len(tensors["ids"]), "bytes": (folder / name).stat().st_size,
+            "crc32": crc32_of(folder / name)}
+
+
+def write_folder(folder, documents, packed, length, vocabulary, model, filler, shard_tokens=SHARD_TOKENS):
+    """Writes shards, then the index, without which the folder is incomplete. Returns the index."""
+    folder = pathlib.Path(folder)
+    require_free(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    of_shard = max(1, shard_tokens // length)
+    parts = [packed[begin:begin + of_shard] for begin in range(0, len(packed), of_shard)]
+    index = {"schema": SCHEMA, "model": model, "vocab_size": vocabulary, "sequence_length": length,
+             "sequences": len(packed), "documents": len(documents), "tokens": sum(len(ids) for ids, _ in documents),
+             "loss_tokens": 0, "shards": []}
+    for number, part in enumerate(parts):
+        tensors = rows(part, documents, length, filler)
+        index["loss_tokens"] += int(tensors["loss_mask"].sum())
+        index["shards"].append(write_shard(folder, number, len(parts), tensors))
+    unfinished = folder / "index.json.unfinished"
+    unfinished.write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    os.replace(unfinished, folder / "index.json")
+    return index

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/io/packed_dataset.hpp"
+
+#include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace athanor {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIds = "ids";
+constexpr const char* kLossMask = "loss_mask";
+constexpr const char* kDocumentStarts = "document_starts";
+constexpr Bytes kIndexLimit = Bytes{64} << 20U;
+const char* const kDamagedFolder = "The folder is damaged: make it again with `athanor tokenize`.";
+
+std::int32_t id_at(std::span<const std::byte> ids, std::size_t position) noexcept {
+  std::int32_t id = 0;
+  std::memcpy(&id, ids.data() + position * sizeof(id), sizeof(id));
+  return id;
+}
+
+bool is_set(std::byte flag) noexcept { return flag != std::byte{0}; }
+
+PackedIndex read_index(const std::string& folder) {
+  const fs::path path = fs::path(folder) / "index.json";
+  if (!is_there(path)) {
+    throw InputError(folder, "holds no index.json, so it is no folder of tokens",
+                     "Make one with `athanor tokenize`, or name token files.");
+  }
+  return parse_packed_index(read_text_file(path.string(), kIndexLimit), path.string());
+}
+
+/// Throws unless `shard` has a tensor `name` of the type and of the index's shape.
+void check_tensor(const SafetensorsReader& shard, const char* name, TensorType type,
+                  std::int64_t sequences, std::int64_t length) {
+  const TensorEntry* const tensor = shard.find(name);
+  if (tensor == nullptr || tensor->type != type ||
+      tensor->shape != std::vector<std::int64_t>{sequences, length}) {
+    throw InputError(
+        fmt::format("{}:{}", shard.path(), name),
+        fmt::format("is no {} [{}, {}], as index.json says", name_of(type), sequences, length),
+        kDamagedFolder);
+  }
+}
+
+SafetensorsReader open_shard(const std::string& folder, const PackedIndex& index,
+                             const PackedShard& entry) {
+  SafetensorsReader shard((fs::path(folder) / entry.file).string());
+  const auto bytes = static_cast<Bytes>(shard.file_bytes().size());
+  if (bytes != entry.bytes) {
+    throw InputError(shard.path(),
+                     fmt::format("has {} bytes, index.json says {}", bytes, entry.bytes),
+                     kDamagedFolder);
+  }
+  check_tensor(shard, kIds, TensorType::I32, entry.sequences, index.sequence_length);
+  check_tensor(shard, kLossMask, TensorType::U8, entry.sequences, index.sequence_length);
+  check_tensor(shard, kDocumentStarts, TensorType::U8, entry.sequences, index.sequence_length);
+  return shard;
+}
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+std::int64_t count_set(std::span<const std::byte> flags) {
+  return std::count_if(flags.begin(), flags.end(), is_set);
+}
+
+/// Spreads the bits of `x` (the finalizer of SplitMix64, Steele et al. 2014).
+constexpr std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
+/// Permutes [0, count) without a table: a Feistel network over the smallest square that holds it,
+/// repeated until the result lies inside.
+std::int64_t permuted(std::int64_t place, std::int64_t count, std::uint64_t key) {
+  constexpr std::uint64_t kRounds = 4;
+  std::uint64_t half_bits = 1;
+  while ((std::uint64_t{1} << (2 * half_bits)) < static_cast<std::uint64_t>(count)) ++half_bits;
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
+  auto value = static_cast<std::uint64_t>(place);
+  do {
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      const std::uint64_t right = value & mask;
+      const std::uint64_t left = (value >> half_bits) ^ (mixed(key + round + mixed(right)) & mask);
+      value = (right << half_bits) | left;
+    }
+  } while (value >= static_cast<std::uint64_t>(count));
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+PackedDataset::PackedDataset(std::string folder, std::int64_t vocab_size)
+    : folder_(std::move(folder)), index_(read_index(folder_)), vocab_size_(vocab_size) {
+  if (index_.vocab_size > vocab_size_) {
+    throw InputError(
+        folder_,
+        fmt::format("holds tokens of {} with a vocabulary of {}, and this model has {}",
+                    index_.model, index_.vocab_size, vocab_size_),
+        "Make tokens of this model: athanor tokenize --model FOLDER.");
+  }
+  for (const PackedShard& entry : index_.shards) {
+    shards_.push_back(open_shard(folder_, index_, entry));
+    ends_.push_back((ends_.empty() ? 0 : ends_.back()) + entry.sequences);
+  }
+}
+
+PackedDataset::Row PackedDataset::row(std::size_t shard, std::int64_t number) const {
+  const SafetensorsReader& file = shards_[shard];
+  const auto length = static_cast<std::size_t>(index_.sequence_length);
+  const auto part = [&](const char* name, std::size_t width) {
+    return file.data(*file.find(name))
+        .subspan(static_cast<std::size_t>(number) * length * width, length * width);
+  };
+  return {part(kIds, sizeof(std::int32_t)), part(kLossMask, 1), part(kDocumentStarts, 1),
+          file.path(), number};
+}
+
+PackedDataset::Row PackedDataset::row_of(std::int64_t sequence) const {
+  const auto end = std::upper_bound(ends_.begin(), ends_.end(), sequence);
+  const auto shard = static_cast<std::size_t>(end - ends_.begin());
+  return row(shard, sequence - (shard == 0 ? 0 : ends_[shard - 1]));
+}
+
+void PackedDataset::check_row(const Row& row) const {
+  const auto reject = [&](const std::string& problem) {
+    throw InputError(fmt::format("{}: sequence {}", row.file, row.number), problem, kDamagedFolder);
+  };
+  const std::byte one{1};
+  if (!is_set(row.document_starts.front())) reject("does not start with a document");
+  for (std::size_t i = 0; i < row.loss_mask.size(); ++i) {
+    const std::int32_t id = id_at(row.ids, i);
+    if (id < 0 || id >= vocab_size_) {
+      reject(fmt::format("token {} at {} is outside the vocabulary of {}", id, i, vocab_size_));
+    }
+    if (row.loss_mask[i] > one || row.document_starts[i] > one) {
+      reject(fmt::format("the flags at {} are neither 0 nor 1", i));
+    }
+    if (is_set(row.loss_mask[i]) && is_set(row.document_starts[i])) {
+      reject(fmt::format("the first token of a document, at {}, would be learnt", i));
+    }
+  }
+  if (count_set(row.loss_mask) == 0) reject("has no token that is learnt");
+}
+
+void PackedDataset::check_all() const {
+  for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+    if (crc32_of(shards_[shard].file_bytes()) != index_.shards[shard].crc32) {
+      throw InputError(shards_[shard].path(), "its checksum is not that of index.json",
+                       kDamagedFolder);
+    }
+  }
+  std::int64_t targets = 0;
+  std::int64_t documents = 0;
+  for (std::int64_t sequence = 0; sequence < index_.sequences; ++sequence) {
+    const Row row = row_of(sequence);
+    check_row(row);
+    targets += count_set(row.loss_mask);
+    documents += count_set(row.document_starts);
+  }
+  if (targets != index_.loss_tokens || documents != index_.documents) {
+    throw InputError(
+        folder_ + "/index.json",
+        fmt::format("tells of {} learnt tokens in {} documents, the shards hold {} in {}",
+                    index_.loss_tokens, index_.documents, targets, documents),
+        kDamagedFolder);
+  }
+}
+
+std::int64_t PackedDataset::sequence_of(std::int64_t index) const {
+  const std::int64_t pass = index / index_.sequences;
+  const std::int64_t place = index % index_.sequences;
+  if (pass == 0) return place;
+  const std::uint64_t key =
+      mixed(index_.shards.front().crc32 + mixed(static_cast<std::uint64_t>(pass)));
+  return permuted(place, index_.sequences, key);
+}
+
+std::int64_t PackedDataset::num_targets(std::int64_t first, std::int64_t count) const {
+  std::int64_t targets = 0;
+  for (std::int64_t i = first; i < first + count; ++i) {
+    targets += count_set(row_of(sequence_of(i)).loss_mask);
+  }
+  return targets;
+}
+
+std::vector<std::int64_t> PackedDataset::read_sample(std::int64_t index,
+                                                     const PackedSample& to) const {
+  const Row row = row_of(sequence_of(index));
+  const std::size_t length = row.loss_mask.size();
+  assert(to.inputs.size() == length && to.targets.size() == length);
+  check_row(row);
+  std::vector<std::int64_t> starts;
+  for (std::size_t i = 0; i < length; ++i) {
+    const bool last = i + 1 == length;
+    if (is_set(row.document_starts[i])) starts.push_back(static_cast<std::int64_t>(i));
+    to.inputs[i] = id_at(row.ids, i);
+    to.targets[i] = last ? 0 : id_at(row.ids, i + 1);
+    to.ignored[i] = last || !is_set(row.loss_mask[i + 1]);
+    to.positions[i] = static_cast<std::int64_t>(i) - starts.back();
+  }
+  return starts;
+}
+
+}  // namespace athanor

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `athanor tokenize`: as a user does where it is about starting, else in this process, because it takes seconds to
+import transformers.
+
+usage: test_program.py ATHANOR
+
+Exits with 77 (skipped) where transformers is absent. The case with parquet is skipped where pyarrow is."""
+
+import contextlib
+import gzip
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+if not all(map(importlib.util.find_spec, ("transformers", "tokenizers", "safetensors", "jinja2"))):
+    print("skipped: transformers is absent")
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "cli" / "tokenize"))
+
+import model_folder as made  # noqa: E402
+from athanor_tokenize import program  # noqa: E402
+from safetensors.numpy import load_file  # noqa: E402
+
+ATHANOR = sys.argv.pop(1)
+RECORDS = [{"messages": made.chat(f"What is {i} plus 2?", f"It is {i + 2}.")} for i in range(40)]
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.model = made.make_folder(self.folder / "model")
+        self.out = self.folder / "tokens"
+
+    def start(self, *words, python=sys.executable):
+        return subprocess.run([ATHANOR, "tokenize", *map(str, words)], capture_output=True, text=True,
+                              env=os.environ | {"ATHANOR_PYTHON": str(python)})
+
+    def tokenize(self, data, *more, code=0):
+        """Returns stdout and stderr."""
+        words = ["--model", self.model, "--data", data, "-o", self.out, "--seq", 128, *more]
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+            self.assertEqual(program.main(list(map(str, words))), code, err.getvalue())
+        return out.getvalue(), err.getvalue()
+
+    def lines(self, records, name="chat.jsonl"):
+        return made.write_lines(self.folder / name, records)
+
+    def index(self, part="."):
+        return json.loads((self.out / part / "index.json").read_text())
+
+    def shard(self):
+        shards = self.index()["shards"]
+        self.assertEqual(len(shards), 1)
+        return load_file(self.out / shards[0]["file"])
+
+    def test_a_folder_holds_what_its_index_says(self):
+        counts = json.loads(self.tokenize(self.lines(RECORDS), "--json")[0])["training"]
+        index, shard = self.index(), self.shard()
+        self.assertEqual(index["schema"], "athanor.tokens/1")
+        self.assertEqual(index["vocab_size"], 320)
+        self.assertEqual(shard["ids"].shape, (index["sequences"], 128))
+        self.assertEqual(shard["loss_mask"].sum(), index["loss_tokens"])
+        self.assertEqual(shard["document_starts"].sum(), index["documents"])
+        self.assertTrue((shard["document_starts"][:, 0] == 1).all())
+        self.assertFalse((shard["loss_mask"] & shard["document_starts"]).any())
+        self.assertEqual(counts["records"], 40)
+        self.assertEqual(counts["loss_tokens"], index["loss_tokens"])
+
+    def test_learnt_tokens_are_the_answers(self):
+        self.tokenize(self.lines(RECORDS))
+        shard, tokenizer = self.shard(), made.make_tokenizer()
+        text = tokenizer.decode(shard["ids"][shard["loss_mask"] == 1])
+        self.assertEqual(sorted(text.removesuffix("<|im_end|>").split("<|im_end|>")),
+                         sorted(f"It is {i + 2}." for i in range(40)))
+
+    def test_runs_repeat_and_seeds_differ(self):
+        orders = []
+        for number, seed in enumerate((1, 1, 2)):
+            self.out = self.folder / str(number)
+            self.tokenize(self.lines(RECORDS), "--seed", seed)
+            orders.append(self.shard()["ids"].tobytes())
+        self.assertEqual(orders[0], orders[1])
+        self.assertNotEqual(orders[0], orders[2])
+
+    def test_a_share_is_held_out(self):
+        counts = json.loads(self.tokenize(self.lines(RECORDS), "--json", "--val-share", 0.25)[0])
+        self.assertEqual(counts["training"]["records"] + counts["validation"]["records"], 40)
+        self.assertEqual(self.index("validation")["documents"], counts["validation"]["documents"])
+        self.assertEqual(counts["validation"]["records"], 10)
+
+    def test_the_front_starts_it_and_the_sample_and_the_counts_are_shown(self):
+        done = self.start("--model", self.model, "--data", self.lines(RECORDS), "-o", self.out, "--seq", 128)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("assistant\n[[It is 2.<|im_end|>]]", done.stderr)
+        self.assertNotIn("\033", done.stderr + done.stdout)
+        for word in ("documents", "truncated", "dropped", "masked", "sequences"):
+            self.assertIn(word, done.stdout)
+        self.assertEqual(self.start("--help").returncode, 0)
+
+    def test_parquet_holds_the_same_records(self):
+        if not importlib.util.find_spec("pyarrow"):
+            self.skipTest("pyarrow is absent")
+        import pyarrow
+        import pyarrow.parquet
+        self.tokenize(self.lines(RECORDS))
+        of_lines = self.shard()["ids"].tobytes()
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(RECORDS), self.folder / "chat.parquet")
+        self.out = self.folder / "from parquet"
+        self.tokenize(self.folder / "chat.parquet")
+        self.assertEqual(self.shard()["ids"].tobytes(), of_lines)
+
+    def test_a_missing_package_is_named_with_the_way_out(self):
+        # -S -I and an empty path: a Python without what is installed beside it.
+        bare = self.folder / "bare"
+        bare.write_text(f"#!/bin/sh\nexec '{sys.base_prefix}/bin/python3' -S -I \"$@\"\n")
+        bare.chmod(0o755)
+        done = self.start("--model", self.model, "--data", self.lines(RECORDS), "-o", self.out, python=bare)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("has no package", done.stderr)
+        self.assertIn("ATHANOR_PYTHON", done.stderr)
+
+    def test_bad_input_is_refused_with_its_place(self):
+        good = self.lines(RECORDS)
+        text = self.folder / "data.txt"
+        text.write_text("Just some text.\n")
+        binary = self.folder / "data.bin"
+        binary.write_bytes(bytes([200, 10, 255, 0]) * 9)
+        packed = self.folder / "chat.jsonl.gz"
+        packed.write_bytes(gzip.compress(pathlib.Path(good).read_bytes()))
+        deep = self.folder / "deep.jsonl"
+        deep.write_text("[" * 100_000)
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        lone = self.folder / "lone.jsonl"
+        lone.write_text('{"text": "\\ud800 alone"}\n')
+        for data, words in ((self.folder / "nowhere", "nowhere"), (text, "data.txt:1"), (binary, "UTF-8"),
+                            (packed, "gunzip"), (deep, "deep.jsonl:1"), (pipe, "pipe"), (lone, "lone.jsonl:1"),
+                            (self.folder, "no regular file"),
+                            (self.lines([*RECORDS, {"body": 1}], "keys.jsonl"), "keys.jsonl:41"),
+                            (self.lines([], "empty.jsonl"), "no token to learn")):
+            self.assertIn(words, self.tokenize(data, code=2)[1])
+            self.assertFalse((self.out / "index.json").exists())
+
+    def test_bad_options_are_refused(self):
+        data = self.lines(RECORDS)
+        for words, message in ((["--seq", "1"], "16777216"), (["--val-share", "1"], "from 0 up to 1"),
+                               (["--chat-template", self.folder / "no"], "--chat-template"), (["--fast"], "--fast")):
+            self.assertIn(message, self.tokenize(data, *words, code=2)[1])
+        self.model = self.folder
+        self.assertIn("tokenizer", self.tokenize(data, code=2)[1])
+
+    def test_tokens_beyond_the_vocabulary_are_refused(self):
+        made.make_folder(self.model, vocabulary=300)
+        self.assertIn("the model has 300", self.tokenize(self.lines(RECORDS), code=2)[1])
+
+    def test_a_finished_folder_is_not_written_over(self):
+        self.tokenize(self.lines(RECORDS))
+        self.assertIn("holds tokens already", self.tokenize(self.lines(RECORDS), code=2)[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the modules of `athanor tokenize` with tokenizers and templates made on the spot. Exits with 77 (skipped) where
+transformers is absent."""
+
+import importlib.util
+import itertools
+import pathlib
+import random
+import sys
+import unittest
+
+if not all(map(importlib.util.find_spec, ("transformers", "tokenizers", "safetensors", "jinja2"))):
+    print("skipped: transformers is absent")
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "cli" / "tokenize"))
+
+import model_folder as made  # noqa: E402
+from athanor_tokenize import packing, records, report  # noqa: E402
+from athanor_tokenize.documents import Document, Tokens  # noqa: E402
+from athanor_tokenize.errors import InputError  # noqa: E402
+
+TOKENIZER = made.make_tokenizer()
+
+
+def recognised(record):
+    return records.recognised("file:1", record)
+
+
+def learnt_text(tokens, document):
+    """The learnt runs of a document as texts."""
+    pairs = itertools.groupby(zip(document.ids, document.learnt), key=lambda pair: pair[1])
+    return [tokens.tokenizer.decode([i for i, _ in run]) for learnt, run in pairs if learnt]
+
+
+def document_of(record, **options):
+    tokens = Tokens(TOKENIZER, **options)
+    documents = tokens.documents(recognised(record))
+    return tokens, documents
+
+
+class Records(unittest.TestCase):
+    def test_every_shape_becomes_the_same_conversation(self):
+        wanted = made.chat("What is 1?", "It is 1.")
+        for record in ({"messages": wanted},
+                       {"conversations": [{"from": "human", "value": "What is 1?"}, {"from": "gpt", "value": "It is 1."}]},
+                       {"instruction": "What is 1?", "input": "", "output": "It is 1."},
+                       {"prompt": wanted[:1], "completion": wanted[1:]}):
+            self.assertEqual(recognised(record).messages, wanted, record)
+
+    def test_the_input_of_an_instruction_follows_it(self):
+        read = recognised({"instruction": "Add.", "input": "1 2", "output": "3", "system": "Be brief."})
+        self.assertEqual([m["content"] for m in read.messages], ["Be brief.", "Add.\n\n1 2", "3"])
+
+    def test_what_is_no_record_is_refused_with_its_place(self):
+        for record, place in (([], "file:1"), ({"body": "x"}, "body"), ({"text": 3}, "file:1:text"),
+                              ({"messages": []}, "file:1:messages"), ({"messages": ["hi"]}, "messages[0]"),
+                              ({"messages": [{"role": "alien", "content": "x"}]}, "alien"),
+                              ({"messages": [{"role": "user"}]}, "messages[0].content")):
+            with self.assertRaisesRegex(InputError, place.replace("[", r"\[").replace("]", r"\]")):
+                recognised(record)
+
+    def test_nulls_of_parquet_are_no_values(self):
+        message = {"role": "user", "content": "x", "name": None}
+        self.assertEqual(recognised({"messages": [message], "text": None}).messages, [{"role": "user", "content": "x"}])
+
+
+class Masks(unittest.TestCase):
+    def test_assistant_turns_are_learnt_with_their_end_and_nothing_else_is(self):
+        record = {"messages": made.chat("What is 1?", "It is 1.", "Why?", "Because.", system="Be brief.")}
+        for template in (made.CHATML, made.MARKED):
+            tokens, (document,) = document_of(record, template_text=template)
+            self.assertEqual(learnt_text(tokens, document), ["It is 1.<|im_end|>", "Because.<|im_end|>"])
+
+    def test_both_ways_agree_on_many_conversations(self):
+        draw = random.Random(3)
+        for _ in range(50):
+            turns = ["".join(draw.choice(["a ", "\n", "é", "😀", " 1", "."]) for _ in range(draw.randint(1, 9)))
+                     for _ in range(2 * draw.randint(1, 4))]
+            record = {"messages": made.chat(*turns)}
+            _, (by_prefix,) = document_of(record, template_text=made.CHATML)
+            _, (by_marks,) = document_of(record, template_text=made.MARKED)
+            self.assertEqual(by_prefix.ids, by_marks.ids)
+            self.assertEqual(by_prefix.learnt, by_marks.learnt, turns)
+
+    def test_a_greeting_that_opens_a_conversation_is_not_learnt(self):
+        greeting = {"role": "assistant", "content": "Hello!"}
+        tokens, (document,) = document_of({"messages": [greeting, *made.chat("Hi", "Ho")]})
+        self.assertEqual(learnt_text(tokens, document), ["Ho<|im_end|>"])
+        self.assertEqual(document_of({"messages": [greeting]})[1], [])
+
+    def test_all_is_learnt_on_demand(self):
+        _, (document,) = document_of({"messages": made.chat("Hi", "Ho")}, train_on_prompt=True)
+        self.assertTrue(all(document.learnt))
+
+    def test_a_template_that_renders_earlier_turns_in_another_way_is_refused_with_the_way_out(self):
+        record = {"messages": made.chat("Hi", "Ho", "He", "Ha")}
+        with self.assertRaisesRegex(InputError, "file:1: .*message 2.*--each-turn"):
+            document_of(record, template_text=made.THINKING)
+        tokens, documents = document_of(record, template_text=made.THINKING, each_turn=True)
+        self.assertEqual([learnt_text(tokens, d) for d in documents],
+                         [["<think>\n\n</think>\n\nHo<|im_end|>"], ["<think>\n\n</think>\n\nHa<|im_end|>"]])
+
+    def test_a_template_without_a_prompt_for_the_assistant_is_refused(self):
+        bare = made.CHATML[:made.CHATML.index("{% if add_generation_prompt")]
+        with self.assertRaisesRegex(InputError, "no generation prompt.*assistant"):
+            document_of({"messages": made.chat("Hi", "Ho")}, template_text=bare)
+
+    def test_a_template_whose_turns_start_with_their_text_needs_no_prompt(self):
+        plain = ("{% for m in messages %}{{ '[INST] ' + m['content'] + ' [/INST]' if m['role'] == 'user' else "
+                 "' ' + m['content'] + ' <|im_end|>' }}{% endfor %}")
+        tokens, (document,) = document_of({"messages": made.chat("Hi", "Ho")}, template_text=plain)
+        self.assertEqual(learnt_text(tokens, document), [" Ho <|im_end|>"])
+
+    def test_empty_and_whole_masks_are_refused(self):
+        nothing = made.MARKED.replace("{{ message['content'] }}<|im_end|>{% endgeneration %}",
+                                      "{% endgeneration %}{{ message['content'] }}<|im_end|>")
+        with self.assertRaisesRegex(InputError, "file:1: no token"):
+            document_of({"messages": made.chat("Hi", "Ho")}, template_text=nothing)
+        everything = "{{ '' }}{% generation %}" + made.CHATML + "{% endgeneration %}"
+        with self.assertRaisesRegex(InputError, "file:1: every token"):
+            document_of({"messages": made.chat("Hi", "Ho")}, template_text=everything)
+
+    def test_a_conversation_without_an_answer_is_left_out(self):
+        self.assertEqual(document_of({"messages": made.chat("Hi")})[1], [])
+
+    def test_what_a_template_raises_names_the_record(self):
+        with self.assertRaisesRegex(InputError, "file:1: the chat template refuses.*Roles must alternate"):
+            document_of({"messages": made.chat("Hi", "Ho")}, template_text="{{ raise_exception('Roles must alternate') }}")
+
+    def test_a_completion_is_learnt_with_its_end(self):
+        tokens, (document,) = document_of({"prompt": "What is 1?", "completion": " It is 1."})
+        self.assertEqual(learnt_text(tokens, document), [" It is 1.<|im_end|>"])
+
+    def test_text_is_learnt_whole_with_one_end(self):
+        for text in ("It is 3.", "It is 3.<|im_end|>"):
+            tokens, (document,) = document_of({"text": text})
+            self.assertEqual(learnt_text(tokens, document), ["It is 3.<|im_end|>"])
+
+
+class Packing(unittest.TestCase):
+    def test_every_document_is_packed_once_and_fits(self):
+        draw = random.Random(1)
+        lengths = [draw.randint(1, 64) for _ in range(500)]
+        packed = packing.best_fit_decreasing(lengths, 64)
+        self.assertEqual(sorted(itertools.chain(*packed)), list(range(500)))
+        self.assertLessEqual(max(sum(lengths[i] for i in members) for members in packed), 64)
+        self.assertLess(len(packed), 1.05 * sum(lengths) / 64 + 1)
+
+    def test_the_fullest_sequence_that_has_room_is_taken(self):
+        self.assertEqual(packing.best_fit_decreasing([6, 7, 3, 4], 10), [[1, 2], [0, 3]])
+
+    def test_conversations_are_truncated_text_is_cut_and_what_teaches_nothing_is_dropped(self):
+        fitted = packing.fit_to([Document(range(5), [0, 0, 1, 1, 1]), Document(range(5), [0, 0, 0, 0, 1]),
+                                 Document(range(7), [1] * 7, cut_at_will=True), Document([1], [1])], 3)
+        self.assertEqual([list(ids) for ids, _ in fitted.documents], [[0, 1, 2], [0, 1, 2], [3, 4, 5]])
+        self.assertEqual((fitted.truncated, fitted.dropped), (2, 2))
+
+
+class Report(unittest.TestCase):
+    def test_the_mask_is_shown_with_and_without_colour(self):
+        _, (document,) = document_of({"prompt": "What is 1?", "completion": " It is 1."})
+        self.assertEqual(report.sample(TOKENIZER, document, colour=False), "What is 1?[[ It is 1.<|im_end|>]]")
+        self.assertIn("\033[32m It is 1.<|im_end|>\033[0m", report.sample(TOKENIZER, document, colour=True))
+
+
+if __name__ == "__main__":
+    unittest.main()
