@@ -68,7 +68,7 @@ def measure(arguments, folder, record, run, work):
     out = arguments.keep / run["name"] if arguments.keep else work / "run"
     words = ["--plan", plan, "--profile", folder / run["profile"], "--platform", platform]
     words += ["--model", run["model"], "--data", arguments.data, "--steps", run["steps"], "--warmup-steps", run["steps"]]
-    words += ["--lr", "1e-4", "--output", out, "--gpus", run["gpus"], "--quiet"]
+    words += ["--lr", "1e-4", "--output", out, "--gpus", run["gpus"], "--quiet", "--checkpoint-every", "0"]
     if "gpu_memory" in run:
         words += ["--gpu-memory", run["gpu_memory"]]
     if "nvme" in run:

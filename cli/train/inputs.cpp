@@ -3,7 +3,7 @@
 
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/scratch_file.hpp"
-#include "executor/checkpoint/checkpoint_reader.hpp"
+#include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/memory/memory_check.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
@@ -56,7 +56,7 @@ MemoryLimits limits_of(const TrainArguments& arguments, const std::optional<Plat
 
 }  // namespace
 
-TrainInputs read_inputs(const TrainArguments& arguments) {
+TrainInputs read_inputs(const TrainArguments& arguments, bool looks_closely) {
   TrainInputs in;
   in.plan = read_plan(arguments.plan);
   const std::string profile = input_path(arguments.profile, in.plan.profile_path, arguments.plan);
@@ -86,9 +86,7 @@ TrainInputs read_inputs(const TrainArguments& arguments) {
       arguments.data, parse_token_format(arguments.tokens_dtype, "--tokens-dtype"),
       in.architecture.language_model->vocab_size);
   static_cast<void>(in.tokens->num_windows(in.plan.sequence_length));
-  in.folder = {arguments.out};
-  check_run_folder(in.folder, arguments.resume);
-  if (arguments.resume) in.checkpoint = find_newest_checkpoint(arguments.resume_from);
+  in.start = plan_start(arguments, in.architecture, in.plan, looks_closely);
   return in;
 }
 

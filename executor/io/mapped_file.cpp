@@ -45,29 +45,48 @@ bool is_there(const std::filesystem::path& path) {
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
   // Without O_NONBLOCK a named pipe would wait for a writer that never comes.
-  const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail(path_, errno);
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) fail(path_, errno);
   try {
-    bytes_ = map(descriptor, path_);
+    bytes_ = map(descriptor_, path_);
   } catch (...) {
-    ::close(descriptor);
+    ::close(descriptor_);
     throw;
   }
-  ::close(descriptor);
 }
 
 MappedFile::~MappedFile() {
   // munmap takes a mutable pointer, though the mapping is read-only.
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+    : path_(std::move(other.path_)),
+      bytes_(std::exchange(other.bytes_, {})),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
+  std::swap(descriptor_, other.descriptor_);
   return *this;
+}
+
+void MappedFile::read(std::size_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t count = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(path_, errno);
+    if (count == 0) {
+      throw InputError(path_,
+                       "has shrunk while it was read: it had " + std::to_string(bytes_.size()) +
+                           " bytes and ends at " + std::to_string(offset),
+                       "Give it back its content, and go on with --resume.");
+    }
+    offset += static_cast<std::size_t>(count);
+    to = to.subspan(static_cast<std::size_t>(count));
+  }
 }
 
 }  // namespace athanor

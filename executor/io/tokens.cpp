@@ -74,9 +74,9 @@ void TokenDataset::read(std::int64_t first, std::span<std::int64_t> out) const {
         fmt::format("{}: {} tokens from {} on, and it has {}", path(), count, first, num_tokens()));
   }
   with_token_type(layout_.type, [&](auto token) {
-    load_tokens<decltype(token)>(
-        file_.bytes().data() + layout_.begin + static_cast<std::size_t>(first) * sizeof(token),
-        out);
+    std::vector<std::byte> stored(out.size() * sizeof(token));
+    file_.read(layout_.begin + static_cast<std::size_t>(first) * sizeof(token), stored);
+    load_tokens<decltype(token)>(stored.data(), out);
   });
   const auto bad = std::find_if(out.begin(), out.end(),
                                 [&](std::int64_t id) { return id < 0 || id >= vocab_size_; });
