@@ -156,9 +156,10 @@ const std::vector<Case> kCases{
 }  // namespace
 
 TEST_CASE("the checkpoint that is taken is the run's newest whole one, or none") {
+  const Run whole;
   for (const Case& c : kCases) {
     INFO(c.name);
-    const Run run;
+    const Run run(whole);  // a copy, which is not synced, takes less time
     c.edit(run);
     try {
       const ChosenCheckpoint chosen = choose_newest_checkpoint(run.path(), kOwnRun);
@@ -362,12 +363,13 @@ std::string outcome_of(const Run& run, const std::string& identity) {
 }  // namespace
 
 TEST_CASE("random edits of checkpoints end in the right state or in a message with a file's name") {
-  constexpr int kEdits = 3000;
+  constexpr int kEdits = 2000;
   const std::uint32_t seed = std::random_device()();
   std::mt19937 random(seed);
   INFO("seed " << seed);
   const Run original;
   write_handful(original.path(), kOtherRun, 25);
+  fs::remove_all(original.step(10));
   int refused = 0;
   for (int i = 0; i < kEdits; ++i) {
     Run run(original);
