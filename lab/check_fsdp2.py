@@ -281,7 +281,7 @@ def train_fsdp2(options, plan, device, compiled, with_moments):
 
 def read_first_moments(folder):
     """{name: tensor} of the run's newest checkpoint."""
-    checkpoints = sorted(pathlib.Path(folder).glob("checkpoints/step-*"))
+    checkpoints = sorted(pathlib.Path(folder).glob("checkpoints/step-" + 8 * "[0-9]"))
     if not checkpoints:
         raise BadInput(f"{folder}: has no checkpoint. Train with --checkpoint-every 1.")
     parts = {}

@@ -113,7 +113,8 @@ def losses(folder, work):
     for policy in POLICIES[:8]:
         out = pathlib.Path(work) / f"run-{policy}"
         run(folder / "athanor-train", "--plan", write_plan(folder / "athanor-sim", policy, work), *TINY[:4], "--model",
-            "gpt2-tiny", "--data", data, "--steps", 50, "--out", out, "--nproc", 2, "--quiet")
+            "gpt2-tiny", "--data", data, "--steps", 50, "--out", out, "--nproc", 2, "--quiet",
+            "--checkpoint-every", 0)
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         trained[policy] = [line["loss_metrics/global_avg_loss"] for line in lines]
     return trained

@@ -68,7 +68,7 @@ def measure(arguments, folder, record, run, work):
     out = arguments.keep / run["name"] if arguments.keep else work / "run"
     words = ["--plan", plan, "--profile", folder / run["profile"], "--platform", platform]
     words += ["--model", run["model"], "--data", arguments.data, "--steps", run["steps"], "--warmup-steps", run["steps"]]
-    words += ["--lr", "1e-4", "--output", out, "--gpus", run["gpus"], "--quiet"]
+    words += ["--lr", "1e-4", "--output", out, "--gpus", run["gpus"], "--quiet", "--checkpoint-every", "0"]
     if not arguments.data.endswith(".bin"):
         words += ["--tokens-dtype", "bytes"]  # a record is about time: any tokens will do
     if "gpu_memory" in run:

@@ -2,6 +2,7 @@
 #include "cli/train/arguments.hpp"
 
 #include "cli/common/command_line.hpp"
+#include "executor/checkpoint/checkpoint_format.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 
@@ -11,7 +12,9 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <vector>
 
 namespace athanor::cli {
@@ -22,9 +25,10 @@ void add_inputs(CLI::App& app, TrainArguments& a) {
   app.add_option("--model", a.model, "Built-in name, config.json, or Hugging Face folder")
       ->required();
   app.add_flag("--fresh", a.fresh, "Start from fresh weights, though the model's folder has some");
-  app.add_option("--data", a.data,
-                 "Folder of `athanor tokenize`, tokens (llm.c, nanoGPT, Megatron), or text for a model "
-                 "of bytes: files or patterns such as 'train_*.bin', read one after the other")
+  app.add_option(
+         "--data", a.data,
+         "Folder of `athanor tokenize`, tokens (llm.c, nanoGPT, Megatron), or text for a model "
+         "of bytes: files or patterns such as 'train_*.bin', read one after the other")
       ->required()
       ->type_name("FILE");
   app.add_option("--tokens-dtype", a.tokens_dtype,
@@ -45,11 +49,15 @@ void add_run(CLI::App& app, TrainArguments& a) {
                              "Start that many ranks on this machine, one for each GPU"));
   app.add_option("--seed", a.seed, "Seed of fresh weights")
       ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()));
-  app.add_option("--checkpoint-every", a.checkpoint_every, "Steps between checkpoints; 0: none")
-      ->check(whole_number(0));
+  app.add_option("--checkpoint-every", a.checkpoint_every,
+                 "Steps (500) or time (600s, 10m) between checkpoints; 0: none, not at the end "
+                 "either")
+      ->type_name("N|TIME")
+      ->capture_default_str();
   add_count(app, "--keep-last", a.keep_last, "Keep this many checkpoints");
   app.add_option("--resume", a.resume_from,
-                 "Go on from the newest checkpoint of RUN (default: --output)")
+                 "Go on from the newest checkpoint of RUN (default: --output), or from "
+                 "RUN/checkpoints/step-..")
       ->expected(0, 1)
       ->type_name("RUN");
   app.add_option("--export", a.export_folder, "Write the weights as a Hugging Face folder");
@@ -86,6 +94,28 @@ void check_range(const char* option, double value, double minimum, double maximu
                    fmt::format("Use a number from {} to {}.", minimum, maximum));
 }
 
+/// Whether --resume names a checkpoint, and not the run folder around it.
+bool names_checkpoint(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path / "checkpoints", error)) return false;
+  return std::filesystem::exists(path / "state.json", error) ||
+         parse_checkpoint_name(path.filename().string()).has_value();
+}
+
+void settle_resume(TrainArguments& a) {
+  std::filesystem::path from = a.resume_from.empty() ? a.out : a.resume_from;
+  if (!from.has_filename()) from = from.parent_path();  // a slash at the end
+  if (names_checkpoint(from)) {
+    a.resume_checkpoint = from.string();
+    // A copy elsewhere is of no run folder.
+    const std::filesystem::path around = std::filesystem::absolute(from).parent_path();
+    if (around.filename() == "checkpoints") a.resume_run = around.parent_path().string();
+  } else {
+    a.resume_run = from.string();
+  }
+  if (a.out.empty()) a.out = a.resume_run;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
@@ -102,9 +132,9 @@ void add_train_options(CLI::App& app, TrainArguments& arguments) {
 }
 
 void settle(TrainArguments& a) {
-  if (a.resume && a.resume_from.empty()) a.resume_from = a.out;
-  if (a.out.empty()) a.out = a.resume_from;
+  if (a.resume) settle_resume(a);
   if (a.out.empty()) throw InputError("--output", "is missing", "Name the run folder.");
+  a.checkpoint_interval = parse_checkpoint_interval(a.checkpoint_every);
   schedule_of(a).validate();
   check_range("--weight-decay", a.weight_decay, 0, 1e3);
   check_range("--beta1", a.beta1, 0, 0.999999);
@@ -123,7 +153,6 @@ LearningRateSchedule schedule_of(const TrainArguments& a) {
 
 std::string run_json(const TrainArguments& a, int argc, const char* const* argv) {
   const nlohmann::ordered_json json{
-      {"schema", "athanor.run/1"},
       {"argv", std::vector<std::string>(argv, argv + argc)},
       {"started", utc_now()},
       {"host", host_name()},

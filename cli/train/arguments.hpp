@@ -2,6 +2,7 @@
 // Options of `athanor train`.
 #pragma once
 
+#include "cli/train/checkpoint_pace.hpp"
 #include "executor/train/lr_schedule.hpp"
 #include "sim/base/quantities.hpp"
 
@@ -26,10 +27,13 @@ struct TrainArguments {
   std::string schedule = "cosine";
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   std::uint64_t seed = 0;
-  std::int64_t checkpoint_every = 0;  ///< 0 = none
+  std::string checkpoint_every = "10m";
+  CheckpointInterval checkpoint_interval;  ///< --checkpoint-every, parsed
   int keep_last = 2;
   bool resume = false;
-  std::string resume_from;  ///< run folder; empty: --output
+  std::string resume_from;        ///< run folder or checkpoint; empty: --output
+  std::string resume_run;         ///< run folder that --resume means
+  std::string resume_checkpoint;  ///< checkpoint that --resume names; empty: the newest
   std::string export_folder;
   std::string tokens_dtype = "auto";
   Bytes device_memory = 0;
@@ -47,7 +51,7 @@ void settle(TrainArguments& arguments);
 
 [[nodiscard]] LearningRateSchedule schedule_of(const TrainArguments& arguments);
 
-/// Returns the text of run.json, which says how the run was started.
+/// Returns the JSON object of run.json that says how the run was started.
 [[nodiscard]] std::string run_json(const TrainArguments& arguments, int argc,
                                    const char* const* argv);
 

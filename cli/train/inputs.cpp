@@ -4,7 +4,7 @@
 #include "cli/common/plan_paths.hpp"
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/scratch_file.hpp"
-#include "executor/checkpoint/checkpoint_reader.hpp"
+#include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/io/weight_files.hpp"
 #include "executor/memory/memory_check.hpp"
 #include "executor/train/token_batches.hpp"
@@ -54,7 +54,7 @@ std::int64_t steps_per_epoch(const TrainInputs& in) {
 
 }  // namespace
 
-TrainInputs read_inputs(const TrainArguments& arguments) {
+TrainInputs read_inputs(const TrainArguments& arguments, bool looks_closely) {
   TrainInputs in;
   in.plan = read_plan(arguments.plan);
   const std::string profile = input_path(arguments.profile, in.plan.profile_path, arguments.plan);
@@ -82,9 +82,7 @@ TrainInputs read_inputs(const TrainArguments& arguments) {
   check_memory(in.profile, in.plan,
                in.platform ? in.platform->ranks_per_node(world_size) : world_size, in.limits);
 
-  in.folder = {arguments.out};
-  check_run_folder(in.folder, arguments.resume);
-  if (arguments.resume) in.checkpoint = find_newest_checkpoint(arguments.resume_from);
+  in.start = plan_start(arguments, in.architecture, in.plan, looks_closely);
   return in;
 }
 
@@ -94,7 +92,7 @@ bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs) {
 }
 
 std::string describe_start(const TrainInputs& in) {
-  if (!in.checkpoint.empty()) return "from checkpoint " + printable(in.checkpoint);
+  if (in.start.checkpoint) return "from checkpoint " + printable(in.start.checkpoint->folder);
   return in.weights ? "from the weights of its folder" : "from fresh weights";
 }
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "cli/train/arguments.hpp"
+#include "cli/train/run_start.hpp"
 #include "executor/io/hf_folder_reader.hpp"
 #include "executor/io/training_data.hpp"
-#include "executor/job/run_folder.hpp"
 #include "sim/model/memory.hpp"
 
 #include <memory>
@@ -20,14 +20,13 @@ struct TrainInputs {
   Architecture architecture;
   std::shared_ptr<const HfFolder> weights;  ///< null: fresh weights
   std::shared_ptr<const TrainingData> data;
-  RunFolder folder;
-  std::string checkpoint;  ///< folder to resume from; empty: a fresh start
+  RunStart start;
   MemoryLimits limits;
 };
 
-/// Reads and checks all inputs, and checks that the plan fits. Throws InputError and
-/// InfeasibleError.
-[[nodiscard]] TrainInputs read_inputs(const TrainArguments& arguments);
+/// Reads and checks all inputs and the places for outputs, and checks that the plan fits. One rank
+/// `looks_closely`, which takes longer. Throws InputError and InfeasibleError.
+[[nodiscard]] TrainInputs read_inputs(const TrainArguments& arguments, bool looks_closely);
 
 /// Returns whether to run on GPUs.
 [[nodiscard]] bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs);

@@ -44,13 +44,18 @@ void connect(const athanor::RankInfo& rank, const athanor::Bytes memory, bool cu
 int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine& machine) {
   athanor::cli::settle(arguments);
   const athanor::RankInfo rank = athanor::rank_from_environment();
-  const athanor::cli::TrainInputs inputs = athanor::cli::read_inputs(arguments);
+  const athanor::cli::TrainInputs inputs =
+      athanor::cli::read_inputs(arguments, /*looks_closely=*/rank.rank == 0);
   athanor::check_world_size(inputs.plan.world_size, rank, arguments.num_processes);
   if (rank.rank == 0) {
     std::visit([](const auto& data) { data.check_all(); }, *inputs.data);
   }
   if (arguments.dry_run) {
     fmt::print("{}", describe(inputs));
+    return athanor::kExitDone;
+  }
+  if (athanor::cli::is_finished(arguments, inputs.start) && arguments.export_folder.empty()) {
+    if (rank.rank == 0) fmt::print(stderr, "{}", athanor::cli::nothing_left(arguments, inputs));
     return athanor::kExitDone;
   }
   const bool cuda = uses_cuda(arguments, inputs);

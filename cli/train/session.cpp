@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/session.hpp"
 
+#include "cli/train/run_settings.hpp"
+#include "executor/checkpoint/checkpoint_folder.hpp"
+#include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
 #include "executor/checkpoint/checkpoint_writer.hpp"
 #include "executor/io/hf_folder_writer.hpp"
 #include "executor/job/metrics_log.hpp"
 #include "executor/job/progress_printer.hpp"
+#include "executor/job/run_record.hpp"
 #include "executor/train/token_batches.hpp"
 #include "executor/train/trainer.hpp"
 #include "executor/units/language_model.hpp"
@@ -14,8 +18,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <functional>
+#include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace athanor::cli {
 namespace {
@@ -33,7 +42,7 @@ TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& i
                        .weight_decay = arguments.weight_decay};
   options.seed = arguments.seed;
   options.nvme_folder = arguments.nvme;
-  options.progress_board = inputs.folder.progress_board();
+  options.progress_board = inputs.start.folder.progress_board();
   const Seconds predicted = inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0;
   options.deadline = arguments.deadline > 0
                          ? arguments.deadline
@@ -41,48 +50,92 @@ TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& i
   return options;
 }
 
+/// Prints a line that stays, whether or not progress is shown.
+void say(const std::string& line) { fmt::print(stderr, "athanor-train: {}\n", line); }
+
+Seconds now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Sample of the data that would have been the first, had all steps been this plan's.
+std::int64_t shift_of(const TrainInputs& inputs, const DataStart& start) {
+  const std::int64_t steps = inputs.start.checkpoint ? inputs.start.checkpoint->state.step : 0;
+  return start.sample - steps * inputs.plan.global_batch();
+}
+
 class Session {
  public:
-  Session(const TrainArguments& arguments, const TrainInputs& inputs, Backend& backend)
+  /// `run`: identity of the run, which rank 0 knows.
+  Session(const TrainArguments& arguments, const TrainInputs& inputs, std::string run,
+          Backend& backend)
       : arguments_(arguments),
         inputs_(inputs),
+        run_(std::move(run)),
         rank_(backend.collectives().rank()),
         tokens_per_step_(inputs.plan.global_batch() * inputs.plan.sequence_length),
         predicted_(inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0),
+        data_start_(data_start(inputs)),
+        shift_(shift_of(inputs, data_start_)),
         trainer_(make_language_model(inputs.architecture, inputs.plan.dtype,
                                      inputs.plan.sequence_length),
                  inputs.profile, inputs.plan,
-                 token_batches(inputs.data, inputs.plan.sequence_length),
+                 token_batches(inputs.data, inputs.plan.sequence_length, shift_),
                  train_options(arguments, inputs), backend) {}
 
   void load();
   void train();
-  void finish();
+  void measure();
+  void export_or_keep();
+  void write_checkpoint();
 
  private:
-  [[nodiscard]] std::int64_t next_stop() const;
+  void load_checkpoint();
+  void start_log();
+  [[nodiscard]] std::int64_t same_on_all(std::int64_t value);
   void on_step(const StepReport& report);
-  void write_checkpoint();
-  void export_weights();
+  [[nodiscard]] CheckpointState checkpoint_state() const;
+  [[nodiscard]] std::string export_weights();
+  void keep_weights_of_failed_export(const std::string& failure);
 
   const TrainArguments& arguments_;
   const TrainInputs& inputs_;
+  const std::string run_;
   const int rank_;
   const std::int64_t tokens_per_step_;
   const Seconds predicted_;
+  const DataStart data_start_;
+  const std::int64_t shift_;
   Trainer trainer_;
   std::uint64_t seed_ = 0;
+  std::map<std::string, std::string> settings_;  ///< on rank 0
+  std::int64_t checkpoint_step_ = -1;            ///< newest checkpoint's; -1: there is none
+  std::string checkpoint_;                       ///< its folder
   std::optional<MetricsLog> metrics_;
   ProgressStyle style_ = progress_style_of_stderr();
 };
 
+void Session::load_checkpoint() {
+  const ChosenCheckpoint& chosen = *inputs_.start.checkpoint;
+  const Checkpoint checkpoint =
+      open_checkpoint(chosen, inputs_.architecture, rank_, inputs_.plan.world_size);
+  seed_ = checkpoint.state.seed;
+  checkpoint_ = chosen.folder;
+  // One in another folder is not this run's.
+  if (!inputs_.start.run.empty()) checkpoint_step_ = checkpoint.state.step;
+  if (rank_ == 0) {
+    if (!data_start_.remark.empty()) say(data_start_.remark);
+    for (const std::string& difference : differences(checkpoint.state.settings, settings_)) {
+      say("other than before: " + difference);
+    }
+  }
+  trainer_.start_from(checkpoint.reader, checkpoint.state.step);
+}
+
 void Session::load() {
   seed_ = arguments_.seed;
-  if (!inputs_.checkpoint.empty()) {
-    const Checkpoint checkpoint =
-        open_checkpoint(inputs_.checkpoint, inputs_.architecture, rank_, inputs_.plan.world_size);
-    seed_ = checkpoint.state.seed;
-    trainer_.start_from(checkpoint.reader, checkpoint.state.step);
+  if (rank_ == 0) settings_ = settings_of(arguments_, inputs_);
+  if (inputs_.start.checkpoint) {
+    load_checkpoint();
   } else if (inputs_.weights) {
     trainer_.start_from(fresh_state(inputs_.architecture,
                                     [&](std::int32_t unit, std::span<float> flat) {
@@ -92,25 +145,34 @@ void Session::load() {
   } else {
     trainer_.start_fresh();
   }
-  if (rank_ == 0) {
-    metrics_.emplace(inputs_.folder.metrics(), trainer_.steps_done(),
-                     MetricsLog::Context{.tokens_per_step = tokens_per_step_,
-                                         .world_size = inputs_.plan.world_size,
-                                         .predicted_step_seconds = predicted_});
-  }
 }
 
-std::int64_t Session::next_stop() const {
-  if (arguments_.checkpoint_every == 0) return arguments_.steps;
-  const std::int64_t done = trainer_.steps_done() / arguments_.checkpoint_every;
-  return std::min(arguments_.steps, (done + 1) * arguments_.checkpoint_every);
+void Session::start_log() {
+  if (rank_ != 0) return;
+  metrics_.emplace(inputs_.start.folder.metrics(), trainer_.steps_done(),
+                   MetricsLog::Context{.tokens_per_step = tokens_per_step_,
+                                       .world_size = inputs_.plan.world_size,
+                                       .predicted_step_seconds = predicted_});
+}
+
+/// Returns rank 0's value: the ranks' clocks differ.
+std::int64_t Session::same_on_all(std::int64_t value) {
+  if (arguments_.checkpoint_interval.seconds <= 0) return value;
+  return static_cast<std::int64_t>(trainer_.exchange(static_cast<std::uint64_t>(value)).front());
 }
 
 void Session::train() {
+  start_log();
+  CheckpointPace pace(arguments_.checkpoint_interval, predicted_, trainer_.steps_done(), now());
   while (trainer_.steps_done() < arguments_.steps) {
-    trainer_.train_until(next_stop(), [this](const StepReport& report) { on_step(report); });
-    if (arguments_.checkpoint_every > 0) write_checkpoint();
+    const std::int64_t stop =
+        same_on_all(pace.next_stop(trainer_.steps_done(), arguments_.steps, now()));
+    trainer_.train_until(stop, [this](const StepReport& report) { on_step(report); });
+    if (same_on_all(pace.is_due(trainer_.steps_done(), now()) ? 1 : 0) == 0) continue;
+    write_checkpoint();
+    pace.note_checkpoint(now());
   }
+  if (arguments_.checkpoint_interval.is_on()) write_checkpoint();
 }
 
 void Session::on_step(const StepReport& report) {
@@ -124,35 +186,102 @@ void Session::on_step(const StepReport& report) {
   std::fflush(stderr);
 }
 
-void Session::write_checkpoint() {
-  const CheckpointState state{.step = trainer_.steps_done(),
-                              .world_size = inputs_.plan.world_size,
-                              .seed = seed_,
-                              .model = inputs_.architecture.name,
-                              .parameters = hash_parameters(inputs_.architecture),
-                              .files = {}};
-  athanor::write_checkpoint(inputs_.folder.checkpoints(), state, inputs_.architecture,
-                            trainer_.ranges_to_save(), rank_, arguments_.keep_last,
-                            [this](std::uint64_t value) { return trainer_.exchange(value); });
+CheckpointState Session::checkpoint_state() const {
+  const std::int64_t step = trainer_.steps_done();
+  return {.run = run_,
+          .step = step,
+          .position = {.samples = shift_ + step * inputs_.plan.global_batch(),
+                       .sequence_length = inputs_.plan.sequence_length},
+          .world_size = inputs_.plan.world_size,
+          .seed = seed_,
+          .model = inputs_.architecture.name,
+          .parameters = hash_parameters(inputs_.architecture),
+          .settings = settings_,
+          .files = {}};
 }
 
-void Session::export_weights() {
+/// Writes a checkpoint of the steps that are done, unless there is one already. Every rank calls it
+/// between steps.
+void Session::write_checkpoint() {
+  if (checkpoint_step_ == trainer_.steps_done()) return;
+  checkpoint_ = athanor::write_checkpoint(
+      inputs_.start.folder.checkpoints(), checkpoint_state(), inputs_.architecture,
+      trainer_.ranges_to_save(), rank_, arguments_.keep_last,
+      [this](std::uint64_t value) { return trainer_.exchange(value); });
+  checkpoint_step_ = trainer_.steps_done();
+}
+
+/// Exports the weights. Every rank calls it and goes through all units, so that none waits for one
+/// that has failed. Returns why it failed; empty: it did not.
+std::string Session::export_weights() {
   std::optional<HfFolderWriter> writer;
-  if (rank_ == 0) {
-    writer.emplace(arguments_.export_folder, inputs_.architecture, inputs_.plan.dtype);
-  }
+  std::string failure;
+  const auto attempt = [&](const std::function<void()>& work) {
+    if (rank_ != 0 || !failure.empty()) return;
+    try {
+      work();
+    } catch (const std::exception& error) {
+      failure = error.what();
+      writer.reset();
+    }
+  };
+  attempt([&] {
+    writer.emplace(arguments_.export_folder, inputs_.architecture, inputs_.plan.dtype,
+                   inputs_.start.export_source);
+  });
   for (int unit = 0; unit < static_cast<int>(inputs_.architecture.units.size()); ++unit) {
     const std::vector<float> weights = trainer_.unit_weights(unit);
-    if (writer) writer->write_unit(unit, weights);
+    attempt([&] { writer->write_unit(unit, weights); });
   }
-  if (writer) writer->finish();
+  attempt([&] { writer->finish(); });
+  return failure;
 }
 
-void Session::finish() {
+void Session::keep_weights_of_failed_export(const std::string& failure) {
+  if (rank_ == 0) say("the export failed: " + failure);
+  write_checkpoint();
+  if (rank_ != 0) return;
+  throw Error(
+      fmt::format("{}{} The weights are in the checkpoint {}. Once that is mended, give the "
+                  "same command with --resume {}.",
+                  failure, failure.ends_with('.') ? "" : ".", checkpoint_, arguments_.out));
+}
+
+/// Writes the timeline of the last steps. Without it the run is still worth its weights.
+void Session::measure() {
   const Timeline timeline = trainer_.timeline();
-  if (rank_ == 0) write_measured_trace(inputs_.folder, trainer_.program(), timeline);
-  if (!arguments_.export_folder.empty()) export_weights();
-  static_cast<void>(trainer_.exchange(0));  // no rank leaves while another still writes
+  if (rank_ != 0) return;
+  try {
+    write_measured_trace(inputs_.start.folder, trainer_.program(), timeline);
+  } catch (const Error& error) {
+    say(fmt::format("no timeline: {}", error.what()));
+  }
+}
+
+void Session::export_or_keep() {
+  const std::string failure = arguments_.export_folder.empty() ? "" : export_weights();
+  // No rank leaves while another still writes.
+  const bool has_failed = trainer_.exchange(failure.empty() ? 0 : 1).front() != 0;
+  if (has_failed) keep_weights_of_failed_export(failure);
+}
+
+/// Makes the run folder ready, on rank 0, and returns the run's identity.
+std::string prepare_folders(const TrainArguments& arguments, const TrainInputs& inputs,
+                            const std::string& run_json) {
+  const RunStart& start = inputs.start;
+  for (const std::string& remark : start.remarks) say(remark);
+  if (!arguments.export_folder.empty()) prepare_export_folder(arguments.export_folder);
+  make_checkpoints_folder(start.folder.checkpoints());
+  for (const std::string& name : remove_leftovers(start.folder.checkpoints())) {
+    say("removed what a killed process left of " + name);
+  }
+  if (is_finished(arguments, start)) return start.run;
+  for (const std::string& damaged : start.in_the_way) {
+    say(fmt::format("the damaged checkpoint {} is now {}", damaged, set_aside(damaged)));
+  }
+  const std::string run = start.run.empty() ? new_run_identity() : start.run;
+  start_run_folder(start.folder, run_json, run, inputs.plan, inputs.profile, inputs.platform);
+  return run;
 }
 
 }  // namespace
@@ -160,16 +289,28 @@ void Session::finish() {
 void train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
            Backend& backend) {
   std::optional<RunFolderLock> lock;
+  std::string run;
   Collectives& ranks = backend.host_collectives();
   if (ranks.rank() == 0) {
-    lock.emplace(inputs.folder);
-    start_run_folder(inputs.folder, run_json, inputs.plan, inputs.profile, inputs.platform);
+    lock.emplace(inputs.start.folder);
+    run = prepare_folders(arguments, inputs, run_json);
   }
   ranks.barrier();
-  Session session(arguments, inputs, backend);
+  Session session(arguments, inputs, run, backend);
   session.load();
-  session.train();
-  session.finish();
+  if (!is_finished(arguments, inputs.start)) {
+    session.train();
+    session.measure();
+  }
+  session.export_or_keep();
+}
+
+std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs) {
+  const ChosenCheckpoint& checkpoint = *inputs.start.checkpoint;
+  return fmt::format(
+      "athanor-train: nothing is left to do: {} is of step {}, and --steps is {}. For more, give "
+      "more --steps; for the weights, --export FOLDER.\n",
+      checkpoint.folder, checkpoint.state.step, arguments.steps);
 }
 
 }  // namespace athanor::cli

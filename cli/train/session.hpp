@@ -10,9 +10,12 @@
 
 namespace athanor::cli {
 
-/// Trains, checkpoints, measures and exports. Every rank calls it. `run_json` is the text of
-/// run.json.
+/// Trains, checkpoints, measures and exports. Every rank calls it. `run_json` is the object that
+/// run.json gets. A finished run is exported, if --export says so, and is left as it is.
 void train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
            Backend& backend);
+
+/// Returns the text for a run whose steps are all done.
+[[nodiscard]] std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs);
 
 }  // namespace athanor::cli

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/checkpoint/checkpoint_format.hpp"
 
-#include "sim/base/errors.hpp"
-#include "sim/base/text_file.hpp"
-#include "sim/formats/files.hpp"
-
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <regex>
 
 namespace athanor {
 namespace {
 
-constexpr const char* kSchema = "athanor.checkpoint/1";
 constexpr std::array<std::string_view, 3> kPartNames{"master", "first_moment", "second_moment"};
 
 std::uint64_t hash_text(std::string_view text, std::uint64_t hash) {
@@ -25,61 +20,28 @@ std::uint64_t hash_text(std::string_view text, std::uint64_t hash) {
   return hash_bytes(std::as_bytes(std::span(text)), hash);
 }
 
-template <typename T>
-T value_of(const nlohmann::json& object, const char* key, const std::string& where) {
-  try {
-    return object.at(key).get<T>();
-  } catch (const nlohmann::json::exception& error) {
-    throw InputError(where + ":" + key, error.what(), kOtherCheckpoint);
-  }
-}
-
 }  // namespace
-
-std::string to_json(const CheckpointState& state) {
-  nlohmann::ordered_json files = nlohmann::ordered_json::array();
-  for (const CheckpointFile& file : state.files) {
-    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}});
-  }
-  const nlohmann::ordered_json json{
-      {"schema", kSchema},
-      {"step", state.step},
-      {"world_size", state.world_size},
-      {"seed", state.seed},
-      {"model", {{"name", state.model}, {"parameters_hash", state.parameters}}},
-      {"files", files},
-  };
-  return json.dump(2) + "\n";
-}
-
-CheckpointState read_checkpoint_state(const std::string& path) {
-  const auto json = nlohmann::json::parse(read_text_file(path), nullptr, false);
-  if (!json.is_object()) throw InputError(path, "is no JSON object", kOtherCheckpoint);
-  const auto schema = value_of<std::string>(json, "schema", path);
-  if (schema != kSchema) {
-    throw InputError(path + ":schema", fmt::format("'{}' is not {}", schema, kSchema),
-                     kOtherCheckpoint);
-  }
-  CheckpointState state;
-  state.step = value_of<std::int64_t>(json, "step", path);
-  state.world_size = value_of<int>(json, "world_size", path);
-  state.seed = value_of<std::uint64_t>(json, "seed", path);
-  const auto model = value_of<nlohmann::json>(json, "model", path);
-  state.model = value_of<std::string>(model, "name", path);
-  state.parameters = value_of<std::uint64_t>(model, "parameters_hash", path);
-  for (const nlohmann::json& file : value_of<nlohmann::json>(json, "files", path)) {
-    state.files.push_back({value_of<std::string>(file, "name", path),
-                           value_of<Bytes>(file, "bytes", path),
-                           value_of<std::uint64_t>(file, "checksum", path)});
-  }
-  if (state.step < 0) throw InputError(path + ":step", "is negative", kOtherCheckpoint);
-  return state;
-}
 
 std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:08}", step); }
 
+std::optional<std::int64_t> parse_checkpoint_name(const std::string& name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const auto parsed =
+      std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  // One step has one name: others, such as step-10, are a user's.
+  if (parsed.ec != std::errc() || step < 0 || checkpoint_name(step) != name) return std::nullopt;
+  return step;
+}
+
 std::string rank_file_name(int rank, int world_size) {
   return fmt::format("rank-{:05}-of-{:05}.safetensors", rank, world_size);
+}
+
+bool is_rank_file_name(std::string_view name) {
+  static const std::regex pattern("rank-[0-9]{5,}-of-[0-9]{5,}\\.safetensors");
+  return std::regex_match(name.begin(), name.end(), pattern);
 }
 
 std::string range_name(const std::string& unit, StatePart part, std::int64_t offset) {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/checkpoint/checkpoint_reader.hpp"
 
+#include "executor/checkpoint/checkpoint_format.hpp"
+#include "executor/io/mapped_file.hpp"
 #include "executor/io/safetensors_reader.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,17 +21,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_complete(const fs::path& folder) {
-  try {
-    const CheckpointState state = read_checkpoint_state((folder / "state.json").string());
-    return std::all_of(state.files.begin(), state.files.end(), [&](const CheckpointFile& file) {
-      std::error_code error;
-      const auto bytes = fs::file_size(folder / file.name, error);
-      return !error && static_cast<Bytes>(bytes) == file.bytes;
-    });
-  } catch (const InputError&) {
-    return false;
+/// Hashes a whole file, piece by piece.
+std::uint64_t checksum_of_bytes(const MappedFile& file) {
+  constexpr std::size_t kPiece = 1 << 20;  // whole words, so that the pieces' hashes chain
+  std::vector<std::byte> piece;
+  std::uint64_t hash = kEmptyHash;
+  for (std::size_t done = 0; done < file.bytes().size(); done += piece.size()) {
+    piece.resize(std::min(kPiece, file.bytes().size() - done));
+    file.read(done, piece);
+    hash = hash_bytes(piece, hash);
   }
+  return hash;
+}
+
+/// Computes the checksum that a state.json of schema `version` holds for a file.
+std::uint64_t checksum_of_file(const std::string& path, int version) {
+  if (version > 1) return checksum_of_bytes(MappedFile(path));
+  const SafetensorsReader reader(path);
+  std::uint64_t hash = kEmptyHash;
+  for (const TensorEntry& tensor : reader.header().tensors) {
+    hash = hash_bytes(reader.data(tensor), hash);
+  }
+  return hash;
+}
+
+void verify(const std::string& path, std::uint64_t checksum, int version,
+            const std::string& way_out) {
+  if (checksum_of_file(path, version) == checksum) return;
+  throw InputError(path, "is damaged: its checksum differs from state.json", way_out);
 }
 
 /// Finds the elements of every unit's parts in the files.
@@ -70,18 +89,6 @@ class RangeIndex {
     }
   }
 
-  void verify(std::size_t file, std::uint64_t checksum) const {
-    const SafetensorsReader& reader = *files_[file];
-    std::uint64_t hash = kEmptyHash;
-    for (const TensorEntry& tensor : reader.header().tensors) {
-      hash = hash_bytes(reader.data(tensor), hash);
-    }
-    if (hash != checksum) {
-      throw InputError(reader.path(), "is damaged: its checksum differs from state.json",
-                       kOtherCheckpoint);
-    }
-  }
-
  private:
   struct Location {
     const SafetensorsReader* file = nullptr;
@@ -98,11 +105,9 @@ class RangeIndex {
     const std::int64_t count =
         std::min(location.tensor->num_elements() - skip, static_cast<std::int64_t>(out.size()));
     if (count <= 0) return 0;
-    const std::span<const std::byte> bytes = location.file->data(*location.tensor);
-    constexpr auto kSize = static_cast<std::int64_t>(sizeof(float));
-    widen(bytes.subspan(static_cast<std::size_t>(skip * kSize),
-                        static_cast<std::size_t>(count * kSize)),
-          TensorType::F32, out.first(static_cast<std::size_t>(count)));
+    // The elements are fp32, as the index has checked.
+    location.file->read_bytes(*location.tensor, static_cast<std::size_t>(skip) * sizeof(float),
+                              std::as_writable_bytes(out.first(static_cast<std::size_t>(count))));
     return count;
   }
 
@@ -110,44 +115,48 @@ class RangeIndex {
   std::map<std::pair<std::int32_t, StatePart>, Ranges> ranges_;
 };
 
-}  // namespace
-
-std::string find_newest_checkpoint(const std::string& run) {
-  const fs::path folder = fs::path(run) / "checkpoints";
-  std::vector<fs::path> candidates;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().starts_with("step-")) candidates.push_back(entry.path());
+std::shared_ptr<const RangeIndex> open_index(const ChosenCheckpoint& chosen,
+                                             const Architecture& architecture) {
+  try {
+    return std::make_shared<const RangeIndex>(chosen.folder, chosen.state, architecture);
+  } catch (const InputError& error) {
+    throw InputError(chosen.folder, std::string("cannot be read: ") + error.what(), chosen.way_out);
   }
-  std::sort(candidates.begin(), candidates.end(), std::greater<>());
-  const auto newest = std::find_if(candidates.begin(), candidates.end(), is_complete);
-  if (newest == candidates.end()) {
-    throw InputError(folder.string(), "holds no complete checkpoint",
-                     "Leave --resume out to start afresh in another folder.");
-  }
-  return newest->string();
 }
 
-Checkpoint open_checkpoint(const std::string& folder, const Architecture& architecture, int rank,
-                           int world_size) {
-  const std::string state_path = (fs::path(folder) / "state.json").string();
-  Checkpoint checkpoint{.state = read_checkpoint_state(state_path), .reader = {}};
-  if (checkpoint.state.parameters != hash_parameters(architecture)) {
-    throw InputError(state_path + ":model",
-                     fmt::format("'{}' has other parameters than '{}'", checkpoint.state.model,
-                                 architecture.name),
-                     "Resume with the model that the run was started with.");
+}  // namespace
+
+Checkpoint open_checkpoint(const ChosenCheckpoint& chosen, const Architecture& architecture,
+                           int rank, int world_size) {
+  const fs::path folder = chosen.folder;
+  const CheckpointState& state = chosen.state;
+  if (state.parameters != hash_parameters(architecture)) {
+    throw InputError(
+        (folder / "state.json").string() + ":model",
+        fmt::format("'{}' has other parameters than '{}'", state.model, architecture.name),
+        "Resume with the model that the run was started with.");
   }
-  auto index = std::make_shared<RangeIndex>(folder, checkpoint.state, architecture);
-  for (std::size_t i = 0; i < checkpoint.state.files.size(); ++i) {
-    if (static_cast<int>(i % static_cast<std::size_t>(world_size)) != rank) continue;
-    index->verify(i, checkpoint.state.files[i].checksum);
+  for (int i = rank; i < state.world_size; i += world_size) {
+    const CheckpointFile& file = state.files[static_cast<std::size_t>(i)];
+    verify((folder / file.name).string(), file.checksum, state.version, chosen.way_out);
   }
-  checkpoint.reader = [index = std::move(index)](std::int32_t unit, StatePart part,
-                                                 std::int64_t offset, std::span<float> out) {
-    index->read(unit, part, offset, out);
-  };
-  return checkpoint;
+  std::shared_ptr<const RangeIndex> index = open_index(chosen, architecture);
+  return {.state = state,
+          .reader = [index = std::move(index)](std::int32_t unit, StatePart part,
+                                               std::int64_t offset, std::span<float> out) {
+            index->read(unit, part, offset, out);
+          }};
+}
+
+std::string find_damage(const std::string& folder, const CheckpointState& state) {
+  try {
+    for (const CheckpointFile& file : state.files) {
+      verify((fs::path(folder) / file.name).string(), file.checksum, state.version, "");
+    }
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
 }
 
 }  // namespace athanor

@@ -3,75 +3,23 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
-#include "sim/formats/files.hpp"
-#include "sim/formats/hf_config.hpp"
 #include "sim/model/chunk_layout.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
-#include <cstdlib>
 #include <map>
-#include <system_error>
-#include <utility>
 
 namespace athanor {
 
-namespace {
-
-namespace fs = std::filesystem;
-
-fs::path without_trailing_slash(const std::string& folder) {
-  const fs::path path(folder);
-  return path.has_filename() ? path : path.parent_path();
-}
-
-[[noreturn]] void fail(const fs::path& folder, const std::error_code& reason) {
-  throw Error(fmt::format("{}: cannot be written: {}", folder.string(), reason.message()));
-}
-
-/// Makes a folder beside `target`, hence on the same file system, and returns its path.
-fs::path make_staging_folder(const fs::path& target) {
-  std::error_code status;
-  const bool is_free = !fs::exists(target, status) ||
-                       (fs::is_directory(target, status) && fs::is_empty(target, status));
-  if (status) fail(target, status);
-  if (!is_free) {
-    throw InputError(target.string(), "exists already", "Name a folder that does not exist yet.");
-  }
-  if (target.has_parent_path()) fs::create_directories(target.parent_path(), status);
-  if (status) fail(target, status);
-  std::string name = target.string() + ".partial-XXXXXX";
-  if (::mkdtemp(name.data()) == nullptr) fail(target, {errno, std::generic_category()});
-  fs::permissions(name, fs::perms(0755), status);  // mkdtemp gives 0700
-  return name;
-}
-
-}  // namespace
-
-StagingFolder::StagingFolder(fs::path target)
-    : target_(std::move(target)), path_(make_staging_folder(target_)) {}
-
-StagingFolder::~StagingFolder() {
-  std::error_code ignored;  // a destructor cannot report it
-  if (!path_.empty()) fs::remove_all(path_, ignored);
-}
-
-void StagingFolder::publish() {
-  std::error_code status;
-  fs::rename(path_, target_, status);
-  if (status) fail(target_, status);
-  path_.clear();
-}
-
 HfFolderWriter::HfFolderWriter(const std::string& folder, const Architecture& architecture,
-                               DataType dtype, Bytes max_shard_bytes)
-    : folder_(without_trailing_slash(folder)),
+                               DataType dtype, const ExportSource& source, Bytes max_shard_bytes)
+    : folder_(folder),
       architecture_(architecture),
       shards_(make_shards(architecture, dtype, max_shard_bytes)) {
   write_file_atomically((folder_.path() / "config.json").string(),
-                        write_hf_config(architecture.language_model.value(), dtype));
+                        exported_config(source, architecture.language_model.value(), dtype));
+  copy_companions(source, folder_.path());
 }
 
 std::vector<HfFolderWriter::Shard> HfFolderWriter::make_shards(const Architecture& architecture,

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 namespace athanor {
 
 SafetensorsReader::SafetensorsReader(const std::string& path)
@@ -22,6 +24,11 @@ std::span<const std::byte> SafetensorsReader::data(const TensorEntry& tensor) co
                                static_cast<std::size_t>(tensor.bytes()));
 }
 
+void SafetensorsReader::read_bytes(const TensorEntry& tensor, std::size_t offset,
+                                   std::span<std::byte> to) const {
+  file_.read(header_.data_begin + static_cast<std::size_t>(tensor.offset) + offset, to);
+}
+
 void SafetensorsReader::read(const TensorEntry& tensor, std::span<float> to) const {
   const std::string where = path() + ":" + tensor.name;
   if (!widens_to_float(tensor.type)) {
@@ -33,7 +40,9 @@ void SafetensorsReader::read(const TensorEntry& tensor, std::span<float> to) con
                      fmt::format("{} elements, expected {}", tensor.num_elements(), to.size()),
                      "Use a file of the same model.");
   }
-  widen(data(tensor), tensor.type, to);
+  std::vector<std::byte> stored(static_cast<std::size_t>(tensor.bytes()));
+  read_bytes(tensor, 0, stored);
+  widen(stored, tensor.type, to);
 }
 
 }  // namespace athanor

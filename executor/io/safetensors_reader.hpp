@@ -25,6 +25,9 @@ class SafetensorsReader {
   /// Returns nullptr when the file has no such tensor.
   [[nodiscard]] const TensorEntry* find(std::string_view name) const noexcept;
   [[nodiscard]] std::span<const std::byte> data(const TensorEntry& tensor) const;
+  /// Reads bytes of a tensor from `offset` on. Throws InputError when the file has shrunk or cannot
+  /// be read; through data() either would end the process.
+  void read_bytes(const TensorEntry& tensor, std::size_t offset, std::span<std::byte> to) const;
   /// Widens to fp32. Throws InputError unless the tensor is F32, F16 or BF16 and of `to`'s size.
   void read(const TensorEntry& tensor, std::span<float> to) const;
 

@@ -103,8 +103,9 @@ void TokenDataset::read(std::int64_t first, std::span<std::int64_t> out) const {
 void TokenDataset::read_part(const Part& part, std::int64_t first,
                              std::span<std::int64_t> out) const {
   with_token_type(part.layout.type, [&](auto token) {
-    const std::size_t skipped = static_cast<std::size_t>(first) * sizeof(token);
-    load_tokens<decltype(token)>(part.file.bytes().data() + part.layout.begin + skipped, out);
+    std::vector<std::byte> stored(out.size() * sizeof(token));
+    part.file.read(part.layout.begin + static_cast<std::size_t>(first) * sizeof(token), stored);
+    load_tokens<decltype(token)>(stored.data(), out);
   });
   const auto bad = std::find_if(out.begin(), out.end(),
                                 [&](std::int64_t id) { return id < 0 || id >= vocab_size_; });

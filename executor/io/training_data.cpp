@@ -57,8 +57,8 @@ std::int64_t num_samples(const TrainingData& data, std::int64_t sequence_length)
 std::string describe(const TrainingData& data) {
   if (const auto* packed = std::get_if<PackedDataset>(&data)) {
     const PackedIndex& index = packed->index();
-    return fmt::format("{}: {} tokens in {} documents, {} of them learnt", printable(packed->path()),
-                       index.tokens, index.documents, index.loss_tokens);
+    return fmt::format("{}: {} tokens in {} documents, {} of them learnt",
+                       printable(packed->path()), index.tokens, index.documents, index.loss_tokens);
   }
   const TokenDataset& tokens = std::get<TokenDataset>(data);
   return fmt::format("{}: {} tokens", printable(tokens.path()), tokens.num_tokens());

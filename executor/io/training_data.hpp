@@ -15,7 +15,8 @@ namespace athanor {
 using TrainingData = std::variant<TokenDataset, PackedDataset>;
 
 /// Opens one folder of packed tokens, or the token files that names and patterns stand for
-/// (token_files.hpp), in their order. Throws InputError when they do not fit a model of `vocab_size` tokens and sequences of `sequence_length`.
+/// (token_files.hpp), in their order. Throws InputError when they do not fit a model of
+/// `vocab_size` tokens and sequences of `sequence_length`.
 [[nodiscard]] TrainingData open_training_data(const std::vector<std::string>& paths,
                                               TokenFormat format, std::int64_t vocab_size,
                                               std::int64_t sequence_length);

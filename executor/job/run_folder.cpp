@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/job/run_folder.hpp"
 
+#include "executor/io/output_folder.hpp"
+#include "executor/job/run_record.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
@@ -10,10 +12,14 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <regex>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 namespace athanor {
@@ -21,13 +27,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the folder itself, or the first one above it that exists.
-fs::path nearest_existing(fs::path path) {
-  std::error_code error;
-  path = fs::absolute(path, error);
-  while (!fs::exists(path, error) && path.has_relative_path()) path = path.parent_path();
-  return path;
-}
+/// Every file that a run writes into its folder.
+constexpr std::array<std::string_view, 8> kRunFiles{
+    "run.json",      "plan.json",           "profile.json", "platform.json",
+    "metrics.jsonl", "measured.trace.json", ".lock",        ".heartbeat"};
 
 void create_folder(const std::string& path) {
   std::error_code error;
@@ -35,31 +38,100 @@ void create_folder(const std::string& path) {
   if (error) throw Error(path + ": cannot create: " + error.message());
 }
 
+fs::file_status status_of(const std::string& path) {
+  std::error_code error;  // the status says it
+  return fs::symlink_status(path, error);
+}
+
+/// Throws where writing `path` would change something outside the run folder.
+void require_own_file(const std::string& path) {
+  const fs::file_status status = status_of(path);
+  if (!fs::exists(status)) return;
+  if (fs::is_symlink(status)) {
+    throw InputError(path, "is a link, which is not followed", "Remove it, or copy the file here.");
+  }
+  if (!fs::is_regular_file(status)) {
+    throw InputError(path, "is no regular file", "Move it away, or name another run folder.");
+  }
+  // Other files are replaced, but this one is written in place.
+  std::error_code error;
+  if (path.ends_with(".heartbeat") && fs::hard_link_count(path, error) > 1) {
+    throw InputError(path, "has another name outside this folder (a hard link)", "Remove it.");
+  }
+}
+
+void require_own_checkpoints(const std::string& path) {
+  const fs::file_status status = status_of(path);
+  if (!fs::exists(status) || fs::is_directory(status)) return;
+  throw InputError(path,
+                   fs::is_symlink(status) ? "is a link, which is not followed" : "is no folder",
+                   "Make it a folder, or put the whole run folder elsewhere with --output.");
+}
+
+void remove_temporary_files(const RunFolder& folder) {
+  static const std::regex pattern(
+      "(run\\.json|plan\\.json|profile\\.json|platform\\.json|metrics\\.jsonl|"
+      "measured\\.trace\\.json)\\.tmp\\.[0-9]+\\.[0-9]+");
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.path, error)) {
+    if (std::regex_match(entry.path().filename().string(), pattern) &&
+        fs::is_regular_file(entry.symlink_status(error))) {
+      ::unlink(entry.path().c_str());
+    }
+  }
+}
+
+void write_own_file(const RunFolder& folder, const char* name, const std::string& text) {
+  const std::string path = folder.path + "/" + name;
+  require_own_file(path);
+  write_file_atomically(path, text);
+}
+
+/// Keeps a run.json that cannot be read under another name.
+void keep_unreadable_record(const RunFolder& folder, const std::string& previous) {
+  const std::string path = folder.run_record();
+  if (!previous.empty() || !fs::exists(status_of(path))) return;
+  std::error_code error;
+  fs::rename(path, path + ".damaged", error);
+  if (error) throw Error(path + ": cannot be renamed: " + error.message());
+}
+
 }  // namespace
 
 void check_run_folder(const RunFolder& folder, bool resuming) {
-  const fs::path existing = nearest_existing(folder.path);
-  std::error_code error;
-  if (!fs::is_directory(existing, error)) {
-    throw InputError("--output:" + folder.path, existing.string() + " is no folder",
-                     "Name another folder.");
+  check_folder_can_be_made("--output", folder.path);
+  for (const std::string_view name : kRunFiles) {
+    require_own_file(folder.path + "/" + std::string(name));
   }
-  if (::access(existing.c_str(), W_OK | X_OK) != 0) {
-    throw InputError("--output:" + folder.path,
-                     existing.string() + " cannot be written: " + std::strerror(errno),
-                     "Name another folder.");
-  }
-  if (!resuming && fs::exists(folder.metrics(), error)) {
+  require_own_checkpoints(folder.checkpoints());
+  check_folder_can_be_made("--output", folder.checkpoints());
+  if (!resuming && fs::exists(status_of(folder.metrics()))) {
     throw InputError("--output:" + folder.path, "already holds a run",
                      "Add --resume to go on with it, or name another folder.");
+  }
+}
+
+bool is_run_file(const std::string& name) {
+  return std::ranges::find(kRunFiles, name) != kRunFiles.end();
+}
+
+std::string read_run_record(const RunFolder& folder) {
+  if (!fs::is_regular_file(status_of(folder.run_record()))) return {};
+  try {
+    const std::string text = read_text_file(folder.run_record(), 256 * kMiB);
+    return is_run_record(text) ? text : std::string();
+  } catch (const InputError&) {
+    return {};
   }
 }
 
 // The kernel drops the lock when the process ends, however it ends.
 RunFolderLock::RunFolderLock(const RunFolder& folder) {
   create_folder(folder.path);
-  descriptor_ = ::open((folder.path + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) throw Error(folder.path + "/.lock: cannot open: " + std::strerror(errno));
+  const std::string path = folder.path + "/.lock";
+  require_own_file(path);
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor_ < 0) throw Error(path + ": cannot open: " + std::strerror(errno));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(descriptor_);
   throw InputError("--output:" + folder.path, "another process trains in this folder",
@@ -68,23 +140,23 @@ RunFolderLock::RunFolderLock(const RunFolder& folder) {
 
 RunFolderLock::~RunFolderLock() { ::close(descriptor_); }
 
-void start_run_folder(const RunFolder& folder, const std::string& run_json, const Plan& plan,
-                      const Profile& profile, const std::optional<Platform>& platform) {
-  create_folder(folder.checkpoints());
-  const auto write = [&](const char* name, const std::string& text) {
-    write_file_atomically(folder.path + "/" + name, text);
-  };
-  write("run.json", run_json);
-  write("plan.json", to_json(plan));
-  write("profile.json", to_json(profile));
-  if (platform) write("platform.json", to_json(*platform));
+void start_run_folder(const RunFolder& folder, const std::string& start, const std::string& run,
+                      const Plan& plan, const Profile& profile,
+                      const std::optional<Platform>& platform) {
+  remove_temporary_files(folder);
+  const std::string previous = read_run_record(folder);
+  keep_unreadable_record(folder, previous);
+  write_own_file(folder, "run.json", run_record(start, run, previous));
+  write_own_file(folder, "plan.json", to_json(plan));
+  write_own_file(folder, "profile.json", to_json(profile));
+  if (platform) write_own_file(folder, "platform.json", to_json(*platform));
 }
 
 void write_measured_trace(const RunFolder& folder, const Program& program,
                           const Timeline& timeline) {
   std::ostringstream trace;
   write_trace(trace, program, timeline);
-  write_file_atomically(folder.path + "/measured.trace.json", trace.str());
+  write_own_file(folder, "measured.trace.json", trace.str());
 }
 
 }  // namespace athanor

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run folder: where a run keeps its plan, metrics, timeline and checkpoints.
+// The run folder: where a run keeps its plan, metrics, timeline and checkpoints. Nothing in it is
+// read or written through a link.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -14,14 +15,21 @@ namespace athanor {
 
 struct RunFolder {
   std::string path;
+  [[nodiscard]] std::string run_record() const { return path + "/run.json"; }
   [[nodiscard]] std::string metrics() const { return path + "/metrics.jsonl"; }
   [[nodiscard]] std::string checkpoints() const { return path + "/checkpoints"; }
   [[nodiscard]] std::string progress_board() const { return path + "/.heartbeat"; }
 };
 
-/// Throws InputError when `folder` cannot be used: it already holds a run (unless `resuming`), or
-/// it cannot be created or written.
+/// Throws InputError when `folder` cannot be used: it already holds a run (unless `resuming` that
+/// run), it cannot be created or written, or what lies under one of its names is not the run's.
 void check_run_folder(const RunFolder& folder, bool resuming);
+
+/// Whether a run writes a file of this name into its folder.
+[[nodiscard]] bool is_run_file(const std::string& name);
+
+/// Returns the text of run.json; empty where there is none that can be read.
+[[nodiscard]] std::string read_run_record(const RunFolder& folder);
 
 /// A lock that rank 0 holds while it runs, so that no second run writes into the folder.
 class RunFolderLock {
@@ -36,9 +44,11 @@ class RunFolderLock {
   int descriptor_ = -1;
 };
 
-/// Writes the inputs of the run. `run_json` is the text of run.json.
-void start_run_folder(const RunFolder& folder, const std::string& run_json, const Plan& plan,
-                      const Profile& profile, const std::optional<Platform>& platform);
+/// Removes the temporary files of a killed process, and writes the inputs of the run. `start` is
+/// the JSON object that run.json gets, `run` the identity.
+void start_run_folder(const RunFolder& folder, const std::string& start, const std::string& run,
+                      const Plan& plan, const Profile& profile,
+                      const std::optional<Platform>& platform);
 
 /// Writes measured.trace.json.
 void write_measured_trace(const RunFolder& folder, const Program& program,

@@ -18,25 +18,26 @@ torch::Tensor empty_ids(std::int64_t count, std::int64_t sequence_length) {
   return torch::empty({count, sequence_length}, torch::kInt64);
 }
 
-Batch read_batch(const TokenDataset& tokens, std::int64_t first, Batch batch) {
+Batch read_batch(const TokenDataset& tokens, std::int64_t first, std::int64_t shift, Batch batch) {
   for (std::int64_t i = 0; i < batch.inputs.size(0); ++i) {
-    tokens.read_sample(first + i, row<std::int64_t>(batch.inputs, i),
-                      row<std::int64_t>(batch.targets, i));
+    tokens.read_sample(shift + first + i, row<std::int64_t>(batch.inputs, i),
+                       row<std::int64_t>(batch.targets, i));
   }
   return batch;
 }
 
-Batch read_batch(const PackedDataset& packed, std::int64_t first, Batch batch) {
+Batch read_batch(const PackedDataset& packed, std::int64_t first, std::int64_t shift, Batch batch) {
   Packing packing;
   packing.ignored = torch::empty(batch.inputs.sizes(), torch::kBool);
   packing.positions = torch::empty_like(batch.inputs);
   for (std::int64_t i = 0; i < batch.inputs.size(0); ++i) {
     packing.document_starts.push_back(packed.read_sample(
-        first + i, {row<std::int64_t>(batch.inputs, i), row<std::int64_t>(batch.targets, i),
-                    row<bool>(packing.ignored, i), row<std::int64_t>(packing.positions, i)}));
+        shift + first + i,
+        {row<std::int64_t>(batch.inputs, i), row<std::int64_t>(batch.targets, i),
+         row<bool>(packing.ignored, i), row<std::int64_t>(packing.positions, i)}));
   }
-  packing.num_targets = [&packed](std::int64_t begin, std::int64_t count) {
-    return packed.num_targets(begin, count);
+  packing.num_targets = [&packed, shift](std::int64_t begin, std::int64_t count) {
+    return packed.num_targets(shift + begin, count);
   };
   batch.packing = std::move(packing);
   return batch;
@@ -44,11 +45,12 @@ Batch read_batch(const PackedDataset& packed, std::int64_t first, Batch batch) {
 
 }  // namespace
 
-BatchSource token_batches(std::shared_ptr<const TrainingData> data, std::int64_t sequence_length) {
-  return [data = std::move(data), sequence_length](std::int64_t first, std::int64_t count) {
+BatchSource token_batches(std::shared_ptr<const TrainingData> data, std::int64_t sequence_length,
+                          std::int64_t shift) {
+  return [data = std::move(data), sequence_length, shift](std::int64_t first, std::int64_t count) {
     return std::visit(
         [&](const auto& samples) {
-          return read_batch(samples, first,
+          return read_batch(samples, first, shift,
                             {empty_ids(count, sequence_length), empty_ids(count, sequence_length)});
         },
         *data);

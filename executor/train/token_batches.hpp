@@ -11,9 +11,11 @@
 namespace athanor {
 
 /// Returns a source of inputs and targets, int64 [count, sequence_length] each. It reads the data
-/// from their start, over and over. Batches of packed tokens have a packing.
+/// from their start, over and over. Its sample i is the data's sample i + `shift`: a run that goes
+/// on with another number of samples per step neither repeats nor skips one. Batches of packed
+/// tokens have a packing.
 [[nodiscard]] BatchSource token_batches(std::shared_ptr<const TrainingData> data,
-                                        std::int64_t sequence_length);
+                                        std::int64_t sequence_length, std::int64_t shift = 0);
 
 /// Returns the device memory that a sample's packing takes; 0 for token files.
 [[nodiscard]] Bytes packing_bytes_per_sample(const TrainingData& data,

@@ -58,7 +58,7 @@ std::vector<float> values_of(const Unit& unit, int number) {
 
 void write_folder(const std::string& path, const Architecture& architecture, DataType dtype,
                   Bytes max_shard_bytes = HfFolderWriter::kMaxShardBytes) {
-  HfFolderWriter writer(path, architecture, dtype, max_shard_bytes);
+  HfFolderWriter writer(path, architecture, dtype, {}, max_shard_bytes);
   for (int i = 0; i < static_cast<int>(architecture.units.size()); ++i) {
     writer.write_unit(i, values_of(architecture.units[static_cast<std::size_t>(i)], i));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files that a run writes: checkpoint names and state, metrics, the progress line.
 #include "executor/checkpoint/checkpoint_format.hpp"
+#include "executor/checkpoint/checkpoint_state.hpp"
 #include "executor/job/metrics_log.hpp"
 #include "executor/job/progress_printer.hpp"
 #include "sim/base/errors.hpp"
@@ -32,15 +33,22 @@ TEST_CASE("range names round-trip, and others are refused") {
 TEST_CASE("checkpoint state round-trips, and damage is refused") {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("state.json");
-  const CheckpointState state{.step = 10,
-                              .world_size = 2,
+  const CheckpointState state{.run = "12ab",
+                              .step = 10,
+                              .position = {.samples = 40, .sequence_length = 16},
                               .seed = 0xffffffffffffffff,
-                              .model = "tiny",
+                              .model = "ti\xffny",
                               .parameters = hash_parameters(test::tiny_gpt2()),
-                              .files = {{"rank", 123, 0xfedcba9876543210}}};
+                              .settings = {{"lr", "0.003"}},
+                              .files = {{rank_file_name(0, 1), 123, 0xfedcba9876543210}}};
   write_file_atomically(path, to_json(state));
   const CheckpointState read = read_checkpoint_state(path);
+  CHECK(read.version == 2);
+  CHECK(read.run == state.run);
   CHECK(read.step == state.step);
+  CHECK(read.position.samples == 40);
+  CHECK(read.position.sequence_length == 16);
+  CHECK(read.settings == state.settings);
   CHECK(read.seed == state.seed);
   CHECK(read.parameters == state.parameters);
   REQUIRE(read.files.size() == 1);

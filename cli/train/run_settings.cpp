@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/train/run_settings.hpp"
+
+#include "executor/checkpoint/checkpoint_format.hpp"
+#include "sim/model/enum_names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <variant>
+
+namespace athanor::cli {
+namespace {
+
+/// Hashes blocks of tokens from all over the data. All of it would take too long.
+std::uint64_t content_hash(const TokenDataset& tokens) {
+  constexpr std::int64_t kBlocks = 64, kBlockTokens = 4096;
+  std::uint64_t hash = kEmptyHash;
+  std::vector<std::int64_t> block;
+  for (std::int64_t i = 0; i < kBlocks; ++i) {
+    const std::int64_t first = tokens.num_tokens() / kBlocks * i;
+    block.resize(static_cast<std::size_t>(std::min(kBlockTokens, tokens.num_tokens() - first)));
+    tokens.read(first, block);
+    hash = hash_bytes(std::as_bytes(std::span(block)), hash);
+  }
+  return hash;
+}
+
+/// Hashes the checksums of the shards.
+std::uint64_t content_hash(const PackedDataset& packed) {
+  std::uint64_t hash = kEmptyHash;
+  for (const PackedShard& shard : packed.index().shards) {
+    hash = hash_bytes(std::as_bytes(std::span(&shard.crc32, 1)), hash);
+  }
+  return hash;
+}
+
+std::string describe_content(const TrainingData& data) {
+  return std::visit(
+      [](const auto& samples) {
+        return fmt::format("{} tokens, content {:016x}", samples.num_tokens(),
+                           content_hash(samples));
+      },
+      data);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> settings_of(const TrainArguments& a, const TrainInputs& inputs) {
+  const Plan& plan = inputs.plan;
+  std::map<std::string, std::string> settings{
+      {"data", describe_content(*inputs.data)},
+      {"lr", fmt::format("{}", a.learning_rate)},
+      {"min-lr", fmt::format("{}", a.minimum_learning_rate)},
+      {"warmup-steps", fmt::format("{}", a.warmup_steps)},
+      {"schedule", a.schedule},
+      {"weight-decay", fmt::format("{}", a.weight_decay)},
+      {"beta1", fmt::format("{}", a.beta1)},
+      {"beta2", fmt::format("{}", a.beta2)},
+      {"epsilon", fmt::format("{}", a.epsilon)},
+      {"seed", fmt::format("{}", a.seed)},
+      {"sequences per step", fmt::format("{}", plan.global_batch())},
+      {"sequence length", fmt::format("{}", plan.sequence_length)},
+      {"type", std::string(name_of(kDataTypeNames, plan.dtype))},
+      {"gradient norm",
+       plan.clipping == Clipping::None ? "not clipped" : fmt::format("{}", plan.max_gradient_norm)},
+  };
+  // Other schedules stretch over all steps.
+  if (schedule_of(a).decay != Decay::Constant) settings["steps"] = fmt::format("{}", a.steps);
+  return settings;
+}
+
+std::vector<std::string> differences(const std::map<std::string, std::string>& before,
+                                     const std::map<std::string, std::string>& now) {
+  std::vector<std::string> found;
+  for (const auto& [name, value] : now) {
+    const auto old = before.find(name);
+    if (old == before.end() || old->second == value) continue;
+    found.push_back(fmt::format("{}: {} -> {}", name, old->second, value));
+  }
+  return found;
+}
+
+DataStart data_start(const TrainInputs& inputs) {
+  if (!inputs.start.checkpoint) return {};
+  const CheckpointState& state = inputs.start.checkpoint->state;
+  const std::int64_t sequence = inputs.plan.sequence_length;
+  if (state.position.samples < 0) {
+    return {state.step * inputs.plan.global_batch(),
+            "the checkpoint does not say how many samples were used: as many as this plan uses in "
+            "its steps are skipped"};
+  }
+  const auto [samples, old_sequence] = state.position;
+  if (old_sequence == sequence) return {samples, ""};
+  // Samples of another length: the place in the file counts, within the epoch. Packed tokens have
+  // one length.
+  const std::int64_t old_windows = num_samples(*inputs.data, old_sequence);
+  const std::int64_t token = samples % old_windows * old_sequence;
+  const std::int64_t window = token / sequence;
+  return {samples / old_windows * num_samples(*inputs.data, sequence) + window,
+          fmt::format("sequences of {} tokens instead of {}: the data goes on at token {}, so {} "
+                      "are read again",
+                      sequence, old_sequence, window * sequence, token - window * sequence)};
+}
+
+}  // namespace athanor::cli

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choices that shape a run's losses, and its place in the data, as checkpoints hold them.
+#pragma once
+
+#include "cli/train/inputs.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace athanor::cli {
+
+/// Returns the choices by name. The data is known by its length and parts of its content.
+[[nodiscard]] std::map<std::string, std::string> settings_of(const TrainArguments& arguments,
+                                                             const TrainInputs& inputs);
+
+/// Returns "lr: 0.003 -> 0.001" for every choice that both have and that differs.
+[[nodiscard]] std::vector<std::string> differences(const std::map<std::string, std::string>& before,
+                                                   const std::map<std::string, std::string>& now);
+
+/// Place in the stream of samples at which a run starts, counted in this plan's samples.
+struct DataStart {
+  std::int64_t sample = 0;
+  std::string remark;  ///< says what is not exact about it; empty: nothing
+};
+[[nodiscard]] DataStart data_start(const TrainInputs& inputs);
+
+}  // namespace athanor::cli

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/train/run_start.hpp"
+
+#include "executor/checkpoint/checkpoint_writer.hpp"
+#include "executor/io/output_folder.hpp"
+#include "executor/io/staging_folder.hpp"
+#include "executor/io/tensor_type.hpp"
+#include "executor/job/run_record.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+namespace athanor::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The path without links and dots; trailing slashes go.
+fs::path resolved(const fs::path& path) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+/// Whether `inner` is `outer` or lies in it.
+bool lies_in(const fs::path& inner, const fs::path& outer) {
+  const fs::path relative = resolved(inner).lexically_relative(resolved(outer));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+ChosenCheckpoint choose(const TrainArguments& a, const RunFolder& source,
+                        const std::string& source_run) {
+  if (a.resume_checkpoint.empty()) {
+    return choose_newest_checkpoint(source.checkpoints(), source_run);
+  }
+  return choose_checkpoint(a.resume_checkpoint);
+}
+
+/// Says which later steps of the same run a selected checkpoint leaves out.
+void remark_on_later(RunStart& start) {
+  const CheckpointState& state = start.checkpoint->state;
+  std::string later;
+  const std::string checkpoints = fs::path(start.checkpoint->folder).parent_path().string();
+  for (const FoundCheckpoint& found : list_checkpoints(checkpoints)) {
+    if (found.step > state.step && is_whole_of(found, state.run)) {
+      later = fmt::format(", not the newest, which is step {}", found.step);
+    }
+  }
+  start.remarks.push_back(
+      fmt::format("resuming from {} (step {}{})", start.checkpoint->folder, state.step, later));
+}
+
+void resume(const TrainArguments& a, bool looks_closely, RunStart& start) {
+  const RunFolder source{a.resume_run};
+  const bool here = !a.resume_run.empty() && resolved(a.resume_run) == resolved(a.out);
+  const std::string source_run =
+      a.resume_run.empty() ? std::string() : run_identity_in(read_run_record(source));
+  start.checkpoint = choose(a, source, source_run);
+  const CheckpointState& state = start.checkpoint->state;
+  if (here && !source_run.empty() && !state.run.empty() && state.run != source_run) {
+    throw InputError(start.checkpoint->folder,
+                     "is of run " + state.run + ", and the folder's run is " + source_run,
+                     "Go on with it in a folder of its own: --output FOLDER.");
+  }
+  if (here) start.run = source_run.empty() ? state.run : source_run;
+  check_run_folder(start.folder, here);
+  if (looks_closely) {
+    start.in_the_way = damaged_after(start.folder.checkpoints(), here ? state.step : 0);
+  }
+  remark_on_later(start);
+}
+
+void check_export(const TrainArguments& a, RunStart& start, bool looks_closely) {
+  const std::string where = "--export:" + a.export_folder;
+  if (lies_in(a.out, a.export_folder)) {
+    throw InputError(where, "would hold the run folder, " + a.out,
+                     "Name a folder beside it, or a new one in it.");
+  }
+  if (lies_in(a.export_folder, start.folder.checkpoints())) {
+    throw InputError(where, "lies among the checkpoints of the run",
+                     "Name another folder, such as " + a.out + "/exported.");
+  }
+  if (resolved(resolved(a.export_folder).parent_path()) == resolved(a.out) &&
+      is_run_file(resolved(a.export_folder).filename().string())) {
+    throw InputError(where, "is the name of a file of the run", "Name another folder.");
+  }
+  if (looks_closely) check_export_folder("--export", a.export_folder);
+  start.export_source = read_export_source(a.model);
+}
+
+void check_room_for(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
+                    const RunStart& start) {
+  std::vector<DiskNeed> needs;
+  std::string hint = "Make room, or name another folder";
+  if (a.checkpoint_interval.is_on() && !is_finished(a, start)) {
+    needs.push_back({"--output", a.out, "a checkpoint", checkpoint_bytes(architecture)});
+    hint += "; --checkpoint-every 0 writes no checkpoints";
+  }
+  if (!a.export_folder.empty()) {
+    needs.push_back({"--export", a.export_folder, "the exported weights",
+                     architecture.num_parameters() * size_of(tensor_type(plan.dtype)) +
+                         companion_bytes(start.export_source)});
+  }
+  check_room(needs, hint + ".");
+}
+
+void remark_on_weights(const TrainArguments& a, RunStart& start) {
+  if (a.checkpoint_interval.is_on()) return;
+  start.remarks.push_back(
+      a.export_folder.empty()
+          ? "--checkpoint-every 0: no checkpoints, and without --export the weights are lost at "
+            "the end"
+          : "--checkpoint-every 0: no checkpoints; the weights are exported at the end");
+}
+
+}  // namespace
+
+RunStart plan_start(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
+                    bool looks_closely) {
+  RunStart start;
+  start.folder = {a.out};
+  if (a.resume) {
+    resume(a, looks_closely, start);
+  } else {
+    check_run_folder(start.folder, false);
+    if (looks_closely) start.in_the_way = damaged_after(start.folder.checkpoints(), 0);
+  }
+  if (!a.export_folder.empty()) check_export(a, start, looks_closely);
+  if (looks_closely) check_room_for(a, architecture, plan, start);
+  if (!is_finished(a, start)) remark_on_weights(a, start);
+  return start;
+}
+
+bool is_finished(const TrainArguments& arguments, const RunStart& start) {
+  return start.checkpoint && start.checkpoint->state.step >= arguments.steps;
+}
+
+}  // namespace athanor::cli

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a run starts, and the places that it will write to: all are checked before anything starts.
+#pragma once
+
+#include "cli/train/arguments.hpp"
+#include "executor/checkpoint/checkpoint_finder.hpp"
+#include "executor/io/export_source.hpp"
+#include "executor/job/run_folder.hpp"
+#include "sim/model/plan.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace athanor::cli {
+
+struct RunStart {
+  RunFolder folder;
+  std::string run;  ///< identity of the run that goes on; empty: a new one
+  std::optional<ChosenCheckpoint> checkpoint;
+  std::vector<std::string> in_the_way;  ///< damaged checkpoints behind that one
+  ExportSource export_source;
+  std::vector<std::string> remarks;  ///< to be printed by one rank
+};
+
+/// Finds the checkpoint and checks the run folder and the export. Throws InputError.
+/// `looks_closely`: also reads later checkpoints whole; one rank is enough.
+[[nodiscard]] RunStart plan_start(const TrainArguments& arguments, const Architecture& architecture,
+                                  const Plan& plan, bool looks_closely);
+
+/// Whether all steps are done already.
+[[nodiscard]] bool is_finished(const TrainArguments& arguments, const RunStart& start);
+
+}  // namespace athanor::cli

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/job/run_record.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <random>
+#include <utility>
+
+namespace athanor {
+namespace {
+
+using Record = nlohmann::ordered_json;
+
+Record parse_record(const std::string& text) {
+  Record record = Record::parse(text, nullptr, /*allow_exceptions=*/false);
+  return record.is_object() ? record : Record::object();
+}
+
+Record history_of(Record previous) {
+  Record history = Record::array();
+  if (previous.empty()) return history;
+  if (const auto older = previous.find("history"); older != previous.end()) {
+    if (older->is_array()) history = std::move(*older);
+  }
+  for (const char* key : {"history", "run"}) previous.erase(key);
+  history.push_back(std::move(previous));
+  return history;
+}
+
+}  // namespace
+
+std::string new_run_identity() {
+  std::random_device random;
+  std::string identity;
+  for (int i = 0; i < 4; ++i) identity += fmt::format("{:08x}", random());
+  return identity;
+}
+
+bool is_run_record(const std::string& text) { return parse_record(text).contains("schema"); }
+
+std::string run_identity_in(const std::string& run_json) {
+  const Record record = parse_record(run_json);
+  const auto run = record.find("run");
+  return run != record.end() && run->is_string() ? run->get<std::string>() : std::string();
+}
+
+std::string run_record(const std::string& start, const std::string& identity,
+                       const std::string& previous) {
+  Record record{{"schema", "athanor.run/2"}, {"run", identity}};
+  record.update(parse_record(start));
+  record["history"] = history_of(parse_record(previous));
+  return record.dump(2, ' ', false, Record::error_handler_t::replace) + "\n";
+}
+
+}  // namespace athanor
