@@ -4,8 +4,8 @@
 
 #include "cli/train/arguments.hpp"
 #include "cli/train/run_start.hpp"
+#include "executor/data/training_data.hpp"
 #include "executor/io/hf_folder_reader.hpp"
-#include "executor/io/training_data.hpp"
 #include "sim/model/memory.hpp"
 
 #include <memory>

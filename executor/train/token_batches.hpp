@@ -2,7 +2,7 @@
 // Batches of training tokens.
 #pragma once
 
-#include "executor/io/training_data.hpp"
+#include "executor/data/training_data.hpp"
 #include "executor/train/batch_source.hpp"
 
 #include <cstdint>

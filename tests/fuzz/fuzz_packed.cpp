@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the index of packed tokens. Whatever the text, it either throws an InputError or returns
 // an index whose shards are files of the folder and add up.
-#include "executor/io/packed_index.hpp"
+#include "executor/data/packed_index.hpp"
 #include "sim/base/errors.hpp"
 
 #include <cstdint>

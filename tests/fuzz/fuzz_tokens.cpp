@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the token readers. Whatever the bytes, they either throw an InputError or return a layout
 // inside the file.
-#include "executor/io/token_formats.hpp"
+#include "executor/data/token_formats.hpp"
 #include "sim/base/errors.hpp"
 
 #include <cstdint>

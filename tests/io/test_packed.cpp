@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed tokens as training reads them, and broken folders, which are refused with their place.
-#include "executor/io/packed_dataset.hpp"
+#include "executor/data/packed_dataset.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/io/packed_files.hpp"
 

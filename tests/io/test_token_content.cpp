@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--data` is what its content is: what cannot be a model's tokens is refused with the way out.
-#include "executor/io/token_files.hpp"
-#include "executor/io/tokens.hpp"
+#include "executor/data/token_files.hpp"
+#include "executor/data/tokens.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/io/token_files.hpp"
 

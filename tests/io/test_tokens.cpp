@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/tokens.hpp"
+#include "executor/data/tokens.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/io/temporary_files.hpp"
 #include "tests/io/token_files.hpp"

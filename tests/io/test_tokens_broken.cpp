@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Broken token files are refused with the file and the problem.
-#include "executor/io/tokens.hpp"
+#include "executor/data/tokens.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/io/token_files.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several files, patterns and folders as training data.
-#include "executor/io/training_data.hpp"
+#include "executor/data/training_data.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/io/packed_files.hpp"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a folder of packed tokens: executor/io/packed-tokens.md defines the format."""
+"""Writes a folder of packed tokens: executor/data/packed-tokens.md defines the format."""
 
 import json
 import os

@@ -2,7 +2,7 @@
 // The layouts of token files: llm.c, nanoGPT, Megatron, or any file as bytes.
 #pragma once
 
-#include "executor/io/token_types.hpp"
+#include "executor/data/token_types.hpp"
 
 #include <cstddef>
 #include <cstdint>

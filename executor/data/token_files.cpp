@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/token_files.hpp"
+#include "executor/data/token_files.hpp"
 
 #include "executor/io/mapped_file.hpp"
 #include "sim/base/errors.hpp"

@@ -2,8 +2,8 @@
 // Training tokens from files, in any format of token_formats.hpp.
 #pragma once
 
+#include "executor/data/token_formats.hpp"
 #include "executor/io/mapped_file.hpp"
-#include "executor/io/token_formats.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/token_formats.hpp"
+#include "executor/data/token_formats.hpp"
 
 #include "sim/base/errors.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/token_content.hpp"
+#include "executor/data/token_content.hpp"
 
 #include "sim/base/errors.hpp"
 #include "sim/base/file_kinds.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/tokens.hpp"
+#include "executor/data/tokens.hpp"
 
-#include "executor/io/token_content.hpp"
-#include "executor/io/token_types.hpp"
+#include "executor/data/token_content.hpp"
+#include "executor/data/token_types.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>

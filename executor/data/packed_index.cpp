@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/packed_index.hpp"
+#include "executor/data/packed_index.hpp"
 
 #include "sim/formats/json_reader.hpp"
 

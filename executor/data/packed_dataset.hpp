@@ -2,7 +2,7 @@
 // Packed training tokens with a loss mask and document starts: packed-tokens.md defines the format.
 #pragma once
 
-#include "executor/io/packed_index.hpp"
+#include "executor/data/packed_index.hpp"
 #include "executor/io/safetensors_reader.hpp"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/training_data.hpp"
+#include "executor/data/training_data.hpp"
 
-#include "executor/io/token_files.hpp"
+#include "executor/data/token_files.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/printable.hpp"
 

@@ -2,8 +2,8 @@
 // Training data from whatever --data names: token files one after the other, or packed tokens.
 #pragma once
 
-#include "executor/io/packed_dataset.hpp"
-#include "executor/io/tokens.hpp"
+#include "executor/data/packed_dataset.hpp"
+#include "executor/data/tokens.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/io/packed_dataset.hpp"
+#include "executor/data/packed_dataset.hpp"
 
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"

@@ -2,7 +2,7 @@
 // Tells files that can be a model's tokens from those that are given by mistake.
 #pragma once
 
-#include "executor/io/token_formats.hpp"
+#include "executor/data/token_formats.hpp"
 
 #include <cstddef>
 #include <cstdint>
