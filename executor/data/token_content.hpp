@@ -11,6 +11,10 @@
 
 namespace athanor {
 
+/// Throws InputError, with the way out, where `bytes` are no tokens in any format: pickled or
+/// compressed data, an array, a pointer to a file that was not downloaded.
+void check_kind(std::span<const std::byte> bytes, TokenFormat format, const std::string& file);
+
 /// Checks a file without a header of its own, which would be read as `type`. Throws InputError,
 /// with the way out, where its content contradicts that: an archive, an array or another format;
 /// text or 32-bit ids read as 16-bit ones; a header without its magic; text for a model whose

@@ -92,7 +92,7 @@ void run_export(const std::string& path, const std::string& out, const std::stri
   const HfFolder folder(path);
   HfFolderWriter writer(out, folder.architecture(),
                         dtype == "float32" ? DataType::Float32 : DataType::BFloat16,
-                        max_shard_bytes);
+                        read_export_source(path), max_shard_bytes);
   const std::vector<Unit>& units = folder.architecture().units;
   for (int i = 0; i < static_cast<int>(units.size()); ++i) {
     std::int64_t elements = 0;
