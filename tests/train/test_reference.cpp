@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loss, gradients and AdamW updates against PyTorch, over 20 steps with clipping and accumulation.
+#include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
 #include "executor/io/safetensors_reader.hpp"
 #include "sim/base/text_file.hpp"
@@ -138,8 +139,8 @@ void compare_run(const TemporaryFolder& folder, const Architecture& architecture
   for (int step = 1; step <= kSteps; ++step) {
     const auto i = static_cast<std::size_t>(step - 1);
     CHECK_THAT(curve.losses[i], Catch::Matchers::WithinRel(double{losses[i]}, kTolerance));
-    const Checkpoint checkpoint =
-        open_checkpoint(out + "/checkpoints/" + checkpoint_name(step), architecture, 0, 1);
+    const Checkpoint checkpoint = open_checkpoint(
+        choose_checkpoint(out + "/checkpoints/" + checkpoint_name(step)), architecture, 0, 1);
     for (std::size_t unit = 0; unit < architecture.units.size(); ++unit) {
       for (const StatePart part : kStateParts) {
         compare_unit(architecture, unit, part, step, checkpoint.reader, reference);
