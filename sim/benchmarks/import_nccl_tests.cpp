@@ -93,6 +93,8 @@ std::string nccl_version(std::int64_t code) {
 std::vector<std::string> import_nccl_tests(JsonReader json, Platform& platform) {
   constexpr double kRounding = 1e-5;  // the file has six decimals
   NcclResults results(json.path());
+  results.place_of_ranks = json.key("config").path();
+  results.place_of_sizes = json.key("results").path();
   results.collective = collective_of(json.key("args"));
   results.ranks = num_ranks(json.key("config"));
   results.rounding = kRounding;

@@ -58,18 +58,18 @@ Curve curve_of(const NcclResults& results) {
     curve.points.push_back({bytes, seconds[seconds.size() / 2], seconds.back() - seconds.front()});
   }
   if (curve.points.empty()) {
-    results.place.reject("no sizes", "Run nccl-tests with -b 1M -e 1G -f 4.");
+    results.place_of_sizes.reject("no sizes", "Run nccl-tests with -b 1M -e 1G -f 4.");
   }
   return curve;
 }
 
 void check_ranks(const NcclResults& results, const Platform& platform) {
   if (results.ranks < 2) {
-    results.place.reject(fmt::format("{} ranks", results.ranks),
-                         "Run nccl-tests on two GPUs or more.");
+    results.place_of_ranks.reject(fmt::format("{} ranks", results.ranks),
+                                  "Run nccl-tests on two GPUs or more.");
   }
   if (platform.holds(results.ranks)) return;
-  results.place.reject(
+  results.place_of_ranks.reject(
       fmt::format("{} ranks, and platform {} has {} devices{}", results.ranks, platform.name,
                   platform.num_devices, platform.network ? " a node" : ""),
       "Import it into a platform of the machine that it ran on; one of "

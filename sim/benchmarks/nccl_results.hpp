@@ -7,7 +7,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -24,9 +23,10 @@ struct NcclTiming {
 };
 
 struct NcclResults {
-  explicit NcclResults(ValuePath where) : place(std::move(where)) {}
+  explicit NcclResults(const ValuePath& where)
+      : place(where), place_of_ranks(where), place_of_sizes(where) {}
 
-  ValuePath place;
+  ValuePath place, place_of_ranks, place_of_sizes;
   const RingCollective* collective = nullptr;
   int ranks = 0;
   double rounding = 0;  ///< error of the printed bandwidths, in GB/s

@@ -217,8 +217,7 @@ TEST_CASE("broken benchmark results are refused with the key") {
         tests + "[0].bandwidth_matrix[0][0]"},
        {"/nvbandwidth/testcases/0/bandwidth_matrix/0/0", "24",
         tests + "[0].bandwidth_matrix[0][0]"},
-       {"/nvbandwidth/testcases/0/bandwidth_matrix/0", "[\"1\",\"1\",\"1\",\"1\",\"1\"]",
-        "nvbandwidth"}},
+       {"/nvbandwidth/testcases/0/bandwidth_matrix/0", "[\"1\",\"1\",\"1\",\"1\",\"1\"]", tests}},
       read);
   const std::string first = "results[0].in_place";
   test::check_rejects(nccl_tests("all_gather_perf", 80, 1).dump(),
