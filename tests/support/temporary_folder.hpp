@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -31,5 +33,11 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// Reads a file of any content.
+[[nodiscard]] inline std::string read_any_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 }  // namespace athanor::test

@@ -4,7 +4,7 @@
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/base/text_file.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/train/checkpoint_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -51,7 +51,7 @@ void write(const fs::path& path, const std::string& text = "note") {
 }
 
 void replace_in(const fs::path& path, const std::string& from, const std::string& to) {
-  std::string text = read_text_file(path.string());
+  std::string text = read_any_file(path);
   const std::size_t place = text.find(from);
   REQUIRE(place != std::string::npos);
   write(path, text.replace(place, from.size(), to));
@@ -300,7 +300,7 @@ void edit_field(std::string& text, std::mt19937& random) {
 }
 
 void edit_content(const fs::path& path, std::mt19937& random) {
-  std::string text = read_text_file(path.string());
+  std::string text = read_any_file(path);
   switch (text.empty() ? 3 : random() % 5) {
     case 0:
       text[random() % text.size()] ^= static_cast<char>(1U << (random() % 8));

@@ -32,7 +32,7 @@ std::vector<Seconds> checkpoints(CheckpointInterval interval, Seconds predicted,
 
 }  // namespace
 
-TEST_CASE("--checkpoint-every takes steps and times") {
+TEST_CASE("the option --checkpoint-every takes steps and times") {
   CHECK(parse_checkpoint_interval("500").steps == 500);
   CHECK(parse_checkpoint_interval("600s").seconds == 600);
   CHECK(parse_checkpoint_interval("10m").seconds == 600);

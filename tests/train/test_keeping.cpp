@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run keeps, says and refuses when it starts, goes on and ends.
 #include "sim/base/text_file.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/train/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -118,14 +119,14 @@ TEST_CASE("resuming a finished run does nothing and says so") {
   std::vector<std::pair<fs::path, std::string>> before;
   for (const auto& entry : fs::recursive_directory_iterator(one.out)) {
     if (entry.is_regular_file()) {
-      before.emplace_back(entry.path(), athanor::read_text_file(entry.path().string()));
+      before.emplace_back(entry.path(), read_any_file(entry.path()));
     }
   }
   check_ends(one.command(4, {"--resume"}), 0, {"nothing is left to do", "step 4"});
   check_ends(one.command(3, {"--resume"}), 0, {"nothing is left to do", "--steps is 3"});
   for (const auto& [path, text] : before) {
     INFO(path);
-    const bool is_same = athanor::read_text_file(path.string()) == text;
+    const bool is_same = read_any_file(path) == text;
     CHECK(is_same);
   }
 }
