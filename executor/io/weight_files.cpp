@@ -30,6 +30,8 @@ struct WeightFile {
 
 /// Whether the file is a zip or a pickle, which torch.save writes under many names.
 bool is_pickled(const fs::path& path) {
+  std::error_code unreadable;
+  if (!fs::is_regular_file(path, unreadable)) return false;  // a pipe would wait for its writer
   std::array<char, 4> start{};
   std::ifstream(path, std::ios::binary).read(start.data(), start.size());
   const std::string_view bytes(start.data(), start.size());
