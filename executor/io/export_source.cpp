@@ -89,7 +89,7 @@ Bytes companion_bytes(const ExportSource& source) {
 
 std::string exported_config(const ExportSource& source, const LanguageModelConfig& config,
                             DataType dtype) {
-  const std::string needed = write_hf_config(config, dtype);
+  std::string needed = write_hf_config(config, dtype);
   if (source.config.empty()) return needed;
   OrderedConfig json = OrderedConfig::parse(source.config, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {

@@ -104,7 +104,7 @@ fs::path make_staging_folder(const fs::path& target) {
 
 }  // namespace
 
-StagingFolder::StagingFolder(fs::path target)
+StagingFolder::StagingFolder(const fs::path& target)
     : target_(without_trailing_slash(target)),
       path_(make_staging_folder(target_)),
       lock_(lock_folder(path_)) {}
@@ -124,27 +124,27 @@ void StagingFolder::publish() {
   sync_folder(target_.parent_path().string());
 }
 
-void check_export_folder(const std::string& option, const fs::path& target_or_slash) {
-  const fs::path target = without_trailing_slash(target_or_slash);
-  const std::string where = (option.empty() ? "" : option + ":") + target.string();
+void check_export_folder(const std::string& option, const fs::path& target) {
+  const fs::path folder = without_trailing_slash(target);
+  const std::string where = (option.empty() ? "" : option + ":") + folder.string();
   std::error_code error;
-  const fs::file_status status = fs::symlink_status(target, error);
+  const fs::file_status status = fs::symlink_status(folder, error);
   if (fs::is_symlink(status)) {
     throw InputError(where, "is a link", "Name a folder that does not exist yet.");
   }
   if (!fs::exists(status)) {
-    check_folder_can_be_made(option.empty() ? "export" : option, target.string());
+    check_folder_can_be_made(option.empty() ? "export" : option, folder.string());
     return;
   }
-  if (!fs::is_directory(status) || !fs::is_empty(target, error) || error) {
+  if (!fs::is_directory(status) || !fs::is_empty(folder, error) || error) {
     throw InputError(where, "exists already", "Name a folder that does not exist yet.");
   }
-  if (is_mount_point(target)) {
+  if (is_mount_point(folder)) {
     throw InputError(where, "is a mount point, which no folder can replace",
                      "Name a folder in it.");
   }
   // The empty folder is replaced, so the one around it must be writable.
-  const fs::path parent = fs::absolute(target, error).parent_path();
+  const fs::path parent = fs::absolute(folder, error).parent_path();
   check_folder_can_be_made(option.empty() ? "export" : option, parent.string());
 }
 

@@ -13,7 +13,7 @@ class StagingFolder {
  public:
   /// Makes a folder beside `target`, hence on the same file system. Throws InputError when `target`
   /// cannot become this folder (check_export_folder), Error with the system's reason.
-  explicit StagingFolder(std::filesystem::path target);
+  explicit StagingFolder(const std::filesystem::path& target);
   ~StagingFolder();
   StagingFolder(const StagingFolder&) = delete;
   StagingFolder& operator=(const StagingFolder&) = delete;
@@ -28,9 +28,9 @@ class StagingFolder {
   int lock_ = -1;
 };
 
-/// Throws InputError, which names `where`, unless a folder can be put at `target`: it does not
+/// Throws InputError, which names `option`, unless a folder can be put at `target`: it does not
 /// exist, or is an empty folder that is neither a link nor a mount point.
-void check_export_folder(const std::string& where, const std::filesystem::path& target);
+void check_export_folder(const std::string& option, const std::filesystem::path& target);
 
 /// Makes sure that a staging folder for `target` can be made, and removes those that killed
 /// processes left for it. Throws like StagingFolder.

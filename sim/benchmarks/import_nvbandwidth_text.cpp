@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -21,7 +22,7 @@ bool are_numbers(const std::vector<std::string_view>& words) {
 /// Follows the log from test to test.
 class TextReader {
  public:
-  explicit TextReader(const std::string& file) : file_(file) {}
+  explicit TextReader(std::string file) : file_(std::move(file)) {}
 
   void visit(const LogLine& line) {
     if (line.words.size() > 2 && line.words[0] == "nvbandwidth" && line.words[1] == "Version:") {

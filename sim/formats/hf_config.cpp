@@ -127,7 +127,7 @@ std::string rope_type_of(JsonReader& rope) {
   auto type = rope.optional_key("rope_type");
   if (!type) type = rope.optional_key("type");
   if (!type) return "";
-  const std::string name = type->string();
+  std::string name = type->string();
   if (name == "default") return "";
   if (name == "su") return "longrope";
   if (name == "linear" || name == "dynamic" || name == "llama3" || name == "yarn" ||

@@ -133,7 +133,7 @@ std::vector<OptimizerCounts> by_counts(std::vector<Candidate> placements) {
     c.leading_gpu_optimizer = c.leading_gpu_parameters = 0;
     return c;
   };
-  std::ranges::stable_sort(placements, {}, [&](const Candidate& c) {
+  std::ranges::sort(placements, {}, [&](const Candidate& c) {
     return std::tuple(others(c), c.leading_gpu_optimizer, c.leading_gpu_parameters);
   });
   std::vector<OptimizerCounts> series;
