@@ -59,7 +59,8 @@ SearchResult run_search(const TuneOptions& options, const TuningProblem& problem
   search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
     progress.update(stage, done, total);
   };
-  return search(problem, engine, default_search_space(problem), search_options);
+  const SearchSpace space = default_search_space(problem, /*for_front=*/options.pareto);
+  return search(problem, engine, space, search_options);
 }
 
 int tune_one(const TuneOptions& options) {

@@ -50,7 +50,7 @@ void SearchSpace::validate() const {
   for_each_choice([&](const auto& choice) { require_values(choice, this->*choice.values); });
 }
 
-SearchSpace default_search_space(const TuningProblem& problem) {
+SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
   const Profile& profile = problem.profile;
   const Platform& platform = problem.platform;
   const PlanRequest& request = problem.request;
@@ -66,14 +66,14 @@ SearchSpace default_search_space(const TuningProblem& problem) {
   for (const std::int64_t cuts : {1, 2, 4, 8, 16}) {
     space.chunk_elements.push_back(std::max<std::int64_t>(1, whole / cuts));
   }
-  space.recompute_units = every_count(num_units);
+  space.recompute_units = for_front ? fractions(num_units, 8) : every_count(num_units);
   space.offload_units = {0, num_units};
   space.leading_gpu_optimizer = can_offload ? fractions(num_units, 8) : std::vector{num_units};
   space.trailing_gpu_optimizer = {0, num_units / 4};
   const bool may_use_nvme = request.limits.nvme > 0 && has_nvme(platform);
   space.trailing_nvme_optimizer = may_use_nvme ? fractions(num_units, 4) : std::vector{0};
   if (may_use_nvme) space.nvme_parameters.push_back(true);
-  space.leading_gpu_parameters = every_count(num_units);
+  space.leading_gpu_parameters = for_front ? fractions(num_units, 4) : every_count(num_units);
   space.trailing_gpu_parameters = {0};
   space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
   space.prefetch_depths = {1, 2};
@@ -81,7 +81,7 @@ SearchSpace default_search_space(const TuningProblem& problem) {
   // Fewer threads leave copies more of the host's memory bandwidth. More cores only add values.
   space.adam_threads = adam_thread_choices(request, platform);
   space.clips = request.clipping != Clipping::None;
-  space.fill_memory = true;
+  space.fill_memory = !for_front;
   const bool may_speculate =
       request.clipping != Clipping::None && profile.dtype != DataType::Float32;
   if (may_speculate && can_offload) space.speculate.push_back(true);

@@ -139,7 +139,10 @@ void copy_choices(const Candidate& from, Candidate& to) {
 
 /// The space that `auto` searches: every choice, more than a hundred thousand plans for a large
 /// model. NVMe is among the choices if the request gives some.
-[[nodiscard]] SearchSpace default_search_space(const TuningProblem& problem);
+/// A Pareto front also wants plans that leave memory unused: with `for_front` memory is not filled,
+/// and fewer counts are listed.
+[[nodiscard]] SearchSpace default_search_space(const TuningProblem& problem,
+                                               bool for_front = false);
 
 /// Whether the candidate is a plan that no other dominates: the prefetch depth is less
 /// than the number of slots, one GPU does not shard what stays on it, and several GPUs do not
