@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace athanor::cli {
 namespace {
@@ -45,22 +46,35 @@ void write_all(const SearchResult& result, const std::string& path) {
   write_file_atomically(path, lines);
 }
 
+/// Adds the Pareto front to `result`. It comes from a search of its own: plans that fill memory are
+/// no answers to less memory.
+void add_front(const TuneOptions& options, const TuningProblem& problem, Engine& engine,
+               SearchOptions search_options, SearchResult& result) {
+  search_options.front = FrontResolution{options.memory_resolution, options.memory_resolution,
+                                         options.time_resolution};
+  SearchResult other =
+      search(problem, engine, default_search_space(problem, /*for_front=*/true), search_options);
+  result.front = std::move(other.front);
+  result.front_resolution = other.front_resolution;
+  const Evaluated& best = result.ranked.front();
+  if (best.step_seconds < result.front.front().step_seconds) {
+    result.front.insert(result.front.begin(), best);
+  }
+}
+
 SearchResult run_search(const TuneOptions& options, const TuningProblem& problem, Engine& engine) {
   constexpr int kKeep = 10;
   ProgressLine progress;
   SearchOptions search_options;
   search_options.keep = std::max(kKeep, options.top);
-  if (options.pareto) {
-    search_options.front = FrontResolution{options.memory_resolution, options.memory_resolution,
-                                           options.time_resolution};
-  }
   if (options.energy_within > 0) search_options.energy_within = options.energy_within;
   search_options.host_update_slowdown = 1 + options.host_slowdown;
   search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
     progress.update(stage, done, total);
   };
-  const SearchSpace space = default_search_space(problem, /*for_front=*/options.pareto);
-  return search(problem, engine, space, search_options);
+  SearchResult result = search(problem, engine, default_search_space(problem), search_options);
+  if (options.pareto) add_front(options, problem, engine, std::move(search_options), result);
+  return result;
 }
 
 int tune_one(const TuneOptions& options) {
