@@ -107,7 +107,7 @@ void for_each_combination(const SearchSpace& space, Candidate& candidate, const 
 }
 
 /// Every count from the lowest to the highest of `listed`.
-std::vector<int> every_count(const std::vector<int>& listed) {
+std::vector<int> counts_between(const std::vector<int>& listed) {
   const auto [lowest, highest] = std::ranges::minmax(listed);
   std::vector<int> counts(static_cast<std::size_t>(highest - lowest) + 1);
   std::iota(counts.begin(), counts.end(), lowest);
@@ -124,9 +124,9 @@ std::vector<T> without_repeats(const std::vector<T>& values) {
 }
 
 /// Placements that differ only in the leading units whose parameters stay on the GPU, fewest first.
-using ParameterCounts = std::vector<Candidate>;
+using ParameterCounts = MemoryFiller::Counts::value_type;
 /// Placements that differ besides in the leading units whose optimizer state stays there, likewise.
-using OptimizerCounts = std::vector<ParameterCounts>;
+using OptimizerCounts = MemoryFiller::Counts;
 
 std::vector<OptimizerCounts> by_counts(std::vector<Candidate> placements) {
   const auto others = [](Candidate c) {
@@ -237,7 +237,7 @@ void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visi
   const NormalForm normal_form(architecture_, num_gpus_, space_.clips);
   const bool fills = space_.fill_memory && fits_;
   SearchSpace all_counts = space_;
-  if (fills) all_counts.leading_gpu_optimizer = every_count(space_.leading_gpu_optimizer);
+  if (fills) all_counts.leading_gpu_optimizer = counts_between(space_.leading_gpu_optimizer);
   std::vector<Choices> choices;
   for (const Sharding sharding : without_repeats(space_.shardings)) {
     choices.emplace_back(all_counts, normal_form, num_gpus_, sharding);
@@ -245,7 +245,7 @@ void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visi
   for (const BatchSplit& batch : without_repeats(space_.batches)) {
     for (const Choices& of_sharding : choices) {
       const MemoryFiller filler(space_, fits_, of_sharding.activations(), normal_form.num_units());
-      of_sharding.for_each(batch, [&](const std::vector<std::vector<Candidate>>& counts) {
+      of_sharding.for_each(batch, [&](const OptimizerCounts& counts) {
         std::ranges::for_each(fills ? filler.fill(counts) : filler.all(counts), visit);
       });
     }

@@ -44,8 +44,7 @@ class CandidateGroups {
   /// memory is not filled.
   using Fits = std::function<bool(const Candidate&)>;
 
-  /// Throws
-  /// InputError where `space` is not valid. The references outlive this object.
+  /// Throws InputError where `space` is not valid. The references outlive this object.
   CandidateGroups(const SearchSpace& space, const Architecture& architecture, int num_gpus,
                   Fits fits = nullptr);
 

@@ -2,6 +2,7 @@
 #include "sim/search/memory_filler.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -33,31 +34,19 @@ std::vector<Candidate> MemoryFiller::all(const Counts& counts) const {
 }
 
 std::vector<Candidate> MemoryFiller::fill(const Counts& counts) const {
+  std::vector<bool> fits;
+  for (const Placements& placements : counts) fits.push_back(some_fits(placements));
   std::vector<Candidate> candidates;
-  const Placements* previous = nullptr;
-  const Placements* added = nullptr;
-  const auto is_listed = [&](const Placements& placements) {
-    return std::ranges::find(space_.leading_gpu_optimizer,
-                             placements.front().leading_gpu_optimizer) !=
-           space_.leading_gpu_optimizer.end();
-  };
-  bool fits_before = false;
-  for (const Placements& placements : counts) {
-    const bool fits = some_fits(placements);
-    if (fits && (!fits_before || is_listed(placements))) {
-      add(placements, candidates);
-      added = &placements;
-    } else if (!fits && fits_before && added != previous) {
-      add(*previous, candidates);
-    }
-    fits_before = fits;
-    previous = &placements;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const bool is_fewest = i == 0 || !fits[i - 1];
+    const bool is_most = i + 1 == counts.size() || !fits[i + 1];
+    const bool is_listed = std::ranges::count(space_.leading_gpu_optimizer,
+                                              counts[i].front().leading_gpu_optimizer) > 0;
+    if (fits[i] && (is_fewest || is_most || is_listed)) add(counts[i], candidates);
   }
-  if (fits_before && added != previous) add(*previous, candidates);
   if (!candidates.empty()) return candidates;
   for (const Placements& placements : counts) {
-    const std::vector<Candidate> needed = least(placements);
-    candidates.insert(candidates.end(), needed.begin(), needed.end());
+    std::ranges::copy(least(placements), std::back_inserter(candidates));
   }
   return candidates;
 }
