@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it means to fill memory: which candidates are left of all, and what that costs.
+// Checks which candidates the search tries when it fills memory, and how much time is lost by those
+// that it skips.
 #include "sim/engine/engine.hpp"
 #include "tests/search/enumerate.hpp"
 #include "tests/search/random_instances.hpp"
@@ -81,6 +82,22 @@ bool fits_with_state(const std::vector<Candidate>& fitting, const Candidate& c, 
   return std::ranges::find(fitting, wanted, key) != fitting.end();
 }
 
+/// Calls `check(question, platform, engine)` with questions about random machines of one GPU or
+/// two. Every placement of state is listed.
+template <typename Check>
+void for_random_questions(unsigned seed, const Check& check) {
+  std::mt19937 random(seed);
+  for (int machine = 0; machine < 4; ++machine) {
+    const int num_gpus = 1 + machine % 2;
+    const Platform platform = test::random_machine(random, num_gpus);
+    Engine engine(platform, num_gpus);
+    for (int round = 0; round < 12; ++round) {
+      CAPTURE(machine, round, num_gpus);
+      check(with_all_placements_of_state(random_filling(random, num_gpus)), platform, engine);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("filling memory leaves the candidates that fit and that no other dominates") {
@@ -122,54 +139,40 @@ TEST_CASE("filling memory leaves the candidates that fit and that no other domin
 
 TEST_CASE("filling memory finds a plan whenever there is one, and hardly a slower one") {
   constexpr double kSlack = 0.01;
-  std::mt19937 random(12);
   int feasible = 0;
-  for (int machine = 0; machine < 4; ++machine) {
-    const int num_gpus = 1 + machine % 2;
-    const Platform platform = test::random_machine(random, num_gpus);
-    Engine engine(platform, num_gpus);
-    for (int round = 0; round < 12; ++round) {
-      Question question = with_all_placements_of_state(random_filling(random, num_gpus));
-      question.space.adam_threads = {1};
-      question.space.chunk_elements = {333};
-      const std::vector<Simulated> all = test::simulate_all(product_of(question), platform, engine);
-      const std::vector<Simulated> filled = test::simulate_all(question, platform, engine);
-      CAPTURE(machine, round, num_gpus, question.request.limits.gpu, all.size(), filled.size());
-      REQUIRE(all.empty() == filled.empty());
-      if (all.empty()) continue;
-      ++feasible;
-      CHECK(filled.front().step_seconds <= all.front().step_seconds * (1 + kSlack));
-    }
-  }
+  for_random_questions(12, [&](Question question, const Platform& platform, Engine& engine) {
+    question.space.adam_threads = {1};
+    question.space.chunk_elements = {333};
+    const std::vector<Simulated> all = test::simulate_all(product_of(question), platform, engine);
+    const std::vector<Simulated> filled = test::simulate_all(question, platform, engine);
+    CAPTURE(question.request.limits.gpu, all.size(), filled.size());
+    REQUIRE(all.empty() == filled.empty());
+    if (all.empty()) return;
+    ++feasible;
+    CHECK(filled.front().step_seconds <= all.front().step_seconds * (1 + kSlack));
+  });
   CHECK(feasible > 20);
 }
 
 TEST_CASE("more memory of any kind never loses a plan") {
   // Units are tiny and latencies long here, so that even the order of copies counts.
   constexpr double kSlack = 0.03;
-  std::mt19937 random(13);
   int faster = 0;
-  for (int machine = 0; machine < 4; ++machine) {
-    const int num_gpus = 1 + machine % 2;
-    const Platform platform = test::random_machine(random, num_gpus);
-    Engine engine(platform, num_gpus);
-    for (int round = 0; round < 12; ++round) {
-      Question question = with_all_placements_of_state(random_filling(random, num_gpus));
-      question.request.limits.host = question.request.limits.gpu * num_gpus;
-      Seconds before = std::numeric_limits<Seconds>::infinity();
-      for (int step = 0; step < 4; ++step) {
-        const std::vector<Simulated> all = test::simulate_all(question, platform, engine);
-        CAPTURE(machine, round, step, num_gpus, question.request.limits.gpu, before);
-        const Seconds after =
-            all.empty() ? std::numeric_limits<Seconds>::infinity() : all.front().step_seconds;
-        CHECK(after <= before * (1 + kSlack));
-        faster += after < before ? 1 : 0;
-        before = after;
-        Bytes& limit = step % 2 == 0 ? question.request.limits.gpu : question.request.limits.host;
-        limit += limit / 10;
-      }
+  for_random_questions(13, [&](Question question, const Platform& platform, Engine& engine) {
+    question.request.limits.host = question.request.limits.gpu * question.request.num_gpus;
+    Seconds before = std::numeric_limits<Seconds>::infinity();
+    for (int step = 0; step < 4; ++step) {
+      const std::vector<Simulated> all = test::simulate_all(question, platform, engine);
+      CAPTURE(step, question.request.limits.gpu, before);
+      const Seconds after =
+          all.empty() ? std::numeric_limits<Seconds>::infinity() : all.front().step_seconds;
+      CHECK(after <= before * (1 + kSlack));
+      faster += after < before ? 1 : 0;
+      before = after;
+      Bytes& limit = step % 2 == 0 ? question.request.limits.gpu : question.request.limits.host;
+      limit += limit / 10;
     }
-  }
+  });
   CHECK(faster > 10);
 }
 
