@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to write checkpoints: every so many steps, or as time passes.
+// Decides when checkpoints are written: every so many steps, or as time passes.
 #pragma once
 
 #include "sim/base/quantities.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a run starts, and the places that it will write to: all are checked before anything starts.
+// Finds the checkpoint that a run starts from, and checks the places that it will write to, before
+// anything starts.
 #pragma once
 
 #include "cli/train/arguments.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an export keeps of its source, and the places that it refuses.
+// Checks the files and keys that an export keeps of its source, and the places that it refuses.
 #include "executor/io/export_source.hpp"
 #include "executor/io/hf_folder_writer.hpp"
 #include "executor/io/mapped_file.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `--model` stands for: weights are read or refused, and never passed over.
+// Checks that weights which `--model` names are read or refused, and never passed over.
 #include "executor/io/hf_folder_writer.hpp"
 #include "executor/io/weight_files.hpp"
 #include "sim/base/errors.hpp"

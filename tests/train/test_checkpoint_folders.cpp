@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which checkpoint is taken, which is refused, and what is never deleted.
+// Checks which checkpoint is taken, which is refused, and which files are never deleted.
 #include "executor/checkpoint/checkpoint_folder.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run keeps, says and refuses when it starts, goes on and ends.
+// Checks the files that a run keeps, and the messages of its start, its resumption and its end.
 #include "sim/base/text_file.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/train/train_fixture.hpp"
