@@ -109,7 +109,7 @@ void check_room_for(const TrainArguments& a, const Architecture& architecture, c
 
 void remark_on_weights(const TrainArguments& a, RunStart& start) {
   if (a.checkpoint_interval.is_on()) return;
-  start.remarks.push_back(
+  start.remarks.emplace_back(
       a.export_folder.empty()
           ? "--checkpoint-every 0: no checkpoints, and without --export the weights are lost at "
             "the end"

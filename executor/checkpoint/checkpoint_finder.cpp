@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string_view>
 #include <system_error>
 
 namespace athanor {
@@ -48,9 +49,8 @@ std::string problem_of_files(const fs::path& folder, const CheckpointState& stat
 }
 
 /// Message of an InputError without its way out; who finds the problem knows a better one.
-std::string without_hint(std::string message) {
-  const std::size_t hint = message.find(std::string(". ") + kOtherCheckpoint);
-  return hint == std::string::npos ? message : message.substr(0, hint);
+std::string without_hint(std::string_view message) {
+  return std::string(message.substr(0, message.find(std::string(". ") + kOtherCheckpoint)));
 }
 
 /// Looks at a folder; `step` is -1 where its name says none.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <ranges>
 #include <regex>
 #include <string_view>
 #include <system_error>
@@ -101,16 +102,16 @@ std::vector<std::string> remove_leftovers(const std::string& checkpoints) {
 }
 
 void remove_older(const std::string& checkpoints, const std::string& run, int keep_last) {
-  const std::vector<FoundCheckpoint> all = list_checkpoints(checkpoints);
+  const std::vector<FoundCheckpoint> oldest_first = list_checkpoints(checkpoints);
   int kept = 0;
-  for (auto found = all.rbegin(); found != all.rend(); ++found) {
+  for (const FoundCheckpoint& found : std::views::reverse(oldest_first)) {
     // One that names no run may be another's.
-    if (!is_whole_of(*found, run) || found->state->run.empty()) continue;
+    if (!is_whole_of(found, run) || found.state->run.empty()) continue;
     if (++kept <= keep_last) continue;
     const fs::path doomed =
-        fs::path(checkpoints) / fmt::format(".{}{}", checkpoint_name(found->step), kDoomed);
-    rename_or_throw(found->folder, doomed);
-    remove_doomed(doomed, found->folder);
+        fs::path(checkpoints) / fmt::format(".{}{}", checkpoint_name(found.step), kDoomed);
+    rename_or_throw(found.folder, doomed);
+    remove_doomed(doomed, found.folder);
   }
 }
 

@@ -53,8 +53,8 @@ class Members {
     const Json& value = at(key);
     // A number that is no int64 is unsigned and larger than any maximum.
     const bool fits = value.is_number_integer() &&
-                      !(value.is_number_unsigned() &&
-                        value.get<std::uint64_t>() > static_cast<std::uint64_t>(maximum));
+                      (!value.is_number_unsigned() ||
+                       value.get<std::uint64_t>() <= static_cast<std::uint64_t>(maximum));
     if (!fits || value.get<std::int64_t>() < minimum || value.get<std::int64_t>() > maximum) {
       fail(key,
            fmt::format("is {}, not a whole number from {} to {}", shown(value), minimum, maximum));
