@@ -84,6 +84,7 @@ def measure(arguments, folder, record, run, work):
     seconds = every_step[2:-1]
     quartiles = statistics.quantiles(seconds, n=4)
     run["plan"] = json.loads(plan.read_text()) | {"profile_path": run["profile"], "platform_path": record["platform"]}
+    run["split_master"] = True
     run["step_seconds"] = compared["step_seconds"]["measured"]
     run["spread"] = quartiles[2] - quartiles[0]
     run["device_peak_bytes"] = compared["device_peak_bytes"]["measured"]

@@ -35,7 +35,7 @@ ROOMS = {
     "executor/rendezvous": ["sim/base"],
     "executor/backend": [*MODEL, "executor/cpu", "executor/rendezvous"],
     "executor/units": [*MODEL, "executor/cpu", "executor/backend"],
-    "executor/memory": [*MODEL, "sim/lowering", "executor/backend"],
+    "executor/memory": [*MODEL, "sim/lowering", "executor/cpu", "executor/backend"],
     "executor/job": [*MODEL, "sim/formats", "executor/io"],
     "executor/train": [*MODEL, "sim/lowering", "executor/cpu", "executor/io", "executor/data", "executor/backend",
                        "executor/units", "executor/memory", "executor/job"],

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -25,8 +26,28 @@ struct AdamBuffers {
         first(static_cast<std::size_t>(elements)),
         second(static_cast<std::size_t>(elements)),
         gradient(random_floats(elements, 2)) {}
-  [[nodiscard]] AdamStateView state() { return {master.data(), first.data(), second.data()}; }
+  [[nodiscard]] AdamStateView state() {
+    return {.master = master.data(), .first_moment = first.data(), .second_moment = second.data()};
+  }
   std::vector<float> master, first, second, gradient;
+};
+
+/// State with a split master.
+struct SplitBuffers {
+  explicit SplitBuffers(std::int64_t elements)
+      : parameters(static_cast<std::size_t>(elements)),
+        rests(static_cast<std::size_t>(elements)),
+        first(static_cast<std::size_t>(elements)),
+        second(static_cast<std::size_t>(elements)) {}
+  [[nodiscard]] AdamStateView state() {
+    return {.parameters = parameters.data(),
+            .rests = rests.data(),
+            .first_moment = first.data(),
+            .second_moment = second.data()};
+  }
+  std::vector<BFloat16Bits> parameters;
+  std::vector<std::int16_t> rests;
+  std::vector<float> first, second;
 };
 
 /// Returns the number of floats that hold at least `bytes`.
@@ -73,11 +94,14 @@ Activity adam_activity(std::int64_t elements, int threads) {
 }
 
 Activity adam_beside_activity(std::int64_t elements, int threads) {
-  auto old = std::make_shared<AdamBuffers>(elements);
-  auto buffers = std::make_shared<AdamBuffers>(elements);
-  return [old, buffers, threads] {
-    adamw_out_of_place(old->state(), buffers->state(), std::span<const float>(buffers->gradient),
-                       AdamCoefficients{}, threads);
+  auto old = std::make_shared<SplitBuffers>(elements);
+  auto buffers = std::make_shared<SplitBuffers>(elements);
+  auto gradient = std::make_shared<std::vector<float>>(random_floats(elements, 2));
+  return [old, buffers, gradient, threads] {
+    AdamStateView updated = buffers->state();
+    BFloat16Bits* const old_parameters = std::exchange(updated.parameters, old->parameters.data());
+    adamw_out_of_place(old->state(), updated, std::span<const float>(*gradient), AdamCoefficients{},
+                       threads, old_parameters);
   };
 }
 

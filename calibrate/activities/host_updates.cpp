@@ -26,43 +26,42 @@ class HostUpdates::Memory {
  public:
   explicit Memory(std::int64_t length)
       : length_(length),
-        states_(allocate_host_memory(kStates * length * static_cast<Bytes>(sizeof(float)))),
-        rounded_(
-            allocate_host_memory(kRounded * length * static_cast<Bytes>(sizeof(BFloat16Bits)))) {
+        moments_(allocate_host_memory(kMoments * length * static_cast<Bytes>(sizeof(float)))),
+        halves_(allocate_host_memory(kHalves * length * static_cast<Bytes>(sizeof(std::int16_t)))) {
     const std::vector<float> values = random_floats(std::min(length, kRandom), 1);
+    const Slice all = slice(0, length);
     parallel_blocks(length, usable_cores(), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t at = begin; at < end; ++at) state(0)[at] = values[at % kRandom];
+      for (std::int64_t at = begin; at < end; ++at) {
+        const SplitMaster master = split_master(values[static_cast<std::size_t>(at % kRandom)]);
+        all.state.parameters[at] = master.parameter;
+        all.state.rests[at] = master.rest;
+        all.gradient[static_cast<std::size_t>(at)] = master.parameter;
+      }
     });
-    const auto size = static_cast<std::size_t>(length);
-    convert_to_bf16(std::span(state(0), size), std::span(rounded(0), size), usable_cores());
   }
 
   struct Slice {
     AdamStateView state;
-    std::span<const BFloat16Bits> gradient;
-    BFloat16Bits* rounded;
+    std::span<BFloat16Bits> gradient;
   };
   /// Returns `elements` elements of every buffer, from `first` on.
   [[nodiscard]] Slice slice(std::int64_t first, std::int64_t elements) const {
-    return {{state(0) + first, state(1) + first, state(2) + first},
-            {rounded(0) + first, static_cast<std::size_t>(elements)},
-            rounded(1) + first};
+    auto* const moments = reinterpret_cast<float*>(moments_.get()) + first;
+    auto* const halves = reinterpret_cast<BFloat16Bits*>(halves_.get()) + first;
+    return {{.parameters = halves,
+             .rests = reinterpret_cast<std::int16_t*>(halves_.get()) + length_ + first,
+             .first_moment = moments,
+             .second_moment = moments + length_},
+            {halves + 2 * length_, static_cast<std::size_t>(elements)}};
   }
 
  private:
-  static constexpr int kStates = 3;   ///< master and two moments
-  static constexpr int kRounded = 2;  ///< gradient and parameter
-  static_assert(kStates * sizeof(float) + kRounded * sizeof(BFloat16Bits) == kBytesPerElement);
-
-  [[nodiscard]] float* state(std::int64_t index) const {
-    return reinterpret_cast<float*>(states_.get()) + index * length_;
-  }
-  [[nodiscard]] BFloat16Bits* rounded(std::int64_t index) const {
-    return reinterpret_cast<BFloat16Bits*>(rounded_.get()) + index * length_;
-  }
+  static constexpr int kMoments = 2;
+  static constexpr int kHalves = 3;  ///< the master has two, the gradient is one
+  static_assert(kMoments * sizeof(float) + kHalves * sizeof(std::int16_t) == kBytesPerElement);
 
   std::int64_t length_;
-  MemoryBlock states_, rounded_;
+  MemoryBlock moments_, halves_;
 };
 
 /// Goes through `length` elements of a memory, from `first` on.
@@ -97,7 +96,7 @@ HostUpdates HostUpdates::part(int index, int count) const {
 Activity HostUpdates::adam(std::int64_t elements, int threads) const {
   return [rotation = rotation_, elements, threads] {
     const Memory::Slice slice = rotation->next(elements);
-    adamw(slice.state, slice.gradient, AdamCoefficients{}, threads, slice.rounded);
+    adamw(slice.state, std::span<const BFloat16Bits>(slice.gradient), AdamCoefficients{}, threads);
   };
 }
 
@@ -105,15 +104,17 @@ Activity HostUpdates::adam_beside(std::int64_t elements, int threads) const {
   return [rotation = rotation_, elements, threads] {
     const Memory::Slice old = rotation->next(elements);
     const Memory::Slice slice = rotation->next(elements);
-    adamw_out_of_place(old.state, slice.state, slice.gradient, AdamCoefficients{}, threads,
-                       slice.rounded);
+    AdamStateView updated = slice.state;
+    BFloat16Bits* const old_parameters = std::exchange(updated.parameters, old.state.parameters);
+    adamw_out_of_place(old.state, updated, std::span<const BFloat16Bits>(slice.gradient),
+                       AdamCoefficients{}, threads, old_parameters);
   };
 }
 
 Activity HostUpdates::square_sum(std::int64_t elements) const {
   auto result = std::make_shared<ExactSum>();
   return [rotation = rotation_, elements, result] {
-    *result = athanor::square_sum(rotation->next(elements).gradient);
+    *result = athanor::square_sum(std::span<const BFloat16Bits>(rotation->next(elements).gradient));
   };
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's part of training with a GPU: AdamW and square sums on bf16 gradients, fp32 state and
-// bf16 parameters, in buffers much larger than the caches.
+// The host's part of training with a GPU: AdamW and square sums on bf16 gradients and split
+// masters, in buffers much larger than the caches.
 #pragma once
 
 #include "calibrate/activities/activities.hpp"
@@ -17,7 +17,7 @@ namespace athanor {
 /// chunk to chunk. One activity may run at a time.
 class HostUpdates {
  public:
-  static constexpr Bytes kBytesPerElement = 16;  ///< 12 of fp32 state, 4 of gradient and parameter
+  static constexpr Bytes kBytesPerElement = 14;  ///< 12 of master and moments, 2 of gradient
 
   explicit HostUpdates(std::int64_t length);
 
@@ -28,7 +28,8 @@ class HostUpdates {
   /// Updates in place. This activity and the others throw Error if `length` is less than
   /// `elements`.
   [[nodiscard]] Activity adam(std::int64_t elements, int threads) const;
-  /// Updates from one slice's state into the next one's. `elements` is at most half of `length`.
+  /// Updates one slice's parameters and keeps the old ones, with the rest of the new state, in the
+  /// next slice, as a speculative update does. `elements` is at most half of `length`.
   [[nodiscard]] Activity adam_beside(std::int64_t elements, int threads) const;
   /// Sums the squares of gradients.
   [[nodiscard]] Activity square_sum(std::int64_t elements) const;

@@ -76,7 +76,8 @@ class SmallOperations {
   [[nodiscard]] AdamWork work() const {
     auto* const state = reinterpret_cast<float*>(state_.get());
     AdamWork work;
-    work.from = work.to = {state, state + kElements, state + 2 * kElements};
+    work.from = work.to = {
+        .master = state, .first_moment = state + kElements, .second_moment = state + 2 * kElements};
     work.gradient = here_.get();
     work.segments = {&kAll, 1};
     work.gradient_scale = reinterpret_cast<const float*>(scale_.get());

@@ -37,11 +37,11 @@ class Adam final : public StreamActivity {
       : StreamActivity(device),
         elements_(elements),
         offsets_(rotating_buffer_for(elements)),
-        master_(at::randn({offsets_.length()}, fp32_on(device))),
+        parameters_(random_bf16(device, 2 * offsets_.length())),
+        rests_(at::zeros({offsets_.length()}, fp32_on(device).dtype(at::kShort))),
         first_(at::zeros({offsets_.length()}, fp32_on(device))),
         second_(at::zeros({offsets_.length()}, fp32_on(device))),
         gradient_(gradient_on(device, offsets_.length())),
-        rounded_(at::empty_like(gradient_)),
         scale_(at::ones({1}, fp32_on(device))) {}
 
  private:
@@ -56,12 +56,12 @@ class Adam final : public StreamActivity {
                              .epsilon = 1e-8F};
     const std::int64_t offset = offsets_.next(elements_);
     const cuda::AdamShard shard{
-        .state = {.master = master_.mutable_data_ptr<float>() + offset,
+        .state = {.parameters = static_cast<BFloat16Bits*>(parameters_.mutable_data_ptr()) + offset,
+                  .rests = rests_.mutable_data_ptr<std::int16_t>() + offset,
                   .first_moment = first_.mutable_data_ptr<float>() + offset,
                   .second_moment = second_.mutable_data_ptr<float>() + offset},
         .gradient = gradient_.const_data_ptr<at::BFloat16>() + offset,
-        .gradient_is_bf16 = true,
-        .rounded = static_cast<std::uint16_t*>(rounded_.mutable_data_ptr()) + offset};
+        .gradient_is_bf16 = true};
     const AdamSegment all{0, elements_, /*decays=*/true};
     cuda::launch_adam(c10::cuda::getCurrentCUDAStream(), shard, {&all, 1}, kStep,
                       scale_.const_data_ptr<float>());
@@ -70,7 +70,7 @@ class Adam final : public StreamActivity {
 
   std::int64_t elements_;
   RotatingBuffer offsets_;
-  at::Tensor master_, first_, second_, gradient_, rounded_, scale_;
+  at::Tensor parameters_, rests_, first_, second_, gradient_, scale_;
 };
 
 class SquareSum final : public StreamActivity {

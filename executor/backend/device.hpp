@@ -18,11 +18,12 @@ class DeviceArena;
 
 /// One AdamW update of a shard. All its memory is that of the lane's processor.
 struct AdamWork {
-  AdamStateView from, to;  ///< equal where the old state is not kept, as always on a GPU
+  AdamStateView from, to;  ///< equal where the old state is not kept, as always on a GPU; else
+                           ///< split masters
   const void* gradient = nullptr;
   DataType gradient_dtype = DataType::Float32;
-  BFloat16Bits* rounded = nullptr;        ///< receives the new parameters in bf16; may be null
-  std::span<const AdamSegment> segments;  ///< in order; elements between them stay as they are
+  BFloat16Bits* old_parameters = nullptr;  ///< receives those of `from`; may be null, as on a GPU
+  std::span<const AdamSegment> segments;   ///< in order; elements between them stay as they are
   AdamCoefficients coefficients;  ///< gradient_scale here is not used; decay acts by segment
   const float* gradient_scale = nullptr;  ///< read when the update runs
   bool only_if_scaled = false;            ///< does nothing where the scale is 1; on the host only

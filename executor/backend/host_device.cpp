@@ -21,10 +21,6 @@ void with_type(const void* values, DataType dtype, std::int64_t elements, Functi
   }
 }
 
-AdamStateView state_from(const AdamStateView& state, std::int64_t element) {
-  return {state.master + element, state.first_moment + element, state.second_moment + element};
-}
-
 }  // namespace
 
 HostDevice::HostDevice(Bytes memory_limit) : arena_(memory_limit) {}
@@ -63,13 +59,14 @@ void HostDevice::adam(Lane /*lane*/, const AdamWork& work) {
   if (work.only_if_scaled && coefficients.gradient_scale == 1.0F) return;
   for (const AdamSegment& segment : work.segments) {
     coefficients.weight_decay = segment.decays ? work.coefficients.weight_decay : 0.0F;
-    const AdamStateView from = state_from(work.from, segment.begin);
-    const AdamStateView to = state_from(work.to, segment.begin);
-    BFloat16Bits* const rounded = work.rounded == nullptr ? nullptr : work.rounded + segment.begin;
+    const AdamStateView from = work.from.starting_at(segment.begin);
+    const AdamStateView to = work.to.starting_at(segment.begin);
+    BFloat16Bits* const old_parameters =
+        work.old_parameters == nullptr ? nullptr : work.old_parameters + segment.begin;
     with_type(work.gradient, work.gradient_dtype, segment.end, [&](auto all) {
       const auto gradient = all.subspan(size(segment.begin));
-      if (from == to) return adamw(to, gradient, coefficients, work.threads, rounded);
-      adamw_out_of_place(from, to, gradient, coefficients, work.threads, rounded);
+      if (from == to) return adamw(to, gradient, coefficients, work.threads);
+      adamw_out_of_place(from, to, gradient, coefficients, work.threads, old_parameters);
     });
   }
 }

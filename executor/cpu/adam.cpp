@@ -5,6 +5,7 @@
 #include "executor/cpu/host_copy.hpp"
 #include "executor/cpu/nontemporal_store.hpp"
 #include "executor/cpu/parallel_blocks.hpp"
+#include "executor/cpu/split_master.hpp"
 #include "executor/cpu/target_clones.hpp"
 
 #include <cassert>
@@ -17,153 +18,176 @@ namespace {
 inline float to_float(float value) noexcept { return value; }
 inline float to_float(BFloat16Bits value) noexcept { return widen_bf16(value); }
 
-/// Writes the new parameters to `rounded`, too, while they are in registers; it may be null.
+ATHANOR_VECTOR_CLONES void update_whole(float* __restrict master, float* __restrict first,
+                                        float* __restrict second, const float* __restrict gradient,
+                                        std::int64_t elements, AdamStep k, float gradient_scale) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    master[i] = adam_update(master[i], first[i], second[i], gradient[i] * gradient_scale, k);
+  }
+}
+
 template <typename Gradient>
-inline __attribute__((always_inline)) void update(float* __restrict master, float* __restrict first,
-                                                  float* __restrict second,
-                                                  const Gradient* __restrict gradient,
-                                                  BFloat16Bits* __restrict rounded,
-                                                  std::int64_t elements, const AdamStep& k,
-                                                  float gradient_scale) {
-  if (rounded == nullptr) {
-    for (std::int64_t i = 0; i < elements; ++i) {
-      master[i] =
-          adam_update(master[i], first[i], second[i], to_float(gradient[i]) * gradient_scale, k);
-    }
-    return;
-  }
+inline __attribute__((always_inline)) void update_split(
+    BFloat16Bits* __restrict parameters, std::int16_t* __restrict rests, float* __restrict first,
+    float* __restrict second, const Gradient* __restrict gradient, std::int64_t elements,
+    const AdamStep& k, float gradient_scale) {
   for (std::int64_t i = 0; i < elements; ++i) {
-    const float updated =
-        adam_update(master[i], first[i], second[i], to_float(gradient[i]) * gradient_scale, k);
-    master[i] = updated;
-    rounded[i] = round_to_bf16(updated);
+    const SplitMaster updated =
+        split_master(adam_update(join_master(parameters[i], rests[i]), first[i], second[i],
+                                 to_float(gradient[i]) * gradient_scale, k));
+    parameters[i] = updated.parameter;
+    rests[i] = updated.rest;
   }
 }
 
-ATHANOR_VECTOR_CLONES void update_fp32(float* master, float* first, float* second,
-                                       const float* gradient, BFloat16Bits* rounded,
-                                       std::int64_t elements, AdamStep k, float gradient_scale) {
-  update(master, first, second, gradient, rounded, elements, k, gradient_scale);
+ATHANOR_VECTOR_CLONES void update_split_fp32(BFloat16Bits* parameters, std::int16_t* rests,
+                                             float* first, float* second, const float* gradient,
+                                             std::int64_t elements, AdamStep k,
+                                             float gradient_scale) {
+  update_split(parameters, rests, first, second, gradient, elements, k, gradient_scale);
 }
 
-ATHANOR_VECTOR_CLONES void update_bf16(float* master, float* first, float* second,
-                                       const BFloat16Bits* gradient, BFloat16Bits* rounded,
-                                       std::int64_t elements, AdamStep k, float gradient_scale) {
-  update(master, first, second, gradient, rounded, elements, k, gradient_scale);
+ATHANOR_VECTOR_CLONES void update_split_bf16(BFloat16Bits* parameters, std::int16_t* rests,
+                                             float* first, float* second,
+                                             const BFloat16Bits* gradient, std::int64_t elements,
+                                             AdamStep k, float gradient_scale) {
+  update_split(parameters, rests, first, second, gradient, elements, k, gradient_scale);
 }
 
-ATHANOR_VECTOR_CLONES void round_all(const float* __restrict from, BFloat16Bits* __restrict to,
-                                     std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i) {
-    to[i] = round_to_bf16(from[i]);
+void update_block(const AdamStateView& s, const float* gradient, std::int64_t elements,
+                  const AdamStep& k, float scale) {
+  if (s.is_split()) {
+    update_split_fp32(s.parameters, s.rests, s.first_moment, s.second_moment, gradient, elements, k,
+                      scale);
+  } else {
+    update_whole(s.master, s.first_moment, s.second_moment, gradient, elements, k, scale);
   }
 }
-
-void update_block(float* master, float* first, float* second, const float* gradient,
-                  BFloat16Bits* rounded, std::int64_t elements, const AdamStep& k, float scale) {
-  update_fp32(master, first, second, gradient, rounded, elements, k, scale);
-}
-void update_block(float* master, float* first, float* second, const BFloat16Bits* gradient,
-                  BFloat16Bits* rounded, std::int64_t elements, const AdamStep& k, float scale) {
-  update_bf16(master, first, second, gradient, rounded, elements, k, scale);
-}
-
-BFloat16Bits* rounded_at(BFloat16Bits* rounded, std::int64_t begin) {
-  return rounded == nullptr ? nullptr : rounded + begin;
+void update_block(const AdamStateView& s, const BFloat16Bits* gradient, std::int64_t elements,
+                  const AdamStep& k, float scale) {
+  assert(s.is_split());
+  update_split_bf16(s.parameters, s.rests, s.first_moment, s.second_moment, gradient, elements, k,
+                    scale);
 }
 
 template <typename Gradient>
 void update_in_place(const AdamStateView& state, std::span<const Gradient> gradient,
-                     const AdamCoefficients& c, int threads, BFloat16Bits* rounded) {
+                     const AdamCoefficients& c, int threads) {
   const AdamStep step = adam_step(c);
   parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {
-    update_block(state.master + begin, state.first_moment + begin, state.second_moment + begin,
-                 gradient.data() + begin, rounded_at(rounded, begin), end - begin, step,
+    update_block(state.starting_at(begin), gradient.data() + begin, end - begin, step,
                  c.gradient_scale);
   });
 }
 
-/// New state of a cache line's elements, on its way from registers to memory.
-struct Line {
-  static constexpr std::int64_t kElements = 16;
-  alignas(64) float master[kElements], first[kElements], second[kElements];
-  alignas(32) BFloat16Bits rounded[kElements];
+/// State of as many elements as halves fill a cache line, on its way from registers to memory.
+struct Lines {
+  static constexpr std::int64_t kElements = kStreamedLine / sizeof(std::int16_t);
+  static constexpr std::int64_t kFloats = kStreamedLine / sizeof(float);
+  alignas(kStreamedLine) BFloat16Bits old_parameters[kElements], parameters[kElements];
+  alignas(kStreamedLine) std::int16_t rests[kElements];
+  alignas(kStreamedLine) float first[kElements], second[kElements];
 };
 
 template <typename Gradient>
-inline __attribute__((always_inline)) void update_lines(const AdamStateView& from,
-                                                        const AdamStateView& to,
-                                                        const Gradient* gradient,
-                                                        BFloat16Bits* rounded, std::int64_t begin,
-                                                        std::int64_t end, const AdamStep& k,
-                                                        float gradient_scale) {
-  const float* const master = from.master;
-  const float* const first = from.first_moment;
-  const float* const second = from.second_moment;
-  Line line;
-  for (; begin < end; begin += Line::kElements) {
-    for (std::int64_t i = 0; i < Line::kElements; ++i) {
-      float new_first = first[begin + i];
-      float new_second = second[begin + i];
-      line.master[i] = adam_update(master[begin + i], new_first, new_second,
-                                   to_float(gradient[begin + i]) * gradient_scale, k);
-      line.first[i] = new_first;
-      line.second[i] = new_second;
-      line.rounded[i] = round_to_bf16(line.master[i]);
+inline __attribute__((always_inline)) void update_lines(
+    const AdamStateView& from, const AdamStateView& to, const Gradient* gradient,
+    BFloat16Bits* old_parameters, std::int64_t elements, const AdamStep& k, float gradient_scale) {
+  Lines lines;
+  for (std::int64_t at = 0; at < elements; at += Lines::kElements) {
+    for (std::int64_t i = 0; i < Lines::kElements; ++i) {
+      lines.old_parameters[i] = from.parameters[at + i];
+      lines.first[i] = from.first_moment[at + i];
+      lines.second[i] = from.second_moment[at + i];
+      const SplitMaster updated = split_master(
+          adam_update(join_master(lines.old_parameters[i], from.rests[at + i]), lines.first[i],
+                      lines.second[i], to_float(gradient[at + i]) * gradient_scale, k));
+      lines.parameters[i] = updated.parameter;
+      lines.rests[i] = updated.rest;
     }
-    stream_line(to.master + begin, line.master);
-    stream_line(to.first_moment + begin, line.first);
-    stream_line(to.second_moment + begin, line.second);
-    if (rounded != nullptr) std::memcpy(rounded + begin, line.rounded, sizeof(line.rounded));
+    std::memcpy(to.parameters + at, lines.parameters, sizeof(lines.parameters));
+    stream_line(to.rests + at, lines.rests);
+    for (std::int64_t i = 0; i < Lines::kElements; i += Lines::kFloats) {
+      stream_line(to.first_moment + at + i, lines.first + i);
+      stream_line(to.second_moment + at + i, lines.second + i);
+    }
+    if (old_parameters != nullptr) stream_line(old_parameters + at, lines.old_parameters);
   }
 }
 
 ATHANOR_VECTOR_CLONES void update_lines_fp32(const AdamStateView& from, const AdamStateView& to,
-                                             const float* gradient, BFloat16Bits* rounded,
-                                             std::int64_t begin, std::int64_t end, AdamStep k,
+                                             const float* gradient, BFloat16Bits* old_parameters,
+                                             std::int64_t elements, AdamStep k,
                                              float gradient_scale) {
-  update_lines(from, to, gradient, rounded, begin, end, k, gradient_scale);
+  update_lines(from, to, gradient, old_parameters, elements, k, gradient_scale);
 }
 
 ATHANOR_VECTOR_CLONES void update_lines_bf16(const AdamStateView& from, const AdamStateView& to,
-                                             const BFloat16Bits* gradient, BFloat16Bits* rounded,
-                                             std::int64_t begin, std::int64_t end, AdamStep k,
-                                             float gradient_scale) {
-  update_lines(from, to, gradient, rounded, begin, end, k, gradient_scale);
+                                             const BFloat16Bits* gradient,
+                                             BFloat16Bits* old_parameters, std::int64_t elements,
+                                             AdamStep k, float gradient_scale) {
+  update_lines(from, to, gradient, old_parameters, elements, k, gradient_scale);
 }
 
 void update_whole_lines(const AdamStateView& from, const AdamStateView& to, const float* gradient,
-                        BFloat16Bits* rounded, std::int64_t begin, std::int64_t end,
-                        const AdamStep& k, float scale) {
-  update_lines_fp32(from, to, gradient, rounded, begin, end, k, scale);
+                        BFloat16Bits* old_parameters, std::int64_t elements, const AdamStep& k,
+                        float scale) {
+  update_lines_fp32(from, to, gradient, old_parameters, elements, k, scale);
 }
 void update_whole_lines(const AdamStateView& from, const AdamStateView& to,
-                        const BFloat16Bits* gradient, BFloat16Bits* rounded, std::int64_t begin,
-                        std::int64_t end, const AdamStep& k, float scale) {
-  update_lines_bf16(from, to, gradient, rounded, begin, end, k, scale);
+                        const BFloat16Bits* gradient, BFloat16Bits* old_parameters,
+                        std::int64_t elements, const AdamStep& k, float scale) {
+  update_lines_bf16(from, to, gradient, old_parameters, elements, k, scale);
+}
+
+/// Copies the first `elements` of a split state, and the old parameters.
+void copy_state(const AdamStateView& from, const AdamStateView& to, BFloat16Bits* old_parameters,
+                std::int64_t elements) {
+  const Bytes halves = elements * static_cast<Bytes>(sizeof(std::int16_t));
+  const Bytes floats = elements * static_cast<Bytes>(sizeof(float));
+  if (old_parameters != nullptr) host_copy(old_parameters, from.parameters, halves);
+  if (to.parameters != from.parameters) host_copy(to.parameters, from.parameters, halves);
+  host_copy(to.rests, from.rests, halves);
+  host_copy(to.first_moment, from.first_moment, floats);
+  host_copy(to.second_moment, from.second_moment, floats);
+}
+
+BFloat16Bits* from_element(BFloat16Bits* parameters, std::int64_t element) {
+  return parameters == nullptr ? nullptr : parameters + element;
 }
 
 template <typename Gradient>
 void update_out_of_place(const AdamStateView& from, const AdamStateView& to,
                          std::span<const Gradient> gradient, const AdamCoefficients& c, int threads,
-                         BFloat16Bits* rounded) {
+                         BFloat16Bits* old_parameters) {
+  assert(from.is_split() && to.is_split());
   const AdamStep step = adam_step(c);
   parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t lines_end = end - (end - begin) % Line::kElements;
-    update_whole_lines(from, to, gradient.data(), rounded, begin, lines_end, step,
+    const std::int64_t rest = (end - begin) % Lines::kElements;
+    update_whole_lines(from.starting_at(begin), to.starting_at(begin), gradient.data() + begin,
+                       from_element(old_parameters, begin), end - begin - rest, step,
                        c.gradient_scale);
     finish_streams();
-    const Bytes rest = (end - lines_end) * static_cast<Bytes>(sizeof(float));
-    host_copy(to.master + lines_end, from.master + lines_end, rest);
-    host_copy(to.first_moment + lines_end, from.first_moment + lines_end, rest);
-    host_copy(to.second_moment + lines_end, from.second_moment + lines_end, rest);
-    update_block(to.master + lines_end, to.first_moment + lines_end, to.second_moment + lines_end,
-                 gradient.data() + lines_end, rounded_at(rounded, lines_end), end - lines_end, step,
-                 c.gradient_scale);
+    const std::int64_t tail = end - rest;
+    copy_state(from.starting_at(tail), to.starting_at(tail), from_element(old_parameters, tail),
+               rest);
+    update_block(to.starting_at(tail), gradient.data() + tail, rest, step, c.gradient_scale);
   });
 }
 
 }  // namespace
+
+AdamStateView AdamStateView::starting_at(std::int64_t element) const noexcept {
+  AdamStateView rest{.first_moment = first_moment + element,
+                     .second_moment = second_moment + element};
+  if (is_split()) {
+    rest.parameters = parameters + element;
+    rest.rests = rests + element;
+  } else {
+    rest.master = master + element;
+  }
+  return rest;
+}
 
 AdamStep adam_step(const AdamCoefficients& c) {
   const double beta1 = c.beta1;
@@ -183,32 +207,25 @@ AdamStep adam_step(const AdamCoefficients& c) {
 }
 
 void adamw(const AdamStateView& state, std::span<const float> gradient, const AdamCoefficients& c,
-           int threads, BFloat16Bits* rounded) {
-  update_in_place(state, gradient, c, threads, rounded);
+           int threads) {
+  update_in_place(state, gradient, c, threads);
 }
 
 void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient,
-           const AdamCoefficients& c, int threads, BFloat16Bits* rounded) {
-  update_in_place(state, gradient, c, threads, rounded);
+           const AdamCoefficients& c, int threads) {
+  update_in_place(state, gradient, c, threads);
 }
 
 void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
                         std::span<const float> gradient, const AdamCoefficients& c, int threads,
-                        BFloat16Bits* rounded) {
-  update_out_of_place(from, to, gradient, c, threads, rounded);
+                        BFloat16Bits* old_parameters) {
+  update_out_of_place(from, to, gradient, c, threads, old_parameters);
 }
 
 void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
                         std::span<const BFloat16Bits> gradient, const AdamCoefficients& c,
-                        int threads, BFloat16Bits* rounded) {
-  update_out_of_place(from, to, gradient, c, threads, rounded);
-}
-
-void convert_to_bf16(std::span<const float> from, std::span<BFloat16Bits> to, int threads) {
-  assert(from.size() == to.size());
-  parallel_blocks(std::ssize(from), threads, [&](std::int64_t begin, std::int64_t end) {
-    round_all(from.data() + begin, to.data() + begin, end - begin);
-  });
+                        int threads, BFloat16Bits* old_parameters) {
+  update_out_of_place(from, to, gradient, c, threads, old_parameters);
 }
 
 }  // namespace athanor

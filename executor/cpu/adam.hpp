@@ -5,6 +5,7 @@
 
 #include "executor/cpu/adam_step.hpp"
 #include "executor/cpu/bfloat16.hpp"
+#include "executor/cpu/split_master.hpp"
 
 #include <cstdint>
 #include <span>
@@ -31,30 +32,36 @@ struct AdamSegment {
 /// Computes the constants of one update, for any processor.
 [[nodiscard]] AdamStep adam_step(const AdamCoefficients& coefficients);
 
-/// Pointers to a shard's fp32 state: the master parameters and Adam's two moments. All three have
-/// as many elements as the shard and do not overlap.
+/// Pointers to a shard's state: the fp32 master parameters and Adam's two moments, each as long as
+/// the shard. Where parameters are bf16 the master is split (split_master.hpp).
 struct AdamStateView {
-  float *master = nullptr, *first_moment = nullptr, *second_moment = nullptr;
+  float* master = nullptr;             ///< whole; null where it is split
+  BFloat16Bits* parameters = nullptr;  ///< the upper halves of a split master
+  std::int16_t* rests = nullptr;       ///< its lower halves
+  float *first_moment = nullptr, *second_moment = nullptr;
   bool operator==(const AdamStateView&) const = default;
+
+  [[nodiscard]] bool is_split() const noexcept { return master == nullptr; }
+  /// Returns the state from `element` on.
+  [[nodiscard]] AdamStateView starting_at(std::int64_t element) const noexcept;
 };
 
-/// Updates `state` from the gradient, which is as long as the shard, with `threads` host threads.
-/// `rounded` receives the new parameters in bf16; it may be null.
+/// Updates `state` from the gradient, which is as long as the shard, with `threads` host threads. A
+/// bf16 gradient updates a split master.
 void adamw(const AdamStateView& state, std::span<const float> gradient, const AdamCoefficients& c,
-           int threads, BFloat16Bits* rounded = nullptr);
+           int threads);
 void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient,
-           const AdamCoefficients& c, int threads, BFloat16Bits* rounded = nullptr);
+           const AdamCoefficients& c, int threads);
 
-/// Does the update of adamw() from the state in `from`, which stays as it is, and writes the new
-/// state to `to`. It is stored past the caches, so the update moves as many bytes as in place.
+/// Does the update of adamw() from the split state in `from` and writes the new state to `to`. It
+/// is stored past the caches, so the update moves as many bytes as in place. Both may have the same
+/// parameters; all else in `from` stays as it is. `old_parameters` receives the old ones; it may be
+/// null.
 void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
                         std::span<const float> gradient, const AdamCoefficients& c, int threads,
-                        BFloat16Bits* rounded = nullptr);
+                        BFloat16Bits* old_parameters = nullptr);
 void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
                         std::span<const BFloat16Bits> gradient, const AdamCoefficients& c,
-                        int threads, BFloat16Bits* rounded = nullptr);
-
-/// Rounds fp32 to bf16, to nearest even; NaN stays NaN. Both spans have the same length.
-void convert_to_bf16(std::span<const float> from, std::span<BFloat16Bits> to, int threads);
+                        int threads, BFloat16Bits* old_parameters = nullptr);
 
 }  // namespace athanor

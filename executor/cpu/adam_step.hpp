@@ -3,14 +3,10 @@
 // same order and round each on its own, so both give the same bits.
 #pragma once
 
+#include "executor/cpu/device_function.hpp"
+
 #include <cmath>
 #include <cstdint>
-
-#ifdef __CUDACC__
-#define ATHANOR_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define ATHANOR_HOST_DEVICE inline __attribute__((always_inline))
-#endif
 
 namespace athanor {
 

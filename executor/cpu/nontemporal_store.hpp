@@ -12,17 +12,23 @@
 
 namespace athanor {
 
-/// Writes 16 floats: a cache line where `to` is aligned so. `from` is 16-byte aligned. Other
-/// threads may read them once this one has called finish_streams().
-inline __attribute__((always_inline)) void stream_line(float* to, const float* from) noexcept {
-  constexpr int kElements = 16;
+/// Bytes that one call of stream_line() writes.
+inline constexpr int kStreamedLine = 64;
+
+/// Writes kStreamedLine bytes: a cache line where `to` is aligned so. `from` is 16-byte aligned.
+/// Other threads may read them once this one has called finish_streams().
+inline __attribute__((always_inline)) void stream_line(void* to, const void* from) noexcept {
 #ifdef __SSE2__
-  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128) == 0) {
-    for (int i = 0; i < kElements; i += 4) _mm_stream_ps(to + i, _mm_load_ps(from + i));
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128i) == 0) {
+    constexpr int kVectors = kStreamedLine / sizeof(__m128i);
+    for (int i = 0; i < kVectors; ++i) {
+      _mm_stream_si128(static_cast<__m128i*>(to) + i,
+                       _mm_load_si128(static_cast<const __m128i*>(from) + i));
+    }
     return;
   }
 #endif
-  std::memcpy(to, from, kElements * sizeof(float));
+  std::memcpy(to, from, kStreamedLine);
 }
 
 /// Waits until all lines that this thread has streamed are written.

@@ -144,8 +144,7 @@ void CudaDevice::adam(Lane lane, const AdamWork& work) {
   launch_adam(stream(lane),
               {.state = work.to,
                .gradient = work.gradient,
-               .gradient_is_bf16 = work.gradient_dtype == DataType::BFloat16,
-               .rounded = work.rounded},
+               .gradient_is_bf16 = work.gradient_dtype == DataType::BFloat16},
               work.segments, adam_step(work.coefficients), work.gradient_scale);
   check_launch("AdamW");
 }

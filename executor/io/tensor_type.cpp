@@ -2,6 +2,7 @@
 #include "executor/io/tensor_type.hpp"
 
 #include "executor/cpu/bfloat16.hpp"
+#include "executor/cpu/split_master.hpp"
 
 #include <algorithm>
 #include <array>
@@ -106,7 +107,7 @@ void narrow(std::span<const float> from, TensorType type, std::span<std::byte> t
   }
   assert(type == TensorType::BF16);
   for (std::size_t i = 0; i < from.size(); ++i) {
-    const std::uint16_t bits = round_to_bf16(from[i]);
+    const std::uint16_t bits = split_master(from[i]).parameter;  // as training rounds it
     std::memcpy(to.data() + i * sizeof(bits), &bits, sizeof(bits));
   }
 }

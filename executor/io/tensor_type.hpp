@@ -43,7 +43,7 @@ enum class TensorType {
 /// Widens `from` (elements of `type`, any alignment) into as many elements of `to`.
 void widen(std::span<const std::byte> from, TensorType type, std::span<float> to);
 
-/// Rounds `from` to `type`, F32 or BF16 (to nearest even), into as many elements at `to`.
+/// Rounds `from` to `type`, F32 or BF16 (as split_master() does), into as many elements at `to`.
 void narrow(std::span<const float> from, TensorType type, std::span<std::byte> to);
 
 }  // namespace athanor

@@ -140,25 +140,28 @@ class MemoryPools::Builder {
     if (!stages_gradient(plan_, chunk)) {
       memory.gradient = on_host ? pinned(gradient) : device(gradient);
     }
-    const auto take_state = [&]() -> float* {
-      if (state_in_file) return nullptr;
-      const Bytes bytes = memory.elements * kStateBytes;
-      return reinterpret_cast<float*>(chunk.gpu_adam ? pinned(bytes)
-                                      : on_host      ? host(bytes)
-                                                     : device(bytes));
+    const auto take = [&]<typename Value>(Value*& array) {
+      if (state_in_file) return;
+      const Bytes bytes = memory.elements * static_cast<Bytes>(sizeof(Value));
+      array = reinterpret_cast<Value*>(chunk.gpu_adam ? pinned(bytes)
+                                       : on_host      ? host(bytes)
+                                                      : device(bytes));
     };
-    if (program_.dtype == DataType::Float32) {
-      memory.state.master =
-          reinterpret_cast<float*>(on_host ? memory.host_parameters : memory.device_parameters);
-    } else {
-      memory.state.master = take_state();
-      memory.rounded = reinterpret_cast<BFloat16Bits*>(on_host ? memory.host_parameters
-                                                               : memory.device_parameters);
-    }
-    memory.state.first_moment = take_state();
-    memory.state.second_moment = take_state();
+    const auto take_state = [&](AdamStateView& state) {
+      std::byte* const parameters = on_host ? memory.host_parameters : memory.device_parameters;
+      if (program_.dtype == DataType::Float32) {
+        state.master = reinterpret_cast<float*>(parameters);
+      } else {
+        state.parameters = reinterpret_cast<BFloat16Bits*>(parameters);
+        take(state.rests);
+      }
+      take(state.first_moment);
+      take(state.second_moment);
+    };
+    take_state(memory.state);
     if (speculates(plan_, chunk)) {
-      memory.other = {take_state(), take_state(), take_state()};
+      take_state(memory.other);
+      take(memory.old_parameters);
     }
     if (!state_in_file) return;
     const FileBytes file = file_bytes(memory.elements, in_file(plan_, chunk), program_);
@@ -178,7 +181,7 @@ class MemoryPools::Builder {
 MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
                          const std::string& nvme_folder)
     : element_bytes_(size_of(program.dtype)),
-      gradient_element_bytes_(size_of(program.gradient_dtype)),
+      threads_(plan.cpu_adam_threads),
       pool_of_(program.pool_of) {
   for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.elements);
   Builder builder(program, plan, rank, *this);

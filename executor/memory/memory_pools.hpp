@@ -24,15 +24,12 @@ inline constexpr std::array kStateParts{StatePart::Master, StatePart::FirstMomen
 
 inline constexpr Bytes kStateBytes = 4;  ///< bytes of one element of one part: fp32
 
-/// Start of one part of a shard's state. In fp32 training the master is the parameters themselves.
-[[nodiscard]] float* part_of(const AdamStateView& state, StatePart part) noexcept;
-
-/// Memory of one update: old and new state (equal where the old is not kept), the gradient, and in
-/// bf16 training the new parameters.
+/// Memory of one update: old and new state (equal where the old is not kept), the gradient, and
+/// where old parameters are kept.
 struct UpdateMemory {
   AdamStateView from, to;
   std::byte* gradient = nullptr;
-  BFloat16Bits* rounded = nullptr;
+  BFloat16Bits* old_parameters = nullptr;
 };
 
 /// This rank's shard of one chunk: all of it where the unit is Replicated, else 1 / world_size.
@@ -45,16 +42,18 @@ struct ChunkMemory {
   std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only
   std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer; null
                                            ///< where it passes through a buffer
-  BFloat16Bits* rounded = nullptr;  ///< bf16 training: Adam writes new parameters here, in its tier
-  AdamStateView state;              ///< null where in the file; in fp32 the master seldom is
-  AdamStateView other;              ///< second copy where old state is kept: the old in odd steps
-  Bytes file_offset = -1;           ///< range in the file; -1: everything is in memory
-  Bytes file_parameter_bytes = 0;   ///< parameters, ahead of the state in the file
+  AdamStateView state;  ///< its master, or the upper half of it, is the parameters beside the
+                        ///< optimizer; null where in the file
+  AdamStateView other;  ///< the same parameters and, where old state is kept, a second copy of the
+                        ///< rest: the old in odd steps
+  BFloat16Bits* old_parameters = nullptr;  ///< beside `other`: those before a speculative update
+  Bytes file_offset = -1;                  ///< range in the file; -1: everything is in memory
+  Bytes file_parameter_bytes = 0;          ///< parameters, ahead of the state in the file
   Bytes file_gradient_offset = -1;  ///< from file_offset, behind the state; -1: not in the file
 
   /// Current state after `steps` steps of training.
   [[nodiscard]] const AdamStateView& state_after(std::int64_t steps) const noexcept {
-    return other.master != nullptr && steps % 2 == 1 ? other : state;
+    return old_parameters != nullptr && steps % 2 == 1 ? other : state;
   }
 };
 
@@ -98,11 +97,10 @@ class MemoryPools {
   /// between steps; `steps` of them are done.
   void read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
                  std::span<float> to, Device& device) const;
-  /// Writes all elements of one part, to wherever it is. Call it between steps; `steps` are done.
+  /// Writes all elements of one part, to wherever it is; the master to the parameters, too. Call it
+  /// between steps; `steps` are done.
   void write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                   std::span<const float> from, Device& device) const;
-  /// Writes all parameters of a chunk to the file. Call it between steps.
-  void write_file_parameters(const ChunkMemory& chunk, std::span<const std::byte> from) const;
 
   [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
 
@@ -110,12 +108,20 @@ class MemoryPools {
   class Builder;
   [[nodiscard]] static std::size_t index(std::int64_t value);  ///< `value` is not negative
   [[nodiscard]] AdamStateView state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const;
-  /// Offset of a part in a state buffer, and in the file from file_offset on. The part is one that
-  /// the chunk does not hold in memory.
+  [[nodiscard]] bool splits_master() const noexcept { return element_bytes_ != kStateBytes; }
+  /// Offset of a part in a state buffer, and in the file from file_offset on: of the lower half, if
+  /// the master is split. The part is one that the chunk does not hold in memory.
   [[nodiscard]] Bytes offset_of(const ChunkMemory& chunk, StatePart part) const;
-  void write_to_file(Bytes offset, std::span<const std::byte> from) const;
+  /// Reads from `memory`, or from an offset in the file where that is null. Also writes.
+  void read_from(const void* memory, Bytes offset, std::span<std::byte> to, Device& device) const;
+  void write_to(void* memory, Bytes offset, std::span<const std::byte> from, Device& device) const;
+  void read_split_master(const ChunkMemory& chunk, std::int64_t steps, std::int64_t skip,
+                         std::span<float> to, Device& device) const;
+  void write_master(const ChunkMemory& chunk, std::int64_t steps, std::span<const float> from,
+                    Device& device) const;
 
-  Bytes element_bytes_, gradient_element_bytes_;
+  Bytes element_bytes_;
+  int threads_;  ///< that split and join masters
   std::vector<std::int64_t> unit_elements_;
   std::vector<std::int32_t> pool_of_;
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_;  // [pool][index]

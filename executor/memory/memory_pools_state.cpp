@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // MemoryPools finds optimizer state, parameters and gradients in memory, in a buffer that they pass
 // through, or in the file. The file and state buffers hold, in this order, whatever a chunk does
-// not hold in memory: parameters (in fp32 they are the master copy), the parts of the state, and
-// the gradient. Stream buffers are laid out as sim/lowering/static_memory.hpp says.
+// not hold in memory: parameters (in fp32 they are the master, in bf16 the upper half of it), the
+// lower half of a split master, the moments, and the gradient. Stream buffers are laid out as
+// sim/lowering/static_memory.hpp says.
+#include "executor/cpu/split_master.hpp"
 #include "executor/memory/memory_pools.hpp"
 #include "sim/model/program.hpp"
 
 #include <cassert>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -28,9 +32,8 @@ struct AlignedBlock {
   [[nodiscard]] std::span<std::byte> bytes() const { return {memory.get(), size}; }
 };
 
-}  // namespace
-
-float* part_of(const AdamStateView& state, StatePart part) noexcept {
+/// Start of a part that is one array.
+float* whole_part(const AdamStateView& state, StatePart part) {
   switch (part) {
     case StatePart::Master:
       return state.master;
@@ -42,19 +45,27 @@ float* part_of(const AdamStateView& state, StatePart part) noexcept {
   return state.second_moment;
 }
 
+/// Address of an element; null in an array that is null.
+template <typename Value>
+const Value* element_of(const Value* array, std::int64_t element) {
+  return array == nullptr ? nullptr : array + element;
+}
+
+}  // namespace
+
 UpdateMemory MemoryPools::update_memory(const Operation& adam, std::int64_t steps) const {
   if (adam.state_buffer >= 0 && adam.lane != Lane::CpuAdam) return stream_buffer(adam);
   const ChunkMemory& memory = chunk(adam.unit, adam.chunk);
   UpdateMemory update{memory.state_after(steps), memory.state_after(steps + 1), memory.gradient,
-                      memory.rounded};
+                      memory.old_parameters};
+  if (adam.kind == OpKind::AdamRollback) {
+    update.from.parameters = std::exchange(update.old_parameters, nullptr);
+  }
   if (adam.state_buffer < 0) return update;
   std::byte* const buffer = state_buffers_[index(adam.state_buffer)];
   if (adam.staging_buffer >= 0) update.gradient = gradient_of(adam);
   if (memory.file_gradient_offset >= 0) update.gradient = buffer + memory.file_gradient_offset;
   update.from = update.to = state_in_buffer(memory, buffer);
-  if (memory.file_parameter_bytes > 0 && element_bytes_ != kStateBytes) {
-    update.rounded = reinterpret_cast<BFloat16Bits*>(buffer);
-  }
   return update;
 }
 
@@ -62,29 +73,35 @@ UpdateMemory MemoryPools::stream_buffer(const Operation& op) const {
   const std::int64_t elements = chunk(op.unit, op.chunk).elements;
   std::byte* const buffer = stream_buffers_[static_cast<std::size_t>(op.state_buffer)];
   auto* const state = reinterpret_cast<float*>(buffer);
-  UpdateMemory update;
-  update.from = update.to = {state, state + elements, state + 2 * elements};
-  update.gradient = buffer + std::ssize(kStateParts) * elements * kStateBytes;
-  if (element_bytes_ != kStateBytes) {
-    update.rounded =
-        reinterpret_cast<BFloat16Bits*>(update.gradient + elements * gradient_element_bytes_);
+  AdamStateView view{.first_moment = state + elements, .second_moment = state + 2 * elements};
+  if (splits_master()) {
+    view.parameters = reinterpret_cast<BFloat16Bits*>(buffer);
+    view.rests = reinterpret_cast<std::int16_t*>(buffer) + elements;
+  } else {
+    view.master = state;
   }
-  return update;
+  return {view, view, buffer + std::ssize(kStateParts) * elements * kStateBytes};
 }
 
 AdamStateView MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const {
-  const auto place = [&](StatePart part) {
-    float* const in_memory = part_of(chunk.state, part);
-    return in_memory != nullptr ? in_memory
-                                : reinterpret_cast<float*>(buffer + offset_of(chunk, part));
-  };
-  return {place(StatePart::Master), place(StatePart::FirstMoment), place(StatePart::SecondMoment)};
+  const auto at = [&](StatePart part) { return buffer + offset_of(chunk, part); };
+  AdamStateView state = chunk.state;
+  if (splits_master()) {
+    if (chunk.file_parameter_bytes > 0) state.parameters = reinterpret_cast<BFloat16Bits*>(buffer);
+    state.rests = reinterpret_cast<std::int16_t*>(at(StatePart::Master));
+  } else if (chunk.file_parameter_bytes > 0) {
+    state.master = reinterpret_cast<float*>(buffer);
+  }
+  state.first_moment = reinterpret_cast<float*>(at(StatePart::FirstMoment));
+  state.second_moment = reinterpret_cast<float*>(at(StatePart::SecondMoment));
+  return state;
 }
 
 Bytes MemoryPools::offset_of(const ChunkMemory& chunk, StatePart part) const {
-  const bool master_is_parameters = element_bytes_ == kStateBytes;
-  const Bytes before = static_cast<Bytes>(part) - (master_is_parameters ? 1 : 0);
-  return before < 0 ? 0 : chunk.file_parameter_bytes + before * chunk.elements * kStateBytes;
+  if (part == StatePart::Master) return splits_master() ? chunk.file_parameter_bytes : 0;
+  const Bytes rests = splits_master() ? static_cast<Bytes>(sizeof(std::int16_t)) : 0;
+  const Bytes first = chunk.file_parameter_bytes + chunk.elements * rests;
+  return part == StatePart::FirstMoment ? first : first + chunk.elements * kStateBytes;
 }
 
 const std::byte* MemoryPools::fetched_from(const Operation& fetch) const {
@@ -108,12 +125,9 @@ void MemoryPools::read_parameters(const Operation& op) const {
               {parameter_buffers_[index(op.staging_buffer)], index(op.bytes)});
 }
 
-/// Reads all but the parameters in bf16.
 void MemoryPools::read_state(const Operation& op) const {
-  const ChunkMemory& memory = chunk(op.unit, op.chunk);
-  const Bytes skip = offset_of(memory, StatePart::Master);
-  file_->read(memory.file_offset + skip,
-              {state_buffers_[index(op.state_buffer)] + skip, index(op.bytes)});
+  file_->read(chunk(op.unit, op.chunk).file_offset,
+              {state_buffers_[index(op.state_buffer)], index(op.bytes)});
 }
 
 void MemoryPools::write_state(const Operation& op) const {
@@ -123,31 +137,66 @@ void MemoryPools::write_state(const Operation& op) const {
 
 void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                             std::int64_t skip, std::span<float> to, Device& device) const {
-  const auto bytes = static_cast<Bytes>(to.size_bytes());
-  if (const float* const from = part_of(chunk.state_after(steps), part)) {
-    return device.copy_now(to.data(), from + skip, bytes);
+  if (part == StatePart::Master && splits_master()) {
+    return read_split_master(chunk, steps, skip, to, device);
   }
-  const AlignedBlock block(chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes, bytes);
-  file_->read(block.offset, block.bytes());
-  std::memcpy(to.data(), block.memory.get() + block.inside, to.size_bytes());
+  read_from(element_of(whole_part(chunk.state_after(steps), part), skip),
+            chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes,
+            std::as_writable_bytes(to), device);
+}
+
+void MemoryPools::read_split_master(const ChunkMemory& chunk, std::int64_t steps, std::int64_t skip,
+                                    std::span<float> to, Device& device) const {
+  const AdamStateView& state = chunk.state_after(steps);
+  const Bytes skipped = skip * static_cast<Bytes>(sizeof(std::int16_t));
+  std::vector<BFloat16Bits> parameters(to.size());
+  std::vector<std::int16_t> rests(to.size());
+  read_from(element_of(state.parameters, skip), chunk.file_offset + skipped,
+            std::as_writable_bytes(std::span(parameters)), device);
+  read_from(element_of(state.rests, skip),
+            chunk.file_offset + offset_of(chunk, StatePart::Master) + skipped,
+            std::as_writable_bytes(std::span(rests)), device);
+  join_masters(parameters, rests, to, threads_);
 }
 
 void MemoryPools::write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                              std::span<const float> from, Device& device) const {
   assert(std::ssize(from) == chunk.elements);
-  if (float* const to = part_of(chunk.state_after(steps), part)) {
-    return device.copy_now(to, from.data(), static_cast<Bytes>(from.size_bytes()));
+  if (part == StatePart::Master) return write_master(chunk, steps, from, device);
+  write_to(whole_part(chunk.state_after(steps), part), chunk.file_offset + offset_of(chunk, part),
+           std::as_bytes(from), device);
+}
+
+void MemoryPools::write_master(const ChunkMemory& chunk, std::int64_t steps,
+                               std::span<const float> from, Device& device) const {
+  std::vector<BFloat16Bits> rounded;
+  std::span<const std::byte> parameters = std::as_bytes(from);
+  if (splits_master()) {
+    rounded.resize(from.size());
+    std::vector<std::int16_t> rests(from.size());
+    split_masters(from, rounded, rests, threads_);
+    write_to(chunk.state_after(steps).rests,
+             chunk.file_offset + offset_of(chunk, StatePart::Master),
+             std::as_bytes(std::span(rests)), device);
+    parameters = std::as_bytes(std::span(rounded));
   }
-  write_to_file(chunk.file_offset + offset_of(chunk, part), std::as_bytes(from));
+  for (std::byte* const home : {chunk.host_parameters, chunk.device_parameters}) {
+    if (home != nullptr) device.copy_now(home, parameters.data(), std::ssize(parameters));
+  }
+  if (chunk.file_parameter_bytes > 0) write_to(nullptr, chunk.file_offset, parameters, device);
 }
 
-void MemoryPools::write_file_parameters(const ChunkMemory& chunk,
-                                        std::span<const std::byte> from) const {
-  assert(std::ssize(from) == chunk.elements * element_bytes_);
-  write_to_file(chunk.file_offset, from);
+void MemoryPools::read_from(const void* memory, Bytes offset, std::span<std::byte> to,
+                            Device& device) const {
+  if (memory != nullptr) return device.copy_now(to.data(), memory, std::ssize(to));
+  const AlignedBlock block(offset, std::ssize(to));
+  file_->read(block.offset, block.bytes());
+  std::memcpy(to.data(), block.memory.get() + block.inside, to.size());
 }
 
-void MemoryPools::write_to_file(Bytes offset, std::span<const std::byte> from) const {
+void MemoryPools::write_to(void* memory, Bytes offset, std::span<const std::byte> from,
+                           Device& device) const {
+  if (memory != nullptr) return device.copy_now(memory, from.data(), std::ssize(from));
   const AlignedBlock block(offset, std::ssize(from));
   file_->read(block.offset, block.bytes());
   std::memcpy(block.memory.get() + block.inside, from.data(), from.size());

@@ -69,7 +69,7 @@ void OptimizerOps::adam(const Operation& op, const StepState& state) const {
       .to = memory.to,
       .gradient = memory.gradient,
       .gradient_dtype = context_.program.gradient_dtype,
-      .rounded = memory.rounded,
+      .old_parameters = memory.old_parameters,
       .segments = segments_.at(op.unit).at(op.chunk),
       .coefficients = {.learning_rate = state.learning_rate,
                        .beta1 = static_cast<float>(options_.beta1),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/train/training_state.hpp"
 
-#include "executor/cpu/adam.hpp"
+#include "executor/cpu/split_master.hpp"
 #include "sim/model/chunk_layout.hpp"
 
 #include <algorithm>
@@ -40,18 +40,9 @@ class StateLoader {
   }
 
   void load_chunk(std::int32_t unit, const ChunkMemory& memory, std::int64_t logical) {
-    for (const StatePart part :
-         {StatePart::FirstMoment, StatePart::SecondMoment, StatePart::Master}) {
+    for (const StatePart part : kStateParts) {
       read(unit, part, memory.offset, memory.elements, logical);
       context_.memory.write_part(memory, part, steps_, buffer_, context_.device);
-    }
-    // The buffer now holds the master parameters.
-    const std::span<const std::byte> parameters = in_compute_dtype();
-    for (std::byte* const home : {memory.host_parameters, memory.device_parameters}) {
-      if (home != nullptr) write(home, parameters);
-    }
-    if (memory.file_parameter_bytes > 0) {
-      context_.memory.write_file_parameters(memory, parameters);
     }
   }
 
@@ -71,7 +62,7 @@ class StateLoader {
       return std::as_bytes(std::span<const float>(buffer_));
     }
     rounded_.resize(buffer_.size());
-    convert_to_bf16(buffer_, rounded_, context_.plan.cpu_adam_threads);
+    round_to_parameters(buffer_, rounded_, context_.plan.cpu_adam_threads);
     return std::as_bytes(std::span<const BFloat16Bits>(rounded_));
   }
 

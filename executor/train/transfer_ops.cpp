@@ -10,10 +10,18 @@ namespace {
 
 void copy_state(const RankContext& context, const Operation& op, const AdamStateView& to,
                 const AdamStateView& from) {
-  const Bytes bytes = context.chunk_memory(op).elements * kStateBytes;
-  for (const StatePart part : kStateParts) {
-    context.device.copy(op.lane, part_of(to, part), part_of(from, part), bytes);
+  const std::int64_t elements = context.chunk_memory(op).elements;
+  const auto copy = [&]<typename Value>(Value* target, const Value* source) {
+    context.device.copy(op.lane, target, source, elements * static_cast<Bytes>(sizeof(Value)));
+  };
+  if (to.is_split()) {
+    copy(to.parameters, from.parameters);
+    copy(to.rests, from.rests);
+  } else {
+    copy(to.master, from.master);
   }
+  copy(to.first_moment, from.first_moment);
+  copy(to.second_moment, from.second_moment);
 }
 
 }  // namespace
@@ -55,11 +63,7 @@ void copy_state_to_device(const RankContext& context, const Operation& op) {
 
 void copy_state_to_host(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
-  const UpdateMemory buffer = context.memory.stream_buffer(op);
-  copy_state(context, op, memory.state, buffer.to);
-  if (buffer.rounded == nullptr) return;
-  context.device.copy(op.lane, memory.host_parameters, buffer.rounded,
-                      context.bytes_of(memory.elements));
+  copy_state(context, op, memory.state, context.memory.stream_buffer(op).to);
 }
 
 void store_gradient(const RankContext& context, const Operation& op) {

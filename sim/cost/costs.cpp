@@ -137,11 +137,10 @@ Seconds nvme_seconds(const Operation& op, const Curve& curve, const Platform& pl
 }
 
 /// Returns the elements on AdamW's curve that move as many bytes. Curves are measured with
-/// gradients in the parameters' type: in bf16 an element moves 28 bytes (fp32 master and two
-/// moments read and written, gradient read, parameter written), and 2 more if the gradient was
-/// added up in fp32.
+/// gradients in the parameters' type: in bf16 an element moves 26 bytes (master and two moments
+/// read and written, gradient read), and 2 more if the gradient was added up in fp32.
 double adam_elements(const Operation& op, const Program& program) {
-  constexpr double kBytes = 28;
+  constexpr double kBytes = 26;
   const auto wider = static_cast<double>(size_of(program.gradient_dtype) - size_of(program.dtype));
   return static_cast<double>(op.elements) * (kBytes + wider) / kBytes;
 }

@@ -15,6 +15,7 @@ struct UnitElements {
   std::int64_t host_parameters = 0;   ///< parameters in host memory
   std::int64_t host_state = 0;        ///< optimizer state in host memory, twice where it is kept
                                       ///< until the norm is known
+  std::int64_t old_parameters = 0;    ///< in host memory, kept until the norm is known
   std::int64_t streamed_state = 0;    ///< in pinned host memory
   FileBytes file;
 };
@@ -38,7 +39,10 @@ UnitElements count_elements(const Program& program, const Plan& plan, std::size_
     if (chunk.gpu_adam) {
       count.streamed_state += owned;
     } else if (chunk.optimizer == Home::Host) {
-      count.host_state += (speculates(plan, chunk) ? 2 : 1) * owned;
+      count.host_state += owned;
+      if (!speculates(plan, chunk)) continue;
+      count.host_state += owned;
+      count.old_parameters += owned;
     }
     if (chunk.optimizer != Home::Nvme) continue;
     const FileBytes file = file_bytes(owned, in_file(plan, chunk), program);
@@ -63,7 +67,8 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
   add_buffer(program, "optimizer " + unit, Tier::Gpu, count.device_optimizer * state);
   add_buffer(program, "host parameters " + unit, Tier::Pinned, count.host_parameters * parameter);
   add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_gradients * gradient);
-  add_buffer(program, "host optimizer " + unit, Tier::Host, count.host_state * state);
+  add_buffer(program, "host optimizer " + unit, Tier::Host,
+             count.host_state * state + count.old_parameters * parameter);
   add_buffer(program, "streamed optimizer " + unit, Tier::Pinned, count.streamed_state * state);
   add_buffer(program, "nvme parameters " + unit, Tier::Nvme, count.file.parameters);
   add_buffer(program, "nvme optimizer " + unit, Tier::Nvme, count.file.state);
@@ -74,7 +79,7 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
 
 Bytes optimizer_state_bytes(DataType dtype) noexcept {
   constexpr Bytes kMoments = 8, kMaster = 4;
-  return dtype == DataType::Float32 ? kMoments : kMoments + kMaster;
+  return kMoments + kMaster - size_of(dtype);
 }
 
 FileBytes file_bytes(std::int64_t elements, InFile in_file, const Program& program) noexcept {
@@ -84,19 +89,15 @@ FileBytes file_bytes(std::int64_t elements, InFile in_file, const Program& progr
 }
 
 StreamBytes stream_bytes(std::int64_t elements, DataType dtype, DataType gradient_dtype) noexcept {
-  constexpr Bytes kState = 12;
-  const Bytes gradient = size_of(gradient_dtype);
-  const Bytes parameter = dtype == DataType::Float32 ? 0 : size_of(dtype);
-  return {elements * (kState + gradient), elements * (kState + parameter),
-          elements * (kState + gradient + parameter)};
+  const Bytes written = elements * (size_of(dtype) + optimizer_state_bytes(dtype));
+  return {written + elements * size_of(gradient_dtype), written};
 }
 
 Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
                        const Program& program) noexcept {
   if (is_nvme_lane(lane)) {
     const FileBytes file = file_bytes(elements, in_file, program);
-    if (lane == Lane::NvmeWrite) return file.parameters + file.state;
-    return program.dtype == DataType::Float32 ? file.all() : file.state + file.gradient;
+    return lane == Lane::NvmeWrite ? file.parameters + file.state : file.all();
   }
   const StreamBytes moved = stream_bytes(elements, program.dtype, program.gradient_dtype);
   return lane == Lane::H2D ? moved.read : moved.written;
@@ -133,7 +134,7 @@ void make_state_buffers(Program& program, const Plan& plan) {
       const std::int64_t owned = owned_elements(chunk, plan.units[u].sharding, program.world_size);
       if (chunk.gpu_adam) {
         pass(program.stream_buffers, program.stream_buffer_bytes, plan.stream_buffers,
-             stream_bytes(owned, program.dtype, program.gradient_dtype).buffer);
+             stream_bytes(owned, program.dtype, program.gradient_dtype).read);
       }
       if (chunk.optimizer != Home::Nvme) continue;
       const FileBytes file = file_bytes(owned, in_file(plan, chunk), program);

@@ -8,15 +8,15 @@
 
 namespace athanor {
 
-/// Returns the bytes of state per element: two moments in fp32, and a master where parameters are
-/// bf16.
+/// Returns the bytes of state per element beside the parameters: two moments in fp32 and, where
+/// parameters are bf16, the lower half of their fp32 master (executor/cpu/split_master.hpp).
 [[nodiscard]] Bytes optimizer_state_bytes(DataType dtype) noexcept;
 
 /// Bytes that move for a shard that streams through the GPU. Its stream buffer holds, in this
-/// order, the three parts of its state (in fp32 the first are the parameters), its gradient and, in
-/// bf16, its new parameters. A read fills the front; a write takes all but the gradient.
+/// order, its parameters, its state and its gradient. A read fills it; a write takes all but the
+/// gradient.
 struct StreamBytes {
-  Bytes read = 0, written = 0, buffer = 0;
+  Bytes read = 0, written = 0;
 };
 [[nodiscard]] StreamBytes stream_bytes(std::int64_t elements, DataType dtype,
                                        DataType gradient_dtype) noexcept;
@@ -32,8 +32,7 @@ struct FileBytes {
                                    const Program& program) noexcept;
 
 /// Returns the bytes that a StateRead or StateWrite (by `lane`) moves for a shard of `elements`.
-/// Only the types of `program` matter. From a file AdamW reads parameters only in fp32, where they
-/// are its master copy, and it writes no gradient.
+/// Only the types of `program` matter. AdamW writes no gradient.
 [[nodiscard]] Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
                                      const Program& program) noexcept;
 
@@ -48,7 +47,7 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
 void make_state_buffers(Program& program, const Plan& plan);
 
 /// Fills Program::static_buffers: cache slots, gradient buffers, parameters, gradient shards and
-/// optimizer state. In fp32 the parameter shard beside the optimizer is the master copy.
+/// optimizer state. The parameter shard beside the optimizer is the master, or its upper half.
 void make_static_buffers(Program& program, const Plan& plan);
 
 }  // namespace athanor

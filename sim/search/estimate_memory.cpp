@@ -89,8 +89,13 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   Bytes file_buffer = 0, staging_buffers = 0, stream_buffer = 0;
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(c, unit_class);
-    const Bytes owned = unit_class.elements / parts * state;
-    bytes.host += (placed.cpu_optimizer() + (c.speculate ? placed.early_optimizer() : 0)) * owned;
+    const std::int64_t elements_owned = unit_class.elements / parts;
+    const Bytes owned = elements_owned * state;
+    bytes.host += placed.cpu_optimizer() * owned;
+    if (c.speculate) {
+      bytes.host +=
+          placed.early_optimizer() * (owned + elements_owned * size_of(problem_.profile.dtype));
+    }
     bytes.pinned += placed.streamed_optimizer * owned;
     if (placed.nvme_optimizer == 0 && placed.streamed_optimizer == 0) continue;
     for (std::int64_t left = unit_class.elements; left > 0; left -= whole) {
@@ -107,8 +112,8 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
         staged += placed.parameters.nvme;
       }
       if (placed.streamed_optimizer > 0) {
-        stream_buffer = std::max(stream_buffer,
-                                 stream_bytes(elements, types.dtype, types.gradient_dtype).buffer);
+        stream_buffer =
+            std::max(stream_buffer, stream_bytes(elements, types.dtype, types.gradient_dtype).read);
         streamed += placed.streamed_optimizer;
       }
     }

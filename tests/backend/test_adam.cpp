@@ -26,15 +26,51 @@ std::vector<float> random_values(std::size_t count, unsigned seed, float scale =
   return values;
 }
 
+/// State with a whole master.
 struct State {
   std::vector<float> master, first, second;
   explicit State(std::size_t count)
       : master(random_values(count, 1)), first(count), second(count) {}
   [[nodiscard]] AdamStateView view(std::size_t offset = 0) {
-    return {master.data() + offset, first.data() + offset, second.data() + offset};
+    return {.master = master.data() + offset,
+            .first_moment = first.data() + offset,
+            .second_moment = second.data() + offset};
   }
   bool operator==(const State&) const = default;
 };
+
+/// State with a split master, and otherwise that of a State.
+struct SplitState {
+  std::vector<BFloat16Bits> parameters;
+  std::vector<std::int16_t> rests;
+  std::vector<float> first, second;
+  explicit SplitState(const State& whole)
+      : parameters(whole.master.size()),
+        rests(whole.master.size()),
+        first(whole.first),
+        second(whole.second) {
+    split_masters(whole.master, parameters, rests, 1);
+  }
+  [[nodiscard]] AdamStateView view(std::size_t offset = 0) {
+    return {.parameters = parameters.data() + offset,
+            .rests = rests.data() + offset,
+            .first_moment = first.data() + offset,
+            .second_moment = second.data() + offset};
+  }
+  bool operator==(const SplitState&) const = default;
+};
+
+std::vector<BFloat16Bits> narrowed(const std::vector<float>& values) {
+  std::vector<BFloat16Bits> narrow(values.size());
+  std::transform(values.begin(), values.end(), narrow.begin(), round_to_bf16);
+  return narrow;
+}
+
+std::vector<float> widened(const std::vector<BFloat16Bits>& values) {
+  std::vector<float> wide(values.size());
+  std::transform(values.begin(), values.end(), wide.begin(), widen_bf16);
+  return wide;
+}
 
 /// One element of Loshchilov & Hutter's Algorithm 2 in double.
 struct Reference {
@@ -85,32 +121,62 @@ TEST_CASE("the first step without decay moves every parameter by the learning ra
 TEST_CASE("AdamW out of place gives the bits of AdamW in place and leaves the old state as it is") {
   constexpr std::size_t kCount = 40'003;
   const std::vector<float> gradient = random_values(kCount, 2);
-  std::vector<BFloat16Bits> narrow(kCount), rounded(kCount), expected_rounded(kCount);
-  convert_to_bf16(gradient, narrow, 1);
-  AdamCoefficients c{.weight_decay = 0.01F};
-  State old(kCount);
-  adamw(old.view(), std::span<const float>(gradient), c, 1);
-  c.step = 2;
+  const std::vector<BFloat16Bits> narrow = narrowed(gradient);
+  const AdamCoefficients c{.weight_decay = 0.01F, .step = 2};
+  State whole(kCount);
+  adamw(whole.view(), std::span<const float>(gradient), {.weight_decay = 0.01F}, 1);
+  const SplitState old(whole);
   const auto check = [&](auto values, int threads) {
-    State expected = old;
-    adamw(expected.view(), values, c, 1, expected_rounded.data());
-    State before = old;
-    State after(kCount);
-    adamw_out_of_place(before.view(), after.view(), values, c, threads, rounded.data());
+    SplitState expected = old;
+    adamw(expected.view(), values, c, 1);
+    SplitState before = old;
+    SplitState after{State(kCount)};
+    adamw_out_of_place(before.view(), after.view(), values, c, threads);
     CHECK(after == expected);
-    CHECK(rounded == expected_rounded);
     CHECK(before == old);
     // Start at an odd element: lines go past the caches only where they are aligned.
-    State part(kCount);
+    SplitState part{State(kCount)};
     const std::size_t offset = 5;
     adamw_out_of_place(before.view(offset), part.view(offset), values.subspan(offset, 3000), c,
                        threads);
-    CHECK(std::equal(part.master.begin() + 5, part.master.begin() + 3005,
-                     expected.master.begin() + 5));
+    CHECK(std::equal(part.parameters.begin() + 5, part.parameters.begin() + 3005,
+                     expected.parameters.begin() + 5));
+    CHECK(
+        std::equal(part.rests.begin() + 5, part.rests.begin() + 3005, expected.rests.begin() + 5));
   };
   const int threads = GENERATE(1, 3);
   check(std::span<const float>(gradient), threads);
   check(std::span<const BFloat16Bits>(narrow), threads);
+}
+
+TEST_CASE("AdamW updates parameters in place, keeps the old ones and can be done again from them") {
+  constexpr std::size_t kCount = 40'003;
+  const std::vector<BFloat16Bits> gradient = narrowed(random_values(kCount, 2));
+  const std::span<const BFloat16Bits> values(gradient);
+  const AdamCoefficients c{.weight_decay = 0.01F};
+  const AdamCoefficients clipped{.weight_decay = 0.01F, .gradient_scale = 0.3F};
+  const SplitState old{State(kCount)};
+  SplitState expected = old, expected_clipped = old;
+  adamw(expected.view(), values, c, 1);
+  adamw(expected_clipped.view(), values, clipped, 1);
+
+  SplitState from = old, to{State(kCount)};
+  std::vector<BFloat16Bits> old_parameters(kCount);
+  AdamStateView updated = to.view();
+  updated.parameters = from.parameters.data();
+  adamw_out_of_place(from.view(), updated, values, c, 2, old_parameters.data());
+  CHECK(from.parameters == expected.parameters);
+  CHECK(to.rests == expected.rests);
+  CHECK(to.first == expected.first);
+  CHECK(to.second == expected.second);
+  CHECK(old_parameters == old.parameters);
+  CHECK(from.rests == old.rests);
+
+  AdamStateView before = from.view();
+  before.parameters = old_parameters.data();
+  adamw_out_of_place(before, updated, values, clipped, 2);
+  CHECK(from.parameters == expected_clipped.parameters);
+  CHECK(to.rests == expected_clipped.rests);
 }
 
 TEST_CASE("AdamW gives the same bits under every cut and number of threads") {
@@ -164,31 +230,26 @@ TEST_CASE("decay acts in its segments, and elements between segments stay as the
 
 TEST_CASE("a bf16 gradient gives the bits of the same gradient in fp32") {
   constexpr std::size_t kCount = 4099;
-  const std::vector<float> values = random_values(kCount, 4);
-  std::vector<BFloat16Bits> narrow(kCount);
-  convert_to_bf16(values, narrow, 2);
-  std::vector<float> wide(kCount);
-  std::transform(narrow.begin(), narrow.end(), wide.begin(), widen_bf16);
-  State from_narrow(kCount);
-  State from_wide(kCount);
+  const std::vector<BFloat16Bits> narrow = narrowed(random_values(kCount, 4));
+  const std::vector<float> wide = widened(narrow);
+  SplitState from_narrow{State(kCount)};
+  SplitState from_wide{State(kCount)};
   adamw(from_narrow.view(), std::span<const BFloat16Bits>(narrow), {}, 1);
   adamw(from_wide.view(), std::span<const float>(wide), {}, 1);
   REQUIRE(from_narrow == from_wide);
 }
 
-TEST_CASE("parameters rounded during the update are those rounded after it") {
+TEST_CASE("twenty updates of a split master are those of a whole one, split after them") {
   constexpr std::size_t kCount = 50'021;
-  const std::vector<float> gradient = random_values(kCount, 5);
-  State apart(kCount);
-  State fused(kCount);
-  std::vector<BFloat16Bits> rounded_after(kCount);
-  std::vector<BFloat16Bits> rounded_during(kCount);
-  adamw(apart.view(), std::span<const float>(gradient), {.weight_decay = 0.1F}, 2);
-  convert_to_bf16(apart.master, rounded_after, 1);
-  adamw(fused.view(), std::span<const float>(gradient), {.weight_decay = 0.1F}, 2,
-        rounded_during.data());
-  CHECK(fused == apart);
-  CHECK(rounded_during == rounded_after);
+  State whole(kCount);
+  SplitState split(whole);
+  AdamCoefficients c{.weight_decay = 0.1F};
+  for (c.step = 1; c.step <= 20; ++c.step) {
+    const std::vector<float> gradient = random_values(kCount, unsigned(c.step) + 5);
+    adamw(whole.view(), std::span<const float>(gradient), c, 2);
+    adamw(split.view(), std::span<const float>(gradient), c, 2);
+  }
+  CHECK(split == SplitState(whole));
 }
 
 TEST_CASE("bf16 rounds to nearest even and keeps NaN and infinity") {

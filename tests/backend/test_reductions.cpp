@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/cpu/adam.hpp"
 #include "executor/cpu/bfloat16.hpp"
 #include "executor/cpu/reductions.hpp"
+#include "executor/cpu/split_master.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -65,7 +65,7 @@ TEST_CASE("several threads sum squares as exactly as one, and repeatably") {
 TEST_CASE("bf16 squares equal those of the widened values") {
   const std::vector<float> values = wild_values(1025);
   std::vector<BFloat16Bits> narrow(values.size());
-  convert_to_bf16(values, narrow, 1);
+  round_to_parameters(values, narrow, 1);
   std::vector<float> wide(values.size());
   std::transform(narrow.begin(), narrow.end(), wide.begin(), widen_bf16);
   const ExactSum from_narrow = square_sum(std::span<const BFloat16Bits>(narrow));
@@ -84,7 +84,7 @@ TEST_CASE("sums of squares accept empty and non-finite input") {
 TEST_CASE("accumulation adds element by element") {
   const std::vector<float> addend = wild_values(777);
   std::vector<BFloat16Bits> narrow(addend.size());
-  convert_to_bf16(addend, narrow, 1);
+  round_to_parameters(addend, narrow, 1);
   std::vector<float> sum(addend.size(), 1.0F);
   accumulate(sum, std::span<const float>(addend));
   accumulate(sum, std::span<const BFloat16Bits>(narrow));

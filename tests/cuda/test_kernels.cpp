@@ -36,7 +36,7 @@ std::vector<float> random_values(unsigned seed, float scale) {
 
 std::vector<BFloat16Bits> rounded(const std::vector<float>& values) {
   std::vector<BFloat16Bits> bits(values.size());
-  convert_to_bf16(values, bits, 1);
+  round_to_parameters(values, bits, 1);
   return bits;
 }
 
@@ -52,35 +52,50 @@ std::vector<AdamSegment> many_segments() {
   return segments;
 }
 
+/// Updates the same state three times on both processors; its master is split or whole.
 template <typename Gradient>
-void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamSegment>& segments) {
+void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamSegment>& segments,
+                  bool split) {
   std::vector<float> master = random_values(1, 0.02F);
   std::vector<float> first = random_values(2, 1e-3F);
   std::vector<float> second = random_values(3, 1e-3F);
   for (float& value : second) value *= value;
   std::vector<BFloat16Bits> parameters(kElements);
+  std::vector<std::int16_t> rests(kElements);
+  split_masters(master, parameters, rests, 1);
   const DeviceCopy device_master(master), device_first(first), device_second(second);
-  const DeviceCopy device_gradient(gradient);
   const DeviceCopy device_parameters(parameters);
+  const DeviceCopy device_rests(rests);
+  const DeviceCopy device_gradient(gradient);
+  AdamStateView on_host{.first_moment = first.data(), .second_moment = second.data()};
+  AdamStateView on_device{.first_moment = device_first.data(),
+                          .second_moment = device_second.data()};
+  if (split) {
+    on_host.parameters = parameters.data();
+    on_host.rests = rests.data();
+    on_device.parameters = device_parameters.data();
+    on_device.rests = device_rests.data();
+  } else {
+    on_host.master = master.data();
+    on_device.master = device_master.data();
+  }
   const float gradient_scale = 0.37F;
   const DeviceCopy scale(std::vector<float>{gradient_scale});
   HostDevice host;
   AdamWork work{
-      .from = {master.data(), first.data(), second.data()},
-      .to = {master.data(), first.data(), second.data()},
+      .from = on_host,
+      .to = on_host,
       .gradient = gradient.data(),
       .gradient_dtype = std::is_same_v<Gradient, float> ? DataType::Float32 : DataType::BFloat16,
-      .rounded = parameters.data(),
       .segments = segments,
       .coefficients = {.learning_rate = 3e-4F, .weight_decay = 0.1F},
       .gradient_scale = &gradient_scale};
   for (work.coefficients.step = 1; work.coefficients.step <= 3; ++work.coefficients.step) {
     host.adam(Lane::Compute, work);
     cuda::launch_adam(nullptr,
-                      {.state = {device_master.data(), device_first.data(), device_second.data()},
+                      {.state = on_device,
                        .gradient = device_gradient.data(),
-                       .gradient_is_bf16 = sizeof(Gradient) == sizeof(BFloat16Bits),
-                       .rounded = device_parameters.data()},
+                       .gradient_is_bf16 = sizeof(Gradient) == sizeof(BFloat16Bits)},
                       segments, adam_step(work.coefficients), scale.data());
     cuda::check_launch("adam");
   }
@@ -88,6 +103,7 @@ void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamS
   CHECK(device_first.fetch() == first);
   CHECK(device_second.fetch() == second);
   CHECK(device_parameters.fetch() == parameters);
+  CHECK(device_rests.fetch() == rests);
 }
 
 /// Sums, what is added to them or replaces them, and what the host makes of both.
@@ -108,8 +124,9 @@ TEST_CASE("AdamW on the device gives the host's bits") {
   const std::vector<float> gradient = random_values(4, 1e-2F);
   const std::vector<AdamSegment> segments = GENERATE(std::vector<AdamSegment>{{0, kElements, true}},
                                                      std::vector<AdamSegment>{}, many_segments());
-  SECTION("fp32 gradients") { compare_adam(gradient, segments); }
-  SECTION("bf16 gradients") { compare_adam(rounded(gradient), segments); }
+  SECTION("fp32") { compare_adam(gradient, segments, /*split=*/false); }
+  SECTION("fp32 gradients") { compare_adam(gradient, segments, /*split=*/true); }
+  SECTION("bf16 gradients") { compare_adam(rounded(gradient), segments, /*split=*/true); }
 }
 
 TEST_CASE("accumulation on the device gives the host's bits") {
@@ -138,31 +155,33 @@ TEST_CASE("accumulation into host memory gives the host's bits") {
   CHECK(std::ranges::equal(sum, sums.expected));
 }
 
-TEST_CASE("the device rounds new parameters to bf16 as the host does") {
+TEST_CASE("the device splits masters as the host does") {
   test::require_device();
   std::vector<float> values = random_values(7, 1.0F);
   values[0] = std::numeric_limits<float>::quiet_NaN();
   values[1] = std::numeric_limits<float>::infinity();
   values[2] = std::bit_cast<float>(0x3F808000U);  // a tie
+  std::vector<BFloat16Bits> expected(kElements);
+  std::vector<std::int16_t> expected_rests(kElements);
+  split_masters(values, expected, expected_rests, 1);
   const std::vector<float> zeros(kElements);
-  const DeviceCopy master(values), first(zeros), second(zeros), gradient(zeros);
-  const DeviceCopy parameters{std::vector<BFloat16Bits>(kElements)};
+  const DeviceCopy parameters(expected);
+  const DeviceCopy rests(expected_rests);
+  const DeviceCopy first(zeros), second(zeros), gradient(zeros);
   const DeviceCopy scale(std::vector<float>{1.0F});
   const AdamSegment all{0, kElements, /*decays=*/false};
-  // Without a learning rate and a gradient, an update only rounds.
+  // Without a learning rate and a gradient, an update only joins and splits.
   cuda::launch_adam(nullptr,
-                    {.state = {master.data(), first.data(), second.data()},
+                    {.state = {.parameters = parameters.data(),
+                               .rests = rests.data(),
+                               .first_moment = first.data(),
+                               .second_moment = second.data()},
                      .gradient = gradient.data(),
-                     .gradient_is_bf16 = false,
-                     .rounded = parameters.data()},
+                     .gradient_is_bf16 = false},
                     {&all, 1}, adam_step({.learning_rate = 0.0F}), scale.data());
   cuda::check_launch("adam");
-  std::vector<BFloat16Bits> result = parameters.fetch();
-  std::vector<BFloat16Bits> expected = rounded(values);
-  // The device's arithmetic may give a NaN other bits.
-  CHECK(std::isnan(widen_bf16(result[0])));
-  result[0] = expected[0];
-  CHECK(result == expected);
+  CHECK(parameters.fetch() == expected);
+  CHECK(rests.fetch() == expected_rests);
 }
 
 TEST_CASE("a norm on the device is the host's norm") {

@@ -6,6 +6,7 @@
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/memory.hpp"
+#include "tests/engine/whole_master.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -17,6 +18,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -57,9 +59,12 @@ Platform platform_of(const json& run, const json& record, const std::string& nam
   return parse_platform(platform.dump(), path);
 }
 
+/// Returns the program that ran. Records say where its masters were split.
 Program program_of(const json& run, const std::string& name) {
   const Profile profile = read_profile(beside(name, run.at("profile").get<std::string>()));
-  return lower(profile, parse_plan(run.at("plan").dump(), run.at("name").get<std::string>()));
+  Program program =
+      lower(profile, parse_plan(run.at("plan").dump(), run.at("name").get<std::string>()));
+  return run.value("split_master", false) ? program : test::with_whole_masters(std::move(program));
 }
 
 /// Returns whether losses are equal. NCCL adds three and more addends in an order that depends on

@@ -15,6 +15,9 @@ constexpr int kWidth = 4;  // elements of one vector load
 struct alignas(8) Bf16x4 {
   std::uint16_t at[kWidth];
 };
+struct alignas(8) Int16x4 {
+  std::int16_t at[kWidth];
+};
 struct alignas(16) Fp32x4 {
   float at[kWidth];
 };
@@ -22,14 +25,6 @@ struct alignas(16) Fp32x4 {
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(std::uint16_t bits) {
   return __uint_as_float(static_cast<std::uint32_t>(bits) << 16U);
-}
-
-/// Rounds as round_to_bf16() of executor/cpu/bfloat16.hpp does.
-__device__ __forceinline__ std::uint16_t to_bf16(float value) {
-  const std::uint32_t bits = __float_as_uint(value);
-  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
-  const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
-  return static_cast<std::uint16_t>(is_nan ? (bits >> 16U) | 0x40U : rounded);
 }
 
 template <typename Value>
@@ -66,42 +61,88 @@ struct AdamTable {
 };
 static_assert(kAdamSegments <= 32, "one bit a segment");
 
-template <typename Gradient, bool kRounds>
+/// A master that is whole.
+struct WholeMaster {
+  float* master;
+
+  __device__ __forceinline__ Fp32x4 load(std::int64_t v) const {
+    return reinterpret_cast<const Fp32x4*>(master)[v];
+  }
+  __device__ __forceinline__ void store(std::int64_t v, const Fp32x4& updated) const {
+    reinterpret_cast<Fp32x4*>(master)[v] = updated;
+  }
+  __device__ __forceinline__ float load_one(std::int64_t i) const { return master[i]; }
+  __device__ __forceinline__ void store_one(std::int64_t i, float updated) const {
+    master[i] = updated;
+  }
+};
+
+/// A split master, whose halves are joined and split again in registers.
+struct SplitMasters {
+  std::uint16_t* parameters;
+  std::int16_t* rests;
+
+  __device__ __forceinline__ Fp32x4 load(std::int64_t v) const {
+    const Bf16x4 upper = reinterpret_cast<const Bf16x4*>(parameters)[v];
+    const Int16x4 lower = reinterpret_cast<const Int16x4*>(rests)[v];
+    Fp32x4 master;
+    for (int j = 0; j < kWidth; ++j) master.at[j] = join_master(upper.at[j], lower.at[j]);
+    return master;
+  }
+  __device__ __forceinline__ void store(std::int64_t v, const Fp32x4& updated) const {
+    Bf16x4 upper;
+    Int16x4 lower;
+    for (int j = 0; j < kWidth; ++j) {
+      const SplitMaster split = split_master(updated.at[j]);
+      upper.at[j] = split.parameter;
+      lower.at[j] = split.rest;
+    }
+    reinterpret_cast<Bf16x4*>(parameters)[v] = upper;
+    reinterpret_cast<Int16x4*>(rests)[v] = lower;
+  }
+  __device__ __forceinline__ float load_one(std::int64_t i) const {
+    return join_master(parameters[i], rests[i]);
+  }
+  __device__ __forceinline__ void store_one(std::int64_t i, float updated) const {
+    const SplitMaster split = split_master(updated);
+    parameters[i] = split.parameter;
+    rests[i] = split.rest;
+  }
+};
+
+template <typename Gradient, typename Masters>
 struct AdamBody {
   const AdamShard& s;
+  Masters masters;
   AdamStep k;
   float scale;
 
   __device__ __forceinline__ void vector(std::int64_t v) const {
-    Fp32x4 master = reinterpret_cast<Fp32x4*>(s.state.master)[v];
+    Fp32x4 master = masters.load(v);
     Fp32x4 first = reinterpret_cast<Fp32x4*>(s.state.first_moment)[v];
     Fp32x4 second = reinterpret_cast<Fp32x4*>(s.state.second_moment)[v];
     const auto gradient = reinterpret_cast<const Vector<Gradient>*>(s.gradient)[v];
-    Bf16x4 rounded;
     for (int j = 0; j < kWidth; ++j) {
       master.at[j] =
           adam_update(master.at[j], first.at[j], second.at[j], to_float(gradient.at[j]) * scale, k);
-      if constexpr (kRounds) rounded.at[j] = to_bf16(master.at[j]);
     }
-    reinterpret_cast<Fp32x4*>(s.state.master)[v] = master;
+    masters.store(v, master);
     reinterpret_cast<Fp32x4*>(s.state.first_moment)[v] = first;
     reinterpret_cast<Fp32x4*>(s.state.second_moment)[v] = second;
-    if constexpr (kRounds) reinterpret_cast<Bf16x4*>(s.rounded)[v] = rounded;
   }
   __device__ __forceinline__ void scalar(std::int64_t i) const {
     const float gradient = to_float(static_cast<const Gradient*>(s.gradient)[i]) * scale;
-    const AdamStateView& state = s.state;
-    state.master[i] =
-        adam_update(state.master[i], state.first_moment[i], state.second_moment[i], gradient, k);
-    if constexpr (kRounds) s.rounded[i] = to_bf16(state.master[i]);
+    masters.store_one(i, adam_update(masters.load_one(i), s.state.first_moment[i],
+                                     s.state.second_moment[i], gradient, k));
   }
 };
 
-template <typename Gradient, bool kRounds>
+template <typename Gradient, typename Masters>
 __global__ void __launch_bounds__(kThreads)
-    adam_kernel(const __grid_constant__ AdamShard shard, const __grid_constant__ AdamTable segments,
-                AdamStep step, const float* gradient_scale) {
-  AdamBody<Gradient, kRounds> body{shard, step, *gradient_scale};
+    adam_kernel(const __grid_constant__ AdamShard shard, const Masters masters,
+                const __grid_constant__ AdamTable segments, AdamStep step,
+                const float* gradient_scale) {
+  AdamBody<Gradient, Masters> body{shard, masters, step, *gradient_scale};
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * kWidth;
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   int at = 0;
@@ -160,17 +201,12 @@ AdamTable table_of(std::span<const AdamSegment> segments) {
   return table;
 }
 
-template <typename Gradient>
-void launch_adam_of(cudaStream_t stream, const AdamShard& shard, const AdamTable& table,
-                    const AdamStep& step, const float* gradient_scale) {
+template <typename Gradient, typename Masters>
+void launch_adam_of(cudaStream_t stream, const AdamShard& shard, const Masters& masters,
+                    const AdamTable& table, const AdamStep& step, const float* gradient_scale) {
   const int blocks = blocks_for(table.last() - table.begin[0]);
-  if (shard.rounded != nullptr) {
-    adam_kernel<Gradient, true>
-        <<<blocks, kThreads, 0, stream>>>(shard, table, step, gradient_scale);
-  } else {
-    adam_kernel<Gradient, false>
-        <<<blocks, kThreads, 0, stream>>>(shard, table, step, gradient_scale);
-  }
+  adam_kernel<Gradient, Masters>
+      <<<blocks, kThreads, 0, stream>>>(shard, masters, table, step, gradient_scale);
 }
 
 template <typename Addend>
@@ -188,14 +224,18 @@ void launch_accumulate_of(cudaStream_t stream, float* sum, MemoryLocation sum_ho
 
 void launch_adam(cudaStream_t stream, const AdamShard& shard, std::span<const AdamSegment> segments,
                  const AdamStep& step, const float* gradient_scale) {
+  const SplitMasters split{shard.state.parameters, shard.state.rests};
   while (!segments.empty()) {
     const AdamTable table =
         table_of(segments.first(std::min<std::size_t>(segments.size(), kAdamSegments)));
     segments = segments.subspan(static_cast<std::size_t>(table.count));
-    if (shard.gradient_is_bf16) {
-      launch_adam_of<std::uint16_t>(stream, shard, table, step, gradient_scale);
+    if (!shard.state.is_split()) {
+      const WholeMaster whole{shard.state.master};
+      launch_adam_of<float>(stream, shard, whole, table, step, gradient_scale);
+    } else if (shard.gradient_is_bf16) {
+      launch_adam_of<std::uint16_t>(stream, shard, split, table, step, gradient_scale);
     } else {
-      launch_adam_of<float>(stream, shard, table, step, gradient_scale);
+      launch_adam_of<float>(stream, shard, split, table, step, gradient_scale);
     }
   }
 }

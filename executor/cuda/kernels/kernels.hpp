@@ -17,19 +17,18 @@ struct DoubleDouble {
   double high, low;
 };
 
-/// Memory of one shard's update, 16-byte aligned. `gradient` is fp32 or bf16. `rounded` may be
-/// null.
+/// Memory of one shard's update, 16-byte aligned. `gradient` is fp32 or, where the master is split,
+/// bf16.
 struct AdamShard {
   AdamStateView state;
   const void* gradient;
   bool gradient_is_bf16;
-  std::uint16_t* rounded;
 };
 
 /// Number of segments that one kernel takes.
 inline constexpr int kAdamSegments = 16;
 
-/// Launches AdamW with fp32 state on `segments`, which begin 16-byte aligned and come in order: one
+/// Launches AdamW on `segments`, which begin 16-byte aligned and come in order: one
 /// kernel for every kAdamSegments of them. `step.decay` acts where a segment decays.
 /// `gradient_scale` is read when the kernel runs.
 void launch_adam(cudaStream_t stream, const AdamShard& shard, std::span<const AdamSegment> segments,
