@@ -200,6 +200,9 @@ std::string plan_summary(const Plan& plan) {
   }
   text += fmt::format(", chunk {:.3g} Mi", static_cast<double>(plan.chunk_elements) / (1 << 20));
   text += fmt::format(", {} gradient buffers", plan.gradient_buffers);
+  if (plan.gradient_ring > 0) {
+    text += fmt::format(", ring of {} gradients on host", plan.gradient_ring);
+  }
   text += activation_text(plan);
   const HostShare host = count_host_chunks(plan);
   const auto percent = [&](std::int64_t count) {

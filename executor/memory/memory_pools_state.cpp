@@ -61,9 +61,9 @@ UpdateMemory MemoryPools::update_memory(const Operation& adam, std::int64_t step
   if (adam.kind == OpKind::AdamRollback) {
     update.from.parameters = std::exchange(update.old_parameters, nullptr);
   }
+  if (adam.staging_buffer >= 0) update.gradient = gradient_of(adam);
   if (adam.state_buffer < 0) return update;
   std::byte* const buffer = state_buffers_[index(adam.state_buffer)];
-  if (adam.staging_buffer >= 0) update.gradient = gradient_of(adam);
   if (memory.file_gradient_offset >= 0) update.gradient = buffer + memory.file_gradient_offset;
   update.from = update.to = state_in_buffer(memory, buffer);
   return update;

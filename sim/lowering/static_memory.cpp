@@ -136,15 +136,16 @@ void make_state_buffers(Program& program, const Plan& plan) {
         pass(program.stream_buffers, program.stream_buffer_bytes, plan.stream_buffers,
              stream_bytes(owned, program.dtype, program.gradient_dtype).read);
       }
+      if (stages_gradient(plan, chunk)) {
+        pass(program.staged_gradients, program.staged_gradient_bytes, most_staged_gradients(plan),
+             file_blocks(owned * size_of(program.gradient_dtype)));
+      }
       if (chunk.optimizer != Home::Nvme) continue;
       const FileBytes file = file_bytes(owned, in_file(plan, chunk), program);
       pass(program.state_buffers, program.state_buffer_bytes, plan.nvme_buffers, file.all());
       if (file.parameters == 0) continue;
       pass(program.parameter_buffers, program.parameter_buffer_bytes, plan.parameter_buffers,
            file.parameters);
-      if (!stages_gradient(plan, chunk)) continue;
-      pass(program.staged_gradients, program.staged_gradient_bytes, plan.parameter_buffers,
-           file_blocks(owned * size_of(program.gradient_dtype)));
     }
   }
 }

@@ -57,6 +57,7 @@ void validate_counts(const Plan& plan, const std::string& where) {
   require_between(where, "nvme_buffers", plan.nvme_buffers, 1, 4096);
   require_between(where, "parameter_buffers", plan.parameter_buffers, 1, 4096);
   require_between(where, "stream_buffers", plan.stream_buffers, 1, 4096);
+  require_between(where, "gradient_ring", plan.gradient_ring, 0, kMaxInt);
   require_between(where, "compute_threads", plan.compute_threads, 1, 4096);
 }
 

@@ -138,9 +138,13 @@ struct Plan {
                          ///< order in which the next forward needs them
   int nvme_buffers = 3;  ///< chunks whose state is in host memory at once: read, updated, written
   int parameter_buffers = 2;  ///< chunks whose parameters are between file and GPU at once; also
-                              ///< the number of their gradients on the way back
+                              ///< the number of their gradients on the way back, unless there is a
+                              ///< gradient ring
   int stream_buffers = 2;     ///< chunks whose state streams through the GPU at once
-  int compute_threads = 1;    ///< CPU backend: threads of the compute lane
+  int gradient_ring = 0;    ///< pinned buffers for gradients of chunks that the CPU updates as they
+                            ///< arrive; 0: every chunk has one of its own. No effect with
+                            ///< accumulation or clipping, which need gradients longer
+  int compute_threads = 1;  ///< CPU backend: threads of the compute lane
   Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
 

@@ -80,7 +80,7 @@ struct Operation {
                                    ///< a file, or the stream buffer of a shard that streams
   std::int32_t staging_buffer = -1;  ///< pinned buffer of a shard in a file, for its parameters
                                      ///< (ParamRead, Fetch) or its gradient (GradD2H, then
-                                     ///< GradWrite or Adam)
+                                     ///< GradWrite or Adam), or of a gradient ring (GradD2H, Adam)
   Bytes bytes = 0;            ///< size of the transfer: a shard or an output for copies, the whole
                               ///< chunk for collectives
   std::int64_t elements = 0;  ///< Adam, AdamRollback, SquareSum: elements of the shard
@@ -119,7 +119,7 @@ struct Program {
   Bytes state_buffer_bytes = 0;  ///< size of each
   int parameter_buffers = 0;     ///< pinned buffers for parameters between file and GPU
   Bytes parameter_buffer_bytes = 0;
-  int staged_gradients = 0;  ///< pinned buffers for gradients between GPU and file or CPU
+  int staged_gradients = 0;  ///< pinned buffers for gradients between GPU and file or CPU, in turn
   Bytes staged_gradient_bytes = 0;
   int stream_buffers = 0;  ///< device buffers for state between host memory and GPU
   Bytes stream_buffer_bytes = 0;

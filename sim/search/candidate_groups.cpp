@@ -59,6 +59,9 @@ class NormalForm {
     c.gradient_buffers = std::min(c.gradient_buffers, class_size_);
     normalise_placement(c, num_units_);
     normalise_updates(c);
+    if (clips_ || c.batch.accumulation > 1 || c.leading_gpu_optimizer == num_units_) {
+      c.gradient_ring = 0;
+    }
     if (c.sharding == Sharding::Sharded) {
       c.cache_slots = std::max(std::min(c.cache_slots, class_size_), c.prefetch_depth + 1);
     } else {
@@ -161,7 +164,7 @@ class Choices {
     any.sharding = sharding;
     const std::vector<Candidate> placements = distinct<ChoiceGroup::Placement>(any);
     if (placements.empty()) return;
-    any = placements.front();
+    any = *std::ranges::min_element(placements, {}, &Candidate::leading_gpu_optimizer);
     placements_ = by_counts(placements);
     chunks_ = distinct<ChoiceGroup::Chunks>(any);
     activations_ = distinct<ChoiceGroup::Activations>(any);
@@ -176,7 +179,10 @@ class Choices {
   void for_each(const BatchSplit& batch, const Visit& visit) const {
     for (const Candidate& chunk : chunks_) {
       for (const Candidate& pool : pools_) {
+        if (pool.gradient_ring > 0 && !may_stage(batch)) continue;
         for (OptimizerCounts counts : placements_) {
+          if (pool.gradient_ring > 0) drop_all_on_gpu(counts);
+          if (counts.empty()) continue;
           for (ParameterCounts& parameters : counts) {
             for (Candidate& placement : parameters) {
               placement.batch = batch;
@@ -194,6 +200,14 @@ class Choices {
   [[nodiscard]] const std::vector<Candidate>& activations() const { return activations_; }
 
  private:
+  /// Drops placements under which no gradient goes to the host.
+  void drop_all_on_gpu(OptimizerCounts& counts) const {
+    if (counts.back().front().leading_gpu_optimizer == normal_form_.num_units()) counts.pop_back();
+  }
+  /// Whether the CPU may take gradients as they arrive.
+  [[nodiscard]] bool may_stage(const BatchSplit& batch) const noexcept {
+    return batch.accumulation == 1 && !space_.clips;
+  }
   /// Distinct normal forms of `candidate` with every sensible combination of one group.
   template <ChoiceGroup kGroup>
   [[nodiscard]] std::vector<Candidate> distinct(Candidate candidate) const {

@@ -79,7 +79,8 @@ class Estimator {
     int nvme_optimizer = 0, streamed_optimizer = 0;  ///< parts of host_optimizer
     int late_optimizer = 0;                          ///< part of cpu_optimizer()
     ParameterHomes parameters;
-    int nvme_gradients = 0;  ///< part of parameters.nvme, with gradients in the file too
+    int nvme_gradients = 0;    ///< part of parameters.nvme, with gradients in the file too
+    int staged_gradients = 0;  ///< part of host_optimizer, whose gradients pass through buffers
     /// Members whose state is in host memory, where the CPU updates it.
     [[nodiscard]] int cpu_optimizer() const noexcept {
       return host_optimizer - nvme_optimizer - streamed_optimizer;

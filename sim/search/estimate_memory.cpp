@@ -42,6 +42,12 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
         unit_class.members(std::max(c.leading_gpu_parameters, nvme_first),
                            std::min(updated_late, num_units_ - c.trailing_gpu_parameters));
   }
+  if (c.batch.accumulation > 1) return placed;
+  placed.staged_gradients = placed.parameters.nvme;
+  if (c.gradient_ring > 0 && problem_.request.clipping == Clipping::None) {
+    const int first_early = std::max({c.leading_gpu_optimizer, c.gpu_adam_units, c.late_updates});
+    placed.staged_gradients = unit_class.members(first_early, host_end) + placed.nvme_gradients;
+  }
   return placed;
 }
 
@@ -62,7 +68,7 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
     peak.gpu += placed.device_optimizer * owned * (gradient + state);
     peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
     peak.pinned -= placed.parameters.nvme * owned * parameter;
-    if (c.batch.accumulation == 1) peak.pinned -= placed.parameters.nvme * owned * gradient;
+    peak.pinned -= placed.staged_gradients * owned * gradient;
   }
   const Activations& units = activations(c);
   peak.gpu = device_blocks(peak.gpu) + problem_.profile.workspace_bytes + units.peak_bytes;
@@ -80,13 +86,8 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   Program types;
   types.dtype = problem_.profile.dtype;
   types.gradient_dtype = gradient_dtype(problem_.profile.dtype, c.batch.accumulation);
-  // Staging buffer of a chunk's parameters, and of its gradient unless that stays in host memory.
-  const auto staging = [&](const FileBytes& file, std::int64_t elements) {
-    if (file.parameters == 0 || c.batch.accumulation > 1) return file.parameters;
-    return file.parameters + file_blocks(elements * size_of(types.gradient_dtype));
-  };
-  std::int64_t in_files = 0, staged = 0, streamed = 0;  // chunks
-  Bytes file_buffer = 0, staging_buffers = 0, stream_buffer = 0;
+  std::int64_t in_files = 0, parameters_in_files = 0, staged = 0, streamed = 0;  // chunks
+  Bytes file_buffer = 0, parameter_buffer = 0, staged_gradient = 0, stream_buffer = 0;
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(c, unit_class);
     const std::int64_t elements_owned = unit_class.elements / parts;
@@ -97,7 +98,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
           placed.early_optimizer() * (owned + elements_owned * size_of(problem_.profile.dtype));
     }
     bytes.pinned += placed.streamed_optimizer * owned;
-    if (placed.nvme_optimizer == 0 && placed.streamed_optimizer == 0) continue;
+    if (placed.nvme_optimizer + placed.streamed_optimizer + placed.staged_gradients == 0) continue;
     for (std::int64_t left = unit_class.elements; left > 0; left -= whole) {
       const std::int64_t elements = std::min(whole, left) / parts;
       if (placed.nvme_optimizer > 0) {
@@ -108,8 +109,13 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
                       placed.nvme_gradients * file.gradient;
         file_buffer = std::max(file_buffer, file.all());
         in_files += placed.nvme_optimizer;
-        staging_buffers = std::max(staging_buffers, staging(file, elements));
-        staged += placed.parameters.nvme;
+        parameter_buffer = std::max(parameter_buffer, file.parameters);
+        parameters_in_files += placed.parameters.nvme;
+      }
+      if (placed.staged_gradients > 0) {
+        staged_gradient =
+            std::max(staged_gradient, file_blocks(elements * size_of(types.gradient_dtype)));
+        staged += placed.staged_gradients;
       }
       if (placed.streamed_optimizer > 0) {
         stream_buffer =
@@ -119,7 +125,11 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
     }
   }
   bytes.host += std::min<std::int64_t>(in_files, Plan().nvme_buffers) * file_buffer;
-  bytes.pinned += std::min<std::int64_t>(staged, Plan().parameter_buffers) * staging_buffers;
+  bytes.pinned +=
+      std::min<std::int64_t>(parameters_in_files, Plan().parameter_buffers) * parameter_buffer;
+  Plan rings;
+  rings.gradient_ring = c.gradient_ring;
+  bytes.pinned += std::min<std::int64_t>(staged, most_staged_gradients(rings)) * staged_gradient;
   bytes.gpu += std::min<std::int64_t>(streamed, Plan().stream_buffers) * stream_buffer;
   return bytes;
 }

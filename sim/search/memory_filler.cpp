@@ -67,6 +67,16 @@ bool MemoryFiller::some_fits(const Placements& placements) const {
   });
 }
 
+bool MemoryFiller::wastes_host_memory(const Candidate& candidate) const {
+  if (candidate.gradient_ring == 0) return false;
+  return std::ranges::any_of(space_.gradient_rings, [&](int ring) {
+    if (ring > 0 && ring <= candidate.gradient_ring) return false;
+    Candidate larger = candidate;
+    larger.gradient_ring = ring;
+    return fits_(larger);
+  });
+}
+
 /// The candidates that fit and that no other of them dominates: from few recomputed units to many.
 /// More of them pay only with more parameters on the GPU than those have that recompute no more and
 /// copy no more outputs.
@@ -86,7 +96,6 @@ std::vector<Candidate> MemoryFiller::undominated(const Placements& placements,
       Candidate candidate = with_activations(placement, activation);
       candidate.gpu_adam_units = streamed_units;
       if (fits_(candidate)) {
-        candidate.gpu_adam_units = 0;
         largest = candidate;
       } else if (largest || !candidate.nvme_parameters) {
         break;
@@ -94,6 +103,8 @@ std::vector<Candidate> MemoryFiller::undominated(const Placements& placements,
     }
     if (largest) candidates.push_back(*largest);
   }
+  std::erase_if(candidates, [this](const Candidate& c) { return wastes_host_memory(c); });
+  for (Candidate& candidate : candidates) candidate.gpu_adam_units = 0;
   return candidates;
 }
 

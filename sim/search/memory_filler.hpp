@@ -33,6 +33,8 @@ class MemoryFiller {
   [[nodiscard]] static std::span<const Candidate> smallest(const Placements& placements);
   /// Whether one of `placements` fits with some choice about activations.
   [[nodiscard]] bool some_fits(const Placements& placements) const;
+  /// Whether the candidate fits with a larger gradient ring, or with none, too.
+  [[nodiscard]] bool wastes_host_memory(const Candidate& candidate) const;
   [[nodiscard]] std::vector<Candidate> undominated(const Placements& placements,
                                                    int streamed_units) const;
   [[nodiscard]] std::vector<Candidate> least(const Placements& placements) const;

@@ -78,6 +78,8 @@ SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
   space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
   space.prefetch_depths = {1, 2};
   space.gradient_buffers = up_to({1, 2}, largest_class_size(architecture));
+  const bool may_stage = can_offload && request.clipping == Clipping::None;
+  if (may_stage) space.gradient_rings = for_front ? std::vector{0, 8} : std::vector{0, 32, 8};
   // Fewer threads leave copies more of the host's memory bandwidth. More cores only add values.
   space.adam_threads = adam_thread_choices(request, platform);
   space.clips = request.clipping != Clipping::None;
@@ -120,6 +122,7 @@ Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& re
   plan.cache_slots = c.cache_slots;
   plan.prefetch_depth = c.prefetch_depth;
   plan.gradient_buffers = c.gradient_buffers;
+  plan.gradient_ring = c.gradient_ring;
   plan.cpu_adam_threads = c.adam_threads;
   plan.late_updates = c.late_updates;
   if (c.speculate) plan.clipping = Clipping::Speculate;

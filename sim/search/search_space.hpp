@@ -30,6 +30,7 @@ struct Candidate {
   int cache_slots = 2;
   int prefetch_depth = 1;
   int gradient_buffers = 2;
+  int gradient_ring = 0;
   int adam_threads = 1;
   int gpu_adam_units = 0;  ///< leading units whose state, where in host memory, the GPU updates
   int late_updates = 0;    ///< leading units that the CPU updates after backward
@@ -51,6 +52,7 @@ struct SearchSpace {
   std::vector<int> cache_slots;
   std::vector<int> prefetch_depths;
   std::vector<int> gradient_buffers;
+  std::vector<int> gradient_rings{0};  ///< tried without accumulation and clipping
   std::vector<int> adam_threads;
   std::vector<int> gpu_adam_units{0};
   std::vector<int> late_updates{0};  ///< never together with gpu_adam_units
@@ -64,7 +66,7 @@ struct SearchSpace {
   /// highest of them, the fewest and the most with which a combination of the other choices fits.
   /// Candidates that leave memory unused are skipped: one that differs only in recomputing no more
   /// units, in copying no more outputs to the host and in keeping no fewer parameters on the GPU
-  /// fits too.
+  /// fits too, or one whose gradient ring is larger or none.
   bool fill_memory = false;
 
   /// Throws InputError where a list is empty or holds a value out of range.
@@ -117,6 +119,7 @@ inline constexpr auto kChoices = [] {
       choice("cache_slots", Pools, &C::cache_slots, &S::cache_slots, 1),
       choice("prefetch_depth", Pools, &C::prefetch_depth, &S::prefetch_depths, 0),
       choice("gradient_buffers", Pools, &C::gradient_buffers, &S::gradient_buffers, 1),
+      choice("gradient_ring", Pools, &C::gradient_ring, &S::gradient_rings, 0),
       choice("adam_threads", Updates, &C::adam_threads, &S::adam_threads, 1),
       choice("gpu_adam_units", Updates, &C::gpu_adam_units, &S::gpu_adam_units, 0),
       choice("late_updates", Updates, &C::late_updates, &S::late_updates, 0),

@@ -62,11 +62,15 @@ std::vector<Candidate> representatives(const Question& question, const Platform&
 
 bool dominates(const Candidate& a, const Candidate& b) {
   const auto without_uses = [](Candidate c) {
-    c.recompute_units = c.offload_units = c.leading_gpu_parameters = 0;
+    c.recompute_units = c.offload_units = c.leading_gpu_parameters = c.gradient_ring = 0;
     return c;
   };
+  const auto ring_size = [](const Candidate& c) {
+    return c.gradient_ring == 0 ? std::numeric_limits<int>::max() : c.gradient_ring;
+  };
   return a != b && without_uses(a) == without_uses(b) && a.recompute_units <= b.recompute_units &&
-         a.offload_units <= b.offload_units && a.leading_gpu_parameters >= b.leading_gpu_parameters;
+         a.offload_units <= b.offload_units &&
+         a.leading_gpu_parameters >= b.leading_gpu_parameters && ring_size(a) >= ring_size(b);
 }
 
 /// Whether `fitting` has the combination of `c` with more or with less state on the GPU, but for

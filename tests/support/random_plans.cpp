@@ -110,6 +110,7 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
   plan.nvme_buffers = pick(random, 1, 4);
   plan.parameter_buffers = pick(random, 1, 3);
   plan.stream_buffers = pick(random, 1, 3);
+  plan.gradient_ring = pick(random, 0, 3);
   plan.dtype = pick(random, 0, 1) == 0 ? DataType::Float32 : DataType::BFloat16;
   plan.clipping = static_cast<Clipping>(pick(random, 0, plan.dtype == DataType::Float32 ? 1 : 2));
   for (const Unit& unit : architecture.units) {

@@ -131,6 +131,13 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
     if (run.parameters == kHost) run.parameters = run.optimizer = Home::Nvme;
   }
   add("late updates", uniform(Sharding::Sharded, kHost, kHost, kKeep, 3000)).late_updates = 3;
+  add("one gradient buffer", uniform(Sharding::Sharded, kHost, kHost, kAgain, 700)).gradient_ring =
+      1;
+  Plan& ring = add("a gradient ring", mixed_plan(architecture, world_size, accumulation));
+  ring.gradient_ring = 3;
+  ring.late_updates = 1;
+  add("a gradient ring before NVMe", uniform(Sharding::Sharded, kHost, Home::Nvme, kAgain, 700))
+      .gradient_ring = 2;
   const auto stream = [](Plan& plan, int buffers) {
     plan.stream_buffers = buffers;
     for (UnitPlan& unit : plan.units) {
