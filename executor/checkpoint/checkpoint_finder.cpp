@@ -27,7 +27,7 @@ bool holds_checkpoint_files(const fs::path& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name == "state.json" || is_rank_file_name(name)) return true;
+    if (name == kStateFile || is_rank_file_name(name)) return true;
   }
   return static_cast<bool>(error);  // a folder that cannot be read may be one
 }
@@ -61,14 +61,14 @@ FoundCheckpoint look_at(const fs::path& folder, std::int64_t step) {
     return found;
   }
   try {
-    found.state = read_checkpoint_state((folder / "state.json").string());
+    found.state = read_checkpoint_state((folder / kStateFile).string());
   } catch (const InputError& error) {
     found.problem = without_hint(error.what());
     return found;
   }
   if (step >= 0 && found.state->step != step) {
     found.problem = fmt::format("{} is of step {}, not of the step of its folder's name",
-                                (folder / "state.json").string(), found.state->step);
+                                (folder / kStateFile).string(), found.state->step);
   } else {
     found.problem = problem_of_files(folder, *found.state);
   }

@@ -10,7 +10,6 @@
 
 #include <filesystem>
 #include <ranges>
-#include <regex>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -24,10 +23,9 @@ constexpr std::string_view kPartial = ".partial";  ///< is being written
 constexpr std::string_view kDoomed = ".old";       ///< is being deleted
 
 bool is_own_file(const fs::directory_entry& entry) {
-  static const std::regex state("state\\.json(\\.tmp\\.[0-9]+\\.[0-9]+)?");
   const std::string name = entry.path().filename().string();
   return fs::is_regular_file(entry.symlink_status()) &&
-         (is_rank_file_name(name) || std::regex_match(name, state));
+         (is_rank_file_name(name) || name == kStateFile || is_left_over_from(kStateFile, name));
 }
 
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {

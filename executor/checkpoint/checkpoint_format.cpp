@@ -2,11 +2,11 @@
 #include "executor/checkpoint/checkpoint_format.hpp"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <regex>
 
 namespace athanor {
 namespace {
@@ -39,9 +39,10 @@ std::string rank_file_name(int rank, int world_size) {
   return fmt::format("rank-{:05}-of-{:05}.safetensors", rank, world_size);
 }
 
-bool is_rank_file_name(std::string_view name) {
-  static const std::regex pattern("rank-[0-9]{5,}-of-[0-9]{5,}\\.safetensors");
-  return std::regex_match(name.begin(), name.end(), pattern);
+bool is_rank_file_name(const std::string& name) {
+  constexpr const char* kPattern =
+      "rank-[0-9][0-9][0-9][0-9]+([0-9])-of-[0-9][0-9][0-9][0-9]+([0-9]).safetensors";
+  return ::fnmatch(kPattern, name.c_str(), FNM_EXTMATCH) == 0;
 }
 
 std::string range_name(const std::string& unit, StatePart part, std::int64_t offset) {

@@ -18,11 +18,14 @@
 
 namespace athanor {
 
+/// File of a checkpoint that says what the others hold.
+inline constexpr const char* kStateFile = "state.json";
+
 [[nodiscard]] std::string checkpoint_name(std::int64_t step);  ///< step-00000010
 /// Returns the step of a checkpoint_name, and nothing for any other name.
 [[nodiscard]] std::optional<std::int64_t> parse_checkpoint_name(const std::string& name);
 [[nodiscard]] std::string rank_file_name(int rank, int world_size);
-[[nodiscard]] bool is_rank_file_name(std::string_view name);
+[[nodiscard]] bool is_rank_file_name(const std::string& name);
 [[nodiscard]] std::string range_name(const std::string& unit, StatePart part, std::int64_t offset);
 
 /// The parts of a range_name.

@@ -132,7 +132,7 @@ Checkpoint open_checkpoint(const ChosenCheckpoint& chosen, const Architecture& a
   const CheckpointState& state = chosen.state;
   if (state.parameters != hash_parameters(architecture)) {
     throw InputError(
-        (folder / "state.json").string() + ":model",
+        (folder / kStateFile).string() + ":model",
         fmt::format("'{}' has other parameters than '{}'", state.model, architecture.name),
         "Resume with the model that the run was started with.");
   }

@@ -80,7 +80,7 @@ void make_partial_folder(const std::string& folder, const fs::path& partial) {
 
 void complete(const fs::path& folder, const fs::path& partial, const CheckpointState& state,
               int keep_last) {
-  write_file_atomically((partial / "state.json").string(), to_json(state));
+  write_file_atomically((partial / kStateFile).string(), to_json(state));
   sync_folder(partial.string());
   const fs::path name = folder / checkpoint_name(state.step);
   std::error_code error;

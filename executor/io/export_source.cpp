@@ -9,11 +9,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <algorithm>
-#include <regex>
 #include <system_error>
 
 namespace athanor {
@@ -27,14 +27,15 @@ constexpr const char* kTemplates = "additional_chat_templates";  ///< a folder o
 
 /// Whether a file says how text becomes tokens, or how to generate. Weights never match.
 bool is_companion(const std::string& name) {
-  static const std::regex pattern(
-      "(tokenizer|special_tokens|added_tokens|vocab|merges|normalizer|generation_config|"
+  constexpr const char* kCompanions =
+      "@(@(tokenizer|special_tokens|added_tokens|vocab|merges|normalizer|generation_config|"
       "chat_template|preprocessor_config|processor_config|video_preprocessor_config|"
-      "sentencepiece|spiece|LICENSE|NOTICE|USE_POLICY).*|.*\\.(tiktoken|jinja)",
-      std::regex::icase);
-  static const std::regex weights(".*\\.(safetensors|bin|pt|pth|gguf|h5|msgpack|onnx)",
-                                  std::regex::icase);
-  return std::regex_match(name, pattern) && !std::regex_match(name, weights);
+      "sentencepiece|spiece|LICENSE|NOTICE|USE_POLICY)*|*.@(tiktoken|jinja))";
+  constexpr const char* kWeights = "*.@(safetensors|bin|pt|pth|gguf|h5|msgpack|onnx)";
+  const auto matches = [&](const char* pattern) {
+    return ::fnmatch(pattern, name.c_str(), FNM_CASEFOLD | FNM_EXTMATCH) == 0;
+  };
+  return matches(kCompanions) && !matches(kWeights);
 }
 
 void add_files(const fs::path& folder, std::vector<fs::path>& files) {

@@ -17,7 +17,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <regex>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -69,12 +68,13 @@ void require_own_checkpoints(const std::string& path) {
 }
 
 void remove_temporary_files(const RunFolder& folder) {
-  static const std::regex pattern(
-      "(run\\.json|plan\\.json|profile\\.json|platform\\.json|metrics\\.jsonl|"
-      "measured\\.trace\\.json)\\.tmp\\.[0-9]+\\.[0-9]+");
+  constexpr std::array kWritten{"run.json",      "plan.json",     "profile.json",
+                                "platform.json", "metrics.jsonl", "measured.trace.json"};
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.path, error)) {
-    if (std::regex_match(entry.path().filename().string(), pattern) &&
+    const std::string name = entry.path().filename().string();
+    const auto is_left_over = [&](const char* target) { return is_left_over_from(target, name); };
+    if (std::ranges::any_of(kWritten, is_left_over) &&
         fs::is_regular_file(entry.symlink_status(error))) {
       ::unlink(entry.path().c_str());
     }

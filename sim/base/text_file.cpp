@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -173,6 +174,11 @@ void write_file_atomically(const std::string& path, std::string_view content) {
   replacement.write(content);
   replacement.rename_over_target();
   sync_folder(fs::path(target).parent_path(), target);
+}
+
+bool is_left_over_from(const std::string& target, const std::string& name) {
+  const std::string pattern = target + ".tmp.+([0-9]).+([0-9])";
+  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_EXTMATCH) == 0;
 }
 
 }  // namespace athanor

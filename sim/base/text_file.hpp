@@ -20,4 +20,8 @@ inline constexpr Bytes kMaxDocument = 64 * kMiB;
 /// old file or the new one whole. Throws Error that names the path and the system's reason.
 void write_file_atomically(const std::string& path, std::string_view content);
 
+/// Whether a file called `name` is what a killed write_file_atomically() left of `target`, a name
+/// in the same folder.
+[[nodiscard]] bool is_left_over_from(const std::string& target, const std::string& name);
+
 }  // namespace athanor
