@@ -4,6 +4,7 @@
 #include "executor/checkpoint/checkpoint_finder.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -37,7 +37,7 @@ struct CandidateSet {
 /// Distinct sensible candidates in normal form. Candidates that differ only in the updates of state
 /// in host memory (ChoiceGroup::Updates) are a group: they have the same kernels, fetches and
 /// gradients. A group's representative has no late updates, none by the device, and does not
-/// speculate: no member needs less of any memory.
+/// speculate: no member needs less of any memory, unless its gradient ring saves none.
 class CandidateGroups {
  public:
   /// Says whether a candidate fits the memory that SearchSpace::fill_memory fills; without it

@@ -44,7 +44,7 @@ std::vector<Candidate> MemoryFiller::fill(const Counts& counts) const {
                                               counts[i].front().leading_gpu_optimizer) > 0;
     if (fits[i] && (is_fewest || is_most || is_listed)) add(counts[i], candidates);
   }
-  if (!candidates.empty()) return candidates;
+  if (std::ranges::count(fits, true) > 0) return candidates;
   for (const Placements& placements : counts) {
     std::ranges::copy(least(placements), std::back_inserter(candidates));
   }

@@ -48,6 +48,10 @@ std::vector<int> up_to(std::set<int> values, int highest) {
 
 void SearchSpace::validate() const {
   for_each_choice([&](const auto& choice) { require_values(choice, this->*choice.values); });
+  if (std::ranges::count(gradient_rings, 0) == 0) {
+    throw InputError("search space:gradient_rings", "0 is not among them",
+                     "Add it: a plan whose gradients wait has no ring.");
+  }
 }
 
 SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {

@@ -52,7 +52,8 @@ struct SearchSpace {
   std::vector<int> cache_slots;
   std::vector<int> prefetch_depths;
   std::vector<int> gradient_buffers;
-  std::vector<int> gradient_rings{0};  ///< tried without accumulation and clipping
+  std::vector<int> gradient_rings{0};  ///< 0 is among them; others are tried where gradients are
+                                       ///< neither added up nor clipped
   std::vector<int> adam_threads;
   std::vector<int> gpu_adam_units{0};
   std::vector<int> late_updates{0};  ///< never together with gpu_adam_units

@@ -233,6 +233,53 @@ TEST_CASE("gradients of parameters on NVMe go to the file where their update mus
   CHECK(written(lower_random(architecture, plan)) == 0);
 }
 
+TEST_CASE("gradients pass through a ring where the CPU takes them as they arrive") {
+  const Architecture architecture = small_architecture(4, false);
+  const auto units = static_cast<std::int32_t>(architecture.units.size());
+  Plan plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
+  plan.gradient_ring = 2;
+  const auto own_gradients = [](const Program& program) {
+    return std::ranges::count_if(program.static_buffers, [](const Buffer& buffer) {
+      return buffer.name.starts_with("host gradients ");
+    });
+  };
+  SECTION("each waits for the update that empties its buffer") {
+    const Program program = lower_random(architecture, plan);
+    CHECK(own_gradients(program) == 0);
+    CHECK(program.staged_gradients == 2);
+    std::vector<std::int32_t> updates;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.operations.size()); ++i) {
+      const Operation& op = program.operations[static_cast<std::size_t>(i)];
+      if (op.kind == OpKind::Adam) updates.push_back(i);
+      if (op.kind != OpKind::GradD2H) continue;
+      const std::size_t before = updates.size();
+      CHECK(op.staging_buffer == static_cast<std::int32_t>(before % 2));
+      if (before < 2) {
+        CHECK(op.previous_waits.size() == 1);
+      } else {
+        CHECK(std::ranges::count(op.waits, updates[before - 2]) == 1);
+      }
+    }
+    CHECK(std::ssize(updates) == units);
+  }
+  SECTION("no more buffers than gradients") {
+    plan.gradient_ring = 100;
+    CHECK(lower_random(architecture, plan).staged_gradients == units);
+  }
+  SECTION("late updates keep theirs") {
+    plan.late_updates = 3;
+    CHECK(own_gradients(lower_random(architecture, plan)) == 3);
+  }
+  SECTION("the norm needs all of them") {
+    plan.clipping = Clipping::Wait;
+    CHECK(own_gradients(lower_random(architecture, plan)) == units);
+  }
+  SECTION("sums of micro-batches stay") {
+    plan.accumulation = 2;
+    CHECK(own_gradients(lower_random(architecture, plan)) == units);
+  }
+}
+
 TEST_CASE("gradients that are accumulated go to the host in fp32") {
   const Architecture architecture = small_architecture(2, false);
   Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);

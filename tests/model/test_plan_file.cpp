@@ -57,6 +57,13 @@ TEST_CASE("parameter buffers are left out where no parameters are on NVMe") {
   CHECK(read.units[0].chunks[1].parameters == Home::Nvme);
 }
 
+TEST_CASE("a gradient ring is left out where there is none") {
+  Plan plan = sample_plan();
+  CHECK(to_json(plan).find("gradient_ring") == std::string::npos);
+  plan.gradient_ring = 5;
+  CHECK(parse_plan(to_json(plan), "input.json").gradient_ring == 5);
+}
+
 TEST_CASE("stream buffers are left out where nothing streams") {
   Plan plan = sample_plan();
   plan.stream_buffers = 5;
@@ -105,6 +112,7 @@ TEST_CASE("a broken plan is refused by key") {
        {"/units/0/chunks/0/adam", "\"cpu\"", "units[0].chunks[0].adam"},
        {"/nvme_buffers", "0", "nvme_buffers"},
        {"/stream_buffers", "0", "stream_buffers"},
+       {"/gradient_ring", "-1", "gradient_ring"},
        {"/units/0/chunks/1/gradient", "1", "units[0].chunks[1].gradient"},
        {"/profile_path", "5", "profile_path"},
        {"/prediction/step_seconds", "-1", "prediction.step_seconds"},

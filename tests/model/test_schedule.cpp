@@ -85,7 +85,7 @@ TEST_CASE("a schedule changes neither memory nor, except by eviction, the operat
 TEST_CASE("first in, first out never fetches less than Belady's rule") {
   std::mt19937 random(23);
   int more = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 600; ++i) {
     const Architecture architecture = small_architecture(2 + i % 6, i % 2 == 0);
     Plan plan = random_plan(architecture, random);
     plan.prefetch_depth = 0;  // with prefetch, not even Belady's rule is optimal

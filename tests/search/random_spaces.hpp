@@ -39,6 +39,8 @@ inline SearchSpace random_space(std::mt19937& random, const std::vector<BatchSpl
   space.cache_slots = some_of(random, std::vector{1, 2, 4}, 2);
   space.prefetch_depths = some_of(random, std::vector{0, 1, 2}, 2);
   space.gradient_buffers = some_of(random, std::vector{1, 2, 9}, 2);
+  space.gradient_rings = some_of(random, std::vector{1, 3}, 2);
+  space.gradient_rings.push_back(0);
   space.adam_threads = some_of(random, std::vector{1, 2, 4}, 2);
   return space;
 }
@@ -59,6 +61,7 @@ inline Candidate random_candidate(std::mt19937& random) {
           .cache_slots = pick(random, space.cache_slots),
           .prefetch_depth = pick(random, space.prefetch_depths),
           .gradient_buffers = pick(random, space.gradient_buffers),
+          .gradient_ring = pick(random, space.gradient_rings),
           .adam_threads = pick(random, space.adam_threads)};
 }
 
