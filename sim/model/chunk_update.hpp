@@ -32,18 +32,22 @@ namespace athanor {
   return plan.clipping != Clipping::None && off_gpu(optimizer) && plan.accumulation == 1;
 }
 
+/// Whether gradients that the CPU takes as they arrive share the buffers of Plan::gradient_ring.
+[[nodiscard]] constexpr bool has_gradient_ring(const Plan& plan) noexcept {
+  return plan.gradient_ring > 0 && plan.accumulation == 1 && plan.clipping == Clipping::None;
+}
+
 /// Whether the gradient of `chunk` has no memory of its own on the host: it passes through a
 /// staging buffer, from which the CPU takes it as it arrives, or from which it goes on to the file.
 [[nodiscard]] constexpr bool stages_gradient(const Plan& plan, const Chunk& chunk) noexcept {
   if (plan.accumulation > 1) return false;
   if (chunk.parameters == Home::Nvme) return true;
-  return plan.gradient_ring > 0 && plan.clipping == Clipping::None &&
-         updates_within_backward(plan, chunk);
+  return has_gradient_ring(plan) && updates_within_backward(plan, chunk);
 }
 
 /// Returns the number of staging buffers for gradients, where enough chunks pass through them.
 [[nodiscard]] constexpr int most_staged_gradients(const Plan& plan) noexcept {
-  return plan.gradient_ring > 0 ? plan.gradient_ring : plan.parameter_buffers;
+  return has_gradient_ring(plan) ? plan.gradient_ring : plan.parameter_buffers;
 }
 
 /// Whether a staged gradient (stages_gradient) goes on to the file, because the update of `chunk`

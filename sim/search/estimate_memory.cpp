@@ -129,6 +129,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
       std::min<std::int64_t>(parameters_in_files, Plan().parameter_buffers) * parameter_buffer;
   Plan rings;
   rings.gradient_ring = c.gradient_ring;
+  rings.clipping = problem_.request.clipping;
   bytes.pinned += std::min<std::int64_t>(staged, most_staged_gradients(rings)) * staged_gradient;
   bytes.gpu += std::min<std::int64_t>(streamed, Plan().stream_buffers) * stream_buffer;
   return bytes;
