@@ -25,7 +25,8 @@ namespace athanor {
 /// keeps all activations if that fits; else it recomputes all of them; else it goes on to the next
 /// smaller micro-batch. Where nothing fits, it returns the leanest plan: ask fits().
 ///
-/// Plans are lowered with the schedule (plan.hpp) of the system that they stand for. All of these
+/// Plans are lowered with the schedule (plan.hpp) of the system that they stand for, and run with
+/// athanor's state: a split master, where the systems keep 2 bytes a parameter more. All of these
 /// update after backward, and begin a step when the step before has ended:
 ///
 ///   ddp            everything on every GPU; gradients all-reduced per bucket of 25 MiB
