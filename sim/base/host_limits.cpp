@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/host_limits.hpp"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -20,6 +21,9 @@ struct Mount {
   std::string point;  ///< folder on which it is mounted
   std::string controllers;  ///< ",memory," and the like; empty for version 2
 };
+
+/// Encloses names in commas, so that each can be found whole.
+std::string listed(const std::string& names) { return fmt::format(",{},", names); }
 
 /// Replaces \040 and the like, by which the kernel writes spaces.
 std::string unescaped(const std::string& text) {
@@ -41,7 +45,7 @@ std::optional<Mount> read_mount(const std::string& line) {
   fields >> skipped >> skipped >> skipped >> root >> point;
   tail >> type >> source >> options;
   if (type == "cgroup2") return Mount{unescaped(root), unescaped(point), ""};
-  if (type == "cgroup") return Mount{unescaped(root), unescaped(point), "," + options + ","};
+  if (type == "cgroup") return Mount{unescaped(root), unescaped(point), listed(options)};
   return std::nullopt;
 }
 
@@ -61,10 +65,9 @@ std::optional<std::string> group_of(const std::string& root, const std::string& 
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string listed = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool found = controller.empty()
-                           ? line.starts_with("0::")
-                           : listed.find("," + controller + ",") != std::string::npos;
+    const std::string names = listed(line.substr(first + 1, second - first - 1));
+    const bool found = controller.empty() ? line.starts_with("0::")
+                                          : names.find(listed(controller)) != std::string::npos;
     if (found) return line.substr(second + 1);
   }
   return std::nullopt;
@@ -117,7 +120,7 @@ ControlGroupLimits control_group_limits(const std::string& root) {
   for (const Mount& mount : read_mounts(root)) {
     const bool version_2 = mount.controllers.empty();
     for (const char* controller : {"memory", "cpu"}) {
-      const std::string wanted = std::string(",") + controller + ",";
+      const std::string wanted = listed(controller);
       if (!version_2 && mount.controllers.find(wanted) == std::string::npos) continue;
       const auto group = group_of(root, version_2 ? "" : controller);
       for (const fs::path& folder : group_folders(root, mount, group.value_or("/"))) {
