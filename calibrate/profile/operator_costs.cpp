@@ -22,7 +22,8 @@ constexpr std::array kProducts{Product{"aten::mm", "self", "mat2"},
                                Product{"aten::baddbmm_", "batch1", "batch2"},
                                Product{"aten::_addmm_activation", "mat1", "mat2"},
                                Product{"athanor::product", "left", "right"},
-                               Product{"athanor::add_product_", "left", "right"}};
+                               Product{"athanor::add_product_", "left", "right"},
+                               Product{"athanor::product_into_", "left", "right"}};
 
 /// Operators that write their first argument and do not read it.
 constexpr std::array<std::string_view, 3> kOverwriting{"aten::copy_", "aten::fill_", "aten::zero_"};
@@ -53,6 +54,7 @@ at::Tensor tensor(const OperatorCall& call, std::string_view name) {
 }
 
 bool is_causal(const OperatorCall& call) {
+  if (call.schema.name().starts_with("athanor::attention")) return true;
   for (const char* name : {"is_causal", "causal"}) {
     const c10::IValue* const value = argument(call, name);
     if (value != nullptr && value->isBool()) return value->toBool();

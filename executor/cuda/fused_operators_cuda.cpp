@@ -4,57 +4,18 @@
 #include "executor/cuda/handles.hpp"
 #include "executor/cuda/kernels/fused_kernels.hpp"
 #include "executor/cuda/matrix_products.hpp"
+#include "executor/cuda/operator_arguments.hpp"
 
-#include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <optional>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
 namespace athanor::cuda {
 namespace {
-
-constexpr std::uintptr_t kAlignment = 16;
-
-/// Returns `tensor`, or a copy, as kernels read it: contiguous and 16-byte aligned.
-at::Tensor readable(const at::Tensor& tensor) {
-  const at::Tensor contiguous = tensor.contiguous();
-  const auto address = reinterpret_cast<std::uintptr_t>(contiguous.const_data_ptr());
-  return address % kAlignment == 0 ? contiguous : contiguous.clone();
-}
-
-Element element_of(const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16,
-              "fused operators take fp32 and bf16, not ", tensor.scalar_type());
-  return tensor.scalar_type() == at::kFloat ? Element::Float32 : Element::BFloat16;
-}
-
-/// Returns a tensor's shape as a matrix. All dimensions but the last are rows.
-Shape shape_of(const at::Tensor& tensor) {
-  const std::int64_t columns = tensor.size(-1);
-  TORCH_CHECK(columns > 0 && columns % 8 == 0,
-              "fused operators take rows of a multiple of 8, not of ", columns);
-  return {tensor.numel() / columns, columns};
-}
-
-ActivationFunction activation_of(std::string_view name) {
-  if (name == "gelu_new") return ActivationFunction::GeluTanh;
-  if (name == "gelu") return ActivationFunction::Gelu;
-  if (name == "relu") return ActivationFunction::Relu;
-  TORCH_CHECK(name == "silu", "unknown activation '", name, "'");
-  return ActivationFunction::Silu;
-}
-
-at::Tensor floats(const at::Tensor& like, at::IntArrayRef sizes) {
-  return at::empty(sizes, like.options().dtype(at::kFloat));
-}
-
-cudaStream_t current_stream() { return at::cuda::getCurrentCUDAStream().stream(); }
 
 at::Tensor column_sum(const at::Tensor& x) {
   const at::Tensor rows = readable(x);
@@ -139,12 +100,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> add_layer_norm(
   return {sum, normal, mean, inverse_deviation};
 }
 
-/// Number of blocks, as many as the GPU runs at once: each keeps its own sums.
-int norm_blocks(std::int64_t rows) {
-  const std::int64_t most = 2 * at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  return static_cast<int>(std::clamp<std::int64_t>(rows, 1, most));
-}
-
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
     const at::Tensor& grad_normal, const std::optional<at::Tensor>& grad_residual,
     const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse_deviation,
@@ -198,6 +153,7 @@ TORCH_LIBRARY_IMPL(athanor, CUDA, library) {
   namespace operators = athanor::cuda;
   library.impl("product", operators::product);
   library.impl("add_product_", operators::add_product);
+  library.impl("product_into_", operators::product_into);
   library.impl("column_sum", operators::column_sum);
   library.impl("activate", operators::activate);
   library.impl("activate_backward", operators::activate_backward);

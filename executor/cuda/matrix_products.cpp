@@ -36,7 +36,7 @@ struct Shape {
   std::int64_t rows = 0, columns = 0, inner = 0;
   Operand left, right, result;
   std::uint32_t bias_alignment = 0;  ///< 0: no bias
-  bool adds = false;                 ///< adds to the result instead of replacing it
+  std::optional<Operand> addend;     ///< added to the product; the result itself, perhaps
   auto operator<=>(const Shape&) const = default;
 };
 
@@ -82,8 +82,8 @@ class Product {
   explicit Product(const Shape& shape)
       : left_(layout(shape.left, shape.rows, shape.inner)),
         right_(layout(shape.right, shape.inner, shape.columns)),
-        result_(layout(shape.result, shape.rows, shape.columns)),
-        adds_(shape.adds) {
+        addend_(layout(shape.addend.value_or(shape.result), shape.rows, shape.columns)),
+        result_(layout(shape.result, shape.rows, shape.columns)) {
     describe(shape);
     choose(shape);
   }
@@ -91,14 +91,17 @@ class Product {
   /// Whether cuBLASLt multiplies this shape.
   [[nodiscard]] bool possible() const noexcept { return possible_; }
 
-  void run(const void* left, const void* right, const void* bias, void* result) const {
+  /// `addend` is null where the shape has none.
+  void run(const void* left, const void* right, const void* bias, const void* addend,
+           void* result) const {
     const c10::cuda::CUDAStream stream = at::cuda::getCurrentCUDAStream();
     const Means& means = means_on(stream);
     const float one = 1.0F;
-    const float kept = adds_ ? 1.0F : 0.0F;
+    const float kept = addend != nullptr ? 1.0F : 0.0F;
+    const void* const added = addend != nullptr ? addend : result;
     if (bias != nullptr) set(description_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     check(cublasLtMatmul(means.handle, description_.get(), &one, right, right_.get(), left,
-                         left_.get(), &kept, result, result_.get(), result, result_.get(),
+                         left_.get(), &kept, added, addend_.get(), result, result_.get(),
                          &algorithm_, means.workspace, means.workspace_bytes, stream.stream()),
           "multiply");
   }
@@ -122,7 +125,8 @@ class Product {
         std::uint64_t{at::cuda::getCUDABlasLtWorkspaceSize()});
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.right.alignment);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.left.alignment);
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.result.alignment);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        shape.addend.value_or(shape.result).alignment);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
         shape.bias_alignment == 0 ? shape.result.alignment
                                   : std::min(shape.result.alignment, shape.bias_alignment));
@@ -130,15 +134,15 @@ class Product {
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         at::cuda::getCurrentCUDABlasLtHandle(), description_.get(), right_.get(), left_.get(),
-        result_.get(), result_.get(), preference.get(), 1, &proposal, &found);
+        addend_.get(), result_.get(), preference.get(), 1, &proposal, &found);
     possible_ = status == CUBLAS_STATUS_SUCCESS && found > 0;
     algorithm_ = proposal.algo;
   }
 
-  LtLayout left_, right_, result_;
+  LtLayout left_, right_, addend_, result_;
   LtDescription description_ = make_lt_description();
   cublasLtMatmulAlgo_t algorithm_{};
-  bool adds_, possible_ = false;
+  bool possible_ = false;
 };
 
 /// Returns the product of a shape. Products belong to this thread, which sets their bias.
@@ -147,26 +151,52 @@ const Product& product_of(const Shape& shape) {
   return products.try_emplace(shape, shape).first->second;
 }
 
+/// What is added to a product before it is rounded; null: nothing.
+struct Added {
+  const at::Tensor* bias = nullptr;
+  const at::Tensor* addend = nullptr;
+};
+
+const void* data_of(const at::Tensor* tensor) {
+  return tensor == nullptr ? nullptr : tensor->const_data_ptr();
+}
+
+/// Returns the shape of a product that cuBLASLt may take, or nothing.
+std::optional<Shape> shape_of(const at::Tensor& left, const at::Tensor& right, const Added& added,
+                              const at::Tensor& result) {
+  const auto left_operand = operand(left), right_operand = operand(right);
+  const auto result_operand = operand(result);
+  const auto addend = added.addend == nullptr ? std::nullopt : operand(*added.addend);
+  if (!left_operand || !right_operand || !result_operand || result_operand->transposed) return {};
+  if (added.addend != nullptr && (!addend || addend->transposed)) return {};
+  return Shape{result.device().index(),
+               left.size(0),
+               right.size(1),
+               left.size(1),
+               *left_operand,
+               *right_operand,
+               *result_operand,
+               added.bias == nullptr ? 0 : alignment_of(data_of(added.bias)),
+               addend};
+}
+
 /// Multiplies by cuBLASLt. Returns false, and does nothing, where LibTorch has to multiply.
-bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor* bias, bool adds,
+bool multiply(const at::Tensor& left, const at::Tensor& right, const Added& added,
               const at::Tensor& result) {
   TORCH_CHECK(left.dim() == 2 && right.dim() == 2 && left.size(1) == right.size(0),
               "a product takes [m, k] and [k, n], not ", left.sizes(), " and ", right.sizes());
   const auto is_bf16 = [](const at::Tensor& t) { return t.scalar_type() == at::kBFloat16; };
   if (!is_bf16(left) || !is_bf16(right) || !is_bf16(result) || result.numel() == 0) return false;
-  if (left.numel() == 0 || (bias != nullptr && (!is_bf16(*bias) || !bias->is_contiguous()))) {
+  if (left.numel() == 0 || (added.addend != nullptr && !is_bf16(*added.addend))) return false;
+  if (added.bias != nullptr && (!is_bf16(*added.bias) || !added.bias->is_contiguous())) {
     return false;
   }
-  const auto left_operand = operand(left), right_operand = operand(right);
-  const auto result_operand = operand(result);
-  if (!left_operand || !right_operand || !result_operand || result_operand->transposed)
-    return false;
-  const void* const bias_data = bias == nullptr ? nullptr : bias->const_data_ptr();
-  const Product& chosen = product_of({result.device().index(), left.size(0), right.size(1),
-                                      left.size(1), *left_operand, *right_operand, *result_operand,
-                                      bias == nullptr ? 0 : alignment_of(bias_data), adds});
+  const std::optional<Shape> shape = shape_of(left, right, added, result);
+  if (!shape) return false;
+  const Product& chosen = product_of(*shape);
   if (!chosen.possible()) return false;
-  chosen.run(left.const_data_ptr(), right.const_data_ptr(), bias_data, result.mutable_data_ptr());
+  chosen.run(left.const_data_ptr(), right.const_data_ptr(), data_of(added.bias),
+             data_of(added.addend), result.mutable_data_ptr());
   return true;
 }
 
@@ -175,12 +205,20 @@ bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor*
 at::Tensor product(const at::Tensor& left, const at::Tensor& right,
                    const std::optional<at::Tensor>& bias) {
   at::Tensor result = at::empty({left.size(0), right.size(1)}, left.options());
-  if (multiply(left, right, bias ? &*bias : nullptr, /*adds=*/false, result)) return result;
+  if (multiply(left, right, {bias ? &*bias : nullptr}, result)) return result;
   return bias ? at::addmm_out(result, *bias, left, right) : at::mm_out(result, left, right);
 }
 
 void add_product(at::Tensor& sum, const at::Tensor& left, const at::Tensor& right) {
-  if (!multiply(left, right, nullptr, /*adds=*/true, sum)) sum.addmm_(left, right);
+  if (!multiply(left, right, {nullptr, &sum}, sum)) sum.addmm_(left, right);
+}
+
+void product_into(at::Tensor& result, const at::Tensor& left, const at::Tensor& right,
+                  const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& addend) {
+  if (multiply(left, right, {bias ? &*bias : nullptr, addend ? &*addend : nullptr}, result)) return;
+  at::Tensor product = bias ? at::addmm(*bias, left, right) : at::mm(left, right);
+  if (addend) product.add_(*addend);
+  result.copy_(product);
 }
 
 }  // namespace athanor::cuda

@@ -19,4 +19,9 @@ namespace athanor::cuda {
 /// Adds left [m, k] times right [k, n] to sum [m, n], by the rules of product().
 void add_product(at::Tensor& sum, const at::Tensor& left, const at::Tensor& right);
 
+/// Writes left [m, k] times right [k, n], plus `bias` [n] and `addend` [m, n] where they are, to
+/// result [m, n], rounded once where cuBLASLt multiplies.
+void product_into(at::Tensor& result, const at::Tensor& left, const at::Tensor& right,
+                  const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& addend);
+
 }  // namespace athanor::cuda

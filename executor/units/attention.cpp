@@ -2,8 +2,6 @@
 #include "executor/units/attention.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <vector>
 
 namespace athanor {
@@ -22,74 +20,6 @@ torch::Tensor repeat_heads(const torch::Tensor& x, std::int64_t times) {
 torch::Tensor window_mask(std::int64_t sequence, std::int64_t window, torch::Device device) {
   const auto options = torch::TensorOptions().dtype(torch::kBool).device(device);
   return torch::ones({sequence, sequence}, options).tril().triu(1 - window);
-}
-
-// The scalings are those of transformers (modeling_rope_utils.py), in fp32 and in its order.
-
-/// Returns the base of the frequencies. `dynamic` raises it for sequences beyond the trained
-/// positions.
-double base_of(const LanguageModelConfig& config, std::int64_t sequence) {
-  const RopeScaling& scaling = config.rope_scaling;
-  if (scaling.type != "dynamic" || sequence <= scaling.original_positions) return config.rope_theta;
-  const double longer =
-      static_cast<double>(sequence) / static_cast<double>(scaling.original_positions);
-  const auto dim = static_cast<double>(config.head_dim);
-  return config.rope_theta *
-         std::pow(scaling.factor * longer - (scaling.factor - 1), dim / (dim - 2));
-}
-
-/// Scales the frequencies of waves that are longer than a share of the trained positions, with a
-/// smooth change.
-torch::Tensor llama3_frequencies(const torch::Tensor& plain, const RopeScaling& scaling) {
-  const auto positions = static_cast<double>(scaling.original_positions);
-  const double low = scaling.low_frequency_factor, high = scaling.high_frequency_factor;
-  const torch::Tensor waves = 2 * std::numbers::pi / plain;
-  const torch::Tensor far = torch::where(waves > positions / low, plain / scaling.factor, plain);
-  const torch::Tensor smooth = (positions / waves - low) / (high - low);
-  const torch::Tensor between = (1 - smooth) * far / scaling.factor + smooth * far;
-  const torch::Tensor is_between =
-      torch::logical_and(waves >= positions / high, waves <= positions / low);
-  return torch::where(is_between, between, far);
-}
-
-/// Returns the element at whose frequency the trained positions hold `turns` whole turns.
-double element_of_turns(double turns, const LanguageModelConfig& config) {
-  const auto positions = static_cast<double>(config.rope_scaling.original_positions);
-  return static_cast<double>(config.head_dim) *
-         std::log(positions / (turns * 2 * std::numbers::pi)) / (2 * std::log(config.rope_theta));
-}
-
-torch::Tensor yarn_frequencies(const torch::Tensor& plain, const LanguageModelConfig& config) {
-  const RopeScaling& scaling = config.rope_scaling;
-  double low = element_of_turns(scaling.beta_fast, config);
-  double high = element_of_turns(scaling.beta_slow, config);
-  if (scaling.truncate) {
-    low = std::floor(low);
-    high = std::ceil(high);
-  }
-  low = std::max(low, 0.0);
-  high = std::min(high, static_cast<double>(config.head_dim - 1));
-  if (low == high) high += 0.001;
-  const torch::Tensor ramp =
-      ((torch::arange(plain.size(0), plain.options()) - low) / (high - low)).clamp(0, 1);
-  return plain / scaling.factor * ramp + plain * (1 - ramp);
-}
-
-torch::Tensor longrope_frequencies(const torch::Tensor& plain, const RopeScaling& scaling,
-                                   std::int64_t sequence) {
-  const std::vector<double>& factors =
-      sequence > scaling.original_positions ? scaling.long_factor : scaling.short_factor;
-  return plain / torch::tensor(factors, torch::kFloat32).to(plain.device());
-}
-
-torch::Tensor scaled(const torch::Tensor& plain, const LanguageModelConfig& config,
-                     std::int64_t sequence) {
-  const RopeScaling& scaling = config.rope_scaling;
-  if (scaling.type == "linear") return plain / scaling.factor;
-  if (scaling.type == "llama3") return llama3_frequencies(plain, scaling);
-  if (scaling.type == "yarn") return yarn_frequencies(plain, config);
-  if (scaling.type == "longrope") return longrope_frequencies(plain, scaling, sequence);
-  return plain;  // none, or dynamic, which changes the base
 }
 
 /// Attention of whole sequences.
@@ -213,37 +143,6 @@ torch::Tensor causal_attention(const torch::Tensor& query, const torch::Tensor& 
 bool Packing::is_divided() const {
   return std::any_of(document_starts.begin(), document_starts.end(),
                      [](const auto& starts) { return starts.size() > 1; });
-}
-
-RotaryTable rotary_table(std::int64_t sequence, const LanguageModelConfig& config,
-                         const torch::Tensor& like) {
-  const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(like.device());
-  const RopeScaling& scaling = config.rope_scaling;
-  const torch::Tensor exponents =
-      torch::arange(0, config.head_dim, 2, options) / static_cast<double>(config.head_dim);
-  const torch::Tensor plain = torch::pow(base_of(config, sequence), exponents).reciprocal();
-  const torch::Tensor frequencies = scaled(plain, config, sequence);
-  const torch::Tensor half = torch::outer(torch::arange(sequence, options), frequencies);
-  const torch::Tensor angles = torch::cat({half, half}, 1);
-  RotaryTable table{angles.cos(), angles.sin()};
-  if (scaling.attention_factor != 1) {
-    table.cosines = table.cosines * scaling.attention_factor;
-    table.sines = table.sines * scaling.attention_factor;
-  }
-  return {table.cosines.to(like.scalar_type()), table.sines.to(like.scalar_type())};
-}
-
-RotaryTable restarted(const RotaryTable& table, const std::optional<Packing>& packing) {
-  if (!packing || !packing->is_divided()) return table;
-  const auto at_positions = [&](const torch::Tensor& of_sequence) {
-    return at::embedding(of_sequence, packing->positions).unsqueeze(1);
-  };
-  return {at_positions(table.cosines), at_positions(table.sines)};
-}
-
-torch::Tensor rotate(const torch::Tensor& x, const RotaryTable& table) {
-  const std::vector<torch::Tensor> halves = x.chunk(2, -1);
-  return x * table.cosines + torch::cat({-halves[1], halves[0]}, -1) * table.sines;
 }
 
 }  // namespace athanor

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/fused_operators.hpp"
 
-#include <torch/library.h>
-
-#include <utility>
+#include "executor/units/dispatched_operator.hpp"
 
 namespace athanor::fused {
 namespace {
@@ -20,23 +18,6 @@ bool implemented_at(const Tensor& x) {
       c10::Dispatcher::singleton().findSchemaOrThrow("athanor::column_sum", "");
   return any.hasKernelForDispatchKey(x.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU);
 }
-
-/// Calls an operator below autograd; the caller provides its gradient.
-template <typename Signature>
-class Operator {
- public:
-  explicit Operator(const char* name)
-      : handle_(
-            c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>()) {}
-  template <typename... Arguments>
-  auto operator()(Arguments&&... arguments) const {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return handle_.call(std::forward<Arguments>(arguments)...);
-  }
-
- private:
-  c10::TypedOperatorHandle<Signature> handle_;
-};
 
 }  // namespace
 
@@ -56,6 +37,14 @@ Tensor product(const Tensor& left, const Tensor& right, const MaybeTensor& bias)
 void add_product(Tensor& sum, const Tensor& left, const Tensor& right) {
   static const Operator<void(Tensor&, const Tensor&, const Tensor&)> call("athanor::add_product_");
   call(sum, left, right);
+}
+
+void product_into(Tensor& result, const Tensor& left, const Tensor& right, const MaybeTensor& bias,
+                  const MaybeTensor& addend) {
+  static const Operator<void(Tensor&, const Tensor&, const Tensor&, const MaybeTensor&,
+                             const MaybeTensor&)>
+      call("athanor::product_into_");
+  call(result, left, right, bias, addend);
 }
 
 Tensor column_sum(const Tensor& x) {
@@ -103,6 +92,36 @@ NormGradients layer_norm_backward(const Tensor& grad_normal, const MaybeTensor& 
   return {grad_x, grad_weight, grad_offset, grad_bias};
 }
 
+RmsNormed rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
+  static const Operator<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, double)> call(
+      "athanor::rms_norm");
+  auto [normal, inverse_rms] = call(x, weight, epsilon);
+  return {normal, inverse_rms};
+}
+
+RmsNormGradients rms_norm_backward(const Tensor& grad_normal, const MaybeTensor& grad_residual,
+                                   const Tensor& x, const Tensor& inverse_rms,
+                                   const Tensor& weight) {
+  static const Operator<std::tuple<Tensor, Tensor>(const Tensor&, const MaybeTensor&, const Tensor&,
+                                                   const Tensor&, const Tensor&)>
+      call("athanor::rms_norm_backward");
+  auto [grad_x, grad_weight] = call(grad_normal, grad_residual, x, inverse_rms, weight);
+  return {grad_x, grad_weight};
+}
+
+Tensor gate(const Tensor& packed, const std::string& activation) {
+  static const Operator<Tensor(const Tensor&, c10::string_view)> call("athanor::gate");
+  return call(packed, activation);
+}
+
+GateGradients gate_backward(const Tensor& grad_y, const Tensor& packed,
+                            const std::string& activation) {
+  static const Operator<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, c10::string_view)>
+      call("athanor::gate_backward");
+  auto [grad_packed, y] = call(grad_y, packed, activation);
+  return {grad_packed, y};
+}
+
 Tensor cross_entropy_in_place(Tensor& logits, const Tensor& targets, std::int64_t vocabulary,
                               bool with_gradients) {
   static const Operator<Tensor(Tensor&, const Tensor&, std::int64_t, bool)> call(
@@ -115,6 +134,9 @@ Tensor cross_entropy_in_place(Tensor& logits, const Tensor& targets, std::int64_
 TORCH_LIBRARY(athanor, library) {
   library.def("product(Tensor left, Tensor right, Tensor? bias) -> Tensor");
   library.def("add_product_(Tensor(a!) sum, Tensor left, Tensor right) -> ()");
+  library.def(
+      "product_into_(Tensor(a!) result, Tensor left, Tensor right, Tensor? bias, Tensor? addend)"
+      " -> ()");
   library.def("column_sum(Tensor x) -> Tensor");
   library.def("activate(Tensor x, str activation) -> Tensor");
   library.def("activate_backward(Tensor grad_y, Tensor x, str activation) -> (Tensor, Tensor)");
@@ -126,6 +148,12 @@ TORCH_LIBRARY(athanor, library) {
       "layer_norm_backward(Tensor grad_normal, Tensor? grad_residual, Tensor x, Tensor mean,"
       " Tensor inverse_deviation, Tensor weight, bool bias)"
       " -> (Tensor, Tensor, Tensor, Tensor)");
+  library.def("rms_norm(Tensor x, Tensor weight, float epsilon) -> (Tensor, Tensor)");
+  library.def(
+      "rms_norm_backward(Tensor grad_normal, Tensor? grad_residual, Tensor x, Tensor inverse_rms,"
+      " Tensor weight) -> (Tensor, Tensor)");
+  library.def("gate(Tensor packed, str activation) -> Tensor");
+  library.def("gate_backward(Tensor grad_y, Tensor packed, str activation) -> (Tensor, Tensor)");
   library.def(
       "cross_entropy_(Tensor(a!) logits, Tensor targets, int vocabulary, bool with_gradients)"
       " -> Tensor");

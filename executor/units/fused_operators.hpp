@@ -28,6 +28,13 @@ namespace athanor::fused {
 /// Adds left [m, k] times right [k, n] to sum [m, n].
 void add_product(torch::Tensor& sum, const torch::Tensor& left, const torch::Tensor& right);
 
+/// Writes left [m, k] times right [k, n] to result [m, n], with `bias` [n] and `addend` [m, n]
+/// added before the sum is rounded. Rows of `result` and `addend` may lie apart. `result` is not
+/// read.
+void product_into(torch::Tensor& result, const torch::Tensor& left, const torch::Tensor& right,
+                  const std::optional<torch::Tensor>& bias,
+                  const std::optional<torch::Tensor>& addend = std::nullopt);
+
 /// Returns the sum of all rows, [columns].
 [[nodiscard]] torch::Tensor column_sum(const torch::Tensor& x);
 
@@ -67,6 +74,33 @@ struct NormGradients {
                                                 const torch::Tensor& x,
                                                 const NormStatistics& statistics,
                                                 const torch::Tensor& weight, bool bias);
+
+/// RMS norm (Zhang and Sennrich 2019) and what it keeps for its gradient, fp32 [rows].
+struct RmsNormed {
+  torch::Tensor normal, inverse_rms;
+};
+[[nodiscard]] RmsNormed rms_norm(const torch::Tensor& x, const torch::Tensor& weight,
+                                 double epsilon);
+
+/// Gradients of the norm's input x (with `grad_residual` added) and weight.
+struct RmsNormGradients {
+  torch::Tensor x, weight;
+};
+[[nodiscard]] RmsNormGradients rms_norm_backward(const torch::Tensor& grad_normal,
+                                                 const std::optional<torch::Tensor>& grad_residual,
+                                                 const torch::Tensor& x,
+                                                 const torch::Tensor& inverse_rms,
+                                                 const torch::Tensor& weight);
+
+/// Returns activation(gate) * up, where rows of `packed` are gate and then up (Shazeer 2020).
+[[nodiscard]] torch::Tensor gate(const torch::Tensor& packed, const std::string& activation);
+
+/// Gradient of gate and up, and y = gate(packed), which need not be kept for it.
+struct GateGradients {
+  torch::Tensor packed, y;
+};
+[[nodiscard]] GateGradients gate_backward(const torch::Tensor& grad_y, const torch::Tensor& packed,
+                                          const std::string& activation);
 
 /// Returns the cross-entropy of each row, fp32 [rows]; NaN for a target outside the vocabulary.
 /// With `with_gradients`, `logits` [rows, `vocabulary` or more] become the losses' gradient;

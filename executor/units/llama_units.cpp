@@ -3,7 +3,10 @@
 // gated MLP. mistral adds a sliding window, qwen2 biases of q, k and v, qwen3 norms of each head's
 // q and k.
 #include "executor/units/attention.hpp"
+#include "executor/units/fused_operators.hpp"
 #include "executor/units/language_family.hpp"
+#include "executor/units/llama_layers.hpp"
+#include "executor/units/rotary_positions.hpp"
 
 #include <fmt/format.h>
 
@@ -33,6 +36,7 @@ class LlamaBlock final : public LanguageUnit {
   }
 
   torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
+    if (takes_fused(activation)) return fused_forward(activation, batch.packing);
     const torch::Tensor middle = activation + attention(attention_norm_(activation), batch.packing);
     return middle + mlp(mlp_norm_(middle));
   }
@@ -42,17 +46,56 @@ class LlamaBlock final : public LanguageUnit {
     return linear(name, out, config_.hidden_size, bias);
   }
 
+  [[nodiscard]] bool has_head_norms() const { return query_norm_.weight.defined(); }
+  [[nodiscard]] fused::HeadShape heads() const {
+    return {config_.num_heads, config_.num_kv_heads, config_.head_dim};
+  }
+
+  [[nodiscard]] bool takes_fused(const torch::Tensor& x) const {
+    return fused::norm_available(x) && fused::available(down_.weight) &&
+           fused::attention_available(x, heads(), has_head_norms());
+  }
+
+  [[nodiscard]] torch::Tensor fused_forward(const torch::Tensor& x,
+                                            const std::optional<Packing>& packing) const {
+    Projected stream = norm_and_project(x, attention_norm_, group({query_, key_, value_}));
+    const torch::Tensor middle =
+        add_projection(stream.trunk, attention_output_,
+                       attend(rotary_attention(x.size(1)), stream.outputs, packing));
+    stream = norm_and_project(middle, mlp_norm_, group({gate_, up_}));
+    return add_gated_projection(stream.trunk, down_, stream.outputs, config_.activation);
+  }
+
+  [[nodiscard]] RotaryAttention rotary_attention(std::int64_t sequence) const {
+    RotaryAttention attention{heads(), rotary_frequencies(sequence, config_),
+                              config_.sliding_window, std::nullopt};
+    if (has_head_norms()) {
+      attention.norms = {query_norm_.weight, key_norm_.weight, query_norm_.epsilon};
+    }
+    return attention;
+  }
+
+  static LayerGroup group(std::initializer_list<Linear> layers) {
+    LayerGroup result;
+    for (const Linear& layer : layers) {
+      result.weights.push_back(layer.weight);
+      if (layer.bias.defined()) result.biases.push_back(layer.bias);
+    }
+    return result;
+  }
+
   torch::Tensor attention(const torch::Tensor& x, const std::optional<Packing>& packing) const {
     torch::Tensor query = split_heads(query_(x), config_.num_heads);
     torch::Tensor key = split_heads(key_(x), config_.num_kv_heads);
     const torch::Tensor value = split_heads(value_(x), config_.num_kv_heads);
-    if (query_norm_.weight.defined()) {
+    if (has_head_norms()) {
       query = query_norm_(query);
       key = key_norm_(key);
     }
     // Every unit computes the table again: it is small beside the activations, and a unit needs no
     // state this way.
-    const RotaryTable table = restarted(rotary_table(x.size(1), config_, x), packing);
+    const RotaryTable table =
+        restarted(rotary_table(x.size(1), rotary_frequencies(x.size(1), config_), x), packing);
     return attention_output_(merge_heads(causal_attention(rotate(query, table), rotate(key, table),
                                                           value, packing, config_.sliding_window)));
   }

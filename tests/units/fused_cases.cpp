@@ -4,6 +4,7 @@
 #include "executor/units/fused_layers.hpp"
 #include "executor/units/fused_operators.hpp"
 #include "executor/units/head_loss.hpp"
+#include "tests/units/compare_parts.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -19,69 +20,12 @@ namespace athanor::test {
 namespace {
 
 using torch::Tensor;
-using Tensors = std::vector<Tensor>;
-using Part = std::function<Tensors(const Tensors&)>;
 
-/// Returns standard normal numbers that depend on the seed alone.
-Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
-  const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  return torch::randn(shape, generator, torch::kFloat64);
+/// Compares a part with itself in fp64.
+void compare_with_itself(const Part& part, const Tensors& inputs, torch::Device device,
+                         torch::ScalarType dtype, double single = 1e-5) {
+  compare(part, part, inputs, device, dtype, single);
 }
-
-/// Returns the outputs, then the gradients of every input under given gradients of the outputs.
-Tensors run(const Part& part, const Tensors& inputs, torch::Device device,
-            torch::ScalarType dtype) {
-  Tensors leaves;
-  for (const Tensor& input : inputs) leaves.push_back(input.to(device, dtype).requires_grad_());
-  Tensors results = part(leaves);
-  Tensors gradients;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    gradients.push_back(
-        normal(results[i].sizes(), 100 + i).to(torch::kBFloat16).to(device, results[i].dtype()));
-  }
-  const Tensors leaf_gradients = torch::autograd::grad(results, leaves, gradients);
-  results.insert(results.end(), leaf_gradients.begin(), leaf_gradients.end());
-  return results;
-}
-
-/// Checks a result within its rounding. One rounding errs by at most half a unit in the last place
-/// (2^-9 of the result in bf16). A part rounds a few times, and a product adds up earlier
-/// roundings. `single` is the relative error that sums of very many products in fp32 may have.
-void check_close(const Tensor& actual, const Tensor& expected, torch::ScalarType dtype,
-                 double single = 1e-5) {
-  const bool coarse = dtype == torch::kBFloat16;
-  const Tensor wanted = expected.abs();
-  const Tensor error = (actual.detach().cpu().to(torch::kFloat64) - expected).abs();
-  REQUIRE(actual.sizes() == expected.sizes());
-  CHECK(error.max().item<double>() <= (coarse ? 0x1p-6 : single) * wanted.max().item<double>());
-  CHECK(error.mean().item<double>() <= (coarse ? 0x1p-7 : single) * wanted.mean().item<double>());
-}
-
-void compare(const Part& part, const Tensors& inputs, torch::Device device, torch::ScalarType dtype,
-             double single = 1e-5) {
-  Tensors rounded;
-  for (const Tensor& input : inputs) rounded.push_back(input.to(dtype).to(torch::kFloat64));
-  const Tensors expected = run(part, rounded, torch::kCPU, torch::kFloat64);
-  const Tensors actual = run(part, rounded, device, dtype);
-  const Tensors again = run(part, rounded, device, dtype);
-  REQUIRE(actual.size() == expected.size());
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    CAPTURE(i, dtype);
-    check_close(actual[i], expected[i], dtype, single);
-    CHECK(torch::equal(actual[i], again[i]));
-  }
-}
-
-Tensor tokens_of(const FusedShape& s, std::uint64_t seed) {
-  return normal({s.batch, s.sequence, s.width}, seed);
-}
-
-/// Returns a weight that keeps the size of activations.
-Tensor weight_of(std::int64_t in, std::int64_t out, std::uint64_t seed) {
-  return normal({in, out}, seed) / std::sqrt(static_cast<double>(in));
-}
-Tensor bias_of(std::int64_t width, std::uint64_t seed) { return normal({width}, seed) * 0.1; }
-Tensor scale_of(std::int64_t width, std::uint64_t seed) { return 1.0 + bias_of(width, seed); }
 
 Linear layer(const Tensor& weight, const Tensor& bias) {
   return {weight, bias, Linear::Layout::InputsFirst};
@@ -90,7 +34,7 @@ Linear layer(const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 void check_branch(const FusedShape& s, torch::Device device, torch::ScalarType dtype) {
-  compare(
+  compare_with_itself(
       [](const Tensors& in) {
         const Branch result = branch(in[0], {in[1], in[2]});
         return Tensors{result.trunk, result.normal};
@@ -99,7 +43,7 @@ void check_branch(const FusedShape& s, torch::Device device, torch::ScalarType d
 }
 
 void check_add_and_branch(const FusedShape& s, torch::Device device, torch::ScalarType dtype) {
-  compare(
+  compare_with_itself(
       [](const Tensors& in) {
         const Branch result = add_and_branch(in[0], layer(in[1], in[2]), in[3], {in[4], in[5]});
         return Tensors{result.trunk, result.normal};
@@ -159,7 +103,7 @@ void check_ties(torch::Device device) {
 }
 
 void check_linear(const FusedShape& s, torch::Device device, torch::ScalarType dtype) {
-  compare(
+  compare_with_itself(
       [](const Tensors& in) {
         return Tensors{layer(in[1], in[2])(in[0]),
                        activated({in[1].t(), in[2]}, in[0], "gelu_new")};
@@ -170,7 +114,7 @@ void check_linear(const FusedShape& s, torch::Device device, torch::ScalarType d
 
 void check_packed_attention(const FusedShape& s, std::int64_t heads, torch::Device device,
                             torch::ScalarType dtype) {
-  compare(
+  compare_with_itself(
       [heads](const Tensors& in) {
         return Tensors{packed_attention(layer(in[1], in[2]), in[0], heads)};
       },
@@ -201,7 +145,7 @@ void check_loss(const FusedShape& s, std::int64_t vocabulary, torch::Device devi
   const Tensor targets =
       torch::randint(0, vocabulary, {s.batch, s.sequence}, generator, torch::kInt64);
   const Tensors inputs{tokens_of(s, 1), normal({vocabulary, s.width}, 2) * 0.1};
-  compare(
+  compare_with_itself(
       [&](const Tensors& in) {
         return Tensors{next_token_loss(in[0], in[1], targets.to(in[0].device()))};
       },

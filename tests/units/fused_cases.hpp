@@ -3,17 +3,14 @@
 // implements the operators of executor/units/fused_operators.hpp.
 #pragma once
 
+#include "tests/units/compare_parts.hpp"
+
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <string>
 
 namespace athanor::test {
-
-/// Tokens and width of a case.
-struct FusedShape {
-  std::int64_t batch, sequence, width;
-};
 
 /// Each check compares outputs and the gradients of all inputs with fp64, and with themselves in a
 /// second run, bit for bit. `dtype` is fp32 or bf16.

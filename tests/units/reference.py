@@ -29,8 +29,9 @@ except ImportError as missing:
 TOLERANCE = 1e-5
 SEQUENCE = 12
 SHAPE = dict(vocab_size=67, max_position_embeddings=16, bos_token_id=None, eos_token_id=None, pad_token_id=None)
-LLAMA = dict(SHAPE, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
-             num_key_value_heads=2)
+# Heads of 16 elements are the smallest that fused operators take.
+LLAMA = dict(SHAPE, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2,
+             num_key_value_heads=1)
 
 
 def rounded(values, dtype):
@@ -84,10 +85,10 @@ CONFIGS |= {
         rope_type="yarn", factor=4.0, original_max_position_embeddings=64)),
     "llama, yarn": scaled(rope_type="yarn", factor=2.0, beta_fast=4.0, beta_slow=0.5, mscale=0.7,
                           mscale_all_dim=1.1, truncate=False, original_max_position_embeddings=32),
-    "llama, longrope": scaled(positions=8, rope_type="longrope", factor=2.0, short_factor=[1.0] * 4,
-                              long_factor=[1.0, 1.5, 2.0, 4.0]),
-    "llama, longrope, short": scaled(rope_type="longrope", factor=2.0, short_factor=[1.0, 1.1, 1.2, 1.3],
-                                     long_factor=[9.0] * 4),
+    "llama, longrope": scaled(positions=8, rope_type="longrope", factor=2.0, short_factor=[1.0] * 8,
+                              long_factor=[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]),
+    "llama, longrope, short": scaled(rope_type="longrope", factor=2.0, short_factor=[1.0, 1.1, 1.2, 1.3] * 2,
+                                     long_factor=[9.0] * 8),
 }
 
 

@@ -2,7 +2,7 @@
 // Launchers of the kernels that take several memory-bound operators of a unit in one pass. Matrices
 // are [rows, columns], row after row, with columns a multiple of 8 and 16-byte aligned. Everything
 // is computed in fp32 and rounded once. Only the shape decides the order in which rows are summed,
-// and for layer norm the number of the GPU's processors, too.
+// and for norms the number of the GPU's processors, too.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -69,6 +69,83 @@ struct LayerNormBackward {
 void launch_layer_norm_backward(cudaStream_t stream, Element element,
                                 const LayerNormBackward& arguments, Shape shape, int blocks,
                                 float* partials);
+
+/// Arguments of normal = x * inverse_rms * weight, with inverse_rms = 1 / sqrt(mean(x^2) +
+/// epsilon).
+struct RmsNorm {
+  const void *x, *weight;
+  float epsilon;
+  void* normal;
+  float* inverse_rms;  ///< [rows]
+};
+/// Rows have at most kMostNormColumns columns.
+void launch_rms_norm(cudaStream_t stream, Element element, const RmsNorm& arguments, Shape shape);
+
+/// Arguments of grad_x = (gradient through the norm of x) + grad_residual, which may be null, and
+/// of the sums over rows that are grad_weight.
+struct RmsNormBackward {
+  const void *grad_normal, *grad_residual, *x, *weight;
+  const float* inverse_rms;
+  void *grad_x, *grad_weight;
+};
+/// `partials` has blocks * columns elements.
+void launch_rms_norm_backward(cudaStream_t stream, Element element,
+                              const RmsNormBackward& arguments, Shape shape, int blocks,
+                              float* partials);
+
+/// Computes y = activation(gate) * up of `shape`, where rows of `packed` are gate and then up.
+void launch_gate(cudaStream_t stream, Element element, ActivationFunction activation,
+                 const void* packed, Shape shape, void* y);
+
+/// Arguments of grad_packed, the gradient of gate and up, and of y, which forward did not keep.
+struct GateBackward {
+  const void *grad_y, *packed;
+  void *grad_packed, *y;
+};
+void launch_gate_backward(cudaStream_t stream, Element element, ActivationFunction activation,
+                          const GateBackward& arguments, Shape shape);
+
+inline constexpr int kMostFrequencies = 128;
+
+/// Rotation of the first `heads` heads of each row by position times frequency. Cosines and sines
+/// are multiplied by `scale` and rounded to the elements' type.
+struct Rotation {
+  float frequencies[kMostFrequencies];  ///< [head_dim / 2]
+  float scale;
+  int head_dim;  ///< a multiple of 16, at most 2 * kMostFrequencies
+  int heads;
+  std::int64_t sequence;          ///< a row's position is its number modulo this
+  const std::int64_t* positions;  ///< [rows], or null
+};
+/// Rotates in place. Rows are `stride` elements apart. `back` rotates by the negative angles, which
+/// is the gradient.
+void launch_rotate(cudaStream_t stream, Element element, const Rotation& rotation, void* x,
+                   std::int64_t stride, std::int64_t rows, bool back);
+
+/// RMS norms of single heads: the first `query_heads` have one weight, the others another. The
+/// elements of a head, divided by 16, are a power of two.
+struct HeadNorms {
+  const void *query_weight, *key_weight;  ///< [head_dim]
+  int query_heads;
+  float epsilon;
+};
+/// Writes the normalized and rotated heads of `from` to `to` [rows, heads * head_dim].
+void launch_norm_and_rotate(cudaStream_t stream, Element element, const Rotation& rotation,
+                            const HeadNorms& norms, const void* from, std::int64_t from_stride,
+                            std::int64_t rows, void* to);
+
+/// `gradient` of what launch_norm_and_rotate() wrote becomes that of the heads `x`, in place. Rows
+/// of both are `stride` elements apart.
+struct HeadNormsBackward {
+  const void* x;
+  void* gradient;
+  std::int64_t stride;
+  void *grad_query_weight, *grad_key_weight;  ///< [head_dim]
+};
+/// `partials` has 2 * blocks * head_dim elements.
+void launch_norm_and_rotate_backward(cudaStream_t stream, Element element, const Rotation& rotation,
+                                     const HeadNorms& norms, const HeadNormsBackward& arguments,
+                                     std::int64_t rows, int blocks, float* partials);
 
 /// Writes each row's -log softmax(logits)[target] to `losses`; NaN where the target is no column.
 /// With `with_gradients`, logits become softmax less one at the target. Rows are `stride` elements
