@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor's attention (executor/units/attention_operators.hpp) on GPUs: by cuDNN where it is
+// athanor's attention (executor/layers/attention_operators.hpp) on GPUs: by cuDNN where it is
 // faster, by LibTorch's flash attention elsewhere and for sequences of several documents.
 #include "executor/cuda/cudnn_attention.hpp"
 
-#include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/empty.h>
@@ -18,13 +17,6 @@ namespace athanor::cuda {
 namespace {
 
 using MaybeTensor = std::optional<at::Tensor>;
-
-/// Most bytes of workspace for attention's backward: a share of the GPU's memory that pays where
-/// sequences are long, and is not touched where they are short.
-std::size_t most_workspace() {
-  constexpr std::size_t kShare = 8;
-  return at::cuda::getCurrentDeviceProperties()->totalGlobalMem / kShare;
-}
 
 /// How flash attention is called: whole sequences, or documents one after another.
 struct FlashCall {
@@ -62,14 +54,15 @@ std::tuple<at::Tensor, at::Tensor> flash_attention(const at::Tensor& query, cons
 }
 
 bool takes_cudnn(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                 std::int64_t window, at::IntArrayRef document_ends) {
-  return document_ends.empty() && cudnn_takes({query, key, value, window}, most_workspace());
+                 std::int64_t window, at::IntArrayRef document_ends, std::int64_t most_workspace) {
+  return document_ends.empty() && cudnn_takes({query, key, value, window}, most_workspace);
 }
 
 std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
                                              const at::Tensor& value, std::int64_t window,
-                                             at::IntArrayRef document_ends) {
-  if (takes_cudnn(query, key, value, window, document_ends)) {
+                                             at::IntArrayRef document_ends,
+                                             std::int64_t most_workspace) {
+  if (takes_cudnn(query, key, value, window, document_ends, most_workspace)) {
     const CudnnAttended result = cudnn_attention({query, key, value, window});
     return {result.out, result.log_sums};
   }
@@ -78,11 +71,12 @@ std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::
 
 void attention_backward(const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key,
                         const at::Tensor& value, const at::Tensor& out, const at::Tensor& log_sums,
-                        std::int64_t window, at::IntArrayRef document_ends, at::Tensor& grad_query,
-                        at::Tensor& grad_key, at::Tensor& grad_value) {
-  if (takes_cudnn(query, key, value, window, document_ends)) {
+                        std::int64_t window, at::IntArrayRef document_ends,
+                        std::int64_t most_workspace, at::Tensor& grad_query, at::Tensor& grad_key,
+                        at::Tensor& grad_value) {
+  if (takes_cudnn(query, key, value, window, document_ends, most_workspace)) {
     return cudnn_attention_backward(grad_out, {query, key, value, window}, {out, log_sums},
-                                    most_workspace(), {grad_query, grad_key, grad_value});
+                                    most_workspace, {grad_query, grad_key, grad_value});
   }
   const FlashCall call(query, window, document_ends);
   const at::Tensor random_state = at::empty({2}, query.options().dtype(at::kUInt64));

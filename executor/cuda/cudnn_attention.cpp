@@ -194,14 +194,21 @@ Layout packed_like(const Layout& query) {
   return {query.sizes, {sequence * heads * dim, dim, heads * dim, 1}};
 }
 
-/// Sequences and key heads that one call of backward takes.
+/// What one call of backward takes: sequences, key heads, and of each key head's query heads one
+/// part of so many. More than one part takes one key head at a time: their gradients are added.
 struct Slice {
-  std::int64_t sequences, key_heads;
+  std::int64_t sequences, key_heads, parts = 1;
 };
 
-/// Returns `problem` with the sequences and heads of a slice; strides stay.
+/// Query heads that a slice takes of each key head.
+std::int64_t query_group(const BackwardProblem& whole, const Slice& slice) {
+  return whole.problem.query.sizes[1] / whole.problem.key.sizes[1] / slice.parts;
+}
+
+/// Returns `problem` with the sequences and heads of a slice; strides stay, but for gradients of
+/// keys and values that are to be added.
 BackwardProblem sliced(BackwardProblem b, const Slice& slice) {
-  const std::int64_t group = b.problem.query.sizes[1] / b.problem.key.sizes[1];
+  const std::int64_t group = query_group(b, slice);
   for (Layout* layout : {&b.problem.query, &b.problem.out, &b.grad_out, &b.grad_query}) {
     layout->sizes[0] = slice.sequences;
     layout->sizes[1] = slice.key_heads * group;
@@ -210,6 +217,7 @@ BackwardProblem sliced(BackwardProblem b, const Slice& slice) {
     layout->sizes[0] = slice.sequences;
     layout->sizes[1] = slice.key_heads;
   }
+  if (slice.parts > 1) b.grad_key = b.grad_value = packed_like(b.grad_key);
   return b;
 }
 
@@ -220,22 +228,30 @@ std::int64_t largest_divisor_below(std::int64_t number) {
   return 1;
 }
 
-/// Returns the largest slice whose workspace is within the limit: fewer sequences first, then fewer
-/// heads of one sequence. Nothing where no slice is, or cuDNN takes none.
-std::optional<Slice> slice_of(const BackwardProblem& whole, std::size_t most_workspace) {
-  Slice slice{whole.problem.key.sizes[0], whole.problem.key.sizes[1]};
-  while (true) {
-    const Plan& plan = backward_of(sliced(whole, slice));
-    if (!plan.possible()) return std::nullopt;
-    if (std::cmp_less_equal(plan.workspace_bytes(), most_workspace)) return slice;
-    if (slice.sequences > 1) {
-      slice.sequences = largest_divisor_below(slice.sequences);
-    } else if (slice.key_heads > 1) {
-      slice.key_heads = largest_divisor_below(slice.key_heads);
-    } else {
-      return std::nullopt;
-    }
+/// Returns the next smaller slice: fewer sequences first, then fewer key heads of one sequence,
+/// then fewer query heads of one key head.
+std::optional<Slice> smaller(const BackwardProblem& whole, Slice slice) {
+  if (slice.sequences > 1) {
+    slice.sequences = largest_divisor_below(slice.sequences);
+  } else if (slice.key_heads > 1) {
+    slice.key_heads = largest_divisor_below(slice.key_heads);
+  } else {
+    const std::int64_t group = query_group(whole, slice);
+    if (group == 1) return std::nullopt;
+    slice.parts *= group / largest_divisor_below(group);
   }
+  return slice;
+}
+
+/// Returns the largest slice that cuDNN takes with a workspace within the limit, or nothing.
+std::optional<Slice> slice_of(const BackwardProblem& whole, std::int64_t most_workspace) {
+  std::optional<Slice> slice = Slice{whole.problem.key.sizes[0], whole.problem.key.sizes[1]};
+  while (slice) {
+    const Plan& plan = backward_of(sliced(whole, *slice));
+    if (plan.possible() && plan.workspace_bytes() <= most_workspace) return slice;
+    slice = smaller(whole, *slice);
+  }
+  return slice;
 }
 
 BackwardProblem backward_problem(const Problem& problem, const Layout& grad_out,
@@ -256,17 +272,94 @@ bool is_fast_here() {
   return major == 9 || major == 10;
 }
 
-/// A slice's part of a tensor of heads [batch, sequence, heads, head_dim].
-at::Tensor part_of(const at::Tensor& heads, std::int64_t sequence, const Slice& slice,
-                   std::int64_t first_head, std::int64_t num_heads) {
-  return heads.narrow(0, sequence, slice.sequences).narrow(2, first_head, num_heads);
-}
-
 void* data(const at::Tensor& tensor) { return tensor.data_ptr(); }
+
+/// Runs backward over the slices of its tensors, which may lie anywhere.
+class SlicedBackward {
+ public:
+  SlicedBackward(const at::Tensor& grad_out, const AttentionInputs& inputs,
+                 const CudnnAttended& attended, const CudnnGradients& gradients,
+                 const BackwardProblem& whole, const Slice& slice)
+      : grad_out_(grad_out),
+        inputs_(inputs),
+        attended_(attended),
+        gradients_(gradients),
+        slice_(slice),
+        group_(query_group(whole, slice)),
+        plan_(backward_of(sliced(whole, slice))),
+        workspace_(workspace(plan_, grad_out)) {}
+
+  void run() const {
+    for (std::int64_t sequence = 0; sequence < inputs_.key.size(0); sequence += slice_.sequences) {
+      for (std::int64_t head = 0; head < inputs_.key.size(2); head += slice_.key_heads) {
+        if (slice_.parts == 1) {
+          run_slice(sequence, head, head * group_, keys(gradients_.key, sequence, head),
+                    keys(gradients_.value, sequence, head));
+        } else {
+          add_parts(sequence, head);
+        }
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] at::Tensor keys(const at::Tensor& heads, std::int64_t sequence,
+                                std::int64_t head) const {
+    return heads.narrow(0, sequence, slice_.sequences).narrow(2, head, slice_.key_heads);
+  }
+  [[nodiscard]] void* queries(const at::Tensor& heads, std::int64_t sequence,
+                              std::int64_t head) const {
+    return data(
+        heads.narrow(0, sequence, slice_.sequences).narrow(2, head, slice_.key_heads * group_));
+  }
+
+  void run_slice(std::int64_t sequence, std::int64_t key_head, std::int64_t query_head,
+                 const at::Tensor& grad_key, const at::Tensor& grad_value) const {
+    const at::Tensor log_sums = attended_.log_sums.narrow(0, sequence, slice_.sequences)
+                                    .narrow(1, query_head, slice_.key_heads * group_);
+    Pointers pointers{{kQuery, queries(inputs_.query, sequence, query_head)},
+                      {kKey, data(keys(inputs_.key, sequence, key_head))},
+                      {kValue, data(keys(inputs_.value, sequence, key_head))},
+                      {kOut, queries(attended_.out, sequence, query_head)},
+                      {kGradOut, queries(grad_out_, sequence, query_head)},
+                      {kLogSums, data(log_sums)},
+                      {kGradQuery, queries(gradients_.query, sequence, query_head)},
+                      {kGradKey, data(grad_key)},
+                      {kGradValue, data(grad_value)}};
+    plan_.run(pointers, data(workspace_));
+  }
+
+  /// Adds the gradients of one key head over the parts of its query heads, in their order.
+  void add_parts(std::int64_t sequence, std::int64_t head) const {
+    at::Tensor grad_key = keys(gradients_.key, sequence, head);
+    at::Tensor grad_value = keys(gradients_.value, sequence, head);
+    const at::Tensor part_key = at::empty(grad_key.sizes(), grad_key.options());
+    const at::Tensor part_value = at::empty(grad_value.sizes(), grad_value.options());
+    for (std::int64_t part = 0; part < slice_.parts; ++part) {
+      run_slice(sequence, head, (head * slice_.parts + part) * group_, part_key, part_value);
+      if (part == 0) {
+        grad_key.copy_(part_key);
+        grad_value.copy_(part_value);
+      } else {
+        grad_key.add_(part_key);
+        grad_value.add_(part_value);
+      }
+    }
+  }
+
+  const at::Tensor& grad_out_;
+  const AttentionInputs& inputs_;
+  const CudnnAttended& attended_;
+  const CudnnGradients& gradients_;
+  Slice slice_;
+  std::int64_t group_;  ///< query heads of a key head in one slice
+  const Plan& plan_;
+  at::Tensor workspace_;
+};
 
 }  // namespace
 
-bool cudnn_takes(const AttentionInputs& inputs, std::size_t most_workspace) {
+bool cudnn_takes(const AttentionInputs& inputs, std::int64_t most_workspace) {
   if (!is_fast_here()) return false;
   const Problem problem = problem_of(inputs, packed_like(layout_of(inputs.query)));
   if (!forward_of(problem).possible()) return false;
@@ -293,35 +386,14 @@ CudnnAttended cudnn_attention(const AttentionInputs& inputs) {
 }
 
 void cudnn_attention_backward(const at::Tensor& grad_out, const AttentionInputs& inputs,
-                              const CudnnAttended& attended, std::size_t most_workspace,
+                              const CudnnAttended& attended, std::int64_t most_workspace,
                               const CudnnGradients& gradients) {
   const BackwardProblem whole = backward_problem(
       problem_of(inputs, layout_of(attended.out)), layout_of(grad_out), layout_of(gradients.query),
       layout_of(gradients.key), layout_of(gradients.value));
   const std::optional<Slice> slice = slice_of(whole, most_workspace);
   TORCH_CHECK(slice, "attention by cuDNN: no backward for tensors that forward took");
-  const Plan& plan = backward_of(sliced(whole, *slice));
-  const at::Tensor memory = workspace(plan, grad_out);
-  const std::int64_t group = inputs.query.size(2) / inputs.key.size(2);
-  for (std::int64_t sequence = 0; sequence < inputs.key.size(0); sequence += slice->sequences) {
-    for (std::int64_t head = 0; head < inputs.key.size(2); head += slice->key_heads) {
-      const auto of_queries = [&](const at::Tensor& heads) {
-        return data(part_of(heads, sequence, *slice, head * group, slice->key_heads * group));
-      };
-      const auto of_keys = [&](const at::Tensor& heads) {
-        return data(part_of(heads, sequence, *slice, head, slice->key_heads));
-      };
-      const at::Tensor log_sums = attended.log_sums.narrow(0, sequence, slice->sequences)
-                                      .narrow(1, head * group, slice->key_heads * group);
-      Pointers pointers{
-          {kQuery, of_queries(inputs.query)},        {kKey, of_keys(inputs.key)},
-          {kValue, of_keys(inputs.value)},           {kOut, of_queries(attended.out)},
-          {kGradOut, of_queries(grad_out)},          {kLogSums, data(log_sums)},
-          {kGradQuery, of_queries(gradients.query)}, {kGradKey, of_keys(gradients.key)},
-          {kGradValue, of_keys(gradients.value)}};
-      plan.run(pointers, data(memory));
-    }
-  }
+  SlicedBackward(grad_out, inputs, attended, gradients, whole, *slice).run();
 }
 
 }  // namespace athanor::cuda

@@ -9,7 +9,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstddef>
 #include <cstdint>
 
 namespace athanor::cuda {
@@ -22,7 +21,7 @@ struct AttentionInputs {
 
 /// Whether cuDNN computes forward and backward of these shapes here, with a workspace of at most
 /// `most_workspace` bytes. Both have to be the same library's: they share log_sums.
-[[nodiscard]] bool cudnn_takes(const AttentionInputs& inputs, std::size_t most_workspace);
+[[nodiscard]] bool cudnn_takes(const AttentionInputs& inputs, std::int64_t most_workspace);
 
 /// Result [batch, sequence, heads, head_dim], and log_sums fp32 [batch, heads, sequence, 1].
 struct CudnnAttended {
@@ -35,7 +34,7 @@ struct CudnnGradients {
   at::Tensor &query, &key, &value;
 };
 void cudnn_attention_backward(const at::Tensor& grad_out, const AttentionInputs& inputs,
-                              const CudnnAttended& attended, std::size_t most_workspace,
+                              const CudnnAttended& attended, std::int64_t most_workspace,
                               const CudnnGradients& gradients);
 
 }  // namespace athanor::cuda

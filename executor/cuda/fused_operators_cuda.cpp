@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor's operators (executor/units/fused_operators.hpp) on GPUs. LibTorch's dispatcher finds
+// athanor's operators (executor/layers/fused_operators.hpp) on GPUs. LibTorch's dispatcher finds
 // them when the plugin is loaded: nothing refers to them by name.
 #include "executor/cuda/handles.hpp"
 #include "executor/cuda/kernels/fused_kernels.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The llama family's operators (executor/units/fused_operators.hpp, attention_operators.hpp) on
+// The llama family's operators (executor/layers/fused_operators.hpp, attention_operators.hpp) on
 // GPUs, but for attention itself.
 #include "executor/cuda/handles.hpp"
 #include "executor/cuda/operator_arguments.hpp"

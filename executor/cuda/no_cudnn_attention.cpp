@@ -6,7 +6,7 @@
 
 namespace athanor::cuda {
 
-bool cudnn_takes(const AttentionInputs& /*inputs*/, std::size_t /*most_workspace*/) {
+bool cudnn_takes(const AttentionInputs& /*inputs*/, std::int64_t /*most_workspace*/) {
   return false;
 }
 
@@ -15,7 +15,7 @@ CudnnAttended cudnn_attention(const AttentionInputs& /*inputs*/) {
 }
 
 void cudnn_attention_backward(const at::Tensor& /*grad_out*/, const AttentionInputs& /*inputs*/,
-                              const CudnnAttended& /*attended*/, std::size_t /*most_workspace*/,
+                              const CudnnAttended& /*attended*/, std::int64_t /*most_workspace*/,
                               const CudnnGradients& /*gradients*/) {
   TORCH_CHECK(false, "attention by cuDNN was not built");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPT-2 (Radford et al. 2019): learned positions, pre-norm, fused qkv, weights stored [in, out].
-#include "executor/units/fused_layers.hpp"
+#include "executor/layers/fused_layers.hpp"
 #include "executor/units/language_family.hpp"
 
 #include <fmt/format.h>

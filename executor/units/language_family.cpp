@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/language_family.hpp"
 
-#include "executor/units/head_loss.hpp"
+#include "executor/layers/head_loss.hpp"
 
 #include <functional>
 

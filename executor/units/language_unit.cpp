@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/language_unit.hpp"
 
-#include "executor/units/fused_layers.hpp"
-#include "executor/units/fused_operators.hpp"
 #include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
 
@@ -24,25 +22,6 @@ std::string registered_name(std::string name) {
 }
 
 }  // namespace
-
-torch::Tensor Linear::operator()(const torch::Tensor& x) const {
-  if (fused::available(bias.defined() ? bias : weight)) {
-    const torch::Tensor y = direct_product(*this, x);
-    return bias.defined() ? with_bias_gradient(y, bias) : y;
-  }
-  if (layout == Layout::OutputsFirst) return at::linear(x, weight, bias);
-  if (!bias.defined()) return at::matmul(x, weight);
-  const torch::Tensor rows = at::addmm(bias, x.reshape({-1, weight.size(0)}), weight);
-  return rows.view({x.size(0), x.size(1), weight.size(1)});
-}
-
-torch::Tensor LayerNorm::operator()(const torch::Tensor& x) const {
-  return at::layer_norm(x, weight.sizes(), weight, bias, epsilon);
-}
-
-torch::Tensor RmsNorm::operator()(const torch::Tensor& x) const {
-  return at::rms_norm(x, weight.sizes(), weight, epsilon);
-}
 
 LanguageUnit::LanguageUnit(const Unit& unit, std::string prefix, DataType dtype)
     : unit_name_(unit.name), prefix_(std::move(prefix)) {
@@ -107,14 +86,6 @@ torch::Tensor LanguageUnit::head_weight(const LanguageModelConfig& config,
   }
   borrowed_.emplace_back(kEmbeddingUnit, tokens);
   return tokens;
-}
-
-torch::Tensor activate(const torch::Tensor& x, const std::string& activation) {
-  if (activation == "gelu_new") return at::gelu(x, "tanh");
-  if (activation == "gelu") return at::gelu(x, "none");
-  if (activation == "relu") return at::relu(x);
-  if (activation == "silu") return at::silu(x);
-  throw Error("unknown activation '" + activation + "'");
 }
 
 }  // namespace athanor

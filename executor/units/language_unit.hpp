@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The base of all language models' units: parameters by checkpoint name, and layers.
+// The base of all language models' units: parameters by checkpoint name.
 #pragma once
 
+#include "executor/layers/plain_layers.hpp"
 #include "executor/units/model.hpp"
 
 #include <torch/torch.h>
@@ -13,27 +14,6 @@
 #include <vector>
 
 namespace athanor {
-
-struct Linear {
-  enum class Layout { OutputsFirst, InputsFirst };
-  torch::Tensor weight;  ///< [out, in] or [in, out]
-  torch::Tensor bias;    ///< [out] or undefined
-  Layout layout = Layout::OutputsFirst;
-
-  [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
-};
-
-struct LayerNorm {
-  torch::Tensor weight, bias;
-  double epsilon = 1e-5;
-  [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
-};
-
-struct RmsNorm {
-  torch::Tensor weight;
-  double epsilon = 1e-5;
-  [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
-};
 
 /// A unit whose registered parameters are those of an architecture's unit, in that order. A family
 /// asks for what it needs by name and shape, so a disagreement is found when the model is built.
@@ -77,8 +57,5 @@ class LanguageUnit : public UnitModule {
   std::vector<Entry> entries_;
   std::vector<std::pair<int, torch::Tensor>> borrowed_;
 };
-
-/// Applies gelu_new (tanh form), gelu, relu or silu. Throws Error for another name.
-[[nodiscard]] torch::Tensor activate(const torch::Tensor& x, const std::string& activation);
 
 }  // namespace athanor

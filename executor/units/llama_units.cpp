@@ -2,11 +2,11 @@
 // The llama family (Touvron et al. 2023): RMSNorm, rotary positions, grouped-query attention and a
 // gated MLP. mistral adds a sliding window, qwen2 biases of q, k and v, qwen3 norms of each head's
 // q and k.
-#include "executor/units/attention.hpp"
-#include "executor/units/fused_operators.hpp"
+#include "executor/layers/attention.hpp"
+#include "executor/layers/fused_operators.hpp"
+#include "executor/layers/llama_layers.hpp"
+#include "executor/layers/rotary_positions.hpp"
 #include "executor/units/language_family.hpp"
-#include "executor/units/llama_layers.hpp"
-#include "executor/units/rotary_positions.hpp"
 
 #include <fmt/format.h>
 
@@ -59,20 +59,26 @@ class LlamaBlock final : public LanguageUnit {
   [[nodiscard]] torch::Tensor fused_forward(const torch::Tensor& x,
                                             const std::optional<Packing>& packing) const {
     Projected stream = norm_and_project(x, attention_norm_, group({query_, key_, value_}));
-    const torch::Tensor middle =
-        add_projection(stream.trunk, attention_output_,
-                       attend(rotary_attention(x.size(1)), stream.outputs, packing));
+    const torch::Tensor middle = add_projection(
+        stream.trunk, attention_output_, attend(rotary_attention(x), stream.outputs, packing));
     stream = norm_and_project(middle, mlp_norm_, group({gate_, up_}));
     return add_gated_projection(stream.trunk, down_, stream.outputs, config_.activation);
   }
 
-  [[nodiscard]] RotaryAttention rotary_attention(std::int64_t sequence) const {
-    RotaryAttention attention{heads(), rotary_frequencies(sequence, config_),
-                              config_.sliding_window, std::nullopt};
+  [[nodiscard]] RotaryAttention rotary_attention(const torch::Tensor& x) const {
+    RotaryAttention attention{heads(), rotary_frequencies(x.size(1), config_),
+                              config_.sliding_window, std::nullopt, gated_bytes(x)};
     if (has_head_norms()) {
       attention.norms = {query_norm_.weight, key_norm_.weight, query_norm_.epsilon};
     }
     return attention;
+  }
+
+  /// Bytes of gate, up and their product with the gradients of all three. Backward holds them at
+  /// once and has freed them when it comes to attention, whose workspace takes their place.
+  [[nodiscard]] std::int64_t gated_bytes(const torch::Tensor& x) const {
+    constexpr std::int64_t kMatrices = 6;
+    return kMatrices * config_.intermediate_size * x.size(0) * x.size(1) * x.element_size();
   }
 
   static LayerGroup group(std::initializer_list<Linear> layers) {

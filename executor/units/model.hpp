@@ -2,6 +2,7 @@
 // A model as athanor runs it: LibTorch modules, one per unit, built-in or a user's own.
 #pragma once
 
+#include "executor/layers/packing.hpp"
 #include "sim/model/architecture.hpp"
 
 #include <torch/torch.h>
@@ -14,21 +15,6 @@
 #include <vector>
 
 namespace athanor {
-
-/// Documents that share the sequences of a batch, and the targets that are learnt.
-struct Packing {
-  torch::Tensor ignored;    ///< bool [batch, sequence]: targets that add nothing to the loss
-  torch::Tensor positions;  ///< int64 [batch, sequence]: from 0 in each document
-  std::vector<std::vector<std::int64_t>> document_starts;  ///< [sample], ascending from 0
-  /// Returns the number of targets that samples [first, first + count) of the stream learn.
-  std::function<std::int64_t(std::int64_t first, std::int64_t count)> num_targets;
-  /// Divisor of the loss: the learnt targets of the whole step divided by its micro-batches. The
-  /// mean over micro-batches is then the mean over the step's learnt targets.
-  double mean_targets = 0;
-
-  /// Whether a sequence holds more than one document.
-  [[nodiscard]] bool is_divided() const;
-};
 
 /// The data of one micro-batch. For token data, inputs and targets are int64 [batch, sequence].
 struct Batch {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // OPT (Zhang et al. 2022): learned positions whose table starts at row 2, pre-norm, ReLU.
-#include "executor/units/attention.hpp"
-#include "executor/units/fused_layers.hpp"
+#include "executor/layers/attention.hpp"
+#include "executor/layers/fused_layers.hpp"
 #include "executor/units/language_family.hpp"
 
 #include <fmt/format.h>

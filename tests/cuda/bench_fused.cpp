@@ -3,9 +3,9 @@
 // and those of cuBLASLt's epilogues. One JSON line per case; random data, sustained load. usage:
 // bench_fused [CASE..]   (operators, head, attention, epilogues, products, block)
 #include "executor/backend/cuda_plugin.hpp"
-#include "executor/units/attention.hpp"
-#include "executor/units/fused_layers.hpp"
-#include "executor/units/fused_operators.hpp"
+#include "executor/layers/attention.hpp"
+#include "executor/layers/fused_layers.hpp"
+#include "executor/layers/fused_operators.hpp"
 #include "tests/cuda/device_timer.hpp"
 #include "tests/cuda/lt_product.hpp"
 

@@ -2,7 +2,7 @@
 // The fused operators' kernels against LibTorch's operators in fp64 on the host, forward and every
 // gradient, at odd and at real sizes.
 #include "executor/backend/cuda_plugin.hpp"
-#include "executor/units/fused_operators.hpp"
+#include "executor/layers/fused_operators.hpp"
 #include "tests/units/fused_cases.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -63,7 +63,11 @@ TEST_CASE("attention with rotary positions is that of fp64 on a GPU") {
       AttentionCase{2, 128, 4, 4, 64}, AttentionCase{1, 129, 8, 2, 128},
       AttentionCase{2, 256, 14, 2, 64}, AttentionCase{1, 300, 4, 1, 128, 100},
       AttentionCase{1, 77, 4, 2, 256}, AttentionCase{2, 200, 4, 2, 128, 0, {{0, 3, 100}, {0}}},
-      AttentionCase{1, 200, 4, 1, 64, 50, {{0, 120}}}, AttentionCase{1, 40, 3, 3, 80});
+      AttentionCase{1, 200, 4, 1, 64, 50, {{0, 120}}}, AttentionCase{1, 40, 3, 3, 80},
+      // Backward in slices: of sequences, of key heads, of a key head's query heads; by flash.
+      AttentionCase{3, 512, 8, 2, 64, 0, {}, 12 << 20},
+      AttentionCase{2, 512, 8, 4, 128, 0, {}, 6 << 20},
+      AttentionCase{2, 512, 8, 2, 128, 0, {}, 3 << 20}, AttentionCase{1, 512, 4, 2, 64, 0, {}, 1});
   const bool norms = of.head_dim != 80 && GENERATE(false, true);
   test::check_attend(of, norms, gpu(), torch::kBFloat16);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/units/fused_cases.hpp"
 
-#include "executor/units/fused_layers.hpp"
-#include "executor/units/fused_operators.hpp"
-#include "executor/units/head_loss.hpp"
+#include "executor/layers/fused_layers.hpp"
+#include "executor/layers/fused_operators.hpp"
+#include "executor/layers/head_loss.hpp"
 #include "tests/units/compare_parts.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the fused parts of a block with LibTorch's operators in fp64, on every device that
-// implements the operators of executor/units/fused_operators.hpp.
+// implements the operators of executor/layers/fused_operators.hpp.
 #pragma once
 
 #include "tests/units/compare_parts.hpp"

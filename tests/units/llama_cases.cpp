@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/units/llama_cases.hpp"
 
-#include "executor/units/attention.hpp"
-#include "executor/units/llama_layers.hpp"
+#include "executor/layers/attention.hpp"
+#include "executor/layers/llama_layers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -167,7 +167,8 @@ void check_attend(const AttentionCase& of, bool norms, torch::Device device,
   Tensors inputs{packed_of(of, 1)};
   if (norms) inputs.insert(inputs.end(), {scale_of(of.head_dim, 2), scale_of(of.head_dim, 3)});
   const Part part = [of](const Tensors& in) {
-    RotaryAttention attention{heads_of(of), frequencies_of(of.head_dim), of.window, std::nullopt};
+    RotaryAttention attention{heads_of(of), frequencies_of(of.head_dim), of.window, std::nullopt,
+                              of.most_workspace};
     if (in.size() > 1) attention.norms = {in[1], in[2], kEpsilon};
     // Attention takes its input over; a leaf is not to be given away.
     return Tensors{attend(attention, in[0] * 1.0, packing_of(of, in[0].device()))};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the parts of a llama block with LibTorch's operators in fp64, on every device that
-// implements the operators of executor/units/attention_operators.hpp.
+// implements the operators of executor/layers/attention_operators.hpp.
 #pragma once
 
 #include "tests/units/compare_parts.hpp"
@@ -26,6 +26,7 @@ struct AttentionCase {
   std::int64_t batch, sequence, query_heads, key_heads, head_dim;
   std::int64_t window = 0;
   std::vector<std::vector<std::int64_t>> document_starts = {};
+  std::int64_t most_workspace = std::int64_t{1} << 30;
 };
 /// Rotation and attention; with `norms`, those of single heads, too.
 void check_attend(const AttentionCase& of, bool norms, torch::Device device,

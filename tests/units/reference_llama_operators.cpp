@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Defines the llama family's fused operators on the host by LibTorch's operators, as
 // reference_operators.cpp does for the others.
-#include "executor/units/attention.hpp"
-#include "executor/units/rotary_positions.hpp"
+#include "executor/layers/attention.hpp"
+#include "executor/layers/rotary_positions.hpp"
 
 #include <torch/library.h>
 #include <torch/torch.h>
@@ -153,15 +153,17 @@ Tensor attended(const Tensor& query, const Tensor& key, const Tensor& value, std
 }
 
 std::tuple<Tensor, Tensor> attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                     std::int64_t window, at::IntArrayRef document_ends) {
+                                     std::int64_t window, at::IntArrayRef document_ends,
+                                     std::int64_t /*most_workspace*/) {
   return {attended(query, key, value, window, document_ends).contiguous(),
           torch::empty({0}, torch::kFloat32)};
 }
 
 void attention_backward(const Tensor& grad_out, const Tensor& query, const Tensor& key,
                         const Tensor& value, const Tensor& /*out*/, const Tensor& /*log_sums*/,
-                        std::int64_t window, at::IntArrayRef document_ends, Tensor& grad_query,
-                        Tensor& grad_key, Tensor& grad_value) {
+                        std::int64_t window, at::IntArrayRef document_ends,
+                        std::int64_t /*most_workspace*/, Tensor& grad_query, Tensor& grad_key,
+                        Tensor& grad_value) {
   const std::vector<Tensor> found =
       gradients_of({query, key, value},
                    [&](const std::vector<Tensor>& in) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused parts' own gradients, on the host: with operators that are LibTorch's, what is left to
 // test is how they are put together.
-#include "executor/units/fused_layers.hpp"
-#include "executor/units/fused_operators.hpp"
+#include "executor/layers/fused_layers.hpp"
+#include "executor/layers/fused_operators.hpp"
 #include "tests/units/fused_cases.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused llama parts' own gradients, on the host: with operators that are LibTorch's, what is
 // left to test is how they are put together.
-#include "executor/units/fused_operators.hpp"
-#include "executor/units/side_by_side.hpp"
+#include "executor/layers/fused_operators.hpp"
+#include "executor/layers/side_by_side.hpp"
 #include "tests/units/llama_cases.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/units/attention_operators.hpp"
+#include "executor/layers/attention_operators.hpp"
 
-#include "executor/units/dispatched_operator.hpp"
-#include "executor/units/fused_operators.hpp"
+#include "executor/layers/dispatched_operator.hpp"
+#include "executor/layers/fused_operators.hpp"
 
 #include <bit>
 
@@ -70,9 +70,10 @@ HeadNormGradients norm_and_rotate_backward(Tensor& gradient, const Tensor& packe
 Attended attention(const Tensor& query, const Tensor& key, const Tensor& value,
                    const Sight& sight) {
   static const Operator<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
-                                                   std::int64_t, at::IntArrayRef)>
+                                                   std::int64_t, at::IntArrayRef, std::int64_t)>
       call("athanor::attention");
-  auto [out, log_sums] = call(query, key, value, sight.window, sight.document_ends);
+  auto [out, log_sums] =
+      call(query, key, value, sight.window, sight.document_ends, sight.most_workspace);
   return {out, log_sums};
 }
 
@@ -80,12 +81,12 @@ void attention_backward(const Tensor& grad_out, const Tensor& query, const Tenso
                         const Tensor& value, const Attended& attended, const Sight& sight,
                         const AttentionGradients& gradients) {
   static const Operator<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                             const Tensor&, const Tensor&, std::int64_t, at::IntArrayRef, Tensor&,
-                             Tensor&, Tensor&)>
+                             const Tensor&, const Tensor&, std::int64_t, at::IntArrayRef,
+                             std::int64_t, Tensor&, Tensor&, Tensor&)>
       call("athanor::attention_backward");
   Tensor grad_query = gradients.query, grad_key = gradients.key, grad_value = gradients.value;
   call(grad_out, query, key, value, attended.out, attended.log_sums, sight.window,
-       sight.document_ends, grad_query, grad_key, grad_value);
+       sight.document_ends, sight.most_workspace, grad_query, grad_key, grad_value);
 }
 
 }  // namespace athanor::fused
@@ -103,10 +104,10 @@ TORCH_LIBRARY_FRAGMENT(athanor, library) {
       " int key_heads, Tensor query_weight, Tensor key_weight, float epsilon, float[] frequencies,"
       " float scale, Tensor? positions) -> (Tensor, Tensor)");
   library.def(
-      "attention(Tensor query, Tensor key, Tensor value, int window, int[] document_ends)"
-      " -> (Tensor, Tensor)");
+      "attention(Tensor query, Tensor key, Tensor value, int window, int[] document_ends,"
+      " int most_workspace) -> (Tensor, Tensor)");
   library.def(
       "attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out,"
-      " Tensor log_sums, int window, int[] document_ends, Tensor(a!) grad_query,"
-      " Tensor(b!) grad_key, Tensor(c!) grad_value) -> ()");
+      " Tensor log_sums, int window, int[] document_ends, int most_workspace,"
+      " Tensor(a!) grad_query, Tensor(b!) grad_key, Tensor(c!) grad_value) -> ()");
 }

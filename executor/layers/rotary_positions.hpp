@@ -2,7 +2,7 @@
 // Rotary positions (Su et al. 2021) and the ways in which models stretch them.
 #pragma once
 
-#include "executor/units/model.hpp"
+#include "executor/layers/packing.hpp"
 #include "sim/model/architecture.hpp"
 
 #include <torch/torch.h>

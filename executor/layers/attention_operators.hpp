@@ -4,7 +4,7 @@
 // of a head side by side; heads and tokens may lie apart.
 #pragma once
 
-#include "executor/units/rotary_positions.hpp"
+#include "executor/layers/rotary_positions.hpp"
 
 #include <torch/torch.h>
 
@@ -60,11 +60,13 @@ struct HeadNormGradients {
                                                          const RotaryPositions& rotary);
 
 /// Which tokens a query sees: those before it and itself, at most `window` of them (0: all), of its
-/// own document.
+/// own document. And the memory that backward may take to see them fast.
 struct Sight {
   std::int64_t window = 0;
   /// Ends of documents among all tokens of the batch, from 0 on; empty: sequences are documents.
   std::vector<std::int64_t> document_ends;
+  /// Bytes of workspace that backward may take. One that is fast and gives the same bits takes much.
+  std::int64_t most_workspace = 0;
 };
 
 /// Attention's result [batch, sequence, query_heads, head_dim] and the logarithms of its sums of

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/units/fused_operators.hpp"
+#include "executor/layers/fused_operators.hpp"
 
-#include "executor/units/dispatched_operator.hpp"
+#include "executor/layers/dispatched_operator.hpp"
 
 namespace athanor::fused {
 namespace {

@@ -4,7 +4,8 @@
 // each calls LibTorch's own, one after another. Both ways save the same tensors for backward.
 #pragma once
 
-#include "executor/units/language_unit.hpp"
+#include "executor/layers/packing.hpp"
+#include "executor/layers/plain_layers.hpp"
 
 #include <torch/torch.h>
 

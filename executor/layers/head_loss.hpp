@@ -2,7 +2,7 @@
 // The projection to the vocabulary and the loss in one, some rows at a time.
 #pragma once
 
-#include "executor/units/model.hpp"
+#include "executor/layers/packing.hpp"
 
 #include <torch/torch.h>
 

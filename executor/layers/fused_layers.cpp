@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/units/fused_layers.hpp"
+#include "executor/layers/fused_layers.hpp"
 
-#include "executor/units/attention.hpp"
-#include "executor/units/fused_operators.hpp"
+#include "executor/layers/attention.hpp"
+#include "executor/layers/fused_operators.hpp"
 
 #include <optional>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/units/side_by_side.hpp"
+#include "executor/layers/side_by_side.hpp"
 
-#include "executor/units/fused_operators.hpp"
+#include "executor/layers/fused_operators.hpp"
 
 #include <algorithm>
 

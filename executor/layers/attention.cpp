@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/units/attention.hpp"
+#include "executor/layers/attention.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -138,11 +138,6 @@ torch::Tensor causal_attention(const torch::Tensor& query, const torch::Tensor& 
   if (!packing || !packing->is_divided()) return sequence_attention(query, key, value, window);
   return DocumentAttention::apply(query, key, value, flat_documents(*packing, query.size(2)),
                                   window);
-}
-
-bool Packing::is_divided() const {
-  return std::any_of(document_starts.begin(), document_starts.end(),
-                     [](const auto& starts) { return starts.size() > 1; });
 }
 
 }  // namespace athanor

@@ -2,7 +2,7 @@
 // Causal attention, shared by the model families.
 #pragma once
 
-#include "executor/units/model.hpp"
+#include "executor/layers/packing.hpp"
 
 #include <torch/torch.h>
 

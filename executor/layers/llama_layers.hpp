@@ -4,9 +4,10 @@
 // product from gate and up.
 #pragma once
 
-#include "executor/units/attention_operators.hpp"
-#include "executor/units/language_unit.hpp"
-#include "executor/units/side_by_side.hpp"
+#include "executor/layers/attention_operators.hpp"
+#include "executor/layers/packing.hpp"
+#include "executor/layers/plain_layers.hpp"
+#include "executor/layers/side_by_side.hpp"
 
 #include <torch/torch.h>
 
@@ -30,6 +31,7 @@ struct RotaryAttention {
   RotaryFrequencies angles;
   std::int64_t window = 0;                ///< tokens that a query sees; 0: all before it
   std::optional<fused::HeadNorms> norms;  ///< of queries and keys (Qwen3)
+  std::int64_t most_workspace = 0;        ///< bytes that attention's backward may take
 };
 /// Returns [batch, sequence, query_heads * head_dim]. `packed` has queries, keys and values side by
 /// side. It is changed: the caller gives it up.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/units/llama_layers.hpp"
+#include "executor/layers/llama_layers.hpp"
 
-#include "executor/units/fused_operators.hpp"
+#include "executor/layers/fused_operators.hpp"
 
 #include <utility>
 #include <vector>
@@ -238,9 +238,10 @@ Projected norm_and_project(const Tensor& x, const RmsNorm& norm, const LayerGrou
 
 Tensor attend(const RotaryAttention& attention, const Tensor& packed,
               const std::optional<Packing>& packing) {
-  Setting setting{attention.heads,
-                  {attention.angles, {}},
-                  {attention.window, document_ends(packing, packed.size(1))}};
+  Setting setting{
+      attention.heads,
+      {attention.angles, {}},
+      {attention.window, document_ends(packing, packed.size(1)), attention.most_workspace}};
   if (!setting.sight.document_ends.empty()) setting.rotary.positions = packing->positions;
   MaybeTensor query_weight, key_weight;
   if (attention.norms) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/units/rotary_positions.hpp"
+#include "executor/layers/rotary_positions.hpp"
 
 #include <algorithm>
 #include <cmath>
