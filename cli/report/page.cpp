@@ -29,7 +29,7 @@ constexpr std::string_view kNoCharts =
 
 }  // namespace
 
-bool has_charts() noexcept { return athanor_page_library != athanor_page_library_end; }
+bool has_charts() noexcept { return !page_library().empty(); }
 
 std::string escape_html(std::string_view text) {
   std::string escaped;

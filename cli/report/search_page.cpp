@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostOfOutcome = 600;
+constexpr std::size_t kMostOfOutcome = 300;
 constexpr const char* kRemake = "Use what athanor tune --json printed.";
 
 void check_positive(JsonReader object, const char* key) {

@@ -20,10 +20,14 @@ function ground() {
           line: value("--line")};
 }
 
+// ECharts measures an axis's labels in their own font, not in that of the chart.
+const fonts = () => getComputedStyle(document.body).fontFamily;
+
 function axis(more) {
   const colours = ground();
   return {
-    nameTextStyle: {color: colours.soft}, axisLabel: {color: colours.soft, hideOverlap: true, ...more.axisLabel},
+    nameTextStyle: {color: colours.soft},
+    axisLabel: {color: colours.soft, fontFamily: fonts(), hideOverlap: true, ...more.axisLabel},
     axisLine: {lineStyle: {color: colours.line}}, axisTick: {lineStyle: {color: colours.line}},
     splitLine: {show: more.type !== "category", lineStyle: {color: colours.line, opacity: 0.6}},
     ...Object.fromEntries(Object.entries(more).filter(([key]) => key !== "axisLabel")),
@@ -32,15 +36,25 @@ function axis(more) {
 const valueAxis = (name, format, more = {}) =>
     axis({type: "value", name, nameGap: 12, ...more, axisLabel: {formatter: format, ...more.axisLabel}});
 
+// Range and ticks of an axis up to `most` bytes, at whole numbers of a binary unit.
+function byteTicks(most) {
+  const unit = 2 ** (10 * Math.max(0, Math.floor(Math.log2(Math.max(most, 1)) / 10)));
+  const rough = most / unit / (narrow() ? 3 : 5);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const tick = [1, 2, 5, 10].map((step) => step * power).find((step) => step >= rough) * unit;
+  return {min: 0, max: Math.ceil(most / tick) * tick, interval: tick};
+}
+const ticks = (format, values) => format === bytes ? byteTicks(Math.max(...values)) : {};
+
 function shared(more) {
   const colours = ground();
   return {
     animation: false, color: palette(), backgroundColor: "transparent", aria: {enabled: true},
-    textStyle: {color: colours.ink, fontFamily: getComputedStyle(document.body).fontFamily},
+    textStyle: {color: colours.ink, fontFamily: fonts()},
     legend: {top: 0, left: 0, type: "scroll", textStyle: {color: colours.ink}, pageTextStyle: {color: colours.ink},
              pageIconColor: colours.ink},
     ...more,
-    grid: {left: 8, right: 20, top: 48, bottom: 8, containLabel: true, ...more.grid},
+    grid: {left: 8, right: 28, top: 48, bottom: 8, containLabel: true, ...more.grid},
     tooltip: {backgroundColor: colours.panel, borderColor: colours.line, textStyle: {color: colours.ink}, confine: true,
               ...more.tooltip},
   };
@@ -97,22 +111,28 @@ function drawAll() {
 }
 const redraw = (box) => drawn.filter((entry) => entry.box === box && entry.chart).forEach(draw);
 
-// Lines over steps. A line is {name, series: {x, y, points}, dashed}; `flat` are {name, y} across all.
-function lineChart({title, finding, xName, xFormat, yFormat, lines, flat = [], step, notes = [], log = false, height}) {
+// Lines. A line is {name, series: {x, y, points}, dashed, symbols}; `flat` are {name, y} across all. Points at or before
+// `warmUp` do not count for the range of the vertical axis.
+function lineChart({title, finding, xName, xFormat, yFormat, lines, flat = [], warmUp = -Infinity, notes = [], height}) {
+  const settled = lines.flatMap(({series}) => series.y.filter((_, i) => series.x[i] > warmUp));
+  const counted = (settled.length > 0 ? settled : lines.flatMap(({series}) => series.y)).concat(flat.map(({y}) => y));
+  const [low, high] = [counted.reduce((a, b) => Math.min(a, b)), counted.reduce((a, b) => Math.max(a, b))];
+  const range = Number.isFinite(warmUp) ? {min: ({min}) => Math.max(min, low - 0.2 * (high - low)), max: high + 0.2 * (high - low)} : {};
   const thinned = lines.filter(({series}) => series.points > series.x.length);
   const option = () => shared({
     legend: {...shared({}).legend, show: lines.length + flat.length > 1},
     grid: {bottom: 58},
     xAxis: valueAxis(xName, xFormat, {min: "dataMin", max: "dataMax", nameLocation: "middle", nameGap: 26,
                                       splitLine: {show: false}}),
-    yAxis: valueAxis("", yFormat, {scale: true, type: log ? "log" : "value"}),
+    yAxis: valueAxis("", yFormat, {scale: true, ...range, axisLabel: {showMinLabel: range.max ? false : undefined, showMaxLabel: range.max ? false : undefined},
+                               ...ticks(yFormat, counted)}),
     dataZoom: zoom({filterMode: "none"}),
     tooltip: {trigger: "axis", formatter: (items) => tip(
         `${xName} ${xFormat(items[0].value[0])}`,
         ...items.map(({seriesName, value}) => `${seriesName}: ${yFormat(value[1])}`))},
     series: [
       ...lines.map(({name, series, dashed, symbols}) => ({
-        name, type: "line", showSymbol: Boolean(symbols) || series.x.length < 3, symbolSize: 5, step: step ? "end" : undefined,
+        name, type: "line", showSymbol: Boolean(symbols) || series.x.length < 3, symbolSize: 5,
         lineStyle: {width: 1.8, type: dashed ? "dashed" : "solid"}, data: series.x.map((x, i) => [x, series.y[i]]),
       })),
       ...flat.map(({name, y}) => ({
@@ -135,11 +155,11 @@ function lineChart({title, finding, xName, xFormat, yFormat, lines, flat = [], s
 }
 
 // Bars that lie: one group for each category. A set is {name, values}.
-function barChart({title, finding, categories, sets, format, notes = [], columns, rows, low = 0, extra = []}) {
+function barChart({title, finding, categories, sets, format, notes = [], columns, rows, extra = []}) {
   const option = () => shared({
     legend: {...shared({}).legend, show: sets.length > 1},
     grid: {top: sets.length > 1 ? 36 : 8},
-    xAxis: valueAxis("", format, {min: low, splitNumber: narrow() ? 3 : 6}),
+    xAxis: valueAxis("", format, {min: 0, splitNumber: narrow() ? 3 : 6, ...ticks(format, sets.flatMap(({values}) => values))}),
     yAxis: axis({type: "category", inverse: true, data: categories, axisTick: {show: false},
                  axisLabel: {hideOverlap: false, width: narrow() ? 110 : 220, overflow: "truncate"}}),
     tooltip: {trigger: "axis", axisPointer: {type: "shadow"}, formatter: (items) => tip(

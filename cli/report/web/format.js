@@ -22,6 +22,6 @@ const bytes = (value) => scaled(value,
     [[2 ** 40, 2 ** 40, "TiB"], [2 ** 30, 2 ** 30, "GiB"], [2 ** 20, 2 ** 20, "MiB"], [2 ** 10, 2 ** 10, "KiB"]],
     [1, "B"]);
 const count = (value) => Math.round(value).toLocaleString("en");
-const percent = (share) => `${digits(100 * share)} %`;
+const percent = (share) => `${Math.abs(share) < 5e-5 ? "0" : digits(100 * share)} %`;
 const words = (name) => name.replaceAll("_", " ");
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -58,7 +58,7 @@ function memorySection(memory, note) {
   const highest = Math.max(...lines[0].series.y);
   return lineChart({
     title: "GPU memory over a step", finding: `It peaks at ${bytes(highest)}.`, xName: "time", xFormat: microseconds,
-    yFormat: bytes, lines, step: false, notes: [note],
+    yFormat: bytes, lines, notes: [note],
   });
 }
 
@@ -82,10 +82,11 @@ function operationsSection(operations) {
   });
 }
 
+const kWarmUpSteps = 2;  // as athanor compare counts them
+
 function runSeries(series, predicted) {
   const chart = (key, more) => series[key] && lineChart({
-    xName: "step", xFormat: count, lines: [{name: more.name, series: series[key]}, ...(more.lines ?? [])],
-    ...more,
+    xName: "step", xFormat: count, ...more, lines: [{name: more.name, series: series[key]}, ...(more.lines ?? [])],
   });
   const last = (key) => series[key].y.at(-1);
   return [
@@ -95,9 +96,11 @@ function runSeries(series, predicted) {
                      finding: series.loss && `From ${digits(series.loss.y[0])} to ${digits(last("loss"))}.`}),
       chart("step_seconds", {title: "Step time against its prediction", name: "measured", yFormat: seconds,
                              flat: [{name: "predicted", y: predicted}],
-                             finding: "The first steps warm up, and do not count in the median."})),
+                             warmUp: kWarmUpSteps,
+                             finding: "The first two steps warm up: they count neither in the median nor for the range drawn."})),
     pair(
-      chart("tokens_per_second", {title: "Tokens per second, all ranks", name: "tokens per second", yFormat: count}),
+      chart("tokens_per_second", {title: "Tokens per second, all ranks", name: "tokens per second", yFormat: count,
+                                  warmUp: kWarmUpSteps}),
       chart("learning_rate", {title: "Learning rate", name: "learning rate", yFormat: digits}),
       chart("gradient_norm", {title: "Gradient norm", name: "gradient norm", yFormat: digits,
                               finding: "Before clipping."})),
@@ -177,7 +180,7 @@ function scatterChart({title, finding, sets, notes = [], columns, joined = false
   const option = () => shared({
     legend: {...shared({}).legend, show: sets.length > 1},
     grid: {bottom: 30},
-    xAxis: valueAxis("GPU memory", bytes, {scale: true, nameLocation: "middle", nameGap: 28, splitNumber: narrow() ? 3 : 6}),
+    xAxis: valueAxis("GPU memory", bytes, {nameLocation: "middle", nameGap: 28, ...byteTicks(Math.max(...rows.map((plan) => plan.peak_bytes.gpu)))}),
     yAxis: valueAxis("step", seconds, {scale: true}),
     dataZoom: zoom({filterMode: "none"}).slice(0, 1),
     tooltip: {trigger: "item", formatter: ({value: [, , name, index]}) => {
