@@ -36,13 +36,13 @@ function axis(more) {
 const valueAxis = (name, format, more = {}) =>
     axis({type: "value", name, nameGap: 12, ...more, axisLabel: {formatter: format, ...more.axisLabel}});
 
-// Range and ticks of an axis up to `most` bytes, at whole numbers of a binary unit.
-function byteTicks(most) {
+// Range and ticks of an axis from `least` to `most` bytes, at whole numbers of a binary unit.
+function byteTicks(most, least = 0) {
   const unit = 2 ** (10 * Math.max(0, Math.floor(Math.log2(Math.max(most, 1)) / 10)));
-  const rough = most / unit / (narrow() ? 3 : 5);
+  const rough = Math.max((most - least) / unit, 0.01) / (narrow() ? 3 : 5);
   const power = 10 ** Math.floor(Math.log10(rough));
   const tick = [1, 2, 5, 10].map((step) => step * power).find((step) => step >= rough) * unit;
-  return {min: 0, max: Math.ceil(most / tick) * tick, interval: tick};
+  return {min: Math.floor(least / tick) * tick, max: Math.ceil(most / tick) * tick, interval: tick};
 }
 const ticks = (format, values) => format === bytes ? byteTicks(Math.max(...values)) : {};
 
@@ -117,11 +117,11 @@ function lineChart({title, finding, xName, xFormat, yFormat, lines, flat = [], w
   const settled = lines.flatMap(({series}) => series.y.filter((_, i) => series.x[i] > warmUp));
   const counted = (settled.length > 0 ? settled : lines.flatMap(({series}) => series.y)).concat(flat.map(({y}) => y));
   const [low, high] = [counted.reduce((a, b) => Math.min(a, b)), counted.reduce((a, b) => Math.max(a, b))];
-  const range = Number.isFinite(warmUp) ? {min: ({min}) => Math.max(min, low - 0.2 * (high - low)), max: high + 0.2 * (high - low)} : {};
+  const range = Number.isFinite(warmUp) ? {min: low - 0.1 * (high - low), max: high + 0.1 * (high - low)} : {};
   const thinned = lines.filter(({series}) => series.points > series.x.length);
   const option = () => shared({
     legend: {...shared({}).legend, show: lines.length + flat.length > 1},
-    grid: {bottom: 58},
+    grid: {bottom: 58, top: lines.length + flat.length > 1 ? 48 : 16},
     xAxis: valueAxis(xName, xFormat, {min: "dataMin", max: "dataMax", nameLocation: "middle", nameGap: 26,
                                       splitLine: {show: false}}),
     yAxis: valueAxis("", yFormat, {scale: true, ...range, axisLabel: {showMinLabel: range.max ? false : undefined, showMaxLabel: range.max ? false : undefined},
@@ -158,7 +158,7 @@ function lineChart({title, finding, xName, xFormat, yFormat, lines, flat = [], w
 function barChart({title, finding, categories, sets, format, notes = [], columns, rows, extra = []}) {
   const option = () => shared({
     legend: {...shared({}).legend, show: sets.length > 1},
-    grid: {top: sets.length > 1 ? 36 : 8},
+    grid: {top: sets.length > 1 ? 36 : 8, right: sets.length > 1 || narrow() ? 28 : 64},
     xAxis: valueAxis("", format, {min: 0, splitNumber: narrow() ? 3 : 6, ...ticks(format, sets.flatMap(({values}) => values))}),
     yAxis: axis({type: "category", inverse: true, data: categories, axisTick: {show: false},
                  axisLabel: {hideOverlap: false, width: narrow() ? 110 : 220, overflow: "truncate"}}),

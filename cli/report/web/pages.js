@@ -117,7 +117,7 @@ function runPage(data) {
   }
   const equal = Object.values(comparison.peak_bytes).every(({predicted, measured}) => predicted === measured);
   return [
-    element("p", {}, `${data.model} on ${data.platform}, ${data.ranks} ${data.ranks === 1 ? "rank" : "ranks"}. ${data.plan_summary}.`),
+    element("p", {}, `${data.model} on ${data.platform}, ${data.ranks} ${data.ranks === 1 ? "rank" : "ranks"}. ${capital(data.plan_summary)}.`),
     tiles(tile("predicted step", seconds(step.predicted)),
           tile("measured step", seconds(step.measured), `median of ${count(step.measured_steps)}; eight in ten from ${seconds(step.measured_low)} to ${seconds(step.measured_high)}`),
           tile("prediction off by", percent(step.relative_error)),
@@ -175,12 +175,12 @@ const planTime = (plan) => plan.step_seconds ?? plan.bound_seconds;
 const timeText = (plan) => plan.step_seconds ? seconds(plan.step_seconds) : plan.bound_seconds ? `> ${seconds(plan.bound_seconds)}` : "-";
 
 // Points of plans: step time over GPU memory. A set is {name, plans}; a plan's choices are on hover.
-function scatterChart({title, finding, sets, notes = [], columns, joined = false}) {
+function scatterChart({title, finding, sets, notes = [], columns, size = () => 8}) {
   const rows = sets.flatMap(({plans}) => plans);
   const option = () => shared({
     legend: {...shared({}).legend, show: sets.length > 1},
     grid: {bottom: 30},
-    xAxis: valueAxis("GPU memory", bytes, {nameLocation: "middle", nameGap: 28, ...byteTicks(Math.max(...rows.map((plan) => plan.peak_bytes.gpu)))}),
+    xAxis: valueAxis("GPU memory", bytes, {nameLocation: "middle", nameGap: 28, ...byteTicks(Math.max(...rows.map((plan) => plan.peak_bytes.gpu)), Math.min(...rows.map((plan) => plan.peak_bytes.gpu)))}),
     yAxis: valueAxis("step", seconds, {scale: true}),
     dataZoom: zoom({filterMode: "none"}).slice(0, 1),
     tooltip: {trigger: "item", formatter: ({value: [, , name, index]}) => {
@@ -191,8 +191,7 @@ function scatterChart({title, finding, sets, notes = [], columns, joined = false
                  ...choiceLines(plan.choices));
     }},
     series: sets.map(({name, plans, symbol}) => ({
-      name, type: joined ? "line" : "scatter", step: undefined, symbol: symbol ?? "circle", symbolSize: joined ? 11 : 8, showSymbol: true,
-      lineStyle: {width: 1.2, type: "dotted"}, itemStyle: {opacity: 0.85},
+      name, type: "scatter", symbol: symbol ?? "circle", symbolSize: ([, , , index]) => size(plans[index]), itemStyle: {opacity: 0.8},
       data: plans.map((plan, i) => [plan.peak_bytes.gpu, planTime(plan), name, i]),
     })),
   });
@@ -203,11 +202,13 @@ function frontSection(front) {
   const plans = [...front.plans].sort((a, b) => a.peak_bytes.gpu - b.peak_bytes.gpu || a.step_seconds - b.step_seconds);
   const least = plans[0];
   const fastest = [...plans].sort((a, b) => a.step_seconds - b.step_seconds)[0];
+  const mostHost = Math.max(...plans.map((plan) => plan.node_host_bytes), 1);
   return scatterChart({
+    size: (plan) => 7 + 15 * Math.sqrt(plan.node_host_bytes / mostHost),
     title: "The fastest plans for less and less memory",
     finding: `${count(plans.length)} plans make the Pareto front: from ${seconds(fastest.step_seconds)} with ${bytes(fastest.peak_bytes.gpu)} of a GPU to ${seconds(least.step_seconds)} with ${bytes(least.peak_bytes.gpu)}. A point shows its plan.`,
     sets: [{name: "Pareto front", plans}],
-    notes: [`Memory counts in steps of ${bytes(front.gpu_step_bytes)} of a GPU and ${bytes(front.host_step_bytes)} of the host; with the memory of each, no plan is more than ${percent(front.time_share)} faster. Points that lie above others take less host memory.`],
+    notes: [`Memory counts in steps of ${bytes(front.gpu_step_bytes)} of a GPU and ${bytes(front.host_step_bytes)} of the host; with the memory of each, no plan is more than ${percent(front.time_share)} faster. The larger a point, the more host memory its plan takes: up to ${bytes(mostHost)} of a node.`],
     columns: [{name: "step", number: true, text: timeText},
               {name: "GPU", number: true, text: (plan) => bytes(plan.peak_bytes.gpu)},
               {name: "host of a node", number: true, text: (plan) => bytes(plan.node_host_bytes)},
@@ -226,14 +227,15 @@ const rankColumns = [
 ];
 
 function topSection(top) {
+  const slower = (plan) => planTime(plan) ? planTime(plan) / planTime(top[0]) - 1 : null;
   const made = barChart({
     title: "The best plans, and why each other lost",
-    finding: top.length > 1 ? `The best takes ${timeText(top[0])}; the second, ${timeText(top[1])}: ${top[1].reason}.` : "",
-    categories: top.map((plan) => `rank ${plan.rank}`), format: seconds,
-    sets: [{name: "step", values: top.map((plan) => planTime(plan) ?? null)}],
-    extra: top.map((plan) => [plan.rank === 1 ? "the best" : plan.reason, bytes(plan.peak_bytes.gpu) + " of GPU", ...choiceLines(plan.choices)]),
+    finding: top.length > 1 ? `The best takes ${timeText(top[0])}. The second: ${top[1].reason}.` : `It takes ${timeText(top[0])}.`,
+    categories: top.map((plan) => `rank ${plan.rank}`), format: percent,
+    sets: [{name: "longer than the best", values: top.map(slower)}],
+    extra: top.map((plan) => [timeText(plan), plan.rank === 1 ? "the best" : plan.reason, bytes(plan.peak_bytes.gpu) + " of GPU", ...choiceLines(plan.choices)]),
     columns: rankColumns, rows: top,
-    notes: [top.some((plan) => plan.outcome === "pruned") ? "Plans that were ruled out are drawn with their lower bound." : null],
+    notes: ["Bars say how much longer a step is than the best plan's.", top.some((plan) => plan.outcome === "pruned") ? "Plans that were ruled out are drawn with their lower bound." : null],
   });
   made.querySelector("details").open = true;
   return made;
@@ -249,15 +251,12 @@ function candidatesSections({plans, counts}) {
   const made = drawnSets.length === 0 ? [] : [scatterChart({
     title: "Every plan that was tried", finding: `${count(total)} entries: ${parts}.`, sets: drawnSets, notes: [shown],
     columns: rankColumns})];
-  const lost = of("does-not-fit").sort((a, b) => a.peak_bytes.gpu - b.peak_bytes.gpu);
+  const lost = of("does-not-fit");
   if (lost.length > 0) {
-    made.push(barChart({
-      title: "What does not fit", finding: `Nearest to fitting: ${lost[0].reason}.`, format: bytes,
-      categories: lost.slice(0, 12).map((plan) => `rank ${plan.rank}`),
-      sets: [{name: "GPU memory", values: lost.slice(0, 12).map((plan) => plan.peak_bytes.gpu)}],
-      extra: lost.slice(0, 12).map((plan) => [plan.reason, ...choiceLines(plan.choices)]),
-      notes: [lost.length > 12 ? `Drawn are the 12 that need the least GPU memory; the table has ${count(lost.length)}.` : null],
+    made.push(section({
+      title: "What does not fit", finding: `${count(counts["does-not-fit"])} entries. First: ${lost[0].reason}.`,
       columns: rankColumns, rows: lost,
+      notes: [lost.length < counts["does-not-fit"] ? `The table has the first ${count(lost.length)}, in order of rank.` : null],
     }));
   }
   return made;
@@ -285,7 +284,7 @@ function planPage(data) {
       .sort((a, b) => b.value - a.value).filter(({value}) => value > 0);
   const homes = (unit) => unit.chunks.map(({count: number, parameters, optimizer}) => `${number} x (parameters ${parameters}, optimizer ${optimizer})`).join(", ") || "no parameters";
   return [
-    element("p", {}, `${data.model} on ${data.platform}, ${data.ranks} ${data.ranks === 1 ? "rank" : "ranks"}. ${data.plan_summary}.`),
+    element("p", {}, `${data.model} on ${data.platform}, ${data.ranks} ${data.ranks === 1 ? "rank" : "ranks"}. ${capital(data.plan_summary)}.`),
     resultTiles(data.result),
     timelineChart(data.timelines),
     pair(memorySection({predicted: data.levels}, "Levels are exact; times are predicted."),
@@ -342,6 +341,7 @@ function platformTip(row) {
 function pricesSection(rows) {
   const cheapest = [...rows].sort((a, b) => a.price_per_million_tokens - b.price_per_million_tokens)[0];
   const price = (row) => row.price_per_hour * row.nodes;
+  const dearest = Math.max(...rows.map(price));
   const option = () => shared({
     legend: {show: false}, grid: {top: 28, bottom: 30, right: 30},
     xAxis: valueAxis("price an hour", digits, {nameLocation: "middle", nameGap: 28, min: 0}),
@@ -349,15 +349,15 @@ function pricesSection(rows) {
     tooltip: {trigger: "item", formatter: ({dataIndex}) => platformTip(rows[dataIndex])},
     series: [
       {type: "custom", silent: true, renderItem: whisker(false), data: rows.map((row) => [price(row), ...throughputRange(row)]), encode: {x: 0, y: [1, 2]}},
-      {type: "scatter", symbolSize: 12, data: rows.map((row) => [price(row), row.tokens_per_second]),
-       labelLayout: {hideOverlap: true},
-       label: {show: true, position: "right", color: ground().ink, formatter: ({dataIndex}) => rows[dataIndex].platform}},
+      {type: "scatter", symbolSize: 12, data: rows.map((row) => ({value: [price(row), row.tokens_per_second], label: {position: price(row) > 0.55 * dearest ? "left" : "right"}})),
+       itemStyle: {color: palette()[0]}, labelLayout: {moveOverlap: "shiftY"},
+       label: {show: true, color: ground().ink, formatter: ({dataIndex}) => rows[dataIndex].platform}},
     ],
   });
   return section({
     title: "Tokens per second against price",
     finding: `${cheapest.platform} trains cheapest: ${digits(cheapest.price_per_million_tokens)} per million tokens. Prices are the caller's.`,
-    option, height: 420, notes: [rows.some((row) => row.step_seconds_low) ? "Lines span what scaling the profile leaves open." : null],
+    option, height: 420, columns: platformColumns, rows, notes: [rows.some((row) => row.step_seconds_low) ? "Lines span what scaling the profile leaves open." : null],
   });
 }
 
