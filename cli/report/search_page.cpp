@@ -123,8 +123,7 @@ std::vector<std::pair<std::string, std::string>> lines_of(std::string_view text,
 
 }  // namespace
 
-Json search_page(std::string_view text, const std::string& file) {
-  const nlohmann::json document = parse_json(text, file);
+Json search_page(const nlohmann::json& document, const std::string& file) {
   JsonReader reader(document, ValuePath(file));
   check_search(reader);
   const JsonReader stored = reader.key("plan");
@@ -145,8 +144,7 @@ Json candidates_json(std::string_view text, const std::string& file) {
   return {{"plans", std::move(plans)}, {"counts", counts}};
 }
 
-Json platforms_page(std::string_view text, const std::string& file) {
-  const nlohmann::json document = parse_json(text, file);
+Json platforms_page(const nlohmann::json& document, const std::string& file) {
   JsonReader reader(document, ValuePath(file));
   const JsonReader platforms = reader.key("platforms");
   if (platforms.items().empty()) platforms.reject("holds no platform", kRemake);

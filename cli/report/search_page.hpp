@@ -9,10 +9,11 @@
 
 namespace athanor::cli {
 
-/// Returns the page of what `tune --json` or `simulate --json` printed for one platform: "result",
-/// which is that object, and "plan_summary". Throws InputError (file:key.path) for a value that is
-/// missing or of another type.
-[[nodiscard]] nlohmann::ordered_json search_page(std::string_view text, const std::string& file);
+/// Returns the page of a document that `tune --json` or `simulate --json` printed for one platform:
+/// "result", which is that document, and "plan_summary". Throws InputError (file:key.path) for a
+/// value that is missing or of another type.
+[[nodiscard]] nlohmann::ordered_json search_page(const nlohmann::json& document,
+                                                  const std::string& file);
 
 /// Returns every plan that was tried, from the lines of `tune --all`: "plans", the first of each
 /// outcome in order of rank, and "counts" of all by outcome. Throws InputError (file:line).
@@ -20,7 +21,7 @@ namespace athanor::cli {
                                                      const std::string& file);
 
 /// Returns the page of what `tune --json` printed for several platforms: "platforms".
-[[nodiscard]] nlohmann::ordered_json platforms_page(std::string_view text,
+[[nodiscard]] nlohmann::ordered_json platforms_page(const nlohmann::json& document,
                                                     const std::string& file);
 
 }  // namespace athanor::cli

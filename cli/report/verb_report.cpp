@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -41,21 +42,28 @@ std::string page_path(const ReportVerbOptions& options) {
 
 /// Whether the text is what `tune --all` writes: an object a line, each of them with a rank.
 bool is_candidates(const std::string& text) {
-  const std::string first = text.substr(0, text.find('\n'));
+  constexpr std::size_t kLongest = 1 << 16;  // a line has some hundred bytes
+  const std::string first = text.substr(0, std::min(kLongest, text.find('\n')));
   const auto line = nlohmann::json::parse(first, nullptr, /*allow_exceptions=*/false);
   return line.is_object() && line.contains("rank") && line.contains("outcome");
 }
 
 std::string base_name(const std::string& path) { return fs::path(path).filename().string(); }
 
+/// Schema of a file of athanor's; empty for any other document.
+std::string schema_of(const nlohmann::json& document) {
+  const bool has = document.is_object() && document.contains("schema");
+  return has && document["schema"].is_string() ? document["schema"].get<std::string>() : "";
+}
+
 ReportPage page_of_candidates(const ReportVerbOptions& options, const std::string& text) {
   return {fmt::format("Plans tried: {}", base_name(options.input)),
           {{"kind", "candidates"}, {"candidates", candidates_json(text, options.input)}}};
 }
 
-ReportPage page_of_search(const ReportVerbOptions& options, const std::string& text) {
+ReportPage page_of_search(const ReportVerbOptions& options, const nlohmann::json& document) {
   ReportPage page{fmt::format("Search: {}", base_name(options.input)),
-                  search_page(text, options.input)};
+                  search_page(document, options.input)};
   if (!options.all_path.empty()) {
     page.data["candidates"] = candidates_json(read_text_file(options.all_path), options.all_path);
   }
@@ -68,12 +76,12 @@ ReportPage page_of_file(const ReportVerbOptions& options) {
   const nlohmann::json document = parse_json(text, options.input);
   if (document.is_object() && document.contains("platforms")) {
     return {fmt::format("Platforms: {}", base_name(options.input)),
-            platforms_page(text, options.input)};
+            platforms_page(document, options.input)};
   }
   if (document.is_object() && document.contains("step_seconds")) {
-    return page_of_search(options, text);
+    return page_of_search(options, document);
   }
-  const std::string schema = document.is_object() ? document.value("schema", "") : "";
+  const std::string schema = schema_of(document);
   if (schema.starts_with("athanor.plan/")) {
     return {fmt::format("Plan: {}", base_name(options.input)),
             plan_page(options.input, options.inputs)};

@@ -351,13 +351,13 @@ function pricesSection(rows) {
       {type: "custom", silent: true, renderItem: whisker(false), data: rows.map((row) => [price(row), ...throughputRange(row)]), encode: {x: 0, y: [1, 2]}},
       {type: "scatter", symbolSize: 12, data: rows.map((row) => ({value: [price(row), row.tokens_per_second], label: {position: price(row) > 0.55 * dearest ? "left" : "right"}})),
        itemStyle: {color: palette()[0]}, labelLayout: {moveOverlap: "shiftY"},
-       label: {show: true, color: ground().ink, formatter: ({dataIndex}) => rows[dataIndex].platform}},
+       label: {show: !narrow(), color: ground().ink, formatter: ({dataIndex}) => rows[dataIndex].platform}},
     ],
   });
   return section({
     title: "Tokens per second against price",
     finding: `${cheapest.platform} trains cheapest: ${digits(cheapest.price_per_million_tokens)} per million tokens. Prices are the caller's.`,
-    option, height: 420, columns: platformColumns, rows, notes: [rows.some((row) => row.step_seconds_low) ? "Lines span what scaling the profile leaves open." : null],
+    option, height: 420, columns: platformColumns, rows, notes: [rows.some((row) => row.step_seconds_low) ? "Lines span what scaling the profile leaves open." : null, narrow() ? "A point shows its platform." : null],
   });
 }
 
