@@ -47,8 +47,7 @@ Json plan_page(const std::string& path, Inputs inputs) {
   const LoadedProblem loaded(inputs);
   const TuningProblem& problem = loaded.problem();
   Engine engine(problem.platform, plan.world_size);
-  const Report report =
-      make_report(plan, loaded.scaled(), problem, engine, {.sensitivity = true});
+  const Report report = make_report(plan, loaded.scaled(), problem, engine, {.sensitivity = true});
   const Program program = lower(problem.profile, plan);
   const Timeline predicted = engine.simulate(program);
   Json json{{"kind", "plan"}};

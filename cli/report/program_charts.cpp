@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostOperations = 4000;  ///< of one rank
-constexpr std::size_t kMostIntervals = 24000;  ///< of all ranks, of one timeline
+constexpr std::size_t kMostOperations = 4000;  ///< for one rank
+constexpr std::size_t kMostIntervals = 24000;  ///< for all ranks of a timeline
 
 /// Executions of one step by rank, and the instant that counts as its start.
 struct StepIntervals {
@@ -104,7 +104,8 @@ Json step_json(const StepIntervals& step, const std::map<std::int32_t, std::size
 
 /// Returns the place of a kind in the list of all.
 std::size_t kind_index(OpKind kind) {
-  const auto found = std::ranges::find(kOpKindNames, kind, &std::pair<std::string_view, OpKind>::second);
+  const auto found =
+      std::ranges::find(kOpKindNames, kind, &std::pair<std::string_view, OpKind>::second);
   return static_cast<std::size_t>(found - kOpKindNames.begin());
 }
 

@@ -9,8 +9,8 @@
 
 namespace athanor::cli {
 
-/// Returns the last step of the timelines, whose times are microseconds since the first operation
-/// of the compute lane of rank 0 in that step:
+/// Returns the last step of the timelines. Times are microseconds since rank 0's first operation on
+/// the compute lane in that step:
 /// - "lanes" and "kinds": names;
 /// - "operations": {"name", "lane", "kind"}, lists of equal length; lane and kind are indices;
 /// - "predicted" and "measured": a list of {"rank", "operation", "start", "end"}, whose

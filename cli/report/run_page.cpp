@@ -59,8 +59,8 @@ Json metrics_series(const RunData& run) {
   Json json = Json::object();
   for (const MetricSeries& series : kMetricSeries) {
     const bool per_rank = std::string_view(series.name) == "tokens_per_second";
-    const auto points = scaled_points(points_of(run.steps, series.key),
-                                      per_rank ? run.plan.world_size : 1);
+    const auto points =
+        scaled_points(points_of(run.steps, series.key), per_rank ? run.plan.world_size : 1);
     if (!points.empty()) json[series.name] = series_json(points);
   }
   return json;

@@ -13,7 +13,7 @@ namespace athanor::cli {
 /// "result", which is that document, and "plan_summary". Throws InputError (file:key.path) for a
 /// value that is missing or of another type.
 [[nodiscard]] nlohmann::ordered_json search_page(const nlohmann::json& document,
-                                                  const std::string& file);
+                                                 const std::string& file);
 
 /// Returns every plan that was tried, from the lines of `tune --all`: "plans", the first of each
 /// outcome in order of rank, and "counts" of all by outcome. Throws InputError (file:line).

@@ -14,8 +14,8 @@ struct Point {
   bool operator==(const Point&) const = default;
 };
 
-/// Returns at most `most` of the points, which are sorted by x: the lowest and the highest of each
-/// of equal groups, so that no peak is lost. Fewer points come back as they are.
+/// Returns at most `most` of the points, which are sorted by x. Each of equal groups keeps its
+/// lowest and its highest, so that no peak is lost. Fewer points come back as they are.
 [[nodiscard]] std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most);
 
 /// Returns {"x": [..], "y": [..], "points": of how many}, thinned to what a page shows.

@@ -61,7 +61,7 @@ struct Metrics {
 /// without kStepSecondsKey and "memory/device_peak_bytes".
 [[nodiscard]] Metrics metrics_of(const std::vector<MetricsLine>& lines);
 
-/// What a run folder says: its inputs, the program that they give, and what was measured.
+/// Content of a run folder: its inputs, the program that they give, and what was measured.
 struct RunData {
   Plan plan;
   Profile profile;
@@ -72,8 +72,8 @@ struct RunData {
   Timeline measured;
 };
 
-/// Reads plan, profile, platform, metrics and timeline of a run folder. Throws InputError that names
-/// the first that is missing or broken.
+/// Reads plan, profile, platform, metrics and timeline of a run folder. Throws InputError that
+/// names the first that is missing or broken.
 [[nodiscard]] RunData read_run(const std::string& run);
 
 /// Compares what a run measured with the timeline that was predicted for its program.

@@ -23,8 +23,8 @@ void show_model(const ShowRequest& request);
 void show_platform(const ShowRequest& request);
 void show_profile(const ShowRequest& request);
 
-/// Returns peak_bytes, the operation at the peak (peak_operation), and static_bytes by tier and by
-/// what they hold.
+/// Returns peak_bytes, peak_operation (the operation at the peak), and static_bytes by tier and
+/// purpose.
 [[nodiscard]] nlohmann::ordered_json memory_json(const Program& program);
 
 void show_plan(const ShowRequest& request);

@@ -61,7 +61,8 @@ TEST_CASE_METHOD(CompareFixture, "compare as text says how far off the predictio
                              ContainsSubstring("\nhost") && !ContainsSubstring("\nnvme"));
 }
 
-TEST_CASE_METHOD(CompareFixture, "compare says how to measure a GPU's host again if it has changed") {
+TEST_CASE_METHOD(CompareFixture,
+                 "compare says how to measure a GPU's host again if it has changed") {
   CHECK_THAT(compare({}).out, !ContainsSubstring("--refresh"));  // never on the CPU backend
   Platform gpus = platform;
   gpus.backend = "cuda";

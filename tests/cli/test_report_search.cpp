@@ -49,8 +49,7 @@ TEST_CASE_METHOD(SearchPageFixture, "a search's page has all that tune printed")
 }
 
 TEST_CASE_METHOD(SearchPageFixture, "the page of platforms has the rows that tune printed") {
-  const nlohmann::json result =
-      tuned({"--micro-batch", "2", "--price", "platform=2"});
+  const nlohmann::json result = tuned({"--micro-batch", "2", "--price", "platform=2"});
   const nlohmann::json data = page({folder.file("search.json")});
   CHECK(data.at("kind") == "platforms");
   CHECK(data.at("platforms") == result.at("platforms"));
