@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <utility>
 #include <vector>
 
 namespace athanor::cli {
@@ -68,8 +68,8 @@ std::vector<std::int32_t> longest_operations(const Program& program, const StepI
   std::vector<std::int32_t> order(seconds.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
   if (order.size() <= kMostOperations) return order;
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::int32_t operation) {
-    return seconds[static_cast<std::size_t>(operation)];
+  std::ranges::sort(order, {}, [&](std::int32_t operation) {
+    return std::pair(-seconds[static_cast<std::size_t>(operation)], operation);
   });
   order.resize(kMostOperations);
   std::ranges::sort(order);

@@ -43,20 +43,23 @@ function timelineChart(data) {
             rows.findIndex(([lane, rowSide]) => lane === operations.lane[operation] && rowSide === side),
             timeline.start[i], timeline.end[i], operation]])));
 
+  let colours = ground();
   const render = (params, api) => {
     const start = api.coord([api.value(1), api.value(0)]);
     const end = api.coord([api.value(2), api.value(0)]);
     const height = api.size([0, 1])[1] * 0.84;
     const whole = {x: start[0], y: start[1] - height / 2, width: Math.max(end[0] - start[0], 0.6), height};
     const shape = echarts.graphic.clipRectByRect(whole, params.coordSys);
-    return shape && {type: "rect", shape, style: api.style()};
+    // Between operations of a pixel or two, lines would be all that one sees.
+    const style = {fill: api.visual("color"), stroke: colours.ground, lineWidth: whole.width > 4 ? 0.5 : 0};
+    return shape && {type: "rect", shape, style};
   };
 
   const option = () => {
     const [predicted, measured] = sides().map(byOperation);
+    colours = ground();
     return shared({
-      grid: {top: narrow() ? 40 : 40, bottom: 58},
-      legend: {...shared({}).legend},
+      grid: {top: 40, bottom: 58},
       xAxis: valueAxis("", microseconds, {min: "dataMin", max: "dataMax", position: "bottom"}),
       yAxis: axis({type: "category", inverse: true, axisTick: {show: false}, data: rows.map(([lane, side]) =>
           both ? `${lanes[lane]}${narrow() ? (side ? " m" : " p") : side ? " measured" : " predicted"}` : lanes[lane]),
@@ -69,7 +72,7 @@ function timelineChart(data) {
           `lane ${lanes[operations.lane[value[3]]]}${both ? `, rank ${data.measured[rank].rank}` : ""}`)},
       series: bars().map((items, group) => ({
         name: kindGroups[group][0], type: "custom", renderItem: render, encode: {x: [1, 2], y: 0}, data: items,
-        itemStyle: {color: palette()[[0, 1, 4, 2, 3, 5, 6][group]], borderColor: ground().ground, borderWidth: 0.3},
+        itemStyle: {color: palette()[[0, 1, 4, 2, 3, 5, 6][group]]},
       })).filter(({data: items}) => items.length > 0),
     });
   };
