@@ -11,7 +11,8 @@
 
 #include <array>
 #include <cmath>
-#include <filesystem>
+#include <string_view>
+#include <vector>
 
 namespace athanor::cli {
 namespace {

@@ -11,6 +11,8 @@
 
 #include <map>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 namespace athanor::cli {
 namespace {
