@@ -40,7 +40,8 @@ Json units_json(const Plan& plan, const Program& program) {
 
 }  // namespace
 
-Json plan_page(const std::string& path, Inputs inputs) {
+Json plan_page(const std::string& path, const Inputs& given) {
+  Inputs inputs = given;
   Plan plan = read_plan(path);
   complete_from(plan, path, inputs);
   require_profile_and_platform(inputs);

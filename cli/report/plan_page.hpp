@@ -10,10 +10,10 @@
 
 namespace athanor::cli {
 
-/// Simulates a plan on its profile and platform, or on those that `inputs` names. Returns "result",
+/// Simulates a plan on its profile and platform, or on those that are given. Returns "result",
 /// as `simulate --sensitivity --json` prints it, "memory", as `show memory --json` prints it, and
 /// "timelines" and "levels" of the prediction. Throws InputError for a file that is missing or
 /// broken.
-[[nodiscard]] nlohmann::ordered_json plan_page(const std::string& path, Inputs inputs);
+[[nodiscard]] nlohmann::ordered_json plan_page(const std::string& path, const Inputs& given);
 
 }  // namespace athanor::cli
