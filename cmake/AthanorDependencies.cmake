@@ -41,6 +41,16 @@ else()
   athanor_decide(CHAKRA FALSE "protobuf was not found (Debian: libprotobuf-dev, protobuf-compiler)")
 endif()
 
+# tools/setup.sh installs the wheel of Panel, which carries the library as one file.
+file(GLOB athanor_echarts
+  ${PROJECT_SOURCE_DIR}/.cache/charts/panel/dist/bundled/echarts/echarts@*/dist/echarts.min.js)
+find_file(ATHANOR_ECHARTS NAMES echarts.min.js NO_DEFAULT_PATH HINTS "${athanor_echarts}/..")
+if(ATHANOR_ECHARTS)
+  athanor_decide(CHARTS TRUE "${ATHANOR_ECHARTS}")
+else()
+  athanor_decide(CHARTS FALSE "Apache ECharts was not found (tools/requirements-charts.txt; see ATHANOR_ECHARTS)")
+endif()
+
 include(AthanorTorch)
 if(NOT ATHANOR_EXECUTOR STREQUAL "OFF")
   find_package(MPI COMPONENTS CXX QUIET)
@@ -94,7 +104,7 @@ endif()
 
 function(athanor_print_summary)
   message(STATUS "athanor ${PROJECT_VERSION}")
-  foreach(world ENGINE EXECUTOR CALIBRATE CUDA CHAKRA)
+  foreach(world ENGINE EXECUTOR CALIBRATE CUDA CHAKRA CHARTS)
     message(STATUS "  ${world}: ${ATHANOR_HAS_${world}} - ${ATHANOR_WHY_${world}}")
   endforeach()
 endfunction()

@@ -5,8 +5,8 @@
 # Installs what is missing on Debian 12 or Ubuntu 24.04, from the package sources that the system
 # already uses, and LibTorch (PyPI: torch 2.11) into .venv. A Python that has torch 2.11 is used as
 # it is: ATHANOR_PYTHON, an active virtual environment, or python3. Readers that tests load exported
-# files with go into .cache/readers, what runs the notebooks into .cache/notebooks. Takes a second when
-# all is there.
+# files with go into .cache/readers, what runs the notebooks into .cache/notebooks, the chart library of
+# athanor report into .cache/charts. Takes a second when all is there.
 #
 # --sim-only  without LibTorch and MPI: enough for the simulator and the tuner
 set -euo pipefail
@@ -56,7 +56,19 @@ if missing:
 PYTHON
 }
 
+# A Python that has pip: the one for .venv, or a virtual environment beside it.
+python_with_pip() {
+  local python
+  python=$(base_python)
+  if ! "$python" -m pip --version >/dev/null 2>&1; then
+    [[ -x .cache/pip/bin/python ]] || "$python" -m venv .cache/pip
+    python=.cache/pip/bin/python
+  fi
+  echo "$python"
+}
+
 install_missing_packages "$sim_only"
+install_beside charts "$(python_with_pip)"
 if ! $sim_only; then
   if ! torch_python >/dev/null; then
     install_torch

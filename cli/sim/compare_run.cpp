@@ -24,7 +24,6 @@ namespace athanor::cli {
 namespace {
 
 constexpr std::size_t kWarmUpSteps = 2;
-constexpr const char* kStepKey = "time_metrics/end_to_end(s)";
 constexpr const char* kPeakKey = "memory/device_peak_bytes";
 
 double number_of(const nlohmann::json& line, const char* key, const std::string& where) {
@@ -169,19 +168,26 @@ double Comparison::step_error() const noexcept {
   return measured_step > 0 ? std::abs(predicted_step - measured_step) / measured_step : 0;
 }
 
-Metrics read_metrics(const std::string& path) {
-  std::istringstream lines(read_text_file(path));
+std::vector<MetricsLine> read_metrics_lines(const std::string& path) {
+  std::istringstream text(read_text_file(path));
+  std::vector<MetricsLine> lines;
+  std::string line;
+  for (std::int64_t number = 1; std::getline(text, line); ++number) {
+    if (line.empty()) continue;
+    const std::string where = fmt::format("{}:{}", path, number);
+    lines.push_back({parse_line(line, where), where});
+  }
+  if (lines.empty()) throw InputError(path, "holds no step", "Train for a step or more.");
+  return lines;
+}
+
+Metrics metrics_of(const std::vector<MetricsLine>& lines) {
   std::vector<Seconds> seconds;
   double peak = 0;
-  std::string text;
-  for (std::int64_t number = 1; std::getline(lines, text); ++number) {
-    if (text.empty()) continue;
-    const std::string where = fmt::format("{}:{}", path, number);
-    const nlohmann::json line = parse_line(text, where);
-    seconds.push_back(number_of(line, kStepKey, where));
-    peak = std::max(peak, number_of(line, kPeakKey, where));
+  for (const MetricsLine& line : lines) {
+    seconds.push_back(number_of(line.values, kStepSecondsKey, line.where));
+    peak = std::max(peak, number_of(line.values, kPeakKey, line.where));
   }
-  if (seconds.empty()) throw InputError(path, "holds no step", "Train for a step or more.");
   if (seconds.size() > kWarmUpSteps) seconds.erase(seconds.begin(), seconds.begin() + kWarmUpSteps);
   std::ranges::sort(seconds);
   constexpr double kMiddle = 0.5;
@@ -193,33 +199,45 @@ Metrics read_metrics(const std::string& path) {
           .num_steps = std::ssize(seconds)};
 }
 
-Comparison compare_run(const std::string& run) {
+RunData read_run(const std::string& run) {
   const auto in_run = [&](const char* name) {
     return (std::filesystem::path(run) / name).string();
   };
-  const Plan plan = read_plan(in_run("plan.json"));
-  const Profile profile = read_profile(in_run("profile.json"));
-  const Platform platform = read_platform(in_run("platform.json"));
-  const Metrics metrics = read_metrics(in_run("metrics.jsonl"));
-  const Program program = lower(profile, plan);
-  const Timeline measured = read_trace(in_run("measured.trace.json"), program);
-  Engine engine(platform, plan.world_size);
-  const Timeline predicted = engine.simulate(program);
+  RunData data;
+  data.plan = read_plan(in_run("plan.json"));
+  data.profile = read_profile(in_run("profile.json"));
+  data.platform = read_platform(in_run("platform.json"));
+  data.steps = read_metrics_lines(in_run("metrics.jsonl"));
+  data.metrics = metrics_of(data.steps);
+  data.program = lower(data.profile, data.plan);
+  data.measured = read_trace(in_run("measured.trace.json"), data.program);
+  return data;
+}
 
-  std::ostringstream trace;
-  write_trace(trace, program, predicted);
-  write_file_atomically(in_run("predicted.trace.json"), trace.str());
-  TierBytes measured_peak = measured.peak_bytes;
-  measured_peak.gpu = metrics.peak_bytes;
-  return {.kinds = compare_kinds(program, predicted, measured),
+Comparison compare_timelines(const RunData& run, const Timeline& predicted) {
+  TierBytes measured_peak = run.measured.peak_bytes;
+  measured_peak.gpu = run.metrics.peak_bytes;
+  return {.kinds = compare_kinds(run.program, predicted, run.measured),
           .predicted_step = predicted.step_seconds,
-          .measured_step = metrics.step_seconds,
-          .low_step = metrics.low_seconds,
-          .high_step = metrics.high_seconds,
-          .num_steps = metrics.num_steps,
-          .predicted_peak = peak_bytes(program),
+          .measured_step = run.metrics.step_seconds,
+          .low_step = run.metrics.low_seconds,
+          .high_step = run.metrics.high_seconds,
+          .num_steps = run.metrics.num_steps,
+          .predicted_peak = peak_bytes(run.program),
           .measured_peak = measured_peak,
-          .on_gpus = platform.backend == "cuda"};
+          .on_gpus = run.platform.backend == "cuda"};
+}
+
+Comparison compare_run(const std::string& run) {
+  const RunData data = read_run(run);
+  Engine engine(data.platform, data.plan.world_size);
+  const Timeline predicted = engine.simulate(data.program);
+  const Comparison comparison = compare_timelines(data, predicted);
+  std::ostringstream trace;
+  write_trace(trace, data.program, predicted);
+  write_file_atomically((std::filesystem::path(run) / "predicted.trace.json").string(),
+                        trace.str());
+  return comparison;
 }
 
 nlohmann::ordered_json comparison_json(const Comparison& comparison) {

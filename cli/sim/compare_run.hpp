@@ -2,6 +2,9 @@
 // Compares the predictions and measurements of one run folder.
 #pragma once
 
+#include "sim/model/plan.hpp"
+#include "sim/model/platform.hpp"
+#include "sim/model/profile.hpp"
 #include "sim/model/timeline.hpp"
 
 #include <nlohmann/json.hpp>
@@ -33,6 +36,19 @@ struct Comparison {
   [[nodiscard]] double step_error() const noexcept;
 };
 
+/// One line of metrics.jsonl, one step, and where it stands ("file:line") for messages.
+struct MetricsLine {
+  nlohmann::json values;
+  std::string where;
+};
+
+/// Key of metrics.jsonl with the seconds of a step.
+inline constexpr const char* kStepSecondsKey = "time_metrics/end_to_end(s)";
+
+/// Reads the steps of metrics.jsonl. Throws InputError (file:line) for a line that is no JSON
+/// object, or if there is no line.
+[[nodiscard]] std::vector<MetricsLine> read_metrics_lines(const std::string& path);
+
 /// Figures of metrics.jsonl: the median step after the first two (warm-up), its first and ninth
 /// decile, and the highest device memory.
 struct Metrics {
@@ -41,9 +57,27 @@ struct Metrics {
   std::int64_t num_steps = 0;
 };
 
-/// Reads metrics.jsonl. Throws InputError (file:line) for a line that is no JSON object with the
-/// keys "time_metrics/end_to_end(s)" and "memory/device_peak_bytes", or if there is no line.
-[[nodiscard]] Metrics read_metrics(const std::string& path);
+/// Sums up the lines, of which there is one or more. Throws InputError (file:line) for a line
+/// without kStepSecondsKey and "memory/device_peak_bytes".
+[[nodiscard]] Metrics metrics_of(const std::vector<MetricsLine>& lines);
+
+/// Content of a run folder: its inputs, the program that they give, and what was measured.
+struct RunData {
+  Plan plan;
+  Profile profile;
+  Platform platform;
+  std::vector<MetricsLine> steps;
+  Metrics metrics;
+  Program program;
+  Timeline measured;
+};
+
+/// Reads plan, profile, platform, metrics and timeline of a run folder. Throws InputError that
+/// names the first that is missing or broken.
+[[nodiscard]] RunData read_run(const std::string& run);
+
+/// Compares what a run measured with the timeline that was predicted for its program.
+[[nodiscard]] Comparison compare_timelines(const RunData& run, const Timeline& predicted);
 
 /// Lowers and simulates RUN/plan.json with RUN/profile.json and RUN/platform.json, writes
 /// RUN/predicted.trace.json, and compares it with RUN/measured.trace.json and RUN/metrics.jsonl.

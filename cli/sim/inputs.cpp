@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/inputs.hpp"
 
+#include "cli/common/plan_paths.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -50,6 +51,33 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
       ->type_name("SHARE");
   add_count(verb, "--micro-batch", inputs.micro_batch, "Sequences per rank at once");
   add_count(verb, "--adam-threads", inputs.adam_threads, "CPU threads of Adam per rank");
+}
+
+void complete_from(Plan& plan, const std::string& plan_path, Inputs& inputs) {
+  const auto complete = [&](std::string& path, const std::string& stored) {
+    if (path.empty() && !stored.empty()) path = resolved_path(stored, plan_path);
+  };
+  complete(inputs.profile_path, plan.profile_path);
+  complete(inputs.platform_path, plan.platform_path);
+  const auto agree = [](const char* option, std::int64_t given, std::int64_t planned) {
+    if (given == 0 || given == planned) return;
+    throw InputError(option, fmt::format("{}, but the plan is for {}", given, planned),
+                     "Leave the option out, or tune a plan for it.");
+  };
+  agree("--gpus", inputs.num_gpus, plan.world_size);
+  agree("--global-batch", inputs.global_batch, plan.global_batch());
+  inputs.num_gpus = plan.world_size;
+  inputs.global_batch = plan.global_batch();
+  if (plan.clipping == Clipping::None) return;
+  inputs.clip = plan.max_gradient_norm;
+  plan.clipped_share = inputs.clipped_share.value_or(plan.clipped_share);
+}
+
+void require_profile_and_platform(const Inputs& inputs) {
+  require_option(!inputs.profile_path.empty(), "--profile",
+                 "Give the file that athanor profile wrote.");
+  require_option(!inputs.platform_path.empty(), "--platform",
+                 "Give the file that athanor calibrate wrote.");
 }
 
 void require_option(bool given, const std::string& option, const std::string& why) {

@@ -34,6 +34,14 @@ struct Inputs {
 /// --host-memory, --nvme, --clip, --clipped-share, --micro-batch and --adam-threads.
 void add_inputs(CLI::App& verb, Inputs& inputs);
 
+/// Completes the inputs from the plan at `plan_path`, which names its profile, its platform and its
+/// share of clipped steps. What the inputs have overrides it. Throws InputError where they are for
+/// another number of GPUs or sequences.
+void complete_from(Plan& plan, const std::string& plan_path, Inputs& inputs);
+
+/// Throws an InputError that names the option if the inputs name no profile or no platform.
+void require_profile_and_platform(const Inputs& inputs);
+
 /// Throws an InputError that names the option if `value` was not given.
 void require_option(bool given, const std::string& option, const std::string& why);
 

@@ -16,6 +16,7 @@ int run(int argc, char** argv) {
   athanor::cli::add_tune(app, action);
   athanor::cli::add_show(app, action);
   athanor::cli::add_compare(app, action);
+  athanor::cli::add_report(app, action);
   athanor::cli::add_import(app, action);
   return athanor::cli::parse_and_run(app, action, argc, argv);
 }

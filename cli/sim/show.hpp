@@ -2,6 +2,10 @@
 // Functions of `athanor show`, one per kind of artefact.
 #pragma once
 
+#include "sim/model/program.hpp"
+
+#include <nlohmann/json.hpp>
+
 #include <string>
 
 namespace athanor::cli {
@@ -18,6 +22,10 @@ struct ShowRequest {
 void show_model(const ShowRequest& request);
 void show_platform(const ShowRequest& request);
 void show_profile(const ShowRequest& request);
+
+/// Returns peak_bytes, peak_operation (the operation at the peak), and static_bytes by tier and
+/// purpose.
+[[nodiscard]] nlohmann::ordered_json memory_json(const Program& program);
 
 void show_plan(const ShowRequest& request);
 void show_memory(const ShowRequest& request);

@@ -94,20 +94,6 @@ MemoryPoint highest_point(const Program& program) {
       [](const MemoryPoint& a, const MemoryPoint& b) { return a.peak < b.peak; });
 }
 
-nlohmann::ordered_json memory_json(const Program& program) {
-  const MemoryPoint highest = highest_point(program);
-  nlohmann::ordered_json json;
-  json["peak_bytes"] = peak_json(peak_bytes(program));
-  json["peak_operation"] = program.operations.empty() ? "" : program.name(highest.operation);
-  for (const Tier tier : kTiers) {
-    json["static_bytes"][std::string(name_of(kTierNames, tier))] = nlohmann::ordered_json::object();
-  }
-  for (const auto& [key, bytes] : grouped_static_bytes(program)) {
-    json["static_bytes"][std::string(name_of(kTierNames, key.first))][key.second] = bytes;
-  }
-  return json;
-}
-
 void print_memory(const Program& program) {
   const TierBytes peak = peak_bytes(program);
   const MemoryPoint highest = highest_point(program);
@@ -143,6 +129,20 @@ void print_export(const Plan& plan, Export exporter, const std::string& form) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json memory_json(const Program& program) {
+  const MemoryPoint highest = highest_point(program);
+  nlohmann::ordered_json json;
+  json["peak_bytes"] = peak_json(peak_bytes(program));
+  json["peak_operation"] = program.operations.empty() ? "" : program.name(highest.operation);
+  for (const Tier tier : kTiers) {
+    json["static_bytes"][std::string(name_of(kTierNames, tier))] = nlohmann::ordered_json::object();
+  }
+  for (const auto& [key, bytes] : grouped_static_bytes(program)) {
+    json["static_bytes"][std::string(name_of(kTierNames, key.first))][key.second] = bytes;
+  }
+  return json;
+}
 
 void show_plan(const ShowRequest& request) {
   const Plan plan = read_plan(request.file);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor simulate, which predicts one plan's step time and memory.
-#include "cli/common/plan_paths.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
@@ -27,29 +26,6 @@ struct SimulateOptions {
   bool json = false, sensitivity = false;
 };
 
-/// Completes the inputs from the plan, which names its profile, its platform and its share of
-/// clipped steps. Options override them.
-void complete_from(Plan& plan, SimulateOptions& options) {
-  Inputs& inputs = options.inputs;
-  const auto complete = [&](std::string& path, const std::string& stored) {
-    if (path.empty() && !stored.empty()) path = resolved_path(stored, options.plan_path);
-  };
-  complete(inputs.profile_path, plan.profile_path);
-  complete(inputs.platform_path, plan.platform_path);
-  const auto agree = [](const char* option, std::int64_t given, std::int64_t planned) {
-    if (given == 0 || given == planned) return;
-    throw InputError(option, fmt::format("{}, but the plan is for {}", given, planned),
-                     "Leave the option out, or tune a plan for it.");
-  };
-  agree("--gpus", inputs.num_gpus, plan.world_size);
-  agree("--global-batch", inputs.global_batch, plan.global_batch());
-  inputs.num_gpus = plan.world_size;
-  inputs.global_batch = plan.global_batch();
-  if (plan.clipping == Clipping::None) return;
-  inputs.clip = plan.max_gradient_norm;
-  plan.clipped_share = inputs.clipped_share.value_or(plan.clipped_share);
-}
-
 Plan plan_of(const std::string& policy, const TuningProblem& problem, Engine& engine) {
   if (policy != "auto") {
     return make_policy_plan(policy, problem.profile, problem.platform, problem.request);
@@ -58,10 +34,7 @@ Plan plan_of(const std::string& policy, const TuningProblem& problem, Engine& en
 }
 
 void require_inputs(const Inputs& inputs) {
-  require_option(!inputs.profile_path.empty(), "--profile",
-                 "Give the file that athanor profile wrote.");
-  require_option(!inputs.platform_path.empty(), "--platform",
-                 "Give the file that athanor calibrate wrote.");
+  require_profile_and_platform(inputs);
   require_option(inputs.num_gpus > 0, "--gpus", "Say how many GPUs to use.");
   require_option(inputs.global_batch > 0, "--global-batch", "Say how many sequences make a step.");
 }
@@ -84,7 +57,7 @@ int simulate(SimulateOptions& options) {
   Plan plan;
   if (!options.plan_path.empty()) {
     plan = read_own_plan(options.plan_path);
-    complete_from(plan, options);
+    complete_from(plan, options.plan_path, options.inputs);
   }
   require_inputs(options.inputs);
   require_no_input(options.trace_path, "--trace",

@@ -10,6 +10,7 @@ void add_simulate(CLI::App& app, Action& action);
 void add_tune(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);  // in cli/report
 void add_import(CLI::App& app, Action& action);
 
 }  // namespace athanor::cli

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/text_file.hpp"
-#include "sim/engine/engine.hpp"
 #include "sim/formats/files.hpp"
-#include "sim/formats/trace.hpp"
-#include "sim/lowering/lowering.hpp"
-#include "sim/policy/policies.hpp"
-#include "tests/cli/sim_fixture.hpp"
+#include "tests/cli/run_fixture.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-
-#include <sstream>
 
 namespace athanor::test {
 namespace {
@@ -19,42 +13,7 @@ namespace {
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 
-/// Run folder whose measurement is the prediction, slowed down by a known factor.
-struct RunFixture : SimFixture {
-  static constexpr double kSlowdown = 1.25;
-  Plan plan =
-      make_policy_plan("fsdp2-offload", profile, platform, {.num_gpus = 2, .global_batch = 8});
-  Timeline timeline;
-
-  RunFixture() {
-    const Program program = lower(profile, plan);
-    Engine engine(platform, 2);
-    timeline = engine.simulate(program);
-    Timeline measured = timeline;
-    measured.predicted = false;
-    for (Interval& interval : measured.intervals) {
-      interval.start *= kSlowdown;
-      interval.end *= kSlowdown;
-    }
-    std::ostringstream trace;
-    write_trace(trace, program, measured);
-    write_file_atomically(folder.file("measured.trace.json"), trace.str());
-    write_file_atomically(folder.file("plan.json"), to_json(plan));
-    write_metrics({9, 9, 1, 1, 1});
-  }
-
-  /// Writes one step per factor, which multiplies the slowed step time.
-  void write_metrics(const std::vector<double>& factors) const {
-    std::string lines;
-    for (const double factor : factors) {
-      const nlohmann::json line{
-          {"time_metrics/end_to_end(s)", factor * kSlowdown * timeline.step_seconds},
-          {"memory/device_peak_bytes", timeline.peak_bytes.gpu}};
-      lines += line.dump() + "\n";
-    }
-    write_file_atomically(folder.file("metrics.jsonl"), lines);
-  }
-
+struct CompareFixture : RunFixture {
   [[nodiscard]] ProgramResult compare(const std::vector<std::string>& more) const {
     std::vector<std::string> arguments{"compare", folder.path()};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -64,7 +23,7 @@ struct RunFixture : SimFixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(RunFixture, "compare finds the factor between prediction and measurement") {
+TEST_CASE_METHOD(CompareFixture, "compare finds the factor between prediction and measurement") {
   const ProgramResult result = compare({"--json"});
   REQUIRE(result.exit_code == 0);
   const auto json = nlohmann::json::parse(result.out);
@@ -93,7 +52,7 @@ TEST_CASE_METHOD(RunFixture, "compare finds the factor between prediction and me
             .contains("traceEvents"));
 }
 
-TEST_CASE_METHOD(RunFixture, "compare as text says how far off the prediction was") {
+TEST_CASE_METHOD(CompareFixture, "compare as text says how far off the prediction was") {
   const ProgramResult result = compare({});
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, ContainsSubstring("20.0 % off") && ContainsSubstring("equal") &&
@@ -102,7 +61,8 @@ TEST_CASE_METHOD(RunFixture, "compare as text says how far off the prediction wa
                              ContainsSubstring("\nhost") && !ContainsSubstring("\nnvme"));
 }
 
-TEST_CASE_METHOD(RunFixture, "compare says how to measure a GPU's host again if it has changed") {
+TEST_CASE_METHOD(CompareFixture,
+                 "compare says how to measure a GPU's host again if it has changed") {
   CHECK_THAT(compare({}).out, !ContainsSubstring("--refresh"));  // never on the CPU backend
   Platform gpus = platform;
   gpus.backend = "cuda";
@@ -111,7 +71,7 @@ TEST_CASE_METHOD(RunFixture, "compare says how to measure a GPU's host again if 
              ContainsSubstring("1.25 times as long") && ContainsSubstring("calibrate --refresh"));
 }
 
-TEST_CASE_METHOD(RunFixture, "compare shows the time of issuing if a host issues") {
+TEST_CASE_METHOD(CompareFixture, "compare shows the time of issuing if a host issues") {
   CHECK_THAT(compare({}).out, !ContainsSubstring("issued by the host"));
   Platform gpus = platform;
   gpus.backend = "cuda";
@@ -133,7 +93,7 @@ TEST_CASE_METHOD(RunFixture, "compare shows the time of issuing if a host issues
   CHECK(issued >= 2);
 }
 
-TEST_CASE_METHOD(RunFixture, "compare exits with 4 outside the tolerance, and only there") {
+TEST_CASE_METHOD(CompareFixture, "compare exits with 4 outside the tolerance, and only there") {
   CHECK(compare({"--tolerance", "21%"}).exit_code == 0);
   CHECK(compare({"--tolerance", "0.21"}).exit_code == 0);
   const ProgramResult outside = compare({"--tolerance", "19%"});
@@ -141,7 +101,7 @@ TEST_CASE_METHOD(RunFixture, "compare exits with 4 outside the tolerance, and on
   CHECK_THAT(outside.err, ContainsSubstring("20.0 % off"));
 }
 
-TEST_CASE_METHOD(RunFixture,
+TEST_CASE_METHOD(CompareFixture,
                  "compare takes the median, with warm-up steps only if there are no others") {
   write_metrics({9, 9, 1, 3, 2, 4});
   const auto step = nlohmann::json::parse(compare({"--json"}).out).at("step_seconds");
@@ -156,7 +116,7 @@ TEST_CASE_METHOD(RunFixture,
             .get<double>() == Approx(8 * kSlowdown * timeline.step_seconds));
 }
 
-TEST_CASE_METHOD(RunFixture, "broken metrics are named by file and line") {
+TEST_CASE_METHOD(CompareFixture, "broken metrics are named by file and line") {
   const auto refused = [&](const std::string& lines, const std::string& says) {
     write_file_atomically(folder.file("metrics.jsonl"), lines);
     const ProgramResult result = compare({});
@@ -172,7 +132,7 @@ TEST_CASE_METHOD(RunFixture, "broken metrics are named by file and line") {
           "time_metrics");
 }
 
-TEST_CASE_METHOD(RunFixture, "a run folder without its trace is refused") {
+TEST_CASE_METHOD(CompareFixture, "a run folder without its trace is refused") {
   std::filesystem::remove(folder.file("measured.trace.json"));
   const ProgramResult result = compare({});
   CHECK(result.exit_code == 2);

@@ -32,8 +32,8 @@ TEST_CASE("athanor --help lists every verb on stdout") {
     const ProgramResult result = run_program("athanor", {flag});
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
-    for (const char* verb :
-         {"calibrate", "profile", "simulate", "tune", "tokenize", "train", "compare", "show"}) {
+    for (const char* verb : {"calibrate", "profile", "simulate", "tune", "tokenize", "train",
+                             "compare", "report", "show", "import"}) {
       CHECK_THAT(result.out, ContainsSubstring(verb));
     }
   }
