@@ -194,8 +194,9 @@ Layout packed_like(const Layout& query) {
   return {query.sizes, {sequence * heads * dim, dim, heads * dim, 1}};
 }
 
-/// What one call of backward takes: sequences, key heads, and of each key head's query heads one
-/// part of so many. More than one part takes one key head at a time: their gradients are added.
+/// Part of a problem that one call of backward takes: sequences, key heads, and one of `parts`
+/// parts of each key head's query heads. With several parts a call takes one key head, and the
+/// gradients of its key and value are added.
 struct Slice {
   std::int64_t sequences, key_heads, parts = 1;
 };

@@ -151,7 +151,7 @@ const Product& product_of(const Shape& shape) {
   return products.try_emplace(shape, shape).first->second;
 }
 
-/// What is added to a product before it is rounded; null: nothing.
+/// Summands that a product takes up before it is rounded; null: none.
 struct Added {
   const at::Tensor* bias = nullptr;
   const at::Tensor* addend = nullptr;

@@ -65,7 +65,8 @@ struct Sight {
   std::int64_t window = 0;
   /// Ends of documents among all tokens of the batch, from 0 on; empty: sequences are documents.
   std::vector<std::int64_t> document_ends;
-  /// Bytes of workspace that backward may take. One that is fast and gives the same bits takes much.
+  /// Bytes of workspace that backward may take. One that is fast and gives the same bits takes
+  /// much.
   std::int64_t most_workspace = 0;
 };
 

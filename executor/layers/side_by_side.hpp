@@ -22,8 +22,8 @@ struct LayerGroup {
 /// Returns the gradient of the rows. `gradient` is that of products(), [rows, sum of out].
 [[nodiscard]] torch::Tensor row_gradient(const Tensors& weights, const torch::Tensor& gradient);
 
-/// Adds the gradient of every weight to its bound .grad, within the product. Returns the gradients
-/// of weights without a bound .grad, and nothing in the places of the others.
+/// Adds the gradient of every weight to its bound .grad, within the product. Returns a gradient for
+/// each weight without a bound .grad, and nothing for the others.
 [[nodiscard]] Tensors weight_gradients(const Tensors& weights, const torch::Tensor& gradient,
                                        const torch::Tensor& rows);
 

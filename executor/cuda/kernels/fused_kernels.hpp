@@ -81,8 +81,8 @@ struct RmsNorm {
 /// Rows have at most kMostNormColumns columns.
 void launch_rms_norm(cudaStream_t stream, Element element, const RmsNorm& arguments, Shape shape);
 
-/// Arguments of grad_x = (gradient through the norm of x) + grad_residual, which may be null, and
-/// of the sums over rows that are grad_weight.
+/// Arguments of grad_x = (gradient through the norm of x) + grad_residual, which may be null. The
+/// sums over rows go to grad_weight.
 struct RmsNormBackward {
   const void *grad_normal, *grad_residual, *x, *weight;
   const float* inverse_rms;
@@ -134,8 +134,8 @@ void launch_norm_and_rotate(cudaStream_t stream, Element element, const Rotation
                             const HeadNorms& norms, const void* from, std::int64_t from_stride,
                             std::int64_t rows, void* to);
 
-/// `gradient` of what launch_norm_and_rotate() wrote becomes that of the heads `x`, in place. Rows
-/// of both are `stride` elements apart.
+/// Arguments of a gradient in place: that of what launch_norm_and_rotate() wrote becomes that of
+/// the heads `x`. Both have rows that lie `stride` elements apart.
 struct HeadNormsBackward {
   const void* x;
   void* gradient;
