@@ -106,10 +106,11 @@ class Plan {
   bool possible_ = false;
 };
 
-/// Layout of log_sums, fp32 [batch, heads, sequence, 1] of `whole`, for the heads of `query`.
-Layout log_sums_layout(const Layout& query, std::int64_t whole_heads) {
+/// Layout of log_sums, fp32 [batch, heads, sequence, 1], for the heads of `query`. It has no gaps,
+/// as cuDNN wants it: a slice takes one sequence or all heads.
+Layout log_sums_layout(const Layout& query) {
   const auto [batch, heads, sequence, dim] = query.sizes;
-  return {{batch, heads, sequence, 1}, {whole_heads * sequence, sequence, 1, 1}};
+  return {{batch, heads, sequence, 1}, {heads * sequence, sequence, 1, 1}};
 }
 
 template <typename Attributes>
@@ -122,7 +123,6 @@ Attributes attributes_of(const Problem& problem) {
   return attributes;
 }
 
-/// `whole_heads` is the number of heads of the tensors that the problem is a slice of.
 std::unique_ptr<Plan> forward_plan(const Problem& problem) {
   auto plan = std::make_unique<Plan>();
   auto attributes = attributes_of<fe::graph::SDPA_attributes>(problem);
@@ -131,7 +131,7 @@ std::unique_ptr<Plan> forward_plan(const Problem& problem) {
       plan->graph().sdpa(plan->add(kQuery, problem.query), plan->add(kKey, problem.key),
                          plan->add(kValue, problem.value), attributes);
   Plan::name(out, kOut, problem.out);
-  Plan::name(log_sums, kLogSums, log_sums_layout(problem.query, problem.query.sizes[1]));
+  Plan::name(log_sums, kLogSums, log_sums_layout(problem.query));
   log_sums->set_data_type(fe::DataType_t::FLOAT);
   plan->build();
   return plan;
@@ -140,7 +140,6 @@ std::unique_ptr<Plan> forward_plan(const Problem& problem) {
 /// Layouts of backward's gradients, beside those of the problem.
 struct BackwardProblem {
   Problem problem;
-  std::int64_t whole_heads = 0;  ///< query heads of the tensors that this is a slice of
   Layout grad_out, grad_query, grad_key, grad_value;
   auto operator<=>(const BackwardProblem&) const = default;
 };
@@ -150,7 +149,7 @@ std::unique_ptr<Plan> backward_plan(const BackwardProblem& b) {
   auto plan = std::make_unique<Plan>();
   auto attributes = attributes_of<fe::graph::SDPA_backward_attributes>(problem);
   attributes.set_deterministic_algorithm(problem.deterministic);
-  const TensorRef log_sums = plan->add(kLogSums, log_sums_layout(problem.query, b.whole_heads));
+  const TensorRef log_sums = plan->add(kLogSums, log_sums_layout(problem.query));
   log_sums->set_data_type(fe::DataType_t::FLOAT);
   const auto [query, key, value] =
       plan->graph().sdpa_backward(plan->add(kQuery, problem.query), plan->add(kKey, problem.key),
@@ -258,7 +257,7 @@ std::optional<Slice> slice_of(const BackwardProblem& whole, std::int64_t most_wo
 BackwardProblem backward_problem(const Problem& problem, const Layout& grad_out,
                                  const Layout& grad_query, const Layout& grad_key,
                                  const Layout& grad_value) {
-  return {problem, problem.query.sizes[1], grad_out, grad_query, grad_key, grad_value};
+  return {problem, grad_out, grad_query, grad_key, grad_value};
 }
 
 at::Tensor workspace(const Plan& plan, const at::Tensor& like) {
