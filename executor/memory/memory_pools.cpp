@@ -107,10 +107,11 @@ class MemoryPools::Builder {
   }
 
   void lay_out_outputs() {
-    pools_.host_outputs_.assign(program_.layouts.size(), nullptr);
+    pools_.host_outputs_.assign(program_.layouts.size(), {});
     for (const Operation& op : program_.operations) {
-      if (op.kind != OpKind::OutputD2H || op.micro_batch > 0) continue;
-      pools_.host_outputs_[index(op.unit)] = pinned(op.bytes);
+      const bool in_first_group = op.micro_batch == op.member;
+      if (op.kind != OpKind::OutputD2H || !in_first_group) continue;
+      pools_.host_outputs_[index(op.unit)].push_back(pinned(op.bytes));
     }
   }
 
@@ -216,7 +217,9 @@ Bytes MemoryPools::gradient_bytes(std::int32_t unit) const {
   return unit_elements_[index(unit)] * element_bytes_;
 }
 
-std::byte* MemoryPools::host_output(std::int32_t unit) const { return host_outputs_[index(unit)]; }
+std::byte* MemoryPools::host_output(const Operation& copy) const {
+  return host_outputs_[index(copy.unit)][index(copy.member)];
+}
 
 const ChunkMemory& MemoryPools::chunk(std::int32_t unit, std::int32_t chunk) const {
   return chunks_[index(unit)][index(chunk)];

@@ -31,9 +31,9 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::Backward:
       return compute_.backward(operation);
     case OpKind::OutputD2H:
-      return copy_output_to_host(context_, op, compute_.output(op.unit));
+      return copy_output_to_host(context_, op, compute_.output(op));
     case OpKind::OutputH2D:
-      return copy_output_to_device(context_, op, compute_.output(op.unit));
+      return copy_output_to_device(context_, op, compute_.output(op));
     case OpKind::Reduce:
       return reduce_chunk(context_, op);
     case OpKind::GradD2H:

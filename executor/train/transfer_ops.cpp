@@ -39,12 +39,12 @@ void copy_output_to_host(const RankContext& context, const Operation& op,
     throw Error(fmt::format("{}: its output has {} bytes, but {} in the profile",
                             context.program.unit_names.at(op.unit), output.bytes, op.bytes));
   }
-  context.device.copy(op.lane, context.memory.host_output(op.unit), output.memory, output.bytes);
+  context.device.copy(op.lane, context.memory.host_output(op), output.memory, output.bytes);
 }
 
 void copy_output_to_device(const RankContext& context, const Operation& op,
                            const DeviceOutput& output) {
-  context.device.copy(op.lane, output.memory, context.memory.host_output(op.unit), output.bytes);
+  context.device.copy(op.lane, output.memory, context.memory.host_output(op), output.bytes);
 }
 
 void copy_parameters_to_device(const RankContext& context, const Operation& op) {

@@ -20,6 +20,13 @@ struct UnitElements {
   FileBytes file;
 };
 
+bool lends(const Architecture& architecture, std::size_t unit) {
+  return std::ranges::any_of(architecture.units, [&](const Unit& other) {
+    return std::ranges::find(other.borrows, static_cast<std::int32_t>(unit), &Borrow::unit) !=
+           other.borrows.end();
+  });
+}
+
 UnitElements count_elements(const Program& program, const Plan& plan, std::size_t unit) {
   const UnitLayout& layout = program.layouts[unit];
   const Sharding sharding = plan.units[unit].sharding;
@@ -117,7 +124,10 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
     }
     program.pool_of.push_back(static_cast<std::int32_t>(pool - program.pools.begin()));
     if (program.layouts[u].chunks.empty()) continue;
-    pool->gradient_buffers = std::min(pool->gradient_buffers + 1, plan.gradient_buffers);
+    // What a borrower adds to a gradient stays there for every member of a group.
+    const std::int64_t held = lends(architecture, u) ? plan.micro_batch_group : 1;
+    pool->gradient_buffers = static_cast<int>(
+        std::min<std::int64_t>(pool->gradient_buffers + held, plan.gradient_buffers));
     if (plan.units[u].sharding == Sharding::Sharded) {
       pool->slots = std::min(pool->slots + 1, plan.cache_slots);
     }

@@ -24,8 +24,9 @@ bool StepBuilder::clips() const { return plan_.clipping != Clipping::None; }
 
 /// Backward of `unit` was the last to write its gradient buffer: borrowers come after it in the
 /// model and so before it in backward.
-void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
-                                  std::int32_t backward) {
+void StepBuilder::drain_gradients(const Access& access, std::int32_t backward) {
+  const std::int32_t unit = access.unit;
+  const std::int32_t micro_batch = access.micro_batch;
   if (chunks(unit).empty()) return;
   const std::int32_t held = at(backward).gradient_buffer;
   const bool last = micro_batch + 1 == plan_.accumulation;
@@ -53,8 +54,7 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
   std::vector<std::int32_t> drained;
   if (last_reduce >= 0) drained.push_back(last_reduce);
   if (last_copy >= 0) drained.push_back(last_copy);
-  gradients_[static_cast<std::size_t>(program_.pool_of[static_cast<std::size_t>(unit)])].release(
-      unit, drained);
+  gradients_of(unit).release({unit, access.member}, std::move(drained));
 }
 
 std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,

@@ -8,6 +8,7 @@
 #include "sim/model/platform.hpp"
 #include "sim/model/tier.hpp"
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -73,6 +74,7 @@ struct Operation {
   std::int32_t unit = -1;
   std::int32_t chunk = -1;
   std::int32_t micro_batch = -1;
+  std::int32_t member = -1;  ///< position of the micro-batch in its group (phases, output copies)
   std::int32_t slot = -1;  ///< slot of the unit's class pool (Fetch, Gather into the cache)
   std::int32_t gradient_buffer =
       -1;  ///< buffer of the unit's class pool (Backward, Reduce, GradD2H; SquareSum before that)
@@ -139,7 +141,13 @@ struct Program {
   [[nodiscard]] std::string name(std::int32_t operation) const;
 };
 
-/// Unit whose output each of Program::buffers holds, if that unit recomputes; -1 for all others.
-[[nodiscard]] std::vector<std::int32_t> output_owners(const Program& program);
+/// The output of a unit for one micro-batch of a group.
+struct UnitOutput {
+  std::int32_t unit = -1, member = -1;
+  auto operator<=>(const UnitOutput&) const = default;
+};
+
+/// Output that each of Program::buffers holds, if its unit recomputes; unit -1 for all others.
+[[nodiscard]] std::vector<UnitOutput> output_owners(const Program& program);
 
 }  // namespace athanor

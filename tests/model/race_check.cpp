@@ -33,7 +33,7 @@ enum class MemoryKind {
   StagedGradient,
   GradientInFile
 };
-/// Location in memory: place, pool or unit, slot or buffer, chunk.
+/// Location in memory: place, pool or unit, slot, buffer or member, chunk.
 using Location = std::tuple<MemoryKind, int, int, int>;
 
 struct Use {
@@ -179,12 +179,12 @@ class RaceCheck {
         }
         break;
       case OpKind::OutputD2H:
-        add(MemoryKind::DeviceOutput, op.unit, 0, 0, false);
-        add(MemoryKind::HostOutput, op.unit, 0, 0, true);
+        add(MemoryKind::DeviceOutput, op.unit, op.member, 0, false);
+        add(MemoryKind::HostOutput, op.unit, op.member, 0, true);
         break;
       case OpKind::OutputH2D:
-        add(MemoryKind::HostOutput, op.unit, 0, 0, false);
-        add(MemoryKind::DeviceOutput, op.unit, 0, 0, true);
+        add(MemoryKind::HostOutput, op.unit, op.member, 0, false);
+        add(MemoryKind::DeviceOutput, op.unit, op.member, 0, true);
         break;
       case OpKind::ParamH2D:
         add(MemoryKind::HostShard, op.unit, 0, op.chunk, false);
@@ -306,13 +306,15 @@ class RaceCheck {
     bool gives_input = false;
     for (const auto* buffers : {&op.allocates, &op.frees}) {
       for (const std::int32_t buffer : *buffers) {
-        const int owner = outputs_[static_cast<std::size_t>(buffer)];
-        if (owner >= 0) list.push_back({{MemoryKind::DeviceOutput, owner, 0, 0}, true});
-        gives_input = gives_input || owner + 1 == op.unit;
+        const UnitOutput& owner = outputs_[static_cast<std::size_t>(buffer)];
+        if (owner.unit >= 0) {
+          list.push_back({{MemoryKind::DeviceOutput, owner.unit, owner.member, 0}, true});
+        }
+        gives_input = gives_input || owner == UnitOutput{op.unit - 1, op.member};
       }
     }
     if (op.unit > 0 && !gives_input) {
-      list.push_back({{MemoryKind::DeviceOutput, op.unit - 1, 0, 0}, false});
+      list.push_back({{MemoryKind::DeviceOutput, op.unit - 1, op.member, 0}, false});
     }
   }
 
@@ -370,7 +372,7 @@ class RaceCheck {
   const Program& program_;
   const Architecture& architecture_;
   const Plan& plan_;
-  std::vector<std::int32_t> outputs_;
+  std::vector<UnitOutput> outputs_;
   std::array<Clock, kNumLanes> lanes_{};
   std::vector<std::vector<Clock>> clocks_;
   std::map<Location, History> histories_;
