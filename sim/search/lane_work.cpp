@@ -111,12 +111,12 @@ void Estimator::ClassWork::add_fetches() {
   const ParameterHomes& all = placed.parameters;
   const ParameterHomes below = estimator.parameter_homes(candidate, estimator.classes_[unit_class],
                                                          std::max(0, lanes.update_barrier_unit));
-  const std::int64_t accumulation = candidate.batch.accumulation;
-  add({OpKind::Fetch, Lane::H2D}, LaneWork::fills(all.host, below.host, slots, accumulation));
+  const std::int64_t groups = candidate.batch.num_groups();
+  add({OpKind::Fetch, Lane::H2D}, LaneWork::fills(all.host, below.host, slots, groups));
   add({OpKind::Gather, Lane::Collective},
-      LaneWork::fills(gathered(all), gathered(below), slots, accumulation));
+      LaneWork::fills(gathered(all), gathered(below), slots, groups));
   // Reads have their own buffers, through which they run ahead of slots but not of updates.
-  LaneWork::Times reads = LaneWork::fills(all.nvme, below.nvme, slots, accumulation);
+  LaneWork::Times reads = LaneWork::fills(all.nvme, below.nvme, slots, groups);
   reads = {.before_barrier = below.nvme,
            .step_boundary = all.nvme - below.nvme,
            .anywhere = reads.all() - all.nvme};
@@ -124,25 +124,30 @@ void Estimator::ClassWork::add_fetches() {
 }
 
 void Estimator::ClassWork::add_gradients() {
-  if (candidate.gradient_buffers == 1 && units > 1) add_drains();
+  const int buffers = gradient_buffers(candidate, estimator.classes_[unit_class]);
+  if (buffers == 1) add_drains();
   const auto drains = [&](int drained, std::int64_t times) {
-    return LaneWork::drains(drained, candidate.gradient_buffers, times);
+    return LaneWork::drains(drained, buffers, times);
   };
   const int reduced = several ? units : placed.device_optimizer;
-  const std::int64_t before_last = candidate.batch.accumulation - 1;
+  const std::int64_t group = candidate.batch.group;
+  const std::int64_t before_last = candidate.batch.accumulation - group;
   add({OpKind::Reduce, Lane::Collective}, drains(reduced, before_last));
-  add({OpKind::Reduce, Lane::Collective}, {.before_barrier = reduced});
+  add({OpKind::Reduce, Lane::Collective}, {.before_barrier = group * reduced});
   const ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
   const ChunkWork later{.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = true};
-  if (before_last == 0) return add(first, {.before_barrier = placed.host_optimizer});
+  if (before_last == 0) {
+    add(first, {.before_barrier = placed.host_optimizer});
+    return add(later, {.before_barrier = (group - 1) * placed.host_optimizer});
+  }
   add(first, drains(placed.host_optimizer, 1));
   add(later, drains(placed.host_optimizer, before_last - 1));
-  add(later, {.before_barrier = placed.host_optimizer});
+  add(later, {.before_barrier = group * placed.host_optimizer});
 }
 
-/// Adds copies of gradients that leave the only buffer. Backward of a unit waits for the copy of
-/// the unit before. Meanwhile the device can only recompute, if no unit of another class is
-/// between.
+/// Adds copies of gradients that leave the only buffer. The next backward in the class waits for
+/// them. Meanwhile the device can only recompute: if no unit of another class is between, and
+/// between members of a group, except in the last unit, whose forward runs there.
 void Estimator::ClassWork::add_drains() {
   const std::vector<int>& before = estimator.classes_[unit_class].units_before;
   const int host_end = estimator.num_units_ - candidate.trailing_gpu_optimizer;
@@ -151,13 +156,21 @@ void Estimator::ClassWork::add_drains() {
     const auto u = static_cast<std::size_t>(unit);
     drained += before[u + 1] - before[u - 1] == 2 ? 1 : 0;
   }
-  const auto copies = [&](bool accumulate) {
-    return drained *
-           sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = accumulate}).seconds;
+  const int last = std::min(host_end, estimator.num_units_ - 1);
+  const std::int64_t others = candidate.batch.group - 1;
+  const std::int64_t between_members =
+      others * estimator.classes_[unit_class].members(candidate.leading_gpu_optimizer, last);
+  const std::int64_t all = drained + between_members;
+  if (all == 0) return;
+  // The first member's leave before the second member's, or else before the next unit's.
+  const std::int64_t written = others == 0 ? drained : between_members / others;
+  const auto seconds = [&](bool accumulate) {
+    return sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = accumulate}).seconds;
   };
-  if (drained == 0) return;
-  lanes.first_drains += copies(false);
-  if (candidate.batch.accumulation > 1) lanes.later_drains += copies(true);
+  lanes.first_drains += static_cast<double>(written) * seconds(false);
+  if (candidate.batch.accumulation == 1) return;
+  lanes.first_drains += static_cast<double>(all - written) * seconds(true);
+  lanes.later_drains += static_cast<double>(all) * seconds(true);
 }
 
 void Estimator::ClassWork::add_adam() {
