@@ -66,6 +66,25 @@ void copy_state_to_host(const RankContext& context, const Operation& op) {
   copy_state(context, op, memory.state, context.memory.stream_buffer(op).to);
 }
 
+void add_gradient(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  const std::byte* const gradient =
+      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(memory.offset);
+  context.device.accumulate(op.lane, context.memory.gradient_sum(op), gradient,
+                            context.program.dtype, memory.elements, op.accumulate);
+}
+
+void copy_gradient_sum(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  float* const sum = context.memory.gradient_sum(op);
+  const Bytes bytes = memory.elements * size_of(context.program.gradient_dtype);
+  if (op.lane == Lane::H2D) {
+    context.device.copy(op.lane, sum, memory.gradient, bytes);
+  } else {
+    context.device.copy(op.lane, memory.gradient, sum, bytes);
+  }
+}
+
 void store_gradient(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   std::byte* const to = context.memory.gradient_of(op);

@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-/// The gradient buffers of one unit class over one step.
+/// The gradient buffers, or the accumulators, of one unit class over one step.
 class GradientPool {
  public:
   /// A unit whose gradient of one micro-batch of the group is in a buffer.

@@ -55,7 +55,10 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       parameter_buffers_(program_.parameter_buffers),
       staged_gradients_(program_.staged_gradients) {
   square_sums_.fill(-1);
-  for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
+  for (const UnitPool& pool : program_.pools) {
+    gradients_.emplace_back(pool.gradient_buffers);
+    accumulators_.emplace_back(pool.accumulators);
+  }
   for (std::size_t u = 0; u < units_.size(); ++u) {
     units_[u].chunks.resize(program_.layouts[u].chunks.size());
   }
@@ -63,15 +66,20 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
 
 Program StepBuilder::build() {
   reserve_operations();
-  std::int32_t visit = -1;
   for (std::size_t position = 0; position < order_.size(); ++position) {
-    if (order_[position].visit != visit) fetch_ahead(visit = order_[position].visit);
+    const Access& access = order_[position];
+    if (position == 0 || order_[position - 1].visit != access.visit) begin_visit(access);
     compute(position);
   }
   finish_step();
   resolve_previous_waits();
   order_by_schedule(program_, plan_.schedule);
   return std::move(program_);
+}
+
+void StepBuilder::begin_visit(const Access& first) {
+  if (first.backward) take_accumulator(first);
+  fetch_ahead(first.visit);
 }
 
 /// Units compute, recompute and copy their outputs; each chunk is read, fetched and gathered for
@@ -166,10 +174,12 @@ void StepBuilder::resolve_previous_waits() {
       wait(operation, visit_operations_[static_cast<std::size_t>(slot.last_access)]);
     }
   }
-  for (const GradientPool& pool : gradients_) {
-    for (const GradientPool::Buffer& buffer : pool.buffers()) {
-      if (buffer.first_user < 0) continue;
-      for (const std::int32_t drained : buffer.drained_by) wait(buffer.first_user, drained);
+  for (const auto* const pools : {&gradients_, &accumulators_}) {
+    for (const GradientPool& pool : *pools) {
+      for (const GradientPool::Buffer& buffer : pool.buffers()) {
+        if (buffer.first_user < 0) continue;
+        for (const std::int32_t drained : buffer.drained_by) wait(buffer.first_user, drained);
+      }
     }
   }
   for (const UpdateWait& update : update_waits_) {

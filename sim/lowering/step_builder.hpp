@@ -28,6 +28,7 @@ class StepBuilder {
   /// Operations of one chunk that others wait for.
   struct ChunkState {
     std::int32_t gradient_ready = -1;  ///< the last write of the gradient shard in this step
+    std::int32_t sum_fetched = -1;     ///< the sum of earlier groups is in the accumulator
     std::int32_t updated = -1;         ///< the new parameters are at their home
     std::int32_t adam = -1;
   };
@@ -76,6 +77,8 @@ class StepBuilder {
   /// Whether the unit's output leaves the device between forward and backward.
   [[nodiscard]] bool offloads(std::int32_t unit) const;
 
+  void begin_visit(const Access& first);
+
   // Fetching (step_builder_fetch.cpp)
   void fetch_ahead(std::int32_t current);
   [[nodiscard]] bool try_fetch(std::int32_t visit, std::int32_t current);
@@ -122,9 +125,16 @@ class StepBuilder {
   [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,
                                          std::int32_t micro_batch, std::int32_t gradient_buffer,
                                          std::int32_t backward);
+  /// Takes an accumulator for the gradients that the visit will make, with the sum of earlier
+  /// groups.
+  void take_accumulator(const Access& access);
+  void fetch_sum(std::int32_t unit, std::int32_t chunk, std::int32_t accumulator);
+  [[nodiscard]] std::int32_t emit_grad_add(const Access& access, std::int32_t chunk,
+                                           std::int32_t gradient_buffer, std::int32_t source);
   [[nodiscard]] std::int32_t emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
                                            std::int32_t micro_batch, std::int32_t gradient_buffer,
                                            std::int32_t source);
+  [[nodiscard]] GradientPool& accumulators_of(std::int32_t unit);
   [[nodiscard]] std::int32_t emit_grad_write(std::int32_t grad_d2h);
   void finish_step();
   void emit_square_sums();
@@ -149,7 +159,7 @@ class StepBuilder {
   std::vector<std::vector<std::int32_t>> cached_;  ///< per unit, the units that have to be in slots
   std::vector<std::int32_t> visit_units_;          ///< the unit of each visit
   SlotCache cache_;
-  std::vector<GradientPool> gradients_;  ///< per unit class
+  std::vector<GradientPool> gradients_, accumulators_;  ///< per unit class
   std::vector<UnitState> units_;
   std::vector<std::int32_t> visit_operations_;  ///< last compute operation of each visit
   std::int32_t next_fetch_ = 0;                 ///< first visit that is not wholly fetched

@@ -319,16 +319,14 @@ std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const Lane
                                                   bool at_boundary) {
   const KernelSums& kernels = kernel_sums(c);
   const auto group = static_cast<double>(c.batch.group);
-  const auto groups_before = static_cast<double>(c.batch.num_groups() - 1);
-  const Seconds last = groups_before > 0 ? lanes.later_drains : lanes.first_drains;
-  const Seconds others = lanes.first_drains + (groups_before - 1) * lanes.later_drains;
+  const auto before_last = static_cast<double>(c.batch.accumulation) - group;
+  const Seconds last = before_last > 0 ? lanes.later_drains : lanes.first_drains;
+  const Seconds others = lanes.first_drains + (before_last - 1) * lanes.later_drains;
   std::vector<Serial> result;
   if (!terms_.has(BoundTerm::Serials)) return result;
   if (const Seconds drains = at_boundary ? last : others; drains > 0) {
     result.push_back({Lane::D2H, drains, kernels.recompute_below.back()});
-    for (Seconds& seconds : result.back().kernels) {
-      seconds *= group * (at_boundary ? 1 : groups_before);
-    }
+    for (Seconds& seconds : result.back().kernels) seconds *= at_boundary ? 1 : before_last;
   }
   if (at_boundary && lanes.update_barrier_unit >= 0 && lanes.streamed > 0) {
     result.push_back({Lane::H2D, lanes.streamed,

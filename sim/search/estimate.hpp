@@ -9,6 +9,7 @@
 #include "sim/policy/tuning_problem.hpp"
 #include "sim/search/candidate_groups.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -136,6 +137,11 @@ class Estimator {
   /// Buffers in the class's gradient pool.
   [[nodiscard]] static int gradient_buffers(const Candidate& candidate,
                                             const UnitClass& unit_class);
+  /// Accumulators in the class's pool.
+  [[nodiscard]] static int accumulators(const Candidate& candidate, const Placed& placed) {
+    return candidate.batch.group > 1 ? std::min(candidate.gradient_buffers, placed.host_optimizer)
+                                     : 0;
+  }
   [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
   /// Homes of the members with an index below `end`.
   [[nodiscard]] ParameterHomes parameter_homes(const Candidate& candidate,

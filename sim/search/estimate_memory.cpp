@@ -69,6 +69,7 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
         c.sharding == Sharding::Replicated ? whole : whole / problem_.request.num_gpus;
     const int slots = sharded ? std::min(c.cache_slots, unit_class.units) : unit_class.units;
     peak.gpu += (slots + gradient_buffers(c, unit_class)) * whole * parameter;
+    peak.gpu += accumulators(c, placed) * owned * gradient;
     if (sharded) peak.gpu += placed.parameters.device * owned * parameter;
     peak.gpu += placed.device_optimizer * owned * (gradient + state);
     peak.pinned += placed.host_optimizer * owned * (parameter + gradient);

@@ -23,7 +23,8 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   op.all_reduce = sharding == Sharding::Replicated;
   op.elements = owned_elements(chunk, sharding, header.world_size);
   const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
-  const bool gradient = op.kind == OpKind::GradD2H || op.kind == OpKind::GradWrite;
+  const bool gradient = op.kind == OpKind::GradD2H || op.kind == OpKind::GradH2D ||
+                        op.kind == OpKind::GradWrite;
   const DataType dtype = gradient ? header.gradient_dtype : header.dtype;
   op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
   if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
@@ -125,7 +126,8 @@ void Estimator::ClassWork::add_fetches() {
 
 void Estimator::ClassWork::add_gradients() {
   const int buffers = gradient_buffers(candidate, estimator.classes_[unit_class]);
-  if (buffers == 1) add_drains();
+  const bool on_device = candidate.batch.group > 1;  // gradients are added up
+  if (buffers == 1 && units > 1 && !on_device) add_drains();
   const auto drains = [&](int drained, std::int64_t times) {
     return LaneWork::drains(drained, buffers, times);
   };
@@ -134,8 +136,11 @@ void Estimator::ClassWork::add_gradients() {
   const std::int64_t before_last = candidate.batch.accumulation - group;
   add({OpKind::Reduce, Lane::Collective}, drains(reduced, before_last));
   add({OpKind::Reduce, Lane::Collective}, {.before_barrier = group * reduced});
-  const ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
-  const ChunkWork later{.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = true};
+  ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
+  if (on_device) first = {OpKind::GradAdd, several ? Lane::Collective : Lane::Compute};
+  ChunkWork later = first;
+  later.accumulate = true;
+  if (on_device) add_sums();
   if (before_last == 0) {
     add(first, {.before_barrier = placed.host_optimizer});
     return add(later, {.before_barrier = (group - 1) * placed.host_optimizer});
@@ -145,9 +150,19 @@ void Estimator::ClassWork::add_gradients() {
   add(later, {.before_barrier = group * placed.host_optimizer});
 }
 
-/// Adds copies of gradients that leave the only buffer. The next backward in the class waits for
-/// them. Meanwhile the device can only recompute: if no unit of another class is between, and
-/// between members of a group, except in the last unit, whose forward runs there.
+/// Adds copies of sums that the device adds up for each group, to the host and back for the next.
+void Estimator::ClassWork::add_sums() {
+  const int summed = placed.host_optimizer;
+  const std::int64_t before_last = candidate.batch.num_groups() - 1;
+  const ChunkWork copied{OpKind::GradD2H, Lane::D2H};
+  add(copied, LaneWork::drains(summed, Estimator::accumulators(candidate, placed), before_last));
+  add(copied, {.before_barrier = summed});
+  add({OpKind::GradH2D, Lane::H2D}, {.anywhere = before_last * summed});
+}
+
+/// Adds copies of gradients that leave the only buffer. Backward of a unit waits for the copy of
+/// the unit before. Meanwhile the device can only recompute, if no unit of another class is
+/// between.
 void Estimator::ClassWork::add_drains() {
   const std::vector<int>& before = estimator.classes_[unit_class].units_before;
   const int host_end = estimator.num_units_ - candidate.trailing_gpu_optimizer;
@@ -156,21 +171,13 @@ void Estimator::ClassWork::add_drains() {
     const auto u = static_cast<std::size_t>(unit);
     drained += before[u + 1] - before[u - 1] == 2 ? 1 : 0;
   }
-  const int last = std::min(host_end, estimator.num_units_ - 1);
-  const std::int64_t others = candidate.batch.group - 1;
-  const std::int64_t between_members =
-      others * estimator.classes_[unit_class].members(candidate.leading_gpu_optimizer, last);
-  const std::int64_t all = drained + between_members;
-  if (all == 0) return;
-  // The first member's leave before the second member's, or else before the next unit's.
-  const std::int64_t written = others == 0 ? drained : between_members / others;
-  const auto seconds = [&](bool accumulate) {
-    return sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = accumulate}).seconds;
+  const auto copies = [&](bool accumulate) {
+    return drained *
+           sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = accumulate}).seconds;
   };
-  lanes.first_drains += static_cast<double>(written) * seconds(false);
-  if (candidate.batch.accumulation == 1) return;
-  lanes.first_drains += static_cast<double>(all - written) * seconds(true);
-  lanes.later_drains += static_cast<double>(all) * seconds(true);
+  if (drained == 0) return;
+  lanes.first_drains += copies(false);
+  if (candidate.batch.accumulation > 1) lanes.later_drains += copies(true);
 }
 
 void Estimator::ClassWork::add_adam() {

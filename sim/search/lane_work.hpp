@@ -24,7 +24,7 @@ struct Estimator::LaneWork {
   Seconds after_norm = 0;  ///< CPU work between the norm and the next forward
   Seconds late = 0;        ///< late updates
   /// Copies of gradients to the host during which the device can only recompute: of the first
-  /// group of micro-batches, and of each later one.
+  /// micro-batch, and of each later one. None where micro-batches are in groups.
   Seconds first_drains = 0, later_drains = 0;
   Seconds streamed = 0;          ///< reads of state that streams through the device
   int update_barrier_unit = -1;  ///< Estimator::update_barrier_unit()
@@ -83,6 +83,7 @@ struct Estimator::ClassWork {
 
   void add_fetches();
   void add_gradients();
+  void add_sums();
   void add_drains();
   void add_adam();
   void add_state();

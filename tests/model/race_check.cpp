@@ -19,6 +19,7 @@ using Clock = std::array<std::int64_t, kNumLanes>;
 enum class MemoryKind {
   Slot,
   GradientBuffer,
+  Accumulator,
   GradientShard,
   DeviceShard,
   HostShard,
@@ -122,6 +123,8 @@ class RaceCheck {
         parameter_uses(op, pool, list);
         break;
       case OpKind::Reduce:
+      case OpKind::GradAdd:
+      case OpKind::GradH2D:
       case OpKind::GradD2H:
       case OpKind::GradWrite:
       case OpKind::SquareSum:
@@ -204,8 +207,20 @@ class RaceCheck {
         if (chunk_of(op).optimizer == Home::Gpu)
           add(MemoryKind::GradientShard, op.unit, 0, op.chunk, true);
         break;
-      case OpKind::GradD2H:
+      case OpKind::GradAdd:
         add(MemoryKind::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+        add(MemoryKind::Accumulator, pool, op.accumulator, op.chunk, true);
+        break;
+      case OpKind::GradH2D:
+        add(MemoryKind::GradientShard, op.unit, 0, op.chunk, false);
+        add(MemoryKind::Accumulator, pool, op.accumulator, op.chunk, true);
+        break;
+      case OpKind::GradD2H:
+        if (op.accumulator >= 0) {
+          add(MemoryKind::Accumulator, pool, op.accumulator, op.chunk, false);
+        } else {
+          add(MemoryKind::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+        }
         if (op.staging_buffer >= 0) {
           add(MemoryKind::StagedGradient, -1, op.staging_buffer, 0, true);
         } else {

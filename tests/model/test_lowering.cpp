@@ -134,8 +134,11 @@ TEST_CASE("a group of micro-batches fetches each unit once in each direction") {
   CHECK(lane_text(program, Lane::Compute) ==
         "forward0 forward0 forward1 forward1 forward2 backward2 forward2 backward2 recompute1 "
         "backward1 recompute1 backward1 recompute0 backward0 recompute0 backward0");
-  CHECK(lane_text(program, Lane::D2H) ==
-        "grad-d2h2 grad-d2h2 grad-d2h1 grad-d2h1 grad-d2h0 grad-d2h0");
+  // The device adds up the group's gradients.
+  CHECK(lane_text(program, Lane::Collective) ==
+        "gather0 gather1 gather2 reduce2 grad-add2 reduce2 grad-add2 gather0 reduce1 grad-add1 "
+        "reduce1 grad-add1 reduce0 grad-add0 reduce0 grad-add0 loss-1");
+  CHECK(lane_text(program, Lane::D2H) == "grad-d2h2 grad-d2h1 grad-d2h0");
   CHECK(lane_text(program, Lane::CpuAdam) == "adam2 adam1 adam0");
   // Two of three units are in slots when a group begins and when it turns back.
   plan.accumulation = 4;
@@ -144,6 +147,12 @@ TEST_CASE("a group of micro-batches fetches each unit once in each direction") {
     CHECK(std::ranges::count(lower(profile, plan).operations, OpKind::Fetch, &Operation::kind) ==
           fetches);
   }
+  // The sums of the first group come back for the second.
+  plan.micro_batch_group = 2;
+  CHECK(lane_text(lower(profile, plan), Lane::D2H) ==
+        "grad-d2h2 grad-d2h1 grad-d2h0 grad-d2h2 grad-d2h1 grad-d2h0");
+  CHECK(lane_text(lower(profile, plan), Lane::H2D) ==
+        "fetch0 fetch1 fetch2 fetch0 fetch2 grad-h2d2 grad-h2d1 fetch0 grad-h2d0");
 }
 
 TEST_CASE("gradients of micro-batches are added in their order, whatever the group") {
@@ -155,7 +164,8 @@ TEST_CASE("gradients of micro-batches are added in their order, whatever the gro
     grouped += plan.micro_batch_group > 1 ? 1 : 0;
     std::map<std::tuple<OpKind, int, int>, std::int32_t> next;
     for (const Operation& op : lower_random(architecture, plan).operations) {
-      if (op.kind != OpKind::Reduce && op.kind != OpKind::GradD2H) continue;
+      const bool copies = op.kind == OpKind::GradD2H && op.accumulator < 0;
+      if (op.kind != OpKind::Reduce && op.kind != OpKind::GradAdd && !copies) continue;
       CHECK(op.micro_batch == next[{op.kind, op.unit, op.chunk}]++);
       CHECK(op.accumulate == (op.micro_batch > 0));
     }
@@ -201,6 +211,28 @@ TEST_CASE("members of a group hold outputs, batches and gradients of borrowed pa
     borrowing.gradient_buffers = 3;
     CHECK(lower_random(tied, borrowing).pools.front().gradient_buffers == 3);
   }
+}
+
+TEST_CASE("accumulators are as many as gradient buffers, in fp32, where state is off the GPU") {
+  const Architecture architecture = small_architecture(4, false);
+  Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Gpu, Home::Host);
+  plan.dtype = DataType::BFloat16;
+  plan.units[0].chunks[0].optimizer = Home::Gpu;
+  plan.accumulation = 4;
+  const auto sums = [&] {
+    Bytes bytes = 0;
+    for (const Buffer& buffer : lower_random(architecture, plan).static_buffers) {
+      if (buffer.name.starts_with("gradient sums")) bytes += buffer.bytes;
+    }
+    return bytes;
+  };
+  CHECK(sums() == 0);
+  plan.micro_batch_group = 2;
+  const std::vector<UnitLayout> layouts = layout_units(architecture, plan);
+  const auto shard = [&](std::size_t unit) { return layouts[unit].elements / 2; };
+  CHECK(sums() == 4 * (2 * shard(1) + shard(5)));  // two of four blocks, and the head
+  plan.gradient_buffers = 1;
+  CHECK(sums() == 4 * (shard(1) + shard(5)));
 }
 
 TEST_CASE("a group divides the micro-batches of a step") {
@@ -278,7 +310,11 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
     const std::int64_t reduced = plan.world_size > 1 ? chunks : chunks - on_host;
     CHECK(count[OpKind::Adam] == chunks);
     CHECK(count[OpKind::Reduce] == reduced * plan.accumulation);
-    CHECK(count[OpKind::GradD2H] == on_host * plan.accumulation);
+    const bool sums = plan.micro_batch_group > 1;
+    const std::int64_t groups = plan.accumulation / plan.micro_batch_group;
+    CHECK(count[OpKind::GradD2H] == on_host * groups);
+    CHECK(count[OpKind::GradAdd] == (sums ? on_host * plan.accumulation : 0));
+    CHECK(count[OpKind::GradH2D] == (sums ? on_host * (groups - 1) : 0));
     CHECK(count[OpKind::StateRead] == moved);
     CHECK(count[OpKind::StateWrite] == moved);
     const bool clips = plan.clipping != Clipping::None;
