@@ -76,7 +76,7 @@ class ComputeOps {
   BatchSource batches_;
   std::vector<ComputeBinding> bindings_;  ///< [operation]
   std::vector<UnitRunner> runners_;       ///< [unit]
-  std::vector<Member> members_;           ///< of the group
+  std::vector<Member> members_;           ///< micro-batches of the group
 };
 
 }  // namespace athanor

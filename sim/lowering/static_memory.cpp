@@ -129,7 +129,7 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
     }
     program.pool_of.push_back(static_cast<std::int32_t>(pool - program.pools.begin()));
     if (program.layouts[u].chunks.empty()) continue;
-    // What a borrower adds to a gradient stays there for every member of a group.
+    // A group keeps the gradient that a borrower began for each of its members.
     const std::int64_t held = lends(architecture, u) ? plan.micro_batch_group : 1;
     pool->gradient_buffers = static_cast<int>(
         std::min<std::int64_t>(pool->gradient_buffers + held, plan.gradient_buffers));

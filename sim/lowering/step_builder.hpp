@@ -99,7 +99,7 @@ class StepBuilder {
   void emit_backward(const Access& access);
   [[nodiscard]] Operation compute_operation(OpKind kind, const Access& access,
                                             const PhaseCost& phase) const;
-  /// The same member's access to the unit before, or after, in the same direction.
+  /// Returns the same member's access to the unit before, or after, in the same direction.
   [[nodiscard]] static Access input_of(Access access);
   [[nodiscard]] static Access output_of(Access access);
   /// Whether the access reads an output that leaves the device between forward and backward.
