@@ -128,9 +128,9 @@ class MemoryPools {
   std::vector<std::int64_t> unit_elements_;
   std::vector<std::int32_t> pool_of_;
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_, accumulators_;  // [pool][index]
-  std::vector<std::byte*> storages_;                               // [unit]
-  std::vector<std::vector<std::byte*>> host_outputs_;              // [unit][member of a group]
-  std::vector<std::vector<ChunkMemory>> chunks_;                   // [unit][chunk]
+  std::vector<std::byte*> storages_;                                              // [unit]
+  std::vector<std::vector<std::byte*>> host_outputs_;  // [unit][member of a group]
+  std::vector<std::vector<ChunkMemory>> chunks_;       // [unit][chunk]
   std::vector<std::byte*> state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;

@@ -35,8 +35,8 @@ class ComputeOps {
   void recompute(std::int32_t operation);
   void backward(std::int32_t operation);
 
-  /// The output that `copy` takes to the host or back. Its forward sets it, and the operation before
-  /// the copy back sets it again.
+  /// The output that `copy` takes to the host or back. Its forward sets it, and the operation
+  /// before the copy back sets it again.
   [[nodiscard]] const DeviceOutput& output(const Operation& copy) const {
     return members_.at(copy.member).outputs.at(copy.unit);
   }

@@ -138,10 +138,9 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
     }
     if (!accumulates_on_device(plan) || !keeps_state_off_gpu(program.layouts[u])) continue;
     pool->accumulators = std::min(pool->accumulators + 1, plan.gradient_buffers);
-    pool->accumulator_elements =
-        std::max(pool->accumulator_elements,
-                 owned_elements({.elements = program.layouts[u].elements}, plan.units[u].sharding,
-                                program.world_size));
+    pool->accumulator_elements = std::max(
+        pool->accumulator_elements, owned_elements({.elements = program.layouts[u].elements},
+                                                   plan.units[u].sharding, program.world_size));
   }
 }
 

@@ -18,8 +18,8 @@ std::string member_name(std::string name, std::int32_t member) {
 
 }  // namespace
 
-/// Outputs that visit the host are dropped while the access after their reader's computes, and taken
-/// again while the access before it does.
+/// Outputs that visit the host are dropped while the access after their reader's computes, and
+/// taken again while the access before it does.
 void StepBuilder::compute(std::size_t position) {
   const Access access = order_[position];
   if (position + 1 < order_.size()) {

@@ -11,8 +11,8 @@
 namespace athanor {
 
 void StepBuilder::fetch_ahead(std::int32_t current) {
-  const auto last = std::min(current + plan_.prefetch_depth,
-                             static_cast<std::int32_t>(visit_units_.size()) - 1);
+  const auto last =
+      std::min(current + plan_.prefetch_depth, static_cast<std::int32_t>(visit_units_.size()) - 1);
   for (; next_fetch_ <= last; ++next_fetch_) {
     if (try_fetch(next_fetch_, current)) continue;
     if (next_fetch_ > current) return;  // a slot is still needed: try again after this visit

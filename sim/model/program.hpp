@@ -29,12 +29,12 @@ enum class OpKind {
   Reduce,     ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
   GradAdd,    ///< collective or compute: the reduced shard -> accumulator (written or added)
   GradH2D,    ///< h2d: host gradient, the sum of earlier groups -> accumulator
-  GradD2H,    ///< d2h: the reduced shard -> host gradient (written or added), or gradient buffer; or
-              ///< accumulator -> host gradient
-  GradWrite,  ///< nvme-write: gradient buffer -> file
-  SquareSum,  ///< compute, cpu-adam or collective: sum of squares of a shard's gradient
-  Norm,       ///< collective: the global norm from all square sums
-  Adam,       ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
+  GradD2H,  ///< d2h: the reduced shard -> host gradient (written or added), or gradient buffer; or
+            ///< accumulator -> host gradient
+  GradWrite,     ///< nvme-write: gradient buffer -> file
+  SquareSum,     ///< compute, cpu-adam or collective: sum of squares of a shard's gradient
+  Norm,          ///< collective: the global norm from all square sums
+  Adam,          ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
   AdamRollback,  ///< cpu-adam: Adam again from the old state, where the norm asks for clipping
   ParamH2D,      ///< h2d: updated shard -> its home on the device
   StateRead,     ///< nvme-read: a shard's optimizer state, and its gradient if that is there too,
@@ -78,11 +78,10 @@ struct Operation {
   std::int32_t chunk = -1;
   std::int32_t micro_batch = -1;
   std::int32_t member = -1;  ///< position of the micro-batch in its group (phases, output copies)
-  std::int32_t slot = -1;  ///< slot of the unit's class pool (Fetch, Gather into the cache)
-  std::int32_t gradient_buffer =
-      -1;  ///< buffer of the unit's class pool (Backward, Reduce, GradAdd, GradD2H; SquareSum
-           ///< before that)
-  std::int32_t accumulator = -1;   ///< of the unit's class pool (GradAdd, GradH2D, GradD2H)
+  std::int32_t slot = -1;    ///< slot of the unit's class pool (Fetch, Gather into the cache)
+  std::int32_t gradient_buffer = -1;  ///< buffer of the unit's class pool (Backward, Reduce,
+                                      ///< GradAdd, GradD2H; SquareSum before that)
+  std::int32_t accumulator = -1;   ///< index in the unit's class pool (GradAdd, GradH2D, GradD2H)
   std::int32_t state_buffer = -1;  ///< StateRead, Adam, StateWrite: the state buffer of a shard in
                                    ///< a file, or the stream buffer of a shard that streams
   std::int32_t staging_buffer = -1;  ///< pinned buffer of a shard in a file, for its parameters

@@ -299,9 +299,8 @@ Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
   std::vector<Seconds> after = kernels.forward_from[update_barrier_unit];
   std::ranges::transform(after, kernels.forward_from.back(), after.begin(), of_group);
   std::vector<Seconds> before = kernels.all;
-  std::ranges::transform(before, after, before.begin(), [=](Seconds all, Seconds later) {
-    return members * all - later;
-  });
+  std::ranges::transform(before, after, before.begin(),
+                         [=](Seconds all, Seconds later) { return members * all - later; });
   const auto forward_from = [&](std::size_t unit) {
     return units.forward_below.back().unthrottled() - units.forward_below[unit].unthrottled();
   };
@@ -390,8 +389,8 @@ Seconds Estimator::stream_cycle_seconds(const Candidate& c, const LaneWork& lane
       activations(c).backward_below[first_with_parameters(c.leading_gpu_optimizer)]);
 }
 
-/// Length of a cycle on which all phases of units but `meanwhile`, of each member of a group, follow
-/// `updates`. The energy of all phases counts.
+/// Length of a cycle on which all phases of units but `meanwhile`, of each member of a group,
+/// follow `updates`. The energy of all phases counts.
 Seconds Estimator::cycle_seconds(const Candidate& c, Seconds updates,
                                  const LagrangianBound& meanwhile) {
   const LagrangianBound& all = activations(c).compute;

@@ -23,8 +23,8 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   op.all_reduce = sharding == Sharding::Replicated;
   op.elements = owned_elements(chunk, sharding, header.world_size);
   const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
-  const bool gradient = op.kind == OpKind::GradD2H || op.kind == OpKind::GradH2D ||
-                        op.kind == OpKind::GradWrite;
+  const bool gradient =
+      op.kind == OpKind::GradD2H || op.kind == OpKind::GradH2D || op.kind == OpKind::GradWrite;
   const DataType dtype = gradient ? header.gradient_dtype : header.dtype;
   op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
   if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {

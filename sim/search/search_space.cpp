@@ -105,8 +105,8 @@ SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
 
 std::vector<BatchSplit> with_groups(const std::vector<BatchSplit>& splits,
                                     const Architecture& architecture) {
-  const bool borrows = std::ranges::any_of(
-      architecture.units, [](const Unit& unit) { return !unit.borrows.empty(); });
+  const bool borrows = std::ranges::any_of(architecture.units,
+                                           [](const Unit& unit) { return !unit.borrows.empty(); });
   if (borrows) return splits;
   std::vector<BatchSplit> grouped;
   for (BatchSplit split : splits) {

@@ -47,11 +47,10 @@ void group_micro_batches(Plan& plan, const Architecture& architecture, std::mt19
   do {
     plan.micro_batch_group = pick(random, 1, static_cast<int>(plan.accumulation));
   } while (plan.accumulation % plan.micro_batch_group != 0);
-  const bool borrows = std::ranges::any_of(
-      architecture.units, [](const Unit& unit) { return !unit.borrows.empty(); });
+  const bool borrows = std::ranges::any_of(architecture.units,
+                                           [](const Unit& unit) { return !unit.borrows.empty(); });
   if (!borrows) return;
-  plan.gradient_buffers =
-      std::max(plan.gradient_buffers, static_cast<int>(plan.micro_batch_group));
+  plan.gradient_buffers = std::max(plan.gradient_buffers, static_cast<int>(plan.micro_batch_group));
 }
 
 }  // namespace
