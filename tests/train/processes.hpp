@@ -45,7 +45,8 @@ class RunningProgram {
 /// the command alone for one.
 [[nodiscard]] std::vector<std::string> with_processes(int count, std::vector<std::string> command);
 
-/// Reads the process ids of the job's ranks from its heartbeat file; empty until all have joined.
-[[nodiscard]] std::vector<pid_t> ranks_of(const std::string& progress_board, int world_size);
+/// Finds the ranks of the job with this run folder among all processes, [rank]; empty until all
+/// `world_size` are there.
+[[nodiscard]] std::vector<pid_t> ranks_of(const std::string& run, int world_size);
 
 }  // namespace athanor::test

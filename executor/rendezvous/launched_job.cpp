@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/rendezvous/launched_job.hpp"
+
+#include "executor/rendezvous/interrupts.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+namespace athanor {
+namespace {
+
+/// Time that ranks have, after the first has failed, to report what they saw.
+constexpr Seconds kGrace = 8;
+/// Time in which a process has to end once all ranks have said goodbye.
+constexpr Seconds kFarewell = 3;
+
+int exit_code_of(int status) {
+  constexpr int kSignalExitCode = 128;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalExitCode + WTERMSIG(status);
+}
+
+void say(const std::string& text) { fmt::print(stderr, "athanor-train: {}\n", text); }
+
+}  // namespace
+
+void LaunchedJob::start(const std::string& name, const std::function<void()>& become) {
+  const pid_t launcher = ::getpid();
+  const pid_t process = ::fork();
+  if (process < 0) throw Error(fmt::format("cannot start {}: {}", name, std::strerror(errno)));
+  if (process > 0) {
+    children_.push_back({process, name, clock_.now()});
+    return;
+  }
+  // Out of the terminal's group: this process decides what an interrupt means to the job.
+  ::setpgid(0, 0);
+  // Without its launcher a rank must not go on writing where a resumed run may already write.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() == launcher) become();
+  ::_exit(kExitFailed);
+}
+
+void LaunchedJob::reap() {
+  std::erase_if(children_, [this](const Child& child) {
+    int status = 0;
+    if (::waitpid(child.process, &status, WNOHANG) <= 0) return false;
+    const int code = exit_code_of(status);
+    if (code != kExitDone && failure_ == kExitDone && !feed_.all_have_left()) {
+      failure_ = code;
+      end_at_ = std::min(end_at_.value_or(now_ + kGrace), now_ + kGrace);
+    }
+    return true;
+  });
+}
+
+void LaunchedJob::pass_on_interrupt() {
+  const int signal = noted_interrupt();
+  if (signal == 0 || told_) return;
+  told_ = true;
+  say(fmt::format("{}: finishing the step to save it; another one ends at once",
+                  signal_name(signal)));
+  feed_.stop();
+}
+
+std::optional<std::string> LaunchedJob::find_stopped() {
+  for (Child& child : children_) {
+    if (!is_stopped(child.process)) child.running_at = now_;
+    if (now_ - child.running_at < kSilence) continue;
+    return fmt::format("{} (process {}) has been stopped for {} s", child.name, child.process,
+                       kSilence);
+  }
+  return std::nullopt;
+}
+
+void LaunchedJob::kill_all() const {
+  for (const Child& child : children_) ::kill(child.process, SIGKILL);
+  feed_.kill_ranks();
+}
+
+void LaunchedJob::end_if_late() {
+  if (feed_.all_have_left() && !end_at_) end_at_ = now_ + kFarewell;
+  if (!end_at_ || now_ < *end_at_) return;
+  kill_all();
+}
+
+int LaunchedJob::wait() {
+  note_interrupts(-1);
+  while (!children_.empty()) {
+    now_ = clock_.now();
+    pass_on_interrupt();
+    std::optional<std::string> problem = feed_.look();
+    if (!problem) problem = find_stopped();
+    if (problem && !killed_) {
+      say("error: " + *problem);
+      killed_ = true;
+      if (failure_ == kExitDone) failure_ = kExitFailed;
+      kill_all();
+    }
+    end_if_late();
+    reap();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  static_cast<void>(feed_.look());  // the last words
+  feed_.kill_ranks();
+  return feed_.exit_code() != kExitDone ? feed_.exit_code() : failure_;
+}
+
+}  // namespace athanor

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/rendezvous/mpi_leftovers.hpp"
+
+#include "executor/rendezvous/process_watch.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+namespace athanor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSharedMemory = "/dev/shm";
+
+std::string_view variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+/// Waits until the process has ended, and ends it where it stays stopped.
+void wait_for_end(int process_descriptor, pid_t process) {
+  constexpr int kPeriodMs = 500;
+  PatientClock clock;
+  Seconds running_at = clock.now();
+  pollfd ended{.fd = process_descriptor, .events = POLLIN, .revents = 0};
+  while (::poll(&ended, 1, kPeriodMs) <= 0) {
+    const Seconds now = clock.now();
+    if (!is_stopped(process)) running_at = now;
+    if (now - running_at > kLongSilence) ::kill(process, SIGKILL);
+  }
+}
+
+/// Becomes a process on its own, which keeps no pipe of the job open, and no file but `kept`.
+void leave_job(int kept) {
+  ::setsid();
+  ::prctl(PR_SET_NAME, "athanor-cleaner");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
+  if (kept > 0) ::close_range(0, static_cast<unsigned>(kept) - 1, 0);
+  ::close_range(static_cast<unsigned>(kept) + 1, ~0U, 0);
+}
+
+}  // namespace
+
+std::optional<MpiLeftovers> leftovers_from_environment() {
+  const std::string_view folder = variable("OMPI_MCA_orte_jobfam_session_dir");
+  const std::string_view job = variable("PMIX_NAMESPACE");
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(job.data(), job.data() + job.size(), number);
+  if (folder.empty() || error != std::errc()) return std::nullopt;
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return MpiLeftovers{std::string(folder), kSharedMemory,
+                      fmt::format("vader_segment.{}.{}.{:x}.", host.data(), ::geteuid(), number)};
+}
+
+MpiLeftovers make_session_folder() {
+  std::error_code error;
+  const std::string temporary = fs::temp_directory_path(error).string();
+  for (const std::string& place : {std::string(kSharedMemory), temporary}) {
+    std::string name = fmt::format("{}/athanor-mpi-{}-XXXXXX", place, ::getpid());
+    if (::mkdtemp(name.data()) != nullptr) return {name, {}, {}};
+  }
+  throw Error(fmt::format("no folder for MPI in {} or {}: {}", kSharedMemory, temporary,
+                          std::strerror(errno)));
+}
+
+void remove_leftovers(const MpiLeftovers& leftovers) noexcept {
+  std::error_code error;
+  fs::remove_all(leftovers.folder, error);
+  if (leftovers.segment_folder.empty()) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(leftovers.segment_folder, error)) {
+    if (entry.path().filename().string().starts_with(leftovers.segment_prefix)) {
+      fs::remove(entry.path(), error);
+    }
+  }
+  // The folder of all jobs of this user. It goes when it is empty, as with mpirun.
+  ::rmdir(fs::path(leftovers.folder).parent_path().c_str());
+}
+
+pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers) {
+  const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, launcher, 0));
+  if (descriptor < 0) return -1;
+  const pid_t process = ::fork();
+  if (process != 0) {
+    ::close(descriptor);
+    return process;
+  }
+  leave_job(descriptor);
+  wait_for_end(descriptor, launcher);
+  // Ranks end with their launcher; they may still hold segments for a moment.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  remove_leftovers(leftovers);
+  ::_exit(0);
+}
+
+}  // namespace athanor
