@@ -202,8 +202,8 @@ void Session::save_interrupted() {
   if (step > 0) write_checkpoint();
   if (rank_ != 0) return;
   if (style_.rewrite && !arguments_.quiet) fmt::print(stderr, "\n");
-  const int signal = noted_interrupt();
-  const std::string why = signal != 0 ? signal_name(signal) : "a request to stop";
+  const int signal = watch_.stop_signal();
+  const std::string why = signal != 0 ? signal_name(signal) : "a signal to another rank";
   say(step == 0 ? fmt::format("interrupted by {} before the first step; the same command starts it "
                               "again",
                               why)

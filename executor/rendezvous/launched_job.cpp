@@ -4,6 +4,7 @@
 #include "executor/rendezvous/interrupts.hpp"
 #include "sim/base/errors.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -21,8 +22,10 @@ namespace {
 
 /// Time that ranks have, after the first has failed, to report what they saw.
 constexpr Seconds kGrace = 8;
-/// Time in which a process has to end once all ranks have said goodbye.
-constexpr Seconds kFarewell = 3;
+/// Time in which all have to end once all ranks have said goodbye.
+constexpr Seconds kFarewell = 15;
+/// Time in which mpirun has to end after the last rank.
+constexpr Seconds kAfterRanks = 1;
 
 int exit_code_of(int status) {
   constexpr int kSignalExitCode = 128;
@@ -43,6 +46,9 @@ void LaunchedJob::start(const std::string& name, const std::function<void()>& be
   }
   // Out of the terminal's group: this process decides what an interrupt means to the job.
   ::setpgid(0, 0);
+  // There, reading from the terminal would stop it.
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
   // Without its launcher a rank must not go on writing where a resumed run may already write.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() == launcher) become();
@@ -54,10 +60,7 @@ void LaunchedJob::reap() {
     int status = 0;
     if (::waitpid(child.process, &status, WNOHANG) <= 0) return false;
     const int code = exit_code_of(status);
-    if (code != kExitDone && failure_ == kExitDone && !feed_.all_have_left()) {
-      failure_ = code;
-      end_at_ = std::min(end_at_.value_or(now_ + kGrace), now_ + kGrace);
-    }
+    if (failure_ == kExitDone && !feed_.all_have_left()) failure_ = code;
     return true;
   });
 }
@@ -68,7 +71,7 @@ void LaunchedJob::pass_on_interrupt() {
   told_ = true;
   say(fmt::format("{}: finishing the step to save it; another one ends at once",
                   signal_name(signal)));
-  feed_.stop();
+  feed_.stop(signal);
 }
 
 std::optional<std::string> LaunchedJob::find_stopped() {
@@ -87,9 +90,13 @@ void LaunchedJob::kill_all() const {
 }
 
 void LaunchedJob::end_if_late() {
-  if (feed_.all_have_left() && !end_at_) end_at_ = now_ + kFarewell;
-  if (!end_at_ || now_ < *end_at_) return;
-  kill_all();
+  const auto end_within = [this](Seconds seconds) {
+    end_at_ = std::min(end_at_.value_or(now_ + seconds), now_ + seconds);
+  };
+  if (feed_.all_have_left()) end_within(kFarewell);
+  if (feed_.has_failure() || failure_ != kExitDone) end_within(kGrace);
+  if (feed_.all_have_ended()) end_within(kAfterRanks);
+  if (end_at_ && now_ >= *end_at_) kill_all();
 }
 
 int LaunchedJob::wait() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/rendezvous/mpi_leftovers.hpp"
 
+#include "executor/rendezvous/local_socket.hpp"
 #include "executor/rendezvous/process_watch.hpp"
 #include "sim/base/errors.hpp"
 
@@ -34,26 +35,42 @@ std::string_view variable(const char* name) {
   return text == nullptr ? "" : text;
 }
 
-/// Waits until the process has ended, and ends it where it stays stopped.
-void wait_for_end(int process_descriptor, pid_t process) {
-  constexpr int kPeriodMs = 500;
-  PatientClock clock;
-  Seconds running_at = clock.now();
-  pollfd ended{.fd = process_descriptor, .events = POLLIN, .revents = 0};
-  while (::poll(&ended, 1, kPeriodMs) <= 0) {
-    const Seconds now = clock.now();
-    if (!is_stopped(process)) running_at = now;
-    if (now - running_at > kLongSilence) ::kill(process, SIGKILL);
+/// A process that is known even after its end, when its number may be another's.
+struct Known {
+  pid_t process = 0;
+  Descriptor descriptor;
+  Seconds running_at = 0;
+};
+
+Known know(pid_t process) {
+  return {process, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))), 0};
+}
+
+void end_if_stopped(Known& known, Seconds now) {
+  if (!is_stopped(known.process)) known.running_at = now;
+  if (now - known.running_at > kLongSilence) {
+    ::syscall(SYS_pidfd_send_signal, known.descriptor.get(), SIGKILL, nullptr, 0);
   }
 }
 
-/// Becomes a process on its own, which keeps no pipe of the job open, and no file but `kept`.
-void leave_job(int kept) {
+/// Waits until the launcher has ended. Ends it, or its rank, where that stays stopped.
+void wait_for_end(Known& launcher, Known& rank) {
+  constexpr int kPeriodMs = 500;
+  PatientClock clock;
+  pollfd ended{.fd = launcher.descriptor.get(), .events = POLLIN, .revents = 0};
+  while (::poll(&ended, 1, kPeriodMs) <= 0) {
+    const Seconds now = clock.now();
+    end_if_stopped(launcher, now);
+    if (rank.descriptor.is_open()) end_if_stopped(rank, now);
+  }
+}
+
+/// Becomes a process on its own, which keeps no file and no pipe of the job open.
+void leave_job() {
   ::setsid();
   ::prctl(PR_SET_NAME, "athanor-cleaner");
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
-  if (kept > 0) ::close_range(0, static_cast<unsigned>(kept) - 1, 0);
-  ::close_range(static_cast<unsigned>(kept) + 1, ~0U, 0);
+  ::close_range(0, ~0U, 0);
 }
 
 }  // namespace
@@ -95,15 +112,13 @@ void remove_leftovers(const MpiLeftovers& leftovers) noexcept {
 }
 
 pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers) {
-  const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, launcher, 0));
-  if (descriptor < 0) return -1;
+  const pid_t starter = ::getpid();
   const pid_t process = ::fork();
-  if (process != 0) {
-    ::close(descriptor);
-    return process;
-  }
-  leave_job(descriptor);
-  wait_for_end(descriptor, launcher);
+  if (process != 0) return process;
+  leave_job();
+  Known known_launcher = know(launcher);
+  Known known_rank = know(starter);
+  if (known_launcher.descriptor.is_open()) wait_for_end(known_launcher, known_rank);
   // Ranks end with their launcher; they may still hold segments for a moment.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   remove_leftovers(leftovers);

@@ -26,9 +26,9 @@ struct MpiLeftovers {
 void remove_leftovers(const MpiLeftovers& leftovers) noexcept;
 
 /// Starts a process that waits for the end of `launcher`, removes the leftovers and ends. It also
-/// ends a launcher that stays stopped for longer than ranks wait for it. It belongs to no process
-/// group of the job and holds none of its files open. The caller must have one thread. Returns its
-/// number; -1: it could not be started.
+/// ends the launcher or the caller, where that stays stopped for longer than ranks wait for it. It
+/// belongs to no process group of the job and holds none of its files open. The caller must have
+/// one thread. Returns its number; -1: it could not be started.
 pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers);
 
 }  // namespace athanor

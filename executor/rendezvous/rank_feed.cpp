@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/rendezvous/rank_feed.hpp"
 
+#include "executor/rendezvous/interrupts.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -34,6 +35,7 @@ void RankFeed::accept_ranks() {
     }
     ranks_[rank] = {std::move(link), *hello, now_, true, false};
     if (!first_came_at_) first_came_at_ = now_;
+    if (stop_signal_ != 0) ask_to_stop(ranks_[rank]);
   }
   std::erase_if(newcomers_, [](const MessageLink& link) { return !link.is_open(); });
 }
@@ -89,8 +91,28 @@ std::optional<std::string> RankFeed::look() {
   return find_silent();
 }
 
-void RankFeed::stop() {
-  for (Rank& rank : ranks_) rank.link.send(message_of(MessageKind::Stop, -1));
+void RankFeed::stop(int signal) {
+  stop_signal_ = signal;
+  for (Rank& rank : ranks_) ask_to_stop(rank);
+}
+
+void RankFeed::ask_to_stop(Rank& rank) const {
+  RankMessage message = message_of(MessageKind::Stop, -1);
+  message.exit_code = stop_signal_;
+  rank.link.send(message);
+}
+
+bool RankFeed::all_have_ended() const {
+  return std::ranges::all_of(ranks_,
+                             [](const Rank& rank) { return rank.came && !rank.link.is_open(); });
+}
+
+bool RankFeed::has_failure() const {
+  const auto is_lost = [](const Rank& rank) {
+    return rank.came && !rank.left && !rank.link.is_open();
+  };
+  return (exit_code_ != kExitDone && exit_code_ != kExitInterrupted) ||
+         std::ranges::any_of(ranks_, is_lost);
 }
 
 bool RankFeed::all_have_left() const {

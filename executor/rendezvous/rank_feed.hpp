@@ -26,10 +26,14 @@ class RankFeed {
   /// Accepts ranks, hears them and, twice a second, sends heartbeats. Returns what is wrong with a
   /// rank: it does not come, or is not heard from.
   [[nodiscard]] std::optional<std::string> look();
-  /// Asks all ranks to save their work and to end.
-  void stop();
+  /// Asks all ranks to save their work and to end, because of `signal`.
+  void stop(int signal);
   /// Whether every rank came and said how it ends.
   [[nodiscard]] bool all_have_left() const;
+  /// Whether every rank came and its process has ended.
+  [[nodiscard]] bool all_have_ended() const;
+  /// Whether a rank has ended without a goodbye, or with a failure.
+  [[nodiscard]] bool has_failure() const;
   /// Returns the first exit code other than 0 that a rank named; 0: none did.
   [[nodiscard]] int exit_code() const noexcept { return exit_code_; }
   /// Kills every rank that came and did not leave.
@@ -47,6 +51,7 @@ class RankFeed {
   void hear(Rank& rank, const RankMessage& message);
   void hear_all();
   void send_heartbeats();
+  void ask_to_stop(Rank& rank) const;
   [[nodiscard]] std::optional<std::string> find_missing() const;
   [[nodiscard]] std::optional<std::string> find_silent() const;
 
@@ -57,7 +62,7 @@ class RankFeed {
   std::optional<Seconds> first_came_at_;
   std::vector<MessageLink> newcomers_;
   std::vector<Rank> ranks_;
-  int exit_code_ = 0;
+  int exit_code_ = 0, stop_signal_ = 0;
 };
 
 }  // namespace athanor

@@ -15,7 +15,7 @@ namespace athanor {
 enum class MessageKind : std::uint32_t {
   Hello = 1,    ///< first message; `text` is the key of the job
   Status,       ///< heartbeat; `text` says what the rank does
-  Stop,         ///< finish the step, save and end
+  Stop,         ///< finish the step, save and end; `exit_code` is the signal
   Failure,      ///< the job has failed; `text` says why
   Interrupted,  ///< the job was interrupted before training
   Bye,          ///< the rank ends; `exit_code` says how

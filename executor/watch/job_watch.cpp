@@ -96,7 +96,9 @@ void JobWatch::forget_steps() {
   watchdog_.set_deadline(0);
 }
 
-bool JobWatch::is_stop_wanted() const noexcept { return noted_interrupt() != 0 || stop_message_; }
+int JobWatch::stop_signal() const noexcept {
+  return noted_interrupt() != 0 ? noted_interrupt() : launchers_signal_.load();
+}
 
 bool JobWatch::is_linked() const {
   const std::lock_guard lock(mutex_);
@@ -231,7 +233,7 @@ void JobWatch::hear_launcher() {
   if (!has_launcher_) return;
   while (const std::optional<RankMessage> message = launcher_.receive()) {
     launcher_heard_at_ = now_;
-    if (message->kind == MessageKind::Stop) stop_message_ = true;
+    if (message->kind == MessageKind::Stop) launchers_signal_ = message->exit_code;
   }
   if (!launcher_.is_open()) end_process(kExitFailed);  // it is dead, and nobody reads messages
 }

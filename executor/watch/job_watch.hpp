@@ -45,7 +45,9 @@ class JobWatch {
   /// Whether athanor itself has launched this rank.
   [[nodiscard]] bool has_launcher() const noexcept { return has_launcher_; }
   /// Whether this rank was asked to save its work and to end.
-  [[nodiscard]] bool is_stop_wanted() const noexcept;
+  [[nodiscard]] bool is_stop_wanted() const noexcept { return stop_signal() != 0; }
+  /// Returns the signal that asked for it, here or at the launcher; 0: none.
+  [[nodiscard]] int stop_signal() const noexcept;
 
   // Meeting of ranks on several machines.
   [[nodiscard]] bool is_linked() const;
@@ -81,7 +83,8 @@ class JobWatch {
   const std::string program_name_;
   const pid_t parent_;  ///< 0: not started by a launcher
   RankProgress progress_;
-  std::atomic<bool> caller_stops_{false}, stop_message_{false};
+  std::atomic<bool> caller_stops_{false};
+  std::atomic<int> launchers_signal_{0};
   std::atomic<int> exit_code_{-1};  ///< leave()'s; -1: not yet
 
   mutable std::mutex mutex_;
