@@ -297,7 +297,9 @@ bool JobWatch::may_end() {
     if (!links_.is_linked(other)) continue;
     all_ended = false;
     const pid_t process = links_.process_of(other);
-    if (now_ - *left_at_ > kSilence && process > 0) ::kill(process, SIGKILL);
+    if (now_ - *left_at_ < kSilence || process == 0) continue;
+    say(fmt::format("rank {} (process {}) is done but does not end; it is killed", other, process));
+    ::kill(process, SIGKILL);
   }
   return all_ended || now_ - *left_at_ > kSilence + kHeartbeat;
 }

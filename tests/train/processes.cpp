@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -25,11 +24,6 @@ double now() {
 std::string read_all(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// Whether the process waits for the end of a job to remove what MPI leaves.
-bool is_cleaner(const std::filesystem::path& process) {
-  return read_all(process / "comm") == "athanor-cleaner\n";
 }
 
 /// Runs in the child: sends stdout and stderr to the file, then starts the program.
@@ -97,29 +91,6 @@ std::vector<std::string> with_processes(int count, std::vector<std::string> comm
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
   words.insert(words.end(), command.begin(), command.end());
   return words;
-}
-
-std::vector<pid_t> ranks_of(const std::string& run, int world_size) {
-  std::vector<pid_t> ranks(static_cast<std::size_t>(world_size), 0);
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    // Arguments and variables end with a zero byte each.
-    const std::string arguments = read_all(entry.path() / "cmdline");
-    const std::string program = arguments.substr(0, arguments.find('\0'));
-    if (!program.ends_with("athanor-train") || arguments.find(run + '\0') == std::string::npos)
-      continue;
-    const std::string variables = '\0' + read_all(entry.path() / "environ");
-    for (int rank = 0; rank < world_size; ++rank) {
-      const std::string variable = "OMPI_COMM_WORLD_RANK=" + std::to_string(rank) + '\0';
-      if (variables.find('\0' + variable) != std::string::npos && !is_cleaner(entry.path())) {
-        ranks[static_cast<std::size_t>(rank)] = static_cast<pid_t>(std::stol(name));
-      }
-    }
-  }
-  if (std::ranges::find(ranks, 0) != ranks.end()) return {};
-  return ranks;
 }
 
 }  // namespace athanor::test

@@ -45,8 +45,4 @@ class RunningProgram {
 /// the command alone for one.
 [[nodiscard]] std::vector<std::string> with_processes(int count, std::vector<std::string> command);
 
-/// Finds the ranks of the job with this run folder among all processes, [rank]; empty until all
-/// `world_size` are there.
-[[nodiscard]] std::vector<pid_t> ranks_of(const std::string& run, int world_size);
-
 }  // namespace athanor::test
