@@ -34,7 +34,7 @@ ROOMS = {
     "executor/data": [*MODEL, "sim/formats", "executor/io"],
     "executor/rendezvous": ["sim/base"],
     "executor/watch": [*MODEL, "executor/rendezvous"],
-    "executor/backend": [*MODEL, "executor/cpu", "executor/rendezvous", "executor/watch"],
+    "executor/backend": [*MODEL, "executor/cpu", "executor/rendezvous"],
     "executor/units": [*MODEL, "executor/cpu", "executor/backend"],
     "executor/memory": [*MODEL, "sim/lowering", "executor/cpu", "executor/backend"],
     "executor/job": [*MODEL, "sim/formats", "executor/io"],

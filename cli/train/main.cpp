@@ -9,11 +9,11 @@
 #include "executor/backend/connect.hpp"
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/host_backend.hpp"
-#include "executor/backend/meet_watch.hpp"
 #include "executor/rendezvous/interrupts.hpp"
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/rendezvous/rank_launcher.hpp"
+#include "executor/train/meet_watch.hpp"
 #include "executor/watch/job_watch.hpp"
 #include "sim/base/errors.hpp"
 

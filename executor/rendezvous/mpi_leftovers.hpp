@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Open MPI leaves in /tmp and /dev/shm when mpirun is killed, and the process that removes it.
+// Files that Open MPI leaves in /tmp and /dev/shm when mpirun is killed, and the process that
+// removes them.
 #pragma once
 
 #include <sys/types.h>

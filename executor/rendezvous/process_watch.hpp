@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one process can see of another without its help, and a clock for patience.
+// The state of a process as another sees it without its help, and a clock for patience.
 #pragma once
 
 #include "sim/base/quantities.hpp"

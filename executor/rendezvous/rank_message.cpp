@@ -52,7 +52,7 @@ void MessageLink::flush() {
     const ssize_t sent =
         ::send(connection_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && would_block()) return;
-    // What the other end has sent before it closed can still be read: receive() closes.
+    // The other end may have closed. Its last messages can still be read: receive() closes.
     outgoing_.erase(0, sent < 0 ? outgoing_.size() : static_cast<std::size_t>(sent));
   }
 }

@@ -63,7 +63,7 @@ class RankLinks {
 
   const int rank_;
   const std::string key_;
-  std::string nonce_;  ///< of the meeting place
+  std::string nonce_;  ///< the meeting place asks for it
   Descriptor local_, network_;
   std::optional<MeetingPlace> place_;
   std::vector<Newcomer> newcomers_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the watchdog concludes from messages, on a clock of the test.
+// The conclusions of the watchdog from messages, on a clock of the test.
 #include "executor/rendezvous/process_watch.hpp"
 #include "executor/watch/rank_progress.hpp"
 #include "executor/watch/watchdog.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/backend/meet_watch.hpp"
+#include "executor/train/meet_watch.hpp"
 
 #include <algorithm>
 #include <cstdint>
