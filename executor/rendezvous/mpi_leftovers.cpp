@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -19,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -46,22 +48,47 @@ Known know(pid_t process) {
   return {process, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))), 0};
 }
 
-void end_if_stopped(Known& known, Seconds now) {
-  if (!is_stopped(known.process)) known.running_at = now;
-  if (now - known.running_at > kLongSilence) {
-    ::syscall(SYS_pidfd_send_signal, known.descriptor.get(), SIGKILL, nullptr, 0);
-  }
+bool has_ended(const Known& known, int wait_ms) {
+  pollfd ended{.fd = known.descriptor.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&ended, 1, wait_ms) > 0;
 }
 
-/// Waits until the launcher has ended. Ends it, or its rank, where that stays stopped.
+void kill_known(const Known& known) {
+  ::syscall(SYS_pidfd_send_signal, known.descriptor.get(), SIGKILL, nullptr, 0);
+}
+
+void end_if_stopped(Known& known, Seconds now) {
+  if (!is_stopped(known.process)) known.running_at = now;
+  if (now - known.running_at > kLongSilence) kill_known(known);
+}
+
+/// Whether the process starts the ranks of one program alone, so that it has nothing left to do
+/// once they have ended.
+bool serves_one_program(pid_t launcher) {
+  std::ifstream file(fmt::format("/proc/{}/comm", launcher));
+  std::string name;
+  std::getline(file, name);
+  constexpr std::array<std::string_view, 5> kLaunchers{"mpirun", "mpiexec", "orterun", "orted",
+                                                       "prterun"};
+  return std::ranges::find(kLaunchers, name) != kLaunchers.end() &&
+         variable("OMPI_NUM_APP_CTX") == "1";
+}
+
+/// Waits until the launcher has ended. Ends it, or the rank, where that stays stopped; and where it
+/// stays behind after its ranks, as with a broken network.
 void wait_for_end(Known& launcher, Known& rank) {
   constexpr int kPeriodMs = 500;
+  constexpr Seconds kStaysBehind = 10;
+  const bool may_end_it = serves_one_program(launcher.process);
   PatientClock clock;
-  pollfd ended{.fd = launcher.descriptor.get(), .events = POLLIN, .revents = 0};
-  while (::poll(&ended, 1, kPeriodMs) <= 0) {
+  while (!has_ended(launcher, kPeriodMs)) {
     const Seconds now = clock.now();
     end_if_stopped(launcher, now);
-    if (rank.descriptor.is_open()) end_if_stopped(rank, now);
+    if (has_ended(rank, 0)) {
+      if (may_end_it && now - rank.running_at > kStaysBehind) kill_known(launcher);
+    } else {
+      end_if_stopped(rank, now);
+    }
   }
 }
 
@@ -118,7 +145,9 @@ pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers) {
   leave_job();
   Known known_launcher = know(launcher);
   Known known_rank = know(starter);
-  if (known_launcher.descriptor.is_open()) wait_for_end(known_launcher, known_rank);
+  if (known_launcher.descriptor.is_open() && known_rank.descriptor.is_open()) {
+    wait_for_end(known_launcher, known_rank);
+  }
   // Ranks end with their launcher; they may still hold segments for a moment.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   remove_leftovers(leftovers);
