@@ -29,6 +29,13 @@ std::int64_t now_ms() noexcept {
   return static_cast<std::int64_t>(time.tv_sec) * 1000 + time.tv_nsec / 1'000'000;
 }
 
+sigset_t interrupt_set() noexcept {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : kSignals) ::sigaddset(&signals, signal);
+  return signals;
+}
+
 void say(std::string_view text) noexcept {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
@@ -60,6 +67,11 @@ void on_signal(int signal) noexcept {
 
 }  // namespace
 
+void block_interrupts() noexcept {
+  const sigset_t signals = interrupt_set();
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+
 void catch_interrupts() noexcept {
   for (const int signal : kSignals) {
     struct sigaction before{};
@@ -70,6 +82,8 @@ void catch_interrupts() noexcept {
     ::sigemptyset(&action.sa_mask);
     ::sigaction(signal, &action, nullptr);
   }
+  const sigset_t signals = interrupt_set();
+  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 void note_interrupts(int wake_descriptor) noexcept {

@@ -13,6 +13,10 @@ inline constexpr int kExitInterrupted = 5;
 /// note_interrupts(), the first ends the process with kExitInterrupted: nothing was done yet.
 void catch_interrupts() noexcept;
 
+/// Makes the three signals wait, also in the program that replaces this process. For an mpirun that
+/// would kill its ranks: pending_interrupt() shows its launcher that they came.
+void block_interrupts() noexcept;
+
 /// Only notes the first signal from now on. Its handler writes to `wake_descriptor`, an eventfd,
 /// unless that is -1. Another one a second later, or after that, ends the process with
 /// 128 + signal. Launchers and terminals often send the same request twice within that second.

@@ -66,8 +66,12 @@ void LaunchedJob::reap() {
 }
 
 void LaunchedJob::pass_on_interrupt() {
-  const int signal = noted_interrupt();
-  if (signal == 0 || told_) return;
+  if (told_) return;
+  int signal = noted_interrupt();
+  for (const Child& child : children_) {
+    if (signal == 0) signal = pending_interrupt(child.process);
+  }
+  if (signal == 0) return;
   told_ = true;
   say(fmt::format("{}: finishing the step to save it; another one ends at once",
                   signal_name(signal)));

@@ -2,12 +2,15 @@
 #include "executor/rendezvous/local_socket.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <random>
 
@@ -33,6 +36,23 @@ Address abstract_address(const std::string& name) {
 Descriptor local_socket() {
   return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
+
+/// A byte with room for two descriptors.
+struct OutputsMessage {
+  OutputsMessage() {
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+  }
+  OutputsMessage(const OutputsMessage&) = delete;
+  OutputsMessage& operator=(const OutputsMessage&) = delete;
+
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
+  msghdr header{};
+};
 
 std::optional<ucred> credentials_of(const Descriptor& connection) {
   ucred peer{};
@@ -86,6 +106,38 @@ Descriptor accept_locally(const Descriptor& listening) {
 pid_t peer_process(const Descriptor& connection) noexcept {
   const auto peer = credentials_of(connection);
   return peer ? peer->pid : 0;
+}
+
+void send_outputs(const Descriptor& connection) noexcept {
+  OutputsMessage message;
+  constexpr std::array kOutputs{STDOUT_FILENO, STDERR_FILENO};
+  cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(sizeof kOutputs);
+  std::memcpy(CMSG_DATA(control), kOutputs.data(), sizeof kOutputs);
+  [[maybe_unused]] const auto sent = ::sendmsg(connection.get(), &message.header, MSG_NOSIGNAL);
+}
+
+bool take_outputs(const Descriptor& connection) noexcept {
+  constexpr int kPatienceMs = 15000;
+  OutputsMessage message;
+  pollfd ready{.fd = connection.get(), .events = POLLIN, .revents = 0};
+  if (::poll(&ready, 1, kPatienceMs) != 1 ||
+      ::recvmsg(connection.get(), &message.header, MSG_CMSG_CLOEXEC) != 1) {
+    return false;
+  }
+  const cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
+  std::array<int, 2> outputs{};
+  if (control == nullptr || control->cmsg_type != SCM_RIGHTS ||
+      control->cmsg_len != CMSG_LEN(sizeof outputs)) {
+    return false;
+  }
+  std::memcpy(outputs.data(), CMSG_DATA(control), sizeof outputs);
+  ::dup2(outputs[0], STDOUT_FILENO);
+  ::dup2(outputs[1], STDERR_FILENO);
+  for (const int output : outputs) ::close(output);
+  return true;
 }
 
 std::string random_key() {

@@ -43,6 +43,11 @@ class Descriptor {
 /// Returns the process at the other end by its number in this process's namespace; 0: unknown.
 [[nodiscard]] pid_t peer_process(const Descriptor& connection) noexcept;
 
+/// Hands this process's stdout and stderr to the other end. Nothing else may be sent before.
+void send_outputs(const Descriptor& connection) noexcept;
+/// Takes them as this process's own. Returns false where they do not come within some seconds.
+[[nodiscard]] bool take_outputs(const Descriptor& connection) noexcept;
+
 /// Returns 32 random hexadecimal digits.
 [[nodiscard]] std::string random_key();
 

@@ -11,6 +11,9 @@ namespace athanor {
 /// Whether the process is stopped (SIGSTOP, SIGTSTP). False where it is unknown.
 [[nodiscard]] bool is_stopped(pid_t process);
 
+/// Returns SIGTERM, SIGINT or SIGHUP where the process was sent it and blocks it; 0: none.
+[[nodiscard]] int pending_interrupt(pid_t process);
+
 /// Measures the time during which this process ran as it should. A virtual machine that stands
 /// still, or a job that is suspended, makes no other process late.
 class PatientClock {

@@ -23,6 +23,7 @@ void RankFeed::accept_ranks() {
   while (true) {
     Descriptor connection = accept_locally(listening_);
     if (!connection.is_open()) break;
+    send_outputs(connection);
     newcomers_.emplace_back(std::move(connection));
   }
   for (MessageLink& link : newcomers_) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's connections to the ranks that it has started. Ranks end when it no longer feeds
-// them heartbeats, and it ends the job when it no longer hears a rank.
+// them heartbeats, and it ends the job when it no longer hears a rank. Ranks get its stdout and
+// stderr: an mpirun that ends its ranks, or is killed, passes on nothing of what they say.
 #pragma once
 
 #include "executor/rendezvous/process_watch.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/rendezvous/rank_launcher.hpp"
 
+#include "executor/rendezvous/interrupts.hpp"
 #include "executor/rendezvous/launched_job.hpp"
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
@@ -101,8 +102,8 @@ void become_rank(int rank, int num_processes, const LocalRendezvous& rendezvous,
 /// kept in `folder`.
 std::vector<std::string> mpirun_words(int num_processes, const std::string& folder,
                                       std::span<char* const> arguments) {
-  // Ranks share cores with their own lanes: binding them would serialize the lanes. Ranks that are
-  // asked to end save their work first, and end by themselves: mpirun must not kill them meanwhile.
+  // Ranks share cores with their own lanes: binding them would serialize the lanes. They end by
+  // themselves and say why, so that mpirun has to wait before it kills them.
   std::vector<std::string> words{"mpirun",
                                  "-np",
                                  std::to_string(num_processes),
@@ -117,7 +118,7 @@ std::vector<std::string> mpirun_words(int num_processes, const std::string& fold
                                  folder,
                                  "--mca",
                                  "odls_base_sigkill_timeout",
-                                 "3600"};
+                                 "10"};
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
   words.push_back(own_program());
   for (std::string& word : without_num_ranks(arguments.subspan(1))) {
@@ -167,6 +168,7 @@ int run_ranks_under_mpirun(int num_processes, std::span<char* const> arguments) 
   const std::vector<std::string> words = mpirun_words(num_processes, folder.path(), arguments);
   job.start("mpirun", [&] {
     ::setenv(kLauncherKey, job.key().c_str(), 1);
+    block_interrupts();
     replace_program("mpirun", words);
     say_no_mpirun();
   });

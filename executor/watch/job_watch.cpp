@@ -59,8 +59,10 @@ JobWatch::JobWatch(const RankInfo& rank, std::string program)
   note_interrupts(wake_.get());
   now_ = clock_.now();
   if (parent_ != 0 && !launcher_key().empty()) {
-    launcher_ = MessageLink(connect_locally(launcher_socket(launcher_key())));
-    has_launcher_ = launcher_.is_open();
+    Descriptor connection = connect_locally(launcher_socket(launcher_key()));
+    if (!connection.is_open() || !take_outputs(connection)) ::_exit(kExitFailed);  // it is dead
+    launcher_ = MessageLink(std::move(connection));
+    has_launcher_ = true;
     launcher_.send(message_of(MessageKind::Hello, rank_.rank));
   }
   if (!key_of_local_job(rank).empty()) {
