@@ -78,7 +78,7 @@ struct Attended {
 [[nodiscard]] Attended attention(const torch::Tensor& query, const torch::Tensor& key,
                                  const torch::Tensor& value, const Sight& sight);
 
-/// Where the gradients of attention's inputs go: tensors of the inputs' shapes.
+/// Tensors of the inputs' shapes, which take the gradients of attention's inputs.
 struct AttentionGradients {
   torch::Tensor query, key, value;
 };

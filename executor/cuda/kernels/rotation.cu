@@ -68,7 +68,7 @@ __device__ __forceinline__ void store_halves(Value* head, int first, int half, c
   store(head + half + first, pack<Value>(x.high));
 }
 
-/// Where a thread's part of a token's heads lies: eight pairs from `first` on of every
+/// Place of a thread among a token's heads: it holds eight pairs from `first` on of every
 /// (blockDim.x / parts)-th head.
 struct Part {
   int parts, first, head, heads_at_once, half;
