@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a page shows of one step of a program: its timelines and its memory.
+// Charts of one step of a program: its timelines and its memory.
 #pragma once
 
 #include "sim/model/program.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of attention with rotary positions, which the CUDA plugin implements (see
-// fused_operators.hpp). Tensors of heads are [batch, sequence, heads, head_dim] with the elements
-// of a head side by side; heads and tokens may lie apart.
+// fused_operators.hpp). Tensors of heads are [batch, sequence, heads, head_dim]. The elements of a
+// head lie side by side, and gaps may lie between heads and between tokens.
 #pragma once
 
 #include "executor/layers/rotary_positions.hpp"

@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The llama family's kernels against LibTorch's operators in fp64 on the host, forward and every
 // gradient, at odd and at real sizes.
-#include "executor/backend/cuda_plugin.hpp"
+#include "tests/cuda/on_gpu.hpp"
 #include "tests/units/llama_cases.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include <memory>
-
 namespace {
 
 using namespace athanor;
+using test::any_dtype;
 using test::AttentionCase;
 using test::FusedShape;
-
-/// Loads the kernels, once: LibTorch's settings for CUDA are the process's.
-torch::Device gpu() {
-  if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
-  static const std::unique_ptr<Backend> backend = make_cuda_backend({});
-  return {torch::kCUDA, 0};
-}
-
-torch::ScalarType any_dtype() { return GENERATE(torch::kFloat32, torch::kBFloat16); }
+using test::gpu;
 
 FusedShape any_shape() {
   return GENERATE(FusedShape{1, 1, 8}, FusedShape{3, 43, 136}, FusedShape{2, 100, 3584},

@@ -2,6 +2,7 @@
 // Defines the llama family's fused operators on the host by LibTorch's operators, as
 // reference_operators.cpp does for the others.
 #include "executor/layers/attention.hpp"
+#include "executor/layers/plain_layers.hpp"
 #include "executor/layers/rotary_positions.hpp"
 
 #include <torch/library.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -54,15 +56,9 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad_normal,
   return {grad_residual ? grad_x + *grad_residual : grad_x, (rows * normal).sum(0)};
 }
 
-Tensor curve(const Tensor& x, c10::string_view activation) {
-  if (activation == "gelu_new") return at::gelu(x, "tanh");
-  if (activation == "gelu") return at::gelu(x, "none");
-  return activation == "relu" ? at::relu(x) : at::silu(x);
-}
-
 Tensor gate(const Tensor& packed, c10::string_view activation) {
   const std::vector<Tensor> parts = packed.chunk(2, -1);
-  return curve(parts[0], activation) * parts[1];
+  return athanor::activate(parts[0], std::string(activation)) * parts[1];
 }
 
 std::tuple<Tensor, Tensor> gate_backward(const Tensor& grad_y, const Tensor& packed,
