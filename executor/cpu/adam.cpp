@@ -15,9 +15,6 @@
 namespace athanor {
 namespace {
 
-inline float to_float(float value) noexcept { return value; }
-inline float to_float(BFloat16Bits value) noexcept { return widen_bf16(value); }
-
 ATHANOR_VECTOR_CLONES void update_whole(float* __restrict master, float* __restrict first,
                                         float* __restrict second, const float* __restrict gradient,
                                         std::int64_t elements, AdamStep k, float gradient_scale) {

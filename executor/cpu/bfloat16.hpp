@@ -15,6 +15,10 @@ using BFloat16Bits = std::uint16_t;
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
 }
 
+/// The fp32 of an element of either type, for code that is written once for both.
+[[nodiscard]] inline float to_float(float value) noexcept { return value; }
+[[nodiscard]] inline float to_float(BFloat16Bits bits) noexcept { return widen_bf16(bits); }
+
 /// Rounds to nearest even; NaN stays NaN (quiet).
 [[nodiscard]] inline BFloat16Bits round_to_bf16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);

@@ -16,9 +16,6 @@ namespace {
 /// Number of independent partial sums: the additions of one do not wait for those of another.
 constexpr std::int64_t kPartials = 32;
 
-inline float to_float(float value) noexcept { return value; }
-inline float to_float(BFloat16Bits value) noexcept { return widen_bf16(value); }
-
 struct Partials {
   std::array<double, kPartials> high{}, low{};
 };

@@ -132,11 +132,11 @@ std::vector<JobResult> WorkerPool::run(std::span<const Job> jobs) {
     stop(worker);
     start(worker);
   }
-  // The jobs of a round fit into the sockets. Results are read in the order of the jobs.
-  constexpr std::size_t kRound = 32;
+  // So many jobs fit into the sockets. Results are read in the order of the jobs.
+  constexpr std::size_t kJobsInSockets = 32;
   std::vector<JobResult> results;
-  for (std::size_t begin = 0; begin < jobs.size(); begin += kRound) {
-    const auto round = jobs.subspan(begin, std::min(kRound, jobs.size() - begin));
+  for (std::size_t begin = 0; begin < jobs.size(); begin += kJobsInSockets) {
+    const auto round = jobs.subspan(begin, std::min(kJobsInSockets, jobs.size() - begin));
     for (std::size_t i = 0; i < round.size(); ++i) {
       Worker& worker = workers_[i % workers_.size()];
       ++worker.done;
