@@ -35,4 +35,23 @@ if(torch_root AND EXISTS ${torch_root}/lib/libtorch_cpu.so)
   # ccache keeps objects that use a precompiled <torch/torch.h> only with this flag.
   target_compile_options(athanor_torch INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_link_libraries(athanor_torch INTERFACE athanor_torch_torch_cpu athanor_torch_c10 Threads::Threads)
+
+  # LibTorch's headers take 20 s to read, and 4 s precompiled. One file of half a gigabyte serves every target, so
+  # all of them are compiled with the options of this one.
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/torch_headers.cpp CONTENT "")
+  add_library(athanor_torch_headers OBJECT ${PROJECT_BINARY_DIR}/torch_headers.cpp)
+  set_target_properties(athanor_torch_headers PROPERTIES CXX_EXTENSIONS OFF UNITY_BUILD OFF)
+  target_compile_options(athanor_torch_headers PRIVATE -fPIC)
+  target_link_libraries(athanor_torch_headers PRIVATE
+    athanor_options athanor_warnings athanor_instrumentation fmt::fmt athanor_torch)
+  target_precompile_headers(athanor_torch_headers PRIVATE
+    <torch/types.h> <torch/utils.h> <torch/autograd.h>)
 endif()
+
+# athanor_precompile_torch(NAME..): the sources of these targets include LibTorch.
+function(athanor_precompile_torch)
+  foreach(name IN LISTS ARGV)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
+    target_precompile_headers(${name} REUSE_FROM athanor_torch_headers)
+  endforeach()
+endfunction()

@@ -4,6 +4,8 @@
 #include "executor/units/torch_types.hpp"
 #include "sim/model/chunk_layout.hpp"
 
+#include <torch/utils.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>

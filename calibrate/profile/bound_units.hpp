@@ -6,7 +6,7 @@
 #include "executor/units/model.hpp"
 #include "executor/units/unit_runner.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <map>
 #include <vector>

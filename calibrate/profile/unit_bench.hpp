@@ -10,7 +10,7 @@
 #include "executor/units/model.hpp"
 #include "sim/model/profile.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <optional>

@@ -6,7 +6,7 @@
 #include "calibrate/bench/samples.hpp"
 #include "executor/backend/device_arena.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <optional>

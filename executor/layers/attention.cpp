@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/layers/attention.hpp"
 
+#include <torch/autograd.h>
+
 #include <algorithm>
 #include <vector>
 

@@ -4,7 +4,7 @@
 
 #include "executor/layers/packing.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <optional>

@@ -6,7 +6,7 @@
 
 #include "executor/layers/rotary_positions.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <optional>

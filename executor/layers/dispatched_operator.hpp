@@ -3,7 +3,7 @@
 #pragma once
 
 #include <torch/library.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <utility>
 

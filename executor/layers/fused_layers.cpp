@@ -4,6 +4,8 @@
 #include "executor/layers/attention.hpp"
 #include "executor/layers/fused_operators.hpp"
 
+#include <torch/autograd.h>
+
 #include <optional>
 #include <vector>
 

@@ -7,7 +7,7 @@
 #include "executor/layers/packing.hpp"
 #include "executor/layers/plain_layers.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <optional>

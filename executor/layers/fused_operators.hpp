@@ -6,7 +6,7 @@
 // have the same bits whenever they are computed again.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <optional>

@@ -3,6 +3,9 @@
 
 #include "executor/layers/fused_operators.hpp"
 
+#include <torch/autograd.h>
+#include <torch/utils.h>
+
 #include <algorithm>
 
 namespace athanor {

@@ -3,6 +3,8 @@
 
 #include "executor/layers/fused_operators.hpp"
 
+#include <torch/autograd.h>
+
 #include <utility>
 #include <vector>
 

@@ -9,7 +9,7 @@
 #include "executor/layers/plain_layers.hpp"
 #include "executor/layers/side_by_side.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <optional>
 #include <string>

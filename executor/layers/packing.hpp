@@ -2,7 +2,7 @@
 // Documents that share the sequences of a batch.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <functional>

@@ -2,7 +2,7 @@
 // Layers as weights and what they do: LibTorch's operators, or fused ones where a device has them.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <string>
 

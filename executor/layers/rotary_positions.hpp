@@ -5,7 +5,7 @@
 #include "executor/layers/packing.hpp"
 #include "sim/model/architecture.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 // that are neighbours in the unit's storage are multiplied as one matrix, without a copy.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 

@@ -9,7 +9,7 @@
 #include "executor/units/model.hpp"
 #include "executor/units/unit_runner.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -13,6 +13,7 @@
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

@@ -5,6 +5,7 @@
 #include "sim/model/chunk_layout.hpp"
 
 #include <fmt/format.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

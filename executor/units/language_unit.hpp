@@ -5,7 +5,7 @@
 #include "executor/layers/plain_layers.hpp"
 #include "executor/units/model.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <initializer_list>

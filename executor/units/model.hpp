@@ -5,7 +5,8 @@
 #include "executor/layers/packing.hpp"
 #include "sim/model/architecture.hpp"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <functional>

@@ -4,7 +4,7 @@
 
 #include "sim/base/quantities.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace athanor {
 

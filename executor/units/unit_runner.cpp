@@ -7,6 +7,7 @@
 #include "sim/model/chunk_layout.hpp"
 
 #include <fmt/format.h>
+#include <torch/autograd.h>
 
 namespace athanor {
 

@@ -5,7 +5,7 @@
 
 #include "executor/units/model.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <memory>
 #include <vector>

@@ -5,6 +5,7 @@
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
+#include <torch/nn.h>
 
 #include <algorithm>
 #include <map>

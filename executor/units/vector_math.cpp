@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/vector_math.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <array>
 #include <mutex>

@@ -10,7 +10,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <map>

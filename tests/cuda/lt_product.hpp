@@ -5,7 +5,7 @@
 
 #include "executor/cuda/cublaslt_handles.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 

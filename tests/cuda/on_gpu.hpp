@@ -6,7 +6,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <memory>
 #include <string>

@@ -2,6 +2,7 @@
 #include "tests/units/compare_parts.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <torch/autograd.h>
 
 #include <cmath>
 

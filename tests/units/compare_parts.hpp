@@ -2,7 +2,7 @@
 // Compares parts of a model, outputs and gradients of every input, with fp64 on the host.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <functional>

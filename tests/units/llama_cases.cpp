@@ -5,6 +5,7 @@
 #include "executor/layers/llama_layers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <torch/autograd.h>
 
 #include <optional>
 

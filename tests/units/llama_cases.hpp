@@ -5,7 +5,7 @@
 
 #include "tests/units/compare_parts.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <string>

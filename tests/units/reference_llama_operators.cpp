@@ -5,8 +5,9 @@
 #include "executor/layers/plain_layers.hpp"
 #include "executor/layers/rotary_positions.hpp"
 
+#include <torch/autograd.h>
 #include <torch/library.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <optional>

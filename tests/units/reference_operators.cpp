@@ -2,7 +2,7 @@
 // Defines the fused operators on the host by LibTorch's operators. They are linked into tests only;
 // units on the host then take the same path as on a GPU.
 #include <torch/library.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <optional>

@@ -8,6 +8,8 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <torch/nn.h>
+#include <torch/utils.h>
 
 namespace athanor {
 namespace {
