@@ -195,6 +195,7 @@ std::string report_text(const Report& report) {
 std::string plan_summary(const Plan& plan) {
   std::string text = fmt::format("{}, micro-batch {} x {}", sharding_text(plan), plan.micro_batch,
                                  plan.accumulation);
+  if (plan.micro_batch_group > 1) text += fmt::format(" in groups of {}", plan.micro_batch_group);
   if (sharding_text(plan) == "sharded") {
     text += fmt::format(", {} slots, prefetch {}", plan.cache_slots, plan.prefetch_depth);
   }

@@ -19,6 +19,7 @@ void add_choice(nlohmann::ordered_json& json, const char* name, const T& value) 
   if constexpr (std::is_same_v<T, BatchSplit>) {
     json["micro_batch"] = value.micro_batch;
     json["accumulation"] = value.accumulation;
+    json["micro_batch_group"] = value.group;
   } else if constexpr (std::is_same_v<T, Sharding>) {
     json[name] = name_of(kShardingNames, value);
   } else {

@@ -81,12 +81,17 @@ class MemoryPools::Builder {
   void lay_out_pools() {
     pools_.slots_.assign(program_.pools.size(), {});
     pools_.gradient_buffers_.assign(program_.pools.size(), {});
+    pools_.accumulators_.assign(program_.pools.size(), {});
     for (std::size_t i = 0; i < program_.pools.size(); ++i) {
       const UnitPool& pool = program_.pools[i];
       const Bytes bytes = pool.elements * pools_.element_bytes_;
       for (int k = 0; k < pool.slots; ++k) pools_.slots_[i].push_back(device(bytes));
       for (int k = 0; k < pool.gradient_buffers; ++k) {
         pools_.gradient_buffers_[i].push_back(device(bytes));
+      }
+      for (int k = 0; k < pool.accumulators; ++k) {
+        pools_.accumulators_[i].push_back(
+            device(pool.accumulator_elements * size_of(program_.gradient_dtype)));
       }
     }
   }
@@ -107,10 +112,11 @@ class MemoryPools::Builder {
   }
 
   void lay_out_outputs() {
-    pools_.host_outputs_.assign(program_.layouts.size(), nullptr);
+    pools_.host_outputs_.assign(program_.layouts.size(), {});
     for (const Operation& op : program_.operations) {
-      if (op.kind != OpKind::OutputD2H || op.micro_batch > 0) continue;
-      pools_.host_outputs_[index(op.unit)] = pinned(op.bytes);
+      const bool in_first_group = op.micro_batch == op.member;
+      if (op.kind != OpKind::OutputD2H || !in_first_group) continue;
+      pools_.host_outputs_[index(op.unit)].push_back(pinned(op.bytes));
     }
   }
 
@@ -120,6 +126,7 @@ class MemoryPools::Builder {
     const bool whole = sharding == Sharding::Replicated;
     memory.elements = whole ? chunk.elements : chunk.shard_elements(program_.world_size);
     memory.offset = chunk.offset + (whole ? 0 : rank_ * memory.elements);
+    memory.sum_offset = whole ? chunk.offset : chunk.offset / program_.world_size;
     const Bytes bytes = memory.elements * pools_.element_bytes_;
     if (sharding != Sharding::Sharded) {
       memory.device_parameters =
@@ -216,7 +223,14 @@ Bytes MemoryPools::gradient_bytes(std::int32_t unit) const {
   return unit_elements_[index(unit)] * element_bytes_;
 }
 
-std::byte* MemoryPools::host_output(std::int32_t unit) const { return host_outputs_[index(unit)]; }
+float* MemoryPools::gradient_sum(const Operation& op) const {
+  std::byte* const sums = accumulators_[index(pool_of_[index(op.unit)])][index(op.accumulator)];
+  return reinterpret_cast<float*>(sums) + chunk(op.unit, op.chunk).sum_offset;
+}
+
+std::byte* MemoryPools::host_output(const Operation& copy) const {
+  return host_outputs_[index(copy.unit)][index(copy.member)];
+}
 
 const ChunkMemory& MemoryPools::chunk(std::int32_t unit, std::int32_t chunk) const {
   return chunks_[index(unit)][index(chunk)];

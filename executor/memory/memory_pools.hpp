@@ -37,6 +37,7 @@ struct UpdateMemory {
 struct ChunkMemory {
   std::int64_t offset = 0;                 ///< first element held, in the unit's flat storage
   std::int64_t elements = 0;               ///< elements held
+  std::int64_t sum_offset = 0;             ///< first of them in an accumulator
   std::byte* device_parameters = nullptr;  ///< in compute dtype: own shard, or own place in the
                                            ///< storage of a unit that is whole on this rank
   std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only
@@ -73,8 +74,10 @@ class MemoryPools {
   /// Start of the unit's flat gradient in a buffer of its class pool.
   [[nodiscard]] std::byte* gradients(std::int32_t unit, std::int32_t buffer) const;
   [[nodiscard]] Bytes gradient_bytes(std::int32_t unit) const;
-  /// Pinned memory for the output of a unit that leaves it on the host, else null.
-  [[nodiscard]] std::byte* host_output(std::int32_t unit) const;
+  /// Sum of the chunk's gradients in the accumulator of `op`.
+  [[nodiscard]] float* gradient_sum(const Operation& op) const;
+  /// Pinned memory for the output that `copy`, an OutputD2H or OutputH2D, moves.
+  [[nodiscard]] std::byte* host_output(const Operation& copy) const;
   [[nodiscard]] const ChunkMemory& chunk(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] const std::vector<ChunkMemory>& chunks(std::int32_t unit) const;
 
@@ -124,9 +127,10 @@ class MemoryPools {
   int threads_;  ///< that split and join masters
   std::vector<std::int64_t> unit_elements_;
   std::vector<std::int32_t> pool_of_;
-  std::vector<std::vector<std::byte*>> slots_, gradient_buffers_;  // [pool][index]
-  std::vector<std::byte*> storages_, host_outputs_;                // [unit]
-  std::vector<std::vector<ChunkMemory>> chunks_;                   // [unit][chunk]
+  std::vector<std::vector<std::byte*>> slots_, gradient_buffers_, accumulators_;  // [pool][index]
+  std::vector<std::byte*> storages_;                                              // [unit]
+  std::vector<std::vector<std::byte*>> host_outputs_;  // [unit][member of a group]
+  std::vector<std::vector<ChunkMemory>> chunks_;       // [unit][chunk]
   std::vector<std::byte*> state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;

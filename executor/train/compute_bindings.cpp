@@ -36,13 +36,13 @@ void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings)
   for (const Operation& op : program.operations) {
     if (op.kind == OpKind::OutputD2H) leaving.insert(op.unit);
   }
-  const std::vector<std::int32_t> owners = output_owners(program);
-  const auto other_owner = [&](const std::vector<std::int32_t>& buffers, std::int32_t own) {
+  const std::vector<UnitOutput> owners = output_owners(program);
+  const auto other_output = [&](const std::vector<std::int32_t>& buffers, const UnitOutput& own) {
     for (const std::int32_t buffer : buffers) {
-      const std::int32_t owner = owners.at(buffer);
-      if (owner >= 0 && owner != own) return owner;
+      const UnitOutput& output = owners.at(buffer);
+      if (output.unit >= 0 && output != own) return output;
     }
-    return -1;
+    return UnitOutput{};
   };
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& op = program.operations[i];
@@ -50,8 +50,9 @@ void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings)
     const bool forward = op.kind == OpKind::Forward;
     bindings[i].output_leaves = forward && leaving.contains(op.unit);
     // Forward allocates its own output and backward frees its input; neither concerns the host.
-    bindings[i].takes_output_of = other_owner(op.allocates, forward ? op.unit : -1);
-    bindings[i].drops_output_of = forward ? other_owner(op.frees, -1) : -1;
+    const UnitOutput own{op.unit, op.member};
+    bindings[i].takes_output = other_output(op.allocates, forward ? own : UnitOutput{});
+    bindings[i].drops_output = forward ? other_output(op.frees, {}) : UnitOutput{};
   }
 }
 

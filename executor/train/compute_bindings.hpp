@@ -25,9 +25,8 @@ struct ComputeBinding {
   bool begins_micro_batch = false;
   bool ends_micro_batch = false;
   bool output_leaves = false;  ///< Forward: the output goes to the host
-  std::int32_t drops_output_of =
-      -1;  ///< unit whose output, by now on the host, is freed at the end
-  std::int32_t takes_output_of = -1;  ///< unit whose output comes back: allocated at the end
+  UnitOutput drops_output;     ///< by now on the host, it is freed at the end; unit -1: none
+  UnitOutput takes_output;     ///< it comes back: allocated at the end; unit -1: none
 };
 
 /// Returns one binding per operation, [operation]; empty for all kinds but Forward, Recompute and

@@ -16,9 +16,8 @@ ComputeOps::ComputeOps(const RankContext& context, const Model& model, BatchSour
       device_(torch_device(context.device.index())),
       batches_(std::move(batches)),
       bindings_(bind_compute_operations(model.architecture, context.program)),
-      activations_(model.units.size()),
-      outputs_(model.units.size()),
-      dropped_(model.units.size()) {
+      members_(static_cast<std::size_t>(context.plan.micro_batch_group),
+               Member(model.units.size())) {
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     runners_.emplace_back(model.units[i], model.architecture.units[i],
                           context.program.layouts[i].elements, context.program.dtype, device_);
@@ -32,19 +31,20 @@ void ComputeOps::forward(std::int32_t operation, const StepState& state) {
   if (binding.begins_micro_batch) load_batch(op, state);
   bind(binding);
   const ArenaScope scope(context_.device.arena());
-  UnitActivations& activations = activations_[unit];
+  Member& member = member_of(op);
+  UnitActivations& activations = member.activations[unit];
   if (unit > 0) {
     activations.input =
-        std::exchange(activation_or_gradient_, torch::Tensor()).detach().requires_grad_();
+        std::exchange(member.activation_or_gradient, torch::Tensor()).detach().requires_grad_();
   }
-  activation_or_gradient_ = runners_[unit].forward(activations, batch_, op.keep);
-  if (binding.output_leaves) keep_output(unit);
+  member.activation_or_gradient = runners_[unit].forward(activations, member.batch, op.keep);
+  if (binding.output_leaves) keep_output(member, unit);
   drop_and_take_outputs(binding);
   if (unit + 1 < runners_.size()) return;
   // The loss is read when the step is done; nothing waits for it.
   torch::from_blob(state.scalars.loss(op.micro_batch), {},
                    torch::TensorOptions().dtype(torch::kFloat64).device(device_))
-      .copy_(std::exchange(activation_or_gradient_, torch::Tensor()), /*non_blocking=*/true);
+      .copy_(std::exchange(member.activation_or_gradient, torch::Tensor()), /*non_blocking=*/true);
 }
 
 void ComputeOps::recompute(std::int32_t operation) {
@@ -52,35 +52,39 @@ void ComputeOps::recompute(std::int32_t operation) {
   const auto unit = static_cast<std::size_t>(op.unit);
   bind(bindings_.at(operation));
   const ArenaScope scope(context_.device.arena());
-  // The graph alone needs the output; activation_or_gradient_ already holds a gradient.
-  static_cast<void>(runners_[unit].forward(activations_[unit], batch_, /*keep=*/true));
+  Member& member = member_of(op);
+  // The graph alone needs the output; activation_or_gradient already holds a gradient.
+  static_cast<void>(runners_[unit].forward(member.activations[unit], member.batch, /*keep=*/true));
 }
 
 /// Notes where the output lies. The copy to the host reads the memory as it is.
-void ComputeOps::keep_output(std::size_t unit) {
-  if (!activation_or_gradient_.is_contiguous()) {
+void ComputeOps::keep_output(Member& member, std::size_t unit) {
+  const torch::Tensor& output = member.activation_or_gradient;
+  if (!output.is_contiguous()) {
     throw Error(
         fmt::format("unit {}: its output is not contiguous, so it cannot go to the host; "
                     "end its forward() with .contiguous()",
                     context_.program.unit_names[unit]));
   }
-  outputs_[unit] = {static_cast<std::byte*>(activation_or_gradient_.mutable_data_ptr()),
-                    static_cast<Bytes>(activation_or_gradient_.nbytes())};
-  dropped_[unit + 1] = {activation_or_gradient_.sizes().vec(), activation_or_gradient_.options()};
+  member.outputs[unit] = {static_cast<std::byte*>(output.mutable_data_ptr()),
+                          static_cast<Bytes>(output.nbytes())};
+  member.dropped[unit + 1] = {output.sizes().vec(), output.options()};
 }
 
 /// Frees and allocates the inputs that visit the host; a unit's output is the next unit's input.
 /// The graph that a recompute makes starts from the new tensor, which then holds the old one's
 /// values.
 void ComputeOps::drop_and_take_outputs(const ComputeBinding& binding) {
-  if (binding.drops_output_of >= 0) {
-    activations_[static_cast<std::size_t>(binding.drops_output_of) + 1].input.reset();
+  if (const auto& [unit, member] = binding.drops_output; unit >= 0) {
+    members_.at(member).activations.at(unit + 1).input.reset();
   }
-  if (binding.takes_output_of < 0) return;
-  const auto unit = static_cast<std::size_t>(binding.takes_output_of);
-  torch::Tensor& input = activations_[unit + 1].input;
-  input = torch::empty(dropped_[unit + 1].sizes, dropped_[unit + 1].options).requires_grad_();
-  outputs_[unit].memory = static_cast<std::byte*>(input.mutable_data_ptr());
+  if (binding.takes_output.unit < 0) return;
+  Member& member = members_.at(binding.takes_output.member);
+  const auto unit = static_cast<std::size_t>(binding.takes_output.unit);
+  torch::Tensor& input = member.activations[unit + 1].input;
+  const TensorShape& shape = member.dropped[unit + 1];
+  input = torch::empty(shape.sizes, shape.options).requires_grad_();
+  member.outputs[unit].memory = static_cast<std::byte*>(input.mutable_data_ptr());
 }
 
 void ComputeOps::backward(std::int32_t operation) {
@@ -90,14 +94,15 @@ void ComputeOps::backward(std::int32_t operation) {
   bind(binding);
   bind_gradients(binding);
   const ArenaScope scope(context_.device.arena());
-  if (unit + 1 == runners_.size()) activation_or_gradient_ = loss_scale();
-  activation_or_gradient_ =
-      runners_[unit].backward(activations_[unit], std::move(activation_or_gradient_));
-  activations_[unit] = {};
+  Member& member = member_of(op);
+  torch::Tensor& gradient = member.activation_or_gradient;
+  if (unit + 1 == runners_.size()) gradient = loss_scale();
+  gradient = runners_[unit].backward(member.activations[unit], std::move(gradient));
+  member.activations[unit] = {};
   drop_and_take_outputs(binding);
   if (binding.ends_micro_batch) {
-    activation_or_gradient_.reset();
-    batch_ = {};
+    gradient.reset();
+    member.batch = {};
   }
 }
 
@@ -126,10 +131,11 @@ void ComputeOps::load_batch(const Operation& op, const StepState& state) {
   Batch host = batches_(micro_batch * plan.micro_batch, plan.micro_batch);
   if (host.packing) host.packing->mean_targets = mean_targets(*host.packing, state.step);
   const ArenaScope scope(context_.device.arena());
-  batch_ = {to_device(host.inputs), to_device(host.targets), std::move(host.packing)};
-  if (!batch_.packing) return;
-  batch_.packing->ignored = to_device(batch_.packing->ignored);
-  batch_.packing->positions = to_device(batch_.packing->positions);
+  Batch& batch = member_of(op).batch;
+  batch = {to_device(host.inputs), to_device(host.targets), std::move(host.packing)};
+  if (!batch.packing) return;
+  batch.packing->ignored = to_device(batch.packing->ignored);
+  batch.packing->positions = to_device(batch.packing->positions);
 }
 
 // It follows from the data of the whole step alone, so ranks and micro-batches agree without a

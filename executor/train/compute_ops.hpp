@@ -24,9 +24,9 @@ struct DeviceOutput {
 };
 
 /// Runs units on the backend's device: at once on the host, on the calling thread's current stream
-/// on a GPU. It holds a micro-batch's tensors between operations. Memory is freed in the order that
-/// the profile counts: a unit's input at the end of its backward, the batch at the end of the
-/// micro-batch.
+/// on a GPU. It holds the tensors of a group's micro-batches between operations. Memory is freed in
+/// the order that the profile counts: a unit's input at the end of its backward, the batch at the
+/// end of the micro-batch.
 class ComputeOps {
  public:
   ComputeOps(const RankContext& context, const Model& model, BatchSource batches);
@@ -35,9 +35,11 @@ class ComputeOps {
   void recompute(std::int32_t operation);
   void backward(std::int32_t operation);
 
-  /// Output of a unit whose output goes to the host. Its forward sets it, and the operation before
-  /// the copy back sets it again.
-  [[nodiscard]] const DeviceOutput& output(std::int32_t unit) const { return outputs_.at(unit); }
+  /// The output that `copy` takes to the host or back. Its forward sets it, and the operation
+  /// before the copy back sets it again.
+  [[nodiscard]] const DeviceOutput& output(const Operation& copy) const {
+    return members_.at(copy.member).outputs.at(copy.unit);
+  }
 
  private:
   /// All that is needed to allocate a tensor again.
@@ -46,10 +48,24 @@ class ComputeOps {
     torch::TensorOptions options;
   };
 
+  /// The tensors of one micro-batch of the group that is computed.
+  struct Member {
+    explicit Member(std::size_t num_units)
+        : activations(num_units), outputs(num_units), dropped(num_units) {}
+
+    std::vector<UnitActivations> activations;  ///< [unit]
+    std::vector<DeviceOutput> outputs;         ///< [unit]
+    std::vector<TensorShape> dropped;          ///< [unit]: shape of an input that is on the host
+    Batch batch;
+    /// Output of the last forward or, in backward, the gradient that the next backward starts from.
+    torch::Tensor activation_or_gradient;
+  };
+
+  [[nodiscard]] Member& member_of(const Operation& op) { return members_.at(op.member); }
   void bind(const ComputeBinding& binding);
   void bind_gradients(const ComputeBinding& binding);
   void load_batch(const Operation& op, const StepState& state);
-  void keep_output(std::size_t unit);
+  void keep_output(Member& member, std::size_t unit);
   void drop_and_take_outputs(const ComputeBinding& binding);
   [[nodiscard]] torch::Tensor to_device(const torch::Tensor& tensor) const;
   [[nodiscard]] double mean_targets(const Packing& packing, std::int64_t step) const;
@@ -58,14 +74,9 @@ class ComputeOps {
   const RankContext& context_;
   torch::Device device_;
   BatchSource batches_;
-  std::vector<ComputeBinding> bindings_;      ///< [operation]
-  std::vector<UnitRunner> runners_;           ///< [unit]
-  std::vector<UnitActivations> activations_;  ///< [unit]
-  std::vector<DeviceOutput> outputs_;         ///< [unit]
-  std::vector<TensorShape> dropped_;          ///< [unit]: shape of an input that is on the host
-  Batch batch_;
-  /// Output of the last forward or, in backward, the gradient that the next backward starts from.
-  torch::Tensor activation_or_gradient_;
+  std::vector<ComputeBinding> bindings_;  ///< [operation]
+  std::vector<UnitRunner> runners_;       ///< [unit]
+  std::vector<Member> members_;           ///< micro-batches of the group
 };
 
 }  // namespace athanor

@@ -31,13 +31,17 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::Backward:
       return compute_.backward(operation);
     case OpKind::OutputD2H:
-      return copy_output_to_host(context_, op, compute_.output(op.unit));
+      return copy_output_to_host(context_, op, compute_.output(op));
     case OpKind::OutputH2D:
-      return copy_output_to_device(context_, op, compute_.output(op.unit));
+      return copy_output_to_device(context_, op, compute_.output(op));
     case OpKind::Reduce:
       return reduce_chunk(context_, op);
+    case OpKind::GradAdd:
+      return add_gradient(context_, op);
+    case OpKind::GradH2D:
+      return copy_gradient_sum(context_, op);
     case OpKind::GradD2H:
-      return store_gradient(context_, op);
+      return op.accumulator < 0 ? store_gradient(context_, op) : copy_gradient_sum(context_, op);
     case OpKind::GradWrite:
       return context_.memory.write_gradient(op);
     case OpKind::SquareSum:

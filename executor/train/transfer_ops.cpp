@@ -39,12 +39,12 @@ void copy_output_to_host(const RankContext& context, const Operation& op,
     throw Error(fmt::format("{}: its output has {} bytes, but {} in the profile",
                             context.program.unit_names.at(op.unit), output.bytes, op.bytes));
   }
-  context.device.copy(op.lane, context.memory.host_output(op.unit), output.memory, output.bytes);
+  context.device.copy(op.lane, context.memory.host_output(op), output.memory, output.bytes);
 }
 
 void copy_output_to_device(const RankContext& context, const Operation& op,
                            const DeviceOutput& output) {
-  context.device.copy(op.lane, output.memory, context.memory.host_output(op.unit), output.bytes);
+  context.device.copy(op.lane, output.memory, context.memory.host_output(op), output.bytes);
 }
 
 void copy_parameters_to_device(const RankContext& context, const Operation& op) {
@@ -64,6 +64,25 @@ void copy_state_to_device(const RankContext& context, const Operation& op) {
 void copy_state_to_host(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   copy_state(context, op, memory.state, context.memory.stream_buffer(op).to);
+}
+
+void add_gradient(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  const std::byte* const gradient =
+      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(memory.offset);
+  context.device.accumulate(op.lane, context.memory.gradient_sum(op), gradient,
+                            context.program.dtype, memory.elements, op.accumulate);
+}
+
+void copy_gradient_sum(const RankContext& context, const Operation& op) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  float* const sum = context.memory.gradient_sum(op);
+  const Bytes bytes = memory.elements * size_of(context.program.gradient_dtype);
+  if (op.lane == Lane::H2D) {
+    context.device.copy(op.lane, sum, memory.gradient, bytes);
+  } else {
+    context.device.copy(op.lane, memory.gradient, sum, bytes);
+  }
 }
 
 void store_gradient(const RankContext& context, const Operation& op) {

@@ -27,6 +27,13 @@ void copy_state_to_device(const RankContext& context, const Operation& op);
 /// Copies optimizer state and new parameters in the stream buffer of `op` to the host.
 void copy_state_to_host(const RankContext& context, const Operation& op);
 
+/// Adds this rank's part of the reduced gradient to an accumulator (op.accumulate), or writes it
+/// there.
+void add_gradient(const RankContext& context, const Operation& op);
+
+/// Copies the sum in an accumulator to the gradient shard on the host, or back.
+void copy_gradient_sum(const RankContext& context, const Operation& op);
+
 /// Stores this rank's part of the reduced gradient in the gradient shard, on the device or on the
 /// host, or adds it there (op.accumulate).
 void store_gradient(const RankContext& context, const Operation& op);

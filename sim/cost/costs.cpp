@@ -145,6 +145,15 @@ double adam_elements(const Operation& op, const Program& program) {
   return static_cast<double>(op.elements) * (kBytes + wider) / kBytes;
 }
 
+/// Memory bounds an addition as it does AdamW, so it takes as long as an AdamW that moves as many
+/// bytes (see adam_elements): a gradient in the parameters' type and a sum in fp32, which is read
+/// too where the gradient is added.
+double grad_add_elements(const Operation& op, const Program& program) {
+  constexpr double kAdamBytes = 26;
+  const Bytes sum = size_of(program.gradient_dtype) * (op.accumulate ? 2 : 1);
+  return static_cast<double>(op.elements * (size_of(program.dtype) + sum)) / kAdamBytes;
+}
+
 }  // namespace
 
 Seconds solo_seconds(const Operation& op, const Program& program, const Platform& platform) {
@@ -161,7 +170,11 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::Fetch:
     case OpKind::OutputH2D:
     case OpKind::ParamH2D:
+    case OpKind::GradH2D:
       return require(platform.h2d, platform, "h2d").at(bytes);
+    case OpKind::GradAdd:
+      return require(platform.device_adam, platform, "device_adam")
+          .at(grad_add_elements(op, program));
     case OpKind::GradD2H:
       return grad_d2h_seconds(op, platform);
     case OpKind::Gather:

@@ -87,6 +87,9 @@ void read_step(JsonReader& json, Plan& plan) {
   plan.world_size = json.key("world_size").small_integer(1);
   plan.micro_batch = json.key("micro_batch").integer(1, kMaxBatch);
   plan.accumulation = json.key("accumulation").integer(1, kMaxBatch);
+  if (const auto group = json.optional_key("micro_batch_group")) {
+    plan.micro_batch_group = group->integer(1, kMaxBatch);
+  }
   plan.dtype = json.key("dtype").choice(kDataTypeNames);
   plan.sequence_length = json.key("sequence_length").integer(1, kMaxSequence);
   plan.chunk_elements = json.key("chunk_elements").integer(1);
@@ -137,6 +140,7 @@ std::string to_json(const Plan& plan) {
                    {"max_gradient_norm", plan.max_gradient_norm},
                    {"cpu_adam_threads", plan.cpu_adam_threads},
                    {"compute_threads", plan.compute_threads}};
+  if (plan.micro_batch_group > 1) json["micro_batch_group"] = plan.micro_batch_group;
   if (plan.clipped_share > 0) json["clipped_share"] = plan.clipped_share;
   if (plan.late_updates > 0) json["late_updates"] = plan.late_updates;
   if (uses_nvme(plan)) json["nvme_buffers"] = plan.nvme_buffers;

@@ -69,6 +69,10 @@ void UnsupportedChoices::schedule(const std::string& system) {
   if (plan_.schedule != Schedule{}) {
     add(fmt::format("schedule: {} overlaps copies and updates as it does", system));
   }
+  if (plan_.micro_batch_group > 1) {
+    add(fmt::format("micro_batch_group {}: {} runs micro-batches one after the other",
+                    plan_.micro_batch_group, system));
+  }
   if (plan_.late_updates > 0) {
     add(fmt::format("late_updates {}: {} updates in its own order", plan_.late_updates, system));
   }

@@ -7,11 +7,26 @@ namespace athanor {
 
 std::vector<Access> access_order(const Architecture& architecture, const Plan& plan) {
   const auto num_units = static_cast<std::int32_t>(architecture.units.size());
+  const auto group = static_cast<std::int32_t>(plan.micro_batch_group);
   std::vector<Access> order;
   order.reserve(static_cast<std::size_t>(2 * num_units * plan.accumulation));
-  for (std::int32_t m = 0; m < plan.accumulation; ++m) {
-    for (std::int32_t u = 0; u < num_units; ++u) order.push_back({u, m, false});
-    for (std::int32_t u = num_units; u-- > 0;) order.push_back({u, m, true});
+  std::int32_t visit = -1;
+  for (std::int32_t first = 0; first < plan.accumulation; first += group) {
+    const auto add = [&](std::int32_t unit, std::int32_t member, bool backward) {
+      order.push_back({unit, first + member, member, visit, backward});
+    };
+    const auto visit_unit = [&](std::int32_t unit, bool backward) {
+      ++visit;
+      for (std::int32_t member = 0; member < group; ++member) add(unit, member, backward);
+    };
+    for (std::int32_t unit = 0; unit + 1 < num_units; ++unit) visit_unit(unit, false);
+    const std::int32_t first_visit_of_last = ++visit;
+    for (std::int32_t member = 0; member < group; ++member) {
+      add(num_units - 1, member, false);
+      visit = first_visit_of_last + 1;
+      add(num_units - 1, member, true);
+    }
+    for (std::int32_t unit = num_units - 1; unit-- > 0;) visit_unit(unit, true);
   }
   return order;
 }

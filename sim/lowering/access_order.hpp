@@ -10,14 +10,19 @@
 
 namespace athanor {
 
-/// One use of a unit: forward, or (recompute and) backward.
+/// One use of a unit by one micro-batch: forward, or (recompute and) backward.
 struct Access {
   std::int32_t unit = 0;
   std::int32_t micro_batch = 0;
+  std::int32_t member = 0;  ///< position of the micro-batch in its group
+  std::int32_t visit = 0;   ///< consecutive accesses of a group to the unit, which is fetched once
   bool backward = false;
 };
 
-/// Returns the accesses of a step: forward through all units and back, for every micro-batch.
+/// Returns the accesses of a step: for every group of micro-batches, forward through all units and
+/// back, each unit for every member. The last unit's backward follows its forward at once, so that
+/// it keeps the activations of one member alone; a group's first forward there is a visit of its
+/// own.
 [[nodiscard]] std::vector<Access> access_order(const Architecture& architecture, const Plan& plan);
 
 /// Returns, for each unit, the units whose parameters have to be in cache slots while it computes:

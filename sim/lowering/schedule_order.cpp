@@ -31,8 +31,8 @@ void add_wait(Program& program, std::vector<std::int32_t> Operation::* waits,
 }
 
 bool makes_gradients(OpKind kind) {
-  return kind == OpKind::Backward || kind == OpKind::Reduce || kind == OpKind::GradD2H ||
-         kind == OpKind::GradWrite;
+  return kind == OpKind::Backward || kind == OpKind::Reduce || kind == OpKind::GradAdd ||
+         kind == OpKind::GradD2H || kind == OpKind::GradWrite;
 }
 
 /// Tells whether `op` belongs to the updates. A gradient that is still in its buffer is summed

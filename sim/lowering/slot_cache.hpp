@@ -11,7 +11,8 @@
 
 namespace athanor {
 
-/// The slots of all unit classes. Accesses are numbered by their position in the step.
+/// The slots of all unit classes. An access is a visit of a group of micro-batches to a unit
+/// (Access::visit); accesses are numbered in their order in the step.
 class SlotCache {
  public:
   struct Slot {

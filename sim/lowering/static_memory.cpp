@@ -20,6 +20,18 @@ struct UnitElements {
   FileBytes file;
 };
 
+bool keeps_state_off_gpu(const UnitLayout& layout) {
+  return std::ranges::any_of(layout.chunks,
+                             [](const Chunk& chunk) { return off_gpu(chunk.optimizer); });
+}
+
+bool lends(const Architecture& architecture, std::size_t unit) {
+  return std::ranges::any_of(architecture.units, [&](const Unit& other) {
+    return std::ranges::find(other.borrows, static_cast<std::int32_t>(unit), &Borrow::unit) !=
+           other.borrows.end();
+  });
+}
+
 UnitElements count_elements(const Program& program, const Plan& plan, std::size_t unit) {
   const UnitLayout& layout = program.layouts[unit];
   const Sharding sharding = plan.units[unit].sharding;
@@ -117,10 +129,18 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
     }
     program.pool_of.push_back(static_cast<std::int32_t>(pool - program.pools.begin()));
     if (program.layouts[u].chunks.empty()) continue;
-    pool->gradient_buffers = std::min(pool->gradient_buffers + 1, plan.gradient_buffers);
+    // A group keeps the gradient that a borrower began for each of its members.
+    const std::int64_t held = lends(architecture, u) ? plan.micro_batch_group : 1;
+    pool->gradient_buffers = static_cast<int>(
+        std::min<std::int64_t>(pool->gradient_buffers + held, plan.gradient_buffers));
     if (plan.units[u].sharding == Sharding::Sharded) {
       pool->slots = std::min(pool->slots + 1, plan.cache_slots);
     }
+    if (!accumulates_on_device(plan) || !keeps_state_off_gpu(program.layouts[u])) continue;
+    pool->accumulators = std::min(pool->accumulators + 1, plan.gradient_buffers);
+    pool->accumulator_elements = std::max(
+        pool->accumulator_elements, owned_elements({.elements = program.layouts[u].elements},
+                                                   plan.units[u].sharding, program.world_size));
   }
 }
 
@@ -155,6 +175,8 @@ void make_static_buffers(Program& program, const Plan& plan) {
     const Bytes buffer = pool.elements * size_of(program.dtype);
     add_buffer(program, "cache " + pool.unit_class, Tier::Gpu, pool.slots * buffer);
     add_buffer(program, "gradients " + pool.unit_class, Tier::Gpu, pool.gradient_buffers * buffer);
+    add_buffer(program, "gradient sums " + pool.unit_class, Tier::Gpu,
+               pool.accumulators * pool.accumulator_elements * size_of(program.gradient_dtype));
   }
   for (std::size_t u = 0; u < program.layouts.size(); ++u) {
     add_unit(program, program.unit_names[u], count_elements(program, plan, u));

@@ -9,14 +9,21 @@ namespace athanor {
 namespace {
 
 std::vector<std::vector<std::int32_t>> uses_of(
-    const std::vector<Access>& order, const std::vector<std::vector<std::int32_t>>& cached) {
+    const std::vector<std::int32_t>& visit_units,
+    const std::vector<std::vector<std::int32_t>>& cached) {
   std::vector<std::vector<std::int32_t>> uses(cached.size());
-  for (std::size_t a = 0; a < order.size(); ++a) {
-    for (const std::int32_t unit : cached[static_cast<std::size_t>(order[a].unit)]) {
-      uses[static_cast<std::size_t>(unit)].push_back(static_cast<std::int32_t>(a));
+  for (std::size_t visit = 0; visit < visit_units.size(); ++visit) {
+    for (const std::int32_t unit : cached[static_cast<std::size_t>(visit_units[visit])]) {
+      uses[static_cast<std::size_t>(unit)].push_back(static_cast<std::int32_t>(visit));
     }
   }
   return uses;
+}
+
+std::vector<std::int32_t> units_by_visit(const std::vector<Access>& order) {
+  std::vector<std::int32_t> units(static_cast<std::size_t>(order.back().visit) + 1);
+  for (const Access& access : order) units[static_cast<std::size_t>(access.visit)] = access.unit;
+  return units;
 }
 
 std::vector<int> slots_of(const Program& program) {
@@ -33,20 +40,25 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       program_(std::move(program)),
       order_(access_order(profile.architecture, plan)),
       cached_(cached_units(profile.architecture, plan)),
-      cache_(program_.pool_of, slots_of(program_), uses_of(order_, cached_),
+      visit_units_(units_by_visit(order_)),
+      cache_(program_.pool_of, slots_of(program_), uses_of(visit_units_, cached_),
              plan.schedule.eviction),
       units_(profile.architecture.units.size()),
-      access_operation_(order_.size(), -1),
-      saved_(units_.size(), -1),
-      outputs_(units_.size(), -1),
-      grad_inputs_(units_.size(), -1),
-      output_copies_(units_.size(), -1),
+      visit_operations_(visit_units_.size(), -1),
+      saved_(units_.size() * static_cast<std::size_t>(plan.micro_batch_group), -1),
+      outputs_(saved_),
+      grad_inputs_(saved_),
+      output_copies_(saved_),
+      batches_(static_cast<std::size_t>(plan.micro_batch_group), -1),
       state_buffers_(program_.state_buffers),
       stream_buffers_(program_.stream_buffers),
       parameter_buffers_(program_.parameter_buffers),
       staged_gradients_(program_.staged_gradients) {
   square_sums_.fill(-1);
-  for (const UnitPool& pool : program_.pools) gradients_.emplace_back(pool.gradient_buffers);
+  for (const UnitPool& pool : program_.pools) {
+    gradients_.emplace_back(pool.gradient_buffers);
+    accumulators_.emplace_back(pool.accumulators);
+  }
   for (std::size_t u = 0; u < units_.size(); ++u) {
     units_[u].chunks.resize(program_.layouts[u].chunks.size());
   }
@@ -54,14 +66,20 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
 
 Program StepBuilder::build() {
   reserve_operations();
-  for (std::int32_t position = 0; position < static_cast<std::int32_t>(order_.size()); ++position) {
-    fetch_ahead(position);
+  for (std::size_t position = 0; position < order_.size(); ++position) {
+    const Access& access = order_[position];
+    if (position == 0 || order_[position - 1].visit != access.visit) begin_visit(access);
     compute(position);
   }
   finish_step();
   resolve_previous_waits();
   order_by_schedule(program_, plan_.schedule);
   return std::move(program_);
+}
+
+void StepBuilder::begin_visit(const Access& first) {
+  if (first.backward) take_accumulator(first);
+  fetch_ahead(first.visit);
 }
 
 /// Units compute, recompute and copy their outputs; each chunk is read, fetched and gathered for
@@ -153,13 +171,15 @@ void StepBuilder::resolve_previous_waits() {
   for (const FirstFill& fill : first_fills_) {
     const auto& slot = cache_.pool(fill.pool)[static_cast<std::size_t>(fill.slot)];
     for (const std::int32_t operation : fill.operations) {
-      wait(operation, access_operation_[static_cast<std::size_t>(slot.last_access)]);
+      wait(operation, visit_operations_[static_cast<std::size_t>(slot.last_access)]);
     }
   }
-  for (const GradientPool& pool : gradients_) {
-    for (const GradientPool::Buffer& buffer : pool.buffers()) {
-      if (buffer.first_user < 0) continue;
-      for (const std::int32_t drained : buffer.drained_by) wait(buffer.first_user, drained);
+  for (const auto* const pools : {&gradients_, &accumulators_}) {
+    for (const GradientPool& pool : *pools) {
+      for (const GradientPool::Buffer& buffer : pool.buffers()) {
+        if (buffer.first_user < 0) continue;
+        for (const std::int32_t drained : buffer.drained_by) wait(buffer.first_user, drained);
+      }
     }
   }
   for (const UpdateWait& update : update_waits_) {

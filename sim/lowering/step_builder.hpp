@@ -10,7 +10,9 @@
 #include "sim/model/program.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace athanor {
@@ -26,6 +28,7 @@ class StepBuilder {
   /// Operations of one chunk that others wait for.
   struct ChunkState {
     std::int32_t gradient_ready = -1;  ///< the last write of the gradient shard in this step
+    std::int32_t sum_fetched = -1;     ///< the sum of earlier groups is in the accumulator
     std::int32_t updated = -1;         ///< the new parameters are at their home
     std::int32_t adam = -1;
   };
@@ -33,8 +36,7 @@ class StepBuilder {
     std::vector<ChunkState> chunks;
     std::vector<std::int32_t> fetched_by;  ///< last operation per lane that fills its slot
     bool fetched_this_step = false;
-    bool used_this_step = false;     ///< replicated units: some operation waits for the last update
-    std::int32_t last_compute = -1;  ///< its latest forward or backward
+    bool used_this_step = false;  ///< replicated units: some operation waits for the last update
   };
   /// The operations that first fill a slot in this step: they wait for the step before.
   struct FirstFill {
@@ -75,44 +77,64 @@ class StepBuilder {
   /// Whether the unit's output leaves the device between forward and backward.
   [[nodiscard]] bool offloads(std::int32_t unit) const;
 
+  void begin_visit(const Access& first);
+
   // Fetching (step_builder_fetch.cpp)
-  void fetch_ahead(std::int32_t position);
-  [[nodiscard]] bool try_fetch(std::int32_t access, std::int32_t position);
-  [[nodiscard]] std::vector<std::int32_t> pinned_units(std::int32_t access,
-                                                       std::int32_t position) const;
-  void fetch_unit(std::int32_t unit, std::int32_t access, const SlotCache::Placement& placement);
+  void fetch_ahead(std::int32_t current);
+  [[nodiscard]] bool try_fetch(std::int32_t visit, std::int32_t current);
+  [[nodiscard]] std::vector<std::int32_t> pinned_units(std::int32_t visit,
+                                                       std::int32_t current) const;
+  void fetch_unit(std::int32_t unit, std::int32_t visit, const SlotCache::Placement& placement);
+  /// Units that have to be in slots during a visit.
+  [[nodiscard]] const std::vector<std::int32_t>& used_in(std::int32_t visit) const;
   std::int32_t emit_param_read(std::int32_t unit, std::int32_t chunk);
   [[nodiscard]] std::int32_t emit_fetch(std::int32_t unit, std::int32_t chunk, std::int32_t slot);
   [[nodiscard]] std::int32_t emit_gather(std::int32_t unit, std::int32_t chunk, std::int32_t slot);
   void wait_for_update(std::int32_t operation, std::int32_t unit, std::int32_t chunk);
 
   // Computing (step_builder_compute.cpp)
-  void compute(std::int32_t position);
+  void compute(std::size_t position);
   void emit_forward(const Access& access);
   void emit_recompute(const Access& access);
   void emit_backward(const Access& access);
   [[nodiscard]] Operation compute_operation(OpKind kind, const Access& access,
                                             const PhaseCost& phase) const;
-  void emit_output_copy(OpKind kind, std::int32_t unit, std::int32_t micro_batch,
-                        std::int32_t after);
-  void store_output(std::int32_t unit, std::int32_t micro_batch);
-  void drop_output(std::int32_t operation, std::int32_t unit);
-  void fetch_output(std::int32_t unit, std::int32_t micro_batch, std::int32_t position);
+  /// Returns the same member's access to the unit before, or after, in the same direction.
+  [[nodiscard]] static Access input_of(Access access);
+  [[nodiscard]] static Access output_of(Access access);
+  /// Whether the access reads an output that leaves the device between forward and backward.
+  [[nodiscard]] bool reads_offloaded(const Access& access) const;
+  void emit_output_copy(OpKind kind, const Access& output, std::int32_t after);
+  void store_output(const Access& output);
+  void drop_output(std::int32_t operation, const Access& output);
+  void fetch_output(const Access& output);
   void wait_for_parameters(std::int32_t operation, std::int32_t unit);
-  void take_gradient_buffers(std::int32_t operation, std::int32_t unit);
-  void take_gradient_buffer(std::int32_t operation, std::int32_t unit);
-  [[nodiscard]] std::int32_t buffer(std::vector<std::int32_t>& of, std::int32_t unit,
+  void take_gradient_buffers(std::int32_t operation, const Access& access);
+  void take_gradient_buffer(std::int32_t operation, GradientPool::Holder holder);
+  [[nodiscard]] GradientPool& gradients_of(std::int32_t unit);
+  /// Index into vectors by unit and member.
+  [[nodiscard]] std::size_t member_index(const Access& access) const;
+  [[nodiscard]] std::int32_t batch_buffer(const Access& access);
+  [[nodiscard]] std::int32_t buffer(std::vector<std::int32_t>& of, const Access& access,
                                     const char* name, Bytes bytes);
+  std::int32_t add_buffer(std::string name, std::int32_t member, Bytes bytes);
 
   // Reducing and updating (step_builder_update.cpp)
   [[nodiscard]] bool clips() const;
-  void drain_gradients(std::int32_t unit, std::int32_t micro_batch, std::int32_t backward);
+  void drain_gradients(const Access& access, std::int32_t backward);
   [[nodiscard]] std::int32_t emit_reduce(std::int32_t unit, std::int32_t chunk,
                                          std::int32_t micro_batch, std::int32_t gradient_buffer,
                                          std::int32_t backward);
+  /// Takes an accumulator for the gradients that the visit will make, with the sum of earlier
+  /// groups.
+  void take_accumulator(const Access& access);
+  void fetch_sum(std::int32_t unit, std::int32_t chunk, std::int32_t accumulator);
+  [[nodiscard]] std::int32_t emit_grad_add(const Access& access, std::int32_t chunk,
+                                           std::int32_t gradient_buffer, std::int32_t source);
   [[nodiscard]] std::int32_t emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
                                            std::int32_t micro_batch, std::int32_t gradient_buffer,
                                            std::int32_t source);
+  [[nodiscard]] GradientPool& accumulators_of(std::int32_t unit);
   [[nodiscard]] std::int32_t emit_grad_write(std::int32_t grad_d2h);
   void finish_step();
   void emit_square_sums();
@@ -135,17 +157,20 @@ class StepBuilder {
   Program program_;
   std::vector<Access> order_;
   std::vector<std::vector<std::int32_t>> cached_;  ///< per unit, the units that have to be in slots
+  std::vector<std::int32_t> visit_units_;          ///< the unit of each visit
   SlotCache cache_;
-  std::vector<GradientPool> gradients_;  ///< per unit class
+  std::vector<GradientPool> gradients_, accumulators_;  ///< per unit class
   std::vector<UnitState> units_;
-  std::vector<std::int32_t> access_operation_;  ///< last compute operation of each access
-  std::int32_t next_fetch_ = 0;                 ///< first access that is not wholly fetched
+  std::vector<std::int32_t> visit_operations_;  ///< last compute operation of each visit
+  std::int32_t next_fetch_ = 0;                 ///< first visit that is not wholly fetched
   std::vector<FirstFill> first_fills_;
   std::vector<UpdateWait> update_waits_;
-  std::vector<std::int32_t> saved_, outputs_, grad_inputs_;  ///< buffers per unit, -1 = none
-  std::vector<std::int32_t> output_copies_;                  ///< the output's last copy, per unit
+  /// Buffers by unit and member, -1 = none.
+  std::vector<std::int32_t> saved_, outputs_, grad_inputs_;
+  std::vector<std::int32_t> output_copies_;  ///< the output's last copy, by unit and member
+  std::vector<std::int32_t> batches_;        ///< buffers by member, -1 = none
   Ring state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
-  std::int32_t batch_ = -1;
+  std::int32_t last_computed_ = -1;  ///< forward or backward of the access before
   std::int32_t last_forward_ = -1, norm_ = -1;
   std::array<std::int32_t, kNumLanes> square_sums_;  ///< the last one on each lane, -1 = none
 };

@@ -5,26 +5,56 @@
 
 #include <fmt/format.h>
 
-namespace athanor {
+#include <string>
+#include <utility>
 
-void StepBuilder::compute(std::int32_t position) {
-  const Access access = order_[static_cast<std::size_t>(position)];
+namespace athanor {
+namespace {
+
+/// Returns `name`, with the member of the group where it is not the first.
+std::string member_name(std::string name, std::int32_t member) {
+  return member == 0 ? std::move(name) : fmt::format("{}, member {}", name, member);
+}
+
+}  // namespace
+
+/// Outputs that visit the host are dropped while the access after their reader's computes, and
+/// taken again while the access before it does.
+void StepBuilder::compute(std::size_t position) {
+  const Access access = order_[position];
+  if (position + 1 < order_.size()) {
+    const Access& next = order_[position + 1];
+    if (next.backward && reads_offloaded(next)) fetch_output(input_of(next));
+  }
   if (!access.backward) {
     emit_forward(access);
-  } else {
-    if (access.unit >= 2 && offloads(access.unit - 2)) {
-      fetch_output(access.unit - 2, access.micro_batch, position);
+    const Access* const before = position > 0 ? &order_[position - 1] : nullptr;
+    if (before != nullptr && !before->backward && reads_offloaded(*before)) {
+      drop_output(last_forward_, input_of(*before));
     }
+    if (offloads(access.unit)) store_output(access);
+  } else {
     if (!keeps(access.unit)) emit_recompute(access);
     emit_backward(access);
   }
-  // Draining follows backward in emission, so remember the computing operation before it.
-  for (const std::int32_t unit : cached_[static_cast<std::size_t>(access.unit)]) {
-    cache_.touch(unit, position);
-  }
-  const std::int32_t computed = state(access.unit).last_compute;
-  access_operation_[static_cast<std::size_t>(position)] = computed;
-  if (access.backward) drain_gradients(access.unit, access.micro_batch, computed);
+  for (const std::int32_t unit : used_in(access.visit)) cache_.touch(unit, access.visit);
+  // Draining follows backward in emission.
+  visit_operations_[static_cast<std::size_t>(access.visit)] = last_computed_;
+  if (access.backward) drain_gradients(access, last_computed_);
+}
+
+Access StepBuilder::input_of(Access access) {
+  --access.unit;
+  return access;
+}
+
+Access StepBuilder::output_of(Access access) {
+  ++access.unit;
+  return access;
+}
+
+bool StepBuilder::reads_offloaded(const Access& access) const {
+  return access.unit > 0 && offloads(access.unit - 1);
 }
 
 Operation StepBuilder::compute_operation(OpKind kind, const Access& access,
@@ -34,6 +64,7 @@ Operation StepBuilder::compute_operation(OpKind kind, const Access& access,
   op.lane = Lane::Compute;
   op.unit = access.unit;
   op.micro_batch = access.micro_batch;
+  op.member = access.member;
   op.compute_seconds = phase.seconds;
   op.issue_seconds = phase.issue_seconds;
   op.unthrottled_seconds = phase.unthrottled_seconds;
@@ -49,65 +80,54 @@ void StepBuilder::emit_forward(const Access& access) {
                                    keep ? unit_cost.forward_keep : unit_cost.forward_discard);
   op.keep = keep;
   if (access.unit == 0) {
-    const Bytes bytes = profile_.batch_bytes_per_sample * plan_.micro_batch;
-    if (batch_ < 0) {
-      batch_ = static_cast<std::int32_t>(program_.buffers.size());
-      program_.buffers.push_back({"batch", Tier::Gpu, bytes});
-    }
-    op.allocates.push_back(batch_);
-    op.peak_bytes += bytes;
+    op.allocates.push_back(batch_buffer(access));
+    op.peak_bytes += profile_.batch_bytes_per_sample * plan_.micro_batch;
   }
-  op.allocates.push_back(keep ? buffer(saved_, access.unit, "saved ", unit_cost.saved_bytes)
-                              : buffer(outputs_, access.unit, "output ", unit_cost.output_bytes));
-  last_forward_ = state(access.unit).last_compute = emit(std::move(op));
+  op.allocates.push_back(keep ? buffer(saved_, access, "saved ", unit_cost.saved_bytes)
+                              : buffer(outputs_, access, "output ", unit_cost.output_bytes));
+  last_forward_ = last_computed_ = emit(std::move(op));
   wait_for_parameters(last_forward_, access.unit);
-  if (access.unit >= 2 && offloads(access.unit - 2)) drop_output(last_forward_, access.unit - 2);
-  if (offloads(access.unit)) store_output(access.unit, access.micro_batch);
 }
 
-void StepBuilder::emit_output_copy(OpKind kind, std::int32_t unit, std::int32_t micro_batch,
-                                   std::int32_t after) {
+void StepBuilder::emit_output_copy(OpKind kind, const Access& output, std::int32_t after) {
   Operation op;
   op.kind = kind;
   op.lane = kind == OpKind::OutputD2H ? Lane::D2H : Lane::H2D;
-  op.unit = unit;
-  op.micro_batch = micro_batch;
-  op.bytes = cost(unit).output_bytes;
+  op.unit = output.unit;
+  op.micro_batch = output.micro_batch;
+  op.member = output.member;
+  op.bytes = cost(output.unit).output_bytes;
   op.waits.push_back(after);
-  output_copies_[static_cast<std::size_t>(unit)] = emit(std::move(op));
+  output_copies_[member_index(output)] = emit(std::move(op));
 }
 
-/// The next micro-batch may overwrite the output: compute is in order, so backward has read it.
-void StepBuilder::store_output(std::int32_t unit, std::int32_t micro_batch) {
-  if (micro_batch == 0) {
-    program_.static_buffers.push_back(
-        {"host output " + program_.unit_names[static_cast<std::size_t>(unit)], Tier::Pinned,
-         cost(unit).output_bytes});
+/// The next group may overwrite the output: compute is in order, so backward has read it.
+void StepBuilder::store_output(const Access& output) {
+  if (output.micro_batch == output.member) {
+    const std::string& unit = program_.unit_names[static_cast<std::size_t>(output.unit)];
+    program_.static_buffers.push_back({member_name("host output " + unit, output.member),
+                                       Tier::Pinned, cost(output.unit).output_bytes});
   }
-  emit_output_copy(OpKind::OutputD2H, unit, micro_batch, last_forward_);
+  emit_output_copy(OpKind::OutputD2H, output, last_forward_);
 }
 
-void StepBuilder::drop_output(std::int32_t operation, std::int32_t unit) {
-  at(operation).waits.push_back(output_copies_[static_cast<std::size_t>(unit)]);
-  at(operation).frees.push_back(outputs_[static_cast<std::size_t>(unit)]);
+void StepBuilder::drop_output(std::int32_t operation, const Access& output) {
+  at(operation).waits.push_back(output_copies_[member_index(output)]);
+  at(operation).frees.push_back(outputs_[member_index(output)]);
 }
 
-/// Runs while the access at `position` computes; the memory is allocated at the end of the one
-/// before.
-void StepBuilder::fetch_output(std::int32_t unit, std::int32_t micro_batch, std::int32_t position) {
-  const std::int32_t before = access_operation_[static_cast<std::size_t>(position) - 1];
-  at(before).allocates.push_back(outputs_[static_cast<std::size_t>(unit)]);
-  emit_output_copy(OpKind::OutputH2D, unit, micro_batch, before);
+/// Runs while the next access computes; the memory is allocated at the end of the one before.
+void StepBuilder::fetch_output(const Access& output) {
+  at(last_computed_).allocates.push_back(outputs_[member_index(output)]);
+  emit_output_copy(OpKind::OutputH2D, output, last_computed_);
 }
 
 void StepBuilder::emit_recompute(const Access& access) {
   const UnitCost& unit_cost = cost(access.unit);
   Operation op = compute_operation(OpKind::Recompute, access, unit_cost.recompute);
   op.keep = true;
-  op.allocates.push_back(buffer(saved_, access.unit, "saved ", unit_cost.saved_bytes));
-  if (access.unit > 0 && offloads(access.unit - 1)) {
-    op.waits.push_back(output_copies_[static_cast<std::size_t>(access.unit) - 1]);
-  }
+  op.allocates.push_back(buffer(saved_, access, "saved ", unit_cost.saved_bytes));
+  if (reads_offloaded(access)) op.waits.push_back(output_copies_[member_index(input_of(access))]);
   wait_for_parameters(emit(std::move(op)), access.unit);
 }
 
@@ -115,20 +135,20 @@ void StepBuilder::emit_backward(const Access& access) {
   const std::int32_t unit = access.unit;
   const UnitCost& unit_cost = cost(unit);
   Operation op = compute_operation(OpKind::Backward, access, unit_cost.backward);
-  op.frees.push_back(saved_[static_cast<std::size_t>(unit)]);
+  op.frees.push_back(saved_[member_index(access)]);
   if (unit + 1 < static_cast<std::int32_t>(units_.size())) {
-    op.frees.push_back(grad_inputs_[static_cast<std::size_t>(unit) + 1]);
+    op.frees.push_back(grad_inputs_[member_index(output_of(access))]);
   }
   if (unit == 0) {
-    op.frees.push_back(batch_);
+    op.frees.push_back(batch_buffer(access));
   } else {
     op.allocates.push_back(
-        buffer(grad_inputs_, unit, "gradient into ", unit_cost.grad_input_bytes));
-    if (!keeps(unit - 1)) op.frees.push_back(outputs_[static_cast<std::size_t>(unit) - 1]);
+        buffer(grad_inputs_, access, "gradient into ", unit_cost.grad_input_bytes));
+    if (!keeps(unit - 1)) op.frees.push_back(outputs_[member_index(input_of(access))]);
   }
-  const std::int32_t index = state(unit).last_compute = emit(std::move(op));
-  wait_for_parameters(index, unit);
-  take_gradient_buffers(index, unit);
+  last_computed_ = emit(std::move(op));
+  wait_for_parameters(last_computed_, unit);
+  take_gradient_buffers(last_computed_, access);
 }
 
 void StepBuilder::wait_for_parameters(std::int32_t operation, std::int32_t unit) {
@@ -147,29 +167,31 @@ void StepBuilder::wait_for_parameters(std::int32_t operation, std::int32_t unit)
   }
 }
 
-void StepBuilder::take_gradient_buffers(std::int32_t operation, std::int32_t unit) {
-  take_gradient_buffer(operation, unit);
+void StepBuilder::take_gradient_buffers(std::int32_t operation, const Access& access) {
+  const std::int32_t unit = access.unit;
+  take_gradient_buffer(operation, {unit, access.member});
   for (const Borrow& borrow : profile_.architecture.units[static_cast<std::size_t>(unit)].borrows) {
-    take_gradient_buffer(operation, borrow.unit);
+    take_gradient_buffer(operation, {borrow.unit, access.member});
   }
   if (chunks(unit).empty()) return;
-  at(operation).gradient_buffer =
-      gradients_[static_cast<std::size_t>(program_.pool_of[static_cast<std::size_t>(unit)])]
-          .held_by(unit);
+  at(operation).gradient_buffer = gradients_of(unit).held_by({unit, access.member});
 }
 
-void StepBuilder::take_gradient_buffer(std::int32_t operation, std::int32_t unit) {
-  if (chunks(unit).empty()) return;
-  GradientPool& pool =
-      gradients_[static_cast<std::size_t>(program_.pool_of[static_cast<std::size_t>(unit)])];
-  if (pool.held_by(unit) >= 0) return;  // a unit that borrows from this one wrote it first
-  const std::int32_t taken = pool.acquire(unit);
+GradientPool& StepBuilder::gradients_of(std::int32_t unit) {
+  return gradients_[static_cast<std::size_t>(program_.pool_of[static_cast<std::size_t>(unit)])];
+}
+
+void StepBuilder::take_gradient_buffer(std::int32_t operation, GradientPool::Holder holder) {
+  if (chunks(holder.unit).empty()) return;
+  GradientPool& pool = gradients_of(holder.unit);
+  if (pool.held_by(holder) >= 0) return;  // a unit that borrows from this one wrote it first
+  const std::int32_t taken = pool.acquire(holder);
   if (taken < 0) {
-    throw InputError(
-        "plan:gradient_buffers",
-        fmt::format("{} buffers cannot hold the gradients that unit {} shares",
-                    plan_.gradient_buffers, program_.unit_names[static_cast<std::size_t>(unit)]),
-        "Raise gradient_buffers.");
+    const std::string& unit = program_.unit_names[static_cast<std::size_t>(holder.unit)];
+    throw InputError("plan:gradient_buffers",
+                     fmt::format("{} buffers cannot hold the gradients that unit {} shares",
+                                 plan_.gradient_buffers, unit),
+                     "Raise gradient_buffers, or lower micro_batch_group.");
   }
   GradientPool::Buffer& held = pool[taken];
   auto& waits = at(operation).waits;
@@ -177,13 +199,29 @@ void StepBuilder::take_gradient_buffer(std::int32_t operation, std::int32_t unit
   if (held.first_user < 0) held.first_user = operation;
 }
 
-std::int32_t StepBuilder::buffer(std::vector<std::int32_t>& of, std::int32_t unit, const char* name,
-                                 Bytes bytes) {
-  std::int32_t& index = of[static_cast<std::size_t>(unit)];
+std::size_t StepBuilder::member_index(const Access& access) const {
+  return static_cast<std::size_t>(access.unit * plan_.micro_batch_group + access.member);
+}
+
+std::int32_t StepBuilder::add_buffer(std::string name, std::int32_t member, Bytes bytes) {
+  program_.buffers.push_back({member_name(std::move(name), member), Tier::Gpu, bytes});
+  return static_cast<std::int32_t>(program_.buffers.size()) - 1;
+}
+
+std::int32_t StepBuilder::batch_buffer(const Access& access) {
+  std::int32_t& index = batches_[static_cast<std::size_t>(access.member)];
   if (index < 0) {
-    index = static_cast<std::int32_t>(program_.buffers.size());
-    program_.buffers.push_back(
-        {name + program_.unit_names[static_cast<std::size_t>(unit)], Tier::Gpu, bytes});
+    index = add_buffer("batch", access.member, profile_.batch_bytes_per_sample * plan_.micro_batch);
+  }
+  return index;
+}
+
+std::int32_t StepBuilder::buffer(std::vector<std::int32_t>& of, const Access& access,
+                                 const char* name, Bytes bytes) {
+  std::int32_t& index = of[member_index(access)];
+  if (index < 0) {
+    const std::string& unit = program_.unit_names[static_cast<std::size_t>(access.unit)];
+    index = add_buffer(name + unit, access.member, bytes);
   }
   return index;
 }

@@ -10,45 +10,47 @@
 
 namespace athanor {
 
-void StepBuilder::fetch_ahead(std::int32_t position) {
+void StepBuilder::fetch_ahead(std::int32_t current) {
   const auto last =
-      std::min(position + plan_.prefetch_depth, static_cast<std::int32_t>(order_.size()) - 1);
+      std::min(current + plan_.prefetch_depth, static_cast<std::int32_t>(visit_units_.size()) - 1);
   for (; next_fetch_ <= last; ++next_fetch_) {
-    if (try_fetch(next_fetch_, position)) continue;
-    if (next_fetch_ > position) return;  // a slot is still needed: try again after this access
-    const Access& access = order_[static_cast<std::size_t>(position)];
-    throw InputError(
-        "plan:cache_slots",
-        fmt::format("{} slots cannot hold what unit {} uses at once", plan_.cache_slots,
-                    program_.unit_names[static_cast<std::size_t>(access.unit)]),
-        "Raise cache_slots.");
+    if (try_fetch(next_fetch_, current)) continue;
+    if (next_fetch_ > current) return;  // a slot is still needed: try again after this visit
+    const auto unit = static_cast<std::size_t>(visit_units_[static_cast<std::size_t>(current)]);
+    throw InputError("plan:cache_slots",
+                     fmt::format("{} slots cannot hold what unit {} uses at once",
+                                 plan_.cache_slots, program_.unit_names[unit]),
+                     "Raise cache_slots.");
   }
 }
 
-bool StepBuilder::try_fetch(std::int32_t access, std::int32_t position) {
-  const auto pinned = pinned_units(access, position);
-  for (const std::int32_t unit :
-       cached_[static_cast<std::size_t>(order_[static_cast<std::size_t>(access)].unit)]) {
+const std::vector<std::int32_t>& StepBuilder::used_in(std::int32_t visit) const {
+  return cached_[static_cast<std::size_t>(visit_units_[static_cast<std::size_t>(visit)])];
+}
+
+bool StepBuilder::try_fetch(std::int32_t visit, std::int32_t current) {
+  const auto pinned = pinned_units(visit, current);
+  for (const std::int32_t unit : used_in(visit)) {
     if (cache_.slot_of(unit) >= 0) continue;
-    const auto placement = cache_.place(unit, access, pinned);
+    const auto placement = cache_.place(unit, visit, pinned);
     if (!placement) return false;
-    fetch_unit(unit, access, *placement);
+    fetch_unit(unit, visit, *placement);
   }
   return true;
 }
 
-/// Units that accesses from `position` to `access` use: they have not computed yet.
-std::vector<std::int32_t> StepBuilder::pinned_units(std::int32_t access,
-                                                    std::int32_t position) const {
+/// Units that visits from `current` to `visit` use: they have not computed yet.
+std::vector<std::int32_t> StepBuilder::pinned_units(std::int32_t visit,
+                                                    std::int32_t current) const {
   std::vector<std::int32_t> pinned;
-  for (std::int32_t a = position; a <= access; ++a) {
-    const auto& used = cached_[static_cast<std::size_t>(order_[static_cast<std::size_t>(a)].unit)];
+  for (std::int32_t v = current; v <= visit; ++v) {
+    const auto& used = used_in(v);
     pinned.insert(pinned.end(), used.begin(), used.end());
   }
   return pinned;
 }
 
-void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
+void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t visit,
                              const SlotCache::Placement& placement) {
   const auto first = static_cast<std::int32_t>(program_.operations.size());
   UnitState& unit_state = state(unit);
@@ -76,14 +78,14 @@ void StepBuilder::fetch_unit(std::int32_t unit, std::int32_t access,
     const auto same_lane = [&](std::int32_t leader) { return at(leader).lane == at(op).lane; };
     if (std::ranges::none_of(leaders, same_lane)) leaders.push_back(op);
   }
-  const auto wait_for_access = [&](std::int32_t earlier) {
+  const auto wait_for_visit = [&](std::int32_t earlier) {
     if (earlier < 0) return;
     for (const std::int32_t leader : leaders) {
-      at(leader).waits.push_back(access_operation_[static_cast<std::size_t>(earlier)]);
+      at(leader).waits.push_back(visit_operations_[static_cast<std::size_t>(earlier)]);
     }
   };
-  const std::int32_t depth_limit = access - 1 - plan_.prefetch_depth;
-  wait_for_access(std::max(depth_limit, placement.previous.last_access));
+  const std::int32_t depth_limit = visit - 1 - plan_.prefetch_depth;
+  wait_for_visit(std::max(depth_limit, placement.previous.last_access));
   if (placement.previous.last_access < 0) {
     first_fills_.push_back(
         {program_.pool_of[static_cast<std::size_t>(unit)], placement.slot, leaders});

@@ -24,12 +24,16 @@ bool StepBuilder::clips() const { return plan_.clipping != Clipping::None; }
 
 /// Backward of `unit` was the last to write its gradient buffer: borrowers come after it in the
 /// model and so before it in backward.
-void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
-                                  std::int32_t backward) {
+void StepBuilder::drain_gradients(const Access& access, std::int32_t backward) {
+  const std::int32_t unit = access.unit;
+  const std::int32_t micro_batch = access.micro_batch;
   if (chunks(unit).empty()) return;
   const std::int32_t held = at(backward).gradient_buffer;
   const bool last = micro_batch + 1 == plan_.accumulation;
+  const bool sums = accumulates_on_device(plan_);
+  const bool last_member = access.member + 1 == plan_.micro_batch_group;
   std::int32_t last_reduce = -1;
+  std::int32_t last_add = -1;
   std::int32_t last_copy = -1;
   for (std::int32_t c = 0; c < chunk_count(unit); ++c) {
     const Chunk& chunk = chunk_at(unit, c);
@@ -43,18 +47,22 @@ void StepBuilder::drain_gradients(std::int32_t unit, std::int32_t micro_batch,
       const std::int32_t sum = emit_square_sum(unit, c, ready);
       if (plan_.world_size > 1) last_reduce = sum;
     }
-    if (on_host) ready = last_copy = emit_grad_d2h(unit, c, micro_batch, held, ready);
+    if (on_host && sums) ready = last_add = emit_grad_add(access, c, held, ready);
+    if (on_host && last_member) {
+      ready = last_copy = emit_grad_d2h(unit, c, micro_batch, sums ? -1 : held, ready);
+    }
     if (writes_gradient_to_file(plan_, chunk)) ready = emit_grad_write(ready);
     state_of(unit, c).gradient_ready = ready;
     if (!last || !updates_within_backward(plan_, chunk)) continue;
     if (clips() && !in_buffer) emit_square_sum(unit, c, ready);
     emit_adam(unit, c);
   }
+  if (sums && last_copy >= 0) accumulators_of(unit).release({unit, 0}, {last_copy});
   std::vector<std::int32_t> drained;
-  if (last_reduce >= 0) drained.push_back(last_reduce);
-  if (last_copy >= 0) drained.push_back(last_copy);
-  gradients_[static_cast<std::size_t>(program_.pool_of[static_cast<std::size_t>(unit)])].release(
-      unit, drained);
+  for (const std::int32_t operation : {last_reduce, sums ? last_add : last_copy}) {
+    if (operation >= 0) drained.push_back(operation);
+  }
+  gradients_of(unit).release({unit, access.member}, std::move(drained));
 }
 
 std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
@@ -70,13 +78,63 @@ std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
   return emit(std::move(op));
 }
 
+GradientPool& StepBuilder::accumulators_of(std::int32_t unit) {
+  return accumulators_[static_cast<std::size_t>(program_.pool_of[static_cast<std::size_t>(unit)])];
+}
+
+void StepBuilder::take_accumulator(const Access& access) {
+  const bool on_host = std::ranges::any_of(
+      chunks(access.unit), [](const Chunk& chunk) { return off_gpu(chunk.optimizer); });
+  if (!accumulates_on_device(plan_) || !on_host) return;
+  const std::int32_t taken = accumulators_of(access.unit).acquire({access.unit, 0});
+  if (access.micro_batch == 0) return;
+  for (std::int32_t c = 0; c < chunk_count(access.unit); ++c) {
+    if (off_gpu(chunk_at(access.unit, c).optimizer)) fetch_sum(access.unit, c, taken);
+  }
+}
+
+void StepBuilder::fetch_sum(std::int32_t unit, std::int32_t chunk, std::int32_t accumulator) {
+  Operation op = chunk_operation(OpKind::GradH2D, Lane::H2D, unit, chunk);
+  op.accumulator = accumulator;
+  op.bytes = owned_elements(chunk_at(unit, chunk), unit_plan(unit).sharding, plan_.world_size) *
+             size_of(program_.gradient_dtype);
+  op.waits = accumulators_of(unit)[accumulator].drained_by;
+  ChunkState& chunk_state = state_of(unit, chunk);
+  op.waits.push_back(chunk_state.gradient_ready);
+  chunk_state.sum_fetched = emit(std::move(op));
+}
+
+/// On the lane of `source`, as the last to use the gradient buffer.
+std::int32_t StepBuilder::emit_grad_add(const Access& access, std::int32_t chunk,
+                                        std::int32_t gradient_buffer, std::int32_t source) {
+  const std::int32_t unit = access.unit;
+  GradientPool& pool = accumulators_of(unit);
+  Operation op = chunk_operation(OpKind::GradAdd, at(source).lane, unit, chunk);
+  op.micro_batch = access.micro_batch;
+  op.gradient_buffer = gradient_buffer;
+  op.accumulator = pool.held_by({unit, 0});
+  op.accumulate = access.micro_batch > 0;
+  op.elements = owned_elements(chunk_at(unit, chunk), unit_plan(unit).sharding, plan_.world_size);
+  op.waits.push_back(source);
+  GradientPool::Buffer& accumulator = pool[op.accumulator];
+  if (access.micro_batch == 0) {
+    op.waits.insert(op.waits.end(), accumulator.drained_by.begin(), accumulator.drained_by.end());
+  } else if (access.member == 0) {
+    op.waits.push_back(state_of(unit, chunk).sum_fetched);
+  }
+  const std::int32_t index = emit(std::move(op));
+  if (accumulator.first_user < 0) accumulator.first_user = index;
+  return index;
+}
+
 std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
                                         std::int32_t micro_batch, std::int32_t gradient_buffer,
                                         std::int32_t source) {
   Operation op = chunk_operation(OpKind::GradD2H, Lane::D2H, unit, chunk);
   op.micro_batch = micro_batch;
   op.gradient_buffer = gradient_buffer;
-  op.accumulate = micro_batch > 0;
+  op.accumulator = at(source).accumulator;
+  op.accumulate = op.accumulator < 0 && micro_batch > 0;
   op.bytes = owned_elements(chunk_at(unit, chunk), unit_plan(unit).sharding, plan_.world_size) *
              size_of(program_.gradient_dtype);
   op.waits.push_back(source);
@@ -85,7 +143,8 @@ std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
     return emit_fill(staged_gradients_, std::move(op));
   }
   const std::int32_t index = emit(std::move(op));
-  if (micro_batch == 0) update_waits_.push_back({index, unit, chunk, true});
+  const bool in_first_group = micro_batch < plan_.micro_batch_group;
+  if (in_first_group) update_waits_.push_back({index, unit, chunk, true});
   return index;
 }
 

@@ -32,6 +32,11 @@ namespace athanor {
   return plan.clipping != Clipping::None && off_gpu(optimizer) && plan.accumulation == 1;
 }
 
+/// Whether the device adds up the gradients of a group's micro-batches before they go to the host.
+[[nodiscard]] constexpr bool accumulates_on_device(const Plan& plan) noexcept {
+  return plan.micro_batch_group > 1;
+}
+
 /// Whether gradients that the CPU takes as they arrive share the buffers of Plan::gradient_ring.
 [[nodiscard]] constexpr bool has_gradient_ring(const Plan& plan) noexcept {
   return plan.gradient_ring > 0 && plan.accumulation == 1 && plan.clipping == Clipping::None;

@@ -54,7 +54,7 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"cpu-adam", Lane::CpuAdam},
                                                         {"nvme-read", Lane::NvmeRead},
                                                         {"nvme-write", Lane::NvmeWrite}}};
-inline constexpr NameTable<OpKind, 19> kOpKindNames{{{"param-read", OpKind::ParamRead},
+inline constexpr NameTable<OpKind, 21> kOpKindNames{{{"param-read", OpKind::ParamRead},
                                                      {"fetch", OpKind::Fetch},
                                                      {"gather", OpKind::Gather},
                                                      {"forward", OpKind::Forward},
@@ -63,6 +63,8 @@ inline constexpr NameTable<OpKind, 19> kOpKindNames{{{"param-read", OpKind::Para
                                                      {"output-d2h", OpKind::OutputD2H},
                                                      {"output-h2d", OpKind::OutputH2D},
                                                      {"reduce", OpKind::Reduce},
+                                                     {"grad-add", OpKind::GradAdd},
+                                                     {"grad-h2d", OpKind::GradH2D},
                                                      {"grad-d2h", OpKind::GradD2H},
                                                      {"grad-write", OpKind::GradWrite},
                                                      {"square-sum", OpKind::SquareSum},

@@ -41,11 +41,21 @@ void validate_clipping(const Plan& plan, const std::string& where) {
   }
 }
 
+void validate_group(const Plan& plan, const std::string& where) {
+  require_between(where, "micro_batch_group", plan.micro_batch_group, 1, plan.accumulation);
+  if (plan.accumulation % plan.micro_batch_group == 0) return;
+  throw InputError(where + ":micro_batch_group",
+                   fmt::format("{} does not divide the {} micro-batches of a step",
+                               plan.micro_batch_group, plan.accumulation),
+                   "Give a divisor of accumulation; 1 is always one.");
+}
+
 void validate_counts(const Plan& plan, const std::string& where) {
   constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
   require_between(where, "world_size", plan.world_size, 1, 1 << 16);
   require_between(where, "micro_batch", plan.micro_batch, 1, 1 << 20);
   require_between(where, "accumulation", plan.accumulation, 1, 1 << 20);
+  validate_group(plan, where);
   require_between(where, "sequence_length", plan.sequence_length, 1, kMaxPlanCount);
   require_between(where, "chunk_elements", plan.chunk_elements, 1, kMaxPlanCount);
   require_between(where, "cache_slots", plan.cache_slots, 1, kMaxInt);

@@ -121,8 +121,10 @@ struct Prediction {
 struct Plan {
   std::string name;  ///< the policy that made it
   int world_size = 1;
-  std::int64_t micro_batch = 1;   ///< sequences per rank and micro-batch
-  std::int64_t accumulation = 1;  ///< micro-batches per rank and step
+  std::int64_t micro_batch = 1;        ///< sequences per rank and micro-batch
+  std::int64_t accumulation = 1;       ///< micro-batches per rank and step
+  std::int64_t micro_batch_group = 1;  ///< micro-batches that a unit computes in turn before the
+                                       ///< next unit does; divides the accumulation
   DataType dtype = DataType::Float32;
   std::int64_t sequence_length = 0;
   std::int64_t chunk_elements = 0;  ///< before rounding to whole shards (see chunk_layout.hpp)

@@ -18,11 +18,11 @@ std::string Program::name(std::int32_t operation) const {
   return text + fmt::format(" #{}", operation);
 }
 
-std::vector<std::int32_t> output_owners(const Program& program) {
-  std::vector<std::int32_t> owners(program.buffers.size(), -1);
+std::vector<UnitOutput> output_owners(const Program& program) {
+  std::vector<UnitOutput> owners(program.buffers.size());
   for (const Operation& op : program.operations) {
     if (op.kind != OpKind::Forward || op.keep) continue;
-    owners[static_cast<std::size_t>(op.allocates.back())] = op.unit;
+    owners[static_cast<std::size_t>(op.allocates.back())] = {op.unit, op.member};
   }
   return owners;
 }

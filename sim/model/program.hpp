@@ -8,6 +8,7 @@
 #include "sim/model/platform.hpp"
 #include "sim/model/tier.hpp"
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,11 +27,14 @@ enum class OpKind {
   OutputD2H,  ///< d2h: a unit's output -> pinned memory
   OutputH2D,  ///< h2d: back, into the next unit's input
   Reduce,     ///< collective: gradients of a chunk, reduce-scatter or all-reduce (sum), in place
-  GradD2H,    ///< d2h: the reduced shard -> host gradient (written or added), or gradient buffer
-  GradWrite,  ///< nvme-write: gradient buffer -> file
-  SquareSum,  ///< compute, cpu-adam or collective: sum of squares of a shard's gradient
-  Norm,       ///< collective: the global norm from all square sums
-  Adam,       ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
+  GradAdd,    ///< collective or compute: the reduced shard -> accumulator (written or added)
+  GradH2D,    ///< h2d: host gradient, the sum of earlier groups -> accumulator
+  GradD2H,  ///< d2h: the reduced shard -> host gradient (written or added), or gradient buffer; or
+            ///< accumulator -> host gradient
+  GradWrite,     ///< nvme-write: gradient buffer -> file
+  SquareSum,     ///< compute, cpu-adam or collective: sum of squares of a shard's gradient
+  Norm,          ///< collective: the global norm from all square sums
+  Adam,          ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
   AdamRollback,  ///< cpu-adam: Adam again from the old state, where the norm asks for clipping
   ParamH2D,      ///< h2d: updated shard -> its home on the device
   StateRead,     ///< nvme-read: a shard's optimizer state, and its gradient if that is there too,
@@ -67,15 +71,17 @@ struct Operation {
   OpKind kind = OpKind::Forward;
   Lane lane = Lane::Compute;
   bool keep = false;         ///< Forward: save for backward
-  bool accumulate = false;   ///< GradD2H, Reduce: add to the gradient shard instead of writing it
+  bool accumulate = false;   ///< GradD2H, Reduce, GradAdd: add to the sum instead of writing it
   bool all_reduce = false;   ///< Reduce of a replicated unit
   bool speculative = false;  ///< Adam: before the norm is known; keeps the old state
   std::int32_t unit = -1;
   std::int32_t chunk = -1;
   std::int32_t micro_batch = -1;
-  std::int32_t slot = -1;  ///< slot of the unit's class pool (Fetch, Gather into the cache)
-  std::int32_t gradient_buffer =
-      -1;  ///< buffer of the unit's class pool (Backward, Reduce, GradD2H; SquareSum before that)
+  std::int32_t member = -1;  ///< position of the micro-batch in its group (phases, output copies)
+  std::int32_t slot = -1;    ///< slot of the unit's class pool (Fetch, Gather into the cache)
+  std::int32_t gradient_buffer = -1;  ///< buffer of the unit's class pool (Backward, Reduce,
+                                      ///< GradAdd, GradD2H; SquareSum before that)
+  std::int32_t accumulator = -1;   ///< index in the unit's class pool (GradAdd, GradH2D, GradD2H)
   std::int32_t state_buffer = -1;  ///< StateRead, Adam, StateWrite: the state buffer of a shard in
                                    ///< a file, or the stream buffer of a shard that streams
   std::int32_t staging_buffer = -1;  ///< pinned buffer of a shard in a file, for its parameters
@@ -83,7 +89,7 @@ struct Operation {
                                      ///< GradWrite or Adam), or of a gradient ring (GradD2H, Adam)
   Bytes bytes = 0;            ///< size of the transfer: a shard or an output for copies, the whole
                               ///< chunk for collectives
-  std::int64_t elements = 0;  ///< Adam, AdamRollback, SquareSum: elements of the shard
+  std::int64_t elements = 0;  ///< Adam, AdamRollback, SquareSum, GradAdd: elements of the shard
   Seconds compute_seconds = 0;      ///< phases: sustained device time from the profile
   Seconds issue_seconds = 0;        ///< phases: host time to launch it
   Seconds unthrottled_seconds = 0;  ///< phases: device time without a power limit; 0: not measured
@@ -105,6 +111,8 @@ struct UnitPool {
   std::int64_t elements = 0;  ///< elements of one buffer
   int slots = 0;              ///< cache slots; 0 when no unit of the class is Sharded
   int gradient_buffers = 0;
+  int accumulators = 0;  ///< fp32 sums of gradients of a group on their way to the host
+  std::int64_t accumulator_elements = 0;  ///< elements of one
 };
 
 /// Operations of one step. They are in a topological order, and each lane executes its own in this
@@ -139,7 +147,13 @@ struct Program {
   [[nodiscard]] std::string name(std::int32_t operation) const;
 };
 
-/// Unit whose output each of Program::buffers holds, if that unit recomputes; -1 for all others.
-[[nodiscard]] std::vector<std::int32_t> output_owners(const Program& program);
+/// The output of a unit for one micro-batch of a group.
+struct UnitOutput {
+  std::int32_t unit = -1, member = -1;
+  auto operator<=>(const UnitOutput&) const = default;
+};
+
+/// Output that each of Program::buffers holds, if its unit recomputes; unit -1 for all others.
+[[nodiscard]] std::vector<UnitOutput> output_owners(const Program& program);
 
 }  // namespace athanor

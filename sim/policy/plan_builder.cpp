@@ -35,6 +35,7 @@ Plan uniform_plan(const std::string& name, const Profile& profile, const PlanReq
   plan.world_size = request.num_gpus;
   plan.micro_batch = batch.micro_batch;
   plan.accumulation = batch.accumulation;
+  plan.micro_batch_group = batch.group;
   plan.dtype = profile.dtype;
   plan.sequence_length = profile.sequence_length;
   plan.chunk_elements = chunk_elements;

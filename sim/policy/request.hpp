@@ -25,10 +25,12 @@ struct PlanRequest {
   std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
 };
 
-/// Split of a rank's share of the global batch into micro-batches.
+/// Split of a rank's share of the global batch into micro-batches, and of these into groups.
 struct BatchSplit {
   std::int64_t micro_batch = 1;
   std::int64_t accumulation = 1;
+  std::int64_t group = 1;  ///< Plan::micro_batch_group
+  [[nodiscard]] constexpr std::int64_t num_groups() const noexcept { return accumulation / group; }
   auto operator<=>(const BatchSplit&) const = default;
 };
 

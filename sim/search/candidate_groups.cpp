@@ -159,7 +159,7 @@ class Choices {
  public:
   /// `space` lists every count that is tried where memory is filled.
   Choices(const SearchSpace& space, const NormalForm& normal_form, int num_gpus, Sharding sharding)
-      : space_(space), normal_form_(normal_form), num_gpus_(num_gpus) {
+      : space_(space), normal_form_(normal_form), num_gpus_(num_gpus), sharding_(sharding) {
     Candidate any;
     any.sharding = sharding;
     const std::vector<Candidate> placements = distinct<ChoiceGroup::Placement>(any);
@@ -196,6 +196,8 @@ class Choices {
     }
   }
 
+  /// Whether units are fetched, so that groups of micro-batches pay (is_sensible).
+  [[nodiscard]] bool fetches() const noexcept { return sharding_ == Sharding::Sharded; }
   /// Choices about activations, fewest recomputed units first, then fewest outputs on the host.
   [[nodiscard]] const std::vector<Candidate>& activations() const { return activations_; }
 
@@ -223,6 +225,7 @@ class Choices {
   const SearchSpace& space_;
   const NormalForm& normal_form_;
   int num_gpus_;
+  Sharding sharding_;
   std::vector<OptimizerCounts> placements_;
   std::vector<Candidate> chunks_, activations_, pools_;
 };
@@ -258,6 +261,7 @@ void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visi
   }
   for (const BatchSplit& batch : without_repeats(space_.batches)) {
     for (const Choices& of_sharding : choices) {
+      if (batch.group > 1 && !of_sharding.fetches()) continue;
       const MemoryFiller filler(space_, fits_, of_sharding.activations(), normal_form.num_units());
       of_sharding.for_each(batch, [&](const OptimizerCounts& counts) {
         std::ranges::for_each(fills ? filler.fill(counts) : filler.all(counts), visit);

@@ -18,6 +18,15 @@
 #include <utility>
 
 namespace athanor {
+namespace {
+
+bool is_lent(const Architecture& architecture, int unit) {
+  return std::ranges::any_of(architecture.units, [&](const Unit& other) {
+    return std::ranges::find(other.borrows, unit, &Borrow::unit) != other.borrows.end();
+  });
+}
+
+}  // namespace
 
 Estimator::Estimator(const TuningProblem& problem)
     : Estimator(problem, adam_thread_choices(problem.request, problem.platform)) {}
@@ -43,31 +52,43 @@ Estimator::Estimator(const TuningProblem& problem, std::vector<int> adam_threads
     UnitClass& unit_class = classes_[entry->second];
     if (unit.parameters.empty()) continue;
     ++unit_class.units;
+    unit_class.lent += is_lent(problem.profile.architecture, static_cast<int>(position)) ? 1 : 0;
     for (std::size_t u = position + 1; u < unit_class.units_before.size(); ++u) {
       ++unit_class.units_before[u];
     }
   }
 }
 
-Estimator::Activations& Estimator::activations(const Candidate& c) {
-  const auto [entry, is_new] =
-      activations_.try_emplace({c.batch.micro_batch, c.recompute_units, c.offload_units});
-  Activations& result = entry->second;
-  if (!is_new) return result;
+Program Estimator::lower_group(const Candidate& c, std::int64_t group) const {
   Plan plan = uniform_plan(
-      "activations", problem_.profile, problem_.request, {c.batch.micro_batch, 1},
+      "activations", problem_.profile, problem_.request, {c.batch.micro_batch, group, group},
       largest_unit_elements(problem_.profile.architecture), Sharding::Replicated, kAllOnGpu);
   recompute_leading(plan, c.recompute_units, c.offload_units);
-  plan.gradient_buffers = largest_class_size(problem_.profile.architecture);
-  const Program program = lower(problem_.profile, plan);
+  plan.gradient_buffers =
+      std::max(largest_class_size(problem_.profile.architecture), static_cast<int>(group));
+  return lower(problem_.profile, plan);
+}
+
+const Estimator::ActivationBytes& Estimator::activation_bytes(const Candidate& c) {
+  const auto [entry, is_new] = activation_bytes_.try_emplace(
+      {c.batch.micro_batch, c.batch.group, c.recompute_units, c.offload_units});
+  ActivationBytes& bytes = entry->second;
+  if (!is_new) return bytes;
+  const Program program = lower_group(c, c.batch.group);
   Bytes statics = program.workspace_bytes;
   for (const Buffer& buffer : program.static_buffers) {
     if (buffer.tier == Tier::Gpu) statics += buffer.bytes;
-    if (buffer.tier == Tier::Pinned) result.pinned_bytes += buffer.bytes;
+    if (buffer.tier == Tier::Pinned) bytes.pinned += buffer.bytes;
   }
-  result.peak_bytes = athanor::peak_bytes(program).gpu - statics;
-  add_operations(program, result);
-  return result;
+  bytes.peak = athanor::peak_bytes(program).gpu - statics;
+  return bytes;
+}
+
+Estimator::Activations& Estimator::activations(const Candidate& c) {
+  const auto [entry, is_new] =
+      activations_.try_emplace({c.batch.micro_batch, c.recompute_units, c.offload_units});
+  if (is_new) add_operations(lower_group(c, /*group=*/1), entry->second);
+  return entry->second;
 }
 
 void Estimator::add_operations(const Program& program, Activations& sums) const {
@@ -235,9 +256,11 @@ struct Estimator::Serial {
 };
 
 /// Sum of the bounds on consecutive parts: the inner micro-batches, and the step boundary before
-/// and after the update barrier, each with the work that must fall into it.
+/// and after the update barrier, each with the work that must fall into it. Micro-batches of the
+/// last group are at the boundary.
 Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
-  const std::int64_t before_last = c.batch.accumulation - 1;
+  const std::int64_t group = c.batch.group;
+  const std::int64_t before_last = c.batch.accumulation - group;  // micro-batches
   if (before_last == 0 && lanes.update_barrier_unit < 0) return 0;
   const BoundTables& tables = tables_.at(c.adam_threads);
   const Activations& units = activations(c);
@@ -264,16 +287,27 @@ Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
   }
   const std::vector<Serial> at_boundary = serials(c, lanes, /*at_boundary=*/true);
   if (lanes.update_barrier_unit < 0 || !terms_.has(BoundTerm::UpdateBarrier)) {
-    parts.push_back(part(lanes.step_boundary, kernels.all, micro_batch, 1, at_boundary));
+    parts.push_back(part(lanes.step_boundary, kernels.all, micro_batch, group, at_boundary));
     return consecutive_seconds(parts, problem_.platform);
   }
   const auto update_barrier_unit = static_cast<std::size_t>(lanes.update_barrier_unit);
-  const std::vector<Seconds>& after = kernels.forward_from[update_barrier_unit];
+  // All but the first member run the last unit's forward between backwards of that unit.
+  const auto members = static_cast<double>(group);
+  const auto of_group = [=](Seconds from_barrier, Seconds of_last) {
+    return members * from_barrier - (members - 1) * of_last;
+  };
+  std::vector<Seconds> after = kernels.forward_from[update_barrier_unit];
+  std::ranges::transform(after, kernels.forward_from.back(), after.begin(), of_group);
   std::vector<Seconds> before = kernels.all;
-  std::ranges::transform(before, after, before.begin(), std::minus());
-  const Seconds after_barrier = units.forward_below.back().unthrottled() -
-                                units.forward_below[update_barrier_unit].unthrottled();
-  parts.push_back(part(lanes.before_barrier, before, micro_batch - after_barrier, 1, at_boundary));
+  std::ranges::transform(before, after, before.begin(),
+                         [=](Seconds all, Seconds later) { return members * all - later; });
+  const auto forward_from = [&](std::size_t unit) {
+    return units.forward_below.back().unthrottled() - units.forward_below[unit].unthrottled();
+  };
+  const Seconds after_barrier = of_group(forward_from(update_barrier_unit),
+                                         forward_from(static_cast<std::size_t>(num_units_) - 1));
+  parts.push_back(
+      part(lanes.before_barrier, before, members * micro_batch - after_barrier, 1, at_boundary));
   parts.push_back(part(lanes.after_barrier, after, after_barrier, 1, {}));
   return consecutive_seconds(parts, problem_.platform);
 }
@@ -283,7 +317,8 @@ Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
 std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const LaneWork& lanes,
                                                   bool at_boundary) {
   const KernelSums& kernels = kernel_sums(c);
-  const auto before_last = static_cast<double>(c.batch.accumulation - 1);
+  const auto group = static_cast<double>(c.batch.group);
+  const auto before_last = static_cast<double>(c.batch.accumulation) - group;
   const Seconds last = before_last > 0 ? lanes.later_drains : lanes.first_drains;
   const Seconds others = lanes.first_drains + (before_last - 1) * lanes.later_drains;
   std::vector<Serial> result;
@@ -295,6 +330,7 @@ std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const Lane
   if (at_boundary && lanes.update_barrier_unit >= 0 && lanes.streamed > 0) {
     result.push_back({Lane::H2D, lanes.streamed,
                       kernels.backward_below[first_with_parameters(c.leading_gpu_optimizer)]});
+    for (Seconds& seconds : result.back().kernels) seconds *= group;
   }
   return result;
 }
@@ -353,18 +389,19 @@ Seconds Estimator::stream_cycle_seconds(const Candidate& c, const LaneWork& lane
       activations(c).backward_below[first_with_parameters(c.leading_gpu_optimizer)]);
 }
 
-/// Length of a cycle on which all phases of units but `meanwhile` follow `updates`. The energy of
-/// all phases counts.
+/// Length of a cycle on which all phases of units but `meanwhile`, of each member of a group,
+/// follow `updates`. The energy of all phases counts.
 Seconds Estimator::cycle_seconds(const Candidate& c, Seconds updates,
                                  const LagrangianBound& meanwhile) {
   const LagrangianBound& all = activations(c).compute;
   const auto accumulation = static_cast<double>(c.batch.accumulation);
+  const auto group = static_cast<double>(c.batch.group);
   const double least = tables_.at(c.adam_threads).least_slowdown[lane_index(Lane::Compute)];
   Seconds most = 0;
   for (std::size_t multiplier = 0; multiplier < kEnergyMultipliers.size(); ++multiplier) {
     if (!terms_.has_multiplier(multiplier)) continue;
     const Seconds computes = accumulation * all.at[multiplier] -
-                             (meanwhile.at[multiplier] - meanwhile.energy(multiplier));
+                             group * (meanwhile.at[multiplier] - meanwhile.energy(multiplier));
     most = std::max(most, (1 - kEnergyMultipliers[multiplier]) * updates + least * computes);
   }
   return most;

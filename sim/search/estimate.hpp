@@ -9,6 +9,7 @@
 #include "sim/policy/tuning_problem.hpp"
 #include "sim/search/candidate_groups.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -60,6 +61,7 @@ class Estimator {
   struct UnitClass {
     std::int64_t elements = 0;      ///< one unit's flat storage, padding included
     int units = 0;                  ///< with parameters
+    int lent = 0;                   ///< whose parameters other units borrow
     std::vector<int> units_before;  ///< by unit index: members with a lower index
     /// Number of members with an index from `first` to before `end`.
     [[nodiscard]] int members(int first, int end) const {
@@ -96,10 +98,13 @@ class Estimator {
     /// Backward with its recomputation, and recomputation alone, of units below each unit.
     std::vector<std::vector<Seconds>> backward_below, recompute_below;
   };
-  /// Facts that depend only on micro-batch, recomputation and offloaded outputs.
+  /// Memory that depends only on micro-batch, group, recomputation and offloaded outputs.
+  struct ActivationBytes {
+    Bytes peak = 0;    ///< on the device, above the static buffers
+    Bytes pinned = 0;  ///< outputs on the host
+  };
+  /// Work that depends only on micro-batch, recomputation and offloaded outputs.
   struct Activations {
-    Bytes peak_bytes = 0;            ///< on the device, above the static buffers
-    Bytes pinned_bytes = 0;          ///< outputs on the host
     LagrangianBound compute;         ///< phases of one micro-batch
     std::vector<PowerDraw> kernels;  ///< phases of one micro-batch, equal ones added up
     std::vector<PowerDraw> forward, backward, recomputed;  ///< kernels by unit
@@ -120,12 +125,23 @@ class Estimator {
   struct LaneWork;
   struct ClassWork;
 
+  /// Program of one group under the candidate's activation policies, with all state on the device.
+  [[nodiscard]] Program lower_group(const Candidate& candidate, std::int64_t group) const;
+  [[nodiscard]] const ActivationBytes& activation_bytes(const Candidate& candidate);
   [[nodiscard]] Activations& activations(const Candidate& candidate);
   void add_operations(const Program& program, Activations& sums) const;
   [[nodiscard]] ChunkSums& chunk_sums(const Candidate& candidate);
   [[nodiscard]] ChunkSum chunk_sum(const Candidate& candidate, std::size_t unit_class,
                                    const ChunkWork& work) const;
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
+  /// Buffers in the class's gradient pool.
+  [[nodiscard]] static int gradient_buffers(const Candidate& candidate,
+                                            const UnitClass& unit_class);
+  /// Accumulators in the class's pool.
+  [[nodiscard]] static int accumulators(const Candidate& candidate, const Placed& placed) {
+    return candidate.batch.group > 1 ? std::min(candidate.gradient_buffers, placed.host_optimizer)
+                                     : 0;
+  }
   [[nodiscard]] Placed place(const Candidate& candidate, const UnitClass& unit_class) const;
   /// Homes of the members with an index below `end`.
   [[nodiscard]] ParameterHomes parameter_homes(const Candidate& candidate,
@@ -163,6 +179,7 @@ class Estimator {
   BoundTerms terms_;
   int num_units_;
   std::vector<UnitClass> classes_;
+  std::map<std::tuple<std::int64_t, std::int64_t, int, int>, ActivationBytes> activation_bytes_;
   std::map<std::tuple<std::int64_t, int, int>, Activations> activations_;
   std::map<std::tuple<int, double, double>, std::vector<double>> kernel_weights_;
   std::map<std::tuple<std::int64_t, Sharding, DataType, int>, ChunkSums> chunk_sums_;

@@ -51,6 +51,11 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
   return placed;
 }
 
+int Estimator::gradient_buffers(const Candidate& c, const UnitClass& unit_class) {
+  const std::int64_t most = unit_class.units + (c.batch.group - 1) * unit_class.lent;
+  return static_cast<int>(std::min<std::int64_t>(c.gradient_buffers, most));
+}
+
 TierBytes Estimator::peak_bytes(const Candidate& c) {
   const Bytes parameter = size_of(problem_.profile.dtype);
   const Bytes gradient = size_of(gradient_dtype(problem_.profile.dtype, c.batch.accumulation));
@@ -63,16 +68,17 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
     const Bytes owned =
         c.sharding == Sharding::Replicated ? whole : whole / problem_.request.num_gpus;
     const int slots = sharded ? std::min(c.cache_slots, unit_class.units) : unit_class.units;
-    peak.gpu += (slots + std::min(c.gradient_buffers, unit_class.units)) * whole * parameter;
+    peak.gpu += (slots + gradient_buffers(c, unit_class)) * whole * parameter;
+    peak.gpu += accumulators(c, placed) * owned * gradient;
     if (sharded) peak.gpu += placed.parameters.device * owned * parameter;
     peak.gpu += placed.device_optimizer * owned * (gradient + state);
     peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
     peak.pinned -= placed.parameters.nvme * owned * parameter;
     peak.pinned -= placed.staged_gradients * owned * gradient;
   }
-  const Activations& units = activations(c);
-  peak.gpu = device_blocks(peak.gpu) + problem_.profile.workspace_bytes + units.peak_bytes;
-  peak.pinned += units.pinned_bytes;
+  const ActivationBytes& bytes = activation_bytes(c);
+  peak.gpu = device_blocks(peak.gpu) + problem_.profile.workspace_bytes + bytes.peak;
+  peak.pinned += bytes.pinned;
   return peak;
 }
 

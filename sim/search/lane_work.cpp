@@ -23,7 +23,8 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   op.all_reduce = sharding == Sharding::Replicated;
   op.elements = owned_elements(chunk, sharding, header.world_size);
   const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
-  const bool gradient = op.kind == OpKind::GradD2H || op.kind == OpKind::GradWrite;
+  const bool gradient =
+      op.kind == OpKind::GradD2H || op.kind == OpKind::GradH2D || op.kind == OpKind::GradWrite;
   const DataType dtype = gradient ? header.gradient_dtype : header.dtype;
   op.bytes = (whole ? chunk.elements : op.elements) * size_of(dtype);
   if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
@@ -111,12 +112,12 @@ void Estimator::ClassWork::add_fetches() {
   const ParameterHomes& all = placed.parameters;
   const ParameterHomes below = estimator.parameter_homes(candidate, estimator.classes_[unit_class],
                                                          std::max(0, lanes.update_barrier_unit));
-  const std::int64_t accumulation = candidate.batch.accumulation;
-  add({OpKind::Fetch, Lane::H2D}, LaneWork::fills(all.host, below.host, slots, accumulation));
+  const std::int64_t groups = candidate.batch.num_groups();
+  add({OpKind::Fetch, Lane::H2D}, LaneWork::fills(all.host, below.host, slots, groups));
   add({OpKind::Gather, Lane::Collective},
-      LaneWork::fills(gathered(all), gathered(below), slots, accumulation));
+      LaneWork::fills(gathered(all), gathered(below), slots, groups));
   // Reads have their own buffers, through which they run ahead of slots but not of updates.
-  LaneWork::Times reads = LaneWork::fills(all.nvme, below.nvme, slots, accumulation);
+  LaneWork::Times reads = LaneWork::fills(all.nvme, below.nvme, slots, groups);
   reads = {.before_barrier = below.nvme,
            .step_boundary = all.nvme - below.nvme,
            .anywhere = reads.all() - all.nvme};
@@ -124,20 +125,39 @@ void Estimator::ClassWork::add_fetches() {
 }
 
 void Estimator::ClassWork::add_gradients() {
-  if (candidate.gradient_buffers == 1 && units > 1) add_drains();
+  const int buffers = gradient_buffers(candidate, estimator.classes_[unit_class]);
+  const bool on_device = candidate.batch.group > 1;  // gradients are added up
+  if (buffers == 1 && units > 1 && !on_device) add_drains();
   const auto drains = [&](int drained, std::int64_t times) {
-    return LaneWork::drains(drained, candidate.gradient_buffers, times);
+    return LaneWork::drains(drained, buffers, times);
   };
   const int reduced = several ? units : placed.device_optimizer;
-  const std::int64_t before_last = candidate.batch.accumulation - 1;
+  const std::int64_t group = candidate.batch.group;
+  const std::int64_t before_last = candidate.batch.accumulation - group;
   add({OpKind::Reduce, Lane::Collective}, drains(reduced, before_last));
-  add({OpKind::Reduce, Lane::Collective}, {.before_barrier = reduced});
-  const ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
-  const ChunkWork later{.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = true};
-  if (before_last == 0) return add(first, {.before_barrier = placed.host_optimizer});
+  add({OpKind::Reduce, Lane::Collective}, {.before_barrier = group * reduced});
+  ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
+  if (on_device) first = {OpKind::GradAdd, several ? Lane::Collective : Lane::Compute};
+  ChunkWork later = first;
+  later.accumulate = true;
+  if (on_device) add_sums();
+  if (before_last == 0) {
+    add(first, {.before_barrier = placed.host_optimizer});
+    return add(later, {.before_barrier = (group - 1) * placed.host_optimizer});
+  }
   add(first, drains(placed.host_optimizer, 1));
   add(later, drains(placed.host_optimizer, before_last - 1));
-  add(later, {.before_barrier = placed.host_optimizer});
+  add(later, {.before_barrier = group * placed.host_optimizer});
+}
+
+/// Adds copies of sums that the device adds up for each group, to the host and back for the next.
+void Estimator::ClassWork::add_sums() {
+  const int summed = placed.host_optimizer;
+  const std::int64_t before_last = candidate.batch.num_groups() - 1;
+  const ChunkWork copied{OpKind::GradD2H, Lane::D2H};
+  add(copied, LaneWork::drains(summed, Estimator::accumulators(candidate, placed), before_last));
+  add(copied, {.before_barrier = summed});
+  add({OpKind::GradH2D, Lane::H2D}, {.anywhere = before_last * summed});
 }
 
 /// Adds copies of gradients that leave the only buffer. Backward of a unit waits for the copy of

@@ -14,7 +14,8 @@ namespace athanor {
 /// Work of the lanes of one rank.
 struct Estimator::LaneWork {
   /// Seconds by lane. `busy`: the whole step. `step_boundary`: work that must fall between the
-  /// start of the last micro-batch's backward and the end of the next step's first forward. Its
+  /// start of the last group's backward and the end of the first forward through all units in the
+  /// next step. Its
   /// parts `before_barrier` and `after_barrier` must end before, or start after, the start of the
   /// forward at the update barrier. `inner_micro_batches`: work that must fall into the rest of the
   /// step. Only `busy` includes phases of units.
@@ -23,7 +24,7 @@ struct Estimator::LaneWork {
   Seconds after_norm = 0;  ///< CPU work between the norm and the next forward
   Seconds late = 0;        ///< late updates
   /// Copies of gradients to the host during which the device can only recompute: of the first
-  /// micro-batch, and of each later one.
+  /// micro-batch, and of each later one. None where micro-batches are in groups.
   Seconds first_drains = 0, later_drains = 0;
   Seconds streamed = 0;          ///< reads of state that streams through the device
   int update_barrier_unit = -1;  ///< Estimator::update_barrier_unit()
@@ -42,13 +43,13 @@ struct Estimator::LaneWork {
   };
   /// Least fills of `units` into `slots`: all in the first pass over them, and in every later pass
   /// those without a slot at its start. `below` of the units come before the update barrier.
-  static Times fills(int units, int below, int slots, std::int64_t accumulation) {
+  static Times fills(int units, int below, int slots, std::int64_t groups) {
     const std::int64_t without = std::max(0, units - slots);
     const int after_barrier = std::max(0, units - below - slots);
     return {.before_barrier = without + below,
             .after_barrier = after_barrier,
             .step_boundary = units - below - after_barrier,
-            .inner_micro_batches = 2 * (accumulation - 1) * without};
+            .inner_micro_batches = 2 * (groups - 1) * without};
   }
   /// Gradients that leave their buffers in `times` inner micro-batches. Those that are in buffers
   /// after the last of them may stay there until the step boundary.
@@ -82,6 +83,7 @@ struct Estimator::ClassWork {
 
   void add_fetches();
   void add_gradients();
+  void add_sums();
   void add_drains();
   void add_adam();
   void add_state();

@@ -64,7 +64,7 @@ SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
   const bool several = request.num_gpus > 1;
   const bool can_offload = !platform.cpu_adam.empty();
   SearchSpace space;
-  space.batches = batch_splits(request, profile);
+  space.batches = with_groups(batch_splits(request, profile), architecture);
   space.shardings = {Sharding::Replicated, Sharding::Sharded};
   if (several) space.shardings.push_back(Sharding::OptimizerSharded);
   for (const std::int64_t cuts : {1, 2, 4, 8, 16}) {
@@ -103,7 +103,24 @@ SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
   return space;
 }
 
+std::vector<BatchSplit> with_groups(const std::vector<BatchSplit>& splits,
+                                    const Architecture& architecture) {
+  const bool borrows = std::ranges::any_of(architecture.units,
+                                           [](const Unit& unit) { return !unit.borrows.empty(); });
+  if (borrows) return splits;
+  std::vector<BatchSplit> grouped;
+  for (BatchSplit split : splits) {
+    for (split.group = 1; split.group < split.accumulation; split.group *= 2) {
+      if (split.accumulation % split.group == 0) grouped.push_back(split);
+    }
+    split.group = split.accumulation;
+    grouped.push_back(split);
+  }
+  return grouped;
+}
+
 bool is_sensible(const Candidate& c, int num_gpus, int num_units) {
+  if (c.batch.group > 1 && c.sharding != Sharding::Sharded) return false;
   const bool all_parameters_on_gpu =
       std::max(c.leading_gpu_parameters, c.leading_gpu_optimizer) +
           std::max(c.trailing_gpu_parameters, c.trailing_gpu_optimizer) >=

@@ -148,9 +148,15 @@ void copy_choices(const Candidate& from, Candidate& to) {
 [[nodiscard]] SearchSpace default_search_space(const TuningProblem& problem,
                                                bool for_front = false);
 
+/// Returns `splits`, each whole and in groups of micro-batches: powers of two that divide the
+/// accumulation, and all of it. Groups fetch a unit once instead of once for each micro-batch. Not
+/// where a unit borrows parameters: a group would hold the gradients of all its members for it.
+[[nodiscard]] std::vector<BatchSplit> with_groups(const std::vector<BatchSplit>& splits,
+                                                  const Architecture& architecture);
+
 /// Whether the candidate is a plan that no other dominates: the prefetch depth is less
-/// than the number of slots, one GPU does not shard what stays on it, and several GPUs do not
-/// repeat an update on the CPU.
+/// than the number of slots, one GPU does not shard what stays on it, several GPUs do not repeat an
+/// update on the CPU, and micro-batches run in groups only where units are fetched.
 [[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus, int num_units);
 
 /// Returns the plan of a candidate, named "auto".

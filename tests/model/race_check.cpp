@@ -19,6 +19,7 @@ using Clock = std::array<std::int64_t, kNumLanes>;
 enum class MemoryKind {
   Slot,
   GradientBuffer,
+  Accumulator,
   GradientShard,
   DeviceShard,
   HostShard,
@@ -33,7 +34,7 @@ enum class MemoryKind {
   StagedGradient,
   GradientInFile
 };
-/// Location in memory: place, pool or unit, slot or buffer, chunk.
+/// Location in memory: place, pool or unit, slot, buffer or member, chunk.
 using Location = std::tuple<MemoryKind, int, int, int>;
 
 struct Use {
@@ -122,6 +123,8 @@ class RaceCheck {
         parameter_uses(op, pool, list);
         break;
       case OpKind::Reduce:
+      case OpKind::GradAdd:
+      case OpKind::GradH2D:
       case OpKind::GradD2H:
       case OpKind::GradWrite:
       case OpKind::SquareSum:
@@ -179,12 +182,12 @@ class RaceCheck {
         }
         break;
       case OpKind::OutputD2H:
-        add(MemoryKind::DeviceOutput, op.unit, 0, 0, false);
-        add(MemoryKind::HostOutput, op.unit, 0, 0, true);
+        add(MemoryKind::DeviceOutput, op.unit, op.member, 0, false);
+        add(MemoryKind::HostOutput, op.unit, op.member, 0, true);
         break;
       case OpKind::OutputH2D:
-        add(MemoryKind::HostOutput, op.unit, 0, 0, false);
-        add(MemoryKind::DeviceOutput, op.unit, 0, 0, true);
+        add(MemoryKind::HostOutput, op.unit, op.member, 0, false);
+        add(MemoryKind::DeviceOutput, op.unit, op.member, 0, true);
         break;
       case OpKind::ParamH2D:
         add(MemoryKind::HostShard, op.unit, 0, op.chunk, false);
@@ -204,8 +207,20 @@ class RaceCheck {
         if (chunk_of(op).optimizer == Home::Gpu)
           add(MemoryKind::GradientShard, op.unit, 0, op.chunk, true);
         break;
-      case OpKind::GradD2H:
+      case OpKind::GradAdd:
         add(MemoryKind::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+        add(MemoryKind::Accumulator, pool, op.accumulator, op.chunk, true);
+        break;
+      case OpKind::GradH2D:
+        add(MemoryKind::GradientShard, op.unit, 0, op.chunk, false);
+        add(MemoryKind::Accumulator, pool, op.accumulator, op.chunk, true);
+        break;
+      case OpKind::GradD2H:
+        if (op.accumulator >= 0) {
+          add(MemoryKind::Accumulator, pool, op.accumulator, op.chunk, false);
+        } else {
+          add(MemoryKind::GradientBuffer, pool, op.gradient_buffer, op.chunk, false);
+        }
         if (op.staging_buffer >= 0) {
           add(MemoryKind::StagedGradient, -1, op.staging_buffer, 0, true);
         } else {
@@ -306,13 +321,15 @@ class RaceCheck {
     bool gives_input = false;
     for (const auto* buffers : {&op.allocates, &op.frees}) {
       for (const std::int32_t buffer : *buffers) {
-        const int owner = outputs_[static_cast<std::size_t>(buffer)];
-        if (owner >= 0) list.push_back({{MemoryKind::DeviceOutput, owner, 0, 0}, true});
-        gives_input = gives_input || owner + 1 == op.unit;
+        const UnitOutput& owner = outputs_[static_cast<std::size_t>(buffer)];
+        if (owner.unit >= 0) {
+          list.push_back({{MemoryKind::DeviceOutput, owner.unit, owner.member, 0}, true});
+        }
+        gives_input = gives_input || owner == UnitOutput{op.unit - 1, op.member};
       }
     }
     if (op.unit > 0 && !gives_input) {
-      list.push_back({{MemoryKind::DeviceOutput, op.unit - 1, 0, 0}, false});
+      list.push_back({{MemoryKind::DeviceOutput, op.unit - 1, op.member, 0}, false});
     }
   }
 
@@ -370,7 +387,7 @@ class RaceCheck {
   const Program& program_;
   const Architecture& architecture_;
   const Plan& plan_;
-  std::vector<std::int32_t> outputs_;
+  std::vector<UnitOutput> outputs_;
   std::array<Clock, kNumLanes> lanes_{};
   std::vector<std::vector<Clock>> clocks_;
   std::map<Location, History> histories_;

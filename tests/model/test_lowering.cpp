@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace athanor {
 namespace {
@@ -117,6 +118,136 @@ TEST_CASE("offloaded outputs leave after the next unit's forward and return befo
   }
 }
 
+TEST_CASE("a group of micro-batches fetches each unit once in each direction") {
+  Architecture architecture;
+  architecture.name = "three";
+  for (int i = 0; i < 3; ++i) {
+    architecture.units.push_back({"unit." + std::to_string(i), "unit", {{"w", {64}}}, {}});
+  }
+  Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
+  for (UnitPlan& unit : plan.units) unit.activation = Activation::Recompute;
+  const Profile profile = unmeasured_profile(architecture, DataType::Float32, 16, 1);
+  plan.accumulation = plan.micro_batch_group = 2;
+  const Program program = lower(profile, plan);
+  CHECK(lane_text(program, Lane::H2D) == "fetch0 fetch1 fetch2 fetch0");
+  // The last unit saves for one micro-batch at a time.
+  CHECK(lane_text(program, Lane::Compute) ==
+        "forward0 forward0 forward1 forward1 forward2 backward2 forward2 backward2 recompute1 "
+        "backward1 recompute1 backward1 recompute0 backward0 recompute0 backward0");
+  // The device adds up the group's gradients.
+  CHECK(lane_text(program, Lane::Collective) ==
+        "gather0 gather1 gather2 reduce2 grad-add2 reduce2 grad-add2 gather0 reduce1 grad-add1 "
+        "reduce1 grad-add1 reduce0 grad-add0 reduce0 grad-add0 loss-1");
+  CHECK(lane_text(program, Lane::D2H) == "grad-d2h2 grad-d2h1 grad-d2h0");
+  CHECK(lane_text(program, Lane::CpuAdam) == "adam2 adam1 adam0");
+  // Two of three units are in slots when a group begins and when it turns back.
+  plan.accumulation = 4;
+  for (const auto& [group, fetches] : std::map<int, int>{{1, 10}, {2, 6}, {4, 4}}) {
+    plan.micro_batch_group = group;
+    CHECK(std::ranges::count(lower(profile, plan).operations, OpKind::Fetch, &Operation::kind) ==
+          fetches);
+  }
+  // The sums of the first group come back for the second.
+  plan.micro_batch_group = 2;
+  CHECK(lane_text(lower(profile, plan), Lane::D2H) ==
+        "grad-d2h2 grad-d2h1 grad-d2h0 grad-d2h2 grad-d2h1 grad-d2h0");
+  CHECK(lane_text(lower(profile, plan), Lane::H2D) ==
+        "fetch0 fetch1 fetch2 fetch0 fetch2 grad-h2d2 grad-h2d1 fetch0 grad-h2d0");
+}
+
+TEST_CASE("gradients of micro-batches are added in their order, whatever the group") {
+  std::mt19937 random(17);
+  int grouped = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Architecture architecture = small_architecture(1 + i % 4, i % 2 == 0);
+    const Plan plan = random_plan(architecture, random);
+    grouped += plan.micro_batch_group > 1 ? 1 : 0;
+    std::map<std::tuple<OpKind, int, int>, std::int32_t> next;
+    for (const Operation& op : lower_random(architecture, plan).operations) {
+      const bool copies = op.kind == OpKind::GradD2H && op.accumulator < 0;
+      if (op.kind != OpKind::Reduce && op.kind != OpKind::GradAdd && !copies) continue;
+      CHECK(op.micro_batch == next[{op.kind, op.unit, op.chunk}]++);
+      CHECK(op.accumulate == (op.micro_batch > 0));
+    }
+    for (const auto& [chunk, count] : next) CHECK(count == plan.accumulation);
+  }
+  CHECK(grouped > 50);
+}
+
+TEST_CASE("members of a group hold outputs, batches and gradients of borrowed parameters at once") {
+  const Architecture architecture = small_architecture(4, false);
+  Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
+  plan.accumulation = 6;
+  const auto peak = [&](std::int64_t group) {
+    plan.micro_batch_group = group;
+    return peak_bytes(lower_random(architecture, plan));
+  };
+  SECTION("what a unit keeps, on the device") {
+    // An embedding and four blocks keep 1000 + 64 and 1500 + 64 bytes, and the batch has 256. The
+    // last unit keeps for one member alone, and leaves a gradient of 64 bytes for each other.
+    constexpr Bytes kMember = 1064 + 4 * 1564 + 256 + 64;
+    CHECK(peak(3).gpu - peak(2).gpu == kMember);
+    CHECK(peak(6).gpu - peak(3).gpu == 3 * kMember);
+  }
+  SECTION("outputs, on the device") {
+    for (UnitPlan& unit : plan.units) unit.activation = Activation::Recompute;
+    // The outputs of an embedding and four blocks, or the gradient of the last of them.
+    constexpr Bytes kMember = 5 * 64 + 256;
+    CHECK(peak(3).gpu - peak(2).gpu == kMember);
+    CHECK(peak(6).gpu - peak(3).gpu == 3 * kMember);
+  }
+  SECTION("outputs, on the host") {
+    for (UnitPlan& unit : plan.units) unit.activation = Activation::Offload;
+    // Those of the last three units stay on the device: two of them have outputs.
+    constexpr Bytes kOutput = 64;
+    CHECK(peak(3).pinned == 3 * 3 * kOutput);
+    CHECK(peak(3).gpu - peak(2).gpu == 2 * kOutput + 256);
+  }
+  SECTION("gradients of what another unit borrows") {
+    const Architecture tied = small_architecture(4, true);
+    Plan borrowing = uniform_plan(tied, 1, Sharding::Sharded, Home::Host, Home::Host);
+    borrowing.accumulation = borrowing.micro_batch_group = 3;
+    CHECK_THROWS_WITH(lower_random(tied, borrowing), ContainsSubstring("lower micro_batch_group"));
+    borrowing.gradient_buffers = 3;
+    CHECK(lower_random(tied, borrowing).pools.front().gradient_buffers == 3);
+  }
+}
+
+TEST_CASE("accumulators are as many as gradient buffers, in fp32, where state is off the GPU") {
+  const Architecture architecture = small_architecture(4, false);
+  Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Gpu, Home::Host);
+  plan.dtype = DataType::BFloat16;
+  plan.units[0].chunks[0].optimizer = Home::Gpu;
+  plan.accumulation = 4;
+  const auto sums = [&] {
+    Bytes bytes = 0;
+    for (const Buffer& buffer : lower_random(architecture, plan).static_buffers) {
+      if (buffer.name.starts_with("gradient sums")) bytes += buffer.bytes;
+    }
+    return bytes;
+  };
+  CHECK(sums() == 0);
+  plan.micro_batch_group = 2;
+  const std::vector<UnitLayout> layouts = layout_units(architecture, plan);
+  const auto shard = [&](std::size_t unit) { return layouts[unit].elements / 2; };
+  CHECK(sums() == 4 * (2 * shard(1) + shard(5)));  // two of four blocks, and the head
+  plan.gradient_buffers = 1;
+  CHECK(sums() == 4 * (shard(1) + shard(5)));
+}
+
+TEST_CASE("a group divides the micro-batches of a step") {
+  const Architecture architecture = small_architecture(1, false);
+  Plan plan = uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
+  plan.accumulation = 6;
+  plan.micro_batch_group = 4;
+  CHECK_THROWS_WITH(lower_random(architecture, plan),
+                    ContainsSubstring("4 does not divide the 6 micro-batches"));
+  plan.micro_batch_group = 12;
+  CHECK_THROWS_WITH(lower_random(architecture, plan), ContainsSubstring("from 1 to 6"));
+  plan.micro_batch_group = 0;
+  CHECK_THROWS_WITH(lower_random(architecture, plan), ContainsSubstring("from 1 to 6"));
+}
+
 TEST_CASE("no program of a random plan has a data race") {
   std::mt19937 random(20261120);
   for (int i = 0; i < 600; ++i) {
@@ -179,7 +310,11 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
     const std::int64_t reduced = plan.world_size > 1 ? chunks : chunks - on_host;
     CHECK(count[OpKind::Adam] == chunks);
     CHECK(count[OpKind::Reduce] == reduced * plan.accumulation);
-    CHECK(count[OpKind::GradD2H] == on_host * plan.accumulation);
+    const bool sums = plan.micro_batch_group > 1;
+    const std::int64_t groups = plan.accumulation / plan.micro_batch_group;
+    CHECK(count[OpKind::GradD2H] == on_host * groups);
+    CHECK(count[OpKind::GradAdd] == (sums ? on_host * plan.accumulation : 0));
+    CHECK(count[OpKind::GradH2D] == (sums ? on_host * (groups - 1) : 0));
     CHECK(count[OpKind::StateRead] == moved);
     CHECK(count[OpKind::StateWrite] == moved);
     const bool clips = plan.clipping != Clipping::None;

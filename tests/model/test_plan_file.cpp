@@ -64,6 +64,14 @@ TEST_CASE("a gradient ring is left out where there is none") {
   CHECK(parse_plan(to_json(plan), "input.json").gradient_ring == 5);
 }
 
+TEST_CASE("a group of one micro-batch is left out") {
+  Plan plan = sample_plan();
+  CHECK(to_json(plan).find("micro_batch_group") == std::string::npos);
+  plan.micro_batch_group = plan.accumulation;
+  REQUIRE(plan.accumulation > 1);
+  CHECK(parse_plan(to_json(plan), "input.json").micro_batch_group == plan.accumulation);
+}
+
 TEST_CASE("stream buffers are left out where nothing streams") {
   Plan plan = sample_plan();
   plan.stream_buffers = 5;
@@ -86,6 +94,7 @@ TEST_CASE("a broken plan is refused by key") {
        {"/world_size", "99999999999", "world_size"},
        {"/micro_batch", "", "micro_batch"},
        {"/accumulation", "0", "accumulation"},
+       {"/micro_batch_group", "0", "micro_batch_group"},
        {"/dtype", "\"fp8\"", "dtype"},
        {"/chunk_elements", "0", "chunk_elements"},
        {"/cache_slots", "[3]", "cache_slots"},

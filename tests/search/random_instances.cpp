@@ -120,7 +120,8 @@ Question random_question(std::mt19937& random, int num_gpus) {
     question.request.clipping = Clipping::Wait;
     question.request.clipped_share = std::uniform_real_distribution<double>(0, 1)(random);
   }
-  question.space = random_space(random, {{1, 2}, {2, 1}});
+  question.space =
+      random_space(random, with_groups({{1, 2}, {2, 1}}, question.profile.architecture));
   question.space.gpu_adam_units = {0, std::uniform_int_distribution<int>(1, blocks + 1)(random)};
   question.space.late_updates = {0, std::uniform_int_distribution<int>(1, blocks + 1)(random)};
   if (question.request.clipping != Clipping::None) {

@@ -15,6 +15,7 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -61,6 +62,16 @@ struct Case {
   Profile profile;
   PlanRequest request;
 };
+
+/// Groups of micro-batches, as long as gradient buffers hold what a unit borrows.
+void group_micro_batches(std::mt19937& random, Candidate& candidate,
+                         const Architecture& architecture) {
+  const bool borrows = !architecture.units.back().borrows.empty();
+  const std::int64_t most = borrows ? candidate.gradient_buffers : candidate.batch.accumulation;
+  candidate.batch.group = test::pick(random, std::vector<std::int64_t>{1, 2, 4});
+  candidate.batch.group = std::min({candidate.batch.group, candidate.batch.accumulation,
+                                    std::max<std::int64_t>(1, most / 2 * 2)});
+}
 
 const std::vector<int> kThreads{1, 2, 4};  ///< that a synthetic platform has curves of
 
@@ -144,7 +155,7 @@ Curve no_time() { return {{{0, 0, 0}, {1, 0, 0}}}; }
 
 TEST_CASE("estimated memory is that of the lowered program, and the bound is below its time") {
   std::mt19937 random(5);
-  int count = 0, tight = 0, parted = 0, with_barrier = 0;
+  int count = 0, tight = 0, parted = 0, with_barrier = 0, grouped = 0, grouped_parts = 0;
   for (int round = 0; round < 240; ++round) {
     const Case c(random, round);
     Estimator estimator(tuning_problem(c.profile, c.platform, c.request), kThreads);
@@ -162,6 +173,7 @@ TEST_CASE("estimated memory is that of the lowered program, and the bound is bel
       if (candidate.prefetch_depth >= candidate.cache_slots) continue;
       if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
       candidate = normal_form(candidate, c.profile.architecture, c.request.num_gpus);
+      group_micro_batches(random, candidate, c.profile.architecture);
       const Program program = lower(c.profile, make_plan(candidate, c.profile, c.request));
       const TierBytes expected = peak_bytes(program);
       const TierBytes peak = estimator.peak_bytes(candidate);
@@ -179,6 +191,8 @@ TEST_CASE("estimated memory is that of the lowered program, and the bound is bel
       tight += bound >= 0.7 * refined ? 1 : 0;
       const bool is_better = bound > refined * (1 + 1e-3);
       (candidate.batch.accumulation > 1 ? parted : with_barrier) += is_better ? 1 : 0;
+      grouped += candidate.batch.group > 1 ? 1 : 0;
+      grouped_parts += is_better && candidate.batch.num_groups() > 1 && candidate.batch.group > 1;
     }
   }
   CHECK(count > 500);
@@ -186,6 +200,8 @@ TEST_CASE("estimated memory is that of the lowered program, and the bound is bel
   // Parts of the step say more than the whole, of one micro-batch too.
   CHECK(parted > 10);
   CHECK(with_barrier > 3);
+  CHECK(grouped > count / 5);
+  CHECK(grouped_parts > 0);
 }
 
 TEST_CASE("state streams during the backward of units before the first that has any") {

@@ -65,7 +65,7 @@ TEST_CASE("the search returns what simulating everything returns") {
   constexpr int kQuestions = 50;
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(static_cast<unsigned>(num_gpus));
-  int feasible = 0, with_fewer_threads = 0;
+  int feasible = 0, with_fewer_threads = 0, in_groups = 0;
   std::int64_t pruned = 0;
   for (int machine = 0; machine < kMachines; ++machine) {
     const Platform platform = test::random_machine(random, num_gpus);
@@ -93,12 +93,14 @@ TEST_CASE("the search returns what simulating everything returns") {
       REQUIRE(result.num_plans() == size_of(question, platform));
       pruned += result.num_pruned;
       const int threads = expected.front().candidate.adam_threads;
+      in_groups += expected.front().candidate.batch.group > 1 ? 1 : 0;
       with_fewer_threads += 1 < threads && threads < std::ranges::max(space.adam_threads) ? 1 : 0;
     }
   }
   CHECK(feasible > kMachines * kQuestions / 3);
   CHECK(pruned > 0);  // else the bounds did nothing
   CHECK(with_fewer_threads > 0);
+  CHECK(in_groups > 0);
 }
 
 TEST_CASE("under a power limit the search finds the fastest plan, and the one of least energy") {

@@ -3,6 +3,8 @@
 
 #include "sim/model/chunk_layout.hpp"
 
+#include <algorithm>
+
 namespace athanor::test {
 namespace {
 
@@ -38,6 +40,17 @@ Schedule random_schedule(std::mt19937& random) {
   schedule.optimizer_lanes = static_cast<OptimizerLanes>(pick(random, 0, 1));
   schedule.eviction = static_cast<Eviction>(pick(random, 0, 1));
   return schedule;
+}
+
+/// A group holds the gradients of borrowed parameters for all its members.
+void group_micro_batches(Plan& plan, const Architecture& architecture, std::mt19937& random) {
+  do {
+    plan.micro_batch_group = pick(random, 1, static_cast<int>(plan.accumulation));
+  } while (plan.accumulation % plan.micro_batch_group != 0);
+  const bool borrows = std::ranges::any_of(architecture.units,
+                                           [](const Unit& unit) { return !unit.borrows.empty(); });
+  if (!borrows) return;
+  plan.gradient_buffers = std::max(plan.gradient_buffers, static_cast<int>(plan.micro_batch_group));
 }
 
 }  // namespace
@@ -101,7 +114,7 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
   Plan plan;
   plan.name = "random";
   plan.world_size = pick(random, 1, 3);
-  plan.accumulation = pick(random, 1, 3);
+  plan.accumulation = pick(random, 1, 4);
   plan.sequence_length = 16;
   plan.chunk_elements = pick(random, 1, 600);
   plan.cache_slots = pick(random, 1, 4);
@@ -123,6 +136,7 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
   }
   plan.schedule = random_schedule(random);
   plan.late_updates = random_late_updates(random, plan.units.size());
+  group_micro_batches(plan, architecture, random);
   return plan;
 }
 

@@ -149,6 +149,18 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
              uniform(Sharding::OptimizerSharded, kDevice, kHost, kKeep, kWholeUnit)),
          1);
   stream(add("streamed and mixed", mixed_plan(architecture, world_size, accumulation)), 3);
+  const auto group = [&](Plan& plan, std::int64_t members) {
+    plan.micro_batch_group = members;
+    plan.gradient_buffers = static_cast<int>(members);  // the head borrows from the embedding
+  };
+  group(add("one group, replicated", uniform(Sharding::Replicated, kDevice, kHost, kKeep, 2000)),
+        accumulation);
+  group(add("one group", uniform(Sharding::Sharded, kHost, kHost, kAgain, 3000)), accumulation);
+  group(add("a group's outputs on the host",
+            uniform(Sharding::Sharded, kHost, Home::Nvme, kAway, 3000)),
+        accumulation);
+  group(add("mixed groups", mixed_plan(architecture, world_size, accumulation)),
+        accumulation % 2 == 0 ? 2 : 1);
   add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
       .schedule.eviction = Eviction::Fifo;
   return plans;
