@@ -10,11 +10,11 @@ source tools/common.sh
 gpu=()
 nvidia-smi -L >/dev/null 2>&1 || gpu=(--exclude executor/cuda/)
 
-# report FOLDER FLOOR
+# report FOLDER FLOOR. Threads lose counts, so that gcov may find less than none of a line: it is left out.
 report() {
   say "Line coverage of $1/ (at least $2 %)"
   gcovr --root . --object-directory build/coverage --filter "$1/" "${gpu[@]}" --exclude-throw-branches \
-    --exclude-unreachable-branches -j "$jobs" --fail-under-line "$2" build/coverage
+    --exclude-unreachable-branches --gcov-ignore-parse-errors -j "$jobs" --fail-under-line "$2" build/coverage
 }
 
 report sim 90

@@ -19,7 +19,13 @@ Candidate with_activations(Candidate candidate, const Candidate& from) {
 
 MemoryFiller::MemoryFiller(const SearchSpace& space, const CandidateGroups::Fits& fits,
                            const std::vector<Candidate>& activations, int num_units)
-    : space_(space), fits_(fits), activations_(activations), num_units_(num_units) {}
+    : space_(space), fits_(fits), activations_(activations), num_units_(num_units) {
+  std::map<int, Candidate> by_outputs;
+  for (const Candidate& activation : activations) {
+    by_outputs[activation.offload_units] = activation;
+  }
+  for (const auto& [outputs, activation] : by_outputs) least_activations_.push_back(activation);
+}
 
 std::vector<Candidate> MemoryFiller::all(const Counts& counts) const {
   std::vector<Candidate> candidates;
@@ -60,10 +66,9 @@ std::span<const Candidate> MemoryFiller::smallest(const Placements& placements) 
 
 bool MemoryFiller::some_fits(const Placements& placements) const {
   return std::ranges::any_of(smallest(placements), [&](const Candidate& placement) {
-    return std::any_of(activations_.rbegin(), activations_.rend(),
-                       [&](const Candidate& activation) {
-                         return fits_(with_activations(placement, activation));
-                       });
+    return std::ranges::any_of(least_activations_, [&](const Candidate& activation) {
+      return fits_(with_activations(placement, activation));
+    });
   });
 }
 
@@ -108,16 +113,11 @@ std::vector<Candidate> MemoryFiller::undominated(const Placements& placements,
   return candidates;
 }
 
-/// Candidates of which one needs least of each memory: the smallest placements, and the most units
-/// that recompute with each number of outputs on the host.
+/// Candidates of which one needs least of each memory.
 std::vector<Candidate> MemoryFiller::least(const Placements& placements) const {
-  std::map<int, Candidate> by_outputs;
-  for (const Candidate& activation : activations_) {
-    by_outputs[activation.offload_units] = activation;
-  }
   std::vector<Candidate> candidates;
   for (const Candidate& placement : smallest(placements)) {
-    for (const auto& [outputs, activation] : by_outputs) {
+    for (const Candidate& activation : least_activations_) {
       candidates.push_back(with_activations(placement, activation));
     }
   }

@@ -43,6 +43,9 @@ class MemoryFiller {
   const SearchSpace& space_;
   const CandidateGroups::Fits& fits_;
   const std::vector<Candidate>& activations_;
+  /// Those that need least memory: the most recomputed units with each number of outputs on the
+  /// host.
+  std::vector<Candidate> least_activations_;
   int num_units_;
 };
 

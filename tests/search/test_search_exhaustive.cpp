@@ -61,8 +61,8 @@ std::vector<Question> random_questions(std::mt19937& random, int num_gpus, int c
 }  // namespace
 
 TEST_CASE("the search returns what simulating everything returns") {
-  constexpr int kMachines = 20;  // few: SimGrid slows down with every engine that a process had
-  constexpr int kQuestions = 50;
+  constexpr int kMachines = 14;  // few: SimGrid slows down with every engine that a process had
+  constexpr int kQuestions = 40;
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(static_cast<unsigned>(num_gpus));
   int feasible = 0, with_fewer_threads = 0, in_groups = 0;
@@ -179,8 +179,8 @@ TEST_CASE("with a margin the search finds the best plan of a slower host, and pr
 }
 
 TEST_CASE("more of anything never gives a slower best plan") {
-  constexpr int kMachines = 5;
-  constexpr int kQuestions = 20;
+  constexpr int kMachines = 4;
+  constexpr int kQuestions = 16;
   constexpr double kSlack = 1e-9;
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(77 + static_cast<unsigned>(num_gpus));
