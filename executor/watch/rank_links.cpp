@@ -215,7 +215,9 @@ void RankLinks::send(const RankMessage& message) {
 }
 
 pid_t RankLinks::process_of(int rank) const {
-  const MessageLink& link = links_.at(static_cast<std::size_t>(rank));
+  const auto index = static_cast<std::size_t>(rank);
+  if (index >= links_.size()) return 0;  // others than rank 0 are linked to rank 0 alone
+  const MessageLink& link = links_[index];
   return link.is_open() ? link.process() : 0;
 }
 
