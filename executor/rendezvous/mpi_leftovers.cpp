@@ -53,8 +53,11 @@ bool has_ended(const Known& known, int wait_ms) {
   return ::poll(&ended, 1, wait_ms) > 0;
 }
 
+/// The first process of a container cannot be killed from inside. An mpirun there takes SIGTERM, and
+/// ends at once when it comes again and again.
 void kill_known(const Known& known) {
-  ::syscall(SYS_pidfd_send_signal, known.descriptor.get(), SIGKILL, nullptr, 0);
+  const int signal = known.process == 1 ? SIGTERM : SIGKILL;
+  ::syscall(SYS_pidfd_send_signal, known.descriptor.get(), signal, nullptr, 0);
 }
 
 void end_if_stopped(Known& known, Seconds now) {
@@ -65,13 +68,7 @@ void end_if_stopped(Known& known, Seconds now) {
 /// Whether the process starts the ranks of one program alone, so that it has nothing left to do
 /// once they have ended.
 bool serves_one_program(pid_t launcher) {
-  std::ifstream file(fmt::format("/proc/{}/comm", launcher));
-  std::string name;
-  std::getline(file, name);
-  constexpr std::array<std::string_view, 5> kLaunchers{"mpirun", "mpiexec", "orterun", "orted",
-                                                       "prterun"};
-  return std::ranges::find(kLaunchers, name) != kLaunchers.end() &&
-         variable("OMPI_NUM_APP_CTX") == "1";
+  return is_mpi_launcher(launcher) && variable("OMPI_NUM_APP_CTX") == "1";
 }
 
 /// Waits until the launcher has ended. Ends it, or the rank, where that stays stopped; and where it
@@ -101,6 +98,15 @@ void leave_job() {
 }
 
 }  // namespace
+
+bool is_mpi_launcher(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/comm", process));
+  std::string name;
+  std::getline(file, name);
+  constexpr std::array<std::string_view, 5> kLaunchers{"mpirun", "mpiexec", "orterun", "orted",
+                                                       "prterun"};
+  return std::ranges::find(kLaunchers, name) != kLaunchers.end();
+}
 
 std::optional<MpiLeftovers> leftovers_from_environment() {
   const std::string_view folder = variable("OMPI_MCA_orte_jobfam_session_dir");

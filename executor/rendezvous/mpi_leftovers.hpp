@@ -17,6 +17,9 @@ struct MpiLeftovers {
   std::string segment_prefix;  ///< how the names of its segments start
 };
 
+/// Whether the process is an mpirun, or what that has started on another node.
+[[nodiscard]] bool is_mpi_launcher(pid_t process);
+
 /// Returns the places of the job that this rank belongs to, as Open MPI tells them; none: other.
 [[nodiscard]] std::optional<MpiLeftovers> leftovers_from_environment();
 

@@ -39,11 +39,13 @@ pid_t tie_to_launcher(const RankInfo& rank) {
   // Without its launcher a rank must not go on writing where a resumed run may already write.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const pid_t parent = ::getppid();
+  // The first process of a container may be an mpirun. Else it has taken over an orphan.
+  const bool has_parent = parent > 1 || is_mpi_launcher(parent);
   // Athanor's own launcher removes what MPI leaves; under a foreign one, a rank of each node does.
-  if (rank.launched_by_mpi && rank.local_rank == 0 && launcher_key().empty() && parent > 1) {
+  if (rank.launched_by_mpi && rank.local_rank == 0 && launcher_key().empty() && has_parent) {
     if (const auto leftovers = leftovers_from_environment()) start_cleaner(parent, *leftovers);
   }
-  return parent > 1 ? parent : 0;
+  return has_parent ? parent : 0;
 }
 
 }  // namespace
@@ -161,10 +163,7 @@ void JobWatch::look() {
   if (const auto finding = watchdog_.look(now_)) {
     fail(finding->message, links_.process_of(finding->rank));
   }
-  if (failed_at_ && now_ - *failed_at_ > kGrace) {
-    say("error: " + failure_);
-    end_process(kExitFailed);
-  }
+  if (failed_at_ && now_ - *failed_at_ > kGrace) end_process(kExitFailed);
 }
 
 RankMessage JobWatch::status() const {
@@ -271,12 +270,12 @@ void JobWatch::handle_interrupt() {
 void JobWatch::fail(const std::string& message, pid_t culprit) {
   if (failed_at_) return;
   failed_at_ = now_;
-  failure_ = message;
   links_.send(message_of(MessageKind::Failure, rank_.rank, message));
+  // At once: an mpirun kills the other ranks a second after it has lost one.
+  say(message);
   // A stopped process never ends by itself.
   if (culprit > 0) ::kill(culprit, SIGKILL);
   if (on_failure_) return on_failure_(message);
-  say("error: " + message);
   end_process(kExitFailed);
 }
 

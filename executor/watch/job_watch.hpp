@@ -100,7 +100,6 @@ class JobWatch {
   PatientClock clock_;
   Seconds now_ = 0, sent_at_ = -kHeartbeat, launcher_heard_at_ = 0, parent_ran_at_ = 0;
   std::optional<Seconds> failed_at_, left_at_;
-  std::string failure_;
   std::vector<bool> gone_;  ///< [rank]: said goodbye
   Descriptor wake_;
   std::thread thread_;

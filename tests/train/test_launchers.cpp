@@ -53,7 +53,8 @@ TEST_CASE("a killed or stopped launcher leaves nothing behind") {
   const Finished finished = program.wait(kLimit + 600);
   INFO(finished.output);
   CHECK(finished.exit_code != 0);
-  if (signal == SIGSTOP) {
+  // What ranks say under another launcher goes through it, and it is stopped.
+  if (signal == SIGSTOP && own_launcher) {
     CHECK((finished.output.find("has not run for") != std::string::npos ||
            finished.output.find("has been stopped for") != std::string::npos));
   }
