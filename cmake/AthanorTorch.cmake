@@ -32,7 +32,7 @@ if(torch_root AND EXISTS ${torch_root}/lib/libtorch_cpu.so)
     ${torch_root}/include ${torch_root}/include/torch/csrc/api/include)
   # The wheel brings the headers of a newer fmt and no library of it; its symbols are versioned.
   target_compile_definitions(athanor_torch INTERFACE FMT_HEADER_ONLY=1)
-  # ccache keeps objects that use a precompiled <torch/torch.h> only with this flag.
+  # ccache keeps objects that use a precompiled header only with this flag.
   target_compile_options(athanor_torch INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_link_libraries(athanor_torch INTERFACE athanor_torch_torch_cpu athanor_torch_c10 Threads::Threads)
 

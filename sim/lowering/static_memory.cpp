@@ -20,18 +20,6 @@ struct UnitElements {
   FileBytes file;
 };
 
-bool keeps_state_off_gpu(const UnitLayout& layout) {
-  return std::ranges::any_of(layout.chunks,
-                             [](const Chunk& chunk) { return off_gpu(chunk.optimizer); });
-}
-
-bool lends(const Architecture& architecture, std::size_t unit) {
-  return std::ranges::any_of(architecture.units, [&](const Unit& other) {
-    return std::ranges::find(other.borrows, static_cast<std::int32_t>(unit), &Borrow::unit) !=
-           other.borrows.end();
-  });
-}
-
 UnitElements count_elements(const Program& program, const Plan& plan, std::size_t unit) {
   const UnitLayout& layout = program.layouts[unit];
   const Sharding sharding = plan.units[unit].sharding;
@@ -130,13 +118,13 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
     program.pool_of.push_back(static_cast<std::int32_t>(pool - program.pools.begin()));
     if (program.layouts[u].chunks.empty()) continue;
     // A group keeps the gradient that a borrower began for each of its members.
-    const std::int64_t held = lends(architecture, u) ? plan.micro_batch_group : 1;
+    const std::int64_t held = architecture.lends(u) ? plan.micro_batch_group : 1;
     pool->gradient_buffers = static_cast<int>(
         std::min<std::int64_t>(pool->gradient_buffers + held, plan.gradient_buffers));
     if (plan.units[u].sharding == Sharding::Sharded) {
       pool->slots = std::min(pool->slots + 1, plan.cache_slots);
     }
-    if (!accumulates_on_device(plan) || !keeps_state_off_gpu(program.layouts[u])) continue;
+    if (!accumulates_on_device(plan) || !keeps_state_off_gpu(program.layouts[u].chunks)) continue;
     pool->accumulators = std::min(pool->accumulators + 1, plan.gradient_buffers);
     pool->accumulator_elements = std::max(
         pool->accumulator_elements, owned_elements({.elements = program.layouts[u].elements},

@@ -2,6 +2,7 @@
 #include "sim/lowering/step_builder.hpp"
 
 #include "sim/lowering/schedule_order.hpp"
+#include "sim/lowering/static_memory.hpp"
 
 #include <utility>
 
@@ -137,6 +138,10 @@ const Chunk& StepBuilder::chunk_at(std::int32_t unit, std::int32_t chunk) const 
 
 std::int32_t StepBuilder::chunk_count(std::int32_t unit) const {
   return static_cast<std::int32_t>(chunks(unit).size());
+}
+
+std::int64_t StepBuilder::elements_held(std::int32_t unit, std::int32_t chunk) const {
+  return owned_elements(chunk_at(unit, chunk), unit_plan(unit).sharding, plan_.world_size);
 }
 
 StepBuilder::ChunkState& StepBuilder::state_of(std::int32_t unit, std::int32_t chunk) {

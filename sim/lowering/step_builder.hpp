@@ -71,6 +71,8 @@ class StepBuilder {
   [[nodiscard]] const std::vector<Chunk>& chunks(std::int32_t unit) const;
   [[nodiscard]] const Chunk& chunk_at(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] std::int32_t chunk_count(std::int32_t unit) const;
+  /// Elements of the chunk that one rank holds.
+  [[nodiscard]] std::int64_t elements_held(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] ChunkState& state_of(std::int32_t unit, std::int32_t chunk);
   [[nodiscard]] const UnitCost& cost(std::int32_t unit) const;
   [[nodiscard]] bool keeps(std::int32_t unit) const;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a unit's gradients to its new parameters: reduce, copy to the host, norm, Adam, publish.
-#include "sim/lowering/static_memory.hpp"
 #include "sim/lowering/step_builder.hpp"
 #include "sim/model/chunk_update.hpp"
 
@@ -83,9 +82,7 @@ GradientPool& StepBuilder::accumulators_of(std::int32_t unit) {
 }
 
 void StepBuilder::take_accumulator(const Access& access) {
-  const bool on_host = std::ranges::any_of(
-      chunks(access.unit), [](const Chunk& chunk) { return off_gpu(chunk.optimizer); });
-  if (!accumulates_on_device(plan_) || !on_host) return;
+  if (!accumulates_on_device(plan_) || !keeps_state_off_gpu(chunks(access.unit))) return;
   const std::int32_t taken = accumulators_of(access.unit).acquire({access.unit, 0});
   if (access.micro_batch == 0) return;
   for (std::int32_t c = 0; c < chunk_count(access.unit); ++c) {
@@ -96,8 +93,7 @@ void StepBuilder::take_accumulator(const Access& access) {
 void StepBuilder::fetch_sum(std::int32_t unit, std::int32_t chunk, std::int32_t accumulator) {
   Operation op = chunk_operation(OpKind::GradH2D, Lane::H2D, unit, chunk);
   op.accumulator = accumulator;
-  op.bytes = owned_elements(chunk_at(unit, chunk), unit_plan(unit).sharding, plan_.world_size) *
-             size_of(program_.gradient_dtype);
+  op.bytes = elements_held(unit, chunk) * size_of(program_.gradient_dtype);
   op.waits = accumulators_of(unit)[accumulator].drained_by;
   ChunkState& chunk_state = state_of(unit, chunk);
   op.waits.push_back(chunk_state.gradient_ready);
@@ -114,7 +110,7 @@ std::int32_t StepBuilder::emit_grad_add(const Access& access, std::int32_t chunk
   op.gradient_buffer = gradient_buffer;
   op.accumulator = pool.held_by({unit, 0});
   op.accumulate = access.micro_batch > 0;
-  op.elements = owned_elements(chunk_at(unit, chunk), unit_plan(unit).sharding, plan_.world_size);
+  op.elements = elements_held(unit, chunk);
   op.waits.push_back(source);
   GradientPool::Buffer& accumulator = pool[op.accumulator];
   if (access.micro_batch == 0) {
@@ -135,8 +131,7 @@ std::int32_t StepBuilder::emit_grad_d2h(std::int32_t unit, std::int32_t chunk,
   op.gradient_buffer = gradient_buffer;
   op.accumulator = at(source).accumulator;
   op.accumulate = op.accumulator < 0 && micro_batch > 0;
-  op.bytes = owned_elements(chunk_at(unit, chunk), unit_plan(unit).sharding, plan_.world_size) *
-             size_of(program_.gradient_dtype);
+  op.bytes = elements_held(unit, chunk) * size_of(program_.gradient_dtype);
   op.waits.push_back(source);
   if (stages_gradient(plan_, chunk_at(unit, chunk))) {
     op.staging_buffer = static_cast<std::int32_t>(staged_gradients_.next());
@@ -217,7 +212,7 @@ Operation StepBuilder::update_operation(OpKind kind, std::int32_t unit, std::int
   op.lane = kind == OpKind::SquareSum ? lane_beside(layout.optimizer) : adam_lane(layout);
   op.unit = unit;
   op.chunk = chunk;
-  op.elements = owned_elements(layout, unit_plan(unit).sharding, plan_.world_size);
+  op.elements = elements_held(unit, chunk);
   return op;
 }
 
@@ -331,7 +326,7 @@ void StepBuilder::publish_chunk(std::int32_t unit, std::int32_t chunk) {
   const Sharding sharding = unit_plan(unit).sharding;
   if (off_gpu(layout.optimizer) && layout.parameters == Home::Gpu) {
     Operation op = chunk_operation(OpKind::ParamH2D, Lane::H2D, unit, chunk);
-    op.bytes = owned_elements(layout, sharding, plan_.world_size) * size_of(plan_.dtype);
+    op.bytes = elements_held(unit, chunk) * size_of(plan_.dtype);
     op.waits.push_back(chunk_state.updated);
     chunk_state.updated = emit(std::move(op));
   }

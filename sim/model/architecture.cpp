@@ -173,6 +173,13 @@ std::int64_t Architecture::num_parameters() const noexcept {
   return elements;
 }
 
+bool Architecture::lends(std::size_t unit) const noexcept {
+  return std::ranges::any_of(units, [&](const Unit& other) {
+    return std::ranges::find(other.borrows, static_cast<std::int32_t>(unit), &Borrow::unit) !=
+           other.borrows.end();
+  });
+}
+
 double Architecture::model_flops_per_token(std::int64_t sequence) const noexcept {
   constexpr double kForwardAndBackward = 3;
   const double window = language_model ? static_cast<double>(language_model->sliding_window) : 0;

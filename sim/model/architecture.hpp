@@ -89,6 +89,8 @@ struct Architecture {
   std::optional<LanguageModelConfig> language_model;  ///< absent for a user's own modules
   std::vector<Unit> units;
   [[nodiscard]] std::int64_t num_parameters() const noexcept;  ///< each tied tensor once
+  /// Whether other units borrow parameters of the unit with this index.
+  [[nodiscard]] bool lends(std::size_t unit) const noexcept;
   /// Forward + backward FLOPs of one token at context length `sequence` (3 x forward; recompute not
   /// counted).
   [[nodiscard]] double model_flops_per_token(std::int64_t sequence) const noexcept;

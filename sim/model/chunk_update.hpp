@@ -5,7 +5,9 @@
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/plan.hpp"
 
+#include <algorithm>
 #include <compare>
+#include <vector>
 
 namespace athanor {
 
@@ -30,6 +32,11 @@ namespace athanor {
 [[nodiscard]] constexpr bool sums_squares_as_gradients_pass(const Plan& plan,
                                                             Home optimizer) noexcept {
   return plan.clipping != Clipping::None && off_gpu(optimizer) && plan.accumulation == 1;
+}
+
+/// Whether the optimizer state of some chunk is not on the GPU.
+[[nodiscard]] constexpr bool keeps_state_off_gpu(const std::vector<Chunk>& chunks) noexcept {
+  return std::ranges::any_of(chunks, [](const Chunk& chunk) { return off_gpu(chunk.optimizer); });
 }
 
 /// Whether the device adds up the gradients of a group's micro-batches before they go to the host.

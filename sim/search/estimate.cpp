@@ -18,15 +18,6 @@
 #include <utility>
 
 namespace athanor {
-namespace {
-
-bool is_lent(const Architecture& architecture, int unit) {
-  return std::ranges::any_of(architecture.units, [&](const Unit& other) {
-    return std::ranges::find(other.borrows, unit, &Borrow::unit) != other.borrows.end();
-  });
-}
-
-}  // namespace
 
 Estimator::Estimator(const TuningProblem& problem)
     : Estimator(problem, adam_thread_choices(problem.request, problem.platform)) {}
@@ -52,7 +43,7 @@ Estimator::Estimator(const TuningProblem& problem, std::vector<int> adam_threads
     UnitClass& unit_class = classes_[entry->second];
     if (unit.parameters.empty()) continue;
     ++unit_class.units;
-    unit_class.lent += is_lent(problem.profile.architecture, static_cast<int>(position)) ? 1 : 0;
+    unit_class.lent += problem.profile.architecture.lends(position) ? 1 : 0;
     for (std::size_t u = position + 1; u < unit_class.units_before.size(); ++u) {
       ++unit_class.units_before[u];
     }

@@ -43,8 +43,8 @@ class MemoryFiller {
   const SearchSpace& space_;
   const CandidateGroups::Fits& fits_;
   const std::vector<Candidate>& activations_;
-  /// Those that need least memory: the most recomputed units with each number of outputs on the
-  /// host.
+  /// Choices one of which fits if any does. Each recomputes the most units that its number of
+  /// outputs on the host allows.
   std::vector<Candidate> least_activations_;
   int num_units_;
 };

@@ -19,6 +19,7 @@ namespace athanor {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using test::equal_units;
 using test::find_races;
 using test::random_plan;
 using test::small_architecture;
@@ -41,11 +42,7 @@ std::string lane_text(const Program& program, Lane lane) {
 }
 
 TEST_CASE("three sharded units on the host with recompute are lowered as the design page shows") {
-  Architecture architecture;
-  architecture.name = "three";
-  for (int i = 0; i < 3; ++i) {
-    architecture.units.push_back({"unit." + std::to_string(i), "unit", {{"w", {64}}}, {}});
-  }
+  const Architecture architecture = equal_units(3);
   Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
   for (UnitPlan& unit : plan.units) unit.activation = Activation::Recompute;
   Profile profile = unmeasured_profile(architecture, DataType::Float32, 16, 1);
@@ -119,11 +116,7 @@ TEST_CASE("offloaded outputs leave after the next unit's forward and return befo
 }
 
 TEST_CASE("a group of micro-batches fetches each unit once in each direction") {
-  Architecture architecture;
-  architecture.name = "three";
-  for (int i = 0; i < 3; ++i) {
-    architecture.units.push_back({"unit." + std::to_string(i), "unit", {{"w", {64}}}, {}});
-  }
+  const Architecture architecture = equal_units(3);
   Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
   for (UnitPlan& unit : plan.units) unit.activation = Activation::Recompute;
   const Profile profile = unmeasured_profile(architecture, DataType::Float32, 16, 1);
@@ -198,7 +191,7 @@ TEST_CASE("members of a group hold outputs, batches and gradients of borrowed pa
   }
   SECTION("outputs, on the host") {
     for (UnitPlan& unit : plan.units) unit.activation = Activation::Offload;
-    // Those of the last three units stay on the device: two of them have outputs.
+    // The last three units keep their outputs on the device. The last one's is the loss.
     constexpr Bytes kOutput = 64;
     CHECK(peak(3).pinned == 3 * 3 * kOutput);
     CHECK(peak(3).gpu - peak(2).gpu == 2 * kOutput + 256);

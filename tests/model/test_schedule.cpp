@@ -16,6 +16,7 @@
 namespace athanor {
 namespace {
 
+using test::equal_units;
 using test::random_plan;
 using test::small_architecture;
 using test::small_profile;
@@ -101,11 +102,7 @@ TEST_CASE("first in, first out never fetches less than Belady's rule") {
 }
 
 TEST_CASE("first in, first out fetches as computed by hand for four units and three slots") {
-  Architecture architecture;
-  architecture.name = "four";
-  for (int i = 0; i < 4; ++i) {
-    architecture.units.push_back({"unit." + std::to_string(i), "unit", {{"w", {64}}}, {}});
-  }
+  const Architecture architecture = equal_units(4);
   Plan plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
   plan.cache_slots = 3;
   plan.prefetch_depth = 0;

@@ -4,6 +4,7 @@
 #include "sim/model/chunk_layout.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace athanor::test {
 namespace {
@@ -54,6 +55,15 @@ void group_micro_batches(Plan& plan, const Architecture& architecture, std::mt19
 }
 
 }  // namespace
+
+Architecture equal_units(int count) {
+  Architecture architecture;
+  architecture.name = "equal units";
+  for (int i = 0; i < count; ++i) {
+    architecture.units.push_back({"unit." + std::to_string(i), "unit", {{"w", {64}}}, {}});
+  }
+  return architecture;
+}
 
 Architecture small_architecture(int num_blocks, bool tied) {
   Architecture architecture;

@@ -9,6 +9,9 @@
 
 namespace athanor::test {
 
+/// Returns `count` units of one class, each with one parameter of 64 elements.
+[[nodiscard]] Architecture equal_units(int count);
+
 /// Returns an embedding, `num_blocks` equal blocks and a head, which borrows the embedding's matrix
 /// when `tied`.
 [[nodiscard]] Architecture small_architecture(int num_blocks, bool tied);
