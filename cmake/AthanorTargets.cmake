@@ -16,8 +16,8 @@ add_library(athanor_instrumentation INTERFACE)
 if(ATHANOR_SANITIZE)
   # LibTorch is built without RTTI checks of ours: vptr would report its types.
   target_compile_options(athanor_instrumentation INTERFACE
-    -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-  target_link_options(athanor_instrumentation INTERFACE -fsanitize=address,undefined)
+    -fsanitize=address,undefined,float-cast-overflow -fno-sanitize=vptr -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(athanor_instrumentation INTERFACE -fsanitize=address,undefined,float-cast-overflow)
 endif()
 if(ATHANOR_COVERAGE)
   # Absolute paths: gcovr runs from anywhere. Lanes are threads, so counts may be lost; atomic counters would make the

@@ -58,6 +58,14 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
+template <typename Number>
+std::optional<Number> parse_whole(std::string_view word) {
+  Number value{};
+  const char* const end = word.data() + word.size();
+  const auto [rest, status] = std::from_chars(word.data(), end, value);
+  return status == std::errc{} && rest == end ? std::optional(value) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<LogLine> log_lines(std::string_view text) {
@@ -74,12 +82,11 @@ std::vector<LogLine> log_lines(std::string_view text) {
 }
 
 std::optional<double> number_in(std::string_view word) {
-  double value = 0;
-  const char* const end = word.data() + word.size();
-  const auto [rest, status] = std::from_chars(word.data(), end, value);
-  const bool whole = status == std::errc{} && rest == end && std::isfinite(value);
-  return whole ? std::optional(value) : std::nullopt;
+  const std::optional value = parse_whole<double>(word);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
+
+std::optional<int> integer_in(std::string_view word) { return parse_whole<int>(word); }
 
 std::string line_path(const std::string& file, int number) {
   return fmt::format("{}:line {}", file, number);

@@ -22,6 +22,9 @@ struct LogLine {
 /// Parses a whole word as a number; nothing for any other word, such as "N/A".
 [[nodiscard]] std::optional<double> number_in(std::string_view word);
 
+/// Parses a whole word as an integer of 32 bits; nothing for any other word, such as "1e9".
+[[nodiscard]] std::optional<int> integer_in(std::string_view word);
+
 /// Path of a line in messages: "all_reduce.log:line 12".
 [[nodiscard]] std::string line_path(const std::string& file, int number);
 

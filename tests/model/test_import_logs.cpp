@@ -108,6 +108,17 @@ TEST_CASE("lines of other programs and both ends of lines are passed over") {
   CHECK(all_reduce_at(with_returns, 1048576) == Approx(60.49e-6).epsilon(1e-3));
 }
 
+TEST_CASE("only whole numbers that an int holds are ranks") {
+  const std::string text = nccl_text({.command = "all_reduce_perf"});
+  const std::string row = "#  Rank  0 ";
+  for (const std::string number : {"5.5e102", "1.5", "99999999999", "x"}) {
+    CAPTURE(number);
+    std::string with = text;
+    with.insert(with.find(row), "#  Rank " + number + " Group  0\n");
+    CHECK(all_reduce_at(with, 1048576) == Approx(60.49e-6).epsilon(1e-3));
+  }
+}
+
 TEST_CASE("a log of several collectives gives each") {
   Platform platform = sample();
   const std::string text =
