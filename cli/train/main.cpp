@@ -9,9 +9,12 @@
 #include "executor/backend/connect.hpp"
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/host_backend.hpp"
+#include "executor/rendezvous/interrupts.hpp"
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/rendezvous/rank_launcher.hpp"
+#include "executor/train/meet_watch.hpp"
+#include "executor/watch/job_watch.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -24,8 +27,9 @@
 
 namespace {
 
-/// Backend of this process, and its connection to the other ranks.
+/// Watch of this process, its backend, and its connection to the other ranks.
 struct Machine {
+  std::unique_ptr<athanor::JobWatch> watch;
   std::unique_ptr<athanor::Collectives> collectives;  ///< between ranks on the CPU
   std::unique_ptr<athanor::Backend> backend;
 };
@@ -38,12 +42,23 @@ void connect(const athanor::RankInfo& rank, const athanor::Bytes memory, bool cu
     machine.collectives = athanor::connect(rank);
     machine.backend = std::make_unique<athanor::HostBackend>(*machine.collectives, memory);
   }
+  if (!athanor::meet_watch(*machine.watch, machine.backend->host_collectives())) {
+    fmt::print(stderr,
+               "athanor-train: rank {} reaches rank 0 through its collectives alone (a firewall?), "
+               "so nobody notices if it is stopped\n",
+               rank.rank);
+  }
 }
 
 /// Checks everything, then trains in this process, or in the processes that --gpus asks for.
 int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine& machine) {
   athanor::cli::settle(arguments);
   const athanor::RankInfo rank = athanor::rank_from_environment();
+  const bool launches = arguments.num_processes > 1 && rank.world_size == 1;
+  if (!launches) {
+    machine.watch = std::make_unique<athanor::JobWatch>(rank, "athanor-train");
+    machine.watch->set_activity("it reads its inputs");
+  }
   const athanor::cli::TrainInputs inputs =
       athanor::cli::read_inputs(arguments, /*looks_closely=*/rank.rank == 0);
   athanor::check_world_size(inputs.plan.world_size, rank, arguments.num_processes);
@@ -59,18 +74,19 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
     return athanor::kExitDone;
   }
   const bool cuda = uses_cuda(arguments, inputs);
-  if (arguments.num_processes > 1 && rank.world_size == 1) {
-    if (cuda) return athanor::run_ranks(arguments.num_processes, argv);
-    athanor::relaunch_under_mpirun(arguments.num_processes, argv);
+  if (launches) {
+    return cuda ? athanor::run_ranks(arguments.num_processes, argv)
+                : athanor::run_ranks_under_mpirun(arguments.num_processes, argv);
   }
   if (rank.rank == 0 && !arguments.quiet) {
     fmt::print(stderr, "{} starts {}\n", inputs.architecture.name, describe_start(inputs));
   }
+  machine.watch->set_activity("it connects with the other ranks");
   connect(rank, inputs.limits.gpu, cuda, machine);
+  machine.watch->set_activity("it prepares the run folder, or waits for that");
   const std::string run_json =
       athanor::cli::run_json(arguments, static_cast<int>(argv.size()), argv.data());
-  athanor::cli::train(arguments, inputs, run_json, *machine.backend);
-  return athanor::kExitDone;
+  return athanor::cli::train(arguments, inputs, run_json, *machine.backend, *machine.watch);
 }
 
 int parse_and_run(std::span<char*> argv, Machine& machine) {
@@ -85,18 +101,32 @@ int parse_and_run(std::span<char*> argv, Machine& machine) {
   return athanor::cli::parse_and_run(app, action, static_cast<int>(words.size()), words.data());
 }
 
+/// Leaves the job and returns the exit code of this process. A failure ends the whole job.
+int end(int code, Machine& machine) {
+  const bool has_failed = code != athanor::kExitDone && code != athanor::kExitInterrupted;
+  const bool has_ranks = machine.backend && machine.backend->collectives().world_size() > 1;
+  if (!has_failed) {
+    if (machine.watch) machine.watch->set_activity("it leaves the job");
+    machine.backend.reset();
+    machine.collectives.reset();
+  }
+  if (!machine.watch) return code;
+  machine.watch->leave(code);
+  if (has_failed && has_ranks) athanor::abort_job(code);
+  // Athanor's launcher knows the code by now. To mpirun it would be a failure.
+  return code == athanor::kExitInterrupted && machine.watch->has_launcher() ? athanor::kExitDone
+                                                                            : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   // It outlives a failure, because an orderly end of MPI or NCCL would wait for ranks that never
   // come.
+  athanor::catch_interrupts();
   Machine machine;
   const int code = athanor::run_main("athanor-train", [&] {
     return parse_and_run({argv, static_cast<std::size_t>(argc)}, machine);
   });
-  if (code != athanor::kExitDone && machine.backend &&
-      machine.backend->collectives().world_size() > 1) {
-    athanor::abort_job(code);
-  }
-  return code;
+  return end(code, machine);
 }

@@ -10,6 +10,7 @@
 #include "executor/job/metrics_log.hpp"
 #include "executor/job/progress_printer.hpp"
 #include "executor/job/run_record.hpp"
+#include "executor/rendezvous/interrupts.hpp"
 #include "executor/train/token_batches.hpp"
 #include "executor/train/trainer.hpp"
 #include "executor/units/language_model.hpp"
@@ -33,7 +34,8 @@ namespace {
 constexpr double kDeadlineSteps = 20;
 constexpr Seconds kShortestDeadline = 20;
 
-TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& inputs) {
+TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& inputs,
+                           JobWatch& watch) {
   TrainOptions options;
   options.schedule = schedule_of(arguments);
   options.optimizer = {.beta1 = arguments.beta1,
@@ -42,7 +44,7 @@ TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& i
                        .weight_decay = arguments.weight_decay};
   options.seed = arguments.seed;
   options.nvme_folder = arguments.nvme;
-  options.progress_board = inputs.start.folder.progress_board();
+  options.watch = &watch;
   const Seconds predicted = inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0;
   options.deadline = arguments.deadline > 0
                          ? arguments.deadline
@@ -67,9 +69,10 @@ class Session {
  public:
   /// `run`: identity of the run, which rank 0 knows.
   Session(const TrainArguments& arguments, const TrainInputs& inputs, std::string run,
-          Backend& backend)
+          Backend& backend, JobWatch& watch)
       : arguments_(arguments),
         inputs_(inputs),
+        watch_(watch),
         run_(std::move(run)),
         rank_(backend.collectives().rank()),
         tokens_per_step_(inputs.plan.global_batch() * inputs.plan.sequence_length),
@@ -80,17 +83,22 @@ class Session {
                                      inputs.plan.sequence_length),
                  inputs.profile, inputs.plan,
                  token_batches(inputs.data, inputs.plan.sequence_length, shift_),
-                 train_options(arguments, inputs), backend) {}
+                 train_options(arguments, inputs, watch), backend) {}
 
   void load();
   void train();
   void measure();
   void export_or_keep();
   void write_checkpoint();
+  /// Says where an interrupted run can go on. Every rank calls it.
+  void save_interrupted();
+  /// Whether all ranks have agreed to stop.
+  [[nodiscard]] bool is_stopping() const { return is_stopping_; }
 
  private:
   void load_checkpoint();
   void start_log();
+  void agree_to_stop();
   [[nodiscard]] std::int64_t same_on_all(std::int64_t value);
   void on_step(const StepReport& report);
   [[nodiscard]] CheckpointState checkpoint_state() const;
@@ -99,6 +107,7 @@ class Session {
 
   const TrainArguments& arguments_;
   const TrainInputs& inputs_;
+  JobWatch& watch_;
   const std::string run_;
   const int rank_;
   const std::int64_t tokens_per_step_;
@@ -110,6 +119,7 @@ class Session {
   std::map<std::string, std::string> settings_;  ///< on rank 0
   std::int64_t checkpoint_step_ = -1;            ///< newest checkpoint's; -1: there is none
   std::string checkpoint_;                       ///< its folder
+  bool is_stopping_ = false;
   std::optional<MetricsLog> metrics_;
   ProgressStyle style_ = progress_style_of_stderr();
 };
@@ -161,18 +171,45 @@ std::int64_t Session::same_on_all(std::int64_t value) {
   return static_cast<std::int64_t>(trainer_.exchange(static_cast<std::uint64_t>(value)).front());
 }
 
+/// Stops all ranks where one was asked to stop. Every rank calls it, between steps.
+void Session::agree_to_stop() {
+  const auto wishes = trainer_.exchange(watch_.is_stop_wanted() ? 1 : 0);
+  is_stopping_ |= std::ranges::any_of(wishes, [](std::uint64_t wish) { return wish != 0; });
+}
+
 void Session::train() {
+  watch_.leave_stopping_to_caller();
+  agree_to_stop();
+  if (is_stopping_) return;
   start_log();
   CheckpointPace pace(arguments_.checkpoint_interval, predicted_, trainer_.steps_done(), now());
-  while (trainer_.steps_done() < arguments_.steps) {
+  while (trainer_.steps_done() < arguments_.steps && !is_stopping_) {
     const std::int64_t stop =
         same_on_all(pace.next_stop(trainer_.steps_done(), arguments_.steps, now()));
     trainer_.train_until(stop, [this](const StepReport& report) { on_step(report); });
+    is_stopping_ = trainer_.is_stopping();
+    if (is_stopping_) return;
     if (same_on_all(pace.is_due(trainer_.steps_done(), now()) ? 1 : 0) == 0) continue;
     write_checkpoint();
     pace.note_checkpoint(now());
+    agree_to_stop();
   }
   if (arguments_.checkpoint_interval.is_on()) write_checkpoint();
+}
+
+void Session::save_interrupted() {
+  const std::int64_t step = trainer_.steps_done();
+  if (step > 0) write_checkpoint();
+  if (rank_ != 0) return;
+  if (style_.rewrite && !arguments_.quiet) fmt::print(stderr, "\n");
+  const int signal = watch_.stop_signal();
+  const std::string why = signal != 0 ? signal_name(signal) : "a signal to another rank";
+  say(step == 0 ? fmt::format("interrupted by {} before the first step; the same command starts it "
+                              "again",
+                              why)
+                : fmt::format("interrupted by {} after step {}; it is saved in {}. To go on, give "
+                              "the same command with --resume {}",
+                              why, step, checkpoint_, arguments_.out));
 }
 
 void Session::on_step(const StepReport& report) {
@@ -204,11 +241,13 @@ CheckpointState Session::checkpoint_state() const {
 /// between steps.
 void Session::write_checkpoint() {
   if (checkpoint_step_ == trainer_.steps_done()) return;
+  watch_.set_activity(fmt::format("it writes the checkpoint of step {}", trainer_.steps_done()));
   checkpoint_ = athanor::write_checkpoint(
       inputs_.start.folder.checkpoints(), checkpoint_state(), inputs_.architecture,
       trainer_.ranges_to_save(), rank_, arguments_.keep_last,
       [this](std::uint64_t value) { return trainer_.exchange(value); });
   checkpoint_step_ = trainer_.steps_done();
+  watch_.set_activity("it is between steps");
 }
 
 /// Exports the weights. Every rank calls it and goes through all units, so that none waits for one
@@ -230,6 +269,8 @@ std::string Session::export_weights() {
                    inputs_.start.export_source);
   });
   for (int unit = 0; unit < static_cast<int>(inputs_.architecture.units.size()); ++unit) {
+    agree_to_stop();
+    if (is_stopping_) return {};
     const std::vector<float> weights = trainer_.unit_weights(unit);
     attempt([&] { writer->write_unit(unit, weights); });
   }
@@ -259,6 +300,8 @@ void Session::measure() {
 }
 
 void Session::export_or_keep() {
+  watch_.leave_stopping_to_caller();
+  watch_.set_activity("it exports the weights");
   const std::string failure = arguments_.export_folder.empty() ? "" : export_weights();
   // No rank leaves while another still writes.
   const bool has_failed = trainer_.exchange(failure.empty() ? 0 : 1).front() != 0;
@@ -286,8 +329,8 @@ std::string prepare_folders(const TrainArguments& arguments, const TrainInputs& 
 
 }  // namespace
 
-void train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
-           Backend& backend) {
+int train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
+          Backend& backend, JobWatch& watch) {
   std::optional<RunFolderLock> lock;
   std::string run;
   Collectives& ranks = backend.host_collectives();
@@ -296,13 +339,19 @@ void train(const TrainArguments& arguments, const TrainInputs& inputs, const std
     run = prepare_folders(arguments, inputs, run_json);
   }
   ranks.barrier();
-  Session session(arguments, inputs, run, backend);
+  watch.set_activity("it takes its memory");
+  Session session(arguments, inputs, run, backend, watch);
+  watch.set_activity("it loads the state of the model");
   session.load();
+  watch.set_activity("it is between steps");
   if (!is_finished(arguments, inputs.start)) {
     session.train();
-    session.measure();
+    if (!session.is_stopping()) session.measure();
   }
-  session.export_or_keep();
+  if (!session.is_stopping()) session.export_or_keep();
+  if (!session.is_stopping()) return kExitDone;
+  session.save_interrupted();
+  return kExitInterrupted;
 }
 
 std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs) {

@@ -7,9 +7,6 @@
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
-
-#include <csignal>
 
 namespace athanor {
 
@@ -21,8 +18,6 @@ std::unique_ptr<Collectives> connect(const RankInfo& rank) {
                      "The CPU backend needs MPI: start them with mpirun or srun, or start one with "
                      "--gpus.");
   }
-  // Without its launcher a rank must not go on writing where a resumed run may already write.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   return make_mpi_collectives();
 }
 

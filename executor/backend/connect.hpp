@@ -9,8 +9,7 @@
 
 namespace athanor {
 
-/// Makes the CPU backend's collectives for this process: local where it is alone, else MPI. With
-/// MPI the process ends when its launcher is killed. Throws InputError when a launcher started
+/// Makes the CPU backend's collectives for this process: local where it is alone, else MPI. Throws InputError when a launcher started
 /// several processes that no MPI connects (torchrun).
 [[nodiscard]] std::unique_ptr<Collectives> connect(const RankInfo& rank);
 

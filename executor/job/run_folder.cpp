@@ -27,9 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Every file that a run writes into its folder.
-constexpr std::array<std::string_view, 8> kRunFiles{
+constexpr std::array<std::string_view, 7> kRunFiles{
     "run.json",      "plan.json",           "profile.json", "platform.json",
-    "metrics.jsonl", "measured.trace.json", ".lock",        ".heartbeat"};
+    "metrics.jsonl", "measured.trace.json", ".lock"};
 
 void create_folder(const std::string& path) {
   std::error_code error;
@@ -51,11 +51,6 @@ void require_own_file(const std::string& path) {
   }
   if (!fs::is_regular_file(status)) {
     throw InputError(path, "is no regular file", "Move it away, or name another run folder.");
-  }
-  // Other files are replaced, but this one is written in place.
-  std::error_code error;
-  if (path.ends_with(".heartbeat") && fs::hard_link_count(path, error) > 1) {
-    throw InputError(path, "has another name outside this folder (a hard link)", "Remove it.");
   }
 }
 

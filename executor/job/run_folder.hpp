@@ -18,7 +18,6 @@ struct RunFolder {
   [[nodiscard]] std::string run_record() const { return path + "/run.json"; }
   [[nodiscard]] std::string metrics() const { return path + "/metrics.jsonl"; }
   [[nodiscard]] std::string checkpoints() const { return path + "/checkpoints"; }
-  [[nodiscard]] std::string progress_board() const { return path + "/.heartbeat"; }
 };
 
 /// Throws InputError when `folder` cannot be used: it already holds a run (unless `resuming` that

@@ -5,15 +5,9 @@
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,22 +34,6 @@ std::vector<std::string> without_num_ranks(std::span<char* const> arguments) {
     }
   }
   return kept;
-}
-
-void relaunch_under_mpirun(int num_processes, std::span<char* const> arguments) {
-  // Ranks share cores with their own lanes: binding them would serialize the lanes.
-  std::vector<std::string> words{"mpirun",    "-np",  std::to_string(num_processes),
-                                 "--bind-to", "none", "--oversubscribe"};
-  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
-  words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
-  for (std::string& word : without_num_ranks(arguments.subspan(1)))
-    words.push_back(std::move(word));
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  ::execvp(argv.front(), argv.data());
-  throw Error(fmt::format("cannot start mpirun: {}. Install Open MPI (Debian: openmpi-bin).",
-                          std::strerror(errno)));
 }
 
 void check_world_size(int plan_world_size, const RankInfo& rank, int num_processes) {

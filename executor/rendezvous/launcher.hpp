@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The option --gpus (older name: --nproc): how many processes run, and their start under mpirun.
+// The option --gpus (older name: --nproc): how many processes run.
 #pragma once
 
 #include "executor/rendezvous/rank_from_environment.hpp"
 
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace athanor {
-
-/// Replaces this process by mpirun, which starts it `num_processes` times with its arguments
-/// except --gpus. Throws Error when there is no mpirun.
-[[noreturn]] void relaunch_under_mpirun(int num_processes, std::span<char* const> arguments);
 
 /// Returns `arguments` without --gpus and its value.
 [[nodiscard]] std::vector<std::string> without_num_ranks(std::span<char* const> arguments);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/rendezvous/rank_launcher.hpp"
 
+#include "executor/rendezvous/interrupts.hpp"
+#include "executor/rendezvous/launched_job.hpp"
 #include "executor/rendezvous/launcher.hpp"
+#include "executor/rendezvous/mpi_launch.hpp"
+#include "executor/rendezvous/mpi_leftovers.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "sim/base/errors.hpp"
 
@@ -9,26 +13,20 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 namespace athanor {
 namespace {
-
-/// Time that ranks have, after the first has failed, to report what they saw.
-constexpr std::chrono::seconds kGrace{10};
 
 /// A port of this machine at which the ranks meet. The launcher listens there from the start and
 /// hands the socket to rank 0. A port that is only known to be free may be another's by then, even
@@ -70,75 +68,111 @@ class LocalRendezvous {
   int socket_, port_ = 0;
 };
 
-pid_t start_rank(int rank, int num_processes, const LocalRendezvous& rendezvous,
-                 const std::vector<std::string>& command) {
-  const pid_t launcher = ::getpid();
-  const pid_t process = ::fork();
-  if (process < 0) throw Error(fmt::format("cannot start a rank: {}", std::strerror(errno)));
-  if (process > 0) return process;
-  // Without its launcher a rank must not go on writing where a resumed run may already write.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != launcher) ::_exit(kExitFailed);
+/// Returns only if the program cannot be started.
+void replace_program(const char* program, const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(program, argv.data());
+}
+
+void say_no_mpirun() {
+  fmt::print(stderr,
+             "athanor-train: error: cannot start mpirun: {}. Install Open MPI (Debian: "
+             "openmpi-bin).\n",
+             std::strerror(errno));
+}
+
+/// Becomes a rank, as torchrun would start it on one machine.
+void become_rank(int rank, int num_processes, const LocalRendezvous& rendezvous,
+                 const std::string& key, const std::vector<std::string>& command) {
   for (const auto& [name, value] :
        {std::pair("RANK", rank), std::pair("LOCAL_RANK", rank),
-        std::pair("WORLD_SIZE", num_processes), std::pair("MASTER_PORT", rendezvous.port())}) {
+        std::pair("WORLD_SIZE", num_processes), std::pair("LOCAL_WORLD_SIZE", num_processes),
+        std::pair("MASTER_PORT", rendezvous.port())}) {
     ::setenv(name, std::to_string(value).c_str(), 1);
   }
   if (rank == 0) ::setenv(kListenDescriptor, std::to_string(rendezvous.hand_over()).c_str(), 1);
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execv("/proc/self/exe", argv.data());
-  ::_exit(kExitFailed);
+  ::setenv(kLauncherKey, key.c_str(), 1);
+  replace_program("/proc/self/exe", command);
 }
 
-int exit_code_of(int status) {
-  constexpr int kSignalExitCode = 128;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalExitCode + WTERMSIG(status);
-}
-
-void kill_all(const std::vector<pid_t>& ranks, int signal) {
-  for (const pid_t rank : ranks) ::kill(rank, signal);
-}
-
-/// Waits for all ranks, but only kGrace once one has failed. Returns the first failure, else 0.
-int wait_for_ranks(std::vector<pid_t> ranks) {
-  int first_failure = kExitDone;
-  auto deadline = std::chrono::steady_clock::time_point::max();
-  while (!ranks.empty()) {
-    int status = 0;
-    const pid_t ended = ::waitpid(-1, &status, WNOHANG);
-    if (ended > 0) {
-      std::erase(ranks, ended);
-      const int code = exit_code_of(status);
-      if (code != kExitDone && first_failure == kExitDone) {
-        first_failure = code;
-        deadline = std::chrono::steady_clock::now() + kGrace;
-      }
-      continue;
-    }
-    if (std::chrono::steady_clock::now() > deadline) {
-      kill_all(ranks, SIGKILL);
-      deadline = std::chrono::steady_clock::time_point::max();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+/// Returns the words that start this program under mpirun. All that MPI leaves on this machine is
+/// kept in `folder`.
+std::vector<std::string> mpirun_words(int num_processes, const std::string& folder,
+                                      std::span<char* const> arguments) {
+  // Ranks share cores with their own lanes: binding them would serialize the lanes. They end by
+  // themselves and say why, so that mpirun has to wait before it kills them.
+  std::vector<std::string> words{"mpirun",
+                                 "-np",
+                                 std::to_string(num_processes),
+                                 "--bind-to",
+                                 "none",
+                                 "--oversubscribe",
+                                 "--mca",
+                                 "orte_tmpdir_base",
+                                 folder,
+                                 "--mca",
+                                 "btl_vader_backing_directory",
+                                 folder,
+                                 "--mca",
+                                 "odls_base_sigkill_timeout",
+                                 "10"};
+  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  words.push_back(own_program());
+  for (std::string& word : without_num_ranks(arguments.subspan(1))) {
+    words.push_back(std::move(word));
   }
-  return first_failure;
+  return words;
 }
+
+/// A folder for MPI, removed on destruction, and by another process if this one is killed.
+class SessionFolder {
+ public:
+  SessionFolder()
+      : leftovers_(make_session_folder()), cleaner_(start_cleaner(::getpid(), leftovers_)) {}
+  ~SessionFolder() {
+    remove_leftovers(leftovers_);
+    if (cleaner_ <= 0) return;
+    ::kill(cleaner_, SIGKILL);
+    ::waitpid(cleaner_, nullptr, 0);
+  }
+  SessionFolder(const SessionFolder&) = delete;
+  SessionFolder& operator=(const SessionFolder&) = delete;
+  [[nodiscard]] const std::string& path() const noexcept { return leftovers_.folder; }
+
+ private:
+  MpiLeftovers leftovers_;
+  pid_t cleaner_;
+};
 
 }  // namespace
 
 int run_ranks(int num_processes, std::span<char* const> arguments) {
   const std::vector<std::string> command = without_num_ranks(arguments);
-  std::vector<pid_t> ranks;
+  LaunchedJob job(num_processes);
   {
     const LocalRendezvous rendezvous;
     for (int rank = 0; rank < num_processes; ++rank) {
-      ranks.push_back(start_rank(rank, num_processes, rendezvous, command));
+      job.start(fmt::format("rank {}", rank),
+                [&] { become_rank(rank, num_processes, rendezvous, job.key(), command); });
     }
   }  // without rank 0 nobody listens: the others see it
-  return wait_for_ranks(std::move(ranks));
+  return job.wait();
+}
+
+int run_ranks_under_mpirun(int num_processes, std::span<char* const> arguments) {
+  const SessionFolder folder;
+  LaunchedJob job(num_processes);
+  const std::vector<std::string> words = mpirun_words(num_processes, folder.path(), arguments);
+  job.start("mpirun", [&] {
+    ::setenv(kLauncherKey, job.key().c_str(), 1);
+    block_interrupts();
+    replace_program("mpirun", words);
+    say_no_mpirun();
+  });
+  return job.wait();
 }
 
 }  // namespace athanor

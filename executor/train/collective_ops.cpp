@@ -47,8 +47,10 @@ void compute_norm(const RankContext& context, const Operation& op, const StepSca
 
 void gather_losses(const RankContext& context, const Operation& op, const StepScalars& scalars) {
   const std::span<double> losses = scalars.losses(Home::Gpu);
-  context.collectives.all_gather(losses.data(),
-                                 context.plan.accumulation * static_cast<Bytes>(sizeof(double)));
+  *scalars.own_stop_wish() = context.watch != nullptr && context.watch->is_stop_wanted() ? 1 : 0;
+  context.device.copy(op.lane, scalars.stop_wish_slot(), scalars.own_stop_wish(), sizeof(double));
+  const auto ranks = static_cast<std::size_t>(context.collectives.world_size());
+  context.collectives.all_gather(losses.data(), static_cast<Bytes>(losses.size_bytes() / ranks));
   context.device.copy(op.lane, scalars.losses(Home::Host).data(), losses.data(),
                       static_cast<Bytes>(losses.size_bytes()));
 }

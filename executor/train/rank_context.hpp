@@ -5,6 +5,7 @@
 #include "executor/backend/collectives.hpp"
 #include "executor/backend/device.hpp"
 #include "executor/memory/memory_pools.hpp"
+#include "executor/watch/job_watch.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/program.hpp"
 
@@ -20,6 +21,7 @@ struct RankContext {
   Device& device;
   Collectives& collectives;       ///< on device memory: the collective lane's
   Collectives& host_collectives;  ///< on host memory, outside steps
+  JobWatch* watch = nullptr;      ///< null: none
 
   [[nodiscard]] const Chunk& chunk(const Operation& op) const {
     return program.layouts.at(op.unit).chunks.at(op.chunk);

@@ -56,12 +56,13 @@ void StepScalars::lay_out(std::byte* device, std::byte* pinned, Bytes& device_by
   own_sums_ = on_device.add<ExactSum>(device_sums_ + host_sums_ + 1);
   rank_sums_ = on_device.add<ExactSum>(ranks_);
   device_clipping_ = on_device.add<ClippingResult>(1);
-  device_losses_ = on_device.add<double>(ranks_ * micro_batches_);
+  device_losses_ = on_device.add<double>(ranks_ * values_per_rank());
   device_bytes = on_device.used();
   BlockLayout on_host(pinned);
   pinned_sums_ = on_host.add<ExactSum>(host_sums_ + 1);
   pinned_clipping_ = on_host.add<ClippingResult>(1);
-  pinned_losses_ = on_host.add<double>(ranks_ * micro_batches_);
+  pinned_losses_ = on_host.add<double>(ranks_ * values_per_rank());
+  pinned_wish_ = on_host.add<double>(1);
   pinned_bytes = on_host.used();
 }
 
@@ -87,21 +88,32 @@ ClippingResult* StepScalars::clipping(Home home) const {
 }
 
 double* StepScalars::loss(std::int32_t micro_batch) const {
-  return device_losses_ + rank_ * micro_batches_ + static_cast<std::size_t>(micro_batch);
+  return device_losses_ + rank_ * values_per_rank() + static_cast<std::size_t>(micro_batch);
 }
 
 std::span<double> StepScalars::losses(Home home) const {
-  return {home == Home::Gpu ? device_losses_ : pinned_losses_, ranks_ * micro_batches_};
+  return {home == Home::Gpu ? device_losses_ : pinned_losses_, ranks_ * values_per_rank()};
 }
 
 double StepScalars::mean_loss() const {
   double sum = 0;
   for (std::size_t micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      sum += pinned_losses_[rank * micro_batches_ + micro_batch];
+      sum += pinned_losses_[rank * values_per_rank() + micro_batch];
     }
   }
   return sum / static_cast<double>(ranks_ * micro_batches_);
+}
+
+double* StepScalars::stop_wish_slot() const {
+  return device_losses_ + rank_ * values_per_rank() + micro_batches_;
+}
+
+bool StepScalars::is_stop_wished() const {
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    if (pinned_losses_[rank * values_per_rank() + micro_batches_] != 0) return true;
+  }
+  return false;
 }
 
 }  // namespace athanor

@@ -30,14 +30,24 @@ class StepScalars {
 
   /// This rank's loss of one micro-batch, in device memory.
   [[nodiscard]] double* loss(std::int32_t micro_batch) const;
-  /// Losses of every rank, [rank][micro-batch], in device memory (Gpu) or pinned memory (Host).
+  /// Losses of every rank, [rank][micro-batch], in device memory (Gpu) or pinned memory (Host). A
+  /// rank's wish to stop follows its losses, so that it costs no collective of its own.
   [[nodiscard]] std::span<double> losses(Home home) const;
   /// Mean loss of the step. Losses are summed in the order of the samples, so that a global batch
   /// has one loss however it is split into ranks and micro-batches. Valid once Loss is done.
   [[nodiscard]] double mean_loss() const;
 
+  /// This rank's wish to stop after this step (0 or 1), in pinned memory and at its place among the
+  /// losses in device memory.
+  [[nodiscard]] double* own_stop_wish() const noexcept { return pinned_wish_; }
+  [[nodiscard]] double* stop_wish_slot() const;
+  /// Whether some rank wished to stop. Valid once Loss is done, and then equal on all ranks.
+  [[nodiscard]] bool is_stop_wished() const;
+
  private:
   void lay_out(std::byte* device, std::byte* pinned, Bytes& device_bytes, Bytes& pinned_bytes);
+
+  [[nodiscard]] std::size_t values_per_rank() const noexcept { return micro_batches_ + 1; }
 
   std::size_t ranks_, rank_, micro_batches_;
   std::size_t device_sums_ = 0, host_sums_ = 0;
@@ -45,7 +55,7 @@ class StepScalars {
   MemoryBlock device_, pinned_;
   ExactSum *own_sums_ = nullptr, *pinned_sums_ = nullptr, *rank_sums_ = nullptr;
   ClippingResult *device_clipping_ = nullptr, *pinned_clipping_ = nullptr;
-  double *device_losses_ = nullptr, *pinned_losses_ = nullptr;
+  double *device_losses_ = nullptr, *pinned_losses_ = nullptr, *pinned_wish_ = nullptr;
 };
 
 }  // namespace athanor

@@ -3,7 +3,6 @@
 
 #include "executor/backend/host_backend.hpp"
 #include "executor/backend/lane_threads.hpp"
-#include "executor/job/watchdog.hpp"
 #include "executor/memory/memory_check.hpp"
 #include "executor/train/op_runner.hpp"
 #include "executor/train/timeline_recorder.hpp"
@@ -73,7 +72,8 @@ class Trainer::Rank {
                  memory_,
                  backend.device(),
                  backend.collectives(),
-                 backend.host_collectives()},
+                 backend.host_collectives(),
+                 options.watch},
         runner_(context_, model_, std::move(batches), options.optimizer),
         recorder_(program_) {
     torch::set_num_threads(plan_.compute_threads);
@@ -82,14 +82,14 @@ class Trainer::Rank {
     for (std::int64_t i = 0; i <= kStepsAhead; ++i) {
       states_.push_back({StepScalars(program_, plan_, ranks.rank(), backend.device())});
     }
-    if (!options.progress_board.empty() && ranks.world_size() > 1) {
-      board_.emplace(options.progress_board, ranks.rank(), ranks.world_size());
-    }
     ranks.barrier();
     recorder_ = TimelineRecorder(program_);
   }
 
-  ~Rank() { context_.host_collectives.set_cancel_flag(nullptr); }
+  ~Rank() {
+    forget_steps();
+    context_.host_collectives.set_cancel_flag(nullptr);
+  }
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
@@ -104,6 +104,7 @@ class Trainer::Rank {
   const std::vector<std::int64_t>& logical() const { return logical_; }
   const TimelineRecorder& recorder() const { return recorder_; }
   std::int64_t steps_done() const { return steps_done_; }
+  bool is_stopping() const { return is_stopping_; }
 
   TierBytes peak_bytes() const {
     TierBytes peak = memory_.bytes();
@@ -115,6 +116,8 @@ class Trainer::Rank {
   StepState& state_of(std::int64_t step) {
     return states_[static_cast<std::size_t>(step) % states_.size()];
   }
+  void forget_steps() const;
+  void enter(RankPhase phase) const;
   void prepare(std::int64_t step);
   void set_up_thread(Lane lane) const;
   void run_operation(std::int32_t operation, std::int64_t step);
@@ -132,12 +135,11 @@ class Trainer::Rank {
   RankContext context_;
   OpRunner runner_;
   TimelineRecorder recorder_;
-  std::optional<ProgressBoard> board_;
   std::atomic<bool> cancelled_ = false;
   std::vector<StepState> states_;  ///< [step % size], a ring
   std::int64_t steps_done_ = 0;
+  bool is_stopping_ = false;
   std::unique_ptr<Lanes> lanes_;
-  std::optional<Watchdog> watchdog_;  // last: destroyed before what it watches
 };
 
 void Trainer::Rank::prepare(std::int64_t step) {
@@ -165,20 +167,22 @@ void Trainer::Rank::run_operation(std::int32_t operation, std::int64_t step) {
 }
 
 void Trainer::Rank::note_start(std::int32_t operation, std::int64_t step) {
-  if (!board_) return;
+  if (context_.watch == nullptr) return;
+  RankProgress& progress = context_.watch->progress();
   const auto lane = program_.operations.at(operation).lane;
-  board_->own().running.at(static_cast<std::size_t>(lane)) = operation;
-  board_->own().step = step;
-  if (lane == Lane::Collective) ++board_->own().collectives;
+  progress.running.at(static_cast<std::size_t>(lane)) = operation;
+  progress.step = step;
+  if (lane == Lane::Collective) ++progress.collectives;
 }
 
 void Trainer::Rank::note_end(std::int32_t operation, std::int64_t step, Seconds start,
                              Seconds end) {
   recorder_.record(operation, step, start, end);
-  if (!board_) return;
+  if (context_.watch == nullptr) return;
+  RankProgress& progress = context_.watch->progress();
   const auto lane = program_.operations.at(operation).lane;
-  board_->own().running.at(static_cast<std::size_t>(lane)) = -1;
-  ++board_->own().operations;
+  progress.running.at(static_cast<std::size_t>(lane)) = -1;
+  ++progress.operations;
 }
 
 StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
@@ -204,7 +208,7 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
 }
 
 void Trainer::Rank::start(const StateReader& state, std::int64_t step) {
-  watchdog_.reset();
+  forget_steps();
   lanes_.reset();
   load_state(context_, logical_, step, state);
   context_.device.reset_peak();
@@ -219,15 +223,22 @@ void Trainer::Rank::start(const StateReader& state, std::int64_t step) {
        .done = [this](std::int32_t op, std::int64_t of_step, Seconds start,
                       Seconds end) { note_end(op, of_step, start, end); }},
       cancelled_);
-  if (board_) {
-    watchdog_.emplace(*board_, program_, options_.deadline,
-                      [this](const std::string& message) { lanes_->fail(message); });
-  }
+  if (context_.watch == nullptr) return;
+  context_.watch->watch_steps(program_, options_.deadline,
+                              [this](const std::string& message) { lanes_->fail(message); });
+}
+
+void Trainer::Rank::forget_steps() const {
+  if (context_.watch != nullptr) context_.watch->forget_steps();
+}
+
+void Trainer::Rank::enter(RankPhase phase) const {
+  if (context_.watch != nullptr) context_.watch->progress().phase = phase;
 }
 
 void Trainer::Rank::train_until(std::int64_t end, const OnStep& on_step) {
   const std::int64_t first = steps_done_;
-  if (watchdog_) watchdog_->expect_progress(true);
+  enter(RankPhase::Stepping);
   std::int64_t prepared = first;
   for (std::int64_t step = first; step < end; ++step) {
     for (; prepared < std::min(end, step + kStepsAhead); ++prepared) prepare(prepared);
@@ -235,8 +246,11 @@ void Trainer::Rank::train_until(std::int64_t end, const OnStep& on_step) {
     lanes_->wait_for_step(step);
     steps_done_ = step + 1;
     on_step(report(step, step > first));
+    // All ranks know of the same wishes, and all have released the same steps.
+    is_stopping_ |= state_of(step).scalars.is_stop_wished();
+    if (is_stopping_) end = std::min(end, prepared);
   }
-  if (watchdog_) watchdog_->expect_progress(false);
+  enter(RankPhase::BetweenSteps);
 }
 
 void Trainer::Rank::together(const std::function<void()>& collective_call) {
@@ -278,6 +292,8 @@ void Trainer::train_until(std::int64_t end, const OnStep& on_step) {
 }
 
 std::int64_t Trainer::steps_done() const noexcept { return rank_->steps_done(); }
+
+bool Trainer::is_stopping() const noexcept { return rank_->is_stopping(); }
 
 const Program& Trainer::program() const noexcept { return rank_->program(); }
 

@@ -9,6 +9,7 @@
 #include "executor/train/optimizer_ops.hpp"
 #include "executor/train/training_state.hpp"
 #include "executor/units/model.hpp"
+#include "executor/watch/job_watch.hpp"
 #include "sim/model/profile.hpp"
 #include "sim/model/timeline.hpp"
 
@@ -26,13 +27,13 @@ struct TrainOptions {
   std::uint64_t seed = 0;   ///< for fresh weights
   Bytes device_memory = 0;  ///< host backend: limit of the device arena; 0 = none
   std::string nvme_folder;  ///< for plans that keep optimizer state on NVMe
-  /// File that the ranks of a node share to notice each other's failures. Empty: no watch.
-  std::string progress_board;
+  /// Notices failures of other ranks, and requests to stop. It outlives the trainer. Null: none.
+  JobWatch* watch = nullptr;
   Seconds deadline = 20;  ///< time without progress after which a rank counts as hanging
 };
 
 /// One rank of a training job. Every rank constructs it with the same arguments and makes the same
-/// calls in the same order. A failure of this rank or, with a progress board, of another one ends
+/// calls in the same order. A failure of this rank or, with a watch, of another one ends
 /// train() with an Error that names the rank; the job cannot go on after that.
 class Trainer {
  public:
@@ -56,10 +57,12 @@ class Trainer {
   void start_from(const StateReader& state, std::int64_t step);
 
   /// Runs steps until `end` steps are done in total, and returns when all lanes are idle.
-  /// `on_step` is called on the calling thread, in order.
+  /// `on_step` is called on the calling thread, in order. Where the watch of some rank wants to
+  /// stop, all ranks return after the same earlier step, and is_stopping() is true on all.
   void train_until(std::int64_t end, const OnStep& on_step);
 
   [[nodiscard]] std::int64_t steps_done() const noexcept;
+  [[nodiscard]] bool is_stopping() const noexcept;
   [[nodiscard]] const Program& program() const noexcept;
   /// Memory that the pools hold by tier; for the GPU, the device's measured peak.
   [[nodiscard]] TierBytes peak_bytes() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job of two whose rank 1 fails or hangs at its sixth batch.
-// usage: failure_worker throw|hang BOARD
+// usage: failure_worker throw|hang
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/backend/connect.hpp"
 #include "executor/rendezvous/launcher.hpp"
@@ -32,15 +32,16 @@ Batch batch_of(const std::string& mode, int rank, std::int64_t first, std::int64
 }
 
 int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
-  if (argc != 3) throw InputError("", "bad usage", "failure_worker throw|hang BOARD");
+  if (argc != 2) throw InputError("", "bad usage", "failure_worker throw|hang");
   const std::string mode = argv[1];
+  JobWatch watch(rank_from_environment(), "failure_worker");
   collectives = connect(rank_from_environment());
   const int rank = collectives->rank();
   const Architecture architecture = test::tiny_gpt2();
   const Plan plan = test::uniform_plan(architecture, 2, 1, Sharding::Sharded, Home::Gpu, Home::Gpu,
                                        Activation::Keep, 4000);
   TrainOptions options;
-  options.progress_board = argv[2];
+  options.watch = &watch;
   options.deadline = 3;
   Trainer trainer(
       make_language_model(architecture, plan.dtype, plan.sequence_length),

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/train/processes.hpp"
 
-#include "executor/job/progress_board.hpp"
-
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -20,9 +17,9 @@
 namespace athanor::test {
 namespace {
 
-constexpr double kNanosecond = 1e-9;
-
-double now() { return static_cast<double>(monotonic_ns()) * kNanosecond; }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 std::string read_all(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -94,21 +91,6 @@ std::vector<std::string> with_processes(int count, std::vector<std::string> comm
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
   words.insert(words.end(), command.begin(), command.end());
   return words;
-}
-
-std::vector<pid_t> ranks_of(const std::string& progress_board, int world_size) {
-  std::vector<pid_t> processes;
-  std::ifstream file(progress_board, std::ios::binary);
-  for (int rank = 0; rank < world_size; ++rank) {
-    // The process id is the first field of a record.
-    std::array<char, sizeof(RankRecord)> record{};
-    if (!file.read(record.data(), record.size())) return {};
-    std::int64_t process = 0;
-    std::memcpy(&process, record.data(), sizeof process);
-    if (process == 0) return {};
-    processes.push_back(static_cast<pid_t>(process));
-  }
-  return processes;
 }
 
 }  // namespace athanor::test

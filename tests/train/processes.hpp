@@ -45,7 +45,4 @@ class RunningProgram {
 /// the command alone for one.
 [[nodiscard]] std::vector<std::string> with_processes(int count, std::vector<std::string> command);
 
-/// Reads the process ids of the job's ranks from its heartbeat file; empty until all have joined.
-[[nodiscard]] std::vector<pid_t> ranks_of(const std::string& progress_board, int world_size);
-
 }  // namespace athanor::test

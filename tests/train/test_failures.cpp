@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that dies, is stopped, hangs or fails does not leave the others waiting.
+#include "tests/train/job_processes.hpp"
 #include "tests/train/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -17,7 +18,7 @@ constexpr double kLimit = 30;
 /// Waits until training is under way; returns the ranks' process ids.
 std::vector<pid_t> wait_for_steps(const std::string& run) {
   for (int i = 0; i < 1200; ++i) {
-    const std::vector<pid_t> ranks = ranks_of(run + "/.heartbeat", 2);
+    const std::vector<pid_t> ranks = ranks_of(run, 2);
     if (ranks.size() == 2 && loss_curve(run).steps.size() > 3) return ranks;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -48,8 +49,7 @@ void check_named(const Finished& finished) {
 }
 
 Finished run_worker(const std::string& mode) {
-  const TemporaryFolder folder;
-  return run(with_processes(2, {ATHANOR_FAILURE_WORKER, mode, folder.file("board")}), 300);
+  return run(with_processes(2, {ATHANOR_FAILURE_WORKER, mode}), 300);
 }
 
 }  // namespace

@@ -218,8 +218,8 @@ TEST_CASE("nothing in a run folder is followed through a link") {
   const OneProcess one;
   const std::string precious = one.fixture.file("precious");
   std::ofstream(precious) << "precious";
-  for (const char* name : {".lock", ".heartbeat", "run.json", "plan.json", "profile.json",
-                           "measured.trace.json", "metrics.jsonl", "checkpoints"}) {
+  for (const char* name : {".lock", "run.json", "plan.json", "profile.json", "measured.trace.json",
+                           "metrics.jsonl", "checkpoints"}) {
     INFO(name);
     fs::remove_all(one.out);
     fs::create_directory(one.out);
@@ -230,10 +230,6 @@ TEST_CASE("nothing in a run folder is followed through a link") {
     REQUIRE(::mkfifo((one.out + "/" + name).c_str(), 0600) == 0);
     check_ends(one.command(2, {}), 2, {one.out + "/" + name});
   }
-  fs::remove_all(one.out);
-  fs::create_directory(one.out);
-  fs::create_hard_link(precious, one.out + "/.heartbeat");
-  check_ends(one.command(2, {}), 2, {"hard link"});
 }
 
 TEST_CASE("places for what a run leaves are refused at its start") {

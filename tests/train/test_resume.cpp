@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints survive a kill at any moment, and another plan.
+#include "tests/train/job_processes.hpp"
 #include "tests/train/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -69,12 +70,11 @@ TEST_CASE("killed at random moments and resumed, the loss curve is the same to t
     while (true) {
       const bool resume = has_checkpoint(broken);
       if (!resume) fs::remove_all(broken);
-      fs::remove(broken + "/.heartbeat");  // it names processes of the life before
       RunningProgram job(command(broken) + (resume ? std::vector<std::string>{"--resume"}
                                                    : std::vector<std::string>{}));
       const auto moment = std::uniform_real_distribution<>(0.1, reference.seconds)(random);
       if (kills < kKills) std::this_thread::sleep_for(std::chrono::duration<double>(moment));
-      const std::vector<pid_t> ranks = ranks_of(broken + "/.heartbeat", 2);
+      const std::vector<pid_t> ranks = ranks_of(broken, 2);
       const bool kill_one = kills < kKills && ranks.size() == 2 && random() % 2 == 0;
       if (kill_one) ::kill(ranks[random() % 2], SIGKILL);
       if (kills < kKills && !kill_one) job.signal_all(SIGKILL);

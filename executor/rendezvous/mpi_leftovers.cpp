@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/rendezvous/mpi_leftovers.hpp"
+
+#include "executor/rendezvous/local_socket.hpp"
+#include "executor/rendezvous/process_watch.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+namespace athanor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSharedMemory = "/dev/shm";
+
+std::string_view variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+/// A process that is known even after its end, when its number may be another's.
+struct Known {
+  pid_t process = 0;
+  Descriptor descriptor;
+  Seconds running_at = 0;
+};
+
+Known know(pid_t process) {
+  return {process, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))), 0};
+}
+
+bool has_ended(const Known& known, int wait_ms) {
+  pollfd ended{.fd = known.descriptor.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&ended, 1, wait_ms) > 0;
+}
+
+/// The first process of a container cannot be killed from inside. An mpirun there takes SIGTERM, and
+/// ends at once when it comes again and again.
+void kill_known(const Known& known) {
+  const int signal = known.process == 1 ? SIGTERM : SIGKILL;
+  ::syscall(SYS_pidfd_send_signal, known.descriptor.get(), signal, nullptr, 0);
+}
+
+void end_if_stopped(Known& known, Seconds now) {
+  if (!is_stopped(known.process)) known.running_at = now;
+  if (now - known.running_at > kLongSilence) kill_known(known);
+}
+
+/// Whether the process starts the ranks of one program alone, so that it has nothing left to do
+/// once they have ended.
+bool serves_one_program(pid_t launcher) {
+  return is_mpi_launcher(launcher) && variable("OMPI_NUM_APP_CTX") == "1";
+}
+
+/// Waits until the launcher has ended. Ends it, or the rank, where that stays stopped; and where it
+/// stays behind after its ranks, as with a broken network.
+void wait_for_end(Known& launcher, Known& rank) {
+  constexpr int kPeriodMs = 500;
+  constexpr Seconds kStaysBehind = 10;
+  const bool may_end_it = serves_one_program(launcher.process);
+  PatientClock clock;
+  while (!has_ended(launcher, kPeriodMs)) {
+    const Seconds now = clock.now();
+    end_if_stopped(launcher, now);
+    if (has_ended(rank, 0)) {
+      if (may_end_it && now - rank.running_at > kStaysBehind) kill_known(launcher);
+    } else {
+      end_if_stopped(rank, now);
+    }
+  }
+}
+
+/// Becomes a process on its own, which keeps no file and no pipe of the job open.
+void leave_job() {
+  ::setsid();
+  ::prctl(PR_SET_NAME, "athanor-cleaner");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
+  ::close_range(0, ~0U, 0);
+}
+
+}  // namespace
+
+bool is_mpi_launcher(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/comm", process));
+  std::string name;
+  std::getline(file, name);
+  constexpr std::array<std::string_view, 5> kLaunchers{"mpirun", "mpiexec", "orterun", "orted",
+                                                       "prterun"};
+  return std::ranges::find(kLaunchers, name) != kLaunchers.end();
+}
+
+std::optional<MpiLeftovers> leftovers_from_environment() {
+  const std::string_view folder = variable("OMPI_MCA_orte_jobfam_session_dir");
+  const std::string_view job = variable("PMIX_NAMESPACE");
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(job.data(), job.data() + job.size(), number);
+  if (folder.empty() || error != std::errc()) return std::nullopt;
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return MpiLeftovers{std::string(folder), kSharedMemory,
+                      fmt::format("vader_segment.{}.{}.{:x}.", host.data(), ::geteuid(), number)};
+}
+
+MpiLeftovers make_session_folder() {
+  std::error_code error;
+  const std::string temporary = fs::temp_directory_path(error).string();
+  for (const std::string& place : {std::string(kSharedMemory), temporary}) {
+    std::string name = fmt::format("{}/athanor-mpi-{}-XXXXXX", place, ::getpid());
+    if (::mkdtemp(name.data()) != nullptr) return {name, {}, {}};
+  }
+  throw Error(fmt::format("no folder for MPI in {} or {}: {}", kSharedMemory, temporary,
+                          std::strerror(errno)));
+}
+
+void remove_leftovers(const MpiLeftovers& leftovers) noexcept {
+  std::error_code error;
+  fs::remove_all(leftovers.folder, error);
+  if (leftovers.segment_folder.empty()) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(leftovers.segment_folder, error)) {
+    if (entry.path().filename().string().starts_with(leftovers.segment_prefix)) {
+      fs::remove(entry.path(), error);
+    }
+  }
+  // The folder of all jobs of this user. It goes when it is empty, as with mpirun.
+  ::rmdir(fs::path(leftovers.folder).parent_path().c_str());
+}
+
+pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers) {
+  const pid_t starter = ::getpid();
+  const pid_t process = ::fork();
+  if (process != 0) return process;
+  leave_job();
+  Known known_launcher = know(launcher);
+  Known known_rank = know(starter);
+  if (known_launcher.descriptor.is_open() && known_rank.descriptor.is_open()) {
+    wait_for_end(known_launcher, known_rank);
+  }
+  // Ranks end with their launcher; they may still hold segments for a moment.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  remove_leftovers(leftovers);
+  ::_exit(0);
+}
+
+}  // namespace athanor

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that Open MPI leaves in /tmp and /dev/shm when mpirun is killed, and the process that
+// removes them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+namespace athanor {
+
+/// The places of one MPI job on this machine. Those of other jobs are never touched.
+struct MpiLeftovers {
+  std::string folder;          ///< session folder of the job
+  std::string segment_folder;  ///< where its shared memory lies; empty: in `folder`
+  std::string segment_prefix;  ///< how the names of its segments start
+};
+
+/// Whether the process is an mpirun, or what that has started on another node.
+[[nodiscard]] bool is_mpi_launcher(pid_t process);
+
+/// Returns the places of the job that this rank belongs to, as Open MPI tells them; none: other.
+[[nodiscard]] std::optional<MpiLeftovers> leftovers_from_environment();
+
+/// Makes a folder that a new job can have for itself, in shared memory where there is room.
+[[nodiscard]] MpiLeftovers make_session_folder();
+
+/// Removes what is there.
+void remove_leftovers(const MpiLeftovers& leftovers) noexcept;
+
+/// Starts a process that waits for the end of `launcher`, removes the leftovers and ends. It also
+/// ends the launcher or the caller, where that stays stopped for longer than ranks wait for it. It
+/// belongs to no process group of the job and holds none of its files open. The caller must have
+/// one thread. Returns its number; -1: it could not be started.
+pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers);
+
+}  // namespace athanor

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/watch/job_watch.hpp"
+
+#include "executor/rendezvous/interrupts.hpp"
+#include "executor/rendezvous/mpi_leftovers.hpp"
+#include "executor/rendezvous/rank_feed.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+/// Time that the owner of the watch has to end the process in its own way after a failure.
+constexpr Seconds kGrace = 3;
+/// Time for the first rank's own message to appear before others say that it has failed.
+constexpr std::chrono::milliseconds kOthersSpeakAfter{500};
+
+std::string launcher_key() {
+  const char* const key = std::getenv(kLauncherKey);
+  return key == nullptr ? "" : key;
+}
+
+/// Ties this process to the launcher that started it; returns its number, 0 where there is none.
+pid_t tie_to_launcher(const RankInfo& rank) {
+  if (rank.world_size == 1 && !rank.launched_by_mpi) return 0;
+  // Without its launcher a rank must not go on writing where a resumed run may already write.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const pid_t parent = ::getppid();
+  // The first process of a container may be an mpirun. Else it has taken over an orphan.
+  const bool has_parent = parent > 1 || is_mpi_launcher(parent);
+  // Athanor's own launcher removes what MPI leaves; under a foreign one, a rank of each node does.
+  if (rank.launched_by_mpi && rank.local_rank == 0 && launcher_key().empty() && has_parent) {
+    if (const auto leftovers = leftovers_from_environment()) start_cleaner(parent, *leftovers);
+  }
+  return has_parent ? parent : 0;
+}
+
+}  // namespace
+
+JobWatch::JobWatch(const RankInfo& rank, std::string program)
+    : rank_(rank),
+      program_name_(std::move(program)),
+      parent_(tie_to_launcher(rank)),
+      links_(rank, key_of_local_job(rank)),
+      watchdog_(rank.world_size),
+      gone_(static_cast<std::size_t>(rank.world_size), false),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  note_interrupts(wake_.get());
+  now_ = clock_.now();
+  if (parent_ != 0 && !launcher_key().empty()) {
+    Descriptor connection = connect_locally(launcher_socket(launcher_key()));
+    if (!connection.is_open() || !take_outputs(connection)) ::_exit(kExitFailed);  // it is dead
+    launcher_ = MessageLink(std::move(connection));
+    has_launcher_ = true;
+    launcher_.send(message_of(MessageKind::Hello, rank_.rank));
+  }
+  if (!key_of_local_job(rank).empty()) {
+    if (rank_.rank != 0) watchdog_.expect(0, now_);
+    for (int other = 1; rank_.rank == 0 && other < rank_.world_size; ++other) {
+      watchdog_.expect(other, now_);
+    }
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+JobWatch::~JobWatch() {
+  if (exit_code_ < 0) leave(kExitFailed);
+}
+
+void JobWatch::set_activity(std::string activity) {
+  const std::lock_guard lock(mutex_);
+  activity_ = std::move(activity);
+}
+
+void JobWatch::watch_steps(const Program& program, Seconds deadline, OnFailure on_failure) {
+  const std::lock_guard lock(mutex_);
+  program_ = &program;
+  on_failure_ = std::move(on_failure);
+  watchdog_.set_deadline(deadline);
+}
+
+void JobWatch::forget_steps() {
+  const std::lock_guard lock(mutex_);
+  progress_.phase = RankPhase::BetweenSteps;
+  program_ = nullptr;
+  on_failure_ = nullptr;
+  watchdog_.set_deadline(0);
+}
+
+int JobWatch::stop_signal() const noexcept {
+  return noted_interrupt() != 0 ? noted_interrupt() : launchers_signal_.load();
+}
+
+bool JobWatch::is_linked() const {
+  const std::lock_guard lock(mutex_);
+  return links_.is_linked();
+}
+
+MeetingPlace JobWatch::open_meeting() {
+  const std::lock_guard lock(mutex_);
+  return links_.open_meeting();
+}
+
+void JobWatch::go_to(const MeetingPlace& place) {
+  constexpr int kTries = 50;
+  {
+    const std::lock_guard lock(mutex_);
+    links_.go_to(place);
+  }
+  for (int i = 0; i < kTries && !is_linked(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+void JobWatch::expect(int rank) {
+  const std::lock_guard lock(mutex_);
+  watchdog_.expect(rank, now_);
+}
+
+void JobWatch::leave(int exit_code) {
+  exit_code_ = exit_code;
+  if (thread_.joinable()) thread_.join();
+  // Others see the end of the links when this process has really ended.
+  static auto* const kept = new std::vector<std::pair<RankLinks, MessageLink>>();
+  kept->emplace_back(std::move(links_), std::move(launcher_));
+}
+
+void JobWatch::run() {
+  constexpr int kPeriodMs = 100;
+  pollfd woken{.fd = wake_.get(), .events = POLLIN, .revents = 0};
+  while (true) {
+    if (::poll(&woken, 1, kPeriodMs) > 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const auto bytes = ::read(wake_.get(), &count, sizeof count);
+    }
+    const std::lock_guard lock(mutex_);
+    now_ = clock_.now();
+    look();
+    if (may_end()) return;
+  }
+}
+
+void JobWatch::look() {
+  handle_interrupt();
+  links_.connect(status(), now_);
+  send_heartbeat();
+  hear_ranks();
+  hear_launcher();
+  check_launcher();
+  if (const auto finding = watchdog_.look(now_)) {
+    fail(finding->message, links_.process_of(finding->rank));
+  }
+  if (failed_at_ && now_ - *failed_at_ > kGrace) end_process(kExitFailed);
+}
+
+RankMessage JobWatch::status() const {
+  RankMessage message = message_of(MessageKind::Status, rank_.rank, doing());
+  message.phase = static_cast<std::int32_t>(progress_.phase.load());
+  message.operations = progress_.operations;
+  message.collectives = progress_.collectives;
+  return message;
+}
+
+std::string JobWatch::doing() const {
+  return program_ != nullptr && progress_.phase == RankPhase::Stepping ? running(*program_)
+                                                                       : activity_;
+}
+
+/// Says what the rank runs. A collective is named only when the rank runs nothing else, because
+/// other ranks wait in collectives too.
+std::string JobWatch::running(const Program& program) const {
+  std::vector<std::string> names;
+  for (const Lane lane : {Lane::Compute, Lane::H2D, Lane::D2H, Lane::CpuAdam, Lane::NvmeRead,
+                          Lane::NvmeWrite, Lane::Collective}) {
+    const std::int64_t operation = progress_.running.at(static_cast<std::size_t>(lane));
+    if (operation < 0 || (lane == Lane::Collective && !names.empty())) continue;
+    names.push_back(fmt::format("'{}'", program.name(static_cast<std::int32_t>(operation))));
+  }
+  if (names.empty()) return "it is between operations";
+  return fmt::format("it is in {} of step {}", fmt::join(names, ", "), progress_.step.load() + 1);
+}
+
+void JobWatch::send_heartbeat() {
+  if (now_ - sent_at_ < kHeartbeat) return;
+  sent_at_ = now_;
+  const RankMessage message = status();
+  links_.send(message);
+  launcher_.send(message);
+  watchdog_.hear(rank_.rank, message, now_);
+}
+
+void JobWatch::hear_ranks() {
+  for (const auto& [rank, message] : links_.receive()) hear(rank, message);
+  for (const int rank : links_.take_broken()) {
+    if (!gone_.at(static_cast<std::size_t>(rank))) watchdog_.lose(rank);
+  }
+}
+
+void JobWatch::hear(int rank, const RankMessage& message) {
+  switch (message.kind) {
+    case MessageKind::Interrupted:
+      links_.send(message);
+      return end_process(kExitInterrupted);
+    case MessageKind::Failure:
+      return fail(message.text_of(), 0);
+    case MessageKind::Bye:
+      gone_.at(static_cast<std::size_t>(rank)) = true;
+      watchdog_.release(rank);
+      if (message.exit_code == kExitDone || message.exit_code == kExitInterrupted) return;
+      // It says why itself, and everybody ends as it does.
+      std::this_thread::sleep_for(kOthersSpeakAfter);
+      say(fmt::format("rank {} (process {} on {}) has failed", rank, message.process,
+                      message.host_of()));
+      return end_process(message.exit_code);
+    default:
+      watchdog_.hear(rank, message, now_);
+  }
+}
+
+void JobWatch::hear_launcher() {
+  if (!has_launcher_) return;
+  while (const std::optional<RankMessage> message = launcher_.receive()) {
+    launcher_heard_at_ = now_;
+    if (message->kind == MessageKind::Stop) launchers_signal_ = message->exit_code;
+  }
+  if (!launcher_.is_open()) end_process(kExitFailed);  // it is dead, and nobody reads messages
+}
+
+void JobWatch::check_launcher() {
+  if (parent_ == 0) return;
+  if (!is_stopped(parent_)) parent_ran_at_ = now_;
+  const bool parent_stopped = now_ - parent_ran_at_ > kSilence;
+  const bool launcher_silent = has_launcher_ && now_ - launcher_heard_at_ > kSilence;
+  if (!parent_stopped && !launcher_silent) return;
+  const std::string message =
+      fmt::format("{} has not run for {} s, so rank {} ends",
+                  parent_stopped ? fmt::format("the launcher of this rank (process {})", parent_)
+                                 : "the launcher of this job",
+                  kSilence, rank_.rank);
+  say("error: " + message);
+  links_.send(message_of(MessageKind::Failure, rank_.rank, message));
+  std::this_thread::sleep_for(kOthersSpeakAfter);
+  if (parent_stopped) ::kill(parent_, SIGKILL);
+  end_process(kExitFailed);
+}
+
+void JobWatch::handle_interrupt() {
+  if (!is_stop_wanted() || caller_stops_ || exit_code_ >= 0) return;
+  links_.send(message_of(MessageKind::Interrupted, rank_.rank));
+  if (noted_interrupt() != 0) {
+    say(fmt::format("{} before training; the same command starts it again",
+                    signal_name(noted_interrupt())));
+  }
+  end_process(kExitInterrupted);
+}
+
+void JobWatch::fail(const std::string& message, pid_t culprit) {
+  if (failed_at_) return;
+  failed_at_ = now_;
+  links_.send(message_of(MessageKind::Failure, rank_.rank, message));
+  // At once: an mpirun kills the other ranks a second after it has lost one.
+  say(message);
+  // A stopped process never ends by itself.
+  if (culprit > 0) ::kill(culprit, SIGKILL);
+  if (on_failure_) return on_failure_(message);
+  end_process(kExitFailed);
+}
+
+void JobWatch::say_goodbye() {
+  RankMessage bye = message_of(MessageKind::Bye, rank_.rank);
+  bye.exit_code = exit_code_;
+  links_.send(bye);
+  launcher_.send(bye);
+}
+
+bool JobWatch::may_end() {
+  if (exit_code_ < 0) return false;
+  if (!left_at_) {
+    left_at_ = now_;
+    say_goodbye();
+  }
+  if (rank_.rank != 0 || exit_code_ == kExitFailed) return true;
+  bool all_ended = true;
+  for (int other = 1; other < rank_.world_size; ++other) {
+    if (!links_.is_linked(other)) continue;
+    all_ended = false;
+    const pid_t process = links_.process_of(other);
+    if (now_ - *left_at_ < kSilence || process == 0) continue;
+    say(fmt::format("rank {} (process {}) is done but does not end; it is killed", other, process));
+    ::kill(process, SIGKILL);
+  }
+  return all_ended || now_ - *left_at_ > kSilence + kHeartbeat;
+}
+
+void JobWatch::end_process(int exit_code) {
+  exit_code_ = exit_code;
+  say_goodbye();
+  std::fflush(stderr);
+  ::_exit(exit_code);
+}
+
+void JobWatch::say(const std::string& text) const {
+  fmt::print(stderr, "{}: {}\n", program_name_, text);
+}
+
+}  // namespace athanor

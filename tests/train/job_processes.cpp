@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/train/job_processes.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace athanor::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_of(pid_t process, const std::string& name) {
+  std::ifstream file(fmt::format("/proc/{}/{}", process, name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Whether the process waits for the end of a job to remove what MPI leaves.
+bool is_cleaner(pid_t process) { return read_of(process, "comm") == "athanor-cleaner\n"; }
+
+std::vector<std::string> names_with(const fs::path& folder, const std::string& prefix) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with(prefix)) names.push_back(entry.path());
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<pid_t> processes_of(const std::string& run) {
+  std::vector<pid_t> processes;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto process = static_cast<pid_t>(std::stol(name));
+    // Arguments end with a zero byte each.
+    if (contains(read_of(process, "cmdline"), run + '\0') && state_of(process) != 'Z') {
+      processes.push_back(process);
+    }
+  }
+  return processes;
+}
+
+std::string variable_of(pid_t process, const std::string& name) {
+  const std::string variables = '\0' + read_of(process, "environ");
+  const std::size_t at = variables.find('\0' + name + '=');
+  if (at == std::string::npos) return {};
+  return {&variables[at + name.size() + 2]};
+}
+
+char state_of(pid_t process) {
+  const std::string stat = read_of(process, "stat");
+  const std::size_t bracket = stat.rfind(')');
+  return bracket == std::string::npos ? '?' : stat[bracket + 2];
+}
+
+std::vector<pid_t> ranks_of(const std::string& run, int world_size) {
+  std::vector<pid_t> ranks(static_cast<std::size_t>(world_size), 0);
+  for (const pid_t process : processes_of(run)) {
+    const std::string rank = variable_of(process, "OMPI_COMM_WORLD_RANK");
+    if (!rank.empty() && !is_cleaner(process)) {
+      ranks.at(static_cast<std::size_t>(std::stol(rank))) = process;
+    }
+  }
+  if (std::ranges::find(ranks, 0) != ranks.end()) return {};
+  return ranks;
+}
+
+pid_t mpirun_of(const std::string& run) {
+  for (const pid_t process : processes_of(run)) {
+    if (read_of(process, "comm") == "mpirun\n") return process;
+  }
+  return 0;
+}
+
+MpiFiles::MpiFiles(const std::string& run, pid_t launcher)
+    : launcher_folder_(fmt::format("athanor-mpi-{}-", launcher)) {
+  for (const pid_t process : processes_of(run)) {
+    const std::string job = variable_of(process, "PMIX_NAMESPACE");
+    if (job.empty()) continue;
+    session_folder_ = variable_of(process, "OMPI_MCA_orte_jobfam_session_dir");
+    segments_ = fmt::format(".{:x}.", std::stoul(job));
+  }
+}
+
+std::vector<std::string> MpiFiles::left() const {
+  std::vector<std::string> found = names_with("/dev/shm", launcher_folder_);
+  for (const std::string& name : names_with("/tmp", launcher_folder_)) found.push_back(name);
+  if (!session_folder_.empty() && fs::exists(session_folder_)) found.push_back(session_folder_);
+  for (const std::string& name : names_with("/dev/shm", "vader_segment.")) {
+    if (!segments_.empty() && contains(name, segments_)) found.push_back(name);
+  }
+  return found;
+}
+
+std::vector<pid_t> wait_until_gone(const std::string& run, double seconds) {
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const auto end = now() + std::chrono::duration<double>(seconds);
+  std::vector<pid_t> left = processes_of(run);
+  while (!left.empty() && now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    left = processes_of(run);
+  }
+  return left;
+}
+
+}  // namespace athanor::test

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A launcher that is killed or stopped leaves neither processes nor files of MPI behind.
+#include "tests/train/job_processes.hpp"
+#include "tests/train/train_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+namespace {
+
+using namespace athanor::test;
+
+constexpr double kLimit = 30;
+
+std::vector<pid_t> wait_for_steps(const std::string& out) {
+  for (int i = 0; i < 2400; ++i) {
+    const std::vector<pid_t> ranks = ranks_of(out, 2);
+    if (ranks.size() == 2 && loss_curve(out).steps.size() > 3) return ranks;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  FAIL("training did not start");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a killed or stopped launcher leaves nothing behind") {
+  const bool own_launcher = GENERATE(true, false);
+  const std::string victim = GENERATE("launcher", "mpirun");
+  const int signal = GENERATE(SIGKILL, SIGSTOP);
+  if (!own_launcher && victim == "launcher") return;  // it is mpirun
+  INFO(victim << " gets signal " << signal << (own_launcher ? "" : ", started by mpirun"));
+  const TrainFixture fixture;
+  const std::string out = fixture.file("run");
+  auto command =
+      fixture.command(fixture.write_plan("plan", fixture.offloaded_plan(2, 2)), 1000000, out);
+  if (own_launcher) {
+    command.insert(command.end(), {"--gpus", "2"});
+  } else {
+    command = with_processes(2, std::move(command));
+  }
+  RunningProgram program(command);
+  const std::vector<pid_t> ranks = wait_for_steps(out);
+  const MpiFiles files(out, program.process());
+  REQUIRE_FALSE(files.left().empty());
+  ::kill(victim == "launcher" || !own_launcher ? program.process() : mpirun_of(out), signal);
+  CHECK(wait_until_gone(out, kLimit).empty());
+  CHECK(files.left().empty());
+  const Finished finished = program.wait(kLimit + 600);
+  INFO(finished.output);
+  CHECK(finished.exit_code != 0);
+  // What ranks say under another launcher goes through it, and it is stopped.
+  if (signal == SIGSTOP && own_launcher) {
+    CHECK((finished.output.find("has not run for") != std::string::npos ||
+           finished.output.find("has been stopped for") != std::string::npos));
+  }
+}
+
+TEST_CASE("a rank that is stopped before it meets the others is named") {
+  const TrainFixture fixture;
+  const std::string out = fixture.file("run");
+  auto command =
+      fixture.command(fixture.write_plan("plan", fixture.offloaded_plan(2, 2)), 1000000, out);
+  command.insert(command.end(), {"--gpus", "2"});
+  RunningProgram program(command);
+  std::vector<pid_t> ranks;
+  while (ranks.empty()) ranks = ranks_of(out, 2);
+  ::kill(ranks[1], SIGSTOP);
+  const auto start = std::chrono::steady_clock::now();
+  const Finished finished = program.wait(120);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  INFO(finished.output);
+  CHECK(finished.exit_code == 1);
+  CHECK(finished.output.find("rank 1 ") != std::string::npos);
+  CHECK(took.count() < kLimit);
+  CHECK(wait_until_gone(out, 3).empty());
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks on two "machines": network namespaces with host names and process numbers of their own,
+// that share no folder for their watch. Skipped where namespaces cannot be made.
+#include "tests/train/job_processes.hpp"
+#include "tests/train/train_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+namespace {
+
+using namespace athanor::test;
+
+constexpr double kLimit = 30;
+
+bool succeeds(const std::string& command) {
+  return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+/// Two namespaces, a and b, with one link between them.
+class TwoMachines {
+ public:
+  TwoMachines() {
+    works_ = succeeds("unshare --net --pid --uts --mount --fork --mount-proc true") &&
+             succeeds("mpirun --version");
+    for (const char side : {'a', 'b'}) works_ = works_ && succeeds("ip netns add " + name(side));
+    works_ = works_ && succeeds(fmt::format("ip link add {} netns {} type veth peer name {} netns "
+                                            "{}",
+                                            link('a'), name('a'), link('b'), name('b')));
+    for (const char side : {'a', 'b'}) {
+      const auto ip = [&](const std::string& words) {
+        works_ = works_ && succeeds(fmt::format("ip -n {} {}", name(side), words));
+      };
+      ip(fmt::format("addr add {}/24 dev {}", address(side), link(side)));
+      ip("link set lo up");
+      ip(fmt::format("link set {} up", link(side)));
+    }
+    write_agent();
+  }
+  ~TwoMachines() {
+    for (const char side : {'a', 'b'}) succeeds("ip netns del " + name(side));
+  }
+  TwoMachines(const TwoMachines&) = delete;
+  TwoMachines& operator=(const TwoMachines&) = delete;
+
+  [[nodiscard]] bool works() const { return works_; }
+  void cut() const {
+    CHECK(succeeds(fmt::format("ip -n {} link set {} down", name('a'), link('a'))));
+  }
+  [[nodiscard]] bool slow_down() const {
+    const std::string queue = "qdisc add dev {} root netem delay 200ms";
+    return succeeds(fmt::format(fmt::runtime("tc -n {} " + queue), name('a'), link('a')));
+  }
+
+  /// Returns the words that run `command` as rank 0 on a and rank 1 on b.
+  [[nodiscard]] std::vector<std::string> across(const std::vector<std::string>& command) const {
+    const std::string network = subnet() + ".0/24";
+    std::vector<std::string> words = on('a');
+    for (const std::string& word :
+         std::vector<std::string>{"mpirun",
+                                  "--allow-run-as-root",
+                                  "-np",
+                                  "2",
+                                  "--bind-to",
+                                  "none",
+                                  "--oversubscribe",
+                                  "--mca",
+                                  "plm_rsh_agent",
+                                  folder_.file("agent"),
+                                  "--mca",
+                                  "oob_tcp_if_include",
+                                  network,
+                                  "--mca",
+                                  "btl_tcp_if_include",
+                                  network,
+                                  "--mca",
+                                  "orte_tmpdir_base",
+                                  folder_.file(""),
+                                  "--host",
+                                  fmt::format("{}:1,{}:1", address('a'), address('b'))}) {
+      words.push_back(word);
+    }
+    words.insert(words.end(), command.begin(), command.end());
+    return words;
+  }
+
+ private:
+  [[nodiscard]] std::string name(char side) const {
+    return fmt::format("athanor-{}-{}", id_, side);
+  }
+  [[nodiscard]] std::string link(char side) const { return fmt::format("ath{}{}", id_, side); }
+  [[nodiscard]] std::string subnet() const { return fmt::format("10.213.{}", id_ % 250); }
+  [[nodiscard]] std::string address(char side) const {
+    return subnet() + (side == 'a' ? ".1" : ".2");
+  }
+  [[nodiscard]] std::vector<std::string> on(char side) const {
+    return {"ip",
+            "netns",
+            "exec",
+            name(side),
+            "unshare",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "--kill-child",
+            "sh",
+            "-c",
+            fmt::format("hostname machine-{}; exec \"$@\"", side),
+            "sh"};
+  }
+  /// The program with which mpirun starts its own on b, in place of ssh.
+  void write_agent() const {
+    const std::string path = folder_.file("agent");
+    std::ofstream(path) << fmt::format(
+        "#!/bin/sh\nshift\nexec ip netns exec {} unshare --mount --uts --pid --fork --mount-proc "
+        "--kill-child sh -c \"hostname machine-b; $*\"\n",
+        name('b'));
+    succeeds("chmod +x " + path);
+  }
+
+  const int id_ = ::getpid() % 100000;
+  TemporaryFolder folder_;
+  bool works_ = false;
+};
+
+struct Job {
+  TwoMachines machines;
+  TrainFixture fixture;
+  std::string out = fixture.file("run");
+
+  [[nodiscard]] std::vector<std::string> command(int steps) const {
+    const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(2, 2));
+    return machines.across(fixture.command(plan, steps, out));
+  }
+  [[nodiscard]] std::vector<pid_t> wait_for_steps() const {
+    for (int i = 0; i < 1200; ++i) {
+      const std::vector<pid_t> ranks = ranks_of(out, 2);
+      if (ranks.size() == 2 && loss_curve(out).steps.size() > 3) return ranks;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    FAIL("training did not start");
+    return {};
+  }
+};
+
+/// Checks that a job ends in time after `blow` and names rank 1.
+template <typename Blow>
+void check_named(const Job& job, const std::string& what, const Blow& blow) {
+  RunningProgram program(job.command(1000000));
+  const std::vector<pid_t> ranks = job.wait_for_steps();
+  blow(ranks);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(wait_until_gone(job.out, kLimit).empty());
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const Finished finished = program.wait(600);
+  INFO(finished.output);
+  CHECK(took.count() < kLimit);
+  CHECK(finished.exit_code != 0);
+  CHECK(finished.output.find("rank 1 (process ") != std::string::npos);
+  CHECK(finished.output.find("on machine-b) " + what) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("ranks on two machines train, also over a slow link") {
+  const Job job;
+  if (!job.machines.works()) SKIP("no namespaces here");
+  const Finished finished = run(job.command(200), 300);
+  INFO(finished.output);
+  CHECK(finished.exit_code == 0);
+  if (!job.machines.slow_down()) SKIP("no netem here");
+  auto slow = job.command(203);
+  slow.emplace_back("--resume");
+  const Finished slower = run(slow, 300);
+  INFO(slower.output);
+  CHECK(slower.exit_code == 0);
+}
+
+TEST_CASE("a killed rank of another machine is named") {
+  const Job job;
+  if (!job.machines.works()) SKIP("no namespaces here");
+  check_named(job, "has died", [](const std::vector<pid_t>& ranks) { ::kill(ranks[1], SIGKILL); });
+}
+
+TEST_CASE("a stopped rank of another machine is named") {
+  const Job job;
+  if (!job.machines.works()) SKIP("no namespaces here");
+  check_named(job, "has not been heard from",
+              [](const std::vector<pid_t>& ranks) { ::kill(ranks[1], SIGSTOP); });
+}
+
+TEST_CASE("a cut link ends the job on both sides") {
+  const Job job;
+  if (!job.machines.works()) SKIP("no namespaces here");
+  check_named(job, "has not been heard from",
+              [&](const std::vector<pid_t>&) { job.machines.cut(); });
+}
