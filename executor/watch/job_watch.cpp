@@ -260,9 +260,10 @@ void JobWatch::check_launcher() {
 void JobWatch::handle_interrupt() {
   if (!is_stop_wanted() || caller_stops_ || exit_code_ >= 0) return;
   links_.send(message_of(MessageKind::Interrupted, rank_.rank));
-  if (noted_interrupt() != 0) {
-    say(fmt::format("{} before training; the same command starts it again",
-                    signal_name(noted_interrupt())));
+  // One rank is enough where the launcher has told them all.
+  if (noted_interrupt() != 0 || rank_.rank == 0) {
+    say(fmt::format("interrupted by {} before training; the same command starts it again",
+                    signal_name(stop_signal())));
   }
   end_process(kExitInterrupted);
 }

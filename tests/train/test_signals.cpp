@@ -112,10 +112,12 @@ TEST_CASE("a signal at the start ends the job, and the next command goes on") {
   sleep_for(moment);
   ::kill(program.process(), SIGTERM);
   const Finished finished = program.wait(kLimit + 60);
-  INFO(finished.output);
-  CHECK(finished.exit_code == kInterrupted);
+  INFO(moment << " s after the start:\n" << finished.output);
+  // Before main the system ends a program by its own rule, and nothing is begun yet.
+  const bool before_main = finished.exit_code == 128 + SIGTERM;
+  CHECK((before_main ? finished.output.empty() : contains(finished.output, "interrupted by ")));
+  CHECK((before_main || finished.exit_code == kInterrupted));
   CHECK(finished.seconds < kLimit);
-  CHECK(contains(finished.output, "interrupted"));
   CHECK(wait_until_gone(job.out, 3).empty());
   const bool has_steps = fs::exists(job.out + "/metrics.jsonl");
   const auto steps = static_cast<int>(has_steps ? loss_curve(job.out).steps.back() : 0);
