@@ -49,7 +49,8 @@ void end_again(int signal) noexcept {
 
 void on_signal(int signal) noexcept {
   if (!notes.load()) {
-    say("athanor-train: interrupted by a signal before training; the same command starts it again\n");
+    say("athanor-train: interrupted by a signal before training; the same command starts it "
+        "again\n");
     ::_exit(kExitInterrupted);
   }
   const int errno_before = errno;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/rendezvous/mpi_leftovers.hpp"
 
-#include "executor/rendezvous/local_socket.hpp"
 #include "executor/rendezvous/process_watch.hpp"
 #include "sim/base/errors.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,11 +22,16 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <span>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -53,16 +61,16 @@ bool has_ended(const Known& known, int wait_ms) {
   return ::poll(&ended, 1, wait_ms) > 0;
 }
 
-/// The first process of a container cannot be killed from inside. An mpirun there takes SIGTERM, and
-/// ends at once when it comes again and again.
+/// The first process of a container cannot be killed from inside. An mpirun there takes SIGTERM,
+/// and ends at once when it comes again and again.
 void kill_known(const Known& known) {
   const int signal = known.process == 1 ? SIGTERM : SIGKILL;
   ::syscall(SYS_pidfd_send_signal, known.descriptor.get(), signal, nullptr, 0);
 }
 
-void end_if_stopped(Known& known, Seconds now) {
+void end_if_stopped(Known& known, Seconds limit, Seconds now) {
   if (!is_stopped(known.process)) known.running_at = now;
-  if (now - known.running_at > kLongSilence) kill_known(known);
+  if (now - known.running_at > limit) kill_known(known);
 }
 
 /// Whether the process starts the ranks of one program alone, so that it has nothing left to do
@@ -76,25 +84,65 @@ bool serves_one_program(pid_t launcher) {
 void wait_for_end(Known& launcher, Known& rank) {
   constexpr int kPeriodMs = 500;
   constexpr Seconds kStaysBehind = 10;
+  // Other ranks, which can say so, come first: even for a rank that never came to them.
+  constexpr Seconds kStoppedRank = kArrival + 3;
   const bool may_end_it = serves_one_program(launcher.process);
   PatientClock clock;
   while (!has_ended(launcher, kPeriodMs)) {
     const Seconds now = clock.now();
-    end_if_stopped(launcher, now);
+    end_if_stopped(launcher, kLongSilence, now);
     if (has_ended(rank, 0)) {
       if (may_end_it && now - rank.running_at > kStaysBehind) kill_known(launcher);
     } else {
-      end_if_stopped(rank, now);
+      end_if_stopped(rank, kStoppedRank, now);
     }
   }
+}
+
+/// Puts `title` where `ps` and `pkill -f` find the command line, as they find the job's processes
+/// by theirs. Where the system does not tell its place, the line stays.
+void replace_command_line(std::string_view title) {
+  constexpr int kStart = 48, kEnd = 49;  // fields of proc_pid_stat(5)
+  std::ifstream file("/proc/self/stat");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
+  std::uintptr_t start = 0, end = 0;
+  std::string field;
+  for (int number = 3; number <= kEnd && fields >> field; ++number) {
+    std::uintptr_t& to = number == kStart ? start : end;
+    if (number >= kStart) std::from_chars(field.data(), field.data() + field.size(), to);
+  }
+  if (start == 0 || end <= start) return;
+  const std::span line(reinterpret_cast<char*>(start), end - start);
+  std::ranges::fill(line, '\0');
+  std::ranges::copy(title.substr(0, line.size() - 1), line.begin());
 }
 
 /// Becomes a process on its own, which keeps no file and no pipe of the job open.
 void leave_job() {
   ::setsid();
   ::prctl(PR_SET_NAME, "athanor-cleaner");
+  replace_command_line("athanor-cleaner");
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
   ::close_range(0, ~0U, 0);
+}
+
+constexpr std::string_view kSessionFolder = "athanor-mpi-";
+
+std::vector<std::string> places_of_session_folders() {
+  std::error_code error;
+  return {kSharedMemory, fs::temp_directory_path(error).string()};
+}
+
+/// Whether the folder is this user's, was made a while ago, and no launcher holds it any more. The
+/// lock tells so across containers, where process numbers do not.
+bool is_abandoned(const fs::path& folder) {
+  constexpr time_t kJustMade = 60;  // seconds: its launcher may not hold it yet
+  struct stat status{};
+  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return false;
+  if (status.st_uid != ::geteuid() || ::time(nullptr) - status.st_mtime < kJustMade) return false;
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return opened.is_open() && ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 }  // namespace
@@ -121,14 +169,30 @@ std::optional<MpiLeftovers> leftovers_from_environment() {
 }
 
 MpiLeftovers make_session_folder() {
-  std::error_code error;
-  const std::string temporary = fs::temp_directory_path(error).string();
-  for (const std::string& place : {std::string(kSharedMemory), temporary}) {
-    std::string name = fmt::format("{}/athanor-mpi-{}-XXXXXX", place, ::getpid());
+  const std::vector<std::string> places = places_of_session_folders();
+  for (const std::string& place : places) {
+    std::string name = fmt::format("{}/{}{}-XXXXXX", place, kSessionFolder, ::getpid());
     if (::mkdtemp(name.data()) != nullptr) return {name, {}, {}};
   }
-  throw Error(fmt::format("no folder for MPI in {} or {}: {}", kSharedMemory, temporary,
-                          std::strerror(errno)));
+  throw Error(
+      fmt::format("no folder for MPI in {}: {}", fmt::join(places, " or "), std::strerror(errno)));
+}
+
+Descriptor hold_session_folder(const std::string& folder) {
+  Descriptor held(::open(folder.c_str(), O_RDONLY | O_DIRECTORY));
+  if (held.is_open()) ::flock(held.get(), LOCK_SH | LOCK_NB);
+  return held;
+}
+
+void remove_abandoned_session_folders() noexcept {
+  std::error_code error;
+  for (const std::string& place : places_of_session_folders()) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(place, error)) {
+      const fs::path& path = entry.path();
+      if (!path.filename().string().starts_with(kSessionFolder) || !is_abandoned(path)) continue;
+      fs::remove_all(path, error);
+    }
+  }
 }
 
 void remove_leftovers(const MpiLeftovers& leftovers) noexcept {

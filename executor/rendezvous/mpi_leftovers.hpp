@@ -3,6 +3,8 @@
 // removes them.
 #pragma once
 
+#include "executor/rendezvous/local_socket.hpp"
+
 #include <sys/types.h>
 
 #include <optional>
@@ -26,12 +28,20 @@ struct MpiLeftovers {
 /// Makes a folder that a new job can have for itself, in shared memory where there is room.
 [[nodiscard]] MpiLeftovers make_session_folder();
 
+/// Marks the folder as in use, for as long as the descriptor is open here or in a child.
+[[nodiscard]] Descriptor hold_session_folder(const std::string& folder);
+
+/// Removes this user's session folders that no process holds: those of jobs of which every process
+/// was killed at once, the cleaner too.
+void remove_abandoned_session_folders() noexcept;
+
 /// Removes what is there.
 void remove_leftovers(const MpiLeftovers& leftovers) noexcept;
 
 /// Starts a process that waits for the end of `launcher`, removes the leftovers and ends. It also
 /// ends the launcher or the caller, where that stays stopped for longer than ranks wait for it. It
-/// belongs to no process group of the job and holds none of its files open. The caller must have
+/// belongs to no process group of the job, has a command line of its own ("athanor-cleaner") and
+/// holds none of the job's files open. The caller must have
 /// one thread. Returns its number; -1: it could not be started.
 pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers);
 

@@ -131,7 +131,11 @@ std::vector<std::string> mpirun_words(int num_processes, const std::string& fold
 class SessionFolder {
  public:
   SessionFolder()
-      : leftovers_(make_session_folder()), cleaner_(start_cleaner(::getpid(), leftovers_)) {}
+      : leftovers_(make_session_folder()),
+        held_(hold_session_folder(leftovers_.folder)),
+        cleaner_(start_cleaner(::getpid(), leftovers_)) {
+    remove_abandoned_session_folders();
+  }
   ~SessionFolder() {
     remove_leftovers(leftovers_);
     if (cleaner_ <= 0) return;
@@ -144,6 +148,7 @@ class SessionFolder {
 
  private:
   MpiLeftovers leftovers_;
+  Descriptor held_;
   pid_t cleaner_;
 };
 

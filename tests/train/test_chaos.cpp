@@ -2,7 +2,6 @@
 // Kills, stops and interrupts random processes of jobs at random moments. Every job ends in time,
 // leaves nothing behind, and resumed until it is done, it has the bits of an uninterrupted one.
 // ATHANOR_CHAOS: how many blows (default 24). ATHANOR_CHAOS_SEED: repeats a printed seed's choices.
-#include "sim/base/text_file.hpp"
 #include "tests/train/job_processes.hpp"
 #include "tests/train/train_fixture.hpp"
 
@@ -15,7 +14,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <mutex>
 #include <random>
 #include <string>
@@ -51,7 +52,8 @@ std::string result_of(const std::string& out) {
   for (const std::string& file :
        {last + "rank-00000-of-00002.safetensors", last + "rank-00001-of-00002.safetensors",
         out + "/exported/model.safetensors"}) {
-    bytes += athanor::read_text_file(file);
+    std::ifstream in(file, std::ios::binary);
+    bytes.append(std::istreambuf_iterator<char>(in), {});
   }
   return bytes;
 }
@@ -65,6 +67,7 @@ class Chaos {
     REQUIRE(whole.exit_code == 0);
     whole_seconds_ = whole.seconds;
     whole_ = result_of(fixture_.file("whole"));
+    REQUIRE_FALSE(whole_.empty());
   }
 
   /// Deals blows to one job after the other until none are left.

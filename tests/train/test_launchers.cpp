@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A launcher that is killed or stopped leaves neither processes nor files of MPI behind.
+#include "executor/rendezvous/mpi_leftovers.hpp"
 #include "tests/train/job_processes.hpp"
 #include "tests/train/train_fixture.hpp"
 
@@ -8,10 +9,13 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 namespace {
 
+using namespace athanor;
 using namespace athanor::test;
 
 constexpr double kLimit = 30;
@@ -78,4 +82,24 @@ TEST_CASE("a rank that is stopped before it meets the others is named") {
   CHECK(finished.output.find("rank 1 ") != std::string::npos);
   CHECK(took.count() < kLimit);
   CHECK(wait_until_gone(out, 3).empty());
+}
+
+TEST_CASE("a session folder that nobody holds goes with the next start, others stay") {
+  namespace fs = std::filesystem;
+  const std::string folder = make_session_folder().folder;
+  std::ofstream(folder + "/segment") << "left";
+  const auto age = [&](int minutes) {
+    fs::last_write_time(folder, fs::file_time_type::clock::now() - std::chrono::minutes(minutes));
+  };
+  age(0);
+  remove_abandoned_session_folders();
+  CHECK(fs::exists(folder));  // its launcher may be about to hold it
+  age(5);
+  {
+    const Descriptor held = hold_session_folder(folder);
+    remove_abandoned_session_folders();
+    CHECK(fs::exists(folder));
+  }
+  remove_abandoned_session_folders();
+  CHECK_FALSE(fs::exists(folder));
 }
