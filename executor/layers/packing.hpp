@@ -18,7 +18,8 @@ struct Packing {
   /// Returns the number of targets that samples [first, first + count) of the stream learn.
   std::function<std::int64_t(std::int64_t first, std::int64_t count)> num_targets;
   /// Divisor of the loss: the learnt targets of the whole step divided by its micro-batches. The
-  /// mean over micro-batches is then the mean over the step's learnt targets.
+  /// mean over micro-batches is then the mean over the step's learnt targets. 0: the trainer sets
+  /// it.
   double mean_targets = 0;
 
   /// Whether a sequence holds more than one document.

@@ -30,7 +30,8 @@ void mark_micro_batches(const Program& program, std::vector<ComputeBinding>& bin
   for (const auto& [micro_batch, operation] : last) bindings[operation].ends_micro_batch = true;
 }
 
-/// Marks the outputs that go to the host, and the operations that free and allocate their memory.
+/// Marks the outputs that go to the host, and the operations that free and allocate outputs beside
+/// their own.
 void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings) {
   std::set<std::int32_t> leaving;
   for (const Operation& op : program.operations) {
@@ -49,10 +50,10 @@ void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings)
     if (!is_unit_phase(op)) continue;
     const bool forward = op.kind == OpKind::Forward;
     bindings[i].output_leaves = forward && leaving.contains(op.unit);
-    // Forward allocates its own output and backward frees its input; neither concerns the host.
+    // A forward's own output is in its hands, and backward frees its input by itself.
     const UnitOutput own{op.unit, op.member};
     bindings[i].takes_output = other_output(op.allocates, forward ? own : UnitOutput{});
-    bindings[i].drops_output = forward ? other_output(op.frees, {}) : UnitOutput{};
+    bindings[i].drops_output = forward ? other_output(op.frees, own) : UnitOutput{};
   }
 }
 

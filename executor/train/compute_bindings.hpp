@@ -25,7 +25,8 @@ struct ComputeBinding {
   bool begins_micro_batch = false;
   bool ends_micro_batch = false;
   bool output_leaves = false;  ///< Forward: the output goes to the host
-  UnitOutput drops_output;     ///< by now on the host, it is freed at the end; unit -1: none
+  UnitOutput drops_output;     ///< freed at the end: it is on the host by now, or read for the
+                               ///< last time; unit -1: none
   UnitOutput takes_output;     ///< it comes back: allocated at the end; unit -1: none
 };
 

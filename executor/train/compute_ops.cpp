@@ -11,18 +11,24 @@
 
 namespace athanor {
 
-ComputeOps::ComputeOps(const RankContext& context, const Model& model, BatchSource batches)
+std::vector<UnitRunner> make_unit_runners(const Model& model, const Program& program,
+                                          const Device& device) {
+  std::vector<UnitRunner> runners;
+  for (std::size_t i = 0; i < model.units.size(); ++i) {
+    runners.emplace_back(model.units[i], model.architecture.units[i], program.layouts[i].elements,
+                         program.dtype, torch_device(device.index()));
+  }
+  return runners;
+}
+
+ComputeOps::ComputeOps(const RankContext& context, const Architecture& architecture,
+                       std::vector<UnitRunner>& runners, BatchSource batches)
     : context_(context),
       device_(torch_device(context.device.index())),
       batches_(std::move(batches)),
-      bindings_(bind_compute_operations(model.architecture, context.program)),
-      members_(static_cast<std::size_t>(context.plan.micro_batch_group),
-               Member(model.units.size())) {
-  for (std::size_t i = 0; i < model.units.size(); ++i) {
-    runners_.emplace_back(model.units[i], model.architecture.units[i],
-                          context.program.layouts[i].elements, context.program.dtype, device_);
-  }
-}
+      bindings_(bind_compute_operations(architecture, context.program)),
+      runners_(runners),
+      members_(static_cast<std::size_t>(context.plan.micro_batch_group), Member(runners.size())) {}
 
 void ComputeOps::forward(std::int32_t operation, const StepState& state) {
   const Operation& op = context_.program.operations.at(operation);
@@ -45,6 +51,7 @@ void ComputeOps::forward(std::int32_t operation, const StepState& state) {
   torch::from_blob(state.scalars.loss(op.micro_batch), {},
                    torch::TensorOptions().dtype(torch::kFloat64).device(device_))
       .copy_(std::exchange(member.activation_or_gradient, torch::Tensor()), /*non_blocking=*/true);
+  if (binding.ends_micro_batch) member.batch = {};
 }
 
 void ComputeOps::recompute(std::int32_t operation) {
@@ -129,7 +136,9 @@ void ComputeOps::load_batch(const Operation& op, const StepState& state) {
       (state.step * plan.accumulation + op.micro_batch) * plan.world_size +
       context_.collectives.rank();
   Batch host = batches_(micro_batch * plan.micro_batch, plan.micro_batch);
-  if (host.packing) host.packing->mean_targets = mean_targets(*host.packing, state.step);
+  if (host.packing && host.packing->mean_targets == 0) {
+    host.packing->mean_targets = mean_targets(*host.packing, state.step);
+  }
   const ArenaScope scope(context_.device.arena());
   Batch& batch = member_of(op).batch;
   batch = {to_device(host.inputs), to_device(host.targets), std::move(host.packing)};

@@ -23,13 +23,19 @@ struct DeviceOutput {
   Bytes bytes = 0;
 };
 
+/// Makes a runner for each unit of `model`, with the storage that the program's layouts give it.
+[[nodiscard]] std::vector<UnitRunner> make_unit_runners(const Model& model, const Program& program,
+                                                        const Device& device);
+
 /// Runs units on the backend's device: at once on the host, on the calling thread's current stream
 /// on a GPU. It holds the tensors of a group's micro-batches between operations. Memory is freed in
 /// the order that the profile counts: a unit's input at the end of its backward, the batch at the
 /// end of the micro-batch.
 class ComputeOps {
  public:
-  ComputeOps(const RankContext& context, const Model& model, BatchSource batches);
+  /// `runners` [unit] outlive it. Programs that never run at once may share them.
+  ComputeOps(const RankContext& context, const Architecture& architecture,
+             std::vector<UnitRunner>& runners, BatchSource batches);
 
   void forward(std::int32_t operation, const StepState& state);
   void recompute(std::int32_t operation);
@@ -75,7 +81,7 @@ class ComputeOps {
   torch::Device device_;
   BatchSource batches_;
   std::vector<ComputeBinding> bindings_;  ///< [operation]
-  std::vector<UnitRunner> runners_;       ///< [unit]
+  std::vector<UnitRunner>& runners_;      ///< [unit]
   std::vector<Member> members_;           ///< micro-batches of the group
 };
 

@@ -9,11 +9,12 @@
 
 namespace athanor {
 
-OpRunner::OpRunner(const RankContext& context, const Model& model, BatchSource batches,
+OpRunner::OpRunner(const RankContext& context, const Architecture& architecture,
+                   std::vector<UnitRunner>& runners, BatchSource batches,
                    const OptimizerOptions& optimizer)
     : context_(context),
-      compute_(context, model, std::move(batches)),
-      optimizer_(context, model.architecture, optimizer) {}
+      compute_(context, architecture, runners, std::move(batches)),
+      optimizer_(context, architecture, optimizer) {}
 
 void OpRunner::run(std::int32_t operation, const StepState& state) {
   const Operation& op = context_.program.operations.at(operation);

@@ -11,7 +11,9 @@ namespace athanor {
 
 class OpRunner {
  public:
-  OpRunner(const RankContext& context, const Model& model, BatchSource batches,
+  /// `context` and `runners` [unit] outlive it.
+  OpRunner(const RankContext& context, const Architecture& architecture,
+           std::vector<UnitRunner>& runners, BatchSource batches,
            const OptimizerOptions& optimizer);
 
   /// Runs the operation or, on a device with streams, issues it on its lane's stream. Operations of

@@ -95,6 +95,11 @@ std::span<double> StepScalars::losses(Home home) const {
   return {home == Home::Gpu ? device_losses_ : pinned_losses_, ranks_ * values_per_rank()};
 }
 
+double StepScalars::gathered_loss(int rank, std::int32_t micro_batch) const {
+  return pinned_losses_[static_cast<std::size_t>(rank) * values_per_rank() +
+                        static_cast<std::size_t>(micro_batch)];
+}
+
 double StepScalars::mean_loss() const {
   double sum = 0;
   for (std::size_t micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {

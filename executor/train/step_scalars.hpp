@@ -33,6 +33,8 @@ class StepScalars {
   /// Losses of every rank, [rank][micro-batch], in device memory (Gpu) or pinned memory (Host). A
   /// rank's wish to stop follows its losses, so that it costs no collective of its own.
   [[nodiscard]] std::span<double> losses(Home home) const;
+  /// Loss of one rank's micro-batch. Valid once Loss is done.
+  [[nodiscard]] double gathered_loss(int rank, std::int32_t micro_batch) const;
   /// Mean loss of the step. Losses are summed in the order of the samples, so that a global batch
   /// has one loss however it is split into ranks and micro-batches. Valid once Loss is done.
   [[nodiscard]] double mean_loss() const;

@@ -2,15 +2,14 @@
 #include "executor/train/trainer.hpp"
 
 #include "executor/backend/host_backend.hpp"
-#include "executor/backend/lane_threads.hpp"
 #include "executor/memory/memory_check.hpp"
 #include "executor/train/op_runner.hpp"
+#include "executor/train/rank_lanes.hpp"
 #include "executor/train/timeline_recorder.hpp"
 #include "executor/units/initial_weights.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <torch/utils.h>
 
@@ -23,21 +22,6 @@
 
 namespace athanor {
 namespace {
-
-/// Number of steps that may be released before the oldest of them is complete, so that lanes never
-/// wait for the main thread.
-constexpr std::int64_t kStepsAhead = 2;
-
-/// Message of an error. LibTorch adds a stack of frames, which does not help who trains a model.
-std::string reason(const std::exception& error) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  if (torch_error == nullptr) return error.what();
-  std::string text = torch_error->what_without_backtrace();
-  if (dynamic_cast<const c10::OutOfMemoryError*>(torch_error) != nullptr) {
-    text += " Make a plan for less memory (athanor tune --gpu-memory).";
-  }
-  return text;
-}
 
 const Plan& checked(const Plan& plan, const TrainOptions& options, const Collectives& collectives) {
   check_nvme_folder(plan, options.nvme_folder);
@@ -62,6 +46,7 @@ class Trainer::Rank {
       : options_(options),
         backend_(backend),
         model_(std::move(model)),
+        profile_(profile),
         plan_(checked(plan, options, backend.collectives())),
         program_(lower(profile, plan_)),
         logical_(logical_elements(model_.architecture)),
@@ -74,12 +59,14 @@ class Trainer::Rank {
                  backend.collectives(),
                  backend.host_collectives(),
                  options.watch},
-        runner_(context_, model_, std::move(batches), options.optimizer),
+        unit_runners_(make_unit_runners(model_, program_, context_.device)),
+        runner_(context_, model_.architecture, unit_runners_, std::move(batches),
+                options.optimizer),
         recorder_(program_) {
     torch::set_num_threads(plan_.compute_threads);
     Collectives& ranks = context_.host_collectives;
     ranks.set_cancel_flag(&cancelled_);
-    for (std::int64_t i = 0; i <= kStepsAhead; ++i) {
+    for (std::int64_t i = 0; i < kStepStates; ++i) {
       states_.push_back({StepScalars(program_, plan_, ranks.rank(), backend.device())});
     }
     ranks.barrier();
@@ -87,7 +74,7 @@ class Trainer::Rank {
   }
 
   ~Rank() {
-    forget_steps();
+    lanes_.reset();
     context_.host_collectives.set_cancel_flag(nullptr);
   }
   Rank(const Rank&) = delete;
@@ -96,6 +83,7 @@ class Trainer::Rank {
   void start(const StateReader& state, std::int64_t step);
   void together(const std::function<void()>& collective_call);
   void train_until(std::int64_t end, const OnStep& on_step);
+  std::optional<Evaluation> evaluate(const EvaluationSource& source);
 
   Model& model() { return model_; }
   const TrainOptions& options() const { return options_; }
@@ -116,73 +104,33 @@ class Trainer::Rank {
   StepState& state_of(std::int64_t step) {
     return states_[static_cast<std::size_t>(step) % states_.size()];
   }
-  void forget_steps() const;
   void enter(RankPhase phase) const;
   void prepare(std::int64_t step);
-  void set_up_thread(Lane lane) const;
-  void run_operation(std::int32_t operation, std::int64_t step);
-  void note_start(std::int32_t operation, std::int64_t step);
-  void note_end(std::int32_t operation, std::int64_t step, Seconds start, Seconds end);
   StepReport report(std::int64_t step, bool continuous);
 
   const TrainOptions options_;
   Backend& backend_;
   Model model_;
+  const Profile profile_;
   const Plan plan_;
   const Program program_;
   const std::vector<std::int64_t> logical_;
   MemoryPools memory_;
   RankContext context_;
+  std::vector<UnitRunner> unit_runners_;
   OpRunner runner_;
   TimelineRecorder recorder_;
   std::atomic<bool> cancelled_ = false;
   std::vector<StepState> states_;  ///< [step % size], a ring
   std::int64_t steps_done_ = 0;
   bool is_stopping_ = false;
-  std::unique_ptr<Lanes> lanes_;
+  std::unique_ptr<RankLanes> lanes_;
 };
 
 void Trainer::Rank::prepare(std::int64_t step) {
   StepState& state = state_of(step);
   state.step = step;
   state.learning_rate = static_cast<float>(options_.schedule.at(step));
-}
-
-void Trainer::Rank::set_up_thread(Lane lane) const {
-  if (lane == Lane::Compute) {
-    const Collectives& collectives = context_.collectives;
-    bind_compute_lane(collectives.rank(), collectives.world_size(), plan_.compute_threads);
-  } else {
-    use_precise_sleeps();
-  }
-}
-
-void Trainer::Rank::run_operation(std::int32_t operation, std::int64_t step) {
-  try {
-    runner_.run(operation, state_of(step));
-  } catch (const std::exception& error) {
-    throw Error(fmt::format("rank {} failed in '{}' of step {}: {}", context_.collectives.rank(),
-                            program_.name(operation), step + 1, reason(error)));
-  }
-}
-
-void Trainer::Rank::note_start(std::int32_t operation, std::int64_t step) {
-  if (context_.watch == nullptr) return;
-  RankProgress& progress = context_.watch->progress();
-  const auto lane = program_.operations.at(operation).lane;
-  progress.running.at(static_cast<std::size_t>(lane)) = operation;
-  progress.step = step;
-  if (lane == Lane::Collective) ++progress.collectives;
-}
-
-void Trainer::Rank::note_end(std::int32_t operation, std::int64_t step, Seconds start,
-                             Seconds end) {
-  recorder_.record(operation, step, start, end);
-  if (context_.watch == nullptr) return;
-  RankProgress& progress = context_.watch->progress();
-  const auto lane = program_.operations.at(operation).lane;
-  progress.running.at(static_cast<std::size_t>(lane)) = -1;
-  ++progress.operations;
 }
 
 StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
@@ -208,28 +156,16 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
 }
 
 void Trainer::Rank::start(const StateReader& state, std::int64_t step) {
-  forget_steps();
   lanes_.reset();
   load_state(context_, logical_, step, state);
   context_.device.reset_peak();
   steps_done_ = step;
-  lanes_ = backend_.start_lanes(
-      program_, step,
-      {.entered = [this](Lane lane) { set_up_thread(lane); },
-       .run = [this](std::int32_t op, std::int64_t of_step) { run_operation(op, of_step); },
-       .started = [this](std::int32_t op, std::int64_t of_step) { note_start(op, of_step); },
-       .issued = [this](std::int32_t op, std::int64_t of_step, Seconds from,
-                        Seconds to) { recorder_.record_issue(op, of_step, from, to); },
-       .done = [this](std::int32_t op, std::int64_t of_step, Seconds start,
-                      Seconds end) { note_end(op, of_step, start, end); }},
-      cancelled_);
-  if (context_.watch == nullptr) return;
-  context_.watch->watch_steps(program_, options_.deadline,
-                              [this](const std::string& message) { lanes_->fail(message); });
-}
-
-void Trainer::Rank::forget_steps() const {
-  if (context_.watch != nullptr) context_.watch->forget_steps();
+  lanes_ = std::make_unique<RankLanes>(
+      context_, runner_,
+      [this](std::int64_t of_step) -> const StepState& { return state_of(of_step); }, backend_,
+      cancelled_,
+      RankLanes::Options{
+          .first_step = step, .deadline = options_.deadline, .recorder = &recorder_});
 }
 
 void Trainer::Rank::enter(RankPhase phase) const {
@@ -251,6 +187,17 @@ void Trainer::Rank::train_until(std::int64_t end, const OnStep& on_step) {
     if (is_stopping_) end = std::min(end, prepared);
   }
   enter(RankPhase::BetweenSteps);
+}
+
+std::optional<Evaluation> Trainer::Rank::evaluate(const EvaluationSource& source) {
+  enter(RankPhase::Stepping);
+  const EvaluationSite site{context_,   profile_,          unit_runners_, backend_,
+                            cancelled_, options_.deadline};
+  const std::optional<Evaluation> evaluation = athanor::evaluate(site, source);
+  lanes_->watch();
+  enter(RankPhase::BetweenSteps);
+  is_stopping_ |= !evaluation;
+  return evaluation;
 }
 
 void Trainer::Rank::together(const std::function<void()>& collective_call) {
@@ -289,6 +236,10 @@ void Trainer::start_from(const StateReader& state, std::int64_t step) { rank_->s
 
 void Trainer::train_until(std::int64_t end, const OnStep& on_step) {
   rank_->train_until(end, on_step);
+}
+
+std::optional<Evaluation> Trainer::evaluate(const EvaluationSource& source) {
+  return rank_->evaluate(source);
 }
 
 std::int64_t Trainer::steps_done() const noexcept { return rank_->steps_done(); }

@@ -5,6 +5,7 @@
 #include "executor/backend/backend.hpp"
 #include "executor/job/step_report.hpp"
 #include "executor/train/batch_source.hpp"
+#include "executor/train/evaluation.hpp"
 #include "executor/train/lr_schedule.hpp"
 #include "executor/train/optimizer_ops.hpp"
 #include "executor/train/training_state.hpp"
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,11 @@ class Trainer {
   /// `on_step` is called on the calling thread, in order. Where the watch of some rank wants to
   /// stop, all ranks return after the same earlier step, and is_stopping() is true on all.
   void train_until(std::int64_t end, const OnStep& on_step);
+
+  /// Evaluates the model as it is after steps_done() steps: forward alone, with the plan's global
+  /// batch and in the memory of training. Every rank calls it with the same source. Returns nothing
+  /// where the watch of some rank wants to stop; is_stopping() is then true on all.
+  [[nodiscard]] std::optional<Evaluation> evaluate(const EvaluationSource& source);
 
   [[nodiscard]] std::int64_t steps_done() const noexcept;
   [[nodiscard]] bool is_stopping() const noexcept;

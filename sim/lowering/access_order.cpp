@@ -31,6 +31,22 @@ std::vector<Access> access_order(const Architecture& architecture, const Plan& p
   return order;
 }
 
+std::vector<Access> evaluation_order(const Architecture& architecture, const Plan& plan) {
+  const auto num_units = static_cast<std::int32_t>(architecture.units.size());
+  const auto group = static_cast<std::int32_t>(plan.micro_batch_group);
+  std::vector<Access> order;
+  order.reserve(static_cast<std::size_t>(num_units * plan.accumulation));
+  std::int32_t visit = 0;
+  for (std::int32_t first = 0; first < plan.accumulation; first += group) {
+    for (std::int32_t unit = 0; unit < num_units; ++unit, ++visit) {
+      for (std::int32_t member = 0; member < group; ++member) {
+        order.push_back({unit, first + member, member, visit, /*backward=*/false});
+      }
+    }
+  }
+  return order;
+}
+
 std::vector<std::vector<std::int32_t>> cached_units(const Architecture& architecture,
                                                     const Plan& plan) {
   const auto is_cached = [&](std::int32_t unit) {

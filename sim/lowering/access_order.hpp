@@ -25,6 +25,11 @@ struct Access {
 /// own.
 [[nodiscard]] std::vector<Access> access_order(const Architecture& architecture, const Plan& plan);
 
+/// Returns the accesses of an evaluation: every group of micro-batches goes forward through all
+/// units.
+[[nodiscard]] std::vector<Access> evaluation_order(const Architecture& architecture,
+                                                   const Plan& plan);
+
 /// Returns, for each unit, the units whose parameters have to be in cache slots while it computes:
 /// itself and those it borrows from, as far as they are sharded and have parameters.
 [[nodiscard]] std::vector<std::vector<std::int32_t>> cached_units(const Architecture& architecture,

@@ -48,7 +48,13 @@ Program make_header(const Profile& profile, const Plan& plan) {
 
 Program lower(const Profile& profile, const Plan& plan) {
   require_matching(profile, plan);
-  StepBuilder builder(profile, plan, make_header(profile, plan));
+  StepBuilder builder(profile, plan, make_header(profile, plan), StepKind::Training);
+  return builder.build();
+}
+
+Program lower_evaluation(const Profile& profile, const Plan& plan) {
+  require_matching(profile, plan);
+  StepBuilder builder(profile, plan, make_header(profile, plan), StepKind::Evaluation);
   return builder.build();
 }
 

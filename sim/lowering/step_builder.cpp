@@ -4,6 +4,7 @@
 #include "sim/lowering/schedule_order.hpp"
 #include "sim/lowering/static_memory.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace athanor {
@@ -35,11 +36,13 @@ std::vector<int> slots_of(const Program& program) {
 
 }  // namespace
 
-StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program program)
+StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program program, StepKind kind)
     : profile_(profile),
       plan_(plan),
+      kind_(kind),
       program_(std::move(program)),
-      order_(access_order(profile.architecture, plan)),
+      order_(kind == StepKind::Training ? access_order(profile.architecture, plan)
+                                        : evaluation_order(profile.architecture, plan)),
       cached_(cached_units(profile.architecture, plan)),
       visit_units_(units_by_visit(order_)),
       cache_(program_.pool_of, slots_of(program_), uses_of(visit_units_, cached_),
@@ -154,6 +157,7 @@ const UnitCost& StepBuilder::cost(std::int32_t unit) const {
 }
 
 bool StepBuilder::keeps(std::int32_t unit) const {
+  if (kind_ == StepKind::Evaluation) return false;
   const bool last = unit + 1 == static_cast<std::int32_t>(units_.size());
   return last || unit_plan(unit).activation == Activation::Keep;
 }
@@ -163,8 +167,8 @@ bool StepBuilder::keeps(std::int32_t unit) const {
 /// backward: where that is the last one, nothing would come between.
 bool StepBuilder::offloads(std::int32_t unit) const {
   const auto num_units = static_cast<std::int32_t>(units_.size());
-  return unit + 3 < num_units && unit_plan(unit).activation == Activation::Offload &&
-         !keeps(unit + 1);
+  return kind_ == StepKind::Training && unit + 3 < num_units &&
+         unit_plan(unit).activation == Activation::Offload && !keeps(unit + 1);
 }
 
 void StepBuilder::resolve_previous_waits() {
@@ -194,9 +198,9 @@ void StepBuilder::resolve_previous_waits() {
   // State that was in the buffer last was written after the chunk's own: lanes are in order.
   for (const Ring* const ring :
        {&state_buffers_, &stream_buffers_, &parameter_buffers_, &staged_gradients_}) {
-    for (std::size_t i = 0; i < ring->emptied_by.size(); ++i) {
-      wait(ring->filled_by[i], ring->emptied_by[i]);
-    }
+    // An evaluation fills no buffer of state or gradients, and perhaps not every one of parameters.
+    const std::size_t used = std::min(ring->emptied_by.size(), ring->filled_by.size());
+    for (std::size_t i = 0; i < used; ++i) wait(ring->filled_by[i], ring->emptied_by[i]);
   }
 }
 

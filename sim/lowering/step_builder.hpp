@@ -17,11 +17,13 @@
 
 namespace athanor {
 
+enum class StepKind { Training, Evaluation };
+
 /// Used once. The order of emission is the order within each lane: a unit's fetch comes before the
 /// reduces of the units computed while it is prefetched, so that it is never queued behind them.
 class StepBuilder {
  public:
-  StepBuilder(const Profile& profile, const Plan& plan, Program program);
+  StepBuilder(const Profile& profile, const Plan& plan, Program program, StepKind kind);
   [[nodiscard]] Program build();
 
  private:
@@ -97,6 +99,8 @@ class StepBuilder {
   // Computing (step_builder_compute.cpp)
   void compute(std::size_t position);
   void emit_forward(const Access& access);
+  /// Frees what only backward would still need.
+  void forget_input(Operation& forward, const Access& access);
   void emit_recompute(const Access& access);
   void emit_backward(const Access& access);
   [[nodiscard]] Operation compute_operation(OpKind kind, const Access& access,
@@ -139,6 +143,8 @@ class StepBuilder {
   [[nodiscard]] GradientPool& accumulators_of(std::int32_t unit);
   [[nodiscard]] std::int32_t emit_grad_write(std::int32_t grad_d2h);
   void finish_step();
+  void emit_losses();
+  void emit_norm();
   void emit_square_sums();
   std::int32_t emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after);
   [[nodiscard]] Operation update_operation(OpKind kind, std::int32_t unit,
@@ -156,6 +162,7 @@ class StepBuilder {
 
   const Profile& profile_;
   const Plan& plan_;
+  const StepKind kind_;
   Program program_;
   std::vector<Access> order_;
   std::vector<std::vector<std::int32_t>> cached_;  ///< per unit, the units that have to be in slots

@@ -85,8 +85,16 @@ void StepBuilder::emit_forward(const Access& access) {
   }
   op.allocates.push_back(keep ? buffer(saved_, access, "saved ", unit_cost.saved_bytes)
                               : buffer(outputs_, access, "output ", unit_cost.output_bytes));
+  if (kind_ == StepKind::Evaluation) forget_input(op, access);
   last_forward_ = last_computed_ = emit(std::move(op));
   wait_for_parameters(last_forward_, access.unit);
+}
+
+void StepBuilder::forget_input(Operation& forward, const Access& access) {
+  if (access.unit > 0) forward.frees.push_back(outputs_[member_index(input_of(access))]);
+  if (access.unit + 1 < static_cast<std::int32_t>(units_.size())) return;
+  forward.frees.push_back(outputs_[member_index(access)]);
+  forward.frees.push_back(batch_buffer(access));
 }
 
 void StepBuilder::emit_output_copy(OpKind kind, const Access& output, std::int32_t after) {

@@ -155,27 +155,34 @@ std::int32_t StepBuilder::emit_grad_write(std::int32_t grad_d2h) {
 }
 
 void StepBuilder::finish_step() {
+  if (kind_ == StepKind::Evaluation) return emit_losses();
   if (clips()) emit_square_sums();
+  emit_losses();
+  if (clips()) emit_norm();
+  emit_updates(Lane::CpuAdam, /*streamed=*/false);
+  emit_updates(Lane::Compute, /*streamed=*/false);
+  emit_updates(Lane::Compute, /*streamed=*/true);
+  emit_publish();
+}
+
+void StepBuilder::emit_losses() {
   Operation loss;
   loss.kind = OpKind::Loss;
   loss.lane = Lane::Collective;
   loss.bytes = plan_.world_size * plan_.accumulation * static_cast<Bytes>(sizeof(double));
   loss.waits.push_back(last_forward_);
   emit(std::move(loss));
-  if (clips()) {
-    Operation norm;
-    norm.kind = OpKind::Norm;
-    norm.lane = Lane::Collective;
-    norm.bytes = plan_.world_size * 2 * static_cast<Bytes>(sizeof(double));
-    for (const std::int32_t last : square_sums_) {
-      if (last >= 0 && at(last).lane != norm.lane) norm.waits.push_back(last);
-    }
-    norm_ = emit(std::move(norm));
+}
+
+void StepBuilder::emit_norm() {
+  Operation norm;
+  norm.kind = OpKind::Norm;
+  norm.lane = Lane::Collective;
+  norm.bytes = plan_.world_size * 2 * static_cast<Bytes>(sizeof(double));
+  for (const std::int32_t last : square_sums_) {
+    if (last >= 0 && at(last).lane != norm.lane) norm.waits.push_back(last);
   }
-  emit_updates(Lane::CpuAdam, /*streamed=*/false);
-  emit_updates(Lane::Compute, /*streamed=*/false);
-  emit_updates(Lane::Compute, /*streamed=*/true);
-  emit_publish();
+  norm_ = emit(std::move(norm));
 }
 
 /// Emits the sums that are left, in the order in which gradients became ready.
