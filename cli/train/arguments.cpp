@@ -37,8 +37,19 @@ void add_inputs(CLI::App& app, TrainArguments& a) {
   app.add_option("--platform", a.platform, "Platform of this machine (default: the plan's)");
 }
 
+void add_evaluation(CLI::App& app, TrainArguments& a) {
+  auto* const data =
+      app.add_option("--eval-data", a.eval_data, "Data to evaluate the model on, as --data")
+          ->type_name("FILE");
+  add_count(app, "--eval-every", a.eval_every,
+            "Steps between evaluations (default: a tenth of all; the end is always evaluated)")
+      ->needs(data);
+}
+
 void add_run(CLI::App& app, TrainArguments& a) {
-  add_count(app, "--steps", a.steps, "Train for this many steps in all")->required();
+  auto* const steps = add_count(app, "--steps", a.steps, "Train for this many steps in all");
+  app.add_option("--epochs", a.epochs, "Train for as many steps as go this often through the data")
+      ->excludes(steps);
   add_hidden_alias(app, "--out",
                    app.add_option("-o,--output", a.out, "Run folder")->type_name("RUN"));
   app.add_option("--backend", a.backend,
@@ -126,6 +137,7 @@ std::string host_name() {
 void add_train_options(CLI::App& app, TrainArguments& arguments) {
   add_config(app);
   add_inputs(app, arguments);
+  add_evaluation(app, arguments);
   add_run(app, arguments);
   add_optimizer(app, arguments);
   app.callback([&app, &arguments] { arguments.resume = app.count("--resume") > 0; });
@@ -135,12 +147,30 @@ void settle(TrainArguments& a) {
   if (a.resume) settle_resume(a);
   if (a.out.empty()) throw InputError("--output", "is missing", "Name the run folder.");
   a.checkpoint_interval = parse_checkpoint_interval(a.checkpoint_every);
-  schedule_of(a).validate();
+  if (a.steps == 0 && a.epochs == 0) {
+    throw InputError("--steps", "is missing", "Give --steps N, or --epochs N.");
+  }
+  if (a.steps == 0) check_range("--epochs", a.epochs, 1e-9, 1e6);
   check_range("--weight-decay", a.weight_decay, 0, 1e3);
   check_range("--beta1", a.beta1, 0, 0.999999);
   check_range("--beta2", a.beta2, 0, 0.999999);
   check_range("--epsilon", a.epsilon, 0, 1);
   check_range("--deadline", a.deadline, 0, 1e6);
+}
+
+void settle_steps(TrainArguments& a, std::int64_t samples, std::int64_t global_batch) {
+  if (a.epochs > 0) {
+    const double steps =
+        std::ceil(a.epochs * static_cast<double>(samples) / static_cast<double>(global_batch));
+    if (steps > static_cast<double>(kMostSteps)) {
+      throw InputError("--epochs", fmt::format("{} are {:.3g} steps", a.epochs, steps),
+                       fmt::format("Use at most {} steps.", kMostSteps));
+    }
+    a.steps = static_cast<std::int64_t>(steps);
+  }
+  schedule_of(a).validate();
+  constexpr std::int64_t kEvaluations = 10;
+  if (a.eval_every == 0) a.eval_every = std::max<std::int64_t>(1, a.steps / kEvaluations);
 }
 
 LearningRateSchedule schedule_of(const TrainArguments& a) {
@@ -164,6 +194,9 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"tokens_dtype", a.tokens_dtype},
         {"backend", a.backend},
         {"steps", a.steps},
+        {"epochs", a.epochs},
+        {"eval_data", a.eval_data},
+        {"eval_every", a.eval_every},
         {"lr", a.learning_rate},
         {"min_lr", a.minimum_learning_rate},
         {"warmup_steps", a.warmup_steps},

@@ -20,8 +20,11 @@ struct TrainArguments {
   bool fresh = false;             ///< pass over the weights of the model's folder
   std::string profile, platform;  ///< override the plan's own paths
   std::string backend = "auto";
-  std::int64_t steps = 0;
-  int num_processes = 0;  ///< --gpus; 0 = as launched
+  std::int64_t steps = 0;              ///< 0 until settle_steps() where --epochs is given
+  double epochs = 0;                   ///< 0: --steps is given
+  std::vector<std::string> eval_data;  ///< files and patterns; empty: no evaluation
+  std::int64_t eval_every = 0;         ///< steps; 0 until settle_steps()
+  int num_processes = 0;               ///< --gpus; 0 = as launched
   double learning_rate = 3e-4, minimum_learning_rate = 0;
   std::int64_t warmup_steps = 0;
   std::string schedule = "cosine";
@@ -48,6 +51,10 @@ void add_train_options(CLI::App& app, TrainArguments& arguments);
 /// Checks what CLI11 does not check, and fills in options that follow from others. Throws
 /// InputError.
 void settle(TrainArguments& arguments);
+
+/// Fills in what follows from the number of steps in which every sample is trained on once. Throws
+/// InputError.
+void settle_steps(TrainArguments& arguments, std::int64_t samples, std::int64_t global_batch);
 
 [[nodiscard]] LearningRateSchedule schedule_of(const TrainArguments& arguments);
 

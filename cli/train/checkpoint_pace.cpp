@@ -19,7 +19,6 @@ constexpr std::int64_t kFirstSteps = 10;
 constexpr double kTrusted = 0.25;
 /// Share of the interval after which a checkpoint counts as due: steps are not cut.
 constexpr double kNearlyDue = 0.95;
-constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr Seconds kMostSeconds = 366.0 * 24 * 3600;
 
 Seconds seconds_of_unit(std::string_view unit) {

@@ -46,6 +46,23 @@ MemoryLimits limits_of(const TrainArguments& arguments, const std::optional<Plat
   return limits;
 }
 
+void open_data(TrainArguments& arguments, TrainInputs& in) {
+  const TokenFormat format = parse_token_format(arguments.tokens_dtype, "--tokens-dtype");
+  const auto open = [&](const std::vector<std::string>& paths) {
+    return std::make_shared<const TrainingData>(open_training_data(
+        paths, format, in.architecture.language_model->vocab_size, in.plan.sequence_length));
+  };
+  const std::int64_t sequence = in.plan.sequence_length;
+  in.data = open(arguments.data);
+  Bytes packing = packing_bytes_per_sample(*in.data, sequence);
+  if (!arguments.eval_data.empty()) {
+    in.eval_data = open(arguments.eval_data);
+    packing = std::max(packing, packing_bytes_per_sample(*in.eval_data, sequence));
+  }
+  in.profile.batch_bytes_per_sample += packing;
+  settle_steps(arguments, num_samples(*in.data, sequence), in.plan.global_batch());
+}
+
 /// Returns the steps in which every sample is trained on once.
 std::int64_t steps_per_epoch(const TrainInputs& in) {
   const std::int64_t samples = num_samples(*in.data, in.plan.sequence_length);
@@ -54,7 +71,7 @@ std::int64_t steps_per_epoch(const TrainInputs& in) {
 
 }  // namespace
 
-TrainInputs read_inputs(const TrainArguments& arguments, bool looks_closely) {
+TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   TrainInputs in;
   in.plan = read_plan(arguments.plan);
   const std::string profile = input_path(arguments.profile, in.plan.profile_path, arguments.plan);
@@ -71,10 +88,7 @@ TrainInputs read_inputs(const TrainArguments& arguments, bool looks_closely) {
   in.architecture = std::move(model.architecture);
   in.weights = std::move(model.weights);
   check_same_model(in.architecture, in.profile);
-  in.data = std::make_shared<const TrainingData>(open_training_data(
-      arguments.data, parse_token_format(arguments.tokens_dtype, "--tokens-dtype"),
-      in.architecture.language_model->vocab_size, in.plan.sequence_length));
-  in.profile.batch_bytes_per_sample += packing_bytes_per_sample(*in.data, in.plan.sequence_length);
+  open_data(arguments, in);
   check_nvme_folder(in.plan, arguments.nvme);
   in.limits = limits_of(arguments, in.platform);
   // A plan for several nodes has only some of its ranks on this one.

@@ -20,13 +20,15 @@ struct TrainInputs {
   Architecture architecture;
   std::shared_ptr<const HfFolder> weights;  ///< null: fresh weights
   std::shared_ptr<const TrainingData> data;
+  std::shared_ptr<const TrainingData> eval_data;  ///< null: none
   RunStart start;
   MemoryLimits limits;
 };
 
-/// Reads and checks all inputs and the places for outputs, and checks that the plan fits. One rank
-/// `looks_closely`, which takes longer. Throws InputError and InfeasibleError.
-[[nodiscard]] TrainInputs read_inputs(const TrainArguments& arguments, bool looks_closely);
+/// Reads and checks all inputs and the places for outputs, and checks that the plan fits. Settles
+/// the steps, which may follow from the data. One rank `looks_closely`, which takes longer. Throws
+/// InputError and InfeasibleError.
+[[nodiscard]] TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely);
 
 /// Returns whether to run on GPUs.
 [[nodiscard]] bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs);

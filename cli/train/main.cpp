@@ -63,7 +63,9 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
       athanor::cli::read_inputs(arguments, /*looks_closely=*/rank.rank == 0);
   athanor::check_world_size(inputs.plan.world_size, rank, arguments.num_processes);
   if (rank.rank == 0) {
-    std::visit([](const auto& data) { data.check_all(); }, *inputs.data);
+    for (const auto& data : {inputs.data, inputs.eval_data}) {
+      if (data) std::visit([](const auto& samples) { samples.check_all(); }, *data);
+    }
   }
   if (arguments.dry_run) {
     fmt::print("{}", describe(inputs));

@@ -83,7 +83,11 @@ class Session {
                                      inputs.plan.sequence_length),
                  inputs.profile, inputs.plan,
                  token_batches(inputs.data, inputs.plan.sequence_length, shift_),
-                 train_options(arguments, inputs, watch), backend) {}
+                 train_options(arguments, inputs, watch), backend) {
+    if (inputs.eval_data) {
+      evaluation_ = evaluation_source(inputs.eval_data, inputs.plan.sequence_length);
+    }
+  }
 
   void load();
   void train();
@@ -101,6 +105,10 @@ class Session {
   void agree_to_stop();
   [[nodiscard]] std::int64_t same_on_all(std::int64_t value);
   void on_step(const StepReport& report);
+  [[nodiscard]] bool is_evaluated(std::int64_t step) const;
+  [[nodiscard]] std::int64_t next_evaluation() const;
+  void evaluate();
+  void print(const std::string& line, bool stays) const;
   [[nodiscard]] CheckpointState checkpoint_state() const;
   [[nodiscard]] std::string export_weights();
   void keep_weights_of_failed_export(const std::string& failure);
@@ -115,12 +123,14 @@ class Session {
   const DataStart data_start_;
   const std::int64_t shift_;
   Trainer trainer_;
+  std::optional<EvaluationSource> evaluation_;
   std::uint64_t seed_ = 0;
   std::map<std::string, std::string> settings_;  ///< on rank 0
   std::int64_t checkpoint_step_ = -1;            ///< newest checkpoint's; -1: there is none
   std::string checkpoint_;                       ///< its folder
   bool is_stopping_ = false;
   std::optional<MetricsLog> metrics_;
+  std::optional<StepReport> unwritten_;  ///< report of a step that is evaluated, on rank 0
   ProgressStyle style_ = progress_style_of_stderr();
 };
 
@@ -185,8 +195,10 @@ void Session::train() {
   CheckpointPace pace(arguments_.checkpoint_interval, predicted_, trainer_.steps_done(), now());
   while (trainer_.steps_done() < arguments_.steps && !is_stopping_) {
     const std::int64_t stop =
-        same_on_all(pace.next_stop(trainer_.steps_done(), arguments_.steps, now()));
+        same_on_all(pace.next_stop(trainer_.steps_done(), next_evaluation(), now()));
     trainer_.train_until(stop, [this](const StepReport& report) { on_step(report); });
+    if (!trainer_.is_stopping() && is_evaluated(trainer_.steps_done())) evaluate();
+    if (unwritten_) metrics_->write(*std::exchange(unwritten_, std::nullopt));
     is_stopping_ = trainer_.is_stopping();
     if (is_stopping_) return;
     if (same_on_all(pace.is_due(trainer_.steps_done(), now()) ? 1 : 0) == 0) continue;
@@ -212,14 +224,41 @@ void Session::save_interrupted() {
                               why, step, checkpoint_, arguments_.out));
 }
 
+/// Whether the model is evaluated after that step. The last step always is.
+bool Session::is_evaluated(std::int64_t step) const {
+  return evaluation_ && (step % arguments_.eval_every == 0 || step == arguments_.steps);
+}
+
+/// Returns the next step that is evaluated, or else the last.
+std::int64_t Session::next_evaluation() const {
+  if (!evaluation_) return arguments_.steps;
+  const std::int64_t every = arguments_.eval_every;
+  return std::min(arguments_.steps, (trainer_.steps_done() / every + 1) * every);
+}
+
+void Session::evaluate() {
+  const std::optional<EvaluationReport> report = trainer_.evaluate(*evaluation_);
+  if (rank_ != 0 || !report) return;
+  unwritten_->evaluation = report;
+  if (!arguments_.quiet) print(evaluation_line(unwritten_->step, *report), /*stays=*/true);
+}
+
 void Session::on_step(const StepReport& report) {
   if (rank_ != 0) return;
-  metrics_->write(report);
+  if (is_evaluated(report.step)) {
+    unwritten_ = report;
+  } else {
+    metrics_->write(report);
+  }
   if (arguments_.quiet) return;
-  const std::string line = progress_line(report, arguments_.steps, tokens_per_step_, predicted_);
-  const bool last = report.step == arguments_.steps;
+  print(progress_line(report, arguments_.steps, tokens_per_step_, predicted_),
+        /*stays=*/is_evaluated(report.step) || report.step == arguments_.steps);
+}
+
+/// Prints a line that the next one replaces on a terminal, unless it `stays`.
+void Session::print(const std::string& line, bool stays) const {
   fmt::print(stderr, "{}{}{}", style_.rewrite ? "\r\033[K" : "", line,
-             style_.rewrite && !last ? "" : "\n");
+             style_.rewrite && !stays ? "" : "\n");
   std::fflush(stderr);
 }
 

@@ -86,7 +86,6 @@ class Members {
 };
 
 /// Limits of numbers that a run can reach. Products of them are no overflow.
-constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr std::int64_t kMostSamples = 1'000'000'000'000'000'000;
 constexpr Bytes kLargestFile = kMostSamples;
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -57,6 +58,12 @@ void MetricsLog::write(const StepReport& report) {
     record["predicted_step_seconds"] = context_.predicted_step_seconds;
   }
   record["memory/device_peak_bytes"] = report.device_peak_bytes;
+  if (report.evaluation) {
+    record["validation_metrics/global_avg_loss"] = report.evaluation->loss;
+    record["validation_metrics/perplexity"] = std::exp(report.evaluation->loss);
+    record["validation_metrics/num_targets"] = report.evaluation->num_targets;
+    record["validation_metrics/end_to_end(s)"] = report.evaluation->seconds;
+  }
   file_ << record.dump() << '\n' << std::flush;
   if (!file_) throw Error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
 }

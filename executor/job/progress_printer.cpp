@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 
 namespace athanor {
@@ -28,6 +29,12 @@ std::string progress_line(const StepReport& report, std::int64_t total_steps,
     line += fmt::format(" | {:.0f} tok/s", static_cast<double>(tokens_per_step) / report.seconds);
   }
   return line;
+}
+
+std::string evaluation_line(std::int64_t step, const EvaluationReport& report) {
+  return fmt::format(
+      "evaluation after step {}: loss {:.4f}, perplexity {:.4g}, {} targets in {:.1f} s", step,
+      report.loss, std::exp(report.loss), report.num_targets, report.seconds);
 }
 
 }  // namespace athanor

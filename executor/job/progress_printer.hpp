@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats the line that a run prints after every step.
+// Formats the lines that a run prints after every step and every evaluation.
 #pragma once
 
 #include "executor/job/step_report.hpp"
@@ -22,5 +22,8 @@ struct ProgressStyle {
 /// tok/s"
 [[nodiscard]] std::string progress_line(const StepReport& report, std::int64_t total_steps,
                                         std::int64_t tokens_per_step, Seconds predicted_seconds);
+
+/// Formats "evaluation after step 50: loss 3.9876, perplexity 53.93, 12288 targets in 0.4 s".
+[[nodiscard]] std::string evaluation_line(std::int64_t step, const EvaluationReport& report);
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The results of one training step.
+// The results of one training step, and of an evaluation after it.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -9,6 +9,13 @@
 
 namespace athanor {
 
+/// The model after a step, on held-out data.
+struct EvaluationReport {
+  double loss = 0;  ///< mean over all targets
+  std::int64_t num_targets = 0;
+  Seconds seconds = 0;
+};
+
 struct StepReport {
   std::int64_t step = 0;                ///< 1 for the first step of training
   double loss = 0;                      ///< mean over the global batch
@@ -16,6 +23,7 @@ struct StepReport {
   double learning_rate = 0;
   Seconds seconds = 0;          ///< from the end of the step before, or from its own start
   Bytes device_peak_bytes = 0;  ///< peak of this rank so far
+  std::optional<EvaluationReport> evaluation;
 };
 
 }  // namespace athanor

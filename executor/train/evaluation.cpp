@@ -33,14 +33,13 @@ class Evaluator {
           {StepScalars(program_, plan_, context_.collectives.rank(), context_.device)});
     }
     lanes_.emplace(
-        context_, runner_,
-        [this](std::int64_t step) -> const StepState& { return state_of(step); }, site.backend,
-        site.cancelled,
+        context_, runner_, [this](std::int64_t step) -> const StepState& { return state_of(step); },
+        site.backend, site.cancelled,
         RankLanes::Options{
             .first_step = 0, .step_name = "evaluation step", .deadline = site.deadline});
   }
 
-  std::optional<Evaluation> run() {
+  std::optional<EvaluationReport> run() {
     const Seconds start = steady_seconds();
     std::int64_t prepared = 0;
     for (std::int64_t step = 0; step < num_steps_; ++step) {
@@ -59,7 +58,7 @@ class Evaluator {
     if (!std::isfinite(loss)) {
       throw Error(fmt::format("the evaluation's loss is {}. Lower --lr, or check the data.", loss));
     }
-    return Evaluation{loss, num_targets_, steady_seconds() - start};
+    return EvaluationReport{loss, num_targets_, steady_seconds() - start};
   }
 
  private:
@@ -95,7 +94,8 @@ class Evaluator {
 
 }  // namespace
 
-std::optional<Evaluation> evaluate(const EvaluationSite& site, const EvaluationSource& source) {
+std::optional<EvaluationReport> evaluate(const EvaluationSite& site,
+                                         const EvaluationSource& source) {
   return Evaluator(site, source).run();
 }
 

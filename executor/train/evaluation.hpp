@@ -2,21 +2,15 @@
 // Evaluates the model on held-out data between two steps of training.
 #pragma once
 
+#include "executor/job/step_report.hpp"
 #include "executor/train/rank_lanes.hpp"
 #include "sim/model/profile.hpp"
 
 #include <atomic>
-#include <cstdint>
 #include <optional>
 #include <vector>
 
 namespace athanor {
-
-struct Evaluation {
-  double loss = 0;  ///< mean over all targets
-  std::int64_t num_targets = 0;
-  Seconds seconds = 0;
-};
 
 /// What an evaluation borrows from training, whose lanes must be idle.
 struct EvaluationSite {
@@ -31,7 +25,7 @@ struct EvaluationSite {
 /// Goes once through the samples of `source`, a global batch of the plan a step (lower_evaluation).
 /// Every rank calls it. Returns nothing on all ranks where one of them was asked to stop. Throws
 /// Error where a rank fails or the loss is not finite.
-[[nodiscard]] std::optional<Evaluation> evaluate(const EvaluationSite& site,
-                                                 const EvaluationSource& source);
+[[nodiscard]] std::optional<EvaluationReport> evaluate(const EvaluationSite& site,
+                                                       const EvaluationSource& source);
 
 }  // namespace athanor

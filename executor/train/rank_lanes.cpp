@@ -43,8 +43,8 @@ RankLanes::RankLanes(const RankContext& context, OpRunner& runner, StateOf state
   callbacks.done = [this](std::int32_t op, std::int64_t step, Seconds start, Seconds end) {
     note_end(op, step, start, end);
   };
-  lanes_ = backend.start_lanes(context_.program, options_.first_step, std::move(callbacks),
-                               cancelled);
+  lanes_ =
+      backend.start_lanes(context_.program, options_.first_step, std::move(callbacks), cancelled);
   watch();
 }
 

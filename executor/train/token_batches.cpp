@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/train/token_batches.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace athanor {
@@ -43,7 +44,49 @@ Batch read_batch(const PackedDataset& packed, std::int64_t first, std::int64_t s
   return batch;
 }
 
+/// Number of learnt targets of the data's samples [first, first + count).
+std::int64_t num_targets(const TrainingData& data, std::int64_t first, std::int64_t count,
+                         std::int64_t sequence_length) {
+  if (const auto* packed = std::get_if<PackedDataset>(&data)) {
+    return packed->num_targets(first, count);
+  }
+  return count * sequence_length;
+}
+
+/// Every sequence is one document, all of whose targets count.
+Packing whole_sequences(const Batch& batch) {
+  Packing packing;
+  const std::int64_t count = batch.inputs.size(0), length = batch.inputs.size(1);
+  packing.ignored = torch::zeros(batch.inputs.sizes(), torch::kBool);
+  packing.positions = torch::arange(length, torch::kInt64).repeat({count, 1});
+  packing.document_starts.assign(static_cast<std::size_t>(count), {0});
+  return packing;
+}
+
 }  // namespace
+
+EvaluationSource evaluation_source(std::shared_ptr<const TrainingData> data,
+                                   std::int64_t sequence_length) {
+  EvaluationSource source;
+  source.num_samples = num_samples(*data, sequence_length);
+  source.num_targets = [data, sequence_length, end = source.num_samples](std::int64_t first,
+                                                                         std::int64_t count) {
+    const std::int64_t used = std::clamp<std::int64_t>(end - first, 0, count);
+    return used == 0 ? 0 : num_targets(*data, first, used, sequence_length);
+  };
+  source.batches = [batches = token_batches(data, sequence_length), end = source.num_samples,
+                    count_targets = source.num_targets](std::int64_t first, std::int64_t count) {
+    Batch batch = batches(first, count);
+    const std::int64_t used = std::clamp<std::int64_t>(end - first, 0, count);
+    if (used == count && !batch.packing) return batch;
+    if (!batch.packing) batch.packing = whole_sequences(batch);
+    if (used < count) batch.packing->ignored.slice(0, used).fill_(true);
+    batch.packing->mean_targets =
+        static_cast<double>(std::max<std::int64_t>(1, count_targets(first, count)));
+    return batch;
+  };
+  return source;
+}
 
 BatchSource token_batches(std::shared_ptr<const TrainingData> data, std::int64_t sequence_length,
                           std::int64_t shift) {

@@ -17,6 +17,10 @@ namespace athanor {
 [[nodiscard]] BatchSource token_batches(std::shared_ptr<const TrainingData> data,
                                         std::int64_t sequence_length, std::int64_t shift = 0);
 
+/// Returns the data's samples, once each, to evaluate a model on.
+[[nodiscard]] EvaluationSource evaluation_source(std::shared_ptr<const TrainingData> data,
+                                                 std::int64_t sequence_length);
+
 /// Returns the device memory that a sample's packing takes; 0 for token files.
 [[nodiscard]] Bytes packing_bytes_per_sample(const TrainingData& data,
                                              std::int64_t sequence_length);

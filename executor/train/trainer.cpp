@@ -83,7 +83,7 @@ class Trainer::Rank {
   void start(const StateReader& state, std::int64_t step);
   void together(const std::function<void()>& collective_call);
   void train_until(std::int64_t end, const OnStep& on_step);
-  std::optional<Evaluation> evaluate(const EvaluationSource& source);
+  std::optional<EvaluationReport> evaluate(const EvaluationSource& source);
 
   Model& model() { return model_; }
   const TrainOptions& options() const { return options_; }
@@ -148,7 +148,8 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
                     .learning_rate = options_.schedule.at(step),
                     .seconds = recorder_.step_end(step) -
                                (continuous ? previous_end : recorder_.step_start(step)),
-                    .device_peak_bytes = context_.device.peak()};
+                    .device_peak_bytes = context_.device.peak(),
+                    .evaluation = std::nullopt};
   if (plan_.clipping != Clipping::None) {
     report.gradient_norm = scalars.clipping(Home::Host)->norm;
   }
@@ -189,11 +190,11 @@ void Trainer::Rank::train_until(std::int64_t end, const OnStep& on_step) {
   enter(RankPhase::BetweenSteps);
 }
 
-std::optional<Evaluation> Trainer::Rank::evaluate(const EvaluationSource& source) {
+std::optional<EvaluationReport> Trainer::Rank::evaluate(const EvaluationSource& source) {
   enter(RankPhase::Stepping);
-  const EvaluationSite site{context_,   profile_,          unit_runners_, backend_,
-                            cancelled_, options_.deadline};
-  const std::optional<Evaluation> evaluation = athanor::evaluate(site, source);
+  const EvaluationSite site{context_, profile_,   unit_runners_,
+                            backend_, cancelled_, options_.deadline};
+  const std::optional<EvaluationReport> evaluation = athanor::evaluate(site, source);
   lanes_->watch();
   enter(RankPhase::BetweenSteps);
   is_stopping_ |= !evaluation;
@@ -238,7 +239,7 @@ void Trainer::train_until(std::int64_t end, const OnStep& on_step) {
   rank_->train_until(end, on_step);
 }
 
-std::optional<Evaluation> Trainer::evaluate(const EvaluationSource& source) {
+std::optional<EvaluationReport> Trainer::evaluate(const EvaluationSource& source) {
   return rank_->evaluate(source);
 }
 

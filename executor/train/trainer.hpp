@@ -66,7 +66,7 @@ class Trainer {
   /// Evaluates the model as it is after steps_done() steps: forward alone, with the plan's global
   /// batch and in the memory of training. Every rank calls it with the same source. Returns nothing
   /// where the watch of some rank wants to stop; is_stopping() is then true on all.
-  [[nodiscard]] std::optional<Evaluation> evaluate(const EvaluationSource& source);
+  [[nodiscard]] std::optional<EvaluationReport> evaluate(const EvaluationSource& source);
 
   [[nodiscard]] std::int64_t steps_done() const noexcept;
   [[nodiscard]] bool is_stopping() const noexcept;
