@@ -180,7 +180,7 @@ TEST_CASE("with a margin the search finds the best plan of a slower host, and pr
 
 TEST_CASE("more of anything never gives a slower best plan") {
   constexpr int kMachines = 3;
-  constexpr int kQuestions = 12;
+  constexpr int kQuestions = 8;
   constexpr double kSlack = 1e-9;
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(77 + static_cast<unsigned>(num_gpus));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kills, stops and interrupts random processes of jobs at random moments. Every job ends in time,
 // leaves nothing behind, and resumed until it is done, it has the bits of an uninterrupted one.
-// ATHANOR_CHAOS: how many blows (default 24). ATHANOR_CHAOS_SEED: repeats a printed seed's choices.
+// ATHANOR_CHAOS: how many blows (default 100). ATHANOR_CHAOS_SEED: repeats a printed seed's choices.
 #include "tests/train/job_processes.hpp"
 #include "tests/train/train_fixture.hpp"
 
@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSteps = 60;
-constexpr int kChains = 3;  // jobs that stay stopped for a while leave the cores to others
+constexpr int kChains = 5;  // jobs that stay stopped for a while leave the cores to others
 constexpr double kLimit = 30;
 
 unsigned number_from(const char* variable, unsigned otherwise) {
@@ -210,7 +210,7 @@ class Chaos {
 }  // namespace
 
 TEST_CASE("blows at random moments lose nothing, leave nothing and end in time") {
-  const unsigned blows = number_from("ATHANOR_CHAOS", 24);
+  const unsigned blows = number_from("ATHANOR_CHAOS", 100);
   const unsigned seed = number_from("ATHANOR_CHAOS_SEED", std::random_device{}());
   std::cout << "ATHANOR_CHAOS=" << blows << " ATHANOR_CHAOS_SEED=" << seed << std::endl;
   Chaos chaos(blows, seed);
