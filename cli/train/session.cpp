@@ -2,6 +2,7 @@
 #include "cli/train/session.hpp"
 
 #include "cli/train/run_settings.hpp"
+#include "executor/batches/token_batches.hpp"
 #include "executor/checkpoint/checkpoint_folder.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
@@ -11,7 +12,6 @@
 #include "executor/job/progress_printer.hpp"
 #include "executor/job/run_record.hpp"
 #include "executor/rendezvous/interrupts.hpp"
-#include "executor/train/token_batches.hpp"
 #include "executor/train/trainer.hpp"
 #include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"

@@ -2,7 +2,7 @@
 // Forward, recompute and backward of the units, on the compute lane's thread.
 #pragma once
 
-#include "executor/train/batch_source.hpp"
+#include "executor/batches/batch_source.hpp"
 #include "executor/train/compute_bindings.hpp"
 #include "executor/train/rank_context.hpp"
 #include "executor/train/step_state.hpp"

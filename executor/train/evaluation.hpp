@@ -12,7 +12,7 @@
 
 namespace athanor {
 
-/// What an evaluation borrows from training, whose lanes must be idle.
+/// Parts of training that an evaluation borrows while training's lanes are idle.
 struct EvaluationSite {
   const RankContext& training;
   const Profile& profile;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "executor/backend/backend.hpp"
+#include "executor/batches/batch_source.hpp"
 #include "executor/job/step_report.hpp"
-#include "executor/train/batch_source.hpp"
 #include "executor/train/evaluation.hpp"
 #include "executor/train/lr_schedule.hpp"
 #include "executor/train/optimizer_ops.hpp"

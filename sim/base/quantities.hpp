@@ -14,7 +14,7 @@ using Seconds = double;
 inline constexpr Bytes kKiB = Bytes{1} << 10;
 inline constexpr Bytes kMiB = Bytes{1} << 20;
 inline constexpr Bytes kGiB = Bytes{1} << 30;
-inline constexpr std::int64_t kMostSteps = 1'000'000'000'000;  ///< of a run, in any input
+inline constexpr std::int64_t kMostSteps = 1'000'000'000'000;  ///< most that an input may name
 inline constexpr double kGigabyte = 1e9;                       ///< unit of rates
 
 /// Element type of parameters, activations and gradients. Optimizer state is always fp32.

@@ -52,7 +52,7 @@ TEST_CASE("an evaluation fetches and computes each unit once, and frees what it 
     for (const std::int32_t buffer : op.frees) CHECK(live.erase(buffer) == 1);
   }
   CHECK(live.empty());
-  // Of each member of the group its batch and one output, and the output that is being made.
+  // Each member of the group has its batch and one output, and the output that is being made.
   CHECK(most == 2 * 2 + 1);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kills, stops and interrupts random processes of jobs at random moments. Every job ends in time,
 // leaves nothing behind, and resumed until it is done, it has the bits of an uninterrupted one.
-// ATHANOR_CHAOS: how many blows (default 100). ATHANOR_CHAOS_SEED: repeats a printed seed's choices.
+// ATHANOR_CHAOS: how many blows (default 100). ATHANOR_CHAOS_SEED: repeats a printed seed's
+// choices.
 #include "tests/train/job_processes.hpp"
 #include "tests/train/train_fixture.hpp"
 

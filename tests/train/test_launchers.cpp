@@ -57,7 +57,7 @@ TEST_CASE("a killed or stopped launcher leaves nothing behind") {
   const Finished finished = program.wait(kLimit + 600);
   INFO(finished.output);
   CHECK(finished.exit_code != 0);
-  // What ranks say under another launcher goes through it, and it is stopped.
+  // Words of ranks under another launcher go through it, and it is stopped.
   if (signal == SIGSTOP && own_launcher) {
     CHECK((finished.output.find("has not run for") != std::string::npos ||
            finished.output.find("has been stopped for") != std::string::npos));

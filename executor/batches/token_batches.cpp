@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/train/token_batches.hpp"
+#include "executor/batches/token_batches.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -2,8 +2,8 @@
 // Batches of training tokens.
 #pragma once
 
+#include "executor/batches/batch_source.hpp"
 #include "executor/data/training_data.hpp"
-#include "executor/train/batch_source.hpp"
 
 #include <cstdint>
 #include <memory>
