@@ -61,9 +61,8 @@ std::vector<Table> tables_of(std::string_view text) {
     } else if (!tables.empty()) {
       Table& table = tables.back();
       if (table.rows.empty()) table.named = named;
-      const auto rank = line.words.size() > 2 && line.words[1] == "Rank"
-                            ? integer_in(line.words[2])
-                            : std::nullopt;
+      const auto rank = line.words.size() > 2 && line.words[1] == "Rank" ? integer_in(line.words[2])
+                                                                         : std::nullopt;
       if (rank) table.ranks.insert(*rank);
       if (is_row(line)) table.rows.push_back(line);
       if (line.text.starts_with("# Out of bounds")) {
