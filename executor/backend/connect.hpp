@@ -9,8 +9,8 @@
 
 namespace athanor {
 
-/// Makes the CPU backend's collectives for this process: local where it is alone, else MPI. Throws InputError when a launcher started
-/// several processes that no MPI connects (torchrun).
+/// Makes the CPU backend's collectives for this process: local where it is alone, else MPI. Throws
+/// InputError when a launcher started several processes that no MPI connects (torchrun).
 [[nodiscard]] std::unique_ptr<Collectives> connect(const RankInfo& rank);
 
 }  // namespace athanor
