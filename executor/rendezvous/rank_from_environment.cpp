@@ -19,6 +19,7 @@ struct Launcher {
   const char* rank;
   const char* world_size;
   const char* local_rank;
+  const char* local_size;
   bool is_mpi;
 };
 
@@ -26,15 +27,17 @@ struct Launcher {
 /// whatever RANK an outer shell left behind. Slurm's size is that of the step, not SLURM_NPROCS,
 /// which a batch script sees without being a task.
 constexpr std::array kLaunchers{
-    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", true},
-    Launcher{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", true},
-    Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", true},
-    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", false},
-    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", false},
+    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+             "OMPI_COMM_WORLD_LOCAL_SIZE", true},
+    Launcher{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+             "MV2_COMM_WORLD_LOCAL_SIZE", true},
+    Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true},
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
+    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, false},
 };
 
 std::optional<int> read_count(const char* variable, int minimum, int maximum) {
-  const char* const value = std::getenv(variable);
+  const char* const value = variable == nullptr ? nullptr : std::getenv(variable);
   if (value == nullptr) {
     return std::nullopt;
   }
@@ -68,7 +71,8 @@ RankInfo rank_from_environment() {
       continue;
     }
     const int local_rank = read_count(launcher.local_rank, 0, *world_size - 1).value_or(*rank);
-    return {*rank, *world_size, local_rank, launcher.is_mpi || pmix_is_present()};
+    const int local_size = read_count(launcher.local_size, 1, *world_size).value_or(0);
+    return {*rank, *world_size, local_rank, launcher.is_mpi || pmix_is_present(), local_size};
   }
   return {};
 }

@@ -8,6 +8,9 @@ namespace athanor {
 struct RankInfo {
   int rank = 0, world_size = 1, local_rank = 0;
   bool launched_by_mpi = false;
+  int local_size = 0;  ///< ranks on this machine; 0: the launcher does not tell
+
+  [[nodiscard]] bool is_on_one_machine() const noexcept { return local_size == world_size; }
 };
 
 /// Reads this process's rank from the launcher's environment (torchrun, Open MPI, PMI, MVAPICH,

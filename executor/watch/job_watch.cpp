@@ -197,9 +197,10 @@ void JobWatch::send_heartbeat() {
   if (now_ - sent_at_ < kHeartbeat) return;
   sent_at_ = now_;
   const RankMessage message = status();
+  watchdog_.hear(rank_.rank, message, now_);
+  if (left_at_) return;  // nothing is expected after a goodbye
   links_.send(message);
   launcher_.send(message);
-  watchdog_.hear(rank_.rank, message, now_);
 }
 
 void JobWatch::hear_ranks() {
@@ -293,17 +294,36 @@ bool JobWatch::may_end() {
     left_at_ = now_;
     say_goodbye();
   }
-  if (rank_.rank != 0 || exit_code_ == kExitFailed) return true;
+  if (exit_code_ == kExitFailed) return true;
+  // Somebody must be left to name a rank 0 that stops before it is done.
+  if (rank_.rank != 0) return gone_.at(0) || !links_.is_linked();
+  const bool is_late = now_ - *left_at_ > kSilence;
   bool all_ended = true;
   for (int other = 1; other < rank_.world_size; ++other) {
-    if (!links_.is_linked(other)) continue;
+    if (has_ended(other)) continue;
     all_ended = false;
-    const pid_t process = links_.process_of(other);
-    if (now_ - *left_at_ < kSilence || process == 0) continue;
-    say(fmt::format("rank {} (process {}) is done but does not end; it is killed", other, process));
-    ::kill(process, SIGKILL);
+    if (is_late) end_late_rank(other);
   }
   return all_ended || now_ - *left_at_ > kSilence + kHeartbeat;
+}
+
+/// Whether a rank has gone, as far as rank 0 can tell. One of this machine has yet to come if it
+/// has not been heard from.
+bool JobWatch::has_ended(int rank) const {
+  if (links_.is_linked(rank)) return false;
+  return gone_.at(static_cast<std::size_t>(rank)) || exit_code_ != kExitDone ||
+         !rank_.is_on_one_machine();
+}
+
+void JobWatch::end_late_rank(int rank) const {
+  if (!links_.is_linked(rank)) {
+    say(fmt::format("rank {} has not come by the end of the job", rank));
+    return;
+  }
+  const pid_t process = links_.process_of(rank);
+  if (process == 0) return;
+  say(fmt::format("rank {} (process {}) is done but does not end; it is killed", rank, process));
+  ::kill(process, SIGKILL);
 }
 
 void JobWatch::end_process(int exit_code) {

@@ -57,8 +57,9 @@ class JobWatch {
   /// Rank 0: from now on every rank that is linked, or is to be, must be heard from.
   void expect(int rank);
 
-  /// Says goodbye with this rank's exit code. Rank 0 then waits until the others have ended, and
-  /// ends those that do not. The connections stay open until the process ends.
+  /// Says goodbye with this rank's exit code. Then rank 0 waits until the others have ended, and
+  /// ends those that do not; the others wait for rank 0's goodbye. The connections stay open until
+  /// the process ends.
   void leave(int exit_code);
 
  private:
@@ -71,6 +72,8 @@ class JobWatch {
   void check_launcher();
   void handle_interrupt();
   [[nodiscard]] bool may_end();
+  [[nodiscard]] bool has_ended(int rank) const;
+  void end_late_rank(int rank) const;
   void fail(const std::string& message, pid_t culprit);
   void say_goodbye();
   [[noreturn]] void end_process(int exit_code);

@@ -28,6 +28,17 @@ bool contains(const std::string& text, const std::string& part) {
 /// Whether the process waits for the end of a job to remove what MPI leaves.
 bool is_cleaner(pid_t process) { return read_of(process, "comm") == "athanor-cleaner\n"; }
 
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> processes;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    processes.push_back(static_cast<pid_t>(std::stol(name)));
+  }
+  return processes;
+}
+
 std::vector<std::string> names_with(const fs::path& folder, const std::string& prefix) {
   std::vector<std::string> names;
   std::error_code error;
@@ -40,17 +51,11 @@ std::vector<std::string> names_with(const fs::path& folder, const std::string& p
 }  // namespace
 
 std::vector<pid_t> processes_of(const std::string& run) {
-  std::vector<pid_t> processes;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const auto process = static_cast<pid_t>(std::stol(name));
-    // Arguments end with a zero byte each.
-    if (contains(read_of(process, "cmdline"), run + '\0') && state_of(process) != 'Z') {
-      processes.push_back(process);
-    }
-  }
+  std::vector<pid_t> processes = all_processes();
+  // Arguments end with a zero byte each.
+  std::erase_if(processes, [&](pid_t process) {
+    return !contains(read_of(process, "cmdline"), run + '\0') || state_of(process) == 'Z';
+  });
   return processes;
 }
 
@@ -88,12 +93,18 @@ pid_t mpirun_of(const std::string& run) {
 
 MpiFiles::MpiFiles(const std::string& run, pid_t launcher)
     : launcher_folder_(fmt::format("athanor-mpi-{}-", launcher)) {
+  std::string of_run;
   for (const pid_t process : processes_of(run)) {
     const std::string job = variable_of(process, "PMIX_NAMESPACE");
     if (job.empty()) continue;
+    of_run = job;
     session_folder_ = variable_of(process, "OMPI_MCA_orte_jobfam_session_dir");
     segments_ = fmt::format(".{:x}.", std::stoul(job));
   }
+  has_cleaner_ = std::ranges::any_of(all_processes(), [&](pid_t process) {
+    return is_cleaner(process) && !of_run.empty() &&
+           variable_of(process, "PMIX_NAMESPACE") == of_run;
+  });
 }
 
 std::vector<std::string> MpiFiles::left() const {

@@ -26,9 +26,12 @@ class MpiFiles {
   MpiFiles(const std::string& run, pid_t launcher);
   /// Returns what is there.
   [[nodiscard]] std::vector<std::string> left() const;
+  /// Whether a rank had started a process that cleans up after an mpirun of the user's.
+  [[nodiscard]] bool has_cleaner() const noexcept { return has_cleaner_; }
 
  private:
   std::string launcher_folder_, session_folder_, segments_;
+  bool has_cleaner_ = false;
 };
 
 /// Waits up to `seconds` until no process of the run is left; returns those that are.

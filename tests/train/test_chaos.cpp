@@ -145,8 +145,13 @@ class Chaos {
   static bool strike(const Blow& blow, const std::vector<pid_t>& victims) {
     bool hit = false;
     for (const pid_t victim : victims) hit |= victim > 0 && ::kill(victim, blow.signal) == 0;
-    if (!hit || blow.victim != "all" || blow.signal != SIGSTOP) return hit;
-    // A job all of which is stopped is suspended. It goes on, or ends, once it is continued.
+    return hit;
+  }
+
+  /// Continues a job that was stopped as a whole. Nobody was left to notice; it goes on, or ends.
+  static bool resume_whole(const Blow& blow, const std::vector<pid_t>& victims,
+                           const std::string& out) {
+    if (blow.signal != SIGSTOP || victims.size() < processes_of(out).size()) return false;
     sleep_for(1);
     for (const pid_t victim : victims) ::kill(victim, SIGCONT);
     return true;
@@ -158,7 +163,7 @@ class Chaos {
     const Blow blow = choose(own_launcher, random);
     const double moment = std::uniform_real_distribution<>(0, 1.3 * whole_seconds_)(random);
     RunningProgram program(command(out, own_launcher));
-    bool hit = false;
+    bool hit = false, may_go_on = true;
     auto struck_at = Clock::now();
     std::optional<MpiFiles> files;
     if (left_ > 0) {
@@ -168,8 +173,8 @@ class Chaos {
       struck_at = Clock::now();
       hit = strike(blow, victims);
       if (hit) --left_;
+      may_go_on = !hit || resume_whole(blow, victims, out);
     }
-    const bool may_go_on = !hit || (blow.victim == "all" && blow.signal == SIGSTOP);
     const Finished finished = program.wait(may_go_on ? 300 : moment + kLimit + 5);
     const auto left = wait_until_gone(out, 5);
     const std::string story =
@@ -178,7 +183,8 @@ class Chaos {
                     finished.exit_code, finished.output);
     if (!may_go_on && seconds_since(struck_at) > kLimit) complain("too late: " + story);
     if (!left.empty()) complain("processes are left: " + story);
-    if (files) check_files(*files, story);
+    // Before a rank has begun, mpirun's files are mpirun's own affair.
+    if (files && (own_launcher || files->has_cleaner())) check_files(*files, story);
     const bool stopped_rank = blow.signal == SIGSTOP && blow.victim.starts_with("rank");
     if (hit && stopped_rank && finished.exit_code != 0 &&
         finished.output.find(blow.victim + " ") == std::string::npos) {
