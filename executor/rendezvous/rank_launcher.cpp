@@ -88,8 +88,7 @@ void become_rank(int rank, int num_processes, const LocalRendezvous& rendezvous,
                  const std::string& key, const std::vector<std::string>& command) {
   for (const auto& [name, value] :
        {std::pair("RANK", rank), std::pair("LOCAL_RANK", rank),
-        std::pair("LOCAL_WORLD_SIZE", num_processes), std::pair("WORLD_SIZE", num_processes),
-        std::pair("LOCAL_WORLD_SIZE", num_processes),
+        std::pair("WORLD_SIZE", num_processes), std::pair("LOCAL_WORLD_SIZE", num_processes),
         std::pair("MASTER_PORT", rendezvous.port())}) {
     ::setenv(name, std::to_string(value).c_str(), 1);
   }
