@@ -112,15 +112,20 @@ std::string describe_start(const TrainInputs& in) {
 
 std::string describe(const TrainInputs& in) {
   const TierBytes peak = peak_bytes(lower(in.profile, in.plan));
+  const std::string held_out =
+      in.eval_data ? fmt::format("held out   {}; {} sequences\n", describe(*in.eval_data),
+                                 num_samples(*in.eval_data, in.plan.sequence_length))
+                   : "";
   return fmt::format(
       "model      {} ({} parameters), {}\n"
       "plan       {}: {} processes, micro-batch {}, accumulation {}, sequence {}\n"
       "data       {}; {} steps go through it\n"
+      "{}"
       "memory     device {}, pinned {}, host {}, nvme {} per process\n",
       in.architecture.name, in.architecture.num_parameters(), describe_start(in), in.plan.name,
       in.plan.world_size, in.plan.micro_batch, in.plan.accumulation, in.plan.sequence_length,
-      describe(*in.data), steps_per_epoch(in), format_bytes(peak.gpu), format_bytes(peak.pinned),
-      format_bytes(peak.host), format_bytes(peak.nvme));
+      describe(*in.data), steps_per_epoch(in), held_out, format_bytes(peak.gpu),
+      format_bytes(peak.pinned), format_bytes(peak.host), format_bytes(peak.nvme));
 }
 
 }  // namespace athanor::cli

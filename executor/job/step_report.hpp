@@ -23,7 +23,7 @@ struct StepReport {
   double learning_rate = 0;
   Seconds seconds = 0;          ///< from the end of the step before, or from its own start
   Bytes device_peak_bytes = 0;  ///< peak of this rank so far
-  std::optional<EvaluationReport> evaluation;
+  std::optional<EvaluationReport> evaluation = std::nullopt;
 };
 
 }  // namespace athanor

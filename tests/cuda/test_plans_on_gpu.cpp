@@ -11,6 +11,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <span>
 #include <utility>
@@ -31,8 +32,20 @@ Batch batch_of(std::int64_t first, std::int64_t count) {
   return {ids.slice(1, 0, test::kSequence).contiguous(), ids.slice(1, 1).contiguous()};
 }
 
+/// Samples that training does not see, not a whole number of global batches.
+EvaluationSource held_out() {
+  constexpr std::int64_t kFirst = 1000, kSamples = 7;
+  return {.num_samples = kSamples,
+          .batches = [](std::int64_t first,
+                        std::int64_t count) { return batch_of(kFirst + first, count); },
+          .num_targets =
+              [](std::int64_t first, std::int64_t count) {
+                return test::kSequence * std::clamp<std::int64_t>(kSamples - first, 0, count);
+              }};
+}
+
 struct Result {
-  std::vector<double> losses, norms;
+  std::vector<double> losses, norms, held_out;
   std::vector<std::uint64_t> weights;
   bool operator==(const Result&) const = default;
 };
@@ -61,10 +74,13 @@ Result train(const Plan& plan, DataType dtype, Where& where) {
                   profile_of(architecture, dtype), typed, batch_of, options, where);
   trainer.start_fresh();
   Result result;
-  trainer.train_until(kSteps, [&](const StepReport& report) {
-    result.losses.push_back(report.loss);
-    result.norms.push_back(report.gradient_norm.value());
-  });
+  for (const std::int64_t end : {kSteps / 2, kSteps}) {
+    trainer.train_until(end, [&](const StepReport& report) {
+      result.losses.push_back(report.loss);
+      result.norms.push_back(report.gradient_norm.value());
+    });
+    result.held_out.push_back(trainer.evaluate(held_out()).value().loss);
+  }
   for (int unit = 0; unit < static_cast<int>(architecture.units.size()); ++unit) {
     const std::vector<float> weights = trainer.unit_weights(unit);
     result.weights.push_back(hash_bytes(std::as_bytes(std::span(weights))));
@@ -104,6 +120,7 @@ void check_all_plans(DataType dtype, std::int64_t global_batch) {
     const Result result = train(plan, dtype, gpu());
     CHECK(result.losses == first.losses);
     CHECK(result.norms == first.norms);
+    CHECK(result.held_out == first.held_out);
     CHECK(result.weights == first.weights);
   }
 }
@@ -128,5 +145,8 @@ TEST_CASE("training on a GPU and on the host agrees") {
   for (std::size_t step = 0; step < kSteps; ++step) {
     CHECK_THAT(device.losses[step], Catch::Matchers::WithinRel(host.losses[step], 1e-4));
     CHECK_THAT(device.norms[step], Catch::Matchers::WithinRel(host.norms[step], 1e-3));
+  }
+  for (std::size_t i = 0; i < host.held_out.size(); ++i) {
+    CHECK_THAT(device.held_out[i], Catch::Matchers::WithinRel(host.held_out[i], 1e-4));
   }
 }

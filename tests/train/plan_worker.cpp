@@ -17,6 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -32,6 +33,18 @@ Batch batch_of(std::int64_t first, std::int64_t count) {
   return {ids.slice(1, 0, test::kSequence).contiguous(), ids.slice(1, 1).contiguous()};
 }
 
+/// Samples that training does not see, not a whole number of global batches.
+EvaluationSource held_out() {
+  constexpr std::int64_t kFirst = 1000, kSamples = 7;
+  return {.num_samples = kSamples,
+          .batches = [](std::int64_t first,
+                        std::int64_t count) { return batch_of(kFirst + first, count); },
+          .num_targets =
+              [](std::int64_t first, std::int64_t count) {
+                return test::kSequence * std::clamp<std::int64_t>(kSamples - first, 0, count);
+              }};
+}
+
 nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t steps,
                         const std::string& nvme_folder, Collectives& collectives) {
   Model model = make_language_model(profile.architecture, plan.dtype, plan.sequence_length);
@@ -42,10 +55,13 @@ nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t s
   Trainer trainer(std::move(model), profile, plan, batch_of, options, collectives);
   trainer.start_fresh();
   nlohmann::json result{{"plan", plan.name}};
-  trainer.train_until(steps, [&](const StepReport& report) {
-    result["losses"].push_back(report.loss);
-    result["norms"].push_back(report.gradient_norm.value());
-  });
+  for (const std::int64_t end : {steps / 2, steps}) {
+    trainer.train_until(end, [&](const StepReport& report) {
+      result["losses"].push_back(report.loss);
+      result["norms"].push_back(report.gradient_norm.value());
+    });
+    result["held out"].push_back(trainer.evaluate(held_out()).value().loss);
+  }
   for (int unit = 0; unit < static_cast<int>(profile.architecture.units.size()); ++unit) {
     const std::vector<float> weights = trainer.unit_weights(unit);
     result["weights"].push_back(hash_bytes(std::as_bytes(std::span(weights))));

@@ -30,6 +30,7 @@ void check_equal(const nlohmann::json& a, const nlohmann::json& b) {
   INFO(a["plan"] << " against " << b["plan"]);
   CHECK(a["losses"] == b["losses"]);
   CHECK(a["norms"] == b["norms"]);
+  CHECK(a["held out"] == b["held out"]);
   CHECK(a["weights"] == b["weights"]);
 }
 
@@ -56,6 +57,8 @@ TEST_CASE("one process and two give the same bits under every plan") {
   const auto losses = one[0]["losses"].get<std::vector<double>>();
   REQUIRE(losses.size() == kSteps);
   CHECK(losses.back() < 0.8 * losses.front());
+  const auto held_out = one[0]["held out"].get<std::vector<double>>();
+  CHECK(held_out.at(1) < held_out.at(0));
 }
 
 // Two processes add a step's four micro-batch gradients as (a+b) + (c+d), one as ((a+b)+c)+d.
