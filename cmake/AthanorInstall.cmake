@@ -27,10 +27,11 @@ endif()
 if(ATHANOR_HAS_EXECUTOR)
   athanor_install_headers(executor/backend backend collectives collectives_local device device_arena
     host_backend host_device host_memory lanes scratch_file)
+  athanor_install_headers(executor/batches batch_source)
   athanor_install_headers(executor/cpu adam adam_step bfloat16 reductions)
   athanor_install_headers(executor/job step_report)
   athanor_install_headers(executor/memory memory_pools)
-  athanor_install_headers(executor/train batch_source lr_schedule optimizer_ops rank_context
+  athanor_install_headers(executor/train lr_schedule optimizer_ops rank_context
     step_scalars step_state trainer training_state)
   athanor_install_headers(executor/units language_model model user_model)
 endif()

@@ -2,6 +2,7 @@
 #include "executor/train/collective_ops.hpp"
 
 #include "executor/train/transfer_ops.hpp"
+#include "executor/watch/job_watch.hpp"
 
 #include <span>
 

@@ -5,13 +5,14 @@
 #include "executor/backend/collectives.hpp"
 #include "executor/backend/device.hpp"
 #include "executor/memory/memory_pools.hpp"
-#include "executor/watch/job_watch.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/program.hpp"
 
 #include <cstddef>
 
 namespace athanor {
+
+class JobWatch;
 
 /// References to objects that outlive the run.
 struct RankContext {

@@ -2,6 +2,7 @@
 #include "executor/train/rank_lanes.hpp"
 
 #include "executor/backend/lane_threads.hpp"
+#include "executor/watch/job_watch.hpp"
 #include "sim/base/errors.hpp"
 
 #include <c10/util/Exception.h>

@@ -3,10 +3,12 @@
 
 #include "executor/backend/host_backend.hpp"
 #include "executor/memory/memory_check.hpp"
+#include "executor/train/evaluation.hpp"
 #include "executor/train/op_runner.hpp"
 #include "executor/train/rank_lanes.hpp"
 #include "executor/train/timeline_recorder.hpp"
 #include "executor/units/initial_weights.hpp"
+#include "executor/watch/job_watch.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
 

@@ -5,12 +5,10 @@
 #include "executor/backend/backend.hpp"
 #include "executor/batches/batch_source.hpp"
 #include "executor/job/step_report.hpp"
-#include "executor/train/evaluation.hpp"
 #include "executor/train/lr_schedule.hpp"
 #include "executor/train/optimizer_ops.hpp"
 #include "executor/train/training_state.hpp"
 #include "executor/units/model.hpp"
-#include "executor/watch/job_watch.hpp"
 #include "sim/model/profile.hpp"
 #include "sim/model/timeline.hpp"
 
@@ -22,6 +20,8 @@
 #include <vector>
 
 namespace athanor {
+
+class JobWatch;
 
 struct TrainOptions {
   LearningRateSchedule schedule;

@@ -7,6 +7,7 @@
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/train/trainer.hpp"
 #include "executor/units/language_model.hpp"
+#include "executor/watch/job_watch.hpp"
 #include "sim/base/errors.hpp"
 #include "tests/train/run_plans.hpp"
 

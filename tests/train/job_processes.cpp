@@ -117,6 +117,14 @@ std::vector<std::string> MpiFiles::left() const {
   return found;
 }
 
+std::vector<std::string> MpiFiles::left_behind() const {
+  constexpr int kLooks = 60;
+  for (int i = 0; i < kLooks && !left().empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return left();
+}
+
 std::vector<pid_t> wait_until_gone(const std::string& run, double seconds) {
   const auto now = [] { return std::chrono::steady_clock::now(); };
   const auto end = now() + std::chrono::duration<double>(seconds);

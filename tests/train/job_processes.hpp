@@ -26,6 +26,8 @@ class MpiFiles {
   MpiFiles(const std::string& run, pid_t launcher);
   /// Returns what is there.
   [[nodiscard]] std::vector<std::string> left() const;
+  /// Returns what is there still, some seconds after the job: the cleaner takes a moment.
+  [[nodiscard]] std::vector<std::string> left_behind() const;
   /// Whether a rank had started a process that cleans up after an mpirun of the user's.
   [[nodiscard]] bool has_cleaner() const noexcept { return has_cleaner_; }
 

@@ -195,8 +195,7 @@ class Chaos {
   }
 
   void check_files(const MpiFiles& files, const std::string& story) {
-    for (int i = 0; i < 40 && !files.left().empty(); ++i) sleep_for(0.05);
-    for (const std::string& file : files.left()) complain("left: " + file + ", " + story);
+    for (const std::string& file : files.left_behind()) complain("left: " + file + ", " + story);
   }
 
   void complain(const std::string& problem) {

@@ -53,7 +53,7 @@ TEST_CASE("a killed or stopped launcher leaves nothing behind") {
   REQUIRE_FALSE(files.left().empty());
   ::kill(victim == "launcher" || !own_launcher ? program.process() : mpirun_of(out), signal);
   CHECK(wait_until_gone(out, kLimit).empty());
-  CHECK(files.left().empty());
+  CHECK(files.left_behind().empty());
   const Finished finished = program.wait(kLimit + 600);
   INFO(finished.output);
   CHECK(finished.exit_code != 0);

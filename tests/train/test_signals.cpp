@@ -84,7 +84,7 @@ TEST_CASE("a signal to any process of the job saves the step, ends all ranks and
   CHECK(job.has_checkpoint(last));
   CHECK(contains(finished.output, "after step " + std::to_string(last) + ";"));
   CHECK(wait_until_gone(job.out, 3).empty());
-  CHECK(files.left().empty());
+  CHECK(files.left_behind().empty());
 
   const Finished resumed = run(job.command(static_cast<int>(last) + 3, {"--resume"}));
   INFO(resumed.output);
@@ -144,5 +144,5 @@ TEST_CASE("a second signal ends the job at once") {
   CHECK(finished.exit_code == 128 + SIGTERM);
   CHECK(took.count() < 5);
   CHECK(wait_until_gone(job.out, 5).empty());
-  CHECK(files.left().empty());
+  CHECK(files.left_behind().empty());
 }
