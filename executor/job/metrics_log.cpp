@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -60,7 +59,7 @@ void MetricsLog::write(const StepReport& report) {
   record["memory/device_peak_bytes"] = report.device_peak_bytes;
   if (report.evaluation) {
     record["validation_metrics/global_avg_loss"] = report.evaluation->loss;
-    record["validation_metrics/perplexity"] = std::exp(report.evaluation->loss);
+    record["validation_metrics/perplexity"] = report.evaluation->perplexity();
     record["validation_metrics/num_targets"] = report.evaluation->num_targets;
     record["validation_metrics/end_to_end(s)"] = report.evaluation->seconds;
   }

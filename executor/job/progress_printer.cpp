@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdlib>
 
 namespace athanor {
@@ -34,7 +33,7 @@ std::string progress_line(const StepReport& report, std::int64_t total_steps,
 std::string evaluation_line(std::int64_t step, const EvaluationReport& report) {
   return fmt::format(
       "evaluation after step {}: loss {:.4f}, perplexity {:.4g}, {} targets in {:.1f} s", step,
-      report.loss, std::exp(report.loss), report.num_targets, report.seconds);
+      report.loss, report.perplexity(), report.num_targets, report.seconds);
 }
 
 }  // namespace athanor

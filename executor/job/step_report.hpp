@@ -4,6 +4,7 @@
 
 #include "sim/base/quantities.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -14,6 +15,8 @@ struct EvaluationReport {
   double loss = 0;  ///< mean over all targets
   std::int64_t num_targets = 0;
   Seconds seconds = 0;
+
+  [[nodiscard]] double perplexity() const { return std::exp(loss); }
 };
 
 struct StepReport {

@@ -99,8 +99,8 @@ void wait_for_end(Known& launcher, Known& rank) {
   }
 }
 
-/// Puts `title` where `ps` and `pkill -f` find the command line, as they find the job's processes
-/// by theirs. Where the system does not tell its place, the line stays.
+/// Replaces the command line of this process by `title`. A user who ends a job by its command line
+/// (`pkill -f`) would end the cleaner with it. Where /proc does not tell its address, it stays.
 void replace_command_line(std::string_view title) {
   constexpr int kStart = 48, kEnd = 49;  // fields of proc_pid_stat(5)
   std::ifstream file("/proc/self/stat");

@@ -16,7 +16,7 @@
 
 namespace athanor {
 
-/// Where rank 0 listens for ranks of other machines, and the nonce that they have to bring.
+/// Address at which rank 0 listens for ranks of other machines, with the nonce that they must send.
 struct MeetingPlace {
   std::uint16_t port = 0;
   std::uint16_t num_addresses = 0;

@@ -14,10 +14,10 @@ std::int64_t steps_in(Bytes bytes, Bytes step) { return (bytes + step - 1) / ste
 
 /// The smallest power of two that divides the range of `sizes` into at most 16 steps.
 Bytes step_for(const std::vector<Bytes>& sizes) {
-  constexpr Bytes kMostSteps = 16;
+  constexpr Bytes kMostParts = 16;
   const auto [least, most] = std::ranges::minmax(sizes);
   return static_cast<Bytes>(std::bit_ceil(
-      static_cast<std::uint64_t>(std::max<Bytes>(1, steps_in(most - least, kMostSteps)))));
+      static_cast<std::uint64_t>(std::max<Bytes>(1, steps_in(most - least, kMostParts)))));
 }
 
 }  // namespace

@@ -6,12 +6,12 @@
 #include "executor/train/trainer.hpp"
 #include "executor/units/language_model.hpp"
 #include "tests/train/run_plans.hpp"
+#include "tests/train/sample_batches.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
-#include <algorithm>
 #include <filesystem>
 #include <span>
 #include <utility>
@@ -23,26 +23,6 @@ using namespace athanor;
 
 constexpr std::int64_t kSteps = 20;
 constexpr std::int64_t kGlobalBatch = 2;
-
-/// Sample i is a function of i alone.
-Batch batch_of(std::int64_t first, std::int64_t count) {
-  const auto span = test::kSequence + 1;
-  torch::Tensor ids = torch::arange(first * span, (first + count) * span, torch::kInt64);
-  ids = (ids * ids * 7 + ids * 3).remainder(61).view({count, span});
-  return {ids.slice(1, 0, test::kSequence).contiguous(), ids.slice(1, 1).contiguous()};
-}
-
-/// Samples that training does not see, not a whole number of global batches.
-EvaluationSource held_out() {
-  constexpr std::int64_t kFirst = 1000, kSamples = 7;
-  return {.num_samples = kSamples,
-          .batches = [](std::int64_t first,
-                        std::int64_t count) { return batch_of(kFirst + first, count); },
-          .num_targets =
-              [](std::int64_t first, std::int64_t count) {
-                return test::kSequence * std::clamp<std::int64_t>(kSamples - first, 0, count);
-              }};
-}
 
 struct Result {
   std::vector<double> losses, norms, held_out;
@@ -71,7 +51,7 @@ Result train(const Plan& plan, DataType dtype, Where& where) {
   options.nvme_folder = std::filesystem::temp_directory_path();
   options.schedule = {.peak = 3e-3, .minimum = 1e-4, .warmup_steps = 5, .total_steps = kSteps};
   Trainer trainer(make_language_model(architecture, dtype, test::kSequence),
-                  profile_of(architecture, dtype), typed, batch_of, options, where);
+                  profile_of(architecture, dtype), typed, test::batch_of, options, where);
   trainer.start_fresh();
   Result result;
   for (const std::int64_t end : {kSteps / 2, kSteps}) {
@@ -79,7 +59,7 @@ Result train(const Plan& plan, DataType dtype, Where& where) {
       result.losses.push_back(report.loss);
       result.norms.push_back(report.gradient_norm.value());
     });
-    result.held_out.push_back(trainer.evaluate(held_out()).value().loss);
+    result.held_out.push_back(trainer.evaluate(test::held_out()).value().loss);
   }
   for (int unit = 0; unit < static_cast<int>(architecture.units.size()); ++unit) {
     const std::vector<float> weights = trainer.unit_weights(unit);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/train/job_processes.hpp"
 
+#include "tests/train/train_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -82,6 +85,17 @@ std::vector<pid_t> ranks_of(const std::string& run, int world_size) {
   }
   if (std::ranges::find(ranks, 0) != ranks.end()) return {};
   return ranks;
+}
+
+std::vector<pid_t> wait_for_steps(const std::string& run, int seconds) {
+  constexpr int kLooksPerSecond = 20, kFewestSteps = 4;
+  for (int i = 0; i < seconds * kLooksPerSecond; ++i) {
+    std::vector<pid_t> ranks = ranks_of(run, 2);
+    if (ranks.size() == 2 && loss_curve(run).steps.size() >= kFewestSteps) return ranks;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  FAIL("training did not start");
+  return {};
 }
 
 pid_t mpirun_of(const std::string& run) {

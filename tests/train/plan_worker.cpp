@@ -14,36 +14,16 @@
 #include "sim/formats/files.hpp"
 #include "sim/model/memory.hpp"
 #include "tests/train/run_plans.hpp"
+#include "tests/train/sample_batches.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 
 namespace {
 
 using namespace athanor;
-
-/// Returns samples; sample i is a function of i alone.
-Batch batch_of(std::int64_t first, std::int64_t count) {
-  const auto span = test::kSequence + 1;
-  torch::Tensor ids = torch::arange(first * span, (first + count) * span, torch::kInt64);
-  ids = (ids * ids * 7 + ids * 3).remainder(61).view({count, span});
-  return {ids.slice(1, 0, test::kSequence).contiguous(), ids.slice(1, 1).contiguous()};
-}
-
-/// Samples that training does not see, not a whole number of global batches.
-EvaluationSource held_out() {
-  constexpr std::int64_t kFirst = 1000, kSamples = 7;
-  return {.num_samples = kSamples,
-          .batches = [](std::int64_t first,
-                        std::int64_t count) { return batch_of(kFirst + first, count); },
-          .num_targets =
-              [](std::int64_t first, std::int64_t count) {
-                return test::kSequence * std::clamp<std::int64_t>(kSamples - first, 0, count);
-              }};
-}
 
 nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t steps,
                         const std::string& nvme_folder, Collectives& collectives) {
@@ -52,7 +32,7 @@ nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t s
   options.seed = 11;
   options.nvme_folder = nvme_folder;
   options.schedule = {.peak = 3e-3, .minimum = 1e-4, .warmup_steps = 5, .total_steps = steps};
-  Trainer trainer(std::move(model), profile, plan, batch_of, options, collectives);
+  Trainer trainer(std::move(model), profile, plan, test::batch_of, options, collectives);
   trainer.start_fresh();
   nlohmann::json result{{"plan", plan.name}};
   for (const std::int64_t end : {steps / 2, steps}) {
@@ -60,7 +40,7 @@ nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t s
       result["losses"].push_back(report.loss);
       result["norms"].push_back(report.gradient_norm.value());
     });
-    result["held out"].push_back(trainer.evaluate(held_out()).value().loss);
+    result["held out"].push_back(trainer.evaluate(test::held_out()).value().loss);
   }
   for (int unit = 0; unit < static_cast<int>(profile.architecture.units.size()); ++unit) {
     const std::vector<float> weights = trainer.unit_weights(unit);

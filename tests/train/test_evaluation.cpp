@@ -50,14 +50,6 @@ std::string write_tokens(const TrainFixture& fixture, int samples) {
   return path;
 }
 
-std::vector<std::string> replaced(std::vector<std::string> command, const std::string& option,
-                                  const std::string& value) {
-  const auto found = std::find(command.begin(), command.end(), option);
-  REQUIRE(found != command.end());
-  *std::next(found) = value;
-  return command;
-}
-
 Finished train(std::vector<std::string> command, std::vector<std::string> more) {
   command.insert(command.end(), more.begin(), more.end());
   Finished finished = run(command);

@@ -15,24 +15,13 @@ using namespace athanor::test;
 
 constexpr double kLimit = 30;
 
-/// Waits until training is under way; returns the ranks' process ids.
-std::vector<pid_t> wait_for_steps(const std::string& run) {
-  for (int i = 0; i < 1200; ++i) {
-    const std::vector<pid_t> ranks = ranks_of(run, 2);
-    if (ranks.size() == 2 && loss_curve(run).steps.size() > 3) return ranks;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  FAIL("training did not start");
-  return {};
-}
-
 /// Sends `signal` to rank 1 of a job of two and returns how it ended, timed from the signal on.
 Finished end_of_job_after(int signal) {
   const TrainFixture fixture;
   const std::string plan = fixture.write_plan("plan", fixture.offloaded_plan(2, 2));
   const std::string out = fixture.file("run");
   RunningProgram job(with_processes(2, fixture.command(plan, 1000000, out)));
-  const std::vector<pid_t> ranks = wait_for_steps(out);
+  const std::vector<pid_t> ranks = wait_for_steps(out, 60);
   const auto start = std::chrono::steady_clock::now();
   ::kill(ranks[1], signal);
   Finished finished = job.wait(600);

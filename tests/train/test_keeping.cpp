@@ -60,11 +60,6 @@ std::set<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-Words replaced(Words command, const std::string& option, const std::string& value) {
-  *std::next(std::find(command.begin(), command.end(), option)) = value;
-  return command;
-}
-
 /// A fixture with a plan of one process, and the commands of a run folder.
 struct OneProcess {
   TrainFixture fixture;

@@ -20,16 +20,6 @@ using namespace athanor::test;
 
 constexpr double kLimit = 30;
 
-std::vector<pid_t> wait_for_steps(const std::string& out) {
-  for (int i = 0; i < 2400; ++i) {
-    const std::vector<pid_t> ranks = ranks_of(out, 2);
-    if (ranks.size() == 2 && loss_curve(out).steps.size() > 3) return ranks;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  FAIL("training did not start");
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("a killed or stopped launcher leaves nothing behind") {
@@ -48,7 +38,7 @@ TEST_CASE("a killed or stopped launcher leaves nothing behind") {
     command = with_processes(2, std::move(command));
   }
   RunningProgram program(command);
-  const std::vector<pid_t> ranks = wait_for_steps(out);
+  const std::vector<pid_t> ranks = wait_for_steps(out, 120);
   const MpiFiles files(out, program.process());
   REQUIRE_FALSE(files.left().empty());
   ::kill(victim == "launcher" || !own_launcher ? program.process() : mpirun_of(out), signal);

@@ -142,22 +142,13 @@ struct Job {
     const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(2, 2));
     return machines.across(fixture.command(plan, steps, out));
   }
-  [[nodiscard]] std::vector<pid_t> wait_for_steps() const {
-    for (int i = 0; i < 1200; ++i) {
-      const std::vector<pid_t> ranks = ranks_of(out, 2);
-      if (ranks.size() == 2 && loss_curve(out).steps.size() > 3) return ranks;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    FAIL("training did not start");
-    return {};
-  }
 };
 
 /// Checks that a job ends in time after `blow` and names rank 1.
 template <typename Blow>
 void check_named(const Job& job, const std::string& what, const Blow& blow) {
   RunningProgram program(job.command(1000000));
-  const std::vector<pid_t> ranks = job.wait_for_steps();
+  const std::vector<pid_t> ranks = wait_for_steps(job.out, 60);
   blow(ranks);
   const auto start = std::chrono::steady_clock::now();
   CHECK(wait_until_gone(job.out, kLimit).empty());

@@ -40,15 +40,6 @@ struct Job {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  [[nodiscard]] std::vector<pid_t> wait_for_steps() const {
-    for (int i = 0; i < 2400; ++i) {
-      const std::vector<pid_t> ranks = ranks_of(out, 2);
-      if (ranks.size() == 2 && loss_curve(out).steps.size() > 3) return ranks;
-      sleep_for(0.05);
-    }
-    FAIL("training did not start");
-    return {};
-  }
   [[nodiscard]] bool has_checkpoint(std::int64_t step) const {
     return fs::exists(state_file(step));
   }
@@ -68,7 +59,7 @@ TEST_CASE("a signal to any process of the job saves the step, ends all ranks and
   INFO(victim << " gets signal " << signal);
   const Job job;
   RunningProgram program(job.command(1000000, {"--checkpoint-every", "1000000"}));
-  const std::vector<pid_t> ranks = job.wait_for_steps();
+  const std::vector<pid_t> ranks = wait_for_steps(job.out, 120);
   const std::string who = victim;
   const MpiFiles files(job.out, program.process());
   ::kill(who == "launcher" ? program.process()
@@ -130,7 +121,7 @@ TEST_CASE("a signal at the start ends the job, and the next command goes on") {
 TEST_CASE("a second signal ends the job at once") {
   const Job job;
   RunningProgram program(job.command(1000000, {}));
-  const std::vector<pid_t> ranks = job.wait_for_steps();
+  const std::vector<pid_t> ranks = wait_for_steps(job.out, 120);
   const MpiFiles files(job.out, program.process());
   ::kill(ranks[1], SIGSTOP);  // so that no step ends
   ::kill(program.process(), SIGTERM);

@@ -27,12 +27,6 @@ void check_refused(std::vector<std::string> command, const std::vector<std::stri
   CHECK(finished.output.find(message) != std::string::npos);
 }
 
-std::vector<std::string> replaced(std::vector<std::string> command, const std::string& option,
-                                  const std::string& value) {
-  *std::next(std::find(command.begin(), command.end(), option)) = value;
-  return command;
-}
-
 }  // namespace
 
 TEST_CASE("a run leaves all files that compare needs") {

@@ -6,6 +6,9 @@
 #include "sim/formats/hf_config.hpp"
 #include "tests/train/run_plans.hpp"
 
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
 #include <fstream>
 
 namespace athanor::test {
@@ -33,6 +36,14 @@ TrainFixture::TrainFixture(DataType dtype) : architecture_(tiny_gpt2()), dtype_(
       file("profile.json"),
       to_json(unmeasured_profile(architecture_, dtype, kSequence, /*micro_batch=*/1)));
   write_tokens(file("tokens.bin"));
+}
+
+std::vector<std::string> replaced(std::vector<std::string> command, const std::string& option,
+                                  const std::string& value) {
+  const auto found = std::ranges::find(command, option);
+  REQUIRE(found != command.end());
+  *std::next(found) = value;
+  return command;
 }
 
 std::string TrainFixture::write_plan(const std::string& name, const Plan& plan) const {

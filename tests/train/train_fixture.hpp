@@ -37,6 +37,11 @@ class TrainFixture {
   DataType dtype_;
 };
 
+/// Returns the command with another value of an option that it has.
+[[nodiscard]] std::vector<std::string> replaced(std::vector<std::string> command,
+                                                const std::string& option,
+                                                const std::string& value);
+
 /// Reads "step", "loss_metrics/global_avg_loss" and "grad_norm" of every whole line of a run's
 /// metrics.jsonl.
 struct LossCurve {
