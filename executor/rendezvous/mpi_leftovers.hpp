@@ -38,11 +38,4 @@ void remove_abandoned_session_folders() noexcept;
 /// Removes what is there.
 void remove_leftovers(const MpiLeftovers& leftovers) noexcept;
 
-/// Starts a process that waits for the end of `launcher`, removes the leftovers and ends. It also
-/// ends the launcher or the caller, where that stays stopped for longer than ranks wait for it. It
-/// belongs to no process group of the job, has a command line of its own ("athanor-cleaner") and
-/// holds none of the job's files open. The caller must have
-/// one thread. Returns its number; -1: it could not be started.
-pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers);
-
 }  // namespace athanor

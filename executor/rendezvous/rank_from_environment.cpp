@@ -59,6 +59,11 @@ bool pmix_is_present() { return std::getenv("PMIX_RANK") != nullptr; }
 
 }  // namespace
 
+std::string_view environment_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 RankInfo rank_from_environment() {
   constexpr int kAny = std::numeric_limits<int>::max();
   for (const Launcher& launcher : kLaunchers) {

@@ -2,7 +2,12 @@
 // This process's rank, as its launcher tells it.
 #pragma once
 
+#include <string_view>
+
 namespace athanor {
+
+/// Returns the value of an environment variable, or nothing where it is not set.
+[[nodiscard]] std::string_view environment_variable(const char* name);
 
 /// A process's rank in its job.
 struct RankInfo {

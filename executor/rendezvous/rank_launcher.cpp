@@ -4,6 +4,7 @@
 #include "executor/rendezvous/interrupts.hpp"
 #include "executor/rendezvous/launched_job.hpp"
 #include "executor/rendezvous/launcher.hpp"
+#include "executor/rendezvous/mpi_cleaner.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "executor/rendezvous/mpi_leftovers.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"

@@ -9,7 +9,6 @@
 
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <string>
@@ -20,13 +19,8 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{120};
 
-std::string_view variable(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
-
 int read_number(const char* name, const std::string& kind, int maximum) {
-  const std::string_view text = variable(name);
+  const std::string_view text = environment_variable(name);
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size() || number < 0 ||
@@ -38,12 +32,14 @@ int read_number(const char* name, const std::string& kind, int maximum) {
 }
 
 /// Whether torchrun keeps a store of its own at that address; otherwise rank 0 does.
-bool launcher_keeps_store() { return variable("TORCHELASTIC_USE_AGENT_STORE") == "True"; }
+bool launcher_keeps_store() {
+  return environment_variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+}
 
 /// Returns the descriptor that --gpus passed to rank 0, if any, and hides it from processes that
 /// this one may start.
 std::optional<int> take_listen_descriptor() {
-  if (variable(kListenDescriptor).empty()) return std::nullopt;
+  if (environment_variable(kListenDescriptor).empty()) return std::nullopt;
   const int number = read_number(kListenDescriptor, "descriptor", std::numeric_limits<int>::max());
   ::unsetenv(kListenDescriptor);
   return number;
@@ -52,7 +48,7 @@ std::optional<int> take_listen_descriptor() {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Store> join_rank_store(const RankInfo& rank) {
-  const std::string_view given = variable("MASTER_ADDR");
+  const std::string_view given = environment_variable("MASTER_ADDR");
   const std::string address(given.empty() ? "127.0.0.1" : given);
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(

@@ -2,6 +2,7 @@
 #include "executor/watch/job_watch.hpp"
 
 #include "executor/rendezvous/interrupts.hpp"
+#include "executor/rendezvous/mpi_cleaner.hpp"
 #include "executor/rendezvous/mpi_leftovers.hpp"
 #include "executor/rendezvous/rank_feed.hpp"
 #include "sim/base/errors.hpp"
@@ -16,7 +17,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -28,10 +28,7 @@ constexpr Seconds kGrace = 3;
 /// Time for the first rank's own message to appear before others say that it has failed.
 constexpr std::chrono::milliseconds kOthersSpeakAfter{500};
 
-std::string launcher_key() {
-  const char* const key = std::getenv(kLauncherKey);
-  return key == nullptr ? "" : key;
-}
+std::string launcher_key() { return std::string(environment_variable(kLauncherKey)); }
 
 /// Ties this process to the launcher that started it; returns its number, 0 where there is none.
 pid_t tie_to_launcher(const RankInfo& rank) {

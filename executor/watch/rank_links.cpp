@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string_view>
@@ -26,17 +25,6 @@ namespace {
 /// Strangers that may wait at the port at the same time, and for how long.
 constexpr std::size_t kMostNewcomers = 256;
 constexpr Seconds kPatience = 5;
-
-std::string variable(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
-
-/// Whether the launcher says that all ranks are on this machine.
-bool is_on_one_machine(const RankInfo& rank) {
-  const std::string size = std::to_string(rank.world_size);
-  return variable("OMPI_COMM_WORLD_LOCAL_SIZE") == size || variable("LOCAL_WORLD_SIZE") == size;
-}
 
 /// The name does not give the key away: all users can list names.
 std::string socket_name(const std::string& key) {
@@ -82,13 +70,14 @@ Descriptor connect_to(std::uint32_t address, std::uint16_t port) {
 }  // namespace
 
 std::string key_of_local_job(const RankInfo& rank) {
-  if (rank.world_size == 1 || !is_on_one_machine(rank)) return {};
-  if (const std::string key = variable(kLauncherKey); !key.empty()) return key;
-  const std::string mpi = variable("OMPI_MCA_orte_precondition_transports");
-  if (!mpi.empty()) return mpi + variable("PMIX_NAMESPACE");
-  const std::string elastic = variable("TORCHELASTIC_RUN_ID");
+  if (rank.world_size == 1 || !rank.is_on_one_machine()) return {};
+  const auto value_of = [](const char* name) { return std::string(environment_variable(name)); };
+  if (std::string key = value_of(kLauncherKey); !key.empty()) return key;
+  const std::string mpi = value_of("OMPI_MCA_orte_precondition_transports");
+  if (!mpi.empty()) return mpi + value_of("PMIX_NAMESPACE");
+  const std::string elastic = value_of("TORCHELASTIC_RUN_ID");
   if (elastic.empty()) return {};
-  return elastic + ":" + variable("MASTER_PORT") + ":" + variable("TORCHELASTIC_RESTART_COUNT");
+  return elastic + ":" + value_of("MASTER_PORT") + ":" + value_of("TORCHELASTIC_RESTART_COUNT");
 }
 
 RankLinks::RankLinks(const RankInfo& rank, std::string key)

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // A launcher that is killed or stopped leaves neither processes nor files of MPI behind.
+#include "executor/rendezvous/mpi_cleaner.hpp"
 #include "executor/rendezvous/mpi_leftovers.hpp"
 #include "tests/train/job_processes.hpp"
 #include "tests/train/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <thread>
 
 namespace {
@@ -19,6 +26,32 @@ using namespace athanor;
 using namespace athanor::test;
 
 constexpr double kLimit = 30;
+
+/// Starts a process that has nobody but its cleaner, and is stopped. It writes errors to `errors`.
+pid_t start_stopped_rank(pid_t launcher, const MpiLeftovers& leftovers, int errors) {
+  const pid_t process = ::fork();
+  if (process != 0) return process;
+  ::dup2(errors, STDERR_FILENO);
+  ::setenv("OMPI_COMM_WORLD_RANK", "3", 1);
+  start_cleaner(launcher, leftovers);
+  ::raise(SIGSTOP);
+  ::_exit(0);
+}
+
+pid_t start_sleeping() {
+  const pid_t process = ::fork();
+  if (process == 0) ::execlp("sleep", "sleep", "120", nullptr);
+  return process;
+}
+
+std::string read_to_end(int pipe) {
+  std::string text;
+  std::array<char, 256> part{};
+  for (ssize_t bytes = 0; (bytes = ::read(pipe, part.data(), part.size())) > 0;) {
+    text.append(part.data(), static_cast<std::size_t>(bytes));
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -72,6 +105,31 @@ TEST_CASE("a rank that is stopped before it meets the others is named") {
   CHECK(finished.output.find("rank 1 ") != std::string::npos);
   CHECK(took.count() < kLimit);
   CHECK(wait_until_gone(out, 3).empty());
+}
+
+TEST_CASE("a stopped rank that no other rank is left to name is named by its cleaner") {
+  const MpiLeftovers leftovers = make_session_folder();
+  std::array<int, 2> errors{};
+  REQUIRE(::pipe2(errors.data(), O_CLOEXEC) == 0);
+  const pid_t launcher = start_sleeping();
+  const pid_t rank = start_stopped_rank(launcher, leftovers, errors[1]);
+  ::close(errors[1]);
+  const std::string text = read_to_end(errors[0]);
+  ::close(errors[0]);
+  CHECK(text == "athanor: rank 3 (process " + std::to_string(rank) +
+                    ") has been stopped for 25 s, and no other rank is left to end it; it is "
+                    "killed\n");
+  int status = 0;
+  REQUIRE(::waitpid(rank, &status, 0) == rank);
+  CHECK(WTERMSIG(status) == SIGKILL);
+  // An mpirun that served one program alone would be ended only when it stays behind.
+  CHECK(::waitpid(launcher, &status, WNOHANG) == 0);
+  ::kill(launcher, SIGKILL);
+  ::waitpid(launcher, &status, 0);
+  for (int i = 0; i < 100 && std::filesystem::exists(leftovers.folder); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  CHECK_FALSE(std::filesystem::exists(leftovers.folder));
 }
 
 TEST_CASE("a session folder that nobody holds goes with the next start, others stay") {
