@@ -195,7 +195,9 @@ void JobWatch::send_heartbeat() {
   sent_at_ = now_;
   const RankMessage message = status();
   watchdog_.hear(rank_.rank, message, now_);
-  if (left_at_) return;  // nothing is expected after a goodbye
+  // Nothing else is expected after a goodbye. It is repeated for a rank that comes after it, which
+  // would wait for it, and rank 0 for the end of that rank.
+  if (left_at_) return links_.send(goodbye());
   links_.send(message);
   launcher_.send(message);
 }
@@ -278,11 +280,15 @@ void JobWatch::fail(const std::string& message, pid_t culprit) {
   end_process(kExitFailed);
 }
 
-void JobWatch::say_goodbye() {
+RankMessage JobWatch::goodbye() const {
   RankMessage bye = message_of(MessageKind::Bye, rank_.rank);
   bye.exit_code = exit_code_;
-  links_.send(bye);
-  launcher_.send(bye);
+  return bye;
+}
+
+void JobWatch::say_goodbye() {
+  links_.send(goodbye());
+  launcher_.send(goodbye());
 }
 
 bool JobWatch::may_end() {

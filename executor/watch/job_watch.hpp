@@ -75,6 +75,7 @@ class JobWatch {
   [[nodiscard]] bool has_ended(int rank) const;
   void end_late_rank(int rank) const;
   void fail(const std::string& message, pid_t culprit);
+  [[nodiscard]] RankMessage goodbye() const;
   void say_goodbye();
   [[noreturn]] void end_process(int exit_code);
   [[nodiscard]] RankMessage status() const;
