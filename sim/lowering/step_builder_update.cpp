@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a unit's gradients to its new parameters: reduce, copy to the host, norm, Adam, publish.
+#include "sim/lowering/static_memory.hpp"
 #include "sim/lowering/step_builder.hpp"
 #include "sim/model/chunk_update.hpp"
 
