@@ -19,6 +19,10 @@ if(ATHANOR_SANITIZE)
     -fsanitize=address,undefined,float-cast-overflow -fno-sanitize=vptr -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(athanor_instrumentation INTERFACE -fsanitize=address,undefined,float-cast-overflow)
 endif()
+if(ATHANOR_SANITIZE_THREADS)
+  target_compile_options(athanor_instrumentation INTERFACE -fsanitize=thread)
+  target_link_options(athanor_instrumentation INTERFACE -fsanitize=thread)
+endif()
 if(ATHANOR_COVERAGE)
   # Absolute paths: gcovr runs from anywhere. Lanes are threads, so counts may be lost; atomic counters would make the
   # tests of the search take twice as long, and a line that ran does not fall to zero.

@@ -4,8 +4,8 @@
 
 A source is checked again when it, a header of ours that it includes, its compile command or the configuration has
 changed. Sources of one target are checked together, as CMake's unity builds compile them: three quarters of the time
-goes to the headers that they share. Sources that include LibTorch take a minute each: only with --torch. --no-tests
-leaves tests/ out.
+goes to the headers that they share. Then each of them is compiled alone, since there it must not lack an include that a
+neighbour brings. Sources that include LibTorch take a minute each: only with --torch. --no-tests leaves tests/ out.
 """
 
 import argparse
@@ -110,15 +110,27 @@ def write_batches(folder, batches):
     (folder / "compile_commands.json").write_text(json.dumps(commands))
 
 
-def check(tidy, folder, name):
-    done = subprocess.run([tidy, "-p", folder, "--quiet", folder / name], capture_output=True, text=True)
-    return done.returncode, done.stdout + ("" if done.returncode == 0 else done.stderr)
+def compile_alone(compiler, entry):
+    """Errors of a source on its own, without warnings: those are the batch's."""
+    keep = [a for a in shlex.split(entry["command"]) if a.startswith(("-D", "-std="))]
+    include = re.findall(r"-(?:I|isystem)\s*\S+", entry["command"])
+    command = [compiler, "-fsyntax-only", "-w", *keep, *shlex.split(" ".join(include)), entry["file"]]
+    return subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True)
+
+
+def check(arguments, folder, name, members):
+    runs = [subprocess.run([arguments.tidy, "-p", folder, "--quiet", folder / name], capture_output=True, text=True)]
+    if len(members) > 1:
+        runs += [compile_alone(arguments.compiler, entry) for _, entry, _ in members]
+    failed = [run for run in runs if run.returncode != 0]
+    return len(failed), runs[0].stdout + "".join(run.stderr for run in failed)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="folder with compile_commands.json")
     parser.add_argument("--tidy", default="clang-tidy-19")
+    parser.add_argument("--compiler", default="clang++-19")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--torch", action="store_true", help="also the sources that include LibTorch")
     parser.add_argument("--no-tests", action="store_true", help="leave tests/ out")
@@ -132,7 +144,7 @@ def main():
     write_batches(folder, batches)
     failed = done = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        runs = {pool.submit(check, arguments.tidy, folder, name): members for name, members in batches.items()}
+        runs = {pool.submit(check, arguments, folder, name, members): members for name, members in batches.items()}
         for run in concurrent.futures.as_completed(runs):
             status, output = run.result()
             for source, _, stamp in runs[run]:

@@ -9,9 +9,11 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -126,12 +128,26 @@ void leave_job() {
   ::close_range(0, ~0U, 0);
 }
 
+/// Waits until the new process has left the job, which closes its end of the pipe. One that is
+/// stopped before would hold the job's pipes open, and the launcher would wait for them.
+pid_t see_off(pid_t process, const Descriptor& tie, Descriptor other_end) {
+  constexpr int kPatienceMs = 2000;
+  other_end.close();
+  pollfd gone{.fd = tie.get(), .events = POLLIN, .revents = 0};
+  if (process < 0 || ::poll(&gone, 1, kPatienceMs) > 0) return process;
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
+  return -1;
+}
+
 }  // namespace
 
 pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers) {
   const pid_t starter = ::getpid();
+  std::array<int, 2> tie{-1, -1};
+  if (::pipe2(tie.data(), O_CLOEXEC) != 0) return -1;
   const pid_t process = ::fork();
-  if (process != 0) return process;
+  if (process != 0) return see_off(process, Descriptor(tie[0]), Descriptor(tie[1]));
   leave_job();
   Known known_launcher = know(launcher);
   Known known_rank = know(starter);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <thread>
 
 namespace athanor::test {
@@ -30,6 +31,15 @@ bool contains(const std::string& text, const std::string& part) {
 
 /// Whether the process waits for the end of a job to remove what MPI leaves.
 bool is_cleaner(pid_t process) { return read_of(process, "comm") == "athanor-cleaner\n"; }
+
+pid_t parent_of(pid_t process) {
+  const std::string stat = read_of(process, "stat");
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+  std::string state;
+  pid_t parent = 0;
+  fields >> state >> parent;
+  return parent;
+}
 
 std::vector<pid_t> all_processes() {
   std::vector<pid_t> processes;
@@ -79,7 +89,9 @@ std::vector<pid_t> ranks_of(const std::string& run, int world_size) {
   std::vector<pid_t> ranks(static_cast<std::size_t>(world_size), 0);
   for (const pid_t process : processes_of(run)) {
     const std::string rank = variable_of(process, "OMPI_COMM_WORLD_RANK");
-    if (!rank.empty() && !is_cleaner(process)) {
+    // A rank's own child is its cleaner, which has a name of its own only after a moment.
+    const bool is_child_of_rank = variable_of(parent_of(process), "OMPI_COMM_WORLD_RANK") == rank;
+    if (!rank.empty() && !is_child_of_rank && !is_cleaner(process)) {
       ranks.at(static_cast<std::size_t>(std::stol(rank))) = process;
     }
   }
