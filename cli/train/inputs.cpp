@@ -91,10 +91,7 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   open_data(arguments, in);
   check_nvme_folder(in.plan, arguments.nvme);
   in.limits = limits_of(arguments, in.platform);
-  // A plan for several nodes has only some of its ranks on this one.
-  const int world_size = in.plan.world_size;
-  check_memory(in.profile, in.plan,
-               in.platform ? in.platform->ranks_per_node(world_size) : world_size, in.limits);
+  check_memory(in.profile, in.plan, in.ranks_per_node(), in.limits);
 
   in.start = plan_start(arguments, in.architecture, in.plan, looks_closely);
   return in;

@@ -23,6 +23,11 @@ struct TrainInputs {
   std::shared_ptr<const TrainingData> eval_data;  ///< null: none
   RunStart start;
   MemoryLimits limits;
+
+  /// A plan for several nodes has only some of its ranks on this one.
+  [[nodiscard]] int ranks_per_node() const {
+    return platform ? platform->ranks_per_node(plan.world_size) : plan.world_size;
+  }
 };
 
 /// Reads and checks all inputs and the places for outputs, and checks that the plan fits. Settles

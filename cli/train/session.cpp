@@ -43,6 +43,7 @@ TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& i
                        .epsilon = arguments.epsilon,
                        .weight_decay = arguments.weight_decay};
   options.seed = arguments.seed;
+  options.ranks_per_node = inputs.ranks_per_node();
   options.nvme_folder = arguments.nvme;
   options.watch = &watch;
   const Seconds predicted = inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0;
@@ -157,11 +158,8 @@ void Session::load() {
   if (inputs_.start.checkpoint) {
     load_checkpoint();
   } else if (inputs_.weights) {
-    trainer_.start_from(fresh_state(inputs_.architecture,
-                                    [&](std::int32_t unit, std::span<float> flat) {
-                                      inputs_.weights->read_unit(unit, flat);
-                                    }),
-                        0);
+    trainer_.start_with(
+        [&](std::int32_t unit, std::span<float> flat) { inputs_.weights->read_unit(unit, flat); });
   } else {
     trainer_.start_fresh();
   }

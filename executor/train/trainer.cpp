@@ -10,6 +10,7 @@
 #include "executor/units/initial_weights.hpp"
 #include "executor/watch/job_watch.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 #include "sim/lowering/lowering.hpp"
 
 #include <fmt/format.h>
@@ -95,6 +96,15 @@ class Trainer::Rank {
   const TimelineRecorder& recorder() const { return recorder_; }
   std::int64_t steps_done() const { return steps_done_; }
   bool is_stopping() const { return is_stopping_; }
+
+  /// Returns the memory in which weights may be made ahead at a start: half of what the state of
+  /// the node's ranks leaves of it.
+  Bytes room_for_weights() const {
+    const int ranks = options_.ranks_per_node > 0 ? options_.ranks_per_node : plan_.world_size;
+    const Bytes held = memory_.bytes().pinned + memory_.bytes().host;
+    const Bytes share = usable_memory() / ranks;
+    return std::max<Bytes>(0, share - held) / 2;
+  }
 
   TierBytes peak_bytes() const {
     TierBytes peak = memory_.bytes();
@@ -231,7 +241,11 @@ void Trainer::start_fresh() {
   const auto weights = [&](std::int32_t unit, std::span<float> flat) {
     initial_weights(model, unit, seed, flat);
   };
-  start_from(fresh_state(model.architecture, weights), 0);
+  start_with(weights);
+}
+
+void Trainer::start_with(const WeightsOfUnit& weights) {
+  start_from(fresh_state(rank_->model().architecture, weights, rank_->room_for_weights()), 0);
 }
 
 void Trainer::start_from(const StateReader& state, std::int64_t step) { rank_->start(state, step); }

@@ -28,6 +28,7 @@ struct TrainOptions {
   OptimizerOptions optimizer;
   std::uint64_t seed = 0;   ///< for fresh weights
   Bytes device_memory = 0;  ///< host backend: limit of the device arena; 0 = none
+  int ranks_per_node = 0;   ///< ranks that share this host's memory; 0: all
   std::string nvme_folder;  ///< for plans that keep optimizer state on NVMe
   /// Notices failures of other ranks, and requests to stop. It outlives the trainer. Null: none.
   JobWatch* watch = nullptr;
@@ -55,6 +56,8 @@ class Trainer {
 
   /// Starts from fresh weights (initial_weights) at step 0.
   void start_fresh();
+  /// Starts from weights of the caller's, with moments of zero.
+  void start_with(const WeightsOfUnit& weights);
   /// Starts from given state, such as a checkpoint, after `step` steps.
   void start_from(const StateReader& state, std::int64_t step);
 

@@ -80,16 +80,14 @@ class StateLoader {
 /// Makes units' weights, each once for all its chunks, some units ahead of the one that is read.
 class WeightsAhead {
  public:
-  using Make = std::function<void(std::int32_t unit, std::span<float> flat)>;
-
-  WeightsAhead(std::vector<std::int64_t> logical, Make make)
-      : logical_(std::move(logical)), make_(std::move(make)) {}
+  WeightsAhead(std::vector<std::int64_t> logical, WeightsOfUnit make, Bytes room)
+      : logical_(std::move(logical)), make_(std::move(make)), room_(room) {}
 
   const std::vector<float>& of(std::int32_t unit) {
     if (current_ == unit) return flat_;
-    const auto last = std::min(unit + kAhead, static_cast<std::int32_t>(logical_.size()) - 1);
+    flat_ = {};  // its memory serves the next
     std::erase_if(coming_, [unit](const auto& item) { return item.first < unit; });
-    for (std::int32_t next = unit; next <= last; ++next) {
+    for (std::int32_t next = unit; next < end_of_room(unit); ++next) {
       if (!coming_.contains(next)) {
         coming_[next] = std::async(std::launch::async, [this, next] { return made(next); });
       }
@@ -100,17 +98,31 @@ class WeightsAhead {
   }
 
  private:
-  /// Bounds the memory: a unit of a large model takes gigabytes.
-  static constexpr std::int32_t kAhead = 7;
+  /// More threads than this do not help.
+  static constexpr std::int32_t kMostAhead = 7;
+
+  /// Returns the end of the units that may be in memory while `unit` is read: that unit, and those
+  /// after it for which there is room.
+  [[nodiscard]] std::int32_t end_of_room(std::int32_t unit) const {
+    const auto end = std::min(unit + 1 + kMostAhead, static_cast<std::int32_t>(logical_.size()));
+    Bytes held = bytes_of(unit);
+    std::int32_t next = unit + 1;
+    while (next < end && (held += bytes_of(next)) <= room_) ++next;
+    return next;
+  }
+  [[nodiscard]] Bytes bytes_of(std::int32_t unit) const {
+    return logical_.at(size(unit)) * static_cast<Bytes>(sizeof(float));
+  }
 
   std::vector<float> made(std::int32_t unit) const {
-    std::vector<float> flat(size(logical_.at(unit)));
+    std::vector<float> flat(size(logical_.at(size(unit))));
     make_(unit, flat);
     return flat;
   }
 
   std::vector<std::int64_t> logical_;
-  Make make_;
+  WeightsOfUnit make_;
+  Bytes room_;
   std::int32_t current_ = -1;
   std::vector<float> flat_;
   std::map<std::int32_t, std::future<std::vector<float>>> coming_;
@@ -126,10 +138,9 @@ std::vector<std::int64_t> logical_elements(const Architecture& architecture) {
   return logical;
 }
 
-StateReader fresh_state(const Architecture& architecture,
-                        std::function<void(std::int32_t, std::span<float>)> weights) {
+StateReader fresh_state(const Architecture& architecture, WeightsOfUnit weights, Bytes room) {
   const auto ahead =
-      std::make_shared<WeightsAhead>(logical_elements(architecture), std::move(weights));
+      std::make_shared<WeightsAhead>(logical_elements(architecture), std::move(weights), room);
   return [ahead](std::int32_t unit, StatePart part, std::int64_t offset, std::span<float> out) {
     if (part != StatePart::Master) return std::fill(out.begin(), out.end(), 0.0F);
     const std::vector<float>& flat = ahead->of(unit);

@@ -6,6 +6,7 @@
 
 #include "executor/memory/memory_pools.hpp"
 #include "executor/train/rank_context.hpp"
+#include "sim/base/quantities.hpp"
 #include "sim/model/architecture.hpp"
 
 #include <cstdint>
@@ -22,11 +23,13 @@ using StateReader = std::function<void(std::int32_t unit, StatePart part, std::i
 /// Number of elements of each unit, [unit], without the padding that depends on the plan.
 [[nodiscard]] std::vector<std::int64_t> logical_elements(const Architecture& architecture);
 
-/// Returns the state of a fresh start. `weights` writes a unit's flat parameters; the moments are
-/// zero. `weights` is called on several threads at once, for different units.
-[[nodiscard]] StateReader fresh_state(
-    const Architecture& architecture,
-    std::function<void(std::int32_t unit, std::span<float> flat)> weights);
+/// Writes a unit's flat parameters. It is called on several threads at once, for different units.
+using WeightsOfUnit = std::function<void(std::int32_t unit, std::span<float> flat)>;
+
+/// Returns the state of a fresh start, in which the moments are zero. Weights are made ahead of the
+/// unit that is read as long as they and that unit's take no more than `room`.
+[[nodiscard]] StateReader fresh_state(const Architecture& architecture, WeightsOfUnit weights,
+                                      Bytes room);
 
 /// Fills parameters and optimizer state of this rank with the state after `steps` steps. `reader`
 /// is never asked for padding.
