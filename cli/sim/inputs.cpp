@@ -39,7 +39,9 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
   add_count(verb, "--global-batch", inputs.global_batch, "Sequences per step over all GPUs");
   add_size(verb, "--gpu-memory", inputs.limits.gpu,
            "Limit per GPU (default: the platform's, less 5 % and at least 2 GiB of a real GPU)");
-  add_size(verb, "--host-memory", inputs.limits.host, "Limit per node (default: the platform's)");
+  add_size(verb, "--host-memory", inputs.limits.host,
+           "Limit per node (default: the platform's, less 5 % and at least 4 GiB of a node with "
+           "real GPUs)");
   add_size(verb, "--nvme", inputs.limits.nvme,
            "What plans may keep on each node's NVMe (default: nothing)");
   verb.add_option("--clip", inputs.clip, "Clip gradients to this global L2 norm (default: none)")

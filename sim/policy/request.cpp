@@ -45,15 +45,26 @@ void validate_threads(const PlanRequest& request, const Platform& platform) {
                     : fmt::format("Use one of {}.", fmt::join(known, ", ")));
 }
 
+/// Returns `memory` without a reserve of 5 %, and at least `least` where half of it is left.
+Bytes without_reserve(Bytes memory, Bytes least) {
+  constexpr Bytes kReservedShare = 20;  // divisor: 5 %
+  return memory - std::min(memory / 2, std::max(least, memory / kReservedShare));
+}
+
 /// Returns the device memory that plans may take. A GPU also holds the CUDA context, NCCL's
 /// buffers, and fragments that the caching allocator cannot join again.
-Bytes usable_device_memory(const Platform& platform) {
-  if (platform.backend != "cuda") return platform.device_memory;
+Bytes plannable_device_memory(const Platform& platform) {
   constexpr Bytes kLeastReserve = 2 * kGiB;
-  constexpr Bytes kReservedShare = 20;  // divisor: 5 %
-  return platform.device_memory -
-         std::min(platform.device_memory / 2,
-                  std::max(kLeastReserve, platform.device_memory / kReservedShare));
+  return platform.backend == "cuda" ? without_reserve(platform.device_memory, kLeastReserve)
+                                    : platform.device_memory;
+}
+
+/// Returns the host memory that plans may take. A host also holds the system, the CUDA contexts,
+/// and at a start the weights of a unit on their way to their places.
+Bytes plannable_host_memory(const Platform& platform) {
+  constexpr Bytes kLeastReserve = 4 * kGiB;
+  return platform.backend == "cuda" ? without_reserve(platform.host_memory, kLeastReserve)
+                                    : platform.host_memory;
 }
 
 }  // namespace
@@ -98,8 +109,8 @@ Bytes device_memory(const PlanRequest& request, const Platform& platform) {
 }
 
 MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform) {
-  return {.gpu = request.limits.gpu > 0 ? request.limits.gpu : usable_device_memory(platform),
-          .host = request.limits.host > 0 ? request.limits.host : platform.host_memory,
+  return {.gpu = request.limits.gpu > 0 ? request.limits.gpu : plannable_device_memory(platform),
+          .host = request.limits.host > 0 ? request.limits.host : plannable_host_memory(platform),
           .nvme = request.limits.nvme};
 }
 

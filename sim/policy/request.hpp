@@ -46,7 +46,7 @@ void validate_request(const PlanRequest& request, const Profile& profile, const 
 [[nodiscard]] bool has_nvme(const Platform& platform) noexcept;
 
 /// Returns the limits in force: the request's, else the platform's. On CUDA, a platform's limit
-/// excludes memory that plans do not count: 5 % of a GPU, at least 2 GiB.
+/// excludes memory that plans do not count: 5 % of a GPU and of the host, at least 2 and 4 GiB.
 [[nodiscard]] MemoryLimits effective_limits(const PlanRequest& request, const Platform& platform);
 
 /// Returns the profiled micro-batch sizes that divide a rank's share of the global batch, largest

@@ -78,6 +78,10 @@ TEST_CASE_METHOD(Fixture, "limits and threads default to those of the platform")
   CHECK(effective_limits(request, platform).gpu == 76 * kGiB);
   platform.device_memory = 24 * kGiB;
   CHECK(effective_limits(request, platform).gpu == 22 * kGiB);
+  platform.host_memory = 200 * kGiB;
+  CHECK(effective_limits(request, platform).host == 190 * kGiB);
+  platform.host_memory = 64 * kGiB;
+  CHECK(effective_limits(request, platform).host == 60 * kGiB);
   CHECK(adam_thread_choices(request, platform) == std::vector{1, 2, 4});
   request.num_gpus = 4;
   CHECK(adam_thread_choices(request, platform) == std::vector{1, 2});
