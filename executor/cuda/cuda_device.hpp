@@ -5,6 +5,7 @@
 #include "executor/backend/device.hpp"
 #include "executor/backend/host_device.hpp"
 #include "executor/cuda/handles.hpp"
+#include "executor/cuda/issuing_thread.hpp"
 
 #include <array>
 
@@ -44,6 +45,7 @@ class CudaDevice final : public Device {
   /// Selects this GPU for the calling thread, and the compute lane's stream for LibTorch's
   /// operators.
   void make_current() const;
+  [[nodiscard]] IssuingThread& issuer() noexcept { return issuer_; }
   /// Waits until every lane's stream is idle, or broken, which was reported when it happened.
   void wait_idle() const noexcept;
 
@@ -58,6 +60,7 @@ class CudaDevice final : public Device {
   std::array<Stream, 4> streams_;
   DeviceBuffer compute_partials_, collective_partials_;  ///< partial sums of squares on these lanes
   HostDevice host_;
+  IssuingThread issuer_;
 };
 
 }  // namespace athanor::cuda

@@ -43,7 +43,6 @@ StreamLanes::StreamLanes(CudaDevice& device, const Program& program, std::int64_
   }
   events_.resize(events_per_step_ * kEventSteps);
   tie_clocks();
-  issuer_ = std::thread([this] { issue_steps(); });
   for (const Lane lane : kLanes) {
     if (!is_host_lane(lane) || progress_.operations(lane).empty()) continue;
     host_lanes_.emplace_back([this, lane] { run_host_lane(lane); });
@@ -60,12 +59,15 @@ StreamLanes::~StreamLanes() {
     stopping_ = true;
   }
   changed_.notify_all();
-  issuer_.join();
+  device_.issuer().wait_until_idle();
   for (std::thread& lane : host_lanes_) lane.join();
   device_.wait_idle();
 }
 
 void StreamLanes::release_until(std::int64_t end) {
+  for (std::int64_t step = released_until_; step < end; ++step) {
+    device_.issuer().post([this, step] { issue_step(step); });
+  }
   {
     const std::lock_guard lock(mutex_);
     released_until_ = std::max(released_until_, end);
@@ -109,14 +111,12 @@ const StreamLanes::EventPair& StreamLanes::events(std::int32_t operation, std::i
                  static_cast<std::size_t>(event_index_[static_cast<std::size_t>(operation)])];
 }
 
-void StreamLanes::issue_steps() {
+void StreamLanes::issue_step(std::int64_t step) {
   try {
     device_.make_current();
-    for (std::int64_t step = first_step_; wait_for_release(step); ++step) {
-      Seconds start = steady_seconds();
-      for (std::size_t i = 0; i < program_.operations.size() && !stopping_; ++i) {
-        if (event_index_[i] >= 0) start = issue(static_cast<std::int32_t>(i), step, start);
-      }
+    Seconds start = steady_seconds();
+    for (std::size_t i = 0; i < program_.operations.size() && !stopping_; ++i) {
+      if (event_index_[i] >= 0) start = issue(static_cast<std::int32_t>(i), step, start);
     }
   } catch (const std::exception& error) {
     fail(error.what());

@@ -18,10 +18,10 @@
 
 namespace athanor::cuda {
 
-/// Lanes as streams, with everything issued ahead. One thread walks the program in its order and
-/// puts operations on their streams. Streams wait for each other by events and for the host's lanes
-/// by flags; host threads wait by flags, too. Nothing waits for the issuing thread, and it waits
-/// for nothing but the release of a step.
+/// Lanes as streams, with everything issued ahead. The device's issuing thread walks the program in
+/// its order and puts operations on their streams. Streams wait for each other by events and for
+/// the host's lanes by flags; host threads wait by flags, too. Nothing waits for the issuing
+/// thread, and it waits for nothing.
 class StreamLanes final : public Lanes {
  public:
   /// Starts the threads on idle streams. `abort_collectives` is called once when a lane fails, so
@@ -45,7 +45,7 @@ class StreamLanes final : public Lanes {
     Event start, end;
   };
 
-  void issue_steps();
+  void issue_step(std::int64_t step);
   /// Issues an operation. The host's time for it counts from `start`, the end of the issue before.
   /// Returns the end of this issue.
   Seconds issue(std::int32_t operation, std::int64_t step, Seconds start);
@@ -85,9 +85,7 @@ class StreamLanes final : public Lanes {
   std::int64_t released_until_;
   std::atomic<bool> stopping_ = false;
   std::optional<std::string> failure_;
-  // Last: joined before the rest is destroyed.
-  std::thread issuer_;
-  std::vector<std::thread> host_lanes_;
+  std::vector<std::thread> host_lanes_;  ///< last: joined before the rest is destroyed
 };
 
 }  // namespace athanor::cuda
