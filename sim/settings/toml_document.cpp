@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/errors.hpp"
+#include "sim/formats/json_reader.hpp"
+#include "sim/settings/settings_document.hpp"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+namespace athanor {
+namespace {
+
+using Json = nlohmann::json;
+
+class TomlConverter {
+ public:
+  explicit TomlConverter(SettingsDocument& document) : document_(document) {}
+
+  Json convert(const toml::node& node, const std::string& path, int depth) {
+    if (depth > kMaxNesting) {
+      throw InputError(document_.file, fmt::format("more than {} levels", kMaxNesting),
+                       "Is it the right file?");
+    }
+    if (const toml::table* table = node.as_table()) return object(*table, path, depth);
+    if (const toml::array* array = node.as_array()) {
+      Json items = Json::array();
+      for (const toml::node& item : *array) items.push_back(convert(item, path, depth + 1));
+      return items;
+    }
+    if (const auto value = node.value_exact<bool>()) return *value;
+    if (const auto value = node.value_exact<std::int64_t>()) return *value;
+    if (const auto value = node.value_exact<double>()) return *value;
+    if (const auto value = node.value_exact<std::string>()) return *value;
+    return "a date";  // no setting that is read here is one
+  }
+
+ private:
+  Json object(const toml::table& table, const std::string& path, int depth) {
+    Json object = Json::object();
+    for (const auto& [key, value] : table) {
+      const std::string name(key.str());
+      const std::string inner = path.empty() ? name : path + "." + name;
+      object[name] = convert(value, inner, depth + 1);
+      document_.lines.emplace(inner, static_cast<int>(key.source().begin.line));
+    }
+    return object;
+  }
+
+  SettingsDocument& document_;
+};
+
+}  // namespace
+
+SettingsDocument parse_toml_settings(std::string_view text, const std::string& file) {
+  SettingsDocument document{file, nullptr, {}};
+  try {
+    document.root = TomlConverter(document).convert(toml::parse(text), "", 0);
+  } catch (const toml::parse_error& error) {
+    throw InputError(
+        file,
+        fmt::format("not valid TOML: line {}: {}", error.source().begin.line, error.description()),
+        "Was the file cut short or edited by hand?");
+  }
+  return document;
+}
+
+}  // namespace athanor
