@@ -21,27 +21,24 @@ namespace {
 struct Outcome {
   Seconds seconds = std::numeric_limits<Seconds>::infinity();
   Bytes gpu = 0, host = 0;
+  Bytes excess = 0;  ///< bytes beyond the limits
 };
 
 /// Evaluates plans between the two.
 class Path {
  public:
-  Path(const Plan& theirs, const Plan& tuned, const Profile& profile, int ranks_per_node,
-       Engine& engine)
-      : theirs_(theirs),
-        tuned_(tuned),
-        profile_(profile),
-        ranks_per_node_(ranks_per_node),
-        engine_(engine) {}
+  Path(const Plan& theirs, const Plan& tuned, const TuningProblem& problem, Engine& engine)
+      : theirs_(theirs), tuned_(tuned), problem_(problem), engine_(engine) {}
 
   /// Returns the outcome with `parts` of the tuned plan; nothing where they do not go together.
   [[nodiscard]] std::optional<Outcome> outcome(const std::set<PlanPart>& parts) const {
-    const auto plan = with_parts(theirs_, tuned_, parts, profile_.architecture);
+    const auto plan = with(parts);
     if (!plan) return std::nullopt;
-    const Program program = lower(profile_, *plan);
+    const Program program = lower(problem_.profile, *plan);
     const TierBytes peak = peak_bytes(program);
     return Outcome{engine_.simulate(program, {.record_intervals = false}).step_seconds, peak.gpu,
-                   node_host_bytes(peak, ranks_per_node_)};
+                   node_host_bytes(peak, problem_.ranks_per_node),
+                   excess_bytes(peak, problem_.ranks_per_node, problem_.limits)};
   }
 
   /// Returns the parts that differ, the one that alone gains most first.
@@ -49,7 +46,7 @@ class Path {
     std::vector<std::pair<Seconds, PlanPart>> parts;
     const std::string unchanged = to_json(theirs_);
     for (const PlanPart part : kPlanParts) {
-      const auto plan = with_parts(theirs_, tuned_, {part}, profile_.architecture);
+      const auto plan = with({part});
       if (plan && to_json(*plan) == unchanged) continue;
       parts.emplace_back(outcome({part}).value_or(Outcome{}).seconds, part);
     }
@@ -60,25 +57,33 @@ class Path {
   }
 
  private:
+  [[nodiscard]] std::optional<Plan> with(const std::set<PlanPart>& parts) const {
+    return with_parts(theirs_, tuned_, parts, problem_.profile.architecture);
+  }
+
   const Plan& theirs_;
   const Plan& tuned_;
-  const Profile& profile_;
-  int ranks_per_node_;
+  const TuningProblem& problem_;
   Engine& engine_;
 };
 
-/// Takes the next parts that go with `applied` from `remaining`: one, or all that are left.
+/// Takes the next parts that go with `applied` from `remaining`: the first one that needs no more
+/// memory than there is, else the first, else all that are left.
 std::vector<PlanPart> take_next(const Path& path, const std::set<PlanPart>& applied,
-                                std::vector<PlanPart>& remaining) {
-  for (auto part = remaining.begin(); part != remaining.end(); ++part) {
+                                Bytes excess_before, std::vector<PlanPart>& remaining) {
+  std::optional<PlanPart> next;
+  for (const PlanPart part : remaining) {
     std::set<PlanPart> parts = applied;
-    parts.insert(*part);
-    if (!path.outcome(parts)) continue;
-    const PlanPart next = *part;
-    remaining.erase(part);
-    return {next};
+    parts.insert(part);
+    const auto outcome = path.outcome(parts);
+    if (!outcome) continue;
+    const bool has_room = outcome->excess <= excess_before;
+    if (has_room || !next) next = part;
+    if (has_room) break;
   }
-  return std::exchange(remaining, {});
+  if (!next) return std::exchange(remaining, {});
+  std::erase(remaining, *next);
+  return {*next};
 }
 
 SettingChange described(const std::vector<PlanPart>& parts, const PeerSettings& settings,
@@ -101,15 +106,15 @@ SettingChange described(const std::vector<PlanPart>& parts, const PeerSettings& 
 }  // namespace
 
 std::vector<SettingChange> setting_changes(const PeerSettings& settings, const Plan& theirs,
-                                           const Plan& tuned, const Profile& profile,
-                                           int ranks_per_node, Engine& engine) {
-  const Path path(theirs, tuned, profile, ranks_per_node, engine);
+                                           const Plan& tuned, const TuningProblem& problem,
+                                           Engine& engine) {
+  const Path path(theirs, tuned, problem, engine);
   std::vector<PlanPart> remaining = path.ordered_parts();
   std::vector<SettingChange> changes;
   std::set<PlanPart> applied;
   Outcome before = path.outcome({}).value();
   while (!remaining.empty()) {
-    const std::vector<PlanPart> next = take_next(path, applied, remaining);
+    const std::vector<PlanPart> next = take_next(path, applied, before.excess, remaining);
     applied.insert(next.begin(), next.end());
     const Outcome after = path.outcome(applied).value();
     changes.push_back(described(next, settings, theirs, tuned));

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sim/engine/engine.hpp"
-#include "sim/model/profile.hpp"
+#include "sim/policy/tuning_problem.hpp"
 #include "sim/settings/peer_settings.hpp"
 #include "sim/settings/plan_parts.hpp"
 
@@ -21,12 +21,12 @@ struct SettingChange {
   Bytes gpu = 0, host = 0;  ///< added to the peaks of a GPU, and of a node's host memory
 };
 
-/// Returns the changes from `theirs` to `tuned` in the order of what each would gain alone, the
-/// most first. Their effects add up to the difference of the two plans. Changes that only go
-/// together are one.
+/// Returns the changes from `theirs` to `tuned`, plans for `problem`. Those come first that would
+/// gain most alone, unless memory has no room for them yet. Their effects add up to the difference
+/// of the two plans. Changes that only go together are one.
 [[nodiscard]] std::vector<SettingChange> setting_changes(const PeerSettings& settings,
                                                          const Plan& theirs, const Plan& tuned,
-                                                         const Profile& profile, int ranks_per_node,
+                                                         const TuningProblem& problem,
                                                          Engine& engine);
 
 }  // namespace athanor::cli

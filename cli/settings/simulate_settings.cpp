@@ -100,8 +100,8 @@ void add_tuned(SettingsReport& report, const LoadedProblem& loaded, Engine& engi
     return;
   }
   if (!is_better(*report.tuned, report.theirs)) return;
-  report.changes = setting_changes(report.settings, report.theirs.plan, report.tuned->plan,
-                                   problem.profile, problem.ranks_per_node, engine);
+  report.changes =
+      setting_changes(report.settings, report.theirs.plan, report.tuned->plan, problem, engine);
 }
 
 void print(const SettingsReport& report, bool json) {

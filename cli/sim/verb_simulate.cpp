@@ -109,7 +109,9 @@ void add_settings(CLI::App& verb, SettingsFiles& files) {
   add("--accelerate", files.accelerate, "Settings of accelerate (YAML) likewise");
   add("--torchtitan", files.torchtitan, "Settings of torchtitan (TOML) likewise");
   verb.add_flag("--recompute", files.recompute,
-                "The script that runs the settings recomputes activations, which they do not say");
+                "The script that runs the settings recomputes activations, which they do not say")
+      ->excludes(verb.get_option("--plan"))
+      ->excludes(verb.get_option("--policy"));
 }
 
 }  // namespace
