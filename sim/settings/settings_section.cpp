@@ -27,6 +27,7 @@ bool is_neutral(const Json& value, std::string_view neutral) {
   if (value.is_object()) {
     return value.empty() || (value.contains("enabled") && value.at("enabled") == false);
   }
+  if (neutral == "false" && value == "no") return true;  // accelerate quotes it
   return !neutral.empty() && value == Json::parse(neutral);
 }
 
