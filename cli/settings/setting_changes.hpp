@@ -22,8 +22,8 @@ struct SettingChange {
 };
 
 /// Returns the changes from `theirs` to `tuned`, plans for `problem`. Those come first that would
-/// gain most alone, unless memory has no room for them yet. Their effects add up to the difference
-/// of the two plans. Changes that only go together are one.
+/// gain most alone, unless memory has no room for them yet. Their effects add up to the whole
+/// difference. Changes that only go together are one.
 [[nodiscard]] std::vector<SettingChange> setting_changes(const PeerSettings& settings,
                                                          const Plan& theirs, const Plan& tuned,
                                                          const TuningProblem& problem,

@@ -30,7 +30,7 @@ struct Setting {
 
 enum class Peer { DeepSpeed, Fsdp, Ddp };
 
-/// What is divided over the ranks. ZeRO's stages 0 to 3.
+/// State that is divided over the ranks: ZeRO's stages 0 to 3.
 enum class Partition { None, Optimizer, Gradients, Parameters };
 
 /// Units that recompute: every nth; 0: none.

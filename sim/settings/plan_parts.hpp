@@ -16,14 +16,14 @@ namespace athanor {
 
 enum class PlanPart {
   Batch,       ///< micro-batch, accumulation and groups
-  Sharding,    ///< what is divided over the ranks
+  Sharding,    ///< division over the ranks
   Optimizer,   ///< where optimizer state lives and what updates it
   Parameters,  ///< where parameters live
-  Recompute,   ///< what is recomputed, and where outputs are
+  Recompute,   ///< units that recompute, and where outputs are
   Fetching,    ///< chunks, slots and prefetch
   Gradients,   ///< buffers of gradients
   Updates,     ///< threads and order of Adam on the CPU, and whether it waits for the norm
-  Schedule,    ///< what overlaps
+  Schedule,    ///< overlap of copies and updates with the rest
 };
 
 inline constexpr std::array kPlanParts{

@@ -41,8 +41,8 @@ Json plain_value(const std::string& text) {
   return text;
 }
 
-/// Converts yaml-cpp's nodes. Aliases may repeat a node or contain themselves, so depth and number
-/// of values are limited here.
+/// Converts yaml-cpp's nodes. It limits depth and number of values itself, because aliases may
+/// repeat a node or contain themselves.
 class YamlConverter {
  public:
   explicit YamlConverter(SettingsDocument& document) : document_(document) {}
