@@ -45,7 +45,7 @@ class Path {
   [[nodiscard]] std::vector<PlanPart> ordered_parts() const {
     std::vector<std::pair<Seconds, PlanPart>> parts;
     const std::string unchanged = to_json(theirs_);
-    for (const PlanPart part : kPlanParts) {
+    for (const auto& [name, part] : kPlanParts) {
       const auto plan = with({part});
       if (plan && to_json(*plan) == unchanged) continue;
       parts.emplace_back(outcome({part}).value_or(Outcome{}).seconds, part);
@@ -93,7 +93,7 @@ SettingChange described(const std::vector<PlanPart>& parts, const PeerSettings& 
   for (const PlanPart part : parts) {
     const std::vector<Origin> keys = keys_of(part, settings);
     change.keys.insert(change.keys.end(), keys.begin(), keys.end());
-    names.push_back(name_of(part));
+    names.emplace_back(name_of(kPlanParts, part));
     from.push_back(text_of(part, theirs));
     to.push_back(text_of(part, tuned));
   }

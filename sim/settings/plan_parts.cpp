@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 namespace athanor {
 namespace {
@@ -73,12 +74,13 @@ std::string updates_text(const Plan& plan) {
   return text;
 }
 
+std::string copies_text(const Plan& plan) {
+  return plan.schedule.copies == Copies::Blocking ? "block" : "overlap";
+}
+
 std::string schedule_text(const Plan& plan) {
-  std::string text = plan.schedule.optimizer == OptimizerStart::AfterBackward
-                         ? "Adam after backward"
-                         : "Adam overlaps";
-  if (plan.schedule.copies == Copies::Blocking) text += ", copies block";
-  return text;
+  return plan.schedule.optimizer == OptimizerStart::AfterBackward ? "Adam after backward"
+                                                                  : "Adam overlaps";
 }
 
 std::string sharding_text(const Plan& plan) {
@@ -131,8 +133,13 @@ void take(Plan& plan, const Plan& other, PlanPart part) {
       plan.nvme_buffers = other.nvme_buffers;
       plan.stream_buffers = other.stream_buffers;
       break;
+    case PlanPart::Copies:
+      plan.schedule.copies = other.schedule.copies;
+      break;
     case PlanPart::Schedule:
-      plan.schedule = other.schedule;
+      plan.schedule.optimizer = other.schedule.optimizer;
+      plan.schedule.optimizer_lanes = other.schedule.optimizer_lanes;
+      plan.schedule.eviction = other.schedule.eviction;
       break;
     default:
       for (std::size_t i = 0; i < plan.units.size(); ++i) {
@@ -162,23 +169,12 @@ std::string text_of(PlanPart part, const Plan& plan) {
       return gradients_text(plan);
     case PlanPart::Updates:
       return updates_text(plan);
+    case PlanPart::Copies:
+      return copies_text(plan);
     case PlanPart::Schedule:
       break;
   }
   return schedule_text(plan);
-}
-
-std::string name_of(PlanPart part) {
-  constexpr std::array kNames{"micro-batch x accumulation",
-                              "sharding",
-                              "optimizer state",
-                              "parameters",
-                              "recompute",
-                              "gathered units",
-                              "gradients",
-                              "Adam on the host",
-                              "overlap"};
-  return kNames.at(static_cast<std::size_t>(part));
 }
 
 std::vector<Origin> keys_of(PlanPart part, const PeerSettings& settings) {
@@ -203,8 +199,8 @@ std::vector<Origin> keys_of(PlanPart part, const PeerSettings& settings) {
     case PlanPart::Fetching:
       return named({settings.reshard.origin, settings.live_elements.origin,
                     settings.prefetch_elements.origin});
-    case PlanPart::Schedule:
-      return settings.pinned.value ? named({}) : named({settings.pinned.origin});
+    case PlanPart::Copies:
+      return named({settings.pinned.origin});
     default:
       return {};
   }

@@ -2,11 +2,11 @@
 // The difference between two plans, part by part, so that one part at a time can change.
 #pragma once
 
+#include "sim/base/name_table.hpp"
 #include "sim/model/architecture.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/settings/peer_settings.hpp"
 
-#include <array>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,19 +23,25 @@ enum class PlanPart {
   Fetching,    ///< chunks, slots and prefetch
   Gradients,   ///< buffers of gradients
   Updates,     ///< threads and order of Adam on the CPU, and whether it waits for the norm
-  Schedule,    ///< overlap of copies and updates with the rest
+  Copies,      ///< whether copies between host and device overlap
+  Schedule,    ///< order of updates and the rest
 };
 
-inline constexpr std::array kPlanParts{
-    PlanPart::Batch,      PlanPart::Sharding,  PlanPart::Optimizer,
-    PlanPart::Parameters, PlanPart::Recompute, PlanPart::Fetching,
-    PlanPart::Gradients,  PlanPart::Updates,   PlanPart::Schedule};
+/// Every part, with its name in reports.
+inline constexpr NameTable<PlanPart, 10> kPlanParts{
+    {{"micro-batch x accumulation", PlanPart::Batch},
+     {"sharding", PlanPart::Sharding},
+     {"optimizer state", PlanPart::Optimizer},
+     {"parameters", PlanPart::Parameters},
+     {"recompute", PlanPart::Recompute},
+     {"gathered units", PlanPart::Fetching},
+     {"gradients", PlanPart::Gradients},
+     {"Adam on the host", PlanPart::Updates},
+     {"copies", PlanPart::Copies},
+     {"order of updates", PlanPart::Schedule}}};
 
 /// Returns what a plan chooses about one part: "2 slots, prefetch 1, chunk 9.4 Mi".
 [[nodiscard]] std::string text_of(PlanPart part, const Plan& plan);
-
-/// Name of a part that no key stands for: "order of operations".
-[[nodiscard]] std::string name_of(PlanPart part);
 
 /// Returns the keys of `settings` that decide a part. Empty: the system has none.
 [[nodiscard]] std::vector<Origin> keys_of(PlanPart part, const PeerSettings& settings);

@@ -102,7 +102,8 @@ void read_parameter_offload(SettingsSection& zero, PeerSettings& settings) {
   SettingsSection offload = zero.section("offload_param");
   settings.parameters = offload.device("device");
   const Setting<bool> pinned = offload.flag("pin_memory", true);
-  if (!pinned.value && settings.parameters.value != Home::Gpu) settings.pinned = pinned;
+  const bool blocks = !pinned.value && settings.parameters.value != Home::Gpu;
+  if (blocks && settings.pinned.value) settings.pinned = pinned;
   const auto buffers = offload.count("buffer_count", 5, 1);
   settings.parameter_buffers = {static_cast<int>(std::min<std::int64_t>(buffers.value, 4096)),
                                 buffers.origin, false};

@@ -394,7 +394,7 @@ TEST_CASE("default settings are the policies that stand for their systems") {
     PlanRequest request{.num_gpus = 2, .global_batch = 8};
     const Plan plan = make_policy_plan(policy, machine.profile, machine.platform, request);
     CAPTURE(zero, policy);
-    for (const PlanPart part : kPlanParts) CHECK(text_of(part, theirs) == text_of(part, plan));
+    for (const auto& [name, part] : kPlanParts) CHECK(text_of(part, theirs) == text_of(part, plan));
     CHECK(plan_peak_bytes(machine.profile, theirs).gpu ==
           plan_peak_bytes(machine.profile, plan).gpu);
   };
@@ -413,15 +413,16 @@ TEST_CASE("parts change one at a time, all of them make the other plan") {
   const Architecture& architecture = machine.profile.architecture;
   const Plan theirs = machine.plan(read("deepspeed/pageable.json"), {.num_gpus = 2});
   Plan other = machine.plan(read("deepspeed/twin-flow.json"), {.num_gpus = 2});
-  std::set<PlanPart> all(kPlanParts.begin(), kPlanParts.end());
+  std::set<PlanPart> all;
+  for (const auto& [name, part] : kPlanParts) all.insert(part);
   const Plan whole = with_parts(theirs, other, all, architecture).value();
-  for (const PlanPart part : kPlanParts) {
+  for (const auto& [name, part] : kPlanParts) {
     CHECK(text_of(part, whole) == text_of(part, other));
     const auto single = with_parts(theirs, other, {part}, architecture);
     // Optimizer state on the GPU does not go with parameters on the host.
     CHECK(single.has_value() == (part != PlanPart::Optimizer));
     if (!single) continue;
-    for (const PlanPart untouched : kPlanParts) {
+    for (const auto& [other_name, untouched] : kPlanParts) {
       const Plan& source = untouched == part ? other : theirs;
       CHECK(text_of(untouched, *single) == text_of(untouched, source));
     }
