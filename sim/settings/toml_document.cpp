@@ -4,7 +4,14 @@
 #include "sim/settings/settings_document.hpp"
 
 #include <fmt/format.h>
+
+// toml++ 3.3 asserts, and in release mode assumes, what texts such as "[=" do not hold, and then
+// has an error for them all the same. Without NDEBUG and with empty assertions it gets there.
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(holds) static_cast<void>(0)
 #include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
 
 namespace athanor {
 namespace {

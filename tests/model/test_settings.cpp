@@ -273,6 +273,8 @@ TEST_CASE("errors name file, key, line, value and the way out") {
        {"data_parallel_replicate_degree", "copied and divided"});
   says("[activation_checkpoint]\nmode = \"memory_budget\"\n", {"memory_budget is not modelled"});
   says("[training\n", {"not valid TOML: line 1"});
+  says("[=\n", {"job.toml", "not valid TOML"});
+  says("[[[[\n", {"job.toml", "not valid TOML"});
   CHECK_THAT(complaint("{\"train_batch_size\": 8}", {.num_gpus = 2, .global_batch = 16}),
              ContainsSubstring("--global-batch: 16, but ds.json:train_batch_size (line 1) says 8"));
   CHECK_THAT(complaint("{\"train_batch_size\": 8}", {}), ContainsSubstring("--gpus: is missing"));
