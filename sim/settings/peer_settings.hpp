@@ -41,8 +41,8 @@ struct RecomputeRule {
 
 /// Defaults are DeepSpeed's (0.19) where a comment names no other.
 struct PeerSettings {
-  PeerSettings(Peer peer_, std::string system_, std::string file_)
-      : peer(peer_), system(std::move(system_)), file(std::move(file_)) {}
+  PeerSettings(Peer whose, std::string name, std::string path)
+      : peer(whose), system(std::move(name)), file(std::move(path)) {}
 
   Peer peer = Peer::DeepSpeed;
   std::string system;                      ///< "DeepSpeed"

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 // toml++ 3.3 asserts, and in release mode assumes, what texts such as "[=" do not hold, and then
 // has an error for them all the same. Without NDEBUG and with empty assertions it gets there.
 #pragma push_macro("NDEBUG")
@@ -55,12 +57,23 @@ class TomlConverter {
   SettingsDocument& document_;
 };
 
+/// Returns the text with a question mark for each byte of other characters than ASCII. Keys have
+/// none, and no value that is read here does. toml++ 3.3 goes astray where they stand outside of
+/// strings and comments.
+std::string ascii_of(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::string ascii(text);
+  std::ranges::replace_if(ascii, [](char c) { return static_cast<unsigned char>(c) > 0x7F; }, '?');
+  return ascii;
+}
+
 }  // namespace
 
 SettingsDocument parse_toml_settings(std::string_view text, const std::string& file) {
   SettingsDocument document{file, nullptr, {}};
   try {
-    document.root = TomlConverter(document).convert(toml::parse(text), "", 0);
+    document.root = TomlConverter(document).convert(toml::parse(ascii_of(text)), "", 0);
   } catch (const toml::parse_error& error) {
     throw InputError(
         file,
