@@ -274,7 +274,10 @@ TEST_CASE("errors name file, key, line, value and the way out") {
   says("[activation_checkpoint]\nmode = \"memory_budget\"\n", {"memory_budget is not modelled"});
   says("[training\n", {"not valid TOML: line 1"});
   says("[=\n", {"job.toml", "not valid TOML"});
-  says("d\xC3\xA9but = 1\n", {"job.toml", "not valid TOML: line 1"});
+  says(
+      "d\xC3\xA9"
+      "but = 1\n",
+      {"job.toml", "not valid TOML: line 1"});
   says("[[[[\n", {"job.toml", "not valid TOML"});
   CHECK_THAT(complaint("{\"train_batch_size\": 8}", {.num_gpus = 2, .global_batch = 16}),
              ContainsSubstring("--global-batch: 16, but ds.json:train_batch_size (line 1) says 8"));
@@ -285,7 +288,8 @@ TEST_CASE("errors name file, key, line, value and the way out") {
 
 TEST_CASE("characters of other alphabets are no obstacle") {
   const std::string text =
-      "\xEF\xBB\xBF# d\xC3\xA9but\n[job]\ndescription = \"\xD0\x94\xD0\xB0\"\n"
+      "\xEF\xBB\xBF# d\xC3\xA9"
+      "but\n[job]\ndescription = \"\xD0\x94\xD0\xB0\"\n"
       "[training]\nseq_len = 512\n";
   CHECK(read_torchtitan(text, "job.toml").sequence_length.value == 512);
   CHECK(text_of(read_torchtitan(text, "job.toml").sequence_length.origin) ==
