@@ -12,7 +12,8 @@ namespace {
 /// Finds the line of every key of a text that was parsed as JSON.
 class KeyLines {
  public:
-  explicit KeyLines(std::string_view text) : text_(text) {}
+  /// The parser ends at a zero byte, whatever follows.
+  explicit KeyLines(std::string_view text) : text_(text.substr(0, text.find('\0'))) {}
 
   std::map<std::string, int> find() {
     for (at_ = 0; at_ < text_.size(); ++at_) {

@@ -275,9 +275,9 @@ TEST_CASE("errors name file, key, line, value and the way out") {
   says("[training\n", {"not valid TOML: line 1"});
   says("[=\n", {"job.toml", "not valid TOML"});
   says(
-      "d\xC3\xA9"
+      "[training]\nd\xC3\xA9"
       "but = 1\n",
-      {"job.toml", "not valid TOML: line 1"});
+      {"job.toml", "not valid TOML: line 2"});
   says("[[[[\n", {"job.toml", "not valid TOML"});
   CHECK_THAT(complaint("{\"train_batch_size\": 8}", {.num_gpus = 2, .global_batch = 16}),
              ContainsSubstring("--global-batch: 16, but ds.json:train_batch_size (line 1) says 8"));
@@ -306,6 +306,9 @@ TEST_CASE("nesting, aliases and size end in a message") {
   }
   CHECK_THAT(complaint(bomb), ContainsSubstring("too many values"));
   CHECK_THAT(complaint("a: &a [*a]\n"), ContainsSubstring("a.yaml"));
+  // The parser of JSON ends at a zero byte.
+  const std::string zero = std::string("{\"train_batch_size\": 7}\0", 25) + "{\"a\": }}}";
+  CHECK_THAT(complaint(zero), ContainsSubstring("train_batch_size (line 1)"));
 }
 
 TEST_CASE("types and lengths that were not profiled are refused") {
