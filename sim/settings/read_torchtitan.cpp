@@ -144,7 +144,7 @@ void read_optimizer(SettingsSection optimizer, PeerSettings& settings) {
   optimizer.reject_other_keys();
 }
 
-void read_model(SettingsSection model) {
+void read_model(const SettingsSection& model) {
   const std::string converters = model.shown("converters");
   if (model.has("converters") && converters != "[]") {
     model.reject("converters",
