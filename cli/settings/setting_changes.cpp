@@ -50,7 +50,7 @@ class Path {
       if (plan && to_json(*plan) == unchanged) continue;
       parts.emplace_back(outcome({part}).value_or(Outcome{}).seconds, part);
     }
-    std::ranges::stable_sort(parts, {}, &std::pair<Seconds, PlanPart>::first);
+    std::ranges::sort(parts);
     std::vector<PlanPart> order;
     for (const auto& [seconds, part] : parts) order.push_back(part);
     return order;
