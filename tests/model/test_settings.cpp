@@ -275,8 +275,8 @@ TEST_CASE("errors name file, key, line, value and the way out") {
   says("[training\n", {"not valid TOML: line 1"});
   says("[=\n", {"job.toml", "not valid TOML"});
   says(
-      "[training]\nd\xC3\xA9"
-      "but = 1\n",
+      "[training]\ncaf\xC3\xA9"
+      " = 1\n",
       {"job.toml", "not valid TOML: line 2"});
   says("[[[[\n", {"job.toml", "not valid TOML"});
   CHECK_THAT(complaint("{\"train_batch_size\": 8}", {.num_gpus = 2, .global_batch = 16}),
