@@ -7,6 +7,7 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig QUIET)
 find_package(ZLIB REQUIRED)
 find_package(Python3 3.9 COMPONENTS Interpreter QUIET)
+include(AthanorSettingsFormats)
 
 # athanor_decide(NAME FOUND REASON): resolves ATHANOR_<NAME> against what was found.
 macro(athanor_decide name found reason)

@@ -7,10 +7,10 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
-#include "sim/interchange/foreign_settings.hpp"
 #include "sim/policy/policies.hpp"
 #include "sim/search/infeasibility_advice.hpp"
 #include "sim/search/search.hpp"
+#include "sim/settings/settings_kind.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,6 +22,7 @@ namespace {
 
 struct SimulateOptions {
   Inputs inputs;
+  SettingsFiles settings;
   std::string plan_path, policy, trace_path;
   bool json = false, sensitivity = false;
 };
@@ -39,30 +40,39 @@ void require_inputs(const Inputs& inputs) {
   require_option(inputs.global_batch > 0, "--global-batch", "Say how many sequences make a step.");
 }
 
-/// Reads a plan. Throws InputError that names the policy where the file holds the settings of
-/// another system.
+/// Reads a plan. Throws InputError that names the option for settings of another system.
 Plan read_own_plan(const std::string& path) {
   const std::string text = read_text_file(path, kMaxDocument);
-  if (const auto settings = foreign_settings(text)) {
-    throw InputError(path, fmt::format("holds settings of {}, no plan", settings->system),
-                     fmt::format("Give the policy that stands for them in place of --plan: {}.",
-                                 settings->options));
+  if (const auto kind = settings_kind(text)) {
+    throw InputError(path, fmt::format("holds settings of {}, no plan", kind->system),
+                     fmt::format("Give it as {} in place of --plan.", kind->option));
   }
   return parse_plan(text, path);
 }
 
+/// Throws InputError where the trace would be written over an input.
+void require_other_trace(const SimulateOptions& options) {
+  require_no_input(options.trace_path, "--trace",
+                   {options.plan_path, options.inputs.profile_path, options.inputs.platform_path,
+                    options.inputs.profile_platform_path, options.settings.deepspeed,
+                    options.settings.accelerate, options.settings.torchtitan});
+}
+
 int simulate(SimulateOptions& options) {
+  if (options.settings.any()) {
+    require_other_trace(options);
+    return simulate_settings(options.settings, options.inputs,
+                             {options.trace_path, options.sensitivity}, options.json);
+  }
   require_option(!options.plan_path.empty() || !options.policy.empty(), "--plan, --policy",
-                 "Give a plan file, or the name of a policy.");
+                 "Give a plan file, the name of a policy, or settings of another system.");
   Plan plan;
   if (!options.plan_path.empty()) {
     plan = read_own_plan(options.plan_path);
     complete_from(plan, options.plan_path, options.inputs);
   }
   require_inputs(options.inputs);
-  require_no_input(options.trace_path, "--trace",
-                   {options.plan_path, options.inputs.profile_path, options.inputs.platform_path,
-                    options.inputs.profile_platform_path});
+  require_other_trace(options);
   const LoadedProblem loaded(options.inputs);
   const TuningProblem& problem = loaded.problem();
   Engine engine(problem.platform, problem.request.num_gpus);
@@ -82,6 +92,28 @@ int simulate(SimulateOptions& options) {
   return kExitDone;
 }
 
+/// Adds the options that take settings of other systems. They exclude each other, plans and
+/// policies.
+void add_settings(CLI::App& verb, SettingsFiles& files) {
+  const auto add = [&](const char* name, std::string& path, const char* help) {
+    CLI::Option* option = verb.add_option(name, path, help)->type_name("FILE");
+    for (const char* other : {"--plan", "--policy", "--deepspeed", "--accelerate"}) {
+      CLI::Option* found = verb.get_option_no_throw(other);
+      if (found != nullptr && found != option) option->excludes(found);
+    }
+    return option;
+  };
+  add("--deepspeed", files.deepspeed,
+      "Settings of DeepSpeed (JSON): what they take, and what tune would change. Options give what "
+      "they leave open (\"auto\")");
+  add("--accelerate", files.accelerate, "Settings of accelerate (YAML) likewise");
+  add("--torchtitan", files.torchtitan, "Settings of torchtitan (TOML) likewise");
+  verb.add_flag("--recompute", files.recompute,
+                "The script that runs the settings recomputes activations, which they do not say")
+      ->excludes(verb.get_option("--plan"))
+      ->excludes(verb.get_option("--policy"));
+}
+
 }  // namespace
 
 void add_simulate(CLI::App& app, Action& action) {
@@ -97,6 +129,7 @@ void add_simulate(CLI::App& app, Action& action) {
           fmt::format("A named rule instead of a plan: auto, {}", fmt::join(policy_names(), ", ")))
       ->excludes(plan)
       ->type_name("NAME");
+  add_settings(*verb, options->settings);
   for (const char* pinned : {"--clip", "--micro-batch", "--adam-threads"}) {
     verb->get_option(pinned)->excludes(plan);
   }

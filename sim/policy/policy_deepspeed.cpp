@@ -8,16 +8,18 @@
 namespace athanor::policy {
 namespace {
 
-constexpr std::int64_t kPrefetchElements = 50'000'000;  // stage3_prefetch_bucket_size
-constexpr std::int64_t kLiveElements = 1'000'000'000;   // stage3_max_live_parameters
+std::vector<Plan> with_blocking_copies(std::vector<Plan> plans) {
+  for (Plan& plan : plans) plan.schedule = kBlocking;
+  return plans;
+}
 
-/// Returns plans from the default live limit down to two slots. The prefetch depth stays below the
-/// slots.
-std::vector<Plan> zero3_with(const Input& in, Placement placement) {
+}  // namespace
+
+std::vector<Plan> zero3_with(const Input& in, Placement placement, const LiveLimits& limits) {
   const std::int64_t elements = whole_units(in);
   const auto units = static_cast<std::int64_t>(largest_class_size(in.profile.architecture));
-  const std::int64_t depth = std::max<std::int64_t>(1, kPrefetchElements / elements);
-  const std::int64_t slots = std::min(units, kLiveElements / elements);
+  const std::int64_t depth = std::max<std::int64_t>(1, limits.prefetch_elements / elements);
+  const std::int64_t slots = std::min(units, limits.live_elements / elements);
   std::vector<Plan> plans;
   for (std::int64_t count = std::max<std::int64_t>(slots, kDoubleBuffer); count >= kDoubleBuffer;
        --count) {
@@ -28,13 +30,6 @@ std::vector<Plan> zero3_with(const Input& in, Placement placement) {
   }
   return plans;
 }
-
-std::vector<Plan> with_blocking_copies(std::vector<Plan> plans) {
-  for (Plan& plan : plans) plan.schedule = kBlocking;
-  return plans;
-}
-
-}  // namespace
 
 std::vector<Plan> zero1(const Input& in) {
   Plan plan = start(in, whole_units(in), Sharding::OptimizerSharded, kAllOnGpu);

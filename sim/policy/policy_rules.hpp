@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules behind policies.hpp, which says what each stands for. Internal to this folder.
+// Rules behind policies.hpp, which says what each stands for. Internal to this folder and to
+// sim/settings, which gives them what a user has set.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -52,6 +53,17 @@ using Rule = std::vector<Plan> (*)(const Input&);
 [[nodiscard]] std::vector<Plan> fsdp2_offload(const Input& in);
 
 // DeepSpeed's rules, in policy_deepspeed.cpp.
+
+/// DeepSpeed's defaults of stage 3.
+struct LiveLimits {
+  std::int64_t prefetch_elements = 50'000'000;  ///< stage3_prefetch_bucket_size
+  std::int64_t live_elements = 1'000'000'000;   ///< stage3_max_live_parameters
+};
+
+/// Returns plans of stage 3 from the live limit down to two slots. The prefetch depth stays below
+/// the slots.
+[[nodiscard]] std::vector<Plan> zero3_with(const Input& in, Placement placement,
+                                           const LiveLimits& limits = {});
 [[nodiscard]] std::vector<Plan> zero1(const Input& in);
 [[nodiscard]] std::vector<Plan> zero2(const Input& in);
 [[nodiscard]] std::vector<Plan> zero3(const Input& in);

@@ -2,7 +2,6 @@
 // Plans as configurations of other systems. tests/cli/check_exports.py loads them with the readers
 // of those systems.
 #include "sim/interchange/export_plan.hpp"
-#include "sim/interchange/foreign_settings.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -239,29 +238,6 @@ TEST_CASE("a schedule that is not the default is reported as unsupported") {
   plan.dtype = DataType::BFloat16;
   plan.clipping = Clipping::Speculate;
   CHECK(mentioned("clipping \"speculate\"") == 3);
-}
-
-TEST_CASE("settings of other systems are told as the policy that stands for them") {
-  const auto options = [](const std::string& text) {
-    const auto settings = foreign_settings(text);
-    return settings ? settings->options : "none";
-  };
-  CHECK(options(R"({"train_batch_size": "auto", "gradient_clipping": 1.5, "zero_optimization":
-      {"stage": 3, "offload_optimizer": {"device": "cpu"}}})") ==
-        "--policy zero3-offload --clip 1.5");
-  CHECK(options(R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4})") ==
-        "--policy ddp --global-batch 64 --micro-batch 4");
-  CHECK(options(R"({"zero_optimization": {"stage": 2}})") == "--policy zero2");
-  CHECK(options(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}})") ==
-        "--policy zero-infinity");
-  CHECK(options("distributed_type: FSDP\nfsdp_config:\n  fsdp_offload_params: true\n") ==
-        "--policy fsdp2-offload");
-  CHECK(options("distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 2\n"
-                "  offload_optimizer_device: cpu\n") == "--policy zero2-offload");
-  CHECK(options("[parallelism]\ndata_parallel_shard_degree = -1\n") == "--policy fsdp2");
-  CHECK(options("{}") == "none");
-  CHECK(options("") == "none");
-  CHECK(options(std::string(100'000, '{')) == "none");
 }
 
 }  // namespace
