@@ -246,78 +246,130 @@ struct Estimator::Serial {
   std::vector<Seconds> kernels;  ///< that can run meanwhile, by each of BoundTables::dual_bounds
 };
 
-/// Sum of the bounds on consecutive parts: the inner micro-batches, and the step boundary before
-/// and after the update barrier, each with the work that must fall into it. Micro-batches of the
-/// last group are at the boundary.
-Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
-  const std::int64_t group = c.batch.group;
-  const std::int64_t before_last = c.batch.accumulation - group;  // micro-batches
-  if (before_last == 0 && lanes.update_barrier_unit < 0) return 0;
-  const BoundTables& tables = tables_.at(c.adam_threads);
-  const Activations& units = activations(c);
-  const auto part = [&](LaneValues busy, std::span<const Seconds> kernels,
-                        Seconds unthrottled_seconds, std::int64_t micro_batches,
-                        std::span<const Serial> serials) {
-    const auto times = static_cast<double>(micro_batches);
-    LagrangianBound seconds = dual_bound_seconds(busy, kernels, times, tables);
-    for (const Serial& serial : serials) {
-      const LagrangianBound other = serial_seconds(serial, busy, kernels, times, tables);
-      std::ranges::transform(seconds.at, other.at, seconds.at.begin(),
-                             [](Seconds a, Seconds b) { return std::max(a, b); });
-    }
-    busy[lane_index(Lane::Compute)] += times * unthrottled_seconds;
-    seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(busy, tables));
-    return seconds;
-  };
-  const KernelSums& kernels = kernel_sums(c);
-  const Seconds micro_batch = units.compute.unthrottled();
-  std::vector<LagrangianBound> parts;
-  if (before_last > 0) {
-    parts.push_back(part(lanes.inner_micro_batches, kernels.all, micro_batch, before_last,
-                         serials(c, lanes, /*at_boundary=*/false)));
+/// Sum of phases of units: their least time by each of BoundTables::dual_bounds, and unthrottled.
+struct Estimator::PhaseSum {
+  std::vector<Seconds> weighted;
+  Seconds unthrottled = 0;
+
+  PhaseSum& add(double times, const PhaseSum& other) {
+    for (std::size_t i = 0; i < weighted.size(); ++i) weighted[i] += times * other.weighted[i];
+    unthrottled += times * other.unthrottled;
+    return *this;
   }
-  const std::vector<Serial> at_boundary = serials(c, lanes, /*at_boundary=*/true);
-  if (lanes.update_barrier_unit < 0 || !terms_.has(BoundTerm::UpdateBarrier)) {
-    parts.push_back(part(lanes.step_boundary, kernels.all, micro_batch, group, at_boundary));
-    return consecutive_seconds(parts, problem_.platform);
+};
+
+/// One of the consecutive parts of a step.
+struct Estimator::Part {
+  LaneValues busy;  ///< without phases
+  PhaseSum phases;
+  std::vector<Serial> serials;
+};
+
+LagrangianBound Estimator::part_seconds(Part part, const BoundTables& tables) {
+  const std::vector<Seconds>& kernels = part.phases.weighted;
+  LagrangianBound seconds = dual_bound_seconds(part.busy, kernels, 1, tables);
+  for (const Serial& serial : part.serials) {
+    const LagrangianBound other = serial_seconds(serial, part.busy, kernels, tables);
+    std::ranges::transform(seconds.at, other.at, seconds.at.begin(),
+                           [](Seconds a, Seconds b) { return std::max(a, b); });
   }
-  const auto update_barrier_unit = static_cast<std::size_t>(lanes.update_barrier_unit);
-  // All but the first member run the last unit's forward between backwards of that unit.
-  const auto members = static_cast<double>(group);
-  const auto of_group = [=](Seconds from_barrier, Seconds of_last) {
-    return members * from_barrier - (members - 1) * of_last;
-  };
-  std::vector<Seconds> after = kernels.forward_from[update_barrier_unit];
-  std::ranges::transform(after, kernels.forward_from.back(), after.begin(), of_group);
-  std::vector<Seconds> before = kernels.all;
-  std::ranges::transform(before, after, before.begin(),
-                         [=](Seconds all, Seconds later) { return members * all - later; });
-  const auto forward_from = [&](std::size_t unit) {
-    return units.forward_below.back().unthrottled() - units.forward_below[unit].unthrottled();
-  };
-  const Seconds after_barrier = of_group(forward_from(update_barrier_unit),
-                                         forward_from(static_cast<std::size_t>(num_units_) - 1));
-  parts.push_back(
-      part(lanes.before_barrier, before, members * micro_batch - after_barrier, 1, at_boundary));
-  parts.push_back(part(lanes.after_barrier, after, after_barrier, 1, {}));
-  return consecutive_seconds(parts, problem_.platform);
+  part.busy[lane_index(Lane::Compute)] += part.phases.unthrottled;
+  seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(part.busy, tables));
+  return seconds;
 }
 
-/// Gradients that leave the only buffer while the device recomputes, and state that streams before
-/// the update barrier.
+/// Sum of the bounds on consecutive parts: the inner micro-batches, and those of the step boundary,
+/// each with the work that must fall into it. Micro-batches of the last group are at the boundary.
+Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
+  const auto before_last = static_cast<double>(c.batch.accumulation - c.batch.group);
+  if (before_last == 0 && lanes.update_barrier_unit < 0) return 0;
+  const BoundTables& tables = tables_.at(c.adam_threads);
+  std::vector<LagrangianBound> inner;
+  if (before_last > 0) {
+    PhaseSum phases = micro_batch_phases(c);
+    phases.add(before_last - 1, phases);
+    inner.push_back(part_seconds(
+        {lanes.inner_micro_batches, phases, serials(c, lanes, /*at_boundary=*/false)}, tables));
+  }
+  Seconds most = 0;
+  for (const std::vector<Part>& boundary : boundary_parts(c, lanes)) {
+    std::vector<LagrangianBound> parts = inner;
+    for (const Part& part : boundary) parts.push_back(part_seconds(part, tables));
+    most = std::max(most, consecutive_seconds(parts, problem_.platform));
+  }
+  return most;
+}
+
+Estimator::PhaseSum Estimator::micro_batch_phases(const Candidate& c) {
+  return {kernel_sums(c).all, activations(c).compute.unthrottled()};
+}
+
+Estimator::PhaseSum Estimator::forward_from(const Candidate& c, std::size_t unit) {
+  const std::vector<LagrangianBound>& below = activations(c).forward_below;
+  return {kernel_sums(c).forward_from[unit],
+          below.back().unthrottled() - below[unit].unthrottled()};
+}
+
+Estimator::PhaseSum Estimator::backward_from(const Candidate& c, std::size_t unit) {
+  const std::vector<LagrangianBound>& below = activations(c).backward_below;
+  const KernelSums& kernels = kernel_sums(c);
+  PhaseSum from{kernels.backward_below.back(), below.back().unthrottled()};
+  return from.add(-1, {kernels.backward_below[unit], below[unit].unthrottled()});
+}
+
+/// Ways to divide the step boundary: at the update barrier, and at the norm too.
+std::vector<std::vector<Estimator::Part>> Estimator::boundary_parts(const Candidate& c,
+                                                                    const LaneWork& lanes) {
+  const auto members = static_cast<double>(c.batch.group);
+  PhaseSum all = micro_batch_phases(c);
+  all.add(members - 1, all);
+  const std::vector<Serial> serials = this->serials(c, lanes, /*at_boundary=*/true);
+  if (lanes.update_barrier_unit < 0 || !terms_.has(BoundTerm::UpdateBarrier)) {
+    return {{{lanes.step_boundary, all, serials}}};
+  }
+  const auto barrier = static_cast<std::size_t>(lanes.update_barrier_unit);
+  const PhaseSum of_last = forward_from(c, static_cast<std::size_t>(num_units_) - 1);
+  // All but the first member run the last unit's forward between backwards of that unit.
+  PhaseSum after = forward_from(c, barrier);
+  after.add(members - 1, after).add(1 - members, of_last);
+  PhaseSum before = all;
+  before.add(-1, after);
+  const Part after_barrier{lanes.after_barrier, after, {}};
+  std::vector<std::vector<Part>> ways{{{lanes.before_barrier, before, serials}, after_barrier}};
+  if (problem_.request.clipping == Clipping::None || !terms_.has(BoundTerm::NormParts)) return ways;
+  // Units before the first that has parameters wait for no norm, and none for them.
+  const std::size_t first = first_with_parameters(0);
+  PhaseSum before_norm = backward_from(c, first);
+  before_norm.add(members - 1, before_norm).add(members - 1, of_last);
+  PhaseSum after_norm = forward_from(c, first);
+  after_norm.add(-1, forward_from(c, barrier));
+  after_norm.add(members - 1, after_norm);
+  ways.push_back({{lanes.before_norm, before_norm, drains(c, lanes, /*at_boundary=*/true)},
+                  {lanes.after_norm, after_norm, {}},
+                  after_barrier});
+  return ways;
+}
+
+/// Gradients that leave the only buffer while the device recomputes.
+std::vector<Estimator::Serial> Estimator::drains(const Candidate& c, const LaneWork& lanes,
+                                                 bool at_boundary) {
+  const auto before_last = static_cast<double>(c.batch.accumulation - c.batch.group);
+  const Seconds last = before_last > 0 ? lanes.later_drains : lanes.first_drains;
+  const Seconds others = lanes.first_drains + (before_last - 1) * lanes.later_drains;
+  const Seconds seconds = at_boundary ? last : others;
+  if (seconds <= 0 || !terms_.has(BoundTerm::Serials)) return {};
+  Serial drains{Lane::D2H, seconds, kernel_sums(c).recompute_below.back()};
+  for (Seconds& kernel : drains.kernels) kernel *= at_boundary ? 1 : before_last;
+  return {drains};
+}
+
+/// Drains, and state that streams before the update barrier.
 std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const LaneWork& lanes,
                                                   bool at_boundary) {
   const KernelSums& kernels = kernel_sums(c);
   const auto group = static_cast<double>(c.batch.group);
-  const auto before_last = static_cast<double>(c.batch.accumulation) - group;
-  const Seconds last = before_last > 0 ? lanes.later_drains : lanes.first_drains;
-  const Seconds others = lanes.first_drains + (before_last - 1) * lanes.later_drains;
-  std::vector<Serial> result;
+  std::vector<Serial> result = drains(c, lanes, at_boundary);
   if (!terms_.has(BoundTerm::Serials)) return result;
-  if (const Seconds drains = at_boundary ? last : others; drains > 0) {
-    result.push_back({Lane::D2H, drains, kernels.recompute_below.back()});
-    for (Seconds& seconds : result.back().kernels) seconds *= at_boundary ? 1 : before_last;
-  }
   if (at_boundary && lanes.update_barrier_unit >= 0 && lanes.streamed > 0) {
     result.push_back({Lane::H2D, lanes.streamed,
                       kernels.backward_below[first_with_parameters(c.leading_gpu_optimizer)]});
@@ -327,14 +379,14 @@ std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const Lane
 }
 
 LagrangianBound Estimator::serial_seconds(const Serial& serial, LaneValues busy,
-                                          std::span<const Seconds> kernels, double times,
+                                          std::span<const Seconds> kernels,
                                           const BoundTables& tables) {
   busy[lane_index(Lane::Compute)] = 0;  // updates may run meanwhile
   busy[lane_index(serial.lane)] -= serial.seconds;
   std::vector<Seconds> fixed(kernels.size());
   const std::vector<double>& weights = tables.lane_idle_weights[lane_index(serial.lane)];
   for (std::size_t i = 0; i < fixed.size(); ++i) {
-    fixed[i] = times * kernels[i] - serial.kernels[i] + serial.seconds * weights[i];
+    fixed[i] = kernels[i] - serial.kernels[i] + serial.seconds * weights[i];
   }
   return dual_bound_seconds(busy, fixed, 1, tables);
 }
@@ -349,9 +401,9 @@ std::size_t Estimator::first_with_parameters(int from) const {
 /// forward, and the last one precedes its unit's forward. Then the step still has to compute all
 /// but the forward of the units before.
 Seconds Estimator::norm_cycle_seconds(const Candidate& c, const LaneWork& lanes) {
-  if (lanes.after_norm <= 0) return 0;
+  if (lanes.updates_after_norm <= 0) return 0;
   const BoundTables& tables = tables_.at(c.adam_threads);
-  return cycle_seconds(c, lanes.after_norm * tables.least_slowdown[lane_index(Lane::CpuAdam)],
+  return cycle_seconds(c, lanes.updates_after_norm * tables.least_slowdown[lane_index(Lane::CpuAdam)],
                        activations(c).forward_below.back());
 }
 

@@ -160,15 +160,26 @@ class Estimator {
   /// The first unit with parameters, `from` one on.
   [[nodiscard]] std::size_t first_with_parameters(int from) const;
   [[nodiscard]] Seconds parts_seconds(const Candidate& candidate, const LaneWork& lanes);
+  struct PhaseSum;
+  struct Part;
+  [[nodiscard]] static LagrangianBound part_seconds(Part part, const BoundTables& tables);
+  [[nodiscard]] std::vector<std::vector<Part>> boundary_parts(const Candidate& candidate,
+                                                              const LaneWork& lanes);
+  /// Phases of one micro-batch: all, and forward or backward of the units from `unit` on.
+  [[nodiscard]] PhaseSum micro_batch_phases(const Candidate& candidate);
+  [[nodiscard]] PhaseSum forward_from(const Candidate& candidate, std::size_t unit);
+  [[nodiscard]] PhaseSum backward_from(const Candidate& candidate, std::size_t unit);
   [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
   [[nodiscard]] Seconds late_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
   struct Serial;
   /// Serial work of the step boundary, or of the inner micro-batches.
+  [[nodiscard]] std::vector<Serial> drains(const Candidate& candidate, const LaneWork& lanes,
+                                           bool at_boundary);
   [[nodiscard]] std::vector<Serial> serials(const Candidate& candidate, const LaneWork& lanes,
                                             bool at_boundary);
   [[nodiscard]] static LagrangianBound serial_seconds(const Serial& serial, LaneValues busy,
                                                       std::span<const Seconds> kernels,
-                                                      double times, const BoundTables& tables);
+                                                      const BoundTables& tables);
   [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
   [[nodiscard]] Seconds cycle_seconds(const Candidate& candidate, Seconds updates,
                                       const LagrangianBound& meanwhile);

@@ -135,19 +135,22 @@ void Estimator::ClassWork::add_gradients() {
   const std::int64_t group = candidate.batch.group;
   const std::int64_t before_last = candidate.batch.accumulation - group;
   add({OpKind::Reduce, Lane::Collective}, drains(reduced, before_last));
-  add({OpKind::Reduce, Lane::Collective}, {.before_barrier = group * reduced});
+  add({OpKind::Reduce, Lane::Collective}, {.before_norm = group * reduced});
   ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
   if (on_device) first = {OpKind::GradAdd, several ? Lane::Collective : Lane::Compute};
   ChunkWork later = first;
   later.accumulate = true;
   if (on_device) add_sums();
+  // A single micro-batch's gradients may still go to the host when their norm is known.
+  if (candidate.batch.accumulation == 1)
+    return add(first, {.before_barrier = placed.host_optimizer});
   if (before_last == 0) {
-    add(first, {.before_barrier = placed.host_optimizer});
-    return add(later, {.before_barrier = (group - 1) * placed.host_optimizer});
+    add(first, {.before_norm = placed.host_optimizer});
+    return add(later, {.before_norm = (group - 1) * placed.host_optimizer});
   }
   add(first, drains(placed.host_optimizer, 1));
   add(later, drains(placed.host_optimizer, before_last - 1));
-  add(later, {.before_barrier = group * placed.host_optimizer});
+  add(later, {.before_norm = group * placed.host_optimizer});
 }
 
 /// Adds copies of sums that the device adds up for each group, to the host and back for the next.
@@ -156,7 +159,7 @@ void Estimator::ClassWork::add_sums() {
   const std::int64_t before_last = candidate.batch.num_groups() - 1;
   const ChunkWork copied{OpKind::GradD2H, Lane::D2H};
   add(copied, LaneWork::drains(summed, Estimator::accumulators(candidate, placed), before_last));
-  add(copied, {.before_barrier = summed});
+  add(copied, {.before_norm = summed});
   add({OpKind::GradH2D, Lane::H2D}, {.anywhere = before_last * summed});
 }
 
@@ -184,13 +187,13 @@ void Estimator::ClassWork::add_adam() {
   const int ahead = candidate.speculate ? placed.early_optimizer() : 0;
   const int beside_state = placed.cpu_optimizer() - ahead;
   add({OpKind::Adam, Lane::Compute},
-      {.before_barrier = placed.device_optimizer + placed.streamed_optimizer});
+      {.after_norm = placed.device_optimizer + placed.streamed_optimizer});
   const ChunkWork adam{OpKind::Adam, Lane::CpuAdam};
   const ChunkWork speculative{.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true};
   add(speculative, {.before_barrier = ahead});
   add(adam, {.step_boundary = placed.nvme_optimizer});
   if (level == SearchLevel::Leaf) {
-    add(adam, {.before_barrier = beside_state});
+    add(adam, {.after_norm = beside_state});
   } else if (level == SearchLevel::Subgroup) {
     const bool either = estimator.problem_.request.clipping != Clipping::None;
     const bool is_faster = either && sum(speculative).seconds < sum(adam).seconds;
@@ -203,14 +206,14 @@ void Estimator::ClassWork::add_adam() {
   const Lane of_host = candidate.batch.accumulation > 1 ? Lane::CpuAdam
                        : several                        ? Lane::Collective
                                                         : Lane::Compute;
-  add({OpKind::SquareSum, Lane::Compute}, {.before_barrier = placed.device_optimizer});
-  add({OpKind::SquareSum, of_host}, {.anywhere = placed.host_optimizer});
-  add({OpKind::AdamRollback, Lane::CpuAdam}, {.before_barrier = ahead});
+  add({OpKind::SquareSum, Lane::Compute}, {.before_norm = placed.device_optimizer});
+  add({OpKind::SquareSum, of_host}, {.before_norm = placed.host_optimizer});
+  add({OpKind::AdamRollback, Lane::CpuAdam}, {.after_norm = ahead});
   if (level != SearchLevel::Leaf) return;
   const auto seconds = [&](OpKind kind, int times) {
     return times == 0 ? 0 : times * sum({kind, Lane::CpuAdam}).seconds;
   };
-  lanes.after_norm += seconds(OpKind::AdamRollback, ahead) +
+  lanes.updates_after_norm += seconds(OpKind::AdamRollback, ahead) +
                       seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
 }
 
@@ -227,7 +230,7 @@ void Estimator::ClassWork::add_state() {
   add({OpKind::GradWrite, Lane::NvmeWrite}, {.anywhere = placed.nvme_gradients});
   if (placed.streamed_optimizer == 0) return;
   add({OpKind::StateRead, Lane::H2D}, {.before_barrier = placed.streamed_optimizer});
-  add({OpKind::StateWrite, Lane::D2H}, {.before_barrier = placed.streamed_optimizer});
+  add({OpKind::StateWrite, Lane::D2H}, {.after_norm = placed.streamed_optimizer});
   lanes.streamed += placed.streamed_optimizer * sum({OpKind::StateRead, Lane::H2D}).seconds;
 }
 
@@ -235,7 +238,7 @@ void Estimator::ClassWork::add_parameters() {
   // Parameters follow in the order of updates. The barrier's unit is the last, unless state comes
   // from files after a norm.
   const auto times = [&](int published) {
-    return placed.nvme_optimizer == 0 ? LaneWork::Times{.before_barrier = published}
+    return placed.nvme_optimizer == 0 ? LaneWork::Times{.after_norm = published}
                                       : LaneWork::Times{.step_boundary = published};
   };
   add({OpKind::ParamH2D, Lane::H2D}, times(placed.parameters.device - placed.device_optimizer));

@@ -17,11 +17,14 @@ struct Estimator::LaneWork {
   /// start of the last group's backward and the end of the first forward through all units in the
   /// next step. Its
   /// parts `before_barrier` and `after_barrier` must end before, or start after, the start of the
-  /// forward at the update barrier. `inner_micro_batches`: work that must fall into the rest of the
-  /// step. Only `busy` includes phases of units.
+  /// forward at the update barrier. Where gradients are clipped, the parts `before_norm` and
+  /// `after_norm` of `before_barrier` must end before, or start after, the end of the norm.
+  /// `inner_micro_batches`: work that must fall into the rest of the step. Only `busy` includes
+  /// phases of units.
   LaneValues busy{}, step_boundary{}, before_barrier{}, after_barrier{}, inner_micro_batches{};
+  LaneValues before_norm{}, after_norm{};
   std::array<std::int64_t, kNumLanes> operations{};
-  Seconds after_norm = 0;  ///< CPU work between the norm and the next forward
+  Seconds updates_after_norm = 0;  ///< CPU work between the norm and the next forward
   Seconds late = 0;        ///< late updates
   /// Copies of gradients to the host during which the device can only recompute: of the first
   /// micro-batch, and of each later one. None where micro-batches are in groups.
@@ -31,11 +34,16 @@ struct Estimator::LaneWork {
 
   /// Number of times that an operation runs, by part of the step.
   struct Times {
-    std::int64_t before_barrier = 0, after_barrier = 0;
+    std::int64_t before_norm = 0, after_norm = 0;  ///< and before the barrier
+    std::int64_t before_barrier = 0;               ///< either side of the norm
+    std::int64_t after_barrier = 0;
     std::int64_t step_boundary = 0;  ///< either side of the barrier
     std::int64_t inner_micro_batches = 0, anywhere = 0;
+    [[nodiscard]] std::int64_t all_before_barrier() const noexcept {
+      return before_norm + after_norm + before_barrier;
+    }
     [[nodiscard]] std::int64_t at_boundary() const noexcept {
-      return before_barrier + after_barrier + step_boundary;
+      return all_before_barrier() + after_barrier + step_boundary;
     }
     [[nodiscard]] std::int64_t all() const noexcept {
       return at_boundary() + inner_micro_batches + anywhere;
@@ -46,7 +54,8 @@ struct Estimator::LaneWork {
   static Times fills(int units, int below, int slots, std::int64_t groups) {
     const std::int64_t without = std::max(0, units - slots);
     const int after_barrier = std::max(0, units - below - slots);
-    return {.before_barrier = without + below,
+    return {.before_norm = without,
+            .after_norm = below,
             .after_barrier = after_barrier,
             .step_boundary = units - below - after_barrier,
             .inner_micro_batches = 2 * (groups - 1) * without};
@@ -62,7 +71,9 @@ struct Estimator::LaneWork {
     const auto index = lane_index(lane);
     busy[index] += static_cast<double>(times.all()) * unit.seconds;
     step_boundary[index] += static_cast<double>(times.at_boundary()) * unit.seconds;
-    before_barrier[index] += static_cast<double>(times.before_barrier) * unit.seconds;
+    before_norm[index] += static_cast<double>(times.before_norm) * unit.seconds;
+    after_norm[index] += static_cast<double>(times.after_norm) * unit.seconds;
+    before_barrier[index] += static_cast<double>(times.all_before_barrier()) * unit.seconds;
     after_barrier[index] += static_cast<double>(times.after_barrier) * unit.seconds;
     inner_micro_batches[index] += static_cast<double>(times.inner_micro_batches) * unit.seconds;
     operations[index] += times.all() * unit.operations;
