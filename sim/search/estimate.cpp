@@ -246,6 +246,15 @@ struct Estimator::Serial {
   std::vector<Seconds> kernels;  ///< that can run meanwhile, by each of BoundTables::dual_bounds
 };
 
+namespace {
+
+void raise(LagrangianBound& bound, const LagrangianBound& other) {
+  std::ranges::transform(bound.at, other.at, bound.at.begin(),
+                         [](Seconds a, Seconds b) { return std::max(a, b); });
+}
+
+}  // namespace
+
 /// Sum of phases of units: their least time by each of BoundTables::dual_bounds, and unthrottled.
 struct Estimator::PhaseSum {
   std::vector<Seconds> weighted;
@@ -269,9 +278,7 @@ LagrangianBound Estimator::part_seconds(Part part, const BoundTables& tables) {
   const std::vector<Seconds>& kernels = part.phases.weighted;
   LagrangianBound seconds = dual_bound_seconds(part.busy, kernels, 1, tables);
   for (const Serial& serial : part.serials) {
-    const LagrangianBound other = serial_seconds(serial, part.busy, kernels, tables);
-    std::ranges::transform(seconds.at, other.at, seconds.at.begin(),
-                           [](Seconds a, Seconds b) { return std::max(a, b); });
+    raise(seconds, serial_seconds(serial, part.busy, kernels, tables));
   }
   part.busy[lane_index(Lane::Compute)] += part.phases.unthrottled;
   seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(part.busy, tables));
@@ -285,12 +292,7 @@ Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
   if (before_last == 0 && lanes.update_barrier_unit < 0) return 0;
   const BoundTables& tables = tables_.at(c.adam_threads);
   std::vector<LagrangianBound> inner;
-  if (before_last > 0) {
-    PhaseSum phases = micro_batch_phases(c);
-    phases.add(before_last - 1, phases);
-    inner.push_back(part_seconds(
-        {lanes.inner_micro_batches, phases, serials(c, lanes, /*at_boundary=*/false)}, tables));
-  }
+  if (before_last > 0) inner.push_back(inner_seconds(c, lanes));
   Seconds most = 0;
   for (const std::vector<Part>& boundary : boundary_parts(c, lanes)) {
     std::vector<LagrangianBound> parts = inner;
@@ -298,6 +300,28 @@ Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
     most = std::max(most, consecutive_seconds(parts, problem_.platform));
   }
   return most;
+}
+
+/// Bound of the inner micro-batches: of all at once, and of their passes forward and backward, which
+/// come in turn and so add up at each multiplier.
+LagrangianBound Estimator::inner_seconds(const Candidate& c, const LaneWork& lanes) {
+  const BoundTables& tables = tables_.at(c.adam_threads);
+  const auto before_last = static_cast<double>(c.batch.accumulation - c.batch.group);
+  const auto interleaved = static_cast<double>(c.batch.num_groups() - 1) *
+                           static_cast<double>(c.batch.group - 1);
+  const std::vector<Serial> drains = this->drains(c, lanes, /*at_boundary=*/false);
+  PhaseSum all = micro_batch_phases(c);
+  all.add(before_last - 1, all);
+  PhaseSum backward = backward_from(c, 0);
+  backward.add(before_last - 1, backward)
+      .add(interleaved, forward_from(c, static_cast<std::size_t>(num_units_) - 1));
+  PhaseSum forward = all;
+  forward.add(-1, backward);
+  LagrangianBound whole = part_seconds({lanes.inner_micro_batches, all, drains}, tables);
+  LagrangianBound passes = part_seconds({lanes.inner_forward, forward, {}}, tables);
+  passes += part_seconds({lanes.inner_backward, backward, drains}, tables);
+  raise(whole, passes);
+  return whole;
 }
 
 Estimator::PhaseSum Estimator::micro_batch_phases(const Candidate& c) {

@@ -163,6 +163,7 @@ class Estimator {
   struct PhaseSum;
   struct Part;
   [[nodiscard]] static LagrangianBound part_seconds(Part part, const BoundTables& tables);
+  [[nodiscard]] LagrangianBound inner_seconds(const Candidate& candidate, const LaneWork& lanes);
   [[nodiscard]] std::vector<std::vector<Part>> boundary_parts(const Candidate& candidate,
                                                               const LaneWork& lanes);
   /// Phases of one micro-batch: all, and forward or backward of the units from `unit` on.

@@ -19,10 +19,11 @@ struct Estimator::LaneWork {
   /// parts `before_barrier` and `after_barrier` must end before, or start after, the start of the
   /// forward at the update barrier. Where gradients are clipped, the parts `before_norm` and
   /// `after_norm` of `before_barrier` must end before, or start after, the end of the norm.
-  /// `inner_micro_batches`: work that must fall into the rest of the step. Only `busy` includes
-  /// phases of units.
+  /// `inner_micro_batches`: work that must fall into the rest of the step. Its parts
+  /// `inner_forward` and `inner_backward` must fall into passes forward, or backward, over all
+  /// units. Only `busy` includes phases of units.
   LaneValues busy{}, step_boundary{}, before_barrier{}, after_barrier{}, inner_micro_batches{};
-  LaneValues before_norm{}, after_norm{};
+  LaneValues before_norm{}, after_norm{}, inner_forward{}, inner_backward{};
   std::array<std::int64_t, kNumLanes> operations{};
   Seconds updates_after_norm = 0;  ///< CPU work between the norm and the next forward
   Seconds late = 0;        ///< late updates
@@ -38,15 +39,20 @@ struct Estimator::LaneWork {
     std::int64_t before_barrier = 0;               ///< either side of the norm
     std::int64_t after_barrier = 0;
     std::int64_t step_boundary = 0;  ///< either side of the barrier
-    std::int64_t inner_micro_batches = 0, anywhere = 0;
+    std::int64_t inner_forward = 0, inner_backward = 0;
+    std::int64_t inner_micro_batches = 0;  ///< in passes of either direction
+    std::int64_t anywhere = 0;
     [[nodiscard]] std::int64_t all_before_barrier() const noexcept {
       return before_norm + after_norm + before_barrier;
     }
     [[nodiscard]] std::int64_t at_boundary() const noexcept {
       return all_before_barrier() + after_barrier + step_boundary;
     }
+    [[nodiscard]] std::int64_t all_inner() const noexcept {
+      return inner_forward + inner_backward + inner_micro_batches;
+    }
     [[nodiscard]] std::int64_t all() const noexcept {
-      return at_boundary() + inner_micro_batches + anywhere;
+      return at_boundary() + all_inner() + anywhere;
     }
   };
   /// Least fills of `units` into `slots`: all in the first pass over them, and in every later pass
@@ -58,13 +64,18 @@ struct Estimator::LaneWork {
             .after_norm = below,
             .after_barrier = after_barrier,
             .step_boundary = units - below - after_barrier,
-            .inner_micro_batches = 2 * (groups - 1) * without};
+            .inner_forward = (groups - 1) * without,
+            .inner_backward = (groups - 1) * without};
   }
   /// Gradients that leave their buffers in `times` inner micro-batches. Those that are in buffers
-  /// after the last of them may stay there until the step boundary.
+  /// after backward may stay there during the next forward, and after the last of them until the
+  /// step boundary.
   static Times drains(int units, int buffers, std::int64_t times) {
     const std::int64_t late = std::min<std::int64_t>({units, buffers, times * units});
-    return {.inner_micro_batches = times * units - late, .anywhere = late};
+    const std::int64_t backward = times * std::max(0, units - buffers);
+    return {.inner_backward = backward,
+            .inner_micro_batches = times * units - late - backward,
+            .anywhere = late};
   }
 
   void add(Lane lane, const ChunkSum& unit, const Times& times) {
@@ -75,7 +86,9 @@ struct Estimator::LaneWork {
     after_norm[index] += static_cast<double>(times.after_norm) * unit.seconds;
     before_barrier[index] += static_cast<double>(times.all_before_barrier()) * unit.seconds;
     after_barrier[index] += static_cast<double>(times.after_barrier) * unit.seconds;
-    inner_micro_batches[index] += static_cast<double>(times.inner_micro_batches) * unit.seconds;
+    inner_micro_batches[index] += static_cast<double>(times.all_inner()) * unit.seconds;
+    inner_forward[index] += static_cast<double>(times.inner_forward) * unit.seconds;
+    inner_backward[index] += static_cast<double>(times.inner_backward) * unit.seconds;
     operations[index] += times.all() * unit.operations;
   }
 };
