@@ -145,11 +145,14 @@ Seconds Estimator::bound_seconds(const Candidate& c, Seconds cutoff) {
   const auto if_has = [this](BoundTerm term, auto bound) {
     return terms_.has(term) ? bound() : Seconds{0};
   };
-  return std::max({overlapped,
-                   if_has(BoundTerm::NormCycle, [&] { return norm_cycle_seconds(c, lanes); }),
-                   if_has(BoundTerm::LateCycle, [&] { return late_cycle_seconds(c, lanes); }),
-                   if_has(BoundTerm::StreamCycle, [&] { return stream_cycle_seconds(c, lanes); }),
-                   if_has(BoundTerm::Parts, [&] { return parts_seconds(c, lanes); })});
+  const Seconds cycles =
+      std::max({overlapped,
+                if_has(BoundTerm::NormCycle, [&] { return norm_cycle_seconds(c, lanes); }),
+                if_has(BoundTerm::LateCycle, [&] { return late_cycle_seconds(c, lanes); }),
+                if_has(BoundTerm::StreamCycle, [&] { return stream_cycle_seconds(c, lanes); })});
+  if (cycles > cutoff) return cycles;
+  return std::max(cycles,
+                  if_has(BoundTerm::Parts, [&] { return parts_seconds(c, lanes, cutoff); }));
 }
 
 /// Bound without waits: all lanes work at once.
@@ -272,6 +275,7 @@ struct Estimator::Part {
   LaneValues busy;  ///< without phases
   PhaseSum phases;
   std::vector<Serial> serials;
+  Seconds chain = 0;  ///< operations of which each waits for the one before; none is a phase
 };
 
 LagrangianBound Estimator::part_seconds(Part part, const BoundTables& tables) {
@@ -282,12 +286,16 @@ LagrangianBound Estimator::part_seconds(Part part, const BoundTables& tables) {
   }
   part.busy[lane_index(Lane::Compute)] += part.phases.unthrottled;
   seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(part.busy, tables));
+  LagrangianBound chain;
+  std::ranges::transform(kEnergyMultipliers, chain.at.begin(),
+                         [&](double multiplier) { return (1 - multiplier) * part.chain; });
+  raise(seconds, chain);
   return seconds;
 }
 
 /// Sum of the bounds on consecutive parts: the inner micro-batches, and those of the step boundary,
 /// each with the work that must fall into it. Micro-batches of the last group are at the boundary.
-Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
+Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes, Seconds cutoff) {
   const auto before_last = static_cast<double>(c.batch.accumulation - c.batch.group);
   if (before_last == 0 && lanes.update_barrier_unit < 0) return 0;
   const BoundTables& tables = tables_.at(c.adam_threads);
@@ -298,30 +306,38 @@ Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
     std::vector<LagrangianBound> parts = inner;
     for (const Part& part : boundary) parts.push_back(part_seconds(part, tables));
     most = std::max(most, consecutive_seconds(parts, problem_.platform));
+    if (most > cutoff) break;
   }
   return most;
 }
 
 /// Bound of the inner micro-batches: of all at once, and of their passes forward and backward, which
-/// come in turn and so add up at each multiplier.
-LagrangianBound Estimator::inner_seconds(const Candidate& c, const LaneWork& lanes) {
+/// come in turn and so add up at each multiplier. Backward has two parts: the leading units with
+/// state on the device, and the others before them. The CPU works only at the step boundary.
+LagrangianBound Estimator::inner_seconds(Candidate c, const LaneWork& lanes) {
+  c.adam_threads = 0;
   const BoundTables& tables = tables_.at(c.adam_threads);
   const auto before_last = static_cast<double>(c.batch.accumulation - c.batch.group);
-  const auto interleaved = static_cast<double>(c.batch.num_groups() - 1) *
-                           static_cast<double>(c.batch.group - 1);
+  const auto interleaved =
+      static_cast<double>((c.batch.num_groups() - 1) * (c.batch.group - 1));
+  const auto on_device = static_cast<std::size_t>(c.leading_gpu_optimizer);
   const std::vector<Serial> drains = this->drains(c, lanes, /*at_boundary=*/false);
   PhaseSum all = micro_batch_phases(c);
   all.add(before_last - 1, all);
+  const PhaseSum of_last = forward_from(c, static_cast<std::size_t>(num_units_) - 1);
   PhaseSum backward = backward_from(c, 0);
-  backward.add(before_last - 1, backward)
-      .add(interleaved, forward_from(c, static_cast<std::size_t>(num_units_) - 1));
-  PhaseSum forward = all;
+  backward.add(before_last - 1, backward).add(interleaved, of_last);
+  PhaseSum draining = backward_from(c, on_device);
+  draining.add(before_last - 1, draining).add(interleaved, of_last);
+  PhaseSum forward = all, undrained = backward;
   forward.add(-1, backward);
-  LagrangianBound whole = part_seconds({lanes.inner_micro_batches, all, drains}, tables);
-  LagrangianBound passes = part_seconds({lanes.inner_forward, forward, {}}, tables);
-  passes += part_seconds({lanes.inner_backward, backward, drains}, tables);
-  raise(whole, passes);
-  return whole;
+  undrained.add(-1, draining);
+  LagrangianBound in_turn = part_seconds({lanes.inner_drains, draining, drains}, tables);
+  in_turn += part_seconds({{}, undrained, {}}, tables);
+  raise(in_turn, part_seconds({lanes.inner_backward, backward, drains}, tables));
+  in_turn += part_seconds({lanes.inner_forward, forward, {}}, tables);
+  raise(in_turn, part_seconds({lanes.inner_micro_batches, all, drains}, tables));
+  return in_turn;
 }
 
 Estimator::PhaseSum Estimator::micro_batch_phases(const Candidate& c) {
@@ -341,7 +357,8 @@ Estimator::PhaseSum Estimator::backward_from(const Candidate& c, std::size_t uni
   return from.add(-1, {kernels.backward_below[unit], below[unit].unthrottled()});
 }
 
-/// Ways to divide the step boundary: at the update barrier, and at the norm too.
+/// Ways to divide the step boundary: at the norm and at the update barrier, or only there. The ways
+/// that say most come first.
 std::vector<std::vector<Estimator::Part>> Estimator::boundary_parts(const Candidate& c,
                                                                     const LaneWork& lanes) {
   const auto members = static_cast<double>(c.batch.group);
@@ -359,19 +376,43 @@ std::vector<std::vector<Estimator::Part>> Estimator::boundary_parts(const Candid
   PhaseSum before = all;
   before.add(-1, after);
   const Part after_barrier{lanes.after_barrier, after, {}};
-  std::vector<std::vector<Part>> ways{{{lanes.before_barrier, before, serials}, after_barrier}};
-  if (problem_.request.clipping == Clipping::None || !terms_.has(BoundTerm::NormParts)) return ways;
-  // Units before the first that has parameters wait for no norm, and none for them.
+  const std::vector<Part> at_barrier{{lanes.before_barrier, before, serials}, after_barrier};
+  if (problem_.request.clipping == Clipping::None || !terms_.has(BoundTerm::NormParts)) {
+    return {at_barrier};
+  }
+  std::vector<Part> at_norm = norm_parts(c, lanes);
+  PhaseSum before_norm = at_norm[0].phases;
+  before_norm.add(1, at_norm[1].phases);
+  const std::vector<Part> whole{
+      {lanes.before_norm, before_norm, at_norm[0].serials}, at_norm[2], after_barrier};
+  at_norm.push_back(after_barrier);
+  return {at_norm, whole, at_barrier};
+}
+
+/// Parts of the step boundary before the update barrier: up to the end of the last backward with a
+/// gradient for the host, from there to the norm, and after it. Units before the first that has
+/// parameters wait for no norm, and no norm waits for them.
+std::vector<Estimator::Part> Estimator::norm_parts(const Candidate& c, const LaneWork& lanes) {
+  const auto members = static_cast<double>(c.batch.group);
+  const auto& least = tables_.at(c.adam_threads).least_slowdown;
   const std::size_t first = first_with_parameters(0);
-  PhaseSum before_norm = backward_from(c, first);
-  before_norm.add(members - 1, before_norm).add(members - 1, of_last);
-  PhaseSum after_norm = forward_from(c, first);
-  after_norm.add(-1, forward_from(c, barrier));
-  after_norm.add(members - 1, after_norm);
-  ways.push_back({{lanes.before_norm, before_norm, drains(c, lanes, /*at_boundary=*/true)},
-                  {lanes.after_norm, after_norm, {}},
-                  after_barrier});
-  return ways;
+  const std::size_t last_copied = first_with_parameters(c.leading_gpu_optimizer);
+  PhaseSum draining = backward_from(c, last_copied);
+  draining.add(members - 1, draining)
+      .add(members - 1, forward_from(c, static_cast<std::size_t>(num_units_) - 1));
+  PhaseSum undrained = backward_from(c, first);
+  undrained.add(-1, backward_from(c, last_copied)).add(members - 1, undrained);
+  PhaseSum after = forward_from(c, first);
+  after.add(-1, forward_from(c, static_cast<std::size_t>(lanes.update_barrier_unit)));
+  after.add(members - 1, after);
+  const Seconds to_norm = least[lane_index(Lane::D2H)] * lanes.last_copied +
+                          least[lane_index(Lane::CpuAdam)] * lanes.last_squared;
+  const Seconds to_barrier =
+      least[lane_index(Lane::CpuAdam)] * lanes.after_norm[lane_index(Lane::CpuAdam)] +
+      least[lane_index(Lane::H2D)] * lanes.last_fetched;
+  return {{lanes.last_drains, draining, drains(c, lanes, /*at_boundary=*/true)},
+          {{}, undrained, {}, to_norm},
+          {lanes.after_norm, after, {}, to_barrier}};
 }
 
 /// Gradients that leave the only buffer while the device recomputes.

@@ -118,6 +118,7 @@ class Estimator {
   /// Sum of one kind of operation over every chunk of a unit.
   struct ChunkSum {
     Seconds seconds = 0;
+    Seconds last = 0;  ///< of the last chunk
     std::int64_t operations = 0;
   };
   /// Sums by unit class and kind of operation, for candidates that cut units alike.
@@ -159,11 +160,13 @@ class Estimator {
   [[nodiscard]] int update_barrier_unit(const Candidate& candidate) const;
   /// The first unit with parameters, `from` one on.
   [[nodiscard]] std::size_t first_with_parameters(int from) const;
-  [[nodiscard]] Seconds parts_seconds(const Candidate& candidate, const LaneWork& lanes);
+  [[nodiscard]] Seconds parts_seconds(const Candidate& candidate, const LaneWork& lanes,
+                                      Seconds cutoff);
   struct PhaseSum;
   struct Part;
   [[nodiscard]] static LagrangianBound part_seconds(Part part, const BoundTables& tables);
-  [[nodiscard]] LagrangianBound inner_seconds(const Candidate& candidate, const LaneWork& lanes);
+  [[nodiscard]] LagrangianBound inner_seconds(Candidate candidate, const LaneWork& lanes);
+  [[nodiscard]] std::vector<Part> norm_parts(const Candidate& candidate, const LaneWork& lanes);
   [[nodiscard]] std::vector<std::vector<Part>> boundary_parts(const Candidate& candidate,
                                                               const LaneWork& lanes);
   /// Phases of one micro-batch: all, and forward or backward of the units from `unit` on.

@@ -59,7 +59,8 @@ Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t
   for (std::int64_t left = classes_[unit_class].elements; left > 0; left -= whole) {
     const Chunk chunk{.elements = std::min(whole, left)};
     const Operation op = chunk_operation(work, chunk, candidate.sharding, header);
-    sum.seconds += solo_seconds(op, header, problem_.platform);
+    sum.last = solo_seconds(op, header, problem_.platform);
+    sum.seconds += sum.last;
     ++sum.operations;
   }
   return sum;
@@ -134,7 +135,9 @@ void Estimator::ClassWork::add_gradients() {
   const int reduced = several ? units : placed.device_optimizer;
   const std::int64_t group = candidate.batch.group;
   const std::int64_t before_last = candidate.batch.accumulation - group;
-  add({OpKind::Reduce, Lane::Collective}, drains(reduced, before_last));
+  LaneWork::Times reduces = drains(reduced, before_last);
+  reduces.inner_backward = std::exchange(reduces.inner_drains, 0);  // of units on the device, too
+  add({OpKind::Reduce, Lane::Collective}, reduces);
   add({OpKind::Reduce, Lane::Collective}, {.before_norm = group * reduced});
   ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
   if (on_device) first = {OpKind::GradAdd, several ? Lane::Collective : Lane::Compute};
@@ -144,13 +147,16 @@ void Estimator::ClassWork::add_gradients() {
   // A single micro-batch's gradients may still go to the host when their norm is known.
   if (candidate.batch.accumulation == 1)
     return add(first, {.before_barrier = placed.host_optimizer});
+  const auto last_drains = [&](std::int64_t times) {
+    return LaneWork::last_drains_of(placed.host_optimizer, buffers, times);
+  };
   if (before_last == 0) {
-    add(first, {.before_norm = placed.host_optimizer});
-    return add(later, {.before_norm = (group - 1) * placed.host_optimizer});
+    add(first, last_drains(1));
+    return add(later, last_drains(group - 1));
   }
   add(first, drains(placed.host_optimizer, 1));
   add(later, drains(placed.host_optimizer, before_last - 1));
-  add(later, {.before_norm = group * placed.host_optimizer});
+  add(later, last_drains(group));
 }
 
 /// Adds copies of sums that the device adds up for each group, to the host and back for the next.
@@ -158,8 +164,9 @@ void Estimator::ClassWork::add_sums() {
   const int summed = placed.host_optimizer;
   const std::int64_t before_last = candidate.batch.num_groups() - 1;
   const ChunkWork copied{OpKind::GradD2H, Lane::D2H};
-  add(copied, LaneWork::drains(summed, Estimator::accumulators(candidate, placed), before_last));
-  add(copied, {.before_norm = summed});
+  const int accumulators = Estimator::accumulators(candidate, placed);
+  add(copied, LaneWork::drains(summed, accumulators, before_last));
+  add(copied, LaneWork::last_drains_of(summed, accumulators, 1));
   add({OpKind::GradH2D, Lane::H2D}, {.anywhere = before_last * summed});
 }
 
@@ -181,6 +188,21 @@ void Estimator::ClassWork::add_drains() {
   if (drained == 0) return;
   lanes.first_drains += copies(false);
   if (candidate.batch.accumulation > 1) lanes.later_drains += copies(true);
+}
+
+/// Adds what follows the last backward with a gradient for the host, and the CPU's last update.
+void Estimator::ClassWork::add_tails() {
+  if (has(estimator.first_with_parameters(candidate.leading_gpu_optimizer)) &&
+      candidate.batch.accumulation > 1) {
+    lanes.last_copied = sum({.kind = OpKind::GradD2H,
+                             .lane = Lane::D2H,
+                             .accumulate = candidate.batch.group == 1})
+                            .seconds;
+    lanes.last_squared = sum({OpKind::SquareSum, Lane::CpuAdam}).last;
+  }
+  if (has(static_cast<std::size_t>(lanes.update_barrier_unit))) {
+    lanes.last_fetched = sum({OpKind::ParamH2D, Lane::H2D}).last;
+  }
 }
 
 void Estimator::ClassWork::add_adam() {
@@ -213,6 +235,7 @@ void Estimator::ClassWork::add_adam() {
   const auto seconds = [&](OpKind kind, int times) {
     return times == 0 ? 0 : times * sum({kind, Lane::CpuAdam}).seconds;
   };
+  if (lanes.update_barrier_unit >= 0) add_tails();
   lanes.updates_after_norm += seconds(OpKind::AdamRollback, ahead) +
                       seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
 }
