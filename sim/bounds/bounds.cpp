@@ -118,7 +118,7 @@ ContentionModel sharing(const Platform& platform, int world_size, int adam_threa
   return ContentionModel([&](LaneSet running) { return rates.slowdowns(running, alone); });
 }
 
-/// The same slowdowns while the CPU does nothing.
+/// Returns the slowdowns of parts of a step in which the CPU does nothing.
 ContentionModel without_cpu(const ContentionModel& contention) {
   return ContentionModel(
       [&](LaneSet running) { return contention.slowdowns(running & ~lane_bit(Lane::CpuAdam)); });

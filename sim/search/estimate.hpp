@@ -118,7 +118,7 @@ class Estimator {
   /// Sum of one kind of operation over every chunk of a unit.
   struct ChunkSum {
     Seconds seconds = 0;
-    Seconds last = 0;  ///< of the last chunk
+    Seconds last = 0;  ///< seconds of the last chunk
     std::int64_t operations = 0;
   };
   /// Sums by unit class and kind of operation, for candidates that cut units alike.

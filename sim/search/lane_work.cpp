@@ -136,7 +136,8 @@ void Estimator::ClassWork::add_gradients() {
   const std::int64_t group = candidate.batch.group;
   const std::int64_t before_last = candidate.batch.accumulation - group;
   LaneWork::Times reduces = drains(reduced, before_last);
-  reduces.inner_backward = std::exchange(reduces.inner_drains, 0);  // of units on the device, too
+  // Units with state on the device are among them.
+  reduces.inner_backward = std::exchange(reduces.inner_drains, 0);
   add({OpKind::Reduce, Lane::Collective}, reduces);
   add({OpKind::Reduce, Lane::Collective}, {.before_norm = group * reduced});
   ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
@@ -194,10 +195,9 @@ void Estimator::ClassWork::add_drains() {
 void Estimator::ClassWork::add_tails() {
   if (has(estimator.first_with_parameters(candidate.leading_gpu_optimizer)) &&
       candidate.batch.accumulation > 1) {
-    lanes.last_copied = sum({.kind = OpKind::GradD2H,
-                             .lane = Lane::D2H,
-                             .accumulate = candidate.batch.group == 1})
-                            .seconds;
+    lanes.last_copied =
+        sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = candidate.batch.group == 1})
+            .seconds;
     lanes.last_squared = sum({OpKind::SquareSum, Lane::CpuAdam}).last;
   }
   if (has(static_cast<std::size_t>(lanes.update_barrier_unit))) {
@@ -237,7 +237,7 @@ void Estimator::ClassWork::add_adam() {
   };
   if (lanes.update_barrier_unit >= 0) add_tails();
   lanes.updates_after_norm += seconds(OpKind::AdamRollback, ahead) +
-                      seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
+                              seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
 }
 
 /// Adds state that moves between file and CPU, or between host memory and the device.

@@ -29,7 +29,7 @@ struct Estimator::LaneWork {
   LaneValues inner_drains{}, last_drains{};
   std::array<std::int64_t, kNumLanes> operations{};
   Seconds updates_after_norm = 0;  ///< CPU work between the norm and the next forward
-  Seconds late = 0;        ///< late updates
+  Seconds late = 0;                ///< late updates
   /// Copies of gradients to the host during which the device can only recompute: of the first
   /// micro-batch, and of each later one. None where micro-batches are in groups.
   Seconds first_drains = 0, later_drains = 0;
@@ -96,8 +96,7 @@ struct Estimator::LaneWork {
     const auto index = lane_index(lane);
     busy[index] += static_cast<double>(times.all()) * unit.seconds;
     step_boundary[index] += static_cast<double>(times.at_boundary()) * unit.seconds;
-    before_norm[index] +=
-        static_cast<double>(times.before_norm + times.last_drains) * unit.seconds;
+    before_norm[index] += static_cast<double>(times.before_norm + times.last_drains) * unit.seconds;
     last_drains[index] += static_cast<double>(times.last_drains) * unit.seconds;
     after_norm[index] += static_cast<double>(times.after_norm) * unit.seconds;
     before_barrier[index] += static_cast<double>(times.all_before_barrier()) * unit.seconds;

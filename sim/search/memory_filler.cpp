@@ -114,8 +114,8 @@ std::vector<Candidate> MemoryFiller::undominated(const Placements& placements,
         most = std::max(most, other.leading_gpu_parameters);
       }
     }
-    const auto more = std::ranges::upper_bound(placements, most, {},
-                                               &Candidate::leading_gpu_parameters);
+    const auto more =
+        std::ranges::upper_bound(placements, most, {}, &Candidate::leading_gpu_parameters);
     const auto largest = last_fitting({more, placements.end()}, activation, streamed_units);
     if (largest) candidates.push_back(*largest);
   }
