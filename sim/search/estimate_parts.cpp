@@ -97,7 +97,7 @@ LagrangianBound Estimator::inner_seconds(Candidate c, const LaneWork& lanes) {
   PhaseSum forward = all, undrained = backward;
   forward.add(-1, backward);
   undrained.add(-1, draining);
-  LagrangianBound in_turn = part_seconds({lanes.inner_drains, draining, drains}, tables);
+  LagrangianBound in_turn = part_seconds({lanes.inner_drains, draining, {}}, tables);
   in_turn += part_seconds({{}, undrained, {}}, tables);
   raise(in_turn, part_seconds({lanes.inner_backward, backward, drains}, tables));
   in_turn += part_seconds({lanes.inner_forward, forward, {}}, tables);
@@ -149,7 +149,9 @@ std::vector<std::vector<Estimator::Part>> Estimator::boundary_parts(const Candid
   PhaseSum before_norm = at_norm[0].phases;
   before_norm.add(1, at_norm[1].phases);
   const std::vector<Part> whole{
-      {lanes.before_norm, before_norm, at_norm[0].serials}, at_norm[2], after_barrier};
+      {lanes.before_norm, before_norm, drains(c, lanes, /*at_boundary=*/true)},
+      at_norm[2],
+      after_barrier};
   at_norm.push_back(after_barrier);
   return {at_norm, whole, at_barrier};
 }
@@ -175,7 +177,7 @@ std::vector<Estimator::Part> Estimator::norm_parts(const Candidate& c, const Lan
   const Seconds to_barrier =
       least[lane_index(Lane::CpuAdam)] * lanes.after_norm[lane_index(Lane::CpuAdam)] +
       least[lane_index(Lane::H2D)] * lanes.last_fetched;
-  return {{lanes.last_drains, draining, drains(c, lanes, /*at_boundary=*/true)},
+  return {{lanes.last_drains, draining, {}},
           {{}, undrained, {}, to_norm},
           {lanes.after_norm, after, {}, to_barrier}};
 }
