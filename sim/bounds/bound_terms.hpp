@@ -14,13 +14,14 @@ enum class BoundTerm : unsigned {
   StreamCycle,       ///< state that streams through the device
   Parts,             ///< the sum over consecutive parts of a step
   UpdateBarrier,     ///< in Parts, the split of the step boundary at the update barrier
+  NormParts,         ///< in Parts, the split before the update barrier at the norm
   Serials,           ///< in Parts, work during which few kernels can run
   FirstMultiplier,   ///< bounds at kEnergyMultipliers[1]
   SecondMultiplier,  ///< bounds at kEnergyMultipliers[2]
   ThirdMultiplier,   ///< bounds at kEnergyMultipliers[3]
   LoweredCycle,      ///< the longest cycle of the lowered program
 };
-inline constexpr unsigned kNumBoundTerms = 11;
+inline constexpr unsigned kNumBoundTerms = 12;
 
 /// A set of terms. Bounds hold with any set; all of them rule out most.
 class BoundTerms {

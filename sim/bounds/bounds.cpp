@@ -118,6 +118,12 @@ ContentionModel sharing(const Platform& platform, int world_size, int adam_threa
   return ContentionModel([&](LaneSet running) { return rates.slowdowns(running, alone); });
 }
 
+/// Returns the slowdowns of parts of a step in which the CPU does nothing.
+ContentionModel without_cpu(const ContentionModel& contention) {
+  return ContentionModel(
+      [&](LaneSet running) { return contention.slowdowns(running & ~lane_bit(Lane::CpuAdam)); });
+}
+
 }  // namespace
 
 BoundTables bound_tables(const Platform& platform, int world_size, int adam_threads,
@@ -126,10 +132,14 @@ BoundTables bound_tables(const Platform& platform, int world_size, int adam_thre
   result.terms = terms;
   result.least_slowdown.fill(1);
   result.least_measured_slowdown.fill(1);
-  const ContentionModel contention(platform, platform.ranks_per_node(world_size), adam_threads);
+  const auto of_lanes = [=](const ContentionModel& all) {
+    return adam_threads == 0 ? without_cpu(all) : all;
+  };
+  const ContentionModel measured(platform, platform.ranks_per_node(world_size), adam_threads);
+  const ContentionModel contention = of_lanes(measured);
   result.dual_bounds = lp_dual_bounds(contention, platform.power);
-  if (contention.none() && !platform.power) {
-    result.dual_bounds = lp_dual_bounds(sharing(platform, world_size, adam_threads), {});
+  if (measured.none() && !platform.power) {
+    result.dual_bounds = lp_dual_bounds(of_lanes(sharing(platform, world_size, adam_threads)), {});
     result.dual_bounds_are_max_min = true;
   }
   std::erase_if(result.dual_bounds,

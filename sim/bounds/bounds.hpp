@@ -30,7 +30,8 @@ struct BoundTables {
   std::vector<SharedResource> shared;                            ///< capacity: one rank's part
   BoundTerms terms;  ///< terms of the bounds that use these tables
 };
-/// Makes the tables of `world_size` ranks with `adam_threads` for CPU Adam on each.
+/// Makes the tables of `world_size` ranks with `adam_threads` for CPU Adam on each. 0: for parts of
+/// a step in which the CPU does nothing.
 [[nodiscard]] BoundTables bound_tables(const Platform& platform, int world_size, int adam_threads,
                                        BoundTerms terms = {});
 

@@ -145,11 +145,13 @@ Seconds Estimator::bound_seconds(const Candidate& c, Seconds cutoff) {
   const auto if_has = [this](BoundTerm term, auto bound) {
     return terms_.has(term) ? bound() : Seconds{0};
   };
-  return std::max({overlapped,
-                   if_has(BoundTerm::NormCycle, [&] { return norm_cycle_seconds(c, lanes); }),
-                   if_has(BoundTerm::LateCycle, [&] { return late_cycle_seconds(c, lanes); }),
-                   if_has(BoundTerm::StreamCycle, [&] { return stream_cycle_seconds(c, lanes); }),
-                   if_has(BoundTerm::Parts, [&] { return parts_seconds(c, lanes); })});
+  const Seconds cycles = std::max(
+      {overlapped, if_has(BoundTerm::NormCycle, [&] { return norm_cycle_seconds(c, lanes); }),
+       if_has(BoundTerm::LateCycle, [&] { return late_cycle_seconds(c, lanes); }),
+       if_has(BoundTerm::StreamCycle, [&] { return stream_cycle_seconds(c, lanes); })});
+  if (cycles > cutoff) return cycles;
+  return std::max(cycles,
+                  if_has(BoundTerm::Parts, [&] { return parts_seconds(c, lanes, cutoff); }));
 }
 
 /// Bound without waits: all lanes work at once.
@@ -239,106 +241,6 @@ int Estimator::update_barrier_unit(const Candidate& c) const {
   return -1;
 }
 
-/// Work of one lane in a part of a step during which only certain kernels of units can run.
-struct Estimator::Serial {
-  Lane lane = Lane::D2H;
-  Seconds seconds = 0;
-  std::vector<Seconds> kernels;  ///< that can run meanwhile, by each of BoundTables::dual_bounds
-};
-
-/// Sum of the bounds on consecutive parts: the inner micro-batches, and the step boundary before
-/// and after the update barrier, each with the work that must fall into it. Micro-batches of the
-/// last group are at the boundary.
-Seconds Estimator::parts_seconds(const Candidate& c, const LaneWork& lanes) {
-  const std::int64_t group = c.batch.group;
-  const std::int64_t before_last = c.batch.accumulation - group;  // micro-batches
-  if (before_last == 0 && lanes.update_barrier_unit < 0) return 0;
-  const BoundTables& tables = tables_.at(c.adam_threads);
-  const Activations& units = activations(c);
-  const auto part = [&](LaneValues busy, std::span<const Seconds> kernels,
-                        Seconds unthrottled_seconds, std::int64_t micro_batches,
-                        std::span<const Serial> serials) {
-    const auto times = static_cast<double>(micro_batches);
-    LagrangianBound seconds = dual_bound_seconds(busy, kernels, times, tables);
-    for (const Serial& serial : serials) {
-      const LagrangianBound other = serial_seconds(serial, busy, kernels, times, tables);
-      std::ranges::transform(seconds.at, other.at, seconds.at.begin(),
-                             [](Seconds a, Seconds b) { return std::max(a, b); });
-    }
-    busy[lane_index(Lane::Compute)] += times * unthrottled_seconds;
-    seconds.at.front() = std::max(seconds.at.front(), busiest_seconds(busy, tables));
-    return seconds;
-  };
-  const KernelSums& kernels = kernel_sums(c);
-  const Seconds micro_batch = units.compute.unthrottled();
-  std::vector<LagrangianBound> parts;
-  if (before_last > 0) {
-    parts.push_back(part(lanes.inner_micro_batches, kernels.all, micro_batch, before_last,
-                         serials(c, lanes, /*at_boundary=*/false)));
-  }
-  const std::vector<Serial> at_boundary = serials(c, lanes, /*at_boundary=*/true);
-  if (lanes.update_barrier_unit < 0 || !terms_.has(BoundTerm::UpdateBarrier)) {
-    parts.push_back(part(lanes.step_boundary, kernels.all, micro_batch, group, at_boundary));
-    return consecutive_seconds(parts, problem_.platform);
-  }
-  const auto update_barrier_unit = static_cast<std::size_t>(lanes.update_barrier_unit);
-  // All but the first member run the last unit's forward between backwards of that unit.
-  const auto members = static_cast<double>(group);
-  const auto of_group = [=](Seconds from_barrier, Seconds of_last) {
-    return members * from_barrier - (members - 1) * of_last;
-  };
-  std::vector<Seconds> after = kernels.forward_from[update_barrier_unit];
-  std::ranges::transform(after, kernels.forward_from.back(), after.begin(), of_group);
-  std::vector<Seconds> before = kernels.all;
-  std::ranges::transform(before, after, before.begin(),
-                         [=](Seconds all, Seconds later) { return members * all - later; });
-  const auto forward_from = [&](std::size_t unit) {
-    return units.forward_below.back().unthrottled() - units.forward_below[unit].unthrottled();
-  };
-  const Seconds after_barrier = of_group(forward_from(update_barrier_unit),
-                                         forward_from(static_cast<std::size_t>(num_units_) - 1));
-  parts.push_back(
-      part(lanes.before_barrier, before, members * micro_batch - after_barrier, 1, at_boundary));
-  parts.push_back(part(lanes.after_barrier, after, after_barrier, 1, {}));
-  return consecutive_seconds(parts, problem_.platform);
-}
-
-/// Gradients that leave the only buffer while the device recomputes, and state that streams before
-/// the update barrier.
-std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const LaneWork& lanes,
-                                                  bool at_boundary) {
-  const KernelSums& kernels = kernel_sums(c);
-  const auto group = static_cast<double>(c.batch.group);
-  const auto before_last = static_cast<double>(c.batch.accumulation) - group;
-  const Seconds last = before_last > 0 ? lanes.later_drains : lanes.first_drains;
-  const Seconds others = lanes.first_drains + (before_last - 1) * lanes.later_drains;
-  std::vector<Serial> result;
-  if (!terms_.has(BoundTerm::Serials)) return result;
-  if (const Seconds drains = at_boundary ? last : others; drains > 0) {
-    result.push_back({Lane::D2H, drains, kernels.recompute_below.back()});
-    for (Seconds& seconds : result.back().kernels) seconds *= at_boundary ? 1 : before_last;
-  }
-  if (at_boundary && lanes.update_barrier_unit >= 0 && lanes.streamed > 0) {
-    result.push_back({Lane::H2D, lanes.streamed,
-                      kernels.backward_below[first_with_parameters(c.leading_gpu_optimizer)]});
-    for (Seconds& seconds : result.back().kernels) seconds *= group;
-  }
-  return result;
-}
-
-LagrangianBound Estimator::serial_seconds(const Serial& serial, LaneValues busy,
-                                          std::span<const Seconds> kernels, double times,
-                                          const BoundTables& tables) {
-  busy[lane_index(Lane::Compute)] = 0;  // updates may run meanwhile
-  busy[lane_index(serial.lane)] -= serial.seconds;
-  std::vector<Seconds> fixed(kernels.size());
-  const std::vector<double>& weights = tables.lane_idle_weights[lane_index(serial.lane)];
-  for (std::size_t i = 0; i < fixed.size(); ++i) {
-    fixed[i] = times * kernels[i] - serial.kernels[i] + serial.seconds * weights[i];
-  }
-  return dual_bound_seconds(busy, fixed, 1, tables);
-}
-
 std::size_t Estimator::first_with_parameters(int from) const {
   auto unit = static_cast<std::size_t>(from);
   while (problem_.profile.architecture.units[unit].parameters.empty()) ++unit;
@@ -349,9 +251,10 @@ std::size_t Estimator::first_with_parameters(int from) const {
 /// forward, and the last one precedes its unit's forward. Then the step still has to compute all
 /// but the forward of the units before.
 Seconds Estimator::norm_cycle_seconds(const Candidate& c, const LaneWork& lanes) {
-  if (lanes.after_norm <= 0) return 0;
+  if (lanes.updates_after_norm <= 0) return 0;
   const BoundTables& tables = tables_.at(c.adam_threads);
-  return cycle_seconds(c, lanes.after_norm * tables.least_slowdown[lane_index(Lane::CpuAdam)],
+  return cycle_seconds(c,
+                       lanes.updates_after_norm * tables.least_slowdown[lane_index(Lane::CpuAdam)],
                        activations(c).forward_below.back());
 }
 

@@ -118,6 +118,7 @@ class Estimator {
   /// Sum of one kind of operation over every chunk of a unit.
   struct ChunkSum {
     Seconds seconds = 0;
+    Seconds last = 0;  ///< seconds of the last chunk
     std::int64_t operations = 0;
   };
   /// Sums by unit class and kind of operation, for candidates that cut units alike.
@@ -159,16 +160,30 @@ class Estimator {
   [[nodiscard]] int update_barrier_unit(const Candidate& candidate) const;
   /// The first unit with parameters, `from` one on.
   [[nodiscard]] std::size_t first_with_parameters(int from) const;
-  [[nodiscard]] Seconds parts_seconds(const Candidate& candidate, const LaneWork& lanes);
+  [[nodiscard]] Seconds parts_seconds(const Candidate& candidate, const LaneWork& lanes,
+                                      Seconds cutoff);
+  struct PhaseSum;
+  struct Part;
+  [[nodiscard]] static LagrangianBound part_seconds(Part part, const BoundTables& tables);
+  [[nodiscard]] LagrangianBound inner_seconds(Candidate candidate, const LaneWork& lanes);
+  [[nodiscard]] std::vector<Part> norm_parts(const Candidate& candidate, const LaneWork& lanes);
+  [[nodiscard]] std::vector<std::vector<Part>> boundary_parts(const Candidate& candidate,
+                                                              const LaneWork& lanes);
+  /// Phases of one micro-batch: all, and forward or backward of the units from `unit` on.
+  [[nodiscard]] PhaseSum micro_batch_phases(const Candidate& candidate);
+  [[nodiscard]] PhaseSum forward_from(const Candidate& candidate, std::size_t unit);
+  [[nodiscard]] PhaseSum backward_from(const Candidate& candidate, std::size_t unit);
   [[nodiscard]] Seconds norm_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
   [[nodiscard]] Seconds late_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
   struct Serial;
   /// Serial work of the step boundary, or of the inner micro-batches.
+  [[nodiscard]] std::vector<Serial> drains(const Candidate& candidate, const LaneWork& lanes,
+                                           bool at_boundary);
   [[nodiscard]] std::vector<Serial> serials(const Candidate& candidate, const LaneWork& lanes,
                                             bool at_boundary);
   [[nodiscard]] static LagrangianBound serial_seconds(const Serial& serial, LaneValues busy,
                                                       std::span<const Seconds> kernels,
-                                                      double times, const BoundTables& tables);
+                                                      const BoundTables& tables);
   [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
   [[nodiscard]] Seconds cycle_seconds(const Candidate& candidate, Seconds updates,
                                       const LagrangianBound& meanwhile);

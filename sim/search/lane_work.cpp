@@ -59,7 +59,8 @@ Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t
   for (std::int64_t left = classes_[unit_class].elements; left > 0; left -= whole) {
     const Chunk chunk{.elements = std::min(whole, left)};
     const Operation op = chunk_operation(work, chunk, candidate.sharding, header);
-    sum.seconds += solo_seconds(op, header, problem_.platform);
+    sum.last = solo_seconds(op, header, problem_.platform);
+    sum.seconds += sum.last;
     ++sum.operations;
   }
   return sum;
@@ -134,20 +135,29 @@ void Estimator::ClassWork::add_gradients() {
   const int reduced = several ? units : placed.device_optimizer;
   const std::int64_t group = candidate.batch.group;
   const std::int64_t before_last = candidate.batch.accumulation - group;
-  add({OpKind::Reduce, Lane::Collective}, drains(reduced, before_last));
-  add({OpKind::Reduce, Lane::Collective}, {.before_barrier = group * reduced});
+  LaneWork::Times reduces = drains(reduced, before_last);
+  // Units with state on the device are among them.
+  reduces.inner_backward = std::exchange(reduces.inner_drains, 0);
+  add({OpKind::Reduce, Lane::Collective}, reduces);
+  add({OpKind::Reduce, Lane::Collective}, {.before_norm = group * reduced});
   ChunkWork first{.kind = OpKind::GradD2H, .lane = Lane::D2H};
   if (on_device) first = {OpKind::GradAdd, several ? Lane::Collective : Lane::Compute};
   ChunkWork later = first;
   later.accumulate = true;
   if (on_device) add_sums();
+  // A single micro-batch's gradients may still go to the host when their norm is known.
+  if (candidate.batch.accumulation == 1)
+    return add(first, {.before_barrier = placed.host_optimizer});
+  const auto last_drains = [&](std::int64_t times) {
+    return LaneWork::last_drains_of(placed.host_optimizer, buffers, times);
+  };
   if (before_last == 0) {
-    add(first, {.before_barrier = placed.host_optimizer});
-    return add(later, {.before_barrier = (group - 1) * placed.host_optimizer});
+    add(first, last_drains(1));
+    return add(later, last_drains(group - 1));
   }
   add(first, drains(placed.host_optimizer, 1));
   add(later, drains(placed.host_optimizer, before_last - 1));
-  add(later, {.before_barrier = group * placed.host_optimizer});
+  add(later, last_drains(group));
 }
 
 /// Adds copies of sums that the device adds up for each group, to the host and back for the next.
@@ -155,8 +165,9 @@ void Estimator::ClassWork::add_sums() {
   const int summed = placed.host_optimizer;
   const std::int64_t before_last = candidate.batch.num_groups() - 1;
   const ChunkWork copied{OpKind::GradD2H, Lane::D2H};
-  add(copied, LaneWork::drains(summed, Estimator::accumulators(candidate, placed), before_last));
-  add(copied, {.before_barrier = summed});
+  const int accumulators = Estimator::accumulators(candidate, placed);
+  add(copied, LaneWork::drains(summed, accumulators, before_last));
+  add(copied, LaneWork::last_drains_of(summed, accumulators, 1));
   add({OpKind::GradH2D, Lane::H2D}, {.anywhere = before_last * summed});
 }
 
@@ -180,17 +191,31 @@ void Estimator::ClassWork::add_drains() {
   if (candidate.batch.accumulation > 1) lanes.later_drains += copies(true);
 }
 
+/// Adds what follows the last backward with a gradient for the host, and the CPU's last update.
+void Estimator::ClassWork::add_tails() {
+  if (has(estimator.first_with_parameters(candidate.leading_gpu_optimizer)) &&
+      candidate.batch.accumulation > 1) {
+    lanes.last_copied =
+        sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = candidate.batch.group == 1})
+            .seconds;
+    lanes.last_squared = sum({OpKind::SquareSum, Lane::CpuAdam}).last;
+  }
+  if (has(static_cast<std::size_t>(lanes.update_barrier_unit))) {
+    lanes.last_fetched = sum({OpKind::ParamH2D, Lane::H2D}).last;
+  }
+}
+
 void Estimator::ClassWork::add_adam() {
   const int ahead = candidate.speculate ? placed.early_optimizer() : 0;
   const int beside_state = placed.cpu_optimizer() - ahead;
   add({OpKind::Adam, Lane::Compute},
-      {.before_barrier = placed.device_optimizer + placed.streamed_optimizer});
+      {.after_norm = placed.device_optimizer + placed.streamed_optimizer});
   const ChunkWork adam{OpKind::Adam, Lane::CpuAdam};
   const ChunkWork speculative{.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true};
   add(speculative, {.before_barrier = ahead});
   add(adam, {.step_boundary = placed.nvme_optimizer});
   if (level == SearchLevel::Leaf) {
-    add(adam, {.before_barrier = beside_state});
+    add(adam, {.after_norm = beside_state});
   } else if (level == SearchLevel::Subgroup) {
     const bool either = estimator.problem_.request.clipping != Clipping::None;
     const bool is_faster = either && sum(speculative).seconds < sum(adam).seconds;
@@ -203,15 +228,16 @@ void Estimator::ClassWork::add_adam() {
   const Lane of_host = candidate.batch.accumulation > 1 ? Lane::CpuAdam
                        : several                        ? Lane::Collective
                                                         : Lane::Compute;
-  add({OpKind::SquareSum, Lane::Compute}, {.before_barrier = placed.device_optimizer});
-  add({OpKind::SquareSum, of_host}, {.anywhere = placed.host_optimizer});
-  add({OpKind::AdamRollback, Lane::CpuAdam}, {.before_barrier = ahead});
+  add({OpKind::SquareSum, Lane::Compute}, {.before_norm = placed.device_optimizer});
+  add({OpKind::SquareSum, of_host}, {.before_norm = placed.host_optimizer});
+  add({OpKind::AdamRollback, Lane::CpuAdam}, {.after_norm = ahead});
   if (level != SearchLevel::Leaf) return;
   const auto seconds = [&](OpKind kind, int times) {
     return times == 0 ? 0 : times * sum({kind, Lane::CpuAdam}).seconds;
   };
-  lanes.after_norm += seconds(OpKind::AdamRollback, ahead) +
-                      seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
+  if (lanes.update_barrier_unit >= 0) add_tails();
+  lanes.updates_after_norm += seconds(OpKind::AdamRollback, ahead) +
+                              seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
 }
 
 /// Adds state that moves between file and CPU, or between host memory and the device.
@@ -227,7 +253,7 @@ void Estimator::ClassWork::add_state() {
   add({OpKind::GradWrite, Lane::NvmeWrite}, {.anywhere = placed.nvme_gradients});
   if (placed.streamed_optimizer == 0) return;
   add({OpKind::StateRead, Lane::H2D}, {.before_barrier = placed.streamed_optimizer});
-  add({OpKind::StateWrite, Lane::D2H}, {.before_barrier = placed.streamed_optimizer});
+  add({OpKind::StateWrite, Lane::D2H}, {.after_norm = placed.streamed_optimizer});
   lanes.streamed += placed.streamed_optimizer * sum({OpKind::StateRead, Lane::H2D}).seconds;
 }
 
@@ -235,7 +261,7 @@ void Estimator::ClassWork::add_parameters() {
   // Parameters follow in the order of updates. The barrier's unit is the last, unless state comes
   // from files after a norm.
   const auto times = [&](int published) {
-    return placed.nvme_optimizer == 0 ? LaneWork::Times{.before_barrier = published}
+    return placed.nvme_optimizer == 0 ? LaneWork::Times{.after_norm = published}
                                       : LaneWork::Times{.step_boundary = published};
   };
   add({OpKind::ParamH2D, Lane::H2D}, times(placed.parameters.device - placed.device_optimizer));

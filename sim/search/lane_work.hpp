@@ -17,28 +17,51 @@ struct Estimator::LaneWork {
   /// start of the last group's backward and the end of the first forward through all units in the
   /// next step. Its
   /// parts `before_barrier` and `after_barrier` must end before, or start after, the start of the
-  /// forward at the update barrier. `inner_micro_batches`: work that must fall into the rest of the
-  /// step. Only `busy` includes phases of units.
+  /// forward at the update barrier. Where gradients are clipped, the parts `before_norm` and
+  /// `after_norm` of `before_barrier` must end before, or start after, the end of the norm.
+  /// `inner_micro_batches`: work that must fall into the rest of the step. Its parts
+  /// `inner_forward` and `inner_backward` must fall into passes forward, or backward, over all
+  /// units. `inner_drains` and `last_drains` are the parts of `inner_backward` and `before_norm`
+  /// that must end before the backward of the leading units with state on the device. Only `busy`
+  /// includes phases of units.
   LaneValues busy{}, step_boundary{}, before_barrier{}, after_barrier{}, inner_micro_batches{};
+  LaneValues before_norm{}, after_norm{}, inner_forward{}, inner_backward{};
+  LaneValues inner_drains{}, last_drains{};
   std::array<std::int64_t, kNumLanes> operations{};
-  Seconds after_norm = 0;  ///< CPU work between the norm and the next forward
-  Seconds late = 0;        ///< late updates
+  Seconds updates_after_norm = 0;  ///< CPU work between the norm and the next forward
+  Seconds late = 0;                ///< late updates
   /// Copies of gradients to the host during which the device can only recompute: of the first
   /// micro-batch, and of each later one. None where micro-batches are in groups.
   Seconds first_drains = 0, later_drains = 0;
+  /// Copy of the last unit's sum to the host, and its last chunk's square sum there. None where
+  /// gradients are not added up.
+  Seconds last_copied = 0, last_squared = 0;
+  Seconds last_fetched = 0;      ///< copy to the device of the chunk that the CPU updates last
   Seconds streamed = 0;          ///< reads of state that streams through the device
   int update_barrier_unit = -1;  ///< Estimator::update_barrier_unit()
 
   /// Number of times that an operation runs, by part of the step.
   struct Times {
-    std::int64_t before_barrier = 0, after_barrier = 0;
+    std::int64_t before_norm = 0, after_norm = 0;  ///< and before the barrier
+    std::int64_t last_drains = 0;                  ///< before the norm, too
+    std::int64_t before_barrier = 0;               ///< either side of the norm
+    std::int64_t after_barrier = 0;
     std::int64_t step_boundary = 0;  ///< either side of the barrier
-    std::int64_t inner_micro_batches = 0, anywhere = 0;
+    std::int64_t inner_forward = 0, inner_backward = 0;
+    std::int64_t inner_drains = 0;         ///< in passes backward, too
+    std::int64_t inner_micro_batches = 0;  ///< in passes of either direction
+    std::int64_t anywhere = 0;
+    [[nodiscard]] std::int64_t all_before_barrier() const noexcept {
+      return last_drains + before_norm + after_norm + before_barrier;
+    }
     [[nodiscard]] std::int64_t at_boundary() const noexcept {
-      return before_barrier + after_barrier + step_boundary;
+      return all_before_barrier() + after_barrier + step_boundary;
+    }
+    [[nodiscard]] std::int64_t all_inner() const noexcept {
+      return inner_forward + inner_backward + inner_drains + inner_micro_batches;
     }
     [[nodiscard]] std::int64_t all() const noexcept {
-      return at_boundary() + inner_micro_batches + anywhere;
+      return at_boundary() + all_inner() + anywhere;
     }
   };
   /// Least fills of `units` into `slots`: all in the first pass over them, and in every later pass
@@ -46,25 +69,43 @@ struct Estimator::LaneWork {
   static Times fills(int units, int below, int slots, std::int64_t groups) {
     const std::int64_t without = std::max(0, units - slots);
     const int after_barrier = std::max(0, units - below - slots);
-    return {.before_barrier = without + below,
+    return {.before_norm = without,
+            .after_norm = below,
             .after_barrier = after_barrier,
             .step_boundary = units - below - after_barrier,
-            .inner_micro_batches = 2 * (groups - 1) * without};
+            .inner_forward = (groups - 1) * without,
+            .inner_backward = (groups - 1) * without};
   }
   /// Gradients that leave their buffers in `times` inner micro-batches. Those that are in buffers
-  /// after the last of them may stay there until the step boundary.
+  /// after the last backward that makes any may stay there during the next forward, and after the
+  /// last of them until the step boundary.
   static Times drains(int units, int buffers, std::int64_t times) {
     const std::int64_t late = std::min<std::int64_t>({units, buffers, times * units});
-    return {.inner_micro_batches = times * units - late, .anywhere = late};
+    const std::int64_t drained = times * std::max(0, units - buffers);
+    return {.inner_drains = drained,
+            .inner_micro_batches = times * units - late - drained,
+            .anywhere = late};
+  }
+  /// Likewise in `times` micro-batches of the last group, before the norm.
+  static Times last_drains_of(int units, int buffers, std::int64_t times) {
+    const std::int64_t drained = times * std::max(0, units - buffers);
+    return {.before_norm = times * units - drained, .last_drains = drained};
   }
 
   void add(Lane lane, const ChunkSum& unit, const Times& times) {
     const auto index = lane_index(lane);
     busy[index] += static_cast<double>(times.all()) * unit.seconds;
     step_boundary[index] += static_cast<double>(times.at_boundary()) * unit.seconds;
-    before_barrier[index] += static_cast<double>(times.before_barrier) * unit.seconds;
+    before_norm[index] += static_cast<double>(times.before_norm + times.last_drains) * unit.seconds;
+    last_drains[index] += static_cast<double>(times.last_drains) * unit.seconds;
+    after_norm[index] += static_cast<double>(times.after_norm) * unit.seconds;
+    before_barrier[index] += static_cast<double>(times.all_before_barrier()) * unit.seconds;
     after_barrier[index] += static_cast<double>(times.after_barrier) * unit.seconds;
-    inner_micro_batches[index] += static_cast<double>(times.inner_micro_batches) * unit.seconds;
+    inner_micro_batches[index] += static_cast<double>(times.all_inner()) * unit.seconds;
+    inner_forward[index] += static_cast<double>(times.inner_forward) * unit.seconds;
+    inner_backward[index] +=
+        static_cast<double>(times.inner_backward + times.inner_drains) * unit.seconds;
+    inner_drains[index] += static_cast<double>(times.inner_drains) * unit.seconds;
     operations[index] += times.all() * unit.operations;
   }
 };
@@ -90,6 +131,11 @@ struct Estimator::ClassWork {
   void add_parameters();
 
  private:
+  void add_tails();
+  [[nodiscard]] bool has(std::size_t unit) const {
+    const auto index = static_cast<int>(unit);
+    return estimator.classes_[unit_class].members(index, index + 1) > 0;
+  }
   void add(const ChunkWork& work, const LaneWork::Times& times);
   [[nodiscard]] ChunkSum sum(const ChunkWork& work);
 };

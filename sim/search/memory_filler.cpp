@@ -82,6 +82,25 @@ bool MemoryFiller::wastes_host_memory(const Candidate& candidate) const {
   });
 }
 
+/// The last of `placements` that fits with `activation`: each takes more of the GPU than the one
+/// before. In files parameters take room that they do not need on the GPU, so there the first ones
+/// may not fit.
+std::optional<Candidate> MemoryFiller::last_fitting(std::span<const Candidate> placements,
+                                                    const Candidate& activation,
+                                                    int streamed_units) const {
+  const auto candidate_of = [&](const Candidate& placement) {
+    Candidate candidate = with_activations(placement, activation);
+    candidate.gpu_adam_units = streamed_units;
+    return candidate;
+  };
+  const auto fits = [&](const Candidate& placement) { return fits_(candidate_of(placement)); };
+  const auto in_files = std::ranges::find(placements, false, &Candidate::nvme_parameters);
+  const auto first = std::find_if(placements.begin(), in_files, fits);
+  const auto end = std::partition_point(first, placements.end(), fits);
+  if (end == first) return std::nullopt;
+  return candidate_of(*std::prev(end));
+}
+
 /// The candidates that fit and that no other of them dominates: from few recomputed units to many.
 /// More of them pay only with more parameters on the GPU than those have that recompute no more and
 /// copy no more outputs.
@@ -95,17 +114,9 @@ std::vector<Candidate> MemoryFiller::undominated(const Placements& placements,
         most = std::max(most, other.leading_gpu_parameters);
       }
     }
-    std::optional<Candidate> largest;
-    for (const Candidate& placement : placements) {
-      if (placement.leading_gpu_parameters <= most) continue;
-      Candidate candidate = with_activations(placement, activation);
-      candidate.gpu_adam_units = streamed_units;
-      if (fits_(candidate)) {
-        largest = candidate;
-      } else if (largest || !candidate.nvme_parameters) {
-        break;
-      }
-    }
+    const auto more =
+        std::ranges::upper_bound(placements, most, {}, &Candidate::leading_gpu_parameters);
+    const auto largest = last_fitting({more, placements.end()}, activation, streamed_units);
     if (largest) candidates.push_back(*largest);
   }
   std::erase_if(candidates, [this](const Candidate& c) { return wastes_host_memory(c); });

@@ -4,6 +4,7 @@
 
 #include "sim/search/candidate_groups.hpp"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,9 @@ class MemoryFiller {
   [[nodiscard]] bool some_fits(const Placements& placements) const;
   /// Whether the candidate fits with a larger gradient ring, or with none, too.
   [[nodiscard]] bool wastes_host_memory(const Candidate& candidate) const;
+  [[nodiscard]] std::optional<Candidate> last_fitting(std::span<const Candidate> placements,
+                                                      const Candidate& activation,
+                                                      int streamed_units) const;
   [[nodiscard]] std::vector<Candidate> undominated(const Placements& placements,
                                                    int streamed_units) const;
   [[nodiscard]] std::vector<Candidate> least(const Placements& placements) const;

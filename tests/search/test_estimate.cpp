@@ -204,6 +204,52 @@ TEST_CASE("estimated memory is that of the lowered program, and the bound is bel
   CHECK(grouped_parts > 0);
 }
 
+TEST_CASE("bounds hold whatever contends where gradients are clipped, and the norm raises them") {
+  std::mt19937 random(29);
+  std::uniform_real_distribution<double> slowdown(1, 3);
+  const std::vector<std::vector<Lane>> loads{{Lane::Compute, Lane::D2H},
+                                             {Lane::Compute, Lane::H2D},
+                                             {Lane::H2D, Lane::CpuAdam},
+                                             {Lane::D2H, Lane::CpuAdam},
+                                             {Lane::Compute, Lane::D2H, Lane::CpuAdam}};
+  int count = 0, raised = 0;
+  for (int round = 0; round < 60; ++round) {
+    Case c(random, round);
+    c.request.clipping = Clipping::Wait;
+    c.platform.contention.clear();
+    for (const std::vector<Lane>& lanes : loads) {
+      ContentionSample& load = c.platform.contention.emplace_back();
+      load.ranks = 1;
+      for (const Lane lane : lanes) load.slowdown[lane] = slowdown(random);
+    }
+    const TuningProblem problem = tuning_problem(c.profile, c.platform, c.request);
+    Estimator estimator(problem, kThreads);
+    Estimator without(problem, kThreads, BoundTerms().without(BoundTerm::NormParts));
+    Engine engine(c.platform, c.request.num_gpus);
+    const int num_units = static_cast<int>(c.profile.architecture.units.size());
+    for (int i = 0; i < 20; ++i) {
+      Candidate candidate = test::random_candidate(random);
+      candidate.batch = {1, 4};
+      candidate.late_updates = i % 3;
+      candidate.speculate = c.profile.dtype == DataType::BFloat16 && i % 2 == 0;
+      if (candidate.prefetch_depth >= candidate.cache_slots) continue;
+      if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
+      candidate =
+          normal_form(candidate, c.profile.architecture, c.request.num_gpus, /*clips=*/true);
+      group_micro_batches(random, candidate, c.profile.architecture);
+      const Program program = lower(c.profile, make_plan(candidate, c.profile, c.request));
+      const Seconds simulated = engine.simulate(program, {.record_intervals = false}).step_seconds;
+      const Seconds bound = estimator.bound_seconds(candidate);
+      CAPTURE(round, i);
+      REQUIRE(bound <= simulated * (1 + 1e-6));
+      ++count;
+      raised += bound > without.bound_seconds(candidate) * (1 + 1e-3) ? 1 : 0;
+    }
+  }
+  CHECK(count > 200);
+  CHECK(raised > 20);
+}
+
 TEST_CASE("state streams during the backward of units before the first that has any") {
   constexpr Seconds kRead = 0.4, kBackward = 1;
   FewUnits few({unit_of("activation", "activation", {}), block("first"), block("second")}, 0, 0);
