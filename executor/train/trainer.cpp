@@ -97,8 +97,8 @@ class Trainer::Rank {
   std::int64_t steps_done() const { return steps_done_; }
   bool is_stopping() const { return is_stopping_; }
 
-  /// Returns the memory in which weights may be made ahead at a start: a quarter of what the state
-  /// of the node's ranks leaves of it.
+  /// Returns the memory in which weights may be made ahead at a start. It is a quarter of what is
+  /// left beside the state of the node's ranks.
   Bytes room_for_weights() const {
     const int ranks = options_.ranks_per_node > 0 ? options_.ranks_per_node : plan_.world_size;
     const Bytes held = memory_.bytes().pinned + memory_.bytes().host;
