@@ -19,7 +19,6 @@ option(ATHANOR_BUILD_BENCHMARKS "Benchmarks (Google Benchmark)" ${PROJECT_IS_TOP
 option(ATHANOR_BUILD_FUZZERS "libFuzzer targets (Clang only)" OFF)
 option(ATHANOR_WERROR "Warnings are errors" OFF)
 option(ATHANOR_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
-option(ATHANOR_SANITIZE_THREADS "Thread sanitizer" OFF)
 option(ATHANOR_COVERAGE "gcov line coverage" OFF)
 
 if(PROJECT_IS_TOP_LEVEL)
