@@ -31,8 +31,8 @@ if(ATHANOR_BUILD_FUZZERS)
 endif()
 
 # athanor_add_library(NAME SOURCES .. PUBLIC .. PRIVATE ..): one static library per layer.
-# Those of the layers are installed, as athanor::NAME without the prefix: athanor_model is athanor::model. Interchange is
-# the simulator program's own.
+# Those of the layers are installed, as athanor::NAME without the prefix: athanor_model is athanor::model. Interchange,
+# benchmarks and settings are the simulator program's own.
 function(athanor_add_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   string(REPLACE "athanor_" "" short_name ${name})
@@ -43,7 +43,7 @@ function(athanor_add_library name)
   target_link_libraries(${name} PUBLIC athanor_options ${ARG_PUBLIC}
     PRIVATE $<BUILD_INTERFACE:athanor_warnings> $<BUILD_INTERFACE:athanor_instrumentation> ${ARG_PRIVATE})
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/(sim|executor|calibrate)(/|$)"
-      AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/sim/(interchange|benchmarks)$")
+      AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/sim/(interchange|benchmarks|settings)$")
     install(TARGETS ${name} EXPORT athanorTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()
 endfunction()
