@@ -11,7 +11,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -20,9 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Returns nothing of a process that has ended. Reading its file fails, and an iterator over the
+/// stream's buffer would throw.
 std::string read_of(pid_t process, const std::string& name) {
-  std::ifstream file(fmt::format("/proc/{}/{}", process, name), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const std::ifstream file(fmt::format("/proc/{}/{}", process, name), std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 bool contains(const std::string& text, const std::string& part) {
