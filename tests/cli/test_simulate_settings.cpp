@@ -139,7 +139,7 @@ TEST_CASE_METHOD(SettingsFixture, "settings in a place where another file is mea
        "is an input, and would be lost");
 }
 
-TEST_CASE_METHOD(SettingsFixture, "--recompute stands for a script that recomputes") {
+TEST_CASE_METHOD(SettingsFixture, "a script that recomputes is told by --recompute") {
   const std::string path = file("ds.json", R"({"train_micro_batch_size_per_gpu": 4,
     "zero_optimization": {"stage": 3}})");
   const auto peak = [&](std::vector<std::string> more) {
