@@ -87,7 +87,8 @@ class WeightsAhead {
     if (current_ == unit) return flat_;
     flat_ = {};  // its memory serves the next
     std::erase_if(coming_, [unit](const auto& item) { return item.first < unit; });
-    for (std::int32_t next = unit; next < end_of_room(unit); ++next) {
+    const std::int32_t end = end_of_room(unit);
+    for (std::int32_t next = unit; next < end; ++next) {
       if (!coming_.contains(next)) {
         coming_[next] = std::async(std::launch::async, [this, next] { return made(next); });
       }

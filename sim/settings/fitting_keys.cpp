@@ -17,9 +17,15 @@ struct Change {
   PeerSettings settings;
 };
 
-bool fits_with(const PeerSettings& settings, const TuningProblem& problem) {
+/// Returns the bytes by which the settings exceed the limits.
+Bytes excess_with(const PeerSettings& settings, const TuningProblem& problem) {
   const Plan plan = peer_plan(settings, problem.profile, problem.platform, problem.request);
-  return fits(plan_peak_bytes(problem.profile, plan), problem.ranks_per_node, problem.limits);
+  return excess_bytes(plan_peak_bytes(problem.profile, plan), problem.ranks_per_node,
+                      problem.limits);
+}
+
+bool fits_with(const PeerSettings& settings, const TuningProblem& problem) {
+  return excess_with(settings, problem) == 0;
 }
 
 /// Name of a key to set, or the script's own matter where the system has no key.
@@ -119,13 +125,8 @@ std::vector<std::string> fitting_together(PeerSettings settings, const TuningPro
   std::vector<std::string> texts;
   for (int i = 0; i < kMost; ++i) {
     const std::vector<Change> changes = changes_of(settings, problem);
-    const auto need = [&](const Change& change) {
-      const Plan plan =
-          peer_plan(change.settings, problem.profile, problem.platform, problem.request);
-      return excess_bytes(plan_peak_bytes(problem.profile, plan), problem.ranks_per_node,
-                          problem.limits);
-    };
-    const auto least = std::ranges::min_element(changes, {}, need);
+    const auto excess = [&](const Change& change) { return excess_with(change.settings, problem); };
+    const auto least = std::ranges::min_element(changes, {}, excess);
     if (least == changes.end()) return {};
     texts.push_back(least->text);
     settings = least->settings;

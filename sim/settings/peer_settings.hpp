@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a settings file of another system asks for, each value with the key that set it.
+// Settings that a file of another system asks for, each value with the key that set it.
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -12,7 +12,7 @@
 
 namespace athanor {
 
-/// Where a value comes from: a key of the file, or an option of the command line.
+/// The place that sets a value: a key of the file, or an option of the command line.
 struct Origin {
   std::string key;  ///< "zero_optimization.stage"; "--clip"
   int line = 0;     ///< 0: the file does not hold it
