@@ -30,6 +30,15 @@ if(ATHANOR_BUILD_FUZZERS)
   add_custom_target(athanor_fuzzers)
 endif()
 
+# The own code of tests runs for a moment and is compiled for minutes: where what it calls is instrumented, it is neither
+# instrumented nor optimized.
+add_library(athanor_test_instrumentation INTERFACE)
+if(ATHANOR_SANITIZE OR ATHANOR_COVERAGE)
+  target_compile_options(athanor_test_instrumentation INTERFACE -O0)
+  target_link_options(athanor_test_instrumentation INTERFACE
+    $<TARGET_PROPERTY:athanor_instrumentation,INTERFACE_LINK_OPTIONS>)
+endif()
+
 # athanor_add_library(NAME SOURCES .. PUBLIC .. PRIVATE ..): one static library per layer.
 # Those of the layers are installed, as athanor::NAME without the prefix: athanor_model is athanor::model. Interchange,
 # benchmarks and settings are the simulator program's own.
@@ -48,13 +57,17 @@ function(athanor_add_library name)
   endif()
 endfunction()
 
-# A program that is built but not installed by itself: tests, benchmarks, fuzzers.
-function(athanor_add_executable name folder sources libraries)
+function(athanor_add_uninstrumented_executable name folder sources libraries)
   add_executable(${name} ${sources})
   set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
-  target_link_libraries(${name} PRIVATE
-    athanor_options athanor_warnings athanor_instrumentation ${libraries})
+  target_link_libraries(${name} PRIVATE athanor_options athanor_warnings ${libraries})
+endfunction()
+
+# A program that is built but not installed by itself: tests, benchmarks, fuzzers.
+function(athanor_add_executable name folder sources libraries)
+  athanor_add_uninstrumented_executable(${name} ${folder} "${sources}" "${libraries}")
+  target_link_libraries(${name} PRIVATE athanor_instrumentation)
 endfunction()
 
 # athanor_add_program(NAME SOURCES .. LIBRARIES ..): one of the programs that `athanor` starts.
@@ -64,14 +77,28 @@ function(athanor_add_program name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# athanor_add_test(NAME SOURCES .. LIBRARIES .. LABELS ..): a Catch2 program; each TEST_CASE is its own ctest test.
-# PROCESSORS: what one of its tests occupies (default 1). ATHANOR_PYTHON: the interpreter that has torch, or "".
+# athanor_use_test_headers(NAME TORCH): the headers that most sources of this test share, read once. Those of LibTorch are
+# compiled with the options of the layers that use them, so such tests have these options, too.
+function(athanor_use_test_headers name torch)
+  if(torch)
+    target_link_libraries(${name} PRIVATE athanor_instrumentation)
+    athanor_precompile_torch(${name})
+  else()
+    target_link_libraries(${name} PRIVATE athanor_test_instrumentation)
+    target_precompile_headers(${name} REUSE_FROM athanor_test_headers)
+  endif()
+endfunction()
+
+# athanor_add_test(NAME [TORCH] SOURCES .. LIBRARIES .. LABELS ..): a Catch2 program; each TEST_CASE is its own ctest test.
+# TORCH: its sources include LibTorch. PROCESSORS: what one of its tests occupies (default 1). ATHANOR_PYTHON: the
+# interpreter that has torch, or "".
 function(athanor_add_test name)
-  cmake_parse_arguments(ARG "" "PROCESSORS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "PROCESSORS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_PROCESSORS)
     set(ARG_PROCESSORS 1)
   endif()
-  athanor_add_executable(${name} tests "${ARG_SOURCES}" "${ARG_LIBRARIES};Catch2::Catch2WithMain")
+  athanor_add_uninstrumented_executable(${name} tests "${ARG_SOURCES}" "${ARG_LIBRARIES};Catch2::Catch2WithMain")
+  athanor_use_test_headers(${name} ${ARG_TORCH})
   target_compile_definitions(${name} PRIVATE
     ATHANOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATHANOR_BIN_DIR="${PROJECT_BINARY_DIR}/bin"
     ATHANOR_PYTHON="${ATHANOR_TORCH_INTERPRETER}")

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: ./dev build [--preset NAME] [TARGET..]
 #
-# Configures build/NAME where needed and builds it. Presets: release (default), dev, asan, coverage,
-# fuzz, sim-only (CMakePresets.json). Programs are in build/NAME/bin. The presets fuzz and sim-only build their programs
-# only; TARGET all adds the tests.
+# Configures build/NAME where needed and builds it. Presets: release (default), dev, asan, coverage, sim-only
+# (CMakePresets.json). Programs are in build/NAME/bin. The preset sim-only builds its programs only; TARGET all adds the
+# tests.
 set -euo pipefail
 source tools/common.sh
 

@@ -3,29 +3,29 @@
 # usage: tools/fuzz.sh SECONDS
 #
 # Runs every libFuzzer target for SECONDS. Seeds are in tests/fuzz/corpus/NAME (of fuzz_NAME); what is found stays in
-# build/fuzz/corpus/TARGET, and an input that fails in build/fuzz/TARGET-crash-*.
+# build/asan/corpus/TARGET, and an input that fails in build/asan/TARGET-crash-*.
 set -euo pipefail
 source tools/common.sh
 
 seconds=${1:?seconds per target}
-build_preset fuzz
+build_preset asan athanor_fuzzers
 
 fuzz() {
   local target=$1 name corpus seeds
   name=$(basename "$target")
-  corpus=build/fuzz/corpus/$name seeds=tests/fuzz/corpus/${name#fuzz_}
+  corpus=build/asan/corpus/$name seeds=tests/fuzz/corpus/${name#fuzz_}
   mkdir -p "$corpus"
   [[ -d $seeds ]] || seeds=
   "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-    -artifact_prefix="build/fuzz/$name-" "$corpus" ${seeds:+"$seeds"} >"build/fuzz/$name.log" 2>&1 ||
-    { tail -n 40 "build/fuzz/$name.log" >&2 && die 1 "$name failed; log in build/fuzz/$name.log"; }
-  grep -E 'number_of_executed_units' "build/fuzz/$name.log" | sed "s/^stat::/    $name: /" >&2
+    -artifact_prefix="build/asan/$name-" "$corpus" ${seeds:+"$seeds"} >"build/asan/$name.log" 2>&1 ||
+    { tail -n 40 "build/asan/$name.log" >&2 && die 1 "$name failed; log in build/asan/$name.log"; }
+  grep -E 'number_of_executed_units' "build/asan/$name.log" | sed "s/^stat::/    $name: /" >&2
 }
 export -f fuzz die
 export seconds
 
 shopt -s nullglob
-targets=(build/fuzz/fuzz/*)
+targets=(build/asan/fuzz/*)
 [[ ${#targets[@]} -gt 0 ]] || die 1 "no fuzz targets were built"
 say "Fuzzing ${#targets[@]} targets, $seconds s each"
 # shellcheck disable=SC2016 # expanded by the inner bash

@@ -10,7 +10,7 @@
 # --fuzz      also runs each libFuzzer target (60 seconds each)
 # --coverage  runs every test in the preset coverage instead of dev, prints line coverage, and fails below 90 % of
 #             sim/ or 80 % of executor/
-# --all       the four above
+# --all       the four above, with 30 seconds for each libFuzzer target
 # --again     runs every stage, passed before or not
 set -euo pipefail
 source tools/common.sh
@@ -23,7 +23,7 @@ for argument in "$@"; do
     --fuzz) fuzz_seconds=60 ;;
     --fuzz=*) fuzz_seconds=${argument#*=} ;;
     --coverage) coverage=true ;;
-    --all) tidy=true sanitize=true coverage=true fuzz_seconds=60 ;;
+    --all) tidy=true sanitize=true coverage=true fuzz_seconds=30 ;;
     --again) again=true ;;
     -h | --help) help_of tools/test.sh && exit ;;
     *) die 2 "test: unknown option '$argument' (see ./dev test --help)" ;;
@@ -39,12 +39,12 @@ run_tests() {
 
 # Counters of earlier runs would count too.
 run_with_coverage() {
+  configure sim-only # it has no sources of its own, so it is not built
   [[ ! -d build/coverage ]] || find build/coverage -name '*.gcda' -delete
   run_tests coverage
   bash tools/coverage.sh
 }
 
-# They search, so they get an optimized simulator where the tests have one with counters.
 run_notebooks() {
   local status=0
   build_preset "$1" athanor-sim
@@ -70,7 +70,7 @@ if $tidy; then
 fi
 if $coverage; then
   once coverage run_with_coverage
-  once notebooks run_notebooks sim-only
+  once notebooks run_notebooks coverage
 else
   once dev run_tests dev
   once notebooks run_notebooks dev
