@@ -16,6 +16,22 @@
 namespace athanor {
 namespace {
 
+/// Work of a lane. Each lane has one kind, and Lane::D2H two: it copies, or adds to sums in host
+/// memory.
+struct LaneWork {
+  Lane lane = Lane::Compute;
+  bool adds = false;
+  auto operator<=>(const LaneWork&) const = default;
+};
+
+using WorkSet = std::set<LaneWork>;
+
+WorkSet works(const std::set<Lane>& lanes, bool d2h_adds = false) {
+  WorkSet set;
+  for (const Lane lane : lanes) set.insert({lane, d2h_adds && lane == Lane::D2H});
+  return set;
+}
+
 /// Activities of one rank. They are made when they are first used and then kept, because making one
 /// takes longer than a repetition.
 class RankActivities {
@@ -27,10 +43,10 @@ class RankActivities {
         adam_threads_(adam_threads),
         updates_(setup.updates.part(device, num_devices)) {}
 
-  DeviceActivity& of(Lane lane) {
-    ActivityPtr& activity = activities_[lane];
+  DeviceActivity& of(const LaneWork& work) {
+    ActivityPtr& activity = activities_[work];
     if (!activity) {
-      activity = make(lane);
+      activity = make(work);
       // The first use loads libraries, which must neither wait for collectives nor delay them.
       activity->run([](Seconds) { return false; });
     }
@@ -38,9 +54,9 @@ class RankActivities {
   }
 
  private:
-  [[nodiscard]] ActivityPtr make(Lane lane) {
+  [[nodiscard]] ActivityPtr make(const LaneWork& work) {
     const ContentionMeasurementOptions& options = setup_.options;
-    switch (lane) {
+    switch (work.lane) {
       case Lane::Compute:
         return setup_.cuda.matmul(device_, options.matrix);
       case Lane::Collective:
@@ -48,13 +64,14 @@ class RankActivities {
       case Lane::H2D:
         return setup_.cuda.copy_h2d(device_, options.copy);
       case Lane::D2H:
-        return setup_.cuda.copy_d2h(device_, options.copy);
+        return work.adds ? setup_.cuda.add_d2h(device_, options.copy)
+                         : setup_.cuda.copy_d2h(device_, options.copy);
       case Lane::CpuAdam:
         break;
       case Lane::NvmeRead:
       case Lane::NvmeWrite:
         return host_device_activity(RotatingFile(setup_.files.folder, setup_.files.file)
-                                        .activity(lane, setup_.files.piece));
+                                        .activity(work.lane, setup_.files.piece));
     }
     return host_device_activity(updates_.adam(options.adam, adam_threads_));
   }
@@ -62,7 +79,7 @@ class RankActivities {
   const ContentionSetup& setup_;
   int device_, num_devices_, adam_threads_;
   HostUpdates updates_;
-  std::map<Lane, ActivityPtr> activities_;
+  std::map<LaneWork, ActivityPtr> activities_;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -131,18 +148,19 @@ class ContentionBench {
     for (int device = 0; device < num_devices; ++device) {
       ranks_.emplace_back(setup, device, num_devices, adam_threads);
     }
-    for (const Lane lane : kLanes) baselines_.try_emplace(lane, lane, setup.options);
+    for (const Lane lane : kLanes) baselines_.try_emplace(LaneWork{lane}, lane, setup.options);
+    baselines_.try_emplace(LaneWork{Lane::D2H, true}, Lane::D2H, setup.options);
   }
 
   /// Measures those of `lanes` alone that have no valid baseline. Those whose baseline lasts come
   /// last: they have to go on running from there.
-  void measure_alone(const std::set<Lane>& lanes) {
+  void measure_alone(const WorkSet& set) {
     for (const bool lasts : {false, true}) {
-      for (const Lane lane : lanes) {
-        LaneBaseline& baseline = baselines_.at(lane);
+      for (const LaneWork& work : set) {
+        LaneBaseline& baseline = baselines_.at(work);
         if (baseline.lasts() != lasts || baseline.is_valid()) continue;
         baseline.set(
-            run({&ranks_.front().of(lane)}, {lane}, /*ranks=*/1, baseline.duration()).front());
+            run({&ranks_.front().of(work)}, {work}, /*ranks=*/1, baseline.duration()).front());
       }
     }
   }
@@ -150,23 +168,23 @@ class ContentionBench {
   /// Measures one activity of each lane on each of the first `ranks` ranks; a collective is one
   /// activity of all ranks. The slowdown of a lane is that of its mean rate, because it changes
   /// from moment to moment which rank gets more of what they share.
-  [[nodiscard]] ContentionSample measure(int ranks, const std::set<Lane>& lanes) {
-    std::vector<Lane> lane_of;
+  [[nodiscard]] ContentionSample measure(int ranks, const WorkSet& set) {
+    std::vector<LaneWork> work_of;
     std::vector<DeviceActivity*> activities;
-    measure_alone(lanes);
+    measure_alone(set);
     for (int rank = 0; rank < ranks; ++rank) {
-      for (const Lane lane : lanes) {
-        if (lane == Lane::Collective && rank > 0) continue;
-        lane_of.push_back(lane);
-        activities.push_back(&ranks_[static_cast<std::size_t>(rank)].of(lane));
+      for (const LaneWork& work : set) {
+        if (work.lane == Lane::Collective && rank > 0) continue;
+        work_of.push_back(work);
+        activities.push_back(&ranks_[static_cast<std::size_t>(rank)].of(work));
       }
     }
-    const std::vector<Samples> samples = run(activities, lanes, ranks, setup_.options.duration);
+    const std::vector<Samples> samples = run(activities, set, ranks, setup_.options.duration);
     std::map<Lane, std::vector<double>> slowdowns;  // one for each rank
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      slowdowns[lane_of[i]].push_back(baselines_.at(lane_of[i]).slowdown(samples[i]));
+      slowdowns[work_of[i].lane].push_back(baselines_.at(work_of[i]).slowdown(samples[i]));
     }
-    ContentionSample sample{ranks, {}};
+    ContentionSample sample{ranks, {}, set.contains({Lane::D2H, true})};
     std::string text;
     for (const auto& [lane, of_ranks] : slowdowns) {
       const auto [least, most] = std::minmax_element(of_ranks.begin(), of_ranks.end());
@@ -178,23 +196,24 @@ class ContentionBench {
   }
 
  private:
-  /// Runs activities of `lanes` together, after a warm-up in which all lanes settle that have to.
-  std::vector<Samples> run(const std::vector<DeviceActivity*>& activities,
-                           const std::set<Lane>& lanes, int ranks, Seconds duration) {
+  /// Runs activities of `set` together, after a warm-up in which all lanes settle that have to.
+  std::vector<Samples> run(const std::vector<DeviceActivity*>& activities, const WorkSet& set,
+                           int ranks, Seconds duration) {
     const bool settles = std::ranges::any_of(
-        lanes, [&](Lane lane) { return baselines_.at(lane).must_settle(ranks); });
+        set, [&](const LaneWork& work) { return baselines_.at(work).must_settle(ranks); });
     std::vector<Samples> samples = measure_together(
         activities, settles ? setup_.options.settle : setup_.options.warm_up, duration);
-    for (const Lane lane : lanes) baselines_.at(lane).has_run(ranks);
+    for (const LaneWork& work : set) baselines_.at(work).has_run(ranks);
     return samples;
   }
 
   const ContentionSetup& setup_;
   std::vector<RankActivities> ranks_;
-  std::map<Lane, LaneBaseline> baselines_;
+  std::map<LaneWork, LaneBaseline> baselines_;
 };
 
 using LaneSets = std::vector<std::set<Lane>>;
+using WorkSets = std::vector<WorkSet>;
 
 LaneSets pairs() {
   LaneSets sets;
@@ -210,6 +229,7 @@ LaneSets pairs() {
 LaneSets step_lanes(int ranks) {
   using enum Lane;
   LaneSets sets{{H2D, D2H, CpuAdam},
+                {Compute, H2D, D2H},
                 {Compute, H2D, D2H, CpuAdam},
                 {CpuAdam, NvmeRead, NvmeWrite},
                 {Compute, H2D, D2H, CpuAdam, NvmeRead, NvmeWrite}};
@@ -229,26 +249,38 @@ LaneSets step_lanes(int ranks) {
   return sets;
 }
 
+/// Returns the sets, and those with Lane::D2H once more with one that adds, as it does while
+/// gradients of several micro-batches are added up.
+WorkSets with_adds(const LaneSets& sets) {
+  WorkSets all;
+  for (const std::set<Lane>& lanes : sets) {
+    all.push_back(works(lanes));
+    if (lanes.contains(Lane::D2H)) all.push_back(works(lanes, /*d2h_adds=*/true));
+  }
+  return all;
+}
+
 /// Returns whether several activities use the host's memory and none uses a disk or other GPUs.
-bool shares_host_memory(int ranks, const std::set<Lane>& lanes) {
+bool shares_host_memory(int ranks, const WorkSet& set) {
   const auto of = [&](const std::set<Lane>& some) {
-    return std::ranges::count_if(lanes, [&](Lane lane) { return some.contains(lane); });
+    return std::ranges::count_if(set,
+                                 [&](const LaneWork& work) { return some.contains(work.lane); });
   };
   using enum Lane;
   return of({Collective, NvmeRead, NvmeWrite}) == 0 && ranks * of({H2D, D2H, CpuAdam}) > 1;
 }
 
 /// Measures the sets with kernels first, one after the other, so that kernels settle once.
-void add_samples(ContentionBench& bench, int ranks, LaneSets sets,
+void add_samples(ContentionBench& bench, int ranks, WorkSets sets,
                  std::vector<ContentionSample>& samples) {
   const auto rest = std::ranges::stable_partition(
-      sets, [](const std::set<Lane>& lanes) { return lanes.contains(Lane::Compute); });
-  std::set<Lane> with_kernels;
-  for (auto lanes = sets.begin(); lanes != rest.begin(); ++lanes) {
-    with_kernels.insert(lanes->begin(), lanes->end());
+      sets, [](const WorkSet& set) { return set.contains({Lane::Compute}); });
+  WorkSet with_kernels;
+  for (auto set = sets.begin(); set != rest.begin(); ++set) {
+    with_kernels.insert(set->begin(), set->end());
   }
   bench.measure_alone(with_kernels);
-  for (const std::set<Lane>& lanes : sets) samples.push_back(bench.measure(ranks, lanes));
+  for (const WorkSet& set : sets) samples.push_back(bench.measure(ranks, set));
 }
 
 }  // namespace
@@ -260,9 +292,10 @@ std::vector<ContentionSample> measure_contention(const ContentionSetup& setup, W
   for (const int ranks : std::set{std::min(2, setup.num_devices), setup.num_devices}) {
     const int adam_threads = adam_threads_per_rank(setup.host_cores, ranks);
     ContentionBench bench(setup, ranks, adam_threads);
-    const auto add = [&](int active, LaneSets sets) {
-      std::erase_if(sets, [&](const std::set<Lane>& lanes) {
-        return which == WhichSamples::HostMemory && !shares_host_memory(active, lanes);
+    const auto add = [&](int active, const LaneSets& lanes) {
+      WorkSets sets = with_adds(lanes);
+      std::erase_if(sets, [&](const WorkSet& set) {
+        return which == WhichSamples::HostMemory && !shares_host_memory(active, set);
       });
       add_samples(bench, active, std::move(sets), samples);
     };
@@ -270,7 +303,7 @@ std::vector<ContentionSample> measure_contention(const ContentionSetup& setup, W
     if (ranks == setup.num_devices) {
       LaneSets sets = pairs();
       std::ranges::move(step_lanes(1), std::back_inserter(sets));
-      add(1, std::move(sets));
+      add(1, sets);
     }
     if (ranks > 1) add(ranks, step_lanes(ranks));
   }

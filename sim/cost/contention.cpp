@@ -4,6 +4,7 @@
 #include "sim/cost/costs.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -37,7 +38,7 @@ class Terms {
     std::vector<const ContentionSample*> by_size;
     for (const ContentionSample& load : loads) by_size.push_back(&load);
     std::ranges::sort(by_size, {},
-                      [](const ContentionSample* load) { return load->slowdown.size(); });
+                      [](const ContentionSample* load) { return std::popcount(lanes_of(*load)); });
     for (const ContentionSample* load : by_size) add(*load);
   }
 
@@ -74,7 +75,7 @@ class Terms {
 LaneSet lanes_of(const ContentionSample& load) {
   LaneSet set = 0;
   for (const auto& [lane, slowdown] : load.slowdown) set |= lane_bit(lane);
-  return set;
+  return load.d2h_adds ? set | kD2HAdds : set;
 }
 
 ContentionModel::ContentionModel(const Platform& platform, int num_ranks, int adam_threads)

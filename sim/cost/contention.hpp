@@ -13,9 +13,12 @@
 
 namespace athanor {
 
-/// A set of lanes of one rank, a bit for each.
+/// A set of lanes of one rank, a bit for each, and kD2HAdds.
 using LaneSet = std::uint32_t;
-inline constexpr LaneSet kNumLaneSets = LaneSet{1} << kNumLanes;
+/// Lane::D2H adds gradients to sums in host memory instead of copying: a kernel does that, which
+/// takes multiprocessors and bandwidth from others. Means nothing in a set without Lane::D2H.
+inline constexpr LaneSet kD2HAdds = LaneSet{1} << kNumLanes;
+inline constexpr LaneSet kNumLaneSets = kD2HAdds << 1;
 [[nodiscard]] constexpr LaneSet lane_bit(Lane lane) noexcept {
   return LaneSet{1} << static_cast<unsigned>(lane);
 }
@@ -30,9 +33,10 @@ using LaneValues = std::array<double, kNumLanes>;
 ///
 /// The logarithm of a lane's slowdown is a sum over the sets of running lanes that it belongs to.
 /// Each set adds the part of its sample that its subsets do not explain, and 0 if it was not
-/// sampled. Between sampled numbers of ranks the sum is linear in the logarithm of the number, and
-/// constant beyond them. Sets with CPU Adam add in proportion to what Adam asks of memory:
-/// `adam_share` of what it asked when they were sampled.
+/// sampled. A set whose Lane::D2H adds contains the one whose Lane::D2H copies. Between sampled
+/// numbers of ranks the sum is linear in the logarithm of the number, and constant beyond them.
+/// Sets with CPU Adam add in proportion to what Adam asks of memory: `adam_share` of what it asked
+/// when they were sampled.
 class ContentionModel {
  public:
   ContentionModel(const std::vector<ContentionSample>& loads, int num_ranks, double adam_share = 1);

@@ -26,8 +26,11 @@ Replay::Replay(const Program& program, std::span<const PowerDraw> power_draws,
       num_operations_(program.operations.size()),
       ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
       pending_(kPendingSteps * num_operations_ * static_cast<std::size_t>(num_ranks)),
+      adds_(num_operations_),
       issued_after_(num_operations_),
       last_step_(options.max_steps - 1) {
+  const auto adds = [](const Operation& op) { return op.lane == Lane::D2H && op.accumulate; };
+  std::transform(program.operations.begin(), program.operations.end(), adds_.begin(), adds);
   std::partial_sum(issue.begin(), issue.end(), issued_after_.begin());
 }
 
@@ -114,8 +117,8 @@ void Replay::arrive(int rank, std::size_t lane, std::int32_t operation) {
 void Replay::launch(int rank, std::size_t lane, std::int32_t operation) {
   Port& here = port(rank, lane);
   here.start = machine_.now();
-  machine_.start(rank * kNumLanes + static_cast<int>(lane),
-                 power_draws_[static_cast<std::size_t>(operation)]);
+  const auto index = static_cast<std::size_t>(operation);
+  machine_.start(rank * kNumLanes + static_cast<int>(lane), power_draws_[index], adds_[index]);
 }
 
 void Replay::on_end(int port) {

@@ -83,6 +83,7 @@ class Replay {
   std::vector<Port> ports_;
   std::vector<std::int32_t> pending_;
   std::array<std::size_t, kPendingSteps> unfinished_{};
+  std::vector<bool> adds_;             ///< by operation: it adds gradients to sums in host memory
   std::vector<Seconds> issued_after_;  ///< by operation, from the start of its step's issue
   std::array<Seconds, kStepsUnderWay> issue_start_{};  ///< by step
   std::int64_t issue_waits_ = 0;                       ///< number so far

@@ -45,9 +45,9 @@ void SimulatedMachine::run(Seconds horizon, const std::function<void()>& begin,
   links_.run(frame_.origin, frame_.exponent, {started, flow_ended, [&] { on_alarm(on_end); }});
 }
 
-void SimulatedMachine::start(int port_index, const PowerDraw& draw) {
+void SimulatedMachine::start(int port_index, const PowerDraw& draw, bool adds) {
   const auto index = static_cast<std::size_t>(port_index);
-  running_[rank_of(index)] |= lane_bit(lane_of(index));
+  running_[rank_of(index)] |= lane_bit(lane_of(index)) | (adds ? kD2HAdds : 0);
   if (!power_.empty()) power_[rank_of(index)].start(lane_of(index), draw);
   const double duration = frame_.to_clock(draw.seconds);
   ports_[index] = {false, links_.clock() + duration, 1};
@@ -107,7 +107,8 @@ void SimulatedMachine::on_alarm(const std::function<void(int port)>& on_end) {
 void SimulatedMachine::end(std::size_t index, const std::function<void(int port)>& on_end) {
   ports_[index] = {};
   if (runs(index) && links_.has_route(index)) leave_group(index);
-  running_[rank_of(index)] &= ~lane_bit(lane_of(index));
+  const Lane lane = lane_of(index);
+  running_[rank_of(index)] &= ~(lane_bit(lane) | (lane == Lane::D2H ? kD2HAdds : 0));
   if (!power_.empty()) power_[rank_of(index)].stop(lane_of(index));
   on_end(static_cast<int>(index));
 }

@@ -44,8 +44,8 @@ class SimulatedMachine {
            const std::function<void(int port)>& on_end);
 
   /// Starts an activity, which takes draw.seconds when it is alone. Only within run, on an idle
-  /// port.
-  void start(int port, const PowerDraw& draw);
+  /// port. `adds` only on Lane::D2H: it adds gradients to sums in host memory.
+  void start(int port, const PowerDraw& draw, bool adds = false);
 
   /// Occupies the port for `duration`, whatever else runs. Only within run, on an idle port.
   void wait(int port, Seconds duration);

@@ -98,13 +98,16 @@ SharedResource read_shared(JsonReader json) {
 }
 
 OrderedJson json_of(const ContentionSample& sample) {
-  return {{"ranks", sample.ranks}, {"slowdown", json_of(sample.slowdown)}};
+  OrderedJson json{{"ranks", sample.ranks}, {"slowdown", json_of(sample.slowdown)}};
+  if (sample.d2h_adds) json["d2h_adds"] = true;
+  return json;
 }
 
 ContentionSample read_sample(JsonReader json) {
   ContentionSample sample;
   sample.ranks = json.key("ranks").small_integer(1);
   sample.slowdown = read_by_lane(json.key("slowdown"));
+  if (const auto adds = json.optional_key("d2h_adds")) sample.d2h_adds = adds->boolean();
   json.reject_other_keys();
   return sample;
 }

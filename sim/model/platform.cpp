@@ -107,6 +107,11 @@ void check_contention(const Platform& platform, const ValuePath& path) {
                     "Say what the lane does to others in one of the two: shared or contention.");
       }
     }
+    if (sample.d2h_adds && !sample.slowdown.contains(Lane::D2H)) {
+      path.item(i)
+          .key("d2h_adds")
+          .reject("the lane d2h did not run", "Name d2h in slowdown, or leave this key out.");
+    }
     if (!names.insert(sample_name(sample)).second) {
       slowdown.reject("a second entry for " + sample_name(sample), "Remove one of the two.");
     }
@@ -161,7 +166,9 @@ void check_device(const Platform& platform, const ValuePath& path) {
 std::string sample_name(const ContentionSample& sample) {
   std::string name;
   for (const auto& [lane, slowdown] : sample.slowdown) {
-    name += fmt::format("{}{}", name.empty() ? "" : " + ", lane_name(lane));
+    const bool adds = lane == Lane::D2H && sample.d2h_adds;
+    name +=
+        fmt::format("{}{}{}", name.empty() ? "" : " + ", lane_name(lane), adds ? " that adds" : "");
   }
   return sample.ranks == 1 ? name : fmt::format("{} on {} ranks", name, sample.ranks);
 }

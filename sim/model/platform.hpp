@@ -52,9 +52,11 @@ struct SharedResource {
 struct ContentionSample {
   int ranks = 1;
   std::map<Lane, double> slowdown;
+  /// Lane::D2H added gradients to sums in host memory, which a kernel does, instead of copying.
+  bool d2h_adds = false;
 };
 
-/// Name of a sample, for messages: "h2d + cpu-adam on 4 ranks".
+/// Name of a sample, for messages: "h2d + cpu-adam on 4 ranks", "compute + d2h that adds".
 [[nodiscard]] std::string sample_name(const ContentionSample& sample);
 
 /// Limit on a device's mean power. A moment t seconds ago has the weight exp(-t / window).

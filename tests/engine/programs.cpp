@@ -102,6 +102,12 @@ std::int32_t ProgramBuilder::copy_out(Bytes bytes, std::vector<std::int32_t> wai
   return transfer(OpKind::GradD2H, Lane::D2H, bytes, std::move(waits));
 }
 
+std::int32_t ProgramBuilder::add_out(Bytes bytes, std::vector<std::int32_t> waits) {
+  const std::int32_t added = transfer(OpKind::GradD2H, Lane::D2H, bytes, std::move(waits));
+  program_.operations.back().accumulate = true;
+  return added;
+}
+
 std::int32_t ProgramBuilder::gather(Bytes bytes, std::vector<std::int32_t> waits) {
   return transfer(OpKind::Gather, Lane::Collective, bytes, std::move(waits));
 }
@@ -180,6 +186,7 @@ Program random_program(std::mt19937& random, int world_size, int num_operations)
   for (Operation& op : program.operations) {  // adds some that reach forward in the step before
     if (pick(random, 0, 5) == 0) op.previous_waits.push_back(pick(random, 0, num_operations - 1));
     if (pick(random, 0, 5) == 0) op.issue_seconds = uniform(random, 0, 1);
+    if (op.kind == OpKind::GradD2H) op.accumulate = pick(random, 0, 1) == 0;
   }
   program.cpu_adam_threads = num_operations % 2 == 0 ? 3 : 1;
   return program;

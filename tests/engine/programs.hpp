@@ -34,6 +34,8 @@ class ProgramBuilder {
                       std::vector<std::int32_t> waits = {});
   std::int32_t copy_in(Bytes bytes, std::vector<std::int32_t> waits = {});
   std::int32_t copy_out(Bytes bytes, std::vector<std::int32_t> waits = {});
+  /// Adds gradients to sums in host memory.
+  std::int32_t add_out(Bytes bytes, std::vector<std::int32_t> waits = {});
   std::int32_t gather(Bytes bytes, std::vector<std::int32_t> waits = {});
   std::int32_t adam(std::int64_t elements, std::vector<std::int32_t> waits = {});
   std::int32_t read_file(Bytes bytes, std::vector<std::int32_t> waits = {});

@@ -30,8 +30,9 @@ constexpr double kRounding = 1e-9;
 /// Bytes that a copy or a collective moves in one second on the plain platform.
 constexpr Bytes kSecond = 1'000'000'000;
 
-/// Adds an operation of `lane` that takes `seconds` alone on the plain platform.
-std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds) {
+/// Adds an operation of `lane` that takes `seconds` alone on the plain platform; `adds`: Lane::D2H
+/// adds.
+std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds, bool adds = false) {
   const auto amount = static_cast<std::int64_t>(std::llround(seconds * 1e9));
   switch (lane) {
     case Lane::Compute:
@@ -41,7 +42,7 @@ std::int32_t add(ProgramBuilder& builder, Lane lane, Seconds seconds) {
     case Lane::H2D:
       return builder.copy_in(amount);
     case Lane::D2H:
-      return builder.copy_out(amount);
+      return adds ? builder.add_out(amount / 2) : builder.copy_out(amount);
     case Lane::CpuAdam:
       return builder.adam(amount);
     case Lane::NvmeRead:
@@ -57,9 +58,10 @@ double simulated_slowdown(Lane lane, LaneSet running, Engine& engine, int ranks)
   constexpr Seconds kShort = 0.1;
   constexpr Seconds kLong = 10;
   ProgramBuilder builder(ranks);
-  const std::int32_t measured = add(builder, lane, kShort);
+  const bool adds = (running & kD2HAdds) != 0;
+  const std::int32_t measured = add(builder, lane, kShort, adds);
   for (const Lane other : kLanes) {
-    if (other != lane && (running & lane_bit(other)) != 0) add(builder, other, kLong);
+    if (other != lane && (running & lane_bit(other)) != 0) add(builder, other, kLong, adds);
   }
   const Interval interval = find(engine.simulate(builder.program()), measured);
   return (interval.end - interval.start) / kShort;
@@ -104,6 +106,26 @@ TEST_CASE("an activity is slowed down while the other runs, and not before or af
   // The copy runs a second alone, 1.25 s at 2/3 of the rate, and the rest alone.
   const Seconds rest = 3 - 1 - 1.25 / 1.5;
   CHECK_THAT(find(timeline, copy).end, WithinRel(2.25 + rest, kRounding));
+}
+
+TEST_CASE("adding to sums in host memory contends as measured for it, and copying as before") {
+  Platform platform = plain_platform();
+  platform.contention = {{1, {{Lane::Compute, 1.1}, {Lane::D2H, 1.25}}},
+                         {1, {{Lane::Compute, 1.5}, {Lane::D2H, 1.5}}, /*d2h_adds=*/true}};
+  ProgramBuilder builder;
+  const std::int32_t compute = builder.compute(10);
+  const std::int32_t copy = builder.copy_out(1'000'000'000);
+  const std::int32_t sum = builder.add_out(1'000'000'000, {copy});  // reads and writes: 2 s alone
+  builder.after_previous(copy, compute);
+  const Timeline timeline = Engine(platform, 1).simulate(builder.program());
+  CHECK_THAT(find(timeline, copy).end, WithinRel(1.25, kRounding));
+  CHECK_THAT(find(timeline, sum).end, WithinRel(1.25 + 2 * 1.5, kRounding));
+  const double done = 1.25 / 1.1 + 3 / 1.5;
+  CHECK_THAT(find(timeline, compute).end, WithinRel(4.25 + 10 - done, kRounding));
+
+  platform.contention.pop_back();  // a machine on which adding was not measured
+  const Timeline alike = Engine(platform, 1).simulate(builder.program());
+  CHECK_THAT(find(alike, sum).end, WithinRel(1.25 + 2 * 1.25, kRounding));
 }
 
 TEST_CASE("CPU Adam slows the reading of a file down, and the bound includes it") {
@@ -185,6 +207,9 @@ TEST_CASE(
           ContentionSample load{ranks, {{first, any_slowdown(random)}}};
           load.slowdown.try_emplace(second, any_slowdown(random));
           platform.contention.push_back(load);
+          load.d2h_adds = load.slowdown.contains(Lane::D2H);
+          for (auto& [lane, slowdown] : load.slowdown) slowdown = any_slowdown(random);
+          if (load.d2h_adds) platform.contention.push_back(load);
         }
       }
     }

@@ -108,7 +108,9 @@ Platform sample_platform_with_contention() {
   Platform platform = sample_platform();
   platform.num_devices = 4;
   platform.shared.clear();
-  platform.contention = {{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, kAwkward}}}, {4, {{Lane::H2D, 2}}}};
+  platform.contention = {{1, {{Lane::H2D, 1.5}, {Lane::CpuAdam, kAwkward}}},
+                         {4, {{Lane::H2D, 2}}},
+                         {1, {{Lane::Compute, 1.25}, {Lane::D2H, kAwkward}}, /*d2h_adds=*/true}};
   return platform;
 }
 

@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
+#include <bit>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -38,9 +39,10 @@ TEST_CASE("every contention sample is reproduced, whatever else was measured") {
     std::vector<ContentionSample> loads;
     for (const int ranks : {1, 2, 4}) {
       for (LaneSet set = 1; set <= kAll; ++set) {
-        const bool alone = ranks == 1 && (set & (set - 1)) == 0;
-        if (alone || any_set(random) > 8) continue;
-        ContentionSample load{ranks, {}};
+        const bool adds = (set & kD2HAdds) != 0;
+        const bool alone = ranks == 1 && std::popcount(set & ~kD2HAdds) == 1;
+        if (alone || (adds && (set & lane_bit(Lane::D2H)) == 0) || any_set(random) > 8) continue;
+        ContentionSample load{ranks, {}, adds};
         for (const Lane lane : kLanes) {
           if ((set & lane_bit(lane)) != 0) load.slowdown[lane] = any_slowdown(random);
         }
@@ -68,6 +70,22 @@ TEST_CASE("a set of lanes that was not measured is slowed down by all its measur
   CHECK_THAT(contention.slowdown(Lane::H2D, three), WithinRel(1.5, kRounding));
   CHECK(contention.slowdown(Lane::D2H, three) == 1);
   CHECK(contention.slowdown(Lane::Compute, kAll) == 1);
+}
+
+TEST_CASE("adding to host memory slows down by what copying does and what was measured for it") {
+  const std::vector<ContentionSample> loads{
+      {1, {{Lane::Compute, 1.1}, {Lane::D2H, 1.2}}},
+      {1, {{Lane::Compute, 1.3}, {Lane::D2H, 1.5}}, /*d2h_adds=*/true},
+      {1, {{Lane::D2H, 1.4}, {Lane::CpuAdam, 1.6}}}};
+  const ContentionModel contention(loads, 1);
+  const LaneSet pair = set_of({Lane::Compute, Lane::D2H});
+  CHECK_THAT(contention.slowdown(Lane::Compute, pair), WithinRel(1.1, kRounding));
+  CHECK_THAT(contention.slowdown(Lane::Compute, pair | kD2HAdds), WithinRel(1.3, kRounding));
+  const LaneSet three = pair | lane_bit(Lane::CpuAdam);
+  CHECK_THAT(contention.slowdown(Lane::D2H, three), WithinRel(1.2 * 1.4, kRounding));
+  CHECK_THAT(contention.slowdown(Lane::D2H, three | kD2HAdds), WithinRel(1.5 * 1.4, kRounding));
+  const LaneSet without = set_of({Lane::Compute, Lane::CpuAdam});
+  CHECK(contention.slowdowns(without | kD2HAdds) == contention.slowdowns(without));
 }
 
 TEST_CASE("a pair's slowdown on other numbers of ranks multiplies with that of its lanes") {

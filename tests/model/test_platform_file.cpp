@@ -88,6 +88,8 @@ TEST_CASE("measured contention is read back, and refused by key where it is brok
        {"/contention/0/slowdown/h2d", "0", "contention[0].slowdown.h2d"},
        {"/contention/0/slowdown/nvme", "2", "contention[0].slowdown.nvme"},
        {"/contention/0/load", "1", "contention[0].load"},
+       {"/contention/0/d2h_adds", "true", "contention[0].d2h_adds"},
+       {"/contention/2/d2h_adds", "1", "contention[2].d2h_adds"},
        {"/contention/0", R"({"ranks": 4, "slowdown": {"h2d": 3}})", "contention[1].slowdown"},
        {"/shared", R"([{"name": "m", "scope": "node", "capacity": 1, "use": {"h2d": 1}}])",
         "contention[0].slowdown.h2d"}},
