@@ -19,6 +19,10 @@ if(ATHANOR_SANITIZE)
     -fsanitize=address,undefined,float-cast-overflow -fno-sanitize=vptr -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(athanor_instrumentation INTERFACE -fsanitize=address,undefined,float-cast-overflow)
 endif()
+if(ATHANOR_SANITIZE_THREADS)
+  target_compile_options(athanor_instrumentation INTERFACE -fsanitize=thread)
+  target_link_options(athanor_instrumentation INTERFACE -fsanitize=thread)
+endif()
 if(ATHANOR_COVERAGE)
   # Absolute paths: gcovr runs from anywhere. Lanes are threads, so counts may be lost; atomic counters would make the
   # tests of the search take twice as long, and a line that ran does not fall to zero.
@@ -33,7 +37,7 @@ endif()
 # The own code of tests runs for a moment and is compiled for minutes: where what it calls is instrumented, it is neither
 # instrumented nor optimized.
 add_library(athanor_test_instrumentation INTERFACE)
-if(ATHANOR_SANITIZE OR ATHANOR_COVERAGE)
+if(ATHANOR_SANITIZE OR ATHANOR_SANITIZE_THREADS OR ATHANOR_COVERAGE)
   target_compile_options(athanor_test_instrumentation INTERFACE -O0)
   target_link_options(athanor_test_instrumentation INTERFACE
     $<TARGET_PROPERTY:athanor_instrumentation,INTERFACE_LINK_OPTIONS>)

@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: ./dev test [--tidy] [--sanitize] [--fuzz[=SECONDS]] [--coverage] [--all] [--again]
+# usage: ./dev test [--tidy] [--sanitize] [--threads] [--fuzz[=SECONDS]] [--coverage] [--all] [--again]
 #
 # Sets up what is missing, checks format, spelling and layers, builds the preset dev, runs every test and every notebook. A
 # stage that passed before on the same files is not run again.
 #
 # --tidy      also runs clang-tidy on what is not a test (./dev lint: on everything)
 # --sanitize  also builds with address and undefined-behaviour sanitizers and runs every test that is not slow
+# --threads   also runs the tests of lanes, collectives and plans on CPU ranks under ThreadSanitizer
 # --fuzz      also runs each libFuzzer target (60 seconds each)
 # --coverage  runs every test in the preset coverage instead of dev, prints line coverage, and fails below 90 % of
 #             sim/ or 80 % of executor/
-# --all       the four above, with 30 seconds for each libFuzzer target
+# --all       all of these but --threads, with 30 seconds for each libFuzzer target
 # --again     runs every stage, passed before or not
 set -euo pipefail
 source tools/common.sh
 
-tidy=false sanitize=false coverage=false again=false fuzz_seconds=0
+tidy=false sanitize=false threads=false coverage=false again=false fuzz_seconds=0
 for argument in "$@"; do
   case $argument in
     --tidy) tidy=true ;;
     --sanitize) sanitize=true ;;
+    --threads) threads=true ;;
     --fuzz) fuzz_seconds=60 ;;
     --fuzz=*) fuzz_seconds=${argument#*=} ;;
     --coverage) coverage=true ;;
@@ -43,6 +45,13 @@ run_with_coverage() {
   [[ ! -d build/coverage ]] || find build/coverage -name '*.gcda' -delete
   run_tests coverage
   bash tools/coverage.sh
+}
+
+# ThreadSanitizer does not start where the kernel places programs at random. LibTorch and MPI are not instrumented.
+run_with_thread_sanitizer() {
+  build_preset tsan
+  say "Testing tsan"
+  setarch -R ctest --preset tsan --parallel "$jobs"
 }
 
 run_notebooks() {
@@ -77,6 +86,9 @@ else
 fi
 if $sanitize; then
   once asan run_tests asan
+fi
+if $threads; then
+  once tsan run_with_thread_sanitizer
 fi
 if [[ $fuzz_seconds -gt 0 ]]; then
   once "fuzz-$fuzz_seconds" bash tools/fuzz.sh "$fuzz_seconds"
