@@ -58,8 +58,11 @@ void add_run(CLI::App& app, TrainArguments& a) {
   add_hidden_alias(app, "--nproc",
                    add_count(app, "--gpus", a.num_processes,
                              "Start that many ranks on this machine, one for each GPU"));
-  app.add_option("--seed", a.seed, "Seed of fresh weights")
+  app.add_option("--seed", a.seed, "Seed of fresh weights and of --shuffle")
       ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()));
+  app.add_flag("--shuffle", a.shuffle,
+               "Take the data's sequences in an order of the seed, another one in every epoch "
+               "(default: as they are stored)");
   app.add_option("--checkpoint-every", a.checkpoint_every,
                  "Steps (500) or time (600s, 10m) between checkpoints; 0: none, not at the end "
                  "either")
@@ -206,6 +209,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"beta2", a.beta2},
         {"epsilon", a.epsilon},
         {"seed", a.seed},
+        {"shuffle", a.shuffle},
         {"nvme", a.nvme},
         {"checkpoint_every", a.checkpoint_every},
         {"keep_last", a.keep_last},

@@ -30,6 +30,7 @@ struct TrainArguments {
   std::string schedule = "cosine";
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   std::uint64_t seed = 0;
+  bool shuffle = false;  ///< take samples in an order of the seed
   std::string checkpoint_every = "10m";
   CheckpointInterval checkpoint_interval;  ///< --checkpoint-every, parsed
   int keep_last = 2;

@@ -60,6 +60,7 @@ std::map<std::string, std::string> settings_of(const TrainArguments& a, const Tr
       {"beta2", fmt::format("{}", a.beta2)},
       {"epsilon", fmt::format("{}", a.epsilon)},
       {"seed", fmt::format("{}", a.seed)},
+      {"order of the data", a.shuffle ? "shuffled" : "as stored"},
       {"sequences per step", fmt::format("{}", plan.global_batch())},
       {"sequence length", fmt::format("{}", plan.sequence_length)},
       {"type", std::string(name_of(kDataTypeNames, plan.dtype))},
@@ -82,7 +83,12 @@ std::vector<std::string> differences(const std::map<std::string, std::string>& b
   return found;
 }
 
-DataStart data_start(const TrainInputs& inputs) {
+SampleOrder sample_order(const TrainArguments& arguments, const TrainInputs& inputs) {
+  const auto& checkpoint = inputs.start.checkpoint;
+  return {arguments.shuffle, checkpoint ? checkpoint->state.seed : arguments.seed};
+}
+
+DataStart data_start(const TrainArguments& arguments, const TrainInputs& inputs) {
   if (!inputs.start.checkpoint) return {};
   const CheckpointState& state = inputs.start.checkpoint->state;
   const std::int64_t sequence = inputs.plan.sequence_length;
@@ -98,7 +104,14 @@ DataStart data_start(const TrainInputs& inputs) {
   const std::int64_t old_windows = num_samples(*inputs.data, old_sequence);
   const std::int64_t token = samples % old_windows * old_sequence;
   const std::int64_t window = token / sequence;
-  return {samples / old_windows * num_samples(*inputs.data, sequence) + window,
+  const std::int64_t first = samples / old_windows * num_samples(*inputs.data, sequence) + window;
+  if (arguments.shuffle) {
+    return {first,
+            fmt::format("sequences of {} tokens instead of {} have another order: until the next "
+                        "epoch some tokens are read again and some are left out",
+                        sequence, old_sequence)};
+  }
+  return {first,
           fmt::format("sequences of {} tokens instead of {}: the data goes on at token {}, so {} "
                       "are read again",
                       sequence, old_sequence, window * sequence, token - window * sequence)};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/train/inputs.hpp"
+#include "executor/data/sample_order.hpp"
 
 #include <cstdint>
 #include <map>
@@ -24,6 +25,9 @@ struct DataStart {
   std::int64_t sample = 0;
   std::string remark;  ///< says what is not exact about it; empty: nothing
 };
-[[nodiscard]] DataStart data_start(const TrainInputs& inputs);
+[[nodiscard]] DataStart data_start(const TrainArguments& arguments, const TrainInputs& inputs);
+
+/// Order of the data. A resumed run keeps its seed.
+[[nodiscard]] SampleOrder sample_order(const TrainArguments& arguments, const TrainInputs& inputs);
 
 }  // namespace athanor::cli

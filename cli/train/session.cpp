@@ -78,12 +78,13 @@ class Session {
         rank_(backend.collectives().rank()),
         tokens_per_step_(inputs.plan.global_batch() * inputs.plan.sequence_length),
         predicted_(inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0),
-        data_start_(data_start(inputs)),
+        data_start_(data_start(arguments, inputs)),
         shift_(shift_of(inputs, data_start_)),
         trainer_(make_language_model(inputs.architecture, inputs.plan.dtype,
                                      inputs.plan.sequence_length),
                  inputs.profile, inputs.plan,
-                 token_batches(inputs.data, inputs.plan.sequence_length, shift_),
+                 token_batches(inputs.data, inputs.plan.sequence_length,
+                               {shift_, sample_order(arguments, inputs)}),
                  train_options(arguments, inputs, watch), backend) {
     if (inputs.eval_data) {
       evaluation_ = evaluation_source(inputs.eval_data, inputs.plan.sequence_length);

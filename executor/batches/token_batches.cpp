@@ -2,6 +2,7 @@
 #include "executor/batches/token_batches.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace athanor {
@@ -19,26 +20,35 @@ torch::Tensor empty_ids(std::int64_t count, std::int64_t sequence_length) {
   return torch::empty({count, sequence_length}, torch::kInt64);
 }
 
-Batch read_batch(const TokenDataset& tokens, std::int64_t first, std::int64_t shift, Batch batch) {
+/// Returns the sample of the data that each of a run's samples is.
+using SampleAt = std::function<std::int64_t(std::int64_t index)>;
+
+Batch read_batch(const TokenDataset& tokens, std::int64_t first, const SampleAt& sample_at,
+                 Batch batch) {
   for (std::int64_t i = 0; i < batch.inputs.size(0); ++i) {
-    tokens.read_sample(shift + first + i, row<std::int64_t>(batch.inputs, i),
+    tokens.read_sample(sample_at(first + i), row<std::int64_t>(batch.inputs, i),
                        row<std::int64_t>(batch.targets, i));
   }
   return batch;
 }
 
-Batch read_batch(const PackedDataset& packed, std::int64_t first, std::int64_t shift, Batch batch) {
+Batch read_batch(const PackedDataset& packed, std::int64_t first, const SampleAt& sample_at,
+                 Batch batch) {
   Packing packing;
   packing.ignored = torch::empty(batch.inputs.sizes(), torch::kBool);
   packing.positions = torch::empty_like(batch.inputs);
   for (std::int64_t i = 0; i < batch.inputs.size(0); ++i) {
     packing.document_starts.push_back(packed.read_sample(
-        shift + first + i,
+        sample_at(first + i),
         {row<std::int64_t>(batch.inputs, i), row<std::int64_t>(batch.targets, i),
          row<bool>(packing.ignored, i), row<std::int64_t>(packing.positions, i)}));
   }
-  packing.num_targets = [&packed, shift](std::int64_t begin, std::int64_t count) {
-    return packed.num_targets(shift + begin, count);
+  packing.num_targets = [&packed, sample_at](std::int64_t begin, std::int64_t count) {
+    std::int64_t targets = 0;
+    for (std::int64_t i = begin; i < begin + count; ++i) {
+      targets += packed.num_targets(sample_at(i), 1);
+    }
+    return targets;
   };
   batch.packing = std::move(packing);
   return batch;
@@ -89,11 +99,16 @@ EvaluationSource evaluation_source(std::shared_ptr<const TrainingData> data,
 }
 
 BatchSource token_batches(std::shared_ptr<const TrainingData> data, std::int64_t sequence_length,
-                          std::int64_t shift) {
-  return [data = std::move(data), sequence_length, shift](std::int64_t first, std::int64_t count) {
+                          const StreamStart& start) {
+  const SampleAt sample_at = [start,
+                              samples = num_samples(*data, sequence_length)](std::int64_t index) {
+    return start.order.sample(start.shift + index, samples);
+  };
+  return [data = std::move(data), sequence_length, sample_at](std::int64_t first,
+                                                              std::int64_t count) {
     return std::visit(
         [&](const auto& samples) {
-          return read_batch(samples, first, shift,
+          return read_batch(samples, first, sample_at,
                             {empty_ids(count, sequence_length), empty_ids(count, sequence_length)});
         },
         *data);

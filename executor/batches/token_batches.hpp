@@ -3,6 +3,7 @@
 #pragma once
 
 #include "executor/batches/batch_source.hpp"
+#include "executor/data/sample_order.hpp"
 #include "executor/data/training_data.hpp"
 
 #include <cstdint>
@@ -10,12 +11,19 @@
 
 namespace athanor {
 
+/// Where a run's first sample is in the endless stream of samples, and the stream's order.
+struct StreamStart {
+  std::int64_t shift = 0;
+  SampleOrder order;
+};
+
 /// Returns a source of inputs and targets, int64 [count, sequence_length] each. It reads the data
-/// from their start, over and over. Its sample i is the data's sample i + `shift`: a run that goes
-/// on with another number of samples per step neither repeats nor skips one. Batches of packed
-/// tokens have a packing.
+/// over and over, in `start.order`. Its sample i is sample i + `start.shift` of the stream: a run
+/// that goes on with another number of samples per step neither repeats nor skips one. Batches of
+/// packed tokens have a packing.
 [[nodiscard]] BatchSource token_batches(std::shared_ptr<const TrainingData> data,
-                                        std::int64_t sequence_length, std::int64_t shift = 0);
+                                        std::int64_t sequence_length,
+                                        const StreamStart& start = {});
 
 /// Returns the data's samples, once each, to evaluate a model on.
 [[nodiscard]] EvaluationSource evaluation_source(std::shared_ptr<const TrainingData> data,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/data/packed_dataset.hpp"
 
+#include "executor/data/sample_order.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 
@@ -77,32 +78,6 @@ std::uint32_t crc32_of(std::span<const std::byte> bytes) {
 
 std::int64_t count_set(std::span<const std::byte> flags) {
   return std::count_if(flags.begin(), flags.end(), is_set);
-}
-
-/// Spreads the bits of `x` (the finalizer of SplitMix64, Steele et al. 2014).
-constexpr std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
-
-/// Permutes [0, count) without a table: a Feistel network over the smallest square that holds it,
-/// repeated until the result lies inside.
-std::int64_t permuted(std::int64_t place, std::int64_t count, std::uint64_t key) {
-  constexpr std::uint64_t kRounds = 4;
-  std::uint64_t half_bits = 1;
-  while ((std::uint64_t{1} << (2 * half_bits)) < static_cast<std::uint64_t>(count)) ++half_bits;
-  const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
-  auto value = static_cast<std::uint64_t>(place);
-  do {
-    for (std::uint64_t round = 0; round < kRounds; ++round) {
-      const std::uint64_t right = value & mask;
-      const std::uint64_t left = (value >> half_bits) ^ (mixed(key + round + mixed(right)) & mask);
-      value = (right << half_bits) | left;
-    }
-  } while (value >= static_cast<std::uint64_t>(count));
-  return static_cast<std::int64_t>(value);
 }
 
 }  // namespace
@@ -189,7 +164,7 @@ std::int64_t PackedDataset::sequence_of(std::int64_t index) const {
   const std::int64_t place = index % index_.sequences;
   if (pass == 0) return place;
   const std::uint64_t key =
-      mixed(index_.shards.front().crc32 + mixed(static_cast<std::uint64_t>(pass)));
+      mixed_bits(index_.shards.front().crc32 + mixed_bits(static_cast<std::uint64_t>(pass)));
   return permuted(place, index_.sequences, key);
 }
 

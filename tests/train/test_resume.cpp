@@ -102,6 +102,34 @@ TEST_CASE("a run resumes under another plan and another number of processes") {
   CHECK(loss_curve(moved) == loss_curve(whole));
 }
 
+TEST_CASE("a shuffled run goes on in its order under another plan, and keeps its seed") {
+  const TrainFixture fixture;
+  const std::string offloaded = fixture.write_plan("offloaded", fixture.offloaded_plan(2, 2));
+  const std::string replicated = fixture.write_plan("replicated", fixture.replicated_plan(1, 2));
+  const std::vector<std::string> options{
+      "--checkpoint-every", "7", "--schedule", "constant", "--seed", "5", "--shuffle"};
+  const std::string whole = fixture.file("whole");
+  require_done(run(fixture.command(replicated, 21, whole) + options));
+
+  const std::string moved = fixture.file("moved");
+  require_done(run(with_processes(2, fixture.command(offloaded, 14, moved) + options)));
+  const Finished resumed =
+      run(fixture.command(replicated, 21, moved) +
+          std::vector<std::string>{"--schedule", "constant", "--shuffle", "--resume"});
+  require_done(resumed);
+  CHECK(loss_curve(moved) == loss_curve(whole));
+
+  const std::string stored = fixture.file("stored");
+  require_done(run(fixture.command(replicated, 21, stored) +
+                   std::vector<std::string>{"--schedule", "constant", "--seed", "5"}));
+  CHECK(loss_curve(stored) != loss_curve(whole));
+
+  const Finished unshuffled = run(fixture.command(replicated, 28, moved) +
+                                  std::vector<std::string>{"--schedule", "constant", "--resume"});
+  require_done(unshuffled);
+  CHECK(unshuffled.output.find("order of the data: shuffled -> as stored") != std::string::npos);
+}
+
 TEST_CASE("state and parameters on NVMe leave a run unchanged, and it resumes in memory and back") {
   // Unclipped, gradients go straight to the CPU, else through the file.
   const auto clipping = GENERATE(athanor::Clipping::None, athanor::Clipping::Wait);
