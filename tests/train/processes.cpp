@@ -93,4 +93,9 @@ std::vector<std::string> with_processes(int count, std::vector<std::string> comm
   return words;
 }
 
+unsigned environment_number(const char* variable, unsigned otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+}
+
 }  // namespace athanor::test

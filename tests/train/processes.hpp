@@ -45,4 +45,7 @@ class RunningProgram {
 /// the command alone for one.
 [[nodiscard]] std::vector<std::string> with_processes(int count, std::vector<std::string> command);
 
+/// Returns the number that an environment variable gives, or `otherwise`.
+[[nodiscard]] unsigned environment_number(const char* variable, unsigned otherwise);
+
 }  // namespace athanor::test

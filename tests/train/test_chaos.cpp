@@ -13,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -32,11 +31,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int kSteps = 60;
 constexpr int kChains = 5;  // jobs that stay stopped for a while leave the cores to others
 constexpr double kLimit = 30;
-
-unsigned number_from(const char* variable, unsigned otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
-}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -216,8 +210,8 @@ class Chaos {
 }  // namespace
 
 TEST_CASE("blows at random moments lose nothing, leave nothing and end in time") {
-  const unsigned blows = number_from("ATHANOR_CHAOS", 100);
-  const unsigned seed = number_from("ATHANOR_CHAOS_SEED", std::random_device{}());
+  const unsigned blows = environment_number("ATHANOR_CHAOS", 100);
+  const unsigned seed = environment_number("ATHANOR_CHAOS_SEED", std::random_device{}());
   std::cout << "ATHANOR_CHAOS=" << blows << " ATHANOR_CHAOS_SEED=" << seed << std::endl;
   Chaos chaos(blows, seed);
   std::vector<std::thread> chains;
