@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: ./dev lint [--quick] [--torch] [--no-tests]
+# usage: ./dev lint [--quick] [--torch] [--sources]
 #
 # Spelling, shell scripts, the layers' include rule, prose and clang-tidy. What was clean and has not changed is not
-# checked again. --quick leaves clang-tidy out, --torch includes the sources that use LibTorch (a minute each),
-# --no-tests leaves tests out.
+# checked again. --quick leaves clang-tidy out, --torch includes the sources that use LibTorch (a minute each). --sources
+# leaves tests out, and does not compile each source alone, for a missing include.
 set -euo pipefail
 source tools/common.sh
 
-quick=false tidy_options=()
+quick=false tidy_options=(--alone)
 case ${1:-} in
   '') ;;
   --quick) quick=true ;;
-  --torch | --no-tests) tidy_options+=("$1") ;;
+  --torch) tidy_options+=(--torch) ;;
+  --sources) tidy_options=(--no-tests) ;;
   -h | --help) help_of tools/lint.sh && exit ;;
   *) die 2 "lint: unknown option '$1' (see ./dev lint --help)" ;;
 esac

@@ -75,7 +75,7 @@ bash tools/setup.sh
 $again && rm -rf .cache/passed
 once style check_style
 if $tidy; then
-  once tidy bash tools/lint.sh --no-tests
+  once tidy bash tools/lint.sh --sources
 fi
 if $coverage; then
   once coverage run_with_coverage

@@ -4,8 +4,8 @@
 
 A source is checked again when it, a header of ours that it includes, its compile command or the configuration has
 changed. Sources of one target are checked together, as CMake's unity builds compile them: three quarters of the time
-goes to the headers that they share. Then each of them is compiled alone, since there it must not lack an include that a
-neighbour brings. Sources that include LibTorch take a minute each: only with --torch. --no-tests leaves tests/ out.
+goes to the headers that they share. With --alone each of them is then compiled alone, since there it must not lack an include
+that a neighbour brings. Sources that include LibTorch take a minute each: only with --torch. --no-tests leaves tests/ out.
 """
 
 import argparse
@@ -120,7 +120,7 @@ def compile_alone(compiler, entry):
 
 def check(arguments, folder, name, members):
     runs = [subprocess.run([arguments.tidy, "-p", folder, "--quiet", folder / name], capture_output=True, text=True)]
-    if len(members) > 1:
+    if arguments.alone and len(members) > 1:
         runs += [compile_alone(arguments.compiler, entry) for _, entry, _ in members]
     failed = [run for run in runs if run.returncode != 0]
     return len(failed), runs[0].stdout + "".join(run.stderr for run in failed)
@@ -132,6 +132,7 @@ def main():
     parser.add_argument("--tidy", default="clang-tidy-19")
     parser.add_argument("--compiler", default="clang++-19")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--alone", action="store_true", help="also compile each source alone")
     parser.add_argument("--torch", action="store_true", help="also the sources that include LibTorch")
     parser.add_argument("--no-tests", action="store_true", help="leave tests/ out")
     arguments = parser.parse_args()

@@ -17,7 +17,7 @@ namespace athanor {
 /// The order in which a run takes the samples of its data, over and over.
 struct SampleOrder {
   bool shuffled = false;   ///< false: as they are stored
-  std::uint64_t seed = 0;  ///< of the order; each pass over the data has another one
+  std::uint64_t seed = 0;  ///< seed of the order; each pass over the data has another one
 
   /// Returns the sample of data with `count` samples that is the run's sample `index`. Of data that
   /// are taken as stored it is `index` itself: they have an order for further passes.

@@ -54,7 +54,7 @@ TEST_CASE("a shuffled pass has each sample once, and each pass and seed its own 
 }
 
 TEST_CASE("a shuffled order moves samples evenly") {
-  // Of a random order of n samples the mean distance that one moves is n / 3.
+  // The mean distance that a random order of n samples moves one is n / 3.
   constexpr std::int64_t kCount = 10'000;
   const Numbers order = pass_of({true, 3}, 0, kCount);
   double moved = 0;
