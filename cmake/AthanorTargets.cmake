@@ -81,28 +81,25 @@ function(athanor_add_program name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# athanor_use_test_headers(NAME TORCH): the headers that most sources of this test share, read once. Those of LibTorch are
-# compiled with the options of the layers that use them, so such tests have these options, too.
-function(athanor_use_test_headers name torch)
-  if(torch)
-    target_link_libraries(${name} PRIVATE athanor_instrumentation)
-    athanor_precompile_torch(${name})
-  else()
-    target_link_libraries(${name} PRIVATE athanor_test_instrumentation)
-    target_precompile_headers(${name} REUSE_FROM athanor_test_headers)
-  endif()
-endfunction()
-
-# athanor_add_test(NAME [TORCH] SOURCES .. LIBRARIES .. LABELS ..): a Catch2 program; each TEST_CASE is its own ctest test.
-# TORCH: its sources include LibTorch. PROCESSORS: what one of its tests occupies (default 1). ATHANOR_PYTHON: the
-# interpreter that has torch, or "".
+# athanor_add_test(NAME [TORCH|OPTIMIZED] SOURCES .. LIBRARIES .. LABELS ..): a Catch2 program; each TEST_CASE is its own
+# ctest test. TORCH: its sources include LibTorch. OPTIMIZED: they compute for long themselves. Both are compiled as what
+# they test is; all others unoptimized where that is instrumented, with the headers of tests/CMakeLists.txt precompiled.
+# PROCESSORS: what one of its tests occupies (default 1). ATHANOR_PYTHON: the interpreter that has torch, or "".
 function(athanor_add_test name)
-  cmake_parse_arguments(ARG "TORCH" "PROCESSORS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;OPTIMIZED" "PROCESSORS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_PROCESSORS)
     set(ARG_PROCESSORS 1)
   endif()
   athanor_add_uninstrumented_executable(${name} tests "${ARG_SOURCES}" "${ARG_LIBRARIES};Catch2::Catch2WithMain")
-  athanor_use_test_headers(${name} ${ARG_TORCH})
+  if(ARG_TORCH OR ARG_OPTIMIZED)
+    target_link_libraries(${name} PRIVATE athanor_instrumentation)
+  else()
+    target_link_libraries(${name} PRIVATE athanor_test_instrumentation)
+    target_precompile_headers(${name} REUSE_FROM athanor_test_headers)
+  endif()
+  if(ARG_TORCH)
+    athanor_precompile_torch(${name})
+  endif()
   target_compile_definitions(${name} PRIVATE
     ATHANOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATHANOR_BIN_DIR="${PROJECT_BINARY_DIR}/bin"
     ATHANOR_PYTHON="${ATHANOR_TORCH_INTERPRETER}")
