@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Executes notebooks/*.ipynb and compares what they print with what is committed.
+"""Executes notebooks/*.ipynb, one on each core, and compares what they print with what is committed.
 
 usage: tools/notebooks.py [--write] [NAME..]
 
@@ -11,6 +11,8 @@ packages of tools/requirements-notebooks.txt are missing.
 """
 
 import argparse
+import concurrent.futures
+import os
 import pathlib
 import sys
 
@@ -73,7 +75,9 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="of a notebook, without .ipynb (default: all)")
     arguments = parser.parse_args()
     names = arguments.names or sorted(path.stem for path in FOLDER.glob("*.ipynb"))
-    good = [check(FOLDER / f"{name}.ipynb", arguments.write) for name in names]
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
+        runs = [pool.submit(check, FOLDER / f"{name}.ipynb", arguments.write) for name in names]
+        good = [run.result() for run in runs]
     print(f"{sum(good)} of {len(names)} notebooks are good")
     return 0 if all(good) else 1
 
