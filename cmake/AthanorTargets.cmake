@@ -61,6 +61,7 @@ function(athanor_add_library name)
   endif()
 endfunction()
 
+# A program without counters or sanitizers in its own code; whoever adds it links its instrumentation.
 function(athanor_add_uninstrumented_executable name folder sources libraries)
   add_executable(${name} ${sources})
   set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF

@@ -5,7 +5,7 @@ import matplotlib.pyplot as plt
 from IPython.display import display
 
 # Colours that colour-blind people can tell apart (Okabe and Ito 2008).
-BLUE, ORANGE, GREEN, RED, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#777777"
+BLUE, ORANGE, GREY = "#0072b2", "#e69f00", "#777777"
 
 plt.rcParams.update({"font.size": 9, "axes.titlesize": 10, "axes.titlelocation": "left", "axes.spines.top": False,
                      "axes.spines.right": False, "figure.dpi": 110})

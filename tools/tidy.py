@@ -4,8 +4,9 @@
 
 A source is checked again when it, a header of ours that it includes, its compile command or the configuration has
 changed. Sources of one target are checked together, as CMake's unity builds compile them: three quarters of the time
-goes to the headers that they share. With --alone each of them is then compiled alone, since there it must not lack an include
-that a neighbour brings. Sources that include LibTorch take a minute each: only with --torch. --no-tests leaves tests/ out.
+goes to the headers that they share. With --alone each of them is then compiled alone, since there it must not lack an
+include that a neighbour brings. Sources that include LibTorch take a minute each: only with --torch. --no-tests leaves
+tests/ out.
 """
 
 import argparse

@@ -152,7 +152,7 @@ class ContentionBench {
     baselines_.try_emplace(LaneWork{Lane::D2H, true}, Lane::D2H, setup.options);
   }
 
-  /// Measures those of `lanes` alone that have no valid baseline. Those whose baseline lasts come
+  /// Measures those of `set` alone that have no valid baseline. Those whose baseline lasts come
   /// last: they have to go on running from there.
   void measure_alone(const WorkSet& set) {
     for (const bool lasts : {false, true}) {

@@ -11,9 +11,9 @@
 
 namespace athanor {
 
-/// Where a run's first sample is in the endless stream of samples, and the stream's order.
+/// Start of a run in the endless stream of samples, which repeats the data in some order.
 struct StreamStart {
-  std::int64_t shift = 0;
+  std::int64_t shift = 0;  ///< sample of the stream that is the run's sample 0
   SampleOrder order;
 };
 
