@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/data/sample_order.hpp"
 
+#include "sim/base/split_mix.hpp"
+
 namespace athanor {
 
 std::uint64_t mixed_bits(std::uint64_t x) noexcept {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
+  return split_mix_finalizer(x + 0x9e3779b97f4a7c15U);
 }
 
 std::int64_t permuted(std::int64_t place, std::int64_t count, std::uint64_t key) {

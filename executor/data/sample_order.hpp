@@ -6,7 +6,7 @@
 
 namespace athanor {
 
-/// Spreads the bits of `x` (the finalizer of SplitMix64, Steele et al. 2014).
+/// Spreads the bits of `x`, as one step of SplitMix64 does (Steele et al. 2014).
 [[nodiscard]] std::uint64_t mixed_bits(std::uint64_t x) noexcept;
 
 /// Returns the place in [0, count) that `place` has in the order of `key`: each place once. A

@@ -2,6 +2,7 @@
 #include "executor/units/initial_weights.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/base/split_mix.hpp"
 #include "sim/model/chunk_layout.hpp"
 
 #include <fmt/format.h>
@@ -24,14 +25,6 @@ std::uint64_t hash_name(std::string_view name) {
   return hash;
 }
 
-/// Spreads all 64 bits over the low 32, the only ones that LibTorch's generator uses. This is the
-/// finalizer of SplitMix64.
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
-
 /// GPT-2 scales what each block adds to the residual stream by 1 / sqrt(number of additions).
 double standard_deviation(const LanguageModelConfig& config, std::string_view name) {
   if (config.model_type == "gpt2" && name.ends_with("c_proj.weight")) {
@@ -47,8 +40,9 @@ void initialize(const LanguageModelConfig& config, const Parameter& parameter, s
   } else if (parameter.shape.size() == 1) {
     values.fill_(1.0);  // the weight of a norm
   } else {
-    const auto generator =
-        at::make_generator<at::CPUGeneratorImpl>(mix(seed ^ hash_name(parameter.name)));
+    // LibTorch's generator uses the low 32 bits alone, so all 64 are spread over them.
+    const auto generator = at::make_generator<at::CPUGeneratorImpl>(
+        split_mix_finalizer(seed ^ hash_name(parameter.name)));
     values.normal_(0.0, standard_deviation(config, parameter.name), generator);
   }
 }
