@@ -73,7 +73,7 @@ TEST_CASE("measured bursts of a GPU give the power model of its platform file") 
       Recorded{"2026-11-23-h200x1-c", "traces/records/2026-11-23-h200x1-c/platform.json", 0.01,
                0.03},
       Recorded{"2026-11-24-h200x1", "traces/records/2026-11-24-h200x1/platform.json", 0.005, 0.02},
-      Recorded{"2026-11-23-h100x1", "platforms/h100x1.json", 0.01, 0.03},
+      Recorded{"2026-11-23-h100x1", "traces/records/2026-11-23-h100x1/platform.json", 0.01, 0.03},
       Recorded{"2026-11-24-h100x1", "traces/records/2026-11-24-h100x1/platform.json", 0.02, 0.02});
   const std::string file = folder + "traces/records/" + lease + "/power-bursts.json";
   const PowerMeasurements measured = parse_power_bursts(read_text_file(file), file);
