@@ -17,6 +17,7 @@ MODEL = ["sim/base", "sim/model"]
 # Room -> the other rooms that it may include.
 ROOMS = {
     "sim/base": [],
+    "sim/failures": ["sim/base"],
     "sim/model": ["sim/base"],
     "sim/lowering": MODEL,
     "sim/cost": MODEL,
