@@ -11,7 +11,7 @@ endfunction()
 
 athanor_install_headers(sim/base errors name_table quantities text_file)
 athanor_install_headers(sim/cost scaling)
-athanor_install_headers(sim/failures failure_forecast placement replay_failures waste)
+athanor_install_headers(sim/failures failure_forecast placement replay_failures snapshot_traffic waste)
 athanor_install_headers(sim/formats files hf_config trace)
 athanor_install_headers(sim/lowering lowering)
 athanor_install_headers(sim/model architecture chunk_layout kernel_classes lane memory plan platform

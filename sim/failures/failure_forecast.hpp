@@ -30,7 +30,7 @@ struct Estimate {
 /// Shares of the time of many runs, and how they recovered.
 struct FailureForecast {
   Estimate training, snapshots, checkpoints, lost, restarts, retrievals;  ///< they add up to 1
-  Estimate num_failures;                                                  ///< of one run
+  Estimate num_failures;                                                  ///< in one run
   Estimate from_disk;  ///< share of failures that need the disk; 0 where there were none
 };
 

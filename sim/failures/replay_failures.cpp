@@ -68,7 +68,7 @@ class Replay {
     const Seconds trained = pass(failure.at);
     note_snapshots(trained);
     for (const int machine : failure.machines) failed_[position(machine)] = true;
-    in_memory_ = in_memory_ && run_.placement.survives(failed_);
+    in_memory_ = in_memory_ && run_.keeps_memory && run_.placement.survives(failed_);
     const std::int64_t newest = in_memory_ ? newest_ : on_disk_;
     use_.lost += undisturbed_.clock(base_) + trained - undisturbed_.clock(newest);
     base_ = newest_ = newest;

@@ -29,6 +29,7 @@ struct TrainingRun {
   /// Machines from one to the next in the order of the placement; it divides their number. With as
   /// many as fail together, they hold no copies of each other.
   int jump = 1;
+  bool keeps_memory = true;       ///< false: checkpoints on disk are all there is
   Seconds snapshot_interval = 0;  ///< positive
   Seconds snapshot_blocking = 0;  ///< stop of training for each snapshot
   Seconds snapshot_latency = 0;   ///< from the end of the stop until the snapshot can be used

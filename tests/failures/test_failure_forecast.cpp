@@ -158,7 +158,7 @@ TEST_CASE("the best interval of a simulated sweep is Saxena's and Daly's") {
     run.snapshot_interval = 1500 * std::pow(ratio, step);
     run.checkpoint_blocking = checkpoint;
     run.restart = restart;
-    // The same failures for every interval: differences are of the interval alone.
+    // Every interval meets equal failures: what differs is the interval alone.
     const FailureForecast forecast = forecast_failures(run, {{rate, 1}}, horizon, 40, 5);
     if (forecast.training.mean <= best_share) continue;
     best_share = forecast.training.mean;
