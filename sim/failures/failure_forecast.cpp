@@ -78,7 +78,7 @@ Estimate estimate_share(double hits, double count) {
 
 /// Share of a source's failures that leave no copy of some state.
 double fatal_share(const TrainingRun& run, const FailureSource& source) {
-  const Placement& placement = run.placement;
+  const CopyPlacement& placement = run.placement;
   if (!source.is_domain) {
     const int failed = std::min(source.num_machines, placement.num_machines);
     return 1 - survival_probability(placement, failed);

@@ -86,14 +86,14 @@ double ring_survival(int machines, int num_copies, int failures) {
 }
 
 /// Sets of num_copies machines whose loss loses a state.
-int num_fatal_sets(const Placement& placement) {
+int num_fatal_sets(const CopyPlacement& placement) {
   const int ring = placement.ring_machines();
   return placement.num_groups() + (ring == placement.num_copies ? 1 : ring);
 }
 
 }  // namespace
 
-int Placement::ring_machines() const noexcept {
+int CopyPlacement::ring_machines() const noexcept {
   const int rest = num_machines % num_copies;
   switch (rule) {
     case PlacementRule::Groups:
@@ -106,7 +106,7 @@ int Placement::ring_machines() const noexcept {
   return 0;
 }
 
-std::vector<int> Placement::holders(int owner) const {
+std::vector<int> CopyPlacement::holders(int owner) const {
   std::vector<int> machines(static_cast<std::size_t>(num_copies));
   const int ring = ring_machines();
   const int first = num_machines - ring;
@@ -117,7 +117,7 @@ std::vector<int> Placement::holders(int owner) const {
   return machines;
 }
 
-bool Placement::survives(const std::vector<bool>& failed) const {
+bool CopyPlacement::survives(const std::vector<bool>& failed) const {
   for (int owner = 0; owner < num_machines; ++owner) {
     if (!failed[owner]) continue;  // its own memory is there
     const std::vector<int> machines = holders(owner);
@@ -126,7 +126,7 @@ bool Placement::survives(const std::vector<bool>& failed) const {
   return true;
 }
 
-void Placement::validate(const std::string& where) const {
+void CopyPlacement::validate(const std::string& where) const {
   if (num_copies < 1 || num_copies > num_machines) {
     throw InputError(where, fmt::format("{} copies on {} machines", num_copies, num_machines),
                      fmt::format("Use 1 to {} copies.", num_machines));
@@ -138,7 +138,7 @@ void Placement::validate(const std::string& where) const {
   }
 }
 
-double survival_probability(const Placement& placement, int num_failed) {
+double survival_probability(const CopyPlacement& placement, int num_failed) {
   if (num_failed < placement.num_copies) return 1;
   Distribution left(static_cast<std::size_t>(num_failed) + 1, 0.0);
   left[num_failed] = 1;
@@ -154,7 +154,7 @@ double survival_probability(const Placement& placement, int num_failed) {
   return survival;
 }
 
-double survival_bound(const Placement& placement, int num_failed) {
+double survival_bound(const CopyPlacement& placement, int num_failed) {
   if (num_failed < placement.num_copies) return 1;
   double one_set_lost = 1;  // probability that the failures hold one given set of num_copies
   for (int i = 0; i < placement.num_copies; ++i) {

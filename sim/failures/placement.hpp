@@ -23,7 +23,7 @@ inline constexpr NameTable<PlacementRule, 3> kPlacementRuleNames{{{"groups", Pla
 
 /// Machines 0 to num_machines - 1, each of which has a state with num_copies copies, one of them
 /// its own.
-struct Placement {
+struct CopyPlacement {
   int num_machines = 1;
   int num_copies = 1;
   PlacementRule rule = PlacementRule::Mixed;
@@ -47,10 +47,10 @@ struct Placement {
 /// Probability that a copy of every state is left if `num_failed` machines, each set of them alike
 /// likely, fail at once. Exact but for rounding: every term is positive. Takes time in proportion
 /// to num_machines x num_failed.
-[[nodiscard]] double survival_probability(const Placement& placement, int num_failed);
+[[nodiscard]] double survival_probability(const CopyPlacement& placement, int num_failed);
 
 /// Lower bound on survival_probability() by the union bound, as GEMINI states it for groups and for
 /// a ring (Wang et al., SOSP 2023): 1 below num_copies failures, never less than 0.
-[[nodiscard]] double survival_bound(const Placement& placement, int num_failed);
+[[nodiscard]] double survival_bound(const CopyPlacement& placement, int num_failed);
 
 }  // namespace athanor

@@ -57,9 +57,9 @@ class Undisturbed {
   Seconds period_;
 };
 
-class Replay {
+class ReplayedRun {
  public:
-  explicit Replay(const TrainingRun& run)
+  explicit ReplayedRun(const TrainingRun& run)
       : run_(run),
         undisturbed_(run),
         failed_(static_cast<std::size_t>(run.placement.num_machines), false) {}
@@ -141,7 +141,7 @@ void TrainingRun::validate(const std::string& where) const {
 
 TimeUse replay_failures(const TrainingRun& run, const std::vector<Failure>& failures,
                         Seconds horizon) {
-  Replay replay(run);
+  ReplayedRun replay(run);
   for (const Failure& failure : failures) {
     if (failure.at >= horizon) break;
     replay.fail(failure);

@@ -25,7 +25,7 @@ struct Failure {
 /// a copy, else from the newest checkpoint on disk. A machine that failed has no copies until the
 /// next snapshot is whole. Failures during a restart start it anew.
 struct TrainingRun {
-  Placement placement;
+  CopyPlacement placement;
   /// Machines from one to the next in the order of the placement; it divides their number. With as
   /// many as fail together, they hold no copies of each other.
   int jump = 1;

@@ -76,7 +76,7 @@ TEST_CASE("survival of groups and rings is the exact table's, and the bounds are
   };
   for (const Row& row : rows) {
     CAPTURE(row.machines, row.failed);
-    const Placement groups{row.machines, 2, Groups}, ring{row.machines, 2, Ring};
+    const CopyPlacement groups{row.machines, 2, Groups}, ring{row.machines, 2, Ring};
     CHECK_THAT(survival_probability(groups, row.failed), WithinAbs(row.group, kExact));
     CHECK_THAT(survival_probability(ring, row.failed), WithinAbs(row.ring, kExact));
     CHECK_THAT(survival_bound(groups, row.failed), WithinAbs(row.group_bound, kExact));
@@ -90,7 +90,7 @@ TEST_CASE("survival is what trying every set of machines gives") {
   const PlacementRule rule = GENERATE(Groups, Ring, Mixed);
   if (copies > machines || (rule == Groups && machines % copies != 0)) return;
   CAPTURE(machines, copies, rule);
-  const Placement placement{machines, copies, rule};
+  const CopyPlacement placement{machines, copies, rule};
   const std::vector<double> expected = enumerated(machines, copies, rule);
   for (int failed = 0; failed <= machines; ++failed) {
     CAPTURE(failed);
@@ -105,7 +105,7 @@ TEST_CASE("holders of a placement survive what they should") {
   const int machines = GENERATE(4, 7, 8, 9, 11);
   const PlacementRule rule = GENERATE(Ring, Mixed);
   CAPTURE(machines, copies, rule);
-  const Placement placement{machines, copies, rule};
+  const CopyPlacement placement{machines, copies, rule};
   const std::vector<std::uint32_t> fatal = fatal_sets(machines, copies, rule);
   for (std::uint32_t set = 0; set < (1U << machines); ++set) {
     std::vector<bool> failed(machines);
@@ -150,10 +150,10 @@ TEST_CASE("a mixed placement is as near the optimum as the paper says") {
 }
 
 TEST_CASE("a placement that cannot be is refused with the way out") {
-  CHECK_THROWS_AS((Placement{4, 5, Mixed}.validate("--snapshot")), InputError);
-  CHECK_THROWS_AS((Placement{4, 0, Mixed}.validate("--snapshot")), InputError);
-  CHECK_THROWS_AS((Placement{5, 2, Groups}.validate("--snapshot")), InputError);
-  CHECK_NOTHROW((Placement{5, 2, Mixed}.validate("--snapshot")));
+  CHECK_THROWS_AS((CopyPlacement{4, 5, Mixed}.validate("--snapshot")), InputError);
+  CHECK_THROWS_AS((CopyPlacement{4, 0, Mixed}.validate("--snapshot")), InputError);
+  CHECK_THROWS_AS((CopyPlacement{5, 2, Groups}.validate("--snapshot")), InputError);
+  CHECK_NOTHROW((CopyPlacement{5, 2, Mixed}.validate("--snapshot")));
 }
 
 }  // namespace athanor::test
