@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kFailures = "--failures";
 constexpr const char* kSnapshot = "--snapshot";
-constexpr double kMostPerSecond = 1;  ///< of one unit
+constexpr double kMostOfUnit = 1;  ///< of one unit
 constexpr int kMostMachines = 1'000'000;
 
 constexpr std::array<std::pair<std::string_view, Seconds>, 5> kPeriods{{{"hour", 3600},
@@ -100,7 +100,7 @@ FailureRate parse_rate(const std::string& text) {
   FailureRate rate;
   set_unit(rate, parts[1], text);
   rate.per_second = parse_number(parts[0], text) / period(parts[2], text);
-  const bool in_range = rate.per_second >= 0 && rate.per_second <= kMostPerSecond;
+  const bool in_range = rate.per_second >= 0 && rate.per_second <= kMostOfUnit;
   if (!in_range) reject_rate(text, "is out of range (0 to one a second)");
   return rate;
 }

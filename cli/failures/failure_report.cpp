@@ -14,7 +14,7 @@
 namespace athanor::cli {
 namespace {
 
-constexpr double kMonthDays = 30;
+constexpr double kMonthDays = kMonth / kDay;
 constexpr const char* kNote = "simulated; the executor does not take snapshots in memory yet";
 
 using Json = nlohmann::ordered_json;
@@ -29,6 +29,11 @@ constexpr std::array<Cause, 5> kCauses{{{"snapshots", &FailureForecast::snapshot
                                         {"lost", &FailureForecast::lost},
                                         {"restarts", &FailureForecast::restarts},
                                         {"retrievals", &FailureForecast::retrievals}}};
+
+/// Share of failures that need the disk although they find all copies whole.
+double fatal_alone(const FailureRun& run) {
+  return run.traffic ? fatal_share(run.run, run.sources) : 1;
+}
 
 Json estimate_json(const Estimate& estimate) {
   return {{"mean", estimate.mean}, {"standard_error", estimate.standard_error}};
@@ -45,14 +50,18 @@ std::string long_time(Seconds seconds) {
   return fmt::format("{:.1f} h", seconds / 3600);
 }
 
+std::string steps_text(std::int64_t steps) {
+  return steps == 1 ? "every step" : fmt::format("every {} steps", steps);
+}
+
 std::string snapshot_text(const FailureRun& run) {
   if (!run.traffic) return "none in memory; checkpoints stop training";
   const CopyPlacement& placement = run.run.placement;
   const Seconds stop = run.run.snapshot_blocking;
   return fmt::format(
-      "every {} steps, {} copies on {} machines ({}); {}; {} of the {} of host "
+      "{}, {} copies on {} machines ({}); {}; {} of the {} of host "
       "memory that are left on a machine",
-      run.every, placement.num_copies, placement.num_machines,
+      steps_text(run.every), placement.num_copies, placement.num_machines,
       name_of(kPlacementRuleNames, placement.rule),
       stop > 0 ? fmt::format("does not fit in idle time, stops {} each", format_seconds(stop))
                : std::string("fits in idle time"),
@@ -63,8 +72,8 @@ std::string best_text(const FailureRun& run) {
   const BestIntervals best = best_intervals(run);
   const std::string checkpoint = long_time(best.checkpoint);
   if (!run.traffic) return fmt::format("a checkpoint every {} of training (Saxena)", checkpoint);
-  return fmt::format("a snapshot every {} steps; a checkpoint as the store takes it, every {}",
-                     best.snapshot_steps, checkpoint);
+  return fmt::format("a snapshot {}; a checkpoint as the store takes it, every {}",
+                     steps_text(best.snapshot_steps), checkpoint);
 }
 
 Json snapshot_json(const FailureRun& run) {
@@ -85,8 +94,8 @@ Json forecast_json(const FailureRun& run, const FailureForecast& forecast, std::
   const BestIntervals best = best_intervals(run);
   Json json;
   json["note"] = kNote;
-  json["horizon_seconds"] = kMonthDays * kDay;
-  json["runs"] = kSimulatedMonths;
+  json["horizon_seconds"] = kMonth;
+  json["runs"] = run.num_months;
   json["seed"] = seed;
   json["machines"] = run.run.placement.num_machines;
   json["state_bytes"] = run.state_bytes;
@@ -96,7 +105,7 @@ Json forecast_json(const FailureRun& run, const FailureForecast& forecast, std::
   for (const Cause& cause : kCauses)
     json["waste"][cause.key] = estimate_json(forecast.*cause.share);
   json["from_disk"] = estimate_json(forecast.from_disk);
-  json["from_disk"]["at_once"] = run.traffic ? fatal_share(run.run, run.sources) : 1;
+  json["from_disk"]["at_once"] = fatal_alone(run);
   json["snapshot"] = snapshot_json(run);
   json["checkpoint"] = {{"every_seconds", static_cast<double>(run.run.snapshots_per_checkpoint) *
                                               run.run.snapshot_interval},
@@ -124,7 +133,8 @@ std::string forecast_text(const FailureRun& run, const FailureForecast& forecast
                          percent(forecast.*cause.share));
   }
   line("waste", waste);
-  line("from disk", fmt::format("{} of failures", percent(forecast.from_disk)));
+  line("from disk", fmt::format("{} of failures; {:.3g} % if each finds all copies whole (exact)",
+                                percent(forecast.from_disk), 100 * fatal_alone(run)));
   line("best", best_text(run));
   return text;
 }
@@ -161,8 +171,8 @@ void add_failures(CLI::App& verb, FailureOptions& options) {
 }
 
 void check_failures(const FailureOptions& options) {
-  static_cast<void>(parse_failure_rates(options.failures));
-  if (!options.snapshot.empty()) static_cast<void>(parse_snapshot(options.snapshot));
+  static_cast<void>(parse_failure_rates(*options.failures));
+  if (options.snapshot) static_cast<void>(parse_snapshot(*options.snapshot));
   static_cast<void>(parse_duration(options.checkpoint_every, "--checkpoint-every"));
   static_cast<void>(parse_duration(options.restart, "--restart"));
 }
@@ -171,7 +181,7 @@ FailureAnswer answer_failures(const FailureOptions& options, const Report& repor
                               const TuningProblem& problem) {
   const FailureRun run = failure_run(options, report, problem);
   const FailureForecast forecast =
-      forecast_failures(run.run, run.sources, kMonthDays * kDay, kSimulatedMonths, options.seed);
+      forecast_failures(run.run, run.sources, kMonth, run.num_months, options.seed);
   return {forecast_json(run, forecast, options.seed), forecast_text(run, forecast)};
 }
 

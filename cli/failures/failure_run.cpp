@@ -3,7 +3,6 @@
 
 #include "sim/base/durations.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/failures/waste.hpp"
 
 #include <fmt/format.h>
 
@@ -13,6 +12,11 @@
 
 namespace athanor::cli {
 namespace {
+
+/// More failures than this leave no time to train, and take long to simulate.
+constexpr double kMostOfJob = 1.0 / 60;
+/// Failures in all simulated months at which their number is no longer the largest.
+constexpr double kManyFailures = 200'000;
 
 /// Most steps between snapshots that are looked at for the best.
 constexpr std::int64_t kMostSteps = 100'000;
@@ -33,6 +37,17 @@ double total(const std::vector<FailureSource>& sources) {
   double per_second = 0;
   for (const FailureSource& source : sources) per_second += source.per_second;
   return per_second;
+}
+
+/// Throws InputError for failures in which a simulation has nothing to say.
+int months_to_simulate(const std::vector<FailureSource>& sources) {
+  const double per_second = total(sources);
+  if (per_second > kMostOfJob) {
+    throw InputError("--failures",
+                     fmt::format("{:.3g} failures an hour in this job", per_second * 3600),
+                     "Use rates of at most one failure a minute in all.");
+  }
+  return static_cast<int>(std::clamp(kManyFailures / (1 + per_second * kMonth), 20.0, 400.0));
 }
 
 SnapshotTraffic snapshot_traffic(const Report& report, const Platform& platform, double state_bytes,
@@ -91,17 +106,18 @@ FailureRun failure_run(const FailureOptions& options, const Report& report,
   result.state_bytes = kCheckpointBytesPerParameter * problem.profile.architecture.num_parameters();
   result.store_write =
       store_seconds(static_cast<double>(result.state_bytes), static_cast<double>(options.store));
-  result.sources = failure_sources(parse_failure_rates(options.failures), machines, gpus);
+  result.sources = failure_sources(parse_failure_rates(*options.failures), machines, gpus);
+  result.num_months = months_to_simulate(result.sources);
   result.host_room = std::max(
       Bytes{0}, report.limits.host - node_host_bytes(report.peak_bytes, report.ranks_per_node));
   TrainingRun& run = result.run;
   run.placement = {machines, 1, PlacementRule::Mixed};
   run.restart = parse_duration(options.restart, "--restart");
   run.disk_retrieval = result.store_write;
-  run.keeps_memory = !options.snapshot.empty();
+  run.keeps_memory = options.snapshot.has_value();
   Seconds pace = parse_duration(options.checkpoint_every, "--checkpoint-every");
   if (run.keeps_memory) {
-    add_snapshots(result, parse_snapshot(options.snapshot), report, problem);
+    add_snapshots(result, parse_snapshot(*options.snapshot), report, problem);
     pace = std::max(pace, result.store_write);
     const Seconds period = run.snapshot_interval + run.snapshot_blocking;
     run.snapshots_per_checkpoint = std::max<std::int64_t>(1, std::llround(pace / period));

@@ -7,18 +7,20 @@
 #include "cli/sim/report.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/failures/snapshot_traffic.hpp"
+#include "sim/failures/waste.hpp"
 
 #include <optional>
 #include <vector>
 
 namespace athanor::cli {
 
-inline constexpr int kSimulatedMonths = 400;
+inline constexpr Seconds kMonth = 30 * kDay;
 
 /// A plan's run. Times follow from the plan, its simulated step and the platform.
 struct FailureRun {
   TrainingRun run;
   std::vector<FailureSource> sources;
+  int num_months = 0;                      ///< to simulate: fewer where each has many failures
   std::optional<SnapshotTraffic> traffic;  ///< absent: no snapshots in memory
   std::int64_t every = 0;                  ///< steps between snapshots; 0 without them
   Bytes state_bytes = 0;                   ///< of the job

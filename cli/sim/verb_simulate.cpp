@@ -65,7 +65,7 @@ void require_other_trace(const SimulateOptions& options) {
 void print_report(const SimulateOptions& options, const Report& report,
                   const TuningProblem& problem) {
   std::optional<FailureAnswer> failures;
-  if (!options.failures.failures.empty()) {
+  if (options.failures.failures) {
     failures = answer_failures(options.failures, report, problem);
   }
   if (options.json) {
@@ -78,7 +78,7 @@ void print_report(const SimulateOptions& options, const Report& report,
 }
 
 int simulate(SimulateOptions& options) {
-  if (!options.failures.failures.empty()) check_failures(options.failures);
+  if (options.failures.failures) check_failures(options.failures);
   if (options.settings.any()) {
     require_other_trace(options);
     return simulate_settings(options.settings, options.inputs,

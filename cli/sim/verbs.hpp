@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace athanor::cli {
@@ -36,8 +37,8 @@ struct SettingsFiles {
 
 /// What --failures and the options beside it ask for, as they were given.
 struct FailureOptions {
-  std::string failures;  ///< empty: nothing is said of failures
-  std::string snapshot;  ///< empty: no snapshots in memory
+  std::optional<std::string> failures;  ///< absent: nothing is said of failures
+  std::optional<std::string> snapshot;  ///< absent: no snapshots in memory
   std::string checkpoint_every = "10m", restart = "6m";
   Bytes store = 2'500'000'000;  ///< bytes a second, for the whole job
   std::uint64_t seed = 1;
