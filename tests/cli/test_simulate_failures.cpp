@@ -147,7 +147,7 @@ TEST_CASE_METHOD(FailureFixture, "bad options of failures are usage errors that 
       {{"--failures", good, "--snapshot", ""}, "--snapshot"},
       {{"--failures", good, "--snapshot", "every"}, "'every'"},
       {{"--failures", good, "--snapshot", "every=0"}, "--snapshot every"},
-      {{"--failures", good, "--snapshot", "copie=2"}, "'copies'"},
+      {{"--failures", good, "--snapshot", "copes=2"}, "'copies'"},
       {{"--failures", good, "--snapshot", "copies=9"}, "9 copies on 8 machines"},
       {{"--failures", good, "--snapshot", "copies=3,placement=groups"}, "groups of 3"},
       {{"--failures", good, "--snapshot", "placement=star"}, "'star'"},
