@@ -148,7 +148,7 @@ std::vector<FailureSource> failure_sources(const std::vector<FailureRate>& rates
                                            int num_gpus) {
   std::vector<FailureSource> sources;
   for (const FailureRate& rate : rates) {
-    double units = 1;
+    int units = 1;
     if (rate.unit == FailureRate::Unit::Gpu) units = num_gpus;
     if (rate.unit == FailureRate::Unit::Machine) {
       units = (num_machines + rate.num_machines - 1) / rate.num_machines;

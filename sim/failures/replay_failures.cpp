@@ -20,8 +20,7 @@ class Undisturbed {
 
   /// Clock at which snapshot `index`, and its checkpoint if it has one, are over; 0 is the start.
   [[nodiscard]] Seconds clock(std::int64_t index) const {
-    return static_cast<double>(index) * period_ +
-           static_cast<double>(index / run_.snapshots_per_checkpoint) * run_.checkpoint_blocking;
+    return static_cast<double>(index) * period_ + on_disk(index) * run_.checkpoint_blocking;
   }
 
   /// Last snapshot that is over by then.
@@ -45,14 +44,20 @@ class Undisturbed {
     const std::int64_t index = snapshot(clock);
     const Seconds rest = std::max(0.0, clock - this->clock(index));
     const auto count = static_cast<double>(index);
-    const auto on_disk = static_cast<double>(index / run_.snapshots_per_checkpoint);
-    return {.training = count * run_.snapshot_interval + std::min(rest, run_.snapshot_interval),
-            .snapshots = count * run_.snapshot_blocking +
-                         std::clamp(rest - run_.snapshot_interval, 0.0, run_.snapshot_blocking),
-            .checkpoints = on_disk * run_.checkpoint_blocking + std::max(0.0, rest - period_)};
+    return {
+        .training = count * run_.snapshot_interval + std::min(rest, run_.snapshot_interval),
+        .snapshots = count * run_.snapshot_blocking +
+                     std::clamp(rest - run_.snapshot_interval, 0.0, run_.snapshot_blocking),
+        .checkpoints = on_disk(index) * run_.checkpoint_blocking + std::max(0.0, rest - period_)};
   }
 
  private:
+  /// Number of checkpoints among the first `index` snapshots.
+  [[nodiscard]] double on_disk(std::int64_t index) const {
+    const std::int64_t count = index / run_.snapshots_per_checkpoint;
+    return static_cast<double>(count);
+  }
+
   const TrainingRun& run_;
   Seconds period_;
 };
@@ -112,8 +117,8 @@ class ReplayedRun {
 
   /// Place of a machine in the order of the placement.
   [[nodiscard]] std::size_t position(int machine) const {
-    const int column = run_.placement.num_machines / run_.jump;
-    return static_cast<std::size_t>(machine % run_.jump * column + machine / run_.jump);
+    const std::size_t column = run_.placement.num_machines / run_.jump;
+    return machine % run_.jump * column + machine / run_.jump;
   }
 
   const TrainingRun& run_;
