@@ -9,8 +9,9 @@ function(athanor_install_headers room)
   install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/athanor/${room})
 endfunction()
 
-athanor_install_headers(sim/base errors quantities text_file)
+athanor_install_headers(sim/base errors name_table quantities text_file)
 athanor_install_headers(sim/cost scaling)
+athanor_install_headers(sim/failures failure_forecast placement replay_failures snapshot_traffic waste)
 athanor_install_headers(sim/formats files hf_config trace)
 athanor_install_headers(sim/lowering lowering)
 athanor_install_headers(sim/model architecture chunk_layout kernel_classes lane memory plan platform
@@ -18,7 +19,6 @@ athanor_install_headers(sim/model architecture chunk_layout kernel_classes lane 
 athanor_install_headers(sim/policy policies request tuning_problem)
 athanor_install_headers(sim/report critical_path)
 if(ATHANOR_HAS_ENGINE)
-  athanor_install_headers(sim/base name_table)
   athanor_install_headers(sim/bounds bound_terms)
   athanor_install_headers(sim/engine engine simulation_options)
   athanor_install_headers(sim/policy plan_builder)

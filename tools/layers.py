@@ -17,6 +17,7 @@ MODEL = ["sim/base", "sim/model"]
 # Room -> the other rooms that it may include.
 ROOMS = {
     "sim/base": [],
+    "sim/failures": ["sim/base"],
     "sim/model": ["sim/base"],
     "sim/lowering": MODEL,
     "sim/cost": MODEL,
@@ -63,6 +64,7 @@ ROOMS = {
     "cli/sim": ["sim", "cli/common"],
     "cli/report": ["sim", "cli/common", "cli/sim"],
     "cli/settings": ["sim", "cli/common", "cli/sim"],
+    "cli/failures": ["sim", "cli/common", "cli/sim"],
     "cli/calibrate": [*MODEL, "sim/formats", "executor/rendezvous", "calibrate/power", "calibrate/kernels",
                       "calibrate/device", "calibrate/machine", "calibrate/profile", "cli/common"],
     "cli/train": [*MODEL, "sim/lowering", "sim/formats", "executor", "cli/common"],

@@ -232,6 +232,12 @@ std::string plan_summary(const Plan& plan) {
   return text;
 }
 
+double gpu_optimizer_share(const Plan& plan) {
+  const HostShare host = count_host_chunks(plan);
+  const std::int64_t on_gpu = host.chunks - host.optimizer - host.nvme;
+  return static_cast<double>(on_gpu) / static_cast<double>(host.chunks);
+}
+
 void print_json(const nlohmann::ordered_json& json) {
   // Names of files and devices may be no UTF-8, and must not lose the result.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));

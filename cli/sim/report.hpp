@@ -63,6 +63,9 @@ struct ReportOptions {
 /// GPU.
 [[nodiscard]] std::string plan_summary(const Plan& plan);
 
+/// Returns the share of chunks whose optimizer state lives on the GPU.
+[[nodiscard]] double gpu_optimizer_share(const Plan& plan);
+
 /// Prints a JSON document and a newline on stdout.
 void print_json(const nlohmann::ordered_json& json);
 

@@ -16,6 +16,8 @@
 #include <fmt/ranges.h>
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace athanor::cli {
 namespace {
@@ -23,6 +25,7 @@ namespace {
 struct SimulateOptions {
   Inputs inputs;
   SettingsFiles settings;
+  FailureOptions failures;
   std::string plan_path, policy, trace_path;
   bool json = false, sensitivity = false;
 };
@@ -58,7 +61,24 @@ void require_other_trace(const SimulateOptions& options) {
                     options.settings.accelerate, options.settings.torchtitan});
 }
 
+/// Prints the report, and what failures would leave of a month where that is asked for.
+void print_report(const SimulateOptions& options, const Report& report,
+                  const TuningProblem& problem) {
+  std::optional<FailureAnswer> failures;
+  if (options.failures.failures) {
+    failures = answer_failures(options.failures, report, problem);
+  }
+  if (options.json) {
+    nlohmann::ordered_json json = report_json(report);
+    if (failures) json["failures"] = std::move(failures->json);
+    print_json(json);
+  } else {
+    fmt::print("{}{}", report_text(report), failures ? failures->text : "");
+  }
+}
+
 int simulate(SimulateOptions& options) {
+  if (options.failures.failures) check_failures(options.failures);
   if (options.settings.any()) {
     require_other_trace(options);
     return simulate_settings(options.settings, options.inputs,
@@ -81,11 +101,7 @@ int simulate(SimulateOptions& options) {
   const Report report =
       make_report(plan, loaded.scaled(), problem, engine,
                   {.trace_path = options.trace_path, .sensitivity = options.sensitivity});
-  if (options.json) {
-    print_json(report_json(report));
-  } else {
-    fmt::print("{}", report_text(report));
-  }
+  print_report(options, report, problem);
   if (!report.feasible) {
     throw InfeasibleError(plan_does_not_fit(plan, report.peak_bytes, problem));
   }
@@ -130,6 +146,10 @@ void add_simulate(CLI::App& app, Action& action) {
       ->excludes(plan)
       ->type_name("NAME");
   add_settings(*verb, options->settings);
+  add_failures(*verb, options->failures);
+  for (const char* settings : {"--deepspeed", "--accelerate", "--torchtitan"}) {
+    verb->get_option("--failures")->excludes(verb->get_option(settings));
+  }
   for (const char* pinned : {"--clip", "--micro-batch", "--adam-threads"}) {
     verb->get_option(pinned)->excludes(plan);
   }

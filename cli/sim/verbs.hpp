@@ -6,6 +6,10 @@
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace athanor::cli {
@@ -30,5 +34,28 @@ struct SettingsFiles {
 /// InfeasibleError where they do not fit. In cli/settings.
 [[nodiscard]] int simulate_settings(const SettingsFiles& files, const Inputs& given,
                                     const ReportOptions& options, bool json);
+
+/// What --failures and the options beside it ask for, as they were given.
+struct FailureOptions {
+  std::optional<std::string> failures;  ///< absent: nothing is said of failures
+  std::optional<std::string> snapshot;  ///< absent: no snapshots in memory
+  std::string checkpoint_every = "10m", restart = "6m";
+  Bytes store = 2'500'000'000;  ///< bytes a second, for the whole job
+  std::uint64_t seed = 1;
+};
+
+struct FailureAnswer {
+  nlohmann::ordered_json json;
+  std::string text;
+};
+
+/// Adds --failures and the options that it needs. In cli/failures, as all below.
+void add_failures(CLI::App& verb, FailureOptions& options);
+/// Throws InputError for a value that cannot be read, before anything is simulated.
+void check_failures(const FailureOptions& options);
+/// Simulates months of the reported plan under failures. Throws InputError where the options ask
+/// for what its machines do not have.
+[[nodiscard]] FailureAnswer answer_failures(const FailureOptions& options, const Report& report,
+                                            const TuningProblem& problem);
 
 }  // namespace athanor::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/checkpoint_pace.hpp"
 
+#include "sim/base/durations.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -19,14 +20,6 @@ constexpr std::int64_t kFirstSteps = 10;
 constexpr double kTrusted = 0.25;
 /// Share of the interval after which a checkpoint counts as due: steps are not cut.
 constexpr double kNearlyDue = 0.95;
-constexpr Seconds kMostSeconds = 366.0 * 24 * 3600;
-
-Seconds seconds_of_unit(std::string_view unit) {
-  if (unit == "s") return 1;
-  if (unit == "m" || unit == "min") return 60;
-  if (unit == "h") return 3600;
-  return 0;
-}
 
 }  // namespace
 

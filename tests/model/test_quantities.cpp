@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sim/base/durations.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 #include "sim/base/quantities.hpp"
@@ -25,6 +26,18 @@ TEST_CASE("sizes are read with their units") {
   CHECK(parse_bytes("64K", "--x") == 64 * kKiB);
   CHECK(parse_bytes("1.5M", "--x") == kMiB + kMiB / 2);
   CHECK(parse_bytes("2T", "--x") == 2048 * kGiB);
+}
+
+TEST_CASE("times are read with their units, and others are refused") {
+  CHECK(parse_duration("90s", "--x") == 90);
+  CHECK(parse_duration("1.5m", "--x") == 90);
+  CHECK(parse_duration("2min", "--x") == 120);
+  CHECK(parse_duration("3h", "--x") == 10800);
+  for (const char* text :
+       {"", "s", "3", "0s", "-1s", "3d", "1 s", "nan s", "1e3s", "9000h", "5%"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_duration(text, "--x"), InputError);
+  }
 }
 
 TEST_CASE("text that is no size is refused") {
