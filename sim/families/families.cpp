@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of families.
+#include "sim/families/families.hpp"
+
+#include "sim/families/config_reader.hpp"
+#include "sim/families/decoder.hpp"
+#include "sim/families/dense.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+using MakeDecoder = Decoder (*)(const ConfigReader&);
+
+struct Family {
+  std::string_view model_type;
+  std::string_view stem;    ///< of the classes' names
+  std::string_view prefix;  ///< of parameters below a head
+  MakeDecoder decoder;
+  bool has_experts = false;
+};
+
+constexpr std::string_view kCausal = "ForCausalLM";
+constexpr std::string_view kBare = "Model";
+
+constexpr std::array kFamilies{
+    Family{"bloom", "Bloom", "transformer.", families::bloom},
+    Family{"cohere", "Cohere", "model.", families::cohere},
+    Family{"falcon", "Falcon", "transformer.", families::falcon},
+    Family{"gemma", "Gemma", "model.", families::gemma},
+    Family{"gemma2", "Gemma2", "model.", families::gemma2},
+    Family{"gemma3_text", "Gemma3", "model.", families::gemma3},
+    Family{"glm4", "Glm4", "model.", families::glm4},
+    Family{"gpt_bigcode", "GPTBigCode", "transformer.", families::gpt_bigcode},
+    Family{"gpt_neo", "GPTNeo", "transformer.", families::gpt_neo},
+    Family{"gpt_neox", "GPTNeoX", "gpt_neox.", families::gpt_neox},
+    Family{"gptj", "GPTJ", "transformer.", families::gptj},
+    Family{"granite", "Granite", "model.", families::granite},
+    Family{"mamba", "Mamba", "backbone.", families::mamba},
+    Family{"mimo", "MiMo", "model.", families::mimo},
+    Family{"ministral", "Ministral", "model.", families::ministral},
+    Family{"olmo", "Olmo", "model.", families::olmo},
+    Family{"olmo2", "Olmo2", "model.", families::olmo2},
+    Family{"opt", "OPT", "model.", families::opt},
+    Family{"phi", "Phi", "model.", families::phi},
+    Family{"phi3", "Phi3", "model.", families::phi3},
+    Family{"smollm3", "SmolLM3", "model.", families::smollm3},
+    Family{"stablelm", "StableLm", "model.", families::stablelm},
+    Family{"starcoder2", "Starcoder2", "model.", families::starcoder2},
+};
+
+const Family* family_of_type(std::string_view model_type) {
+  const auto* const found = std::ranges::find(kFamilies, model_type, &Family::model_type);
+  return found == kFamilies.end() ? nullptr : found;
+}
+
+std::string model_type_of(const nlohmann::json& config) {
+  if (!config.is_object()) return "";
+  const auto found = config.find("model_type");
+  return found != config.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// Whether this is a kind of opt that athanor does not train: projections, or norms behind blocks.
+bool is_unusual_opt(const nlohmann::json& config) {
+  const ConfigReader reader(config, ValuePath("config.json"));
+  const std::int64_t hidden = reader.count("hidden_size", 768);
+  return reader.count("word_embed_proj_dim", hidden) != hidden ||
+         !reader.flag("do_layer_norm_before", true);
+}
+
+/// Reads the class that `architectures` names, or the family's first.
+std::string class_of(const ConfigReader& config, const Family& family) {
+  const std::vector<std::string> named = config.texts("architectures");
+  return named.empty() ? fmt::format("{}{}", family.stem, kCausal) : named.front();
+}
+
+void add_units(const ConfigReader& config, const Family& family, const std::string& class_name,
+               ModelBuilder& model) {
+  const bool bare = class_name == fmt::format("{}{}", family.stem, kBare);
+  if (!bare && class_name != fmt::format("{}{}", family.stem, kCausal)) {
+    config.reject("architectures", fmt::format("the sizes of '{}' are not known", class_name),
+                  fmt::format("Known: {0}{1}, {0}{2}.", family.stem, kCausal, kBare));
+  }
+  add_decoder(model, family.decoder(config),
+              {bare ? "" : std::string(family.prefix), "", !bare});
+}
+
+}  // namespace
+
+std::size_t num_known_families() noexcept { return kFamilies.size(); }
+
+bool knows_sizes(const nlohmann::json& config) {
+  const std::string model_type = model_type_of(config);
+  if (model_type == "opt") return is_unusual_opt(config);
+  return family_of_type(model_type) != nullptr;
+}
+
+Architecture make_known_architecture(const std::string& name, const nlohmann::json& config,
+                                     const std::string& where) {
+  const Family& family = *family_of_type(model_type_of(config));
+  const ConfigReader reader(config, ValuePath(where));
+  const std::string class_name = class_of(reader, family);
+  ModelBuilder model(where);
+  add_units(reader, family, class_name, model);
+  Architecture architecture{name, std::nullopt, model.finish()};
+  architecture.known_sizes = {std::string(family.model_type), class_name, family.has_experts};
+  architecture.validate(where);
+  return architecture;
+}
+
+}  // namespace athanor

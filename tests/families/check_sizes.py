@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares athanor's sizes of model types that it does not train with those of `transformers`.
+
+Each class is made on the meta device, which takes no memory, from a configuration of published
+sizes. athanor reads that configuration with all its keys, and with those alone that differ from the
+defaults, as files on the hub have it. Names and shapes of all parameters must be equal.
+Usage: check_sizes.py PRINT_PARAMETERS. Exits with 4 (skipped) without transformers.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+try:
+    import torch
+    import transformers
+    from transformers import AutoConfig
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(4)
+
+CAUSAL = "AutoModelForCausalLM"
+# Model type, class (the causal language model where there is none), what differs from the defaults.
+CASES = [
+    ("bloom", None, dict(hidden_size=1024, n_layer=24, n_head=16)),
+    ("cohere", None, dict(num_hidden_layers=4)),
+    ("cohere", None, dict(num_hidden_layers=2, use_qk_norm=True, num_key_value_heads=8)),
+    ("falcon", None, {}),
+    ("falcon", "FalconForCausalLM",
+     dict(new_decoder_architecture=True, num_kv_heads=8, num_hidden_layers=4, hidden_size=8192, num_attention_heads=128)),
+    ("falcon", None, dict(multi_query=False, parallel_attn=False, bias=True, num_hidden_layers=2)),
+    ("gemma", None, dict(hidden_size=2048, intermediate_size=16384, num_hidden_layers=18,
+                         num_attention_heads=8, num_key_value_heads=1)),
+    ("gemma2", None, dict(hidden_size=3584, intermediate_size=14336, num_hidden_layers=42,
+                          num_attention_heads=16, num_key_value_heads=8)),
+    ("gemma2", "Gemma2Model", dict(num_hidden_layers=2)),
+    ("gemma3_text", None, dict(vocab_size=262144, hidden_size=1152, intermediate_size=6912,
+                               num_hidden_layers=26, num_attention_heads=4, num_key_value_heads=1)),
+    ("glm4", None, {}),
+    ("gpt_bigcode", None, dict(vocab_size=49152, n_positions=8192, n_embd=6144, n_head=48, n_layer=40)),
+    ("gpt_bigcode", None, dict(multi_query=False, n_inner=100)),
+    ("gpt_neo", None, {}),
+    ("gpt_neox", None, dict(hidden_size=4096, intermediate_size=16384, num_hidden_layers=32,
+                            num_attention_heads=32)),
+    ("gpt_neox", None, dict(attention_bias=False, num_hidden_layers=2, tie_word_embeddings=True)),
+    ("gptj", None, {}),
+    ("granite", None, dict(num_key_value_heads=8, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
+    ("mamba", None, {}),
+    ("mamba", None, dict(hidden_size=100, time_step_rank="auto", use_bias=True, use_conv_bias=False)),
+    ("ministral", None, dict(head_dim=128)),
+    ("olmo", None, {}),
+    ("olmo2", None, dict(num_key_value_heads=8)),
+    ("opt", "OPTForCausalLM",
+     dict(hidden_size=1024, num_hidden_layers=24, ffn_dim=4096, num_attention_heads=16,
+          word_embed_proj_dim=512, do_layer_norm_before=False)),
+    ("phi", None, dict(hidden_size=2560, intermediate_size=10240, num_hidden_layers=32)),
+    ("phi", None, dict(qk_layernorm=True, num_hidden_layers=2, num_key_value_heads=8)),
+    ("phi3", None, {}),
+    ("smollm3", None, {}),
+    ("stablelm", None, {}),
+    ("stablelm", None, dict(qk_layernorm=True, use_qkv_bias=True, use_parallel_residual=True,
+                            num_key_value_heads=8, num_hidden_layers=2)),
+    ("starcoder2", None, {}),
+    ("starcoder2", None, dict(use_bias=False, tie_word_embeddings=False, num_hidden_layers=2)),
+]
+
+
+def make(config, class_name):
+    with torch.device("meta"):
+        if class_name:
+            return getattr(transformers, class_name)._from_config(config)
+        return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def shapes_of(model):
+    """Shapes of all parameters by name, a tied tensor once."""
+    model.tie_weights()
+    return {name: list(parameter.shape) for name, parameter in model.named_parameters()}
+
+
+def texts_of(config, class_name):
+    """The configuration with all its keys, and with those that differ from the defaults."""
+    for use_diff in (False, True):
+        keys = json.loads(config.to_json_string(use_diff=use_diff))
+        if class_name:
+            keys["architectures"] = [class_name]
+        yield json.dumps(keys)
+
+
+def difference(ours, expected):
+    for name in sorted(ours.keys() | expected.keys()):
+        if ours.get(name) != expected.get(name):
+            return f"{name}: {ours.get(name)} instead of {expected.get(name)}"
+    return None
+
+
+def check(program, folder, model_type, class_name, settings):
+    config = AutoConfig.for_model(model_type, **settings)
+    model = make(config, class_name)
+    expected = shapes_of(model)
+    for text in texts_of(config, class_name):
+        path = Path(folder, "config.json")
+        path.write_text(text)
+        result = subprocess.run([program, str(path)], capture_output=True, text=True)
+        if result.returncode != 0:
+            return result.stderr.strip()
+        wrong = difference(json.loads(result.stdout)["shapes"], expected)
+        if wrong:
+            return wrong
+    print(f"{model_type}, {type(model).__name__}: {sum(p.numel() for p in model.parameters())}")
+    return None
+
+
+def main():
+    program, *wanted = sys.argv[1:]
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for model_type, class_name, settings in CASES:
+            if wanted and model_type not in wanted:
+                continue
+            wrong = check(program, folder, model_type, class_name, settings)
+            if wrong:
+                failures += 1
+                print(f"{model_type}, {class_name} {settings}: {wrong}")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
