@@ -5,9 +5,6 @@
 namespace athanor::families {
 namespace {
 
-constexpr const char* kInput = "input_layernorm";
-constexpr const char* kPostAttention = "post_attention_layernorm";
-
 const DecoderNames kGptNames{"wte", "h", "ln_f", "lm_head"};
 
 /// Attention of as many keys and values as queries, whose heads divide the width.
@@ -32,11 +29,6 @@ DecoderSizes read_gpt_sizes(const ConfigReader& config, const DecoderDefaults& d
 void add_neox_block(const Tensors& t, const char* attention, const DecoderSizes& s, bool bias) {
   add_fused_attention(t.in(attention), s.attention, "query_key_value", "dense");
   add_mlp(t.in("mlp"), "dense_h_to_4h", "dense_4h_to_h", s.hidden(), s.inner, bias);
-}
-
-void add_both_norms(const Tensors& t, std::int64_t hidden) {
-  t.norm(kInput, hidden, Norm::Layer);
-  t.norm(kPostAttention, hidden, Norm::Layer);
 }
 
 /// Heads of keys and values that falcon computes.
@@ -118,7 +110,7 @@ Decoder bloom(const ConfigReader& config) {
   s.tied = config.flag("tie_word_embeddings", true);
   Decoder decoder = decoder_of(s, [=](const Tensors& t, std::int64_t) {
     add_neox_block(t, "self_attention", s, true);
-    add_both_norms(t, s.hidden());
+    add_both_norms(t, s.hidden(), Norm::Layer);
   });
   decoder.norm = Norm::Layer;
   decoder.names = {"word_embeddings", "h", "ln_f", "lm_head"};
@@ -144,8 +136,8 @@ Decoder falcon(const ConfigReader& config) {
   const bool two_norms = falcon_norms(config) == 2;
   Decoder decoder = decoder_of(s, [=](const Tensors& t, std::int64_t) {
     add_neox_block(t, "self_attention", s, bias);
-    if (!parallel) return add_both_norms(t, s.hidden());
-    if (!two_norms) return t.norm(kInput, s.hidden(), Norm::Layer);
+    if (!parallel) return add_both_norms(t, s.hidden(), Norm::Layer);
+    if (!two_norms) return t.norm(kInputNorm, s.hidden(), Norm::Layer);
     t.norm("ln_attn", s.hidden(), Norm::Layer);
     t.norm("ln_mlp", s.hidden(), Norm::Layer);
   });
@@ -160,7 +152,7 @@ Decoder gpt_neox(const ConfigReader& config) {
   s.attention.bias = s.attention.out_bias = config.flag("attention_bias", true);
   Decoder decoder = decoder_of(s, [=](const Tensors& t, std::int64_t) {
     add_neox_block(t, "attention", s, true);
-    add_both_norms(t, s.hidden());
+    add_both_norms(t, s.hidden(), Norm::Layer);
   });
   decoder.norm = Norm::Layer;
   decoder.names = {"embed_in", "layers", "final_layer_norm", "embed_out"};

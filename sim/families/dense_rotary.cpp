@@ -7,14 +7,12 @@
 namespace athanor::families {
 namespace {
 
-constexpr const char* kInput = "input_layernorm";
-constexpr const char* kPostAttention = "post_attention_layernorm";
 constexpr const char* kPreFeedForward = "pre_feedforward_layernorm";
 constexpr const char* kPostFeedForward = "post_feedforward_layernorm";
 
 /// Block of attention and a gated perceptron, as llama's.
 struct Block {
-  std::vector<const char*> norms{kInput, kPostAttention};
+  std::vector<const char*> norms{kInputNorm, kPostAttentionNorm};
   Norm norm = Norm::Rms;
   bool head_norms = false;  ///< of queries and keys, over each head
   bool mlp_bias = false;
@@ -103,12 +101,12 @@ Decoder gemma(const ConfigReader& config) {
 
 Decoder gemma2(const ConfigReader& config) {
   return llama_like(sizes_with_biases(config, {256000, 2304, 9216, 26, 8, 4, 256, true}),
-                    {.norms = {kInput, kPostAttention, kPreFeedForward, kPostFeedForward}});
+                    {.norms = {kInputNorm, kPostAttentionNorm, kPreFeedForward, kPostFeedForward}});
 }
 
 Decoder gemma3(const ConfigReader& config) {
   return llama_like(sizes_with_biases(config, {262208, 2304, 9216, 26, 8, 4, 256, true}),
-                    {.norms = {kInput, kPostAttention, kPreFeedForward, kPostFeedForward},
+                    {.norms = {kInputNorm, kPostAttentionNorm, kPreFeedForward, kPostFeedForward},
                      .head_norms = true});
 }
 
@@ -126,7 +124,7 @@ Decoder olmo(const ConfigReader& config) {
 
 Decoder olmo2(const ConfigReader& config) {
   const DecoderSizes s = sizes_with_biases(config, {50304, 4096, 11008, 32, 32, 0, 0, false});
-  Decoder decoder = llama_like(s, {.norms = {kPostAttention, kPostFeedForward}});
+  Decoder decoder = llama_like(s, {.norms = {kPostAttentionNorm, kPostFeedForward}});
   extend(decoder, [a = s.attention](const Tensors& t, std::int64_t) {
     t.in("self_attn").norm("q_norm", a.q_width());
     t.in("self_attn").norm("k_norm", a.kv_width());
@@ -139,10 +137,10 @@ Decoder stablelm(const ConfigReader& config) {
   s.attention.head_dim = config.share("num_attention_heads", s.hidden(), s.attention.heads);
   s.attention.bias = config.flag("use_qkv_bias", false);
   const bool parallel = config.flag("use_parallel_residual", false);
-  Decoder decoder = llama_like(s, {.norms = {kInput}, .norm = Norm::Layer});
+  Decoder decoder = llama_like(s, {.norms = {kInputNorm}, .norm = Norm::Layer});
   extend(decoder, [=, head_norms = config.flag("qk_layernorm", false)](const Tensors& t,
                                                                        std::int64_t) {
-    if (!parallel) t.norm(kPostAttention, s.hidden(), Norm::Layer);
+    if (!parallel) t.norm(kPostAttentionNorm, s.hidden(), Norm::Layer);
     if (!head_norms) return;
     const Tensors attention = t.in("self_attn");
     for (std::int64_t i = 0; i < s.attention.heads; ++i) {
@@ -157,7 +155,7 @@ Decoder stablelm(const ConfigReader& config) {
 
 Decoder cohere(const ConfigReader& config) {
   const DecoderSizes s = sizes_with_biases(config, {256000, 8192, 22528, 40, 64, 0, 0, true});
-  Decoder decoder = llama_like(s, {.norms = {kInput}, .norm = Norm::LayerWithoutBias});
+  Decoder decoder = llama_like(s, {.norms = {kInputNorm}, .norm = Norm::LayerWithoutBias});
   if (!config.flag("use_qk_norm", false)) return decoder;
   extend(decoder, [a = s.attention](const Tensors& t, std::int64_t) {
     t.in("self_attn").vector("q_norm.weight", {a.heads, a.head_dim});
@@ -172,7 +170,7 @@ Decoder glm4(const ConfigReader& config) {
   return decoder_of(s, [=](const Tensors& t, std::int64_t) {
     add_attention(t.in("self_attn"), s.attention);
     add_fused_gated_mlp(t.in("mlp"), s.hidden(), s.inner);
-    add_norms(t, {.norms = {kInput, kPostAttention, "post_self_attn_layernorm",
+    add_norms(t, {.norms = {kInputNorm, kPostAttentionNorm, "post_self_attn_layernorm",
                             "post_mlp_layernorm"}},
               s.hidden());
   });
@@ -194,7 +192,7 @@ Decoder phi(const ConfigReader& config) {
   Decoder decoder = decoder_of(s, [=](const Tensors& t, std::int64_t) {
     add_attention(t.in("self_attn"), s.attention, "dense");
     add_mlp(t.in("mlp"), "fc1", "fc2", s.hidden(), s.inner);
-    t.norm(kInput, s.hidden(), Norm::Layer);
+    t.norm(kInputNorm, s.hidden(), Norm::Layer);
     if (!head_norms) return;
     t.in("self_attn").norm("q_layernorm", s.hidden() / s.attention.heads, Norm::Layer);
     t.in("self_attn").norm("k_layernorm", s.hidden() / s.attention.heads, Norm::Layer);

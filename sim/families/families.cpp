@@ -5,6 +5,7 @@
 #include "sim/families/config_reader.hpp"
 #include "sim/families/decoder.hpp"
 #include "sim/families/dense.hpp"
+#include "sim/families/mixtures.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -54,6 +55,18 @@ constexpr std::array kFamilies{
     Family{"smollm3", "SmolLM3", "model.", families::smollm3},
     Family{"stablelm", "StableLm", "model.", families::stablelm},
     Family{"starcoder2", "Starcoder2", "model.", families::starcoder2},
+    Family{"dbrx", "Dbrx", "transformer.", families::dbrx, true},
+    Family{"deepseek_v2", "DeepseekV2", "model.", families::deepseek_v2, true},
+    Family{"deepseek_v3", "DeepseekV3", "model.", families::deepseek_v3, true},
+    Family{"gpt_oss", "GptOss", "model.", families::gpt_oss, true},
+    Family{"kimi_k2", "DeepseekV3", "model.", families::deepseek_v3, true},
+    Family{"llama4_text", "Llama4", "model.", families::llama4_text, true},
+    Family{"minimax_m2", "MiniMaxM2", "model.", families::minimax_m2, true},
+    Family{"mixtral", "Mixtral", "model.", families::mixtral, true},
+    Family{"phimoe", "Phimoe", "model.", families::phimoe, true},
+    Family{"qwen2_moe", "Qwen2Moe", "model.", families::qwen2_moe, true},
+    Family{"qwen3_moe", "Qwen3Moe", "model.", families::qwen3_moe, true},
+    Family{"qwen3_next", "Qwen3Next", "model.", families::qwen3_next, true},
 };
 
 const Family* family_of_type(std::string_view model_type) {

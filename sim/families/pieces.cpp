@@ -24,6 +24,11 @@ void add_head_norms(const Tensors& t, const Attention& a) {
   t.norm("k_norm", a.head_dim);
 }
 
+void add_both_norms(const Tensors& t, std::int64_t hidden, Norm kind) {
+  t.norm(kInputNorm, hidden, kind);
+  t.norm(kPostAttentionNorm, hidden, kind);
+}
+
 void add_gated_mlp(const Tensors& t, std::int64_t hidden, std::int64_t inner, bool bias) {
   t.linear("gate_proj", hidden, inner, bias);
   t.linear("up_proj", hidden, inner, bias);

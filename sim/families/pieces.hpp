@@ -25,6 +25,11 @@ void add_fused_attention(const Tensors& t, const Attention& a, const char* qkv, 
 /// Norms of queries and keys, each over one head.
 void add_head_norms(const Tensors& t, const Attention& a);
 
+inline constexpr const char* kInputNorm = "input_layernorm";
+inline constexpr const char* kPostAttentionNorm = "post_attention_layernorm";
+/// Norms before attention and before the perceptron, as llama calls them.
+void add_both_norms(const Tensors& t, std::int64_t hidden, Norm kind = Norm::Rms);
+
 /// gate_proj, up_proj and down_proj.
 void add_gated_mlp(const Tensors& t, std::int64_t hidden, std::int64_t inner, bool bias = false);
 /// gate_up_proj, both in one, and down_proj.

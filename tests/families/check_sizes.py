@@ -66,11 +66,37 @@ CASES = [
                             num_key_value_heads=8, num_hidden_layers=2)),
     ("starcoder2", None, {}),
     ("starcoder2", None, dict(use_bias=False, tie_word_embeddings=False, num_hidden_layers=2)),
+    ("dbrx", None, dict(d_model=6144, n_heads=48, n_layers=4, vocab_size=100352,
+                        attn_config=dict(kv_n_heads=8),
+                        ffn_config=dict(ffn_hidden_size=10752, moe_num_experts=16, moe_top_k=4))),
+    ("dbrx", None, {}),
+    ("deepseek_v2", None, dict(hidden_size=2048, intermediate_size=10944, moe_intermediate_size=1408,
+                               num_attention_heads=16, num_hidden_layers=3, num_key_value_heads=16,
+                               q_lora_rank=None, first_k_dense_replace=1, vocab_size=102400,
+                               num_experts_per_tok=6)),
+    ("deepseek_v2", None, dict(num_hidden_layers=2, attention_bias=True)),
+    ("deepseek_v3", None, dict(num_hidden_layers=5)),
+    ("deepseek_v3", None, dict(num_hidden_layers=2, n_routed_experts=8, first_k_dense_replace=1,
+                               n_shared_experts=2, q_lora_rank=None, attention_bias=True)),
+    ("gpt_oss", None, {}),
+    ("gpt_oss", None, dict(num_hidden_layers=24, num_local_experts=32)),
+    ("llama4_text", "Llama4ForCausalLM", dict(moe_layers=[1, 3], num_hidden_layers=4)),
+    ("llama4_text", "Llama4ForCausalLM", dict(interleave_moe_layer_step=2, num_hidden_layers=3)),
+    ("mixtral", None, {}),
+    ("phimoe", None, dict(attention_bias=True, lm_head_bias=True)),
+    ("qwen2_moe", None, dict(num_hidden_layers=4)),
+    ("qwen2_moe", None, dict(num_hidden_layers=4, decoder_sparse_step=2, mlp_only_layers=[3],
+                             qkv_bias=False)),
+    ("qwen3_moe", None, dict(num_hidden_layers=48, head_dim=128)),
+    ("qwen3_moe", None, dict(num_hidden_layers=4, mlp_only_layers=[0], attention_bias=True)),
+    ("qwen3_next", None, dict(num_hidden_layers=8)),
+    ("qwen3_next", None, dict(num_hidden_layers=3, num_experts=4, full_attention_interval=2,
+                              num_experts_per_tok=2)),
 ]
 
 
 def make(config, class_name):
-    with torch.device("meta"):
+    with torch.device("meta"), transformers.modeling_utils.no_init_weights():
         if class_name:
             return getattr(transformers, class_name)._from_config(config)
         return transformers.AutoModelForCausalLM.from_config(config)
