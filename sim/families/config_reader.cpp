@@ -80,6 +80,8 @@ bool ConfigReader::flag(const char* key, bool missing) const {
   return find(key)->get<bool>();
 }
 
+bool ConfigReader::is_list(const char* key) const { return has(key) && find(key)->is_array(); }
+
 bool ConfigReader::is_text(const char* key) const { return has(key) && find(key)->is_string(); }
 
 std::string ConfigReader::text(const char* key, const std::string& missing) const {

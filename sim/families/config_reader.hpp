@@ -40,6 +40,7 @@ class ConfigReader {
   [[nodiscard]] std::optional<std::int64_t> optional_count(const char* key) const;
   [[nodiscard]] bool flag(const char* key, bool missing) const;
   [[nodiscard]] std::string text(const char* key, const std::string& missing) const;
+  [[nodiscard]] bool is_list(const char* key) const;
   [[nodiscard]] bool is_text(const char* key) const;
   [[nodiscard]] bool has(const char* key) const;  ///< there, and not null
   /// Counts of a list, from 0; `missing` where the key is missing or null.

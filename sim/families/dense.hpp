@@ -23,6 +23,7 @@ namespace athanor::families {
 [[nodiscard]] Decoder phi(const ConfigReader& config);
 [[nodiscard]] Decoder phi3(const ConfigReader& config);
 [[nodiscard]] Decoder qwen2(const ConfigReader& config);
+[[nodiscard]] Decoder qwen2_vl_text(const ConfigReader& config);
 [[nodiscard]] Decoder qwen3(const ConfigReader& config);
 [[nodiscard]] Decoder smollm3(const ConfigReader& config);
 [[nodiscard]] Decoder stablelm(const ConfigReader& config);

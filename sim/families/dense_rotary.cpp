@@ -70,6 +70,12 @@ Decoder qwen2(const ConfigReader& config) {
   return llama_like(s, {});
 }
 
+Decoder qwen2_vl_text(const ConfigReader& config) {
+  DecoderSizes s = read_sizes(config, {152064, 8192, 29568, 80, 64, 8, 0, false});
+  s.attention.bias = true;
+  return llama_like(s, {});
+}
+
 Decoder qwen3(const ConfigReader& config) {
   return llama_like(sizes_with_biases(config, {151936, 4096, 22016, 32, 32, 32, 128, false}),
                     {.head_norms = true});

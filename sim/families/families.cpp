@@ -5,13 +5,16 @@
 #include "sim/families/config_reader.hpp"
 #include "sim/families/decoder.hpp"
 #include "sim/families/dense.hpp"
+#include "sim/families/encoders.hpp"
 #include "sim/families/mixtures.hpp"
+#include "sim/families/multimodal.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -19,17 +22,20 @@ namespace athanor {
 namespace {
 
 using MakeDecoder = Decoder (*)(const ConfigReader&);
+using AddUnits = void (*)(const ConfigReader&, std::string_view head, ModelBuilder&);
 
 struct Family {
   std::string_view model_type;
   std::string_view stem;    ///< of the classes' names
-  std::string_view prefix;  ///< of parameters below a head
-  MakeDecoder decoder;
+  std::string_view prefix;  ///< of a decoder's parameters, below its head
+  MakeDecoder decoder = nullptr;
   bool has_experts = false;
+  AddUnits add = nullptr;  ///< for what is more than a decoder
+  /// Ends of the classes' names; the first stands for a file that names no class.
+  std::string_view heads = "ForCausalLM Model";
 };
 
-constexpr std::string_view kCausal = "ForCausalLM";
-constexpr std::string_view kBare = "Model";
+constexpr std::string_view kConditional = "ForConditionalGeneration";
 
 constexpr std::array kFamilies{
     Family{"bloom", "Bloom", "transformer.", families::bloom},
@@ -67,6 +73,25 @@ constexpr std::array kFamilies{
     Family{"qwen2_moe", "Qwen2Moe", "model.", families::qwen2_moe, true},
     Family{"qwen3_moe", "Qwen3Moe", "model.", families::qwen3_moe, true},
     Family{"qwen3_next", "Qwen3Next", "model.", families::qwen3_next, true},
+    Family{"bert", "Bert", "", nullptr, false, families::add_bert,
+           "LMHeadModel ForMaskedLM ForPreTraining Model"},
+    Family{"clip", "CLIP", "", nullptr, false, families::add_clip, "Model TextModel VisionModel"},
+    Family{"dinov2", "Dinov2", "", nullptr, false, families::add_dinov2,
+           "Model ForImageClassification"},
+    Family{"llama4", "Llama4", "", nullptr, true, families::add_llama4, kConditional},
+    Family{"llava", "Llava", "", nullptr, false, families::add_llava, kConditional},
+    Family{"qwen2_vl", "Qwen2VL", "", nullptr, false, families::add_qwen2_vl, kConditional},
+    Family{"qwen3_vl", "Qwen3VL", "", nullptr, false, families::add_qwen3_vl, kConditional},
+    Family{"qwen3_vl_moe", "Qwen3VLMoe", "", nullptr, true, families::add_qwen3_vl_moe,
+           kConditional},
+    Family{"roberta", "Roberta", "", nullptr, false, families::add_roberta,
+           "ForCausalLM ForMaskedLM Model"},
+    Family{"siglip", "Siglip", "", nullptr, false, families::add_siglip, "Model"},
+    Family{"t5", "T5", "", nullptr, false, families::add_t5,
+           "ForConditionalGeneration EncoderModel Model"},
+    Family{"vit", "ViT", "", nullptr, false, families::add_vit, "Model ForImageClassification"},
+    Family{"whisper", "Whisper", "", nullptr, false, families::add_whisper,
+           "ForConditionalGeneration Model"},
 };
 
 const Family* family_of_type(std::string_view model_type) {
@@ -88,19 +113,30 @@ bool is_unusual_opt(const nlohmann::json& config) {
          !reader.flag("do_layer_norm_before", true);
 }
 
-/// Reads the class that `architectures` names, or the family's first.
+std::vector<std::string> classes_of(const Family& family) {
+  std::vector<std::string> names;
+  std::istringstream heads{std::string(family.heads)};
+  for (std::string head; heads >> head;) names.push_back(fmt::format("{}{}", family.stem, head));
+  return names;
+}
+
+/// Reads the class that `architectures` names, or takes the family's first.
 std::string class_of(const ConfigReader& config, const Family& family) {
+  const std::vector<std::string> known = classes_of(family);
   const std::vector<std::string> named = config.texts("architectures");
-  return named.empty() ? fmt::format("{}{}", family.stem, kCausal) : named.front();
+  if (named.empty()) return known.front();
+  if (std::ranges::find(known, named.front()) == known.end()) {
+    config.reject("architectures", fmt::format("the sizes of '{}' are not known", named.front()),
+                  fmt::format("Known: {}.", fmt::join(known, ", ")));
+  }
+  return named.front();
 }
 
 void add_units(const ConfigReader& config, const Family& family, const std::string& class_name,
                ModelBuilder& model) {
-  const bool bare = class_name == fmt::format("{}{}", family.stem, kBare);
-  if (!bare && class_name != fmt::format("{}{}", family.stem, kCausal)) {
-    config.reject("architectures", fmt::format("the sizes of '{}' are not known", class_name),
-                  fmt::format("Known: {0}{1}, {0}{2}.", family.stem, kCausal, kBare));
-  }
+  const std::string_view head = std::string_view(class_name).substr(family.stem.size());
+  if (family.add != nullptr) return family.add(config, head, model);
+  const bool bare = head == "Model";
   add_decoder(model, family.decoder(config),
               {bare ? "" : std::string(family.prefix), "", !bare});
 }

@@ -203,7 +203,7 @@ Decoder qwen3_moe(const ConfigReader& config) {
 }
 
 Decoder qwen3_vl_moe_text(const ConfigReader& config) {
-  DecoderSizes s = read_sizes(config, {151936, 2048, 5632, 24, 16, 16, 0, false});
+  DecoderSizes s = read_sizes(config, {151936, 2048, 5632, 24, 16, 16, 128, false});
   set_biases(s, config.flag("attention_bias", false));
   const Experts experts =
       read_experts(config, "num_experts", "moe_intermediate_size", {60, 4, 1408});
