@@ -35,6 +35,7 @@ struct Family {
   std::string_view heads = "ForCausalLM Model";
 };
 
+constexpr std::string_view kCausal = "ForCausalLM";
 constexpr std::string_view kConditional = "ForConditionalGeneration";
 
 constexpr std::array kFamilies{
@@ -64,6 +65,8 @@ constexpr std::array kFamilies{
     Family{"dbrx", "Dbrx", "transformer.", families::dbrx, true},
     Family{"deepseek_v2", "DeepseekV2", "model.", families::deepseek_v2, true},
     Family{"deepseek_v3", "DeepseekV3", "model.", families::deepseek_v3, true},
+    Family{"deepseek_v32", "DeepseekV32", "model.", families::deepseek_v32, true},
+    Family{"glm_moe_dsa", "GlmMoeDsa", "model.", families::glm_moe_dsa, true},
     Family{"gpt_oss", "GptOss", "model.", families::gpt_oss, true},
     Family{"kimi_k2", "DeepseekV3", "model.", families::deepseek_v3, true},
     Family{"llama4_text", "Llama4", "model.", families::llama4_text, true},
@@ -99,10 +102,17 @@ const Family* family_of_type(std::string_view model_type) {
   return found == kFamilies.end() ? nullptr : found;
 }
 
+/// Reads model_type; where a file has none, the type whose class `architectures` names.
 std::string model_type_of(const nlohmann::json& config) {
   if (!config.is_object()) return "";
-  const auto found = config.find("model_type");
-  return found != config.end() && found->is_string() ? found->get<std::string>() : "";
+  const auto type = config.find("model_type");
+  if (type != config.end()) return type->is_string() ? type->get<std::string>() : "";
+  const auto classes = config.find("architectures");
+  if (classes == config.end() || !classes->is_array() || classes->size() != 1) return "";
+  const auto family = std::ranges::find_if(kFamilies, [&](const Family& f) {
+    return classes->front() == fmt::format("{}{}", f.stem, kCausal);
+  });
+  return family == kFamilies.end() ? "" : std::string(family->model_type);
 }
 
 /// Whether this is a kind of opt that athanor does not train: projections, or norms behind blocks.

@@ -2,6 +2,10 @@
 // DeepSeek's mixtures: attention through latent vectors, and experts that all tokens share.
 #include "sim/families/mixtures.hpp"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 namespace athanor::families {
 namespace {
 
@@ -13,16 +17,21 @@ struct Latent {
   [[nodiscard]] std::int64_t q_width() const { return heads * (nope_dim + rope_dim); }
 };
 
-Latent read_latent(const ConfigReader& config, const DecoderSizes& s) {
-  constexpr std::int64_t kQueryRank = 1536;
+/// Widths where a config.json leaves them out.
+struct LatentDefaults {
+  std::int64_t q_rank = 1536, nope_dim = 128, value_dim = 128;
+};
+
+Latent read_latent(const ConfigReader& config, const DecoderSizes& s,
+                   const LatentDefaults& defaults) {
   Latent l;
   l.hidden = s.hidden();
   l.heads = s.attention.heads;
-  l.q_rank = config.count_or("q_lora_rank", kQueryRank, 0);
+  l.q_rank = config.count_or("q_lora_rank", defaults.q_rank, 0);
   l.kv_rank = config.count("kv_lora_rank", 512);
-  l.nope_dim = config.count("qk_nope_head_dim", 128);
+  l.nope_dim = config.count("qk_nope_head_dim", defaults.nope_dim);
   l.rope_dim = config.count("qk_rope_head_dim", 64);
-  l.value_dim = config.count("v_head_dim", 128);
+  l.value_dim = config.count("v_head_dim", defaults.value_dim);
   l.bias = config.flag("attention_bias", false);
   return l;
 }
@@ -59,9 +68,10 @@ Mixture read_mixture(const ConfigReader& config, const Experts& experts, std::in
   return m;
 }
 
-Decoder deepseek(const ConfigReader& config, const DecoderSizes& s, const Mixture& m) {
+Decoder deepseek(const ConfigReader& config, const DecoderSizes& s, const Mixture& m,
+                 const LatentDefaults& defaults = {}) {
   config.require("mlp_bias", false, false);
-  const Latent latent = read_latent(config, s);
+  const Latent latent = read_latent(config, s, defaults);
   return decoder_of(s, [=](const Tensors& t, std::int64_t index) {
     add_latent_attention(t.in("self_attn"), latent);
     add_both_norms(t, s.hidden());
@@ -73,11 +83,46 @@ Decoder deepseek(const ConfigReader& config, const DecoderSizes& s, const Mixtur
   });
 }
 
+/// Adds to each block what chooses the tokens that it attends to.
+Decoder with_indexers(const ConfigReader& config, Decoder decoder, std::int64_t heads,
+                      std::int64_t query_rank) {
+  const std::int64_t width = config.count("index_head_dim", 128);
+  const std::int64_t rank = config.count("q_lora_rank", query_rank);
+  const std::int64_t index_heads = config.count("index_n_heads", heads);
+  decoder.block = [=, hidden = decoder.width, block = std::move(decoder.block)](
+                      const Tensors& t, std::int64_t index) {
+    block(t, index);
+    const Tensors indexer = t.in("self_attn").in("indexer");
+    indexer.linear("wq_b", rank, index_heads * width);
+    indexer.linear("wk", hidden, width);
+    indexer.norm("k_norm", width, Norm::Layer);
+    indexer.linear("weights_proj", hidden, index_heads);
+  };
+  return decoder;
+}
+
 }  // namespace
 
 Decoder deepseek_v2(const ConfigReader& config) {
   return deepseek(config, read_sizes(config, {32000, 4096, 11008, 32, 32, 0, 64, false}),
                   read_mixture(config, {64, 64, 1407}, 2, 0));
+}
+
+Decoder deepseek_v32(const ConfigReader& config) {
+  return with_indexers(config, deepseek_v3(config), 64, 1536);
+}
+
+Decoder glm_moe_dsa(const ConfigReader& config) {
+  for (const std::string& type : config.texts("indexer_types")) {
+    if (type == "full") continue;
+    config.reject("indexer_types", fmt::format("the sizes with '{}' are not known", type),
+                  "Only full can be used.");
+  }
+  const DecoderSizes s = read_sizes(config, {154880, 6144, 12288, 78, 64, 64, 64, false});
+  return with_indexers(config,
+                       deepseek(config, s, read_mixture(config, {256, 8, 2048}, 1, 3),
+                                {.q_rank = 2048, .nope_dim = 192, .value_dim = 256}),
+                       32, 2048);
 }
 
 Decoder deepseek_v3(const ConfigReader& config) {

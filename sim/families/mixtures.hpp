@@ -10,6 +10,9 @@ namespace athanor::families {
 [[nodiscard]] Decoder dbrx(const ConfigReader& config);
 [[nodiscard]] Decoder deepseek_v2(const ConfigReader& config);
 [[nodiscard]] Decoder deepseek_v3(const ConfigReader& config);
+/// DeepSeek-V3 with indexers, which choose the tokens that a block attends to.
+[[nodiscard]] Decoder deepseek_v32(const ConfigReader& config);
+[[nodiscard]] Decoder glm_moe_dsa(const ConfigReader& config);
 [[nodiscard]] Decoder gpt_oss(const ConfigReader& config);
 [[nodiscard]] Decoder llama4_text(const ConfigReader& config);
 [[nodiscard]] Decoder minimax_m2(const ConfigReader& config);
