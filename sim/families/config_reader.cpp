@@ -10,9 +10,8 @@ namespace {
 
 std::int64_t whole_number(const nlohmann::json& value, const ValuePath& path, std::int64_t minimum,
                           std::int64_t maximum) {
-  const bool beyond =
-      value.is_number_unsigned() &&
-      value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxCount);
+  const bool beyond = value.is_number_unsigned() &&
+                      value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxCount);
   if (!value.is_number_integer() || beyond) {
     path.reject("is no whole number of this size",
                 fmt::format("Use one from {} to {}.", minimum, maximum));

@@ -30,8 +30,7 @@ class ConfigReader {
   [[nodiscard]] std::int64_t count(const char* key, std::int64_t missing,
                                    std::int64_t maximum = kMaxWidth) const;
   /// Count under the first of `keys` that is there: an older name may stand beside the newer.
-  [[nodiscard]] std::int64_t count_of(std::initializer_list<const char*> keys,
-                                      std::int64_t missing,
+  [[nodiscard]] std::int64_t count_of(std::initializer_list<const char*> keys, std::int64_t missing,
                                       std::int64_t maximum = kMaxWidth) const;
   /// Count under `key`; `null` where the value is null.
   [[nodiscard]] std::int64_t count_or(const char* key, std::int64_t missing,

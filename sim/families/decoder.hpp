@@ -11,7 +11,7 @@
 
 namespace athanor {
 
-/// What transformers uses where a config.json leaves a key out. 0 kv_heads: as many as heads; 0
+/// Defaults of transformers, where a config.json leaves a key out. 0 kv_heads: as many as heads; 0
 /// head_dim: the hidden size, divided by the heads.
 struct DecoderDefaults {
   std::int64_t vocab = 0, hidden = 0, inner = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
@@ -42,9 +42,9 @@ struct Decoder {
   bool head_bias = false;
   AddBlock block;
   DecoderNames names{};
-  std::function<void(const Tensors&)> more_tables{};  ///< of positions, beside the tokens'
+  std::function<void(const Tensors&)> more_tables{};   ///< tables of positions, beside the tokens'
   std::function<void(const Tensors&)> more_of_head{};  ///< between the last norm and the head
-  std::int64_t table_width = 0;  ///< of the tokens' table and the head, where it is not `width`
+  std::int64_t table_width = 0;  ///< width of the tokens' table and the head, where it is not `width`
 };
 
 /// Decoder of the sizes that were read.
@@ -52,8 +52,8 @@ struct Decoder {
 
 /// Where a decoder's modules are. A bare model has no head, and no prefix.
 struct DecoderPlace {
-  std::string prefix;       ///< of all but the head: "model."
-  std::string head_prefix;  ///< of the head: ""
+  std::string prefix;       ///< prefix of all but the head: "model."
+  std::string head_prefix;  ///< prefix of the head: ""
   bool has_head = true;
 };
 

@@ -236,8 +236,8 @@ Decoder opt(const ConfigReader& config) {
     add_mlp(t, "fc1", "fc2", s.hidden(), s.inner);
     t.norm("final_layer_norm", s.hidden(), Norm::Layer);
   });
-  const bool has_norm = config.flag("do_layer_norm_before", true) &&
-                        !config.flag("_remove_final_layer_norm", false);
+  const bool has_norm =
+      config.flag("do_layer_norm_before", true) && !config.flag("_remove_final_layer_norm", false);
   decoder.norm = has_norm ? Norm::Layer : Norm::None;
   decoder.table_width = width;
   decoder.names = {"decoder.embed_tokens", "decoder.layers", "decoder.final_layer_norm", "lm_head"};

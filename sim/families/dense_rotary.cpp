@@ -14,7 +14,7 @@ constexpr const char* kPostFeedForward = "post_feedforward_layernorm";
 struct Block {
   std::vector<const char*> norms{kInputNorm, kPostAttentionNorm};
   Norm norm = Norm::Rms;
-  bool head_norms = false;  ///< of queries and keys, over each head
+  bool head_norms = false;  ///< norms of queries and keys, over each head
   bool mlp_bias = false;
 };
 
@@ -35,8 +35,8 @@ Decoder llama_like(const DecoderSizes& s, const Block& block) {
 
 /// Adds to the blocks of `decoder`.
 void extend(Decoder& decoder, AddBlock more) {
-  decoder.block = [first = std::move(decoder.block), more = std::move(more)](
-                      const Tensors& t, std::int64_t index) {
+  decoder.block = [first = std::move(decoder.block), more = std::move(more)](const Tensors& t,
+                                                                             std::int64_t index) {
     first(t, index);
     more(t, index);
   };
@@ -144,18 +144,18 @@ Decoder stablelm(const ConfigReader& config) {
   s.attention.bias = config.flag("use_qkv_bias", false);
   const bool parallel = config.flag("use_parallel_residual", false);
   Decoder decoder = llama_like(s, {.norms = {kInputNorm}, .norm = Norm::Layer});
-  extend(decoder, [=, head_norms = config.flag("qk_layernorm", false)](const Tensors& t,
-                                                                       std::int64_t) {
-    if (!parallel) t.norm(kPostAttentionNorm, s.hidden(), Norm::Layer);
-    if (!head_norms) return;
-    const Tensors attention = t.in("self_attn");
-    for (std::int64_t i = 0; i < s.attention.heads; ++i) {
-      attention.in("q_layernorm").in("norms").norm(std::to_string(i), s.attention.head_dim);
-    }
-    for (std::int64_t i = 0; i < s.attention.kv_heads; ++i) {
-      attention.in("k_layernorm").in("norms").norm(std::to_string(i), s.attention.head_dim);
-    }
-  });
+  extend(decoder,
+         [=, head_norms = config.flag("qk_layernorm", false)](const Tensors& t, std::int64_t) {
+           if (!parallel) t.norm(kPostAttentionNorm, s.hidden(), Norm::Layer);
+           if (!head_norms) return;
+           const Tensors attention = t.in("self_attn");
+           for (std::int64_t i = 0; i < s.attention.heads; ++i) {
+             attention.in("q_layernorm").in("norms").norm(std::to_string(i), s.attention.head_dim);
+           }
+           for (std::int64_t i = 0; i < s.attention.kv_heads; ++i) {
+             attention.in("k_layernorm").in("norms").norm(std::to_string(i), s.attention.head_dim);
+           }
+         });
   return decoder;
 }
 
@@ -176,8 +176,9 @@ Decoder glm4(const ConfigReader& config) {
   return decoder_of(s, [=](const Tensors& t, std::int64_t) {
     add_attention(t.in("self_attn"), s.attention);
     add_fused_gated_mlp(t.in("mlp"), s.hidden(), s.inner);
-    add_norms(t, {.norms = {kInputNorm, kPostAttentionNorm, "post_self_attn_layernorm",
-                            "post_mlp_layernorm"}},
+    add_norms(t,
+              {.norms = {kInputNorm, kPostAttentionNorm, "post_self_attn_layernorm",
+                         "post_mlp_layernorm"}},
               s.hidden());
   });
 }

@@ -41,9 +41,9 @@ void add_t5_block(const Tensors& block, const T5Sizes& s, bool is_decoder, bool 
 void add_t5_stack(const char* name, std::int64_t layers, const T5Sizes& s, ModelBuilder& model) {
   const bool is_decoder = std::string_view(name) == "decoder";
   for (std::int64_t i = 0; i < layers; ++i) {
-    add_t5_block(model.add(fmt::format("{}.{}", name, i), name,
-                           fmt::format("{}.block.{}.", name, i)),
-                 s, is_decoder, i == 0);
+    add_t5_block(
+        model.add(fmt::format("{}.{}", name, i), name, fmt::format("{}.block.{}.", name, i)), s,
+        is_decoder, i == 0);
   }
   model.add(fmt::format("{}.end", name), "end", fmt::format("{}.", name))
       .norm("final_layer_norm", s.hidden);
@@ -84,9 +84,9 @@ void add_whisper_layer(const Tensors& t, const WhisperSizes& s, bool is_decoder)
 void add_whisper_stack(const char* name, const std::string& prefix, std::int64_t layers,
                        const WhisperSizes& s, ModelBuilder& model) {
   for (std::int64_t i = 0; i < layers; ++i) {
-    add_whisper_layer(model.add(fmt::format("{}.{}", name, i), name,
-                                fmt::format("{}layers.{}.", prefix, i)),
-                      s, std::string_view(name) == "decoder");
+    add_whisper_layer(
+        model.add(fmt::format("{}.{}", name, i), name, fmt::format("{}layers.{}.", prefix, i)), s,
+        std::string_view(name) == "decoder");
   }
   model.add(fmt::format("{}.end", name), "end", prefix).norm("layer_norm", s.width, Norm::Layer);
 }

@@ -159,8 +159,8 @@ void add_vit(const ConfigReader& config, std::string_view head, ModelBuilder& mo
   const Tensors t = model.add("head", "head", "");
   model.more(prefix).norm("layernorm", e.hidden, Norm::Layer);
   if (head != "Model") return t.linear("classifier", e.hidden, num_labels(config), true);
-  t.in("pooler").linear("dense", e.hidden, config.count_or("pooler_output_size", e.hidden, e.hidden),
-                        true);
+  t.in("pooler").linear("dense", e.hidden,
+                        config.count_or("pooler_output_size", e.hidden, e.hidden), true);
 }
 
 void add_dinov2(const ConfigReader& config, std::string_view head, ModelBuilder& model) {

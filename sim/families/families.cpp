@@ -26,8 +26,8 @@ using AddUnits = void (*)(const ConfigReader&, std::string_view head, ModelBuild
 
 struct Family {
   std::string_view model_type;
-  std::string_view stem;    ///< of the classes' names
-  std::string_view prefix;  ///< of a decoder's parameters, below its head
+  std::string_view stem;    ///< start of the classes' names
+  std::string_view prefix;  ///< prefix of a decoder's parameters, below its head
   MakeDecoder decoder = nullptr;
   bool has_experts = false;
   AddUnits add = nullptr;  ///< for what is more than a decoder
@@ -147,8 +147,7 @@ void add_units(const ConfigReader& config, const Family& family, const std::stri
   const std::string_view head = std::string_view(class_name).substr(family.stem.size());
   if (family.add != nullptr) return family.add(config, head, model);
   const bool bare = head == "Model";
-  add_decoder(model, family.decoder(config),
-              {bare ? "" : std::string(family.prefix), "", !bare});
+  add_decoder(model, family.decoder(config), {bare ? "" : std::string(family.prefix), "", !bare});
 }
 
 }  // namespace

@@ -72,8 +72,7 @@ DeltaSizes read_delta(const ConfigReader& config, std::int64_t hidden) {
   d.hidden = hidden;
   d.value_heads = config.count("linear_num_value_heads", 32);
   d.value_dim = config.count("linear_value_head_dim", 128);
-  d.key_width =
-      config.count("linear_num_key_heads", 16) * config.count("linear_key_head_dim", 128);
+  d.key_width = config.count("linear_num_key_heads", 16) * config.count("linear_key_head_dim", 128);
   d.value_width = d.value_heads * d.value_dim;
   d.kernel = config.count("linear_conv_kernel_dim", 4);
   return d;
@@ -152,9 +151,9 @@ Decoder mixtral(const ConfigReader& config) {
 Decoder phimoe(const ConfigReader& config) {
   DecoderSizes s = read_sizes(config, {32064, 4096, 6400, 32, 32, 8, 0, false});
   set_biases(s, config.flag("attention_bias", false));
-  Decoder decoder = mixtral_like(
-      s, read_experts(config, "num_local_experts", "intermediate_size", {16, 2, 6400}),
-      Norm::Layer);
+  Decoder decoder =
+      mixtral_like(s, read_experts(config, "num_local_experts", "intermediate_size", {16, 2, 6400}),
+                   Norm::Layer);
   decoder.head_bias = config.flag("lm_head_bias", false);
   return decoder;
 }
@@ -225,16 +224,16 @@ Decoder qwen3_next(const ConfigReader& config) {
   const AddBlock mlp =
       qwen_mlp(config, s, experts, config.count("shared_expert_intermediate_size", 512));
   const DeltaSizes delta = read_delta(config, s.hidden());
-  return decoder_of(s, [=, linear = linear_blocks(config, s.layers)](const Tensors& t,
-                                                                     std::int64_t index) {
-    if (linear[static_cast<std::size_t>(index)]) {
-      add_delta_attention(t.in("linear_attn"), delta);
-    } else {
-      add_doubled_attention(t.in("self_attn"), s.attention);
-    }
-    mlp(t, index);
-    add_both_norms(t, s.hidden());
-  });
+  return decoder_of(
+      s, [=, linear = linear_blocks(config, s.layers)](const Tensors& t, std::int64_t index) {
+        if (linear[static_cast<std::size_t>(index)]) {
+          add_delta_attention(t.in("linear_attn"), delta);
+        } else {
+          add_doubled_attention(t.in("self_attn"), s.attention);
+        }
+        mlp(t, index);
+        add_both_norms(t, s.hidden());
+      });
 }
 
 Decoder llama4_text(const ConfigReader& config) {

@@ -127,7 +127,9 @@ void add_llama4_vision(const ConfigReader& vision, ModelBuilder& model) {
   const Tensors end = model.add("vision.end", "vision.end", "vision_model.");
   end.norm("layernorm_post", v.hidden, Norm::Layer);
   const std::int64_t out = vision.count("projector_output_dim", 4096);
-  end.in("vision_adapter").in("mlp").linear("fc1", v.inner, vision.count("projector_input_dim", 4096));
+  end.in("vision_adapter")
+      .in("mlp")
+      .linear("fc1", v.inner, vision.count("projector_input_dim", 4096));
   end.in("vision_adapter").in("mlp").linear("fc2", out, out);
 }
 
@@ -143,9 +145,8 @@ void add_llava(const ConfigReader& config, std::string_view /*head*/, ModelBuild
   const Decoder text = llava_text(config.object("text_config"));
   add_clip_vision(vision, "model.vision_tower.vision_model.", model);
   const bool bias = config.flag("multimodal_projector_bias", true);
-  const std::int64_t layers = config.is_list("vision_feature_layer")
-                                  ? config.size("vision_feature_layer")
-                                  : 1;
+  const std::int64_t layers =
+      config.is_list("vision_feature_layer") ? config.size("vision_feature_layer") : 1;
   const Tensors projector = model.add("projector", "projector", "model.multi_modal_projector.");
   projector.linear("linear_1", layers * vision.count("hidden_size", 768), text.width, bias);
   projector.linear("linear_2", text.width, text.width, bias);
@@ -167,7 +168,8 @@ void add_qwen2_vl(const ConfigReader& config, std::string_view /*head*/, ModelBu
   merger.in("mlp").linear("0", v.merged * v.width, v.merged * v.width, true);
   merger.in("mlp").linear("2", v.merged * v.width, v.out, true);
   // Older files have the text's keys beside vision_config.
-  add_decoder(model, qwen2_vl_text(config.has("text_config") ? config.object("text_config") : config),
+  add_decoder(model,
+              qwen2_vl_text(config.has("text_config") ? config.object("text_config") : config),
               kInnerPlace);
 }
 

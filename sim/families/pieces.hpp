@@ -12,8 +12,8 @@ namespace athanor {
 /// Attention of grouped queries. Each head is `head_dim` wide.
 struct Attention {
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  bool bias = false;      ///< of queries, keys and values
-  bool out_bias = false;  ///< of the output
+  bool bias = false;      ///< bias of queries, keys and values
+  bool out_bias = false;  ///< bias of the output
   [[nodiscard]] std::int64_t q_width() const { return heads * head_dim; }
   [[nodiscard]] std::int64_t kv_width() const { return kv_heads * head_dim; }
 };

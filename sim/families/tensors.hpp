@@ -62,8 +62,8 @@ class ModelBuilder {
 
  private:
   std::string where_;
-  std::deque<Unit> units_;  // references to them stay valid
-  std::size_t num_parameters_ = 0;  // of all but the last
+  std::deque<Unit> units_;          // references to them stay valid
+  std::size_t num_parameters_ = 0;  // those of all units but the last
 };
 
 }  // namespace athanor

@@ -85,7 +85,7 @@ struct Unit {
 
 /// Origin of units whose sizes athanor knows and which it has no code to run.
 struct KnownSizes {
-  std::string model_type;    ///< of config.json: "gemma2", "mixtral", ..
+  std::string model_type;    ///< model_type of config.json: "gemma2", "mixtral", ..
   std::string class_name;    ///< class of transformers that has these parameters
   bool has_experts = false;  ///< a token uses a part of the parameters alone
 };
@@ -95,7 +95,7 @@ struct Architecture {
   std::string name;
   std::optional<LanguageModelConfig> language_model;  ///< absent for a user's own modules
   std::vector<Unit> units;
-  std::optional<KnownSizes> known_sizes = std::nullopt;  ///< for planning, not for training
+  std::optional<KnownSizes> known_sizes = std::nullopt;        ///< for planning, not for training
   [[nodiscard]] std::int64_t num_parameters() const noexcept;  ///< each tied tensor once
   /// Whether other units borrow parameters of the unit with this index.
   [[nodiscard]] bool lends(std::size_t unit) const noexcept;

@@ -24,7 +24,7 @@ std::string rewrite(std::string_view text) {
 #else
   const auto architecture = athanor::parse_architecture("fuzzed", text, "input.json");
   (void)architecture.num_parameters();
-  if (!architecture.language_model) return std::string(text);  // of known sizes, never written
+  if (!architecture.language_model) return std::string(text);  // no such config is written
   return write_hf_config(*architecture.language_model, athanor::DataType::Float32);
 #endif
 }

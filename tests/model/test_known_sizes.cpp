@@ -34,9 +34,9 @@ constexpr const char* kMixtral = R"({"model_type": "mixtral"})";
 }  // namespace
 
 TEST_CASE("published counts of models that are known for planning") {
-  CHECK(parse(kGemma2).num_parameters() == 9'241'705'984);                           // Gemma-2-9b
-  CHECK(parse(R"({"model_type": "phi3"})").num_parameters() == 3'821'079'552);       // Phi-3-mini
-  CHECK(parse(kMixtral).num_parameters() == 46'702'792'704);                         // Mixtral-8x7B
+  CHECK(parse(kGemma2).num_parameters() == 9'241'705'984);                      // Gemma-2-9b
+  CHECK(parse(R"({"model_type": "phi3"})").num_parameters() == 3'821'079'552);  // Phi-3-mini
+  CHECK(parse(kMixtral).num_parameters() == 46'702'792'704);                    // Mixtral-8x7B
   CHECK(parse(R"({"model_type": "deepseek_v3"})").num_parameters() == 671'026'404'352);
 }
 
@@ -57,12 +57,11 @@ TEST_CASE("settings whose sizes are not known are refused by key") {
   CHECK_THROWS_MATCHES(
       parse(R"({"model_type": "gemma2", "architectures": ["Gemma2ForTokenClassification"]})"),
       InputError, MessageMatches(ContainsSubstring("config.json:architectures")));
-  CHECK_THROWS_MATCHES(
-      parse(R"({"model_type": "gpt_neo", "num_heads": 7})"), InputError,
-      MessageMatches(ContainsSubstring("config.json:num_heads")));
-  CHECK_THROWS_MATCHES(
-      parse(R"({"model_type": "mixtral", "num_local_experts": 100000})"), InputError,
-      MessageMatches(ContainsSubstring("config.json:num_local_experts")));
+  CHECK_THROWS_MATCHES(parse(R"({"model_type": "gpt_neo", "num_heads": 7})"), InputError,
+                       MessageMatches(ContainsSubstring("config.json:num_heads")));
+  CHECK_THROWS_MATCHES(parse(R"({"model_type": "mixtral", "num_local_experts": 100000})"),
+                       InputError,
+                       MessageMatches(ContainsSubstring("config.json:num_local_experts")));
 }
 
 }  // namespace athanor
