@@ -252,6 +252,7 @@ Profile profile_model(const Model& model, const ProfileOptions& options) {
 Profile profile_language_model(const Architecture& architecture, DataType dtype,
                                const ProfileOptions& options, const ProfileDevice& device) {
   check_options(options);
+  require_units(architecture);
   unmeasured_profile(architecture, dtype, options.sequence_length, 1).validate("arguments");
   const Model model = make_language_model(shortened(architecture), dtype, options.sequence_length);
   Profile profile = profile_model(model, options, device);

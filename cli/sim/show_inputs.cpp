@@ -39,6 +39,7 @@ nlohmann::ordered_json model_json(const Architecture& architecture) {
   nlohmann::ordered_json json;
   json["name"] = architecture.name;
   json["num_parameters"] = architecture.num_parameters();
+  if (architecture.known_sizes) json["sizes_of"] = architecture.known_sizes->class_name;
   json["units"] = nlohmann::ordered_json::array();
   for (const Unit& unit : architecture.units) {
     json["units"].push_back({{"name", unit.name},
@@ -47,6 +48,15 @@ nlohmann::ordered_json model_json(const Architecture& architecture) {
                              {"forward_flops_per_token", unit.forward_flops_per_token}});
   }
   return json;
+}
+
+void print_known_sizes(const KnownSizes& known) {
+  fmt::print(
+      "\nathanor knows the sizes of '{}' ({} of transformers), and {}.\n", known.model_type,
+      known.class_name,
+      known.has_experts
+          ? "as it is a mixture of experts, no more than them"
+          : "trains it through units traced from transformers: trace it with `athanor trace`");
 }
 
 void print_curve(std::string_view name, const Curve& curve) {
@@ -136,6 +146,7 @@ void show_model(const ShowRequest& request) {
     fmt::print("{:<16} {:<16} {:>6} {:>14} {:>16.4g}\n", group.name, group.unit_class, group.count,
                group.parameters, group.flops_per_token);
   }
+  if (architecture.known_sizes) print_known_sizes(*architecture.known_sizes);
 }
 
 void show_platform(const ShowRequest& request) {

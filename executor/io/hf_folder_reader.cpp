@@ -162,6 +162,7 @@ void require_harmless(const Checkpoint& rest, const LanguageModelConfig& config)
 }  // namespace
 
 HfFolder::HfFolder(const std::string& folder) : architecture_(load_architecture(folder)) {
+  require_units(architecture_);
   for (const std::string& path : weight_files(folder)) {
     files_.push_back(std::make_unique<SafetensorsReader>(path));
   }

@@ -157,10 +157,16 @@ void require_no_weights(const fs::path& config) {
                                folder.string()));
 }
 
+Architecture trainable_architecture(const std::string& model) {
+  Architecture architecture = load_architecture(model);
+  require_units(architecture);
+  return architecture;
+}
+
 }  // namespace
 
 ModelSource open_model(const std::string& model, Weights wanted) {
-  if (wanted == Weights::Fresh) return {load_architecture(model), nullptr};
+  if (wanted == Weights::Fresh) return {trainable_architecture(model), nullptr};
   std::error_code unknown;
   if (fs::is_directory(model, unknown)) {
     const std::vector<WeightFile> files = weights_in(model);
@@ -176,7 +182,7 @@ ModelSource open_model(const std::string& model, Weights wanted) {
     }
     require_no_weights(model);
   }
-  return {load_architecture(model), nullptr};
+  return {trainable_architecture(model), nullptr};
 }
 
 }  // namespace athanor

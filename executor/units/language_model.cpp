@@ -43,6 +43,7 @@ const LanguageFamily& family_of(const Architecture& architecture) {
 }
 
 void check_units(const Architecture& architecture) {
+  require_units(architecture);
   if (!architecture.language_model) {
     throw Error(architecture.name + ": the architecture is no language model");
   }

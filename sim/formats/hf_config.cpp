@@ -6,6 +6,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/printable.hpp"
 #include "sim/base/text_file.hpp"
+#include "sim/families/families.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_keys.hpp"
 #include "sim/formats/json_reader.hpp"
@@ -294,7 +295,9 @@ std::string read_model_type(JsonReader& config) {
   std::string name = model_type.string();
   if (std::find(kModelTypes.begin(), kModelTypes.end(), name) == kModelTypes.end()) {
     model_type.reject(fmt::format("unknown model type '{}'", name),
-                      fmt::format("Known: {}.", fmt::join(kModelTypes, ", ")));
+                      fmt::format("To train: {}. Of {} more the sizes are known; sim/families "
+                                  "lists them.",
+                                  fmt::join(kModelTypes, ", "), num_known_families()));
   }
   return name;
 }
@@ -344,6 +347,13 @@ LanguageModelConfig read_hf_config(const std::string& path) {
   return parse_hf_config(read_text_file(path, kMaxDocument), path);
 }
 
+Architecture parse_architecture(const std::string& name, std::string_view text,
+                                const std::string& where) {
+  const nlohmann::json document = parse_json(text, where);
+  if (knows_sizes(document)) return make_known_architecture(name, document, where);
+  return make_architecture(name, parse_hf_config(text, where));
+}
+
 Architecture load_architecture(const std::string& name_or_path) {
   namespace fs = std::filesystem;
   std::error_code status;
@@ -359,7 +369,8 @@ Architecture load_architecture(const std::string& name_or_path) {
   }
   const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
   // The name is shown and stored; any bytes may name a folder.
-  return make_architecture(printable(folder.filename().string()), read_hf_config(path.string()));
+  return parse_architecture(printable(folder.filename().string()),
+                            read_text_file(path.string(), kMaxDocument), path.string());
 }
 
 }  // namespace athanor

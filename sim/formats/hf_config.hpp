@@ -16,6 +16,11 @@ namespace athanor {
 /// Reads a Hugging Face config.json. Throws InputError (file:key, value, way out).
 [[nodiscard]] LanguageModelConfig read_hf_config(const std::string& path);
 
+/// Makes the architecture of the text of a config.json: of a model that athanor trains, or of one
+/// whose sizes it knows. Throws InputError (file:key, value, way out).
+[[nodiscard]] Architecture parse_architecture(const std::string& name, std::string_view text,
+                                              const std::string& where);
+
 /// Writes the config.json text that `transformers` needs to load weights of this shape.
 [[nodiscard]] std::string write_hf_config(const LanguageModelConfig& config, DataType dtype);
 

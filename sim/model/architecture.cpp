@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/architecture.hpp"
 
+#include "sim/base/errors.hpp"
 #include "sim/model/language_model_checks.hpp"
 
 #include <fmt/core.h>
@@ -213,6 +214,16 @@ void check_architecture(const Architecture& architecture, const ValuePath& path)
 
 void Architecture::validate(const std::string& where) const {
   check_architecture(*this, ValuePath(where));
+}
+
+void require_units(const Architecture& architecture) {
+  if (!architecture.known_sizes) return;
+  const KnownSizes& known = *architecture.known_sizes;
+  throw InputError(
+      architecture.name + ":model_type",
+      fmt::format("athanor knows the sizes of '{}', and has no units to run it", known.model_type),
+      known.has_experts ? "Mixtures of experts can be shown, not trained."
+                        : "Trace it with `athanor trace`, and give the folder that it writes.");
 }
 
 }  // namespace athanor

@@ -83,11 +83,19 @@ struct Unit {
   [[nodiscard]] std::int64_t num_elements() const noexcept;
 };
 
+/// Origin of units whose sizes athanor knows and which it has no code to run.
+struct KnownSizes {
+  std::string model_type;    ///< model_type of config.json: "gemma2", "mixtral", ..
+  std::string class_name;    ///< class of transformers that has these parameters
+  bool has_experts = false;  ///< a token uses a part of the parameters alone
+};
+
 /// A model as units in execution order. The last unit ends in the loss.
 struct Architecture {
   std::string name;
   std::optional<LanguageModelConfig> language_model;  ///< absent for a user's own modules
   std::vector<Unit> units;
+  std::optional<KnownSizes> known_sizes = std::nullopt;        ///< for planning, not for training
   [[nodiscard]] std::int64_t num_parameters() const noexcept;  ///< each tied tensor once
   /// Whether other units borrow parameters of the unit with this index.
   [[nodiscard]] bool lends(std::size_t unit) const noexcept;
@@ -102,6 +110,9 @@ struct Architecture {
 /// checkpoint of `config.model_type`.
 [[nodiscard]] Architecture make_architecture(const std::string& name,
                                              const LanguageModelConfig& config);
+
+/// Throws InputError, which names the type and the way out, for units of known sizes alone.
+void require_units(const Architecture& architecture);
 
 /// Names that load_architecture knows without a file, sorted.
 [[nodiscard]] std::vector<std::string> builtin_architectures();

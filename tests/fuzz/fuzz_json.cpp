@@ -22,9 +22,10 @@ std::string rewrite(std::string_view text) {
 #elif defined(ATHANOR_FUZZ_PLAN)
   return to_json(athanor::parse_plan(text, "input.json"));
 #else
-  const auto config = athanor::parse_hf_config(text, "input.json");
-  (void)athanor::make_architecture("fuzzed", config).num_parameters();
-  return write_hf_config(config, athanor::DataType::Float32);
+  const auto architecture = athanor::parse_architecture("fuzzed", text, "input.json");
+  (void)architecture.num_parameters();
+  if (!architecture.language_model) return std::string(text);  // no such config is written
+  return write_hf_config(*architecture.language_model, athanor::DataType::Float32);
 #endif
 }
 

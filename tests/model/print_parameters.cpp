@@ -22,9 +22,12 @@ int main(int argc, char** argv) {
         shapes[parameter.name] = parameter.shape;
       }
     }
-    const std::string exported =
-        write_hf_config(*architecture.language_model, athanor::DataType::Float32);
-    std::cout << nlohmann::json{{"shapes", shapes}, {"config", nlohmann::json::parse(exported)}};
+    nlohmann::json exported;  // null for a model of which athanor knows the sizes alone
+    if (architecture.language_model) {
+      exported = nlohmann::json::parse(
+          write_hf_config(*architecture.language_model, athanor::DataType::Float32));
+    }
+    std::cout << nlohmann::json{{"shapes", shapes}, {"config", exported}};
     return 0;
   });
 }

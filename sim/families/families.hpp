@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Model types whose sizes athanor knows, and which it has no units to run.
+#pragma once
+
+#include "sim/model/architecture.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <string>
+
+namespace athanor {
+
+/// Number of model types that have a family.
+[[nodiscard]] std::size_t num_known_families() noexcept;
+
+/// Whether make_known_architecture makes a model of this config.json.
+[[nodiscard]] bool knows_sizes(const nlohmann::json& config);
+
+/// Makes the units of the class of transformers that `architectures` names, or of the causal
+/// language model where it names none. `where` stands for the file in messages. Throws InputError
+/// (file:key, value, way out).
+[[nodiscard]] Architecture make_known_architecture(const std::string& name,
+                                                   const nlohmann::json& config,
+                                                   const std::string& where);
+
+}  // namespace athanor
