@@ -50,7 +50,7 @@ void open_data(TrainArguments& arguments, TrainInputs& in) {
   const TokenFormat format = parse_token_format(arguments.tokens_dtype, "--tokens-dtype");
   const auto open = [&](const std::vector<std::string>& paths) {
     return std::make_shared<const TrainingData>(open_training_data(
-        paths, format, in.architecture.language_model->vocab_size, in.plan.sequence_length));
+        paths, format, in.architecture.vocab_size().value(), in.plan.sequence_length));
   };
   const std::int64_t sequence = in.plan.sequence_length;
   in.data = open(arguments.data);
