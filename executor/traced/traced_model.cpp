@@ -37,14 +37,16 @@ class TracedUnit final : public UnitModule {
     for (const std::string& name : description.parameters) taken_.push_back(owners.at(name));
   }
 
+  /// Makes the graph take each token's place in its document, and its document's number.
+  void take_documents() { takes_documents_ = true; }
   /// Makes the output hidden states that `weight` projects to logits.
   void end_in_projection(const torch::Tensor& weight) { projection_ = weight; }
   void end_in_logits() { ends_in_logits_ = true; }
 
   torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    require_whole_documents(batch);
     std::vector<torch::Tensor> arguments{activation.defined() ? std::move(activation)
                                                               : batch.inputs};
+    if (takes_documents_) add_documents(batch, arguments);
     arguments.insert(arguments.end(), taken_.begin(), taken_.end());
     torch::Tensor output = graph_->run(arguments);
     if (projection_.defined()) {
@@ -58,17 +60,20 @@ class TracedUnit final : public UnitModule {
   }
 
  private:
-  static void require_whole_documents(const Batch& batch) {
-    if (!batch.packing || !batch.packing->is_divided()) return;
-    throw InputError("--data", "has sequences of several documents, and attention would cross them",
-                     "A traced model takes one document a sequence, or a stream of tokens.");
+  static void add_documents(const Batch& batch, std::vector<torch::Tensor>& arguments) {
+    const torch::Tensor positions =
+        batch.packing ? batch.packing->positions
+                      : at::arange(batch.inputs.size(1), batch.inputs.options())
+                            .expand_as(batch.inputs);
+    arguments.push_back(positions);
+    arguments.push_back((positions == 0).cumsum(1));
   }
 
   std::shared_ptr<TracedGraph> graph_;
   std::vector<torch::Tensor> taken_;  ///< parameters that the graph takes, in its order
   std::vector<std::pair<int, torch::Tensor>> borrowed_;
   torch::Tensor projection_;
-  bool ends_in_logits_ = false;
+  bool ends_in_logits_ = false, takes_documents_ = false;
 };
 
 void check_sequence(const TracedFolder& folder, std::int64_t sequence_length) {
@@ -97,6 +102,8 @@ Model make_traced_model(const TracedFolder& folder, DataType dtype, std::int64_t
     if (!graph) graph = std::make_shared<TracedGraph>(file);
     last = std::make_shared<TracedUnit>(folder.architecture.units[i], folder.graphs[i], graph,
                                         owners, dtype);
+    const bool is_layer = i > 0 && i + 1 < folder.graphs.size();
+    if (is_layer && folder.architecture.traced->documents) last->take_documents();
     model.units.push_back(last);
   }
   if (folder.projection) {

@@ -144,7 +144,8 @@ Unit read_unit(JsonReader json) {
 OrderedJson json_of(const TracedModel& traced) {
   return {{"model_type", traced.model_type},
           {"vocab_size", traced.vocab_size},
-          {"sequence_length", traced.sequence_length}};
+          {"sequence_length", traced.sequence_length},
+          {"documents", traced.documents}};
 }
 
 TracedModel read_traced(JsonReader json) {
@@ -152,6 +153,7 @@ TracedModel read_traced(JsonReader json) {
   traced.model_type = json.key("model_type").name();
   traced.vocab_size = json.key("vocab_size").integer(1);
   traced.sequence_length = json.key("sequence_length").integer(1);
+  traced.documents = json.key("documents").boolean();
   json.reject_other_keys();
   return traced;
 }

@@ -89,6 +89,7 @@ struct TracedModel {
   std::string model_type;  ///< as in config.json
   std::int64_t vocab_size = 0;
   std::int64_t sequence_length = 0;  ///< tokens; the graphs take no other length
+  bool documents = false;            ///< whether several documents may share a sequence
 };
 
 /// A model as units in execution order. The last unit ends in the loss.

@@ -31,4 +31,7 @@ def parse(words):
                         help="Hugging Face folder: config.json and, for training, model.safetensors")
     parser.add_argument("-o", "--output", required=True, metavar="TRACED", help="new folder for the traced model")
     parser.add_argument("--seq", type=length, default=1024, help="tokens of a sequence (default: 1024)")
+    parser.add_argument("--documents", action="store_true",
+                        help="let several documents share a sequence, as `athanor tokenize` packs them: attention "
+                             "stays within each, at the price of masks")
     return parser.parse_args(words)

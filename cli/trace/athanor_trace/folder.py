@@ -46,7 +46,7 @@ def _described(units, classes):
     return described
 
 
-def description(config, sequence, traced, classes):
+def description(options, config, traced, classes):
     """Returns what traced.json holds."""
     units = traced.units
     graphs = [{"name": unit_class, "parameters": [name for name, _ in unit.parameters]}
@@ -55,7 +55,7 @@ def description(config, sequence, traced, classes):
         graphs[-1]["parameters"].pop()  # the graph ends before the projection
     architecture = {"name": config.model_type, "language_model": None,
                     "traced": {"model_type": config.model_type, "vocab_size": config.get_text_config().vocab_size,
-                               "sequence_length": sequence},
+                               "sequence_length": options.seq, "documents": options.documents},
                     "units": _described(units, classes)}
     return {"schema": "athanor.traced-model/1", "architecture": architecture, "graphs": graphs,
             "projection": traced.projection, "base_prefix": traced.base_prefix,
@@ -66,9 +66,9 @@ def _is_weight(path):
     return path.suffix in (".safetensors", ".bin", ".pt", ".pth", ".gguf") or path.name.endswith(".safetensors.index.json")
 
 
-def write(source, output, config, sequence, by_dtype):
+def write(options, config, by_dtype):
     """Writes the folder; traced.json, which completes it, comes last. `by_dtype` has the traced model of each type."""
-    source, output = pathlib.Path(source), pathlib.Path(output)
+    source, output = pathlib.Path(options.model), pathlib.Path(options.output)
     (output / GRAPHS).mkdir(parents=True)
     classes = _classes({dtype: traced.units for dtype, traced in by_dtype.items()})
     for dtype, traced in by_dtype.items():
@@ -80,6 +80,6 @@ def write(source, output, config, sequence, by_dtype):
             (output / path.name).symlink_to(path.resolve())
         elif path.is_file():
             shutil.copyfile(path, output / path.name)
-    text = json.dumps(description(config, sequence, next(iter(by_dtype.values())), classes), indent=1)
+    text = json.dumps(description(options, config, next(iter(by_dtype.values())), classes), indent=1)
     (output / DESCRIPTION).write_text(text + "\n")
     return classes

@@ -45,9 +45,9 @@ def run(words):
     from . import folder, skeleton, units
     folder.require_free(options.output)
     config = skeleton.read_config(options.model)
-    by_dtype = {name: units.make_units(config, dtype, options.seq)
+    by_dtype = {name: units.make_units(config, dtype, options.seq, options.documents)
                 for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16))}
-    classes = folder.write(options.model, options.output, config, options.seq, by_dtype)
+    classes = folder.write(options, config, by_dtype)
     print(summary(options, config, by_dtype["float32"], classes))
 
 

@@ -74,16 +74,20 @@ def replaced_forward(module, forward):
         del module.forward
 
 
-def give_memory(model, layers):
-    """Gives the parameters outside the layers memory. Their values do not matter, and are small."""
+def one_value(parameter):
+    """Returns a tensor of the parameter's shape that takes no memory: every element is the same."""
+    return torch.full((), 0.01, dtype=parameter.dtype).expand(parameter.shape)
+
+
+def give_values(model, layers):
+    """Gives the parameters outside the layers values, so that the model can run up to its layers."""
     inside = {id(parameter) for layer in layers for parameter in layer.parameters()}
     made = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
             if parameter is not None and id(parameter) not in inside and parameter.is_meta:
                 if id(parameter) not in made:
-                    values = torch.full(parameter.shape, 0.01, dtype=parameter.dtype)
-                    made[id(parameter)] = torch.nn.Parameter(values, requires_grad=False)
+                    made[id(parameter)] = torch.nn.Parameter(one_value(parameter), requires_grad=False)
                 module._parameters[name] = made[id(parameter)]
 
 

@@ -50,31 +50,33 @@ def traceable_functions():
 
 
 class _Function(torch.nn.Module):
-    """A function of an input, constants and parameters, as a module whose constants are buffers."""
+    """A function of inputs, constants and parameters, as a module whose constants are buffers."""
 
-    def __init__(self, function, constants):
+    def __init__(self, function, num_inputs, constants):
         super().__init__()
-        self.function = function
+        self.function, self.num_inputs = function, num_inputs
         self.names = [f"constant_{i}" for i in range(len(constants))]
         for name, constant in zip(self.names, constants):
             self.register_buffer(name, constant)
 
-    def forward(self, value, *parameters):
-        return self.function(value, [getattr(self, name) for name in self.names], parameters)
+    def forward(self, *tensors):
+        inputs, parameters = tensors[:self.num_inputs], tensors[self.num_inputs:]
+        return self.function(inputs, [getattr(self, name) for name in self.names], parameters)
 
 
 @dataclasses.dataclass
 class Graph:
-    """A traced function of an input and parameters. Its constants are in it."""
+    """A traced function of inputs and parameters. Its constants are in it."""
     module: torch.jit.ScriptModule
     key: str  # equal for equal functions
+    reads: list  # for each constant, whether the graph reads it
 
 
-def depends_on(function, value, constants, parameters):
-    """Returns, for each parameter, whether `function(value, constants, parameters)` depends on it."""
-    leaves = [parameter.clone().requires_grad_() for parameter in parameters]
+def depends_on(function, inputs, constants, parameters):
+    """Returns, for each parameter, whether `function(inputs, constants, parameters)` depends on it."""
+    leaves = [parameter.detach().requires_grad_() for parameter in parameters]
     with traceable_functions(), torch.enable_grad():
-        result = function(value, constants, leaves)
+        result = function(inputs, constants, leaves)
         gradients = torch.autograd.grad(result.sum(), leaves, allow_unused=True)
     return [gradient is not None for gradient in gradients]
 
@@ -97,12 +99,13 @@ def _digest(text, constants):
     return digest.hexdigest()
 
 
-def trace(function, value, constants, parameters):
-    """Traces `function(value, constants, parameters)`. Only shapes and types of `value` and `parameters` matter.
-    While it is traced, constants have `value`'s device and may have no memory."""
-    stand_ins = [torch.empty_like(constant, device=value.device) for constant in constants]
+def trace(function, inputs, constants, parameters):
+    """Traces `function(inputs, constants, parameters)`. Only shapes and types of `inputs` and `parameters` matter.
+    While it is traced, constants have the inputs' device and may have no memory."""
+    stand_ins = [torch.empty_like(constant, device=inputs[0].device) for constant in constants]
     with torch.no_grad(), traceable_functions():
-        module = torch.jit.trace(_Function(function, stand_ins), (value, *parameters), check_trace=False)
+        module = torch.jit.trace(_Function(function, len(inputs), stand_ins), (*inputs, *parameters),
+                                 check_trace=False)
     graph = module.graph
     torch._C._jit_pass_inline(graph)
     torch._C._jit_pass_dce(graph)
@@ -114,4 +117,4 @@ def trace(function, value, constants, parameters):
         values[name] = constant if name in read else torch.empty(0)
         setattr(module, name, values[name])
     text = re.sub(r"#[^\n]*|__torch__[.\w]*", "", str(graph))
-    return Graph(module, _digest(text, values))
+    return Graph(module, _digest(text, values), [f"constant_{i}" in read for i in range(len(constants))])

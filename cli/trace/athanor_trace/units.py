@@ -78,22 +78,22 @@ class Names:
         return seen
 
 
-def _trace_with_used(function, value, constants, holders, distinct, stand_in):
-    """Traces `function(value, constants)` as one of the parameters that its result depends on. `holders` and `distinct`
-    list where the parameters stand, and each of them once."""
+def _trace_with_used(function, inputs, constants, holders, distinct, stand_in):
+    """Traces `function(inputs, constants)` as one of the parameters that its result depends on. `holders` and
+    `distinct` list where the parameters stand, and each of them once."""
     def with_parameters(taken):
-        def run(value, constants, parameters):
+        def run(inputs, constants, parameters):
             given = dict(zip(taken, parameters))
             places = [(holder, key, given[id(p)] if id(p) in given else stand_in(p)) for holder, key, p in holders]
             with tensors_in_place_of(places):
-                return function(value, constants)
+                return function(inputs, constants)
         return run
 
     everything = list(distinct)
-    stand_ins = [torch.empty_like(constant, device=value.device) for constant in constants]
-    used = depends_on(with_parameters(everything), value, stand_ins, [stand_in(p) for _, p in distinct.values()])
+    stand_ins = [torch.empty_like(constant, device=inputs[0].device) for constant in constants]
+    used = depends_on(with_parameters(everything), inputs, stand_ins, [stand_in(p) for _, p in distinct.values()])
     taken = [identity for identity, is_used in zip(everything, used) if is_used]
-    graph = trace(with_parameters(taken), value, constants, [stand_in(distinct[i][1]) for i in taken])
+    graph = trace(with_parameters(taken), inputs, constants, [stand_in(distinct[i][1]) for i in taken])
     return graph, [distinct[identity] for identity in taken]
 
 
@@ -114,28 +114,74 @@ def without_causal_masks(call, sequence):
                          {k: strip(v) for k, v in call.keywords.items()})
 
 
-def trace_layer(name, layer, call, names):
+def with_masks(call, sequence):
+    """Returns the call with a causal mask where it has none: documents are told apart by masks."""
+    if "attention_mask" not in call.keywords:
+        raise ValueError("it takes no attention_mask, by which documents are told apart")
+    causal = torch.ones(1, 1, sequence, sequence, dtype=torch.bool).tril()
+    mask = call.keywords["attention_mask"]
+    return skeleton.Call(call.hidden, call.arguments,
+                         call.keywords | {"attention_mask": causal if mask is None else mask})
+
+
+def _is_mask(constant, sequence):
+    return constant.dim() == 4 and constant.shape[-2:] == (sequence, sequence)
+
+
+def _is_table(constant, sequence):
+    """Whether a constant has a row for each position."""
+    return constant.dim() >= 2 and constant.shape[:2] == (1, sequence)
+
+
+def by_document(constant, sequence, positions, documents):
+    """Returns a constant of the call for sequences of several documents. `positions` and `documents` are int64
+    [batch, sequence]: each token's place in its document, and its document's number."""
+    if _is_mask(constant, sequence):
+        same = documents[:, None, :, None] == documents[:, None, None, :]
+        if constant.dtype == torch.bool:
+            return constant & same
+        return constant.masked_fill(~same, torch.finfo(constant.dtype).min)
+    return constant[0][positions] if _is_table(constant, sequence) else constant
+
+
+def require_known_places(constants, graph, sequence):
+    """Refuses a layer that reads positions in another form than those that by_document knows."""
+    for constant, is_read in zip(constants, graph.reads):
+        known = _is_mask(constant, sequence) or _is_table(constant, sequence)
+        if is_read and not known and sequence in constant.shape:
+            raise ValueError(f"it reads positions of shape {list(constant.shape)}, which do not restart in documents")
+
+
+def trace_layer(name, layer, call, names, documents):
+    """Traces one layer: of the hidden state and, with `documents`, of each token's place in its document and its
+    document's number."""
+    sequence = call.hidden.shape[1]
+    call = with_masks(call, sequence) if documents else without_causal_masks(call, sequence)
     constants = []
     arguments, keywords = _flatten(call.arguments, constants), _flatten(call.keywords, constants)
+    taken = len(constants)
     buffers = [(part._buffers, key, buffer) for part in layer.modules() for key, buffer in part._buffers.items()
                if buffer is not None]
-    taken = len(constants)
     constants += [buffer for _, _, buffer in buffers]
 
-    def function(hidden, constants):
-        places = [(holder, key, constants[taken + i]) for i, (holder, key, _) in enumerate(buffers)]
-        with tensors_in_place_of(places):
-            return first_of(layer(hidden, *_unflatten(arguments, constants), **_unflatten(keywords, constants)))
+    def function(inputs, constants):
+        hidden, *places = inputs
+        given = [by_document(constant, sequence, *places) for constant in constants[:taken]] if places else constants
+        own = [(holder, key, constants[taken + i]) for i, (holder, key, _) in enumerate(buffers)]
+        with tensors_in_place_of(own):
+            return first_of(layer(hidden, *_unflatten(arguments, given), **_unflatten(keywords, given)))
 
     holders = names.holders(layer)
-    distinct = names.distinct(holders)
-    sequence = call.hidden.shape[1]
     hidden = torch.empty((SAMPLES, *call.hidden.shape[1:]), dtype=call.hidden.dtype, device="meta")
-    graph, parameters = _trace_with_used(function, hidden, constants, holders, distinct, _without_memory)
+    places = [torch.empty((SAMPLES, sequence), dtype=torch.int64, device="meta")] * (2 if documents else 0)
+    graph, parameters = _trace_with_used(function, [hidden, *places], constants, holders, names.distinct(holders),
+                                         _without_memory)
+    if documents:
+        require_known_places(constants[:taken], graph, sequence)
     unit = Unit(name, graph, parameters, matrix_flops(parameters))
     with torch.no_grad(), traceable_functions(), FlopCounterMode(display=False) as counter:
         with tensors_in_place_of([(h, k, _without_memory(p)) for h, k, p in holders]):
-            function(hidden, [_without_memory(constant) for constant in constants])
+            function([hidden, *places], [_without_memory(constant) for constant in constants])
     attention = counter.get_total_flops() - unit.flops_per_token * SAMPLES * sequence
     unit.flops_per_token_per_context = max(0.0, attention / (2 * SAMPLES * sequence**2))
     return unit
@@ -144,11 +190,6 @@ def trace_layer(name, layer, call, names):
 def matrix_flops(parameters):
     """FLOPs of one token: a multiplication and an addition for each element of every matrix."""
     return sum(2.0 * parameter.numel() for _, parameter in parameters if parameter.dim() == 2)
-
-
-def _like(parameter):
-    """Returns a tensor of one value that takes no memory."""
-    return torch.full((), 0.01, dtype=parameter.dtype).expand(parameter.shape)
 
 
 def _outside(model, layers, names):
@@ -164,8 +205,8 @@ def _layers_replaced(layers, stand_ins):
         yield
 
 
-def trace_embedding(model, layers, names, sequence, returns_tuple):
-    def function(tokens, _constants):
+def trace_embedding(model, layers, names, sequence, returns_tuple, documents):
+    def function(inputs, _constants):
         seen = []
 
         def first(hidden, *_arguments, **_keywords):
@@ -178,24 +219,39 @@ def trace_embedding(model, layers, names, sequence, returns_tuple):
         head = model.get_output_embeddings()
         with skeleton.without_masks(), _layers_replaced(layers, [first] + [other] * (len(layers) - 1)), \
                 skeleton.replaced_forward(head, lambda hidden: hidden):
-            model(input_ids=tokens, use_cache=False)
+            model(input_ids=inputs[0], use_cache=False)
         return seen[0]
 
     holders = _outside(model, layers, names)
     tokens = torch.zeros((SAMPLES, sequence), dtype=torch.int64)
-    graph, parameters = _trace_with_used(function, tokens, [], holders, names.distinct(holders), _like)
+    graph, parameters = _trace_with_used(function, [tokens], [], holders, names.distinct(holders), skeleton.one_value)
+    if documents and _depends_on_positions(graph, parameters, tokens):
+        raise InputError("--documents", f"the embedding of '{model.config.model_type}' adds positions, which would not "
+                         "restart in documents", "Leave it out; data may then have one document a sequence")
     return Unit("embedding", graph, parameters)
+
+
+def _depends_on_positions(graph, parameters, tokens):
+    """Whether equal tokens have different embeddings."""
+    vocabulary = max(parameter.shape[0] for _, parameter in parameters)
+
+    def values(shape):  # one row of the tokens' table is enough, and takes little memory
+        return torch.rand((1, *shape[1:]) if shape[0] == vocabulary else shape).expand(shape)
+
+    with torch.no_grad():
+        embedded = graph.module(tokens, *(values(parameter.shape).to(parameter.dtype) for _, parameter in parameters))
+    return not torch.equal(embedded, embedded[:, :1].expand_as(embedded))
 
 
 def trace_head(model, layers, names, like, returns_tuple, plain):
     """Traces what follows the last layer: to the logits, or, if `plain`, to what the projection is given."""
     sequence = 4  # every token is projected alone
 
-    def function(hidden, _constants):
+    def function(inputs, _constants):
         seen = []
 
         def last(_hidden, *_arguments, **_keywords):
-            return (hidden,) if returns_tuple else hidden
+            return (inputs[0],) if returns_tuple else inputs[0]
 
         def other(hidden, *_arguments, **_keywords):
             return (hidden,) if returns_tuple else hidden
@@ -211,9 +267,16 @@ def trace_head(model, layers, names, like, returns_tuple, plain):
             logits = model(input_ids=torch.zeros((SAMPLES, sequence), dtype=torch.int64), use_cache=False).logits
         return seen[0] if plain else logits
 
+    projection = model.get_output_embeddings().weight
+
+    def stand_in(parameter):
+        # Products of matrices that take no memory are slow.
+        value = skeleton.one_value(parameter)
+        return value.contiguous() if parameter is projection and not plain else value
+
     holders = _outside(model, layers, names)
     hidden = torch.zeros((SAMPLES, sequence, like.shape[-1]), dtype=like.dtype)
-    graph, parameters = _trace_with_used(function, hidden, [], holders, names.distinct(holders), _like)
+    graph, parameters = _trace_with_used(function, [hidden], [], holders, names.distinct(holders), stand_in)
     return Unit("head", graph, parameters)
 
 
@@ -244,17 +307,16 @@ class Traced:
     ignored_tensors: list  # what a file may hold and the units do not take: buffers, tied names
 
 
-def make_units(config, dtype, sequence):
+def make_units(config, dtype, sequence, documents):
     model = skeleton.make_model(config, dtype)
     list_name, layers = skeleton.find_layers(model)
-    skeleton.give_memory(model, layers)
+    skeleton.give_values(model, layers)
     names = Names(model)
     returns_tuple = _returns_tuple(layers[0], skeleton.first_call(model, layers, sequence))
     calls = skeleton.layer_calls(model, layers, sequence, returns_tuple)
-    units = [trace_embedding(model, layers, names, sequence, returns_tuple)]
+    units = [trace_embedding(model, layers, names, sequence, returns_tuple, documents)]
     for i, (layer, call) in enumerate(zip(layers, calls)):
-        units.append(_try(f"{list_name}.{i}", lambda: trace_layer(
-            f"block.{i}", layer, without_causal_masks(call, sequence), names)))
+        units.append(_try(f"{list_name}.{i}", lambda: trace_layer(f"block.{i}", layer, call, names, documents)))
     plain = is_plain_projection(model, layers, returns_tuple)
     head = trace_head(model, layers, names, calls[0].hidden, returns_tuple, plain)
     projection = None
@@ -287,8 +349,8 @@ def _try(where, run):
     except Exception as error:  # a layer may do anything
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(where, f"cannot be traced: {reason}",
-                         "What a layer does must not depend on the values of the hidden state, as routing to experts "
-                         "does") from None
+                         "Layers can be traced whose operations do not depend on values: no routing to experts, no "
+                         "state that goes from token to token") from None
 
 
 def _returns_tuple(layer, call):
