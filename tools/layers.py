@@ -40,6 +40,7 @@ ROOMS = {
     "executor/backend": [*MODEL, "executor/cpu", "executor/rendezvous"],
     "executor/layers": MODEL,
     "executor/units": [*MODEL, "executor/cpu", "executor/backend", "executor/layers"],
+    "executor/traced": [*MODEL, "sim/formats", "executor/layers", "executor/units"],
     "executor/batches": [*MODEL, "executor/data", "executor/layers", "executor/units"],
     "executor/memory": [*MODEL, "sim/lowering", "executor/cpu", "executor/backend"],
     "executor/job": [*MODEL, "sim/formats", "executor/io"],
@@ -67,7 +68,8 @@ ROOMS = {
     "cli/settings": ["sim", "cli/common", "cli/sim"],
     "cli/failures": ["sim", "cli/common", "cli/sim"],
     "cli/calibrate": [*MODEL, "sim/formats", "executor/rendezvous", "calibrate/power", "calibrate/kernels",
-                      "calibrate/device", "calibrate/machine", "calibrate/profile", "cli/common"],
+                      "calibrate/device", "calibrate/machine", "calibrate/profile", "executor/traced",
+                      "executor/units", "cli/common"],
     "cli/train": [*MODEL, "sim/lowering", "sim/formats", "executor", "cli/common"],
     # Tests and examples see everything.
     "examples": ["sim", "executor", "calibrate"],

@@ -11,6 +11,7 @@
 #include "calibrate/profile/unit_meter.hpp"
 #include "cli/common/command_line.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
+#include "executor/traced/make_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 #include "sim/base/text_file.hpp"
@@ -109,12 +110,25 @@ void print_costs(const Profile& profile) {
   }
 }
 
+/// Profiles the model on `device`.
+Profile profile_of(const ProfileArguments& arguments, const Architecture& architecture,
+                   DataType dtype, const ProfileDevice& device) {
+  if (!architecture.traced) {
+    return profile_language_model(architecture, dtype, arguments.options, device);
+  }
+  const Model model =
+      make_model(architecture, arguments.model, dtype, arguments.options.sequence_length);
+  return profile_model(model, arguments.options, device);
+}
+
 Profile profile_on_host(ProfileArguments& arguments, const Architecture& architecture) {
   ProfileOptions& options = arguments.options;
   options.compute_threads = arguments.compute_threads > 0
                                 ? arguments.compute_threads
                                 : std::max(1, usable_cores() / arguments.ranks);
-  return profile_language_model(architecture, arguments.dtype.value_or(DataType::Float32), options);
+  HostMeter meter;
+  return profile_of(arguments, architecture, arguments.dtype.value_or(DataType::Float32),
+                    {meter, processor_name(), {}});
 }
 
 /// Returns null if kernels cannot be traced: the profile goes without them.
@@ -149,10 +163,9 @@ Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architec
                             .min_seconds = 0.1,
                             .max_seconds = 0.4,
                             .relative_error = 0.005};
-  return profile_language_model(architecture, arguments.dtype.value_or(DataType::BFloat16),
-                                arguments.options,
-                                {*meter, cuda->device_name(0), cuda->versions(), tracer.get(),
-                                 cuda->issue(1).at(Lane::Compute), sustained_matmul_rate(*cuda)});
+  return profile_of(arguments, architecture, arguments.dtype.value_or(DataType::BFloat16),
+                    {*meter, cuda->device_name(0), cuda->versions(), tracer.get(),
+                     cuda->issue(1).at(Lane::Compute), sustained_matmul_rate(*cuda)});
 }
 
 void require_tracing(const ProfileArguments& arguments, bool on_gpu) {

@@ -26,12 +26,13 @@ struct Verb {
   std::string_view summary;
 };
 
-constexpr std::array<Verb, 10> kVerbs{{
+constexpr std::array<Verb, 11> kVerbs{{
     {"calibrate", "athanor-calibrate", "measure this machine -> platform.json"},
     {"profile", "athanor-calibrate", "measure a model on it -> profile.json"},
     {"simulate", "athanor-sim", "predict one plan's step time and memory"},
     {"tune", "athanor-sim", "find the fastest plan that fits -> plan.json"},
     {"tokenize", "athanor-tokenize.pyz", "turn chat files and text into training tokens"},
+    {"trace", "athanor-trace.pyz", "make units of a model that athanor has none for"},
     {"train", "athanor-train", "train under a plan -> a run folder"},
     {"compare", "athanor-sim", "lay a run's measurements over its prediction"},
     {"report", "athanor-sim", "draw a run, plan, search or platforms as one HTML page"},

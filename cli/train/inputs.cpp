@@ -46,17 +46,31 @@ MemoryLimits limits_of(const TrainArguments& arguments, const std::optional<Plat
   return limits;
 }
 
+/// Refuses documents that share a sequence where the model's attention would cross them.
+void check_documents(const Architecture& model, const TrainingData& data, const char* option) {
+  const auto* packed = std::get_if<PackedDataset>(&data);
+  if (!model.traced || model.traced->documents || packed == nullptr) return;
+  if (packed->index().documents <= packed->index().sequences) return;
+  throw InputError(option,
+                   fmt::format("{} documents share {} sequences, and attention of '{}' would cross "
+                               "them",
+                               packed->index().documents, packed->index().sequences, model.name),
+                   "Trace the model again with --documents.");
+}
+
 void open_data(TrainArguments& arguments, TrainInputs& in) {
   const TokenFormat format = parse_token_format(arguments.tokens_dtype, "--tokens-dtype");
   const auto open = [&](const std::vector<std::string>& paths) {
     return std::make_shared<const TrainingData>(open_training_data(
-        paths, format, in.architecture.language_model->vocab_size, in.plan.sequence_length));
+        paths, format, in.architecture.vocab_size().value(), in.plan.sequence_length));
   };
   const std::int64_t sequence = in.plan.sequence_length;
   in.data = open(arguments.data);
+  check_documents(in.architecture, *in.data, "--data");
   Bytes packing = packing_bytes_per_sample(*in.data, sequence);
   if (!arguments.eval_data.empty()) {
     in.eval_data = open(arguments.eval_data);
+    check_documents(in.architecture, *in.eval_data, "--eval-data");
     packing = std::max(packing, packing_bytes_per_sample(*in.eval_data, sequence));
   }
   in.profile.batch_bytes_per_sample += packing;

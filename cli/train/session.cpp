@@ -12,8 +12,8 @@
 #include "executor/job/progress_printer.hpp"
 #include "executor/job/run_record.hpp"
 #include "executor/rendezvous/interrupts.hpp"
+#include "executor/traced/make_model.hpp"
 #include "executor/train/trainer.hpp"
-#include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -80,8 +80,8 @@ class Session {
         predicted_(inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0),
         data_start_(data_start(arguments, inputs)),
         shift_(shift_of(inputs, data_start_)),
-        trainer_(make_language_model(inputs.architecture, inputs.plan.dtype,
-                                     inputs.plan.sequence_length),
+        trainer_(make_model(inputs.architecture, arguments.model, inputs.plan.dtype,
+                            inputs.plan.sequence_length),
                  inputs.profile, inputs.plan,
                  token_batches(inputs.data, inputs.plan.sequence_length,
                                {shift_, sample_order(arguments, inputs)}),

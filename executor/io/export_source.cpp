@@ -88,16 +88,20 @@ Bytes companion_bytes(const ExportSource& source) {
   return bytes;
 }
 
-std::string exported_config(const ExportSource& source, const LanguageModelConfig& config,
+std::string exported_config(const ExportSource& source, const Architecture& architecture,
                             DataType dtype) {
-  std::string needed = write_hf_config(config, dtype);
-  if (source.config.empty()) return needed;
+  const auto& config = architecture.language_model;
+  std::string needed = config ? write_hf_config(*config, dtype) : "{}";
+  if (source.config.empty()) {
+    if (!config) throw Error(architecture.name + ": a traced model has no config.json to export");
+    return needed;
+  }
   OrderedConfig json = OrderedConfig::parse(source.config, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     throw InputError(source.config_path, "is no JSON object", "Use the model's config.json.");
   }
   const OrderedConfig made = OrderedConfig::parse(needed);
-  if (!json.contains("architectures")) json["architectures"] = made.at("architectures");
+  if (!json.contains("architectures") && config) json["architectures"] = made.at("architectures");
   // transformers has two names for it; the newer one is dtype.
   if (!json.contains("dtype") || json.contains("torch_dtype")) {
     json["torch_dtype"] = name_of(kDataTypeNames, dtype);

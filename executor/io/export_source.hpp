@@ -25,9 +25,10 @@ struct ExportSource {
 [[nodiscard]] Bytes companion_bytes(const ExportSource& source);
 
 /// Returns the text of the exported config.json: every key of the source with its value, but for
-/// the type of the weights. Without a source, the keys that `transformers` needs.
+/// the type of the weights. Without a source, the keys that `transformers` needs; a traced model
+/// always has one.
 [[nodiscard]] std::string exported_config(const ExportSource& source,
-                                          const LanguageModelConfig& config, DataType dtype);
+                                          const Architecture& architecture, DataType dtype);
 
 /// Copies the companions into `folder`. Throws Error, with the file's name.
 void copy_companions(const ExportSource& source, const std::filesystem::path& folder);

@@ -8,6 +8,7 @@
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/formats/json_reader.hpp"
+#include "sim/formats/traced_model.hpp"
 #include "sim/model/chunk_layout.hpp"
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -59,17 +61,25 @@ std::vector<std::string> weight_files(const fs::path& folder) {
   return files;
 }
 
-/// Prefix of parameter names that a checkpoint of the bare model, without its head, leaves out.
-std::string_view base_prefix(const LanguageModelConfig& config) {
-  return config.model_type == "gpt2" ? "transformer." : "model.";
+/// What a checkpoint's names may differ in from the architecture's.
+struct NameRules {
+  std::string base_prefix;  ///< left out by a checkpoint of the model without its head
+  std::function<bool(std::string_view name)> is_harmless;  ///< it may carry what is not needed
+};
+
+NameRules rules_of(const LanguageModelConfig& config) {
+  const auto is_harmless = [tied = config.tie_word_embeddings](std::string_view name) {
+    if (name == "lm_head.weight") return tied;
+    return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+           name.ends_with(".rotary_emb.inv_freq");
+  };
+  return {config.model_type == "gpt2" ? "transformer." : "model.", is_harmless};
 }
 
-/// Whether a checkpoint may carry this tensor though the model does not need it: masks and tables
-/// that are computed, and a head that is the embedding.
-bool is_harmless(std::string_view name, const LanguageModelConfig& config) {
-  if (name == "lm_head.weight") return config.tie_word_embeddings;
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
-         name.ends_with(".rotary_emb.inv_freq");
+NameRules rules_of(const TracedFolder& folder) {
+  return {folder.base_prefix, [ignored = folder.ignored_tensors](std::string_view name) {
+            return ignored.contains(std::string(name)) || name.ends_with(".rotary_emb.inv_freq");
+          }};
 }
 
 struct Found {
@@ -150,9 +160,9 @@ Found take(Checkpoint& checkpoint, const Parameter& parameter, std::string_view 
   return found;
 }
 
-void require_harmless(const Checkpoint& rest, const LanguageModelConfig& config) {
+void require_harmless(const Checkpoint& rest, const NameRules& rules) {
   for (const auto& [name, found] : rest) {
-    if (!is_harmless(name, config)) {
+    if (!rules.is_harmless(name)) {
       throw InputError(found.file->path() + ":" + name, "this tensor is unknown to the model",
                        "Use the config.json that belongs to the weights.");
     }
@@ -166,16 +176,17 @@ HfFolder::HfFolder(const std::string& folder) : architecture_(load_architecture(
   for (const std::string& path : weight_files(folder)) {
     files_.push_back(std::make_unique<SafetensorsReader>(path));
   }
-  const LanguageModelConfig& config = architecture_.language_model.value();
+  const NameRules rules = architecture_.traced ? rules_of(read_traced_folder(folder))
+                                               : rules_of(architecture_.language_model.value());
   Checkpoint checkpoint = all_tensors(files_);
   for (const Unit& unit : architecture_.units) {
     std::vector<Source>& sources = sources_.emplace_back();
     for (const Parameter& parameter : unit.parameters) {
-      const Found found = take(checkpoint, parameter, base_prefix(config), folder);
+      const Found found = take(checkpoint, parameter, rules.base_prefix, folder);
       sources.push_back({found.file, found.tensor});
     }
   }
-  require_harmless(checkpoint, config);
+  require_harmless(checkpoint, rules);
 }
 
 void HfFolder::read_unit(int unit, std::span<float> flat) const {

@@ -18,7 +18,7 @@ HfFolderWriter::HfFolderWriter(const std::string& folder, const Architecture& ar
       architecture_(architecture),
       shards_(make_shards(architecture, dtype, max_shard_bytes)) {
   write_file_atomically((folder_.path() / "config.json").string(),
-                        exported_config(source, architecture.language_model.value(), dtype));
+                        exported_config(source, architecture, dtype));
   copy_companions(source, folder_.path());
 }
 

@@ -4,6 +4,7 @@
 #include "executor/io/mapped_file.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/formats/hf_config.hpp"
+#include "sim/formats/traced_model.hpp"
 
 #include <fmt/format.h>
 
@@ -163,9 +164,22 @@ Architecture trainable_architecture(const std::string& model) {
   return architecture;
 }
 
+/// A traced model starts from weights alone: how fresh ones are drawn is known to transformers.
+ModelSource open_traced(const std::string& folder, Weights wanted) {
+  if (wanted == Weights::Fresh || !holds_folder_weights(weights_in(folder))) {
+    throw InputError(folder, "is a traced model, and athanor cannot draw fresh weights for it",
+                     "Make them: python3 -c \"from transformers import AutoConfig as C, "
+                     "AutoModelForCausalLM as M; M.from_config(C.from_pretrained('FOLDER'))"
+                     ".save_pretrained('NEW')\", and trace NEW.");
+  }
+  auto weights = std::make_shared<const HfFolder>(folder);
+  return {weights->architecture(), weights};
+}
+
 }  // namespace
 
 ModelSource open_model(const std::string& model, Weights wanted) {
+  if (is_traced_folder(model)) return open_traced(model, wanted);
   if (wanted == Weights::Fresh) return {trainable_architecture(model), nullptr};
   std::error_code unknown;
   if (fs::is_directory(model, unknown)) {

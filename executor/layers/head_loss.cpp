@@ -146,4 +146,13 @@ torch::Tensor next_token_loss(const torch::Tensor& hidden, const torch::Tensor& 
                               torch::GradMode::is_enabled());
 }
 
+torch::Tensor loss_of_logits(const torch::Tensor& logits, const torch::Tensor& targets,
+                             const std::optional<Packing>& packing) {
+  const torch::Tensor rows = logits.reshape({-1, logits.size(-1)}).to(torch::kFloat32);
+  torch::Tensor losses =
+      at::cross_entropy_loss(rows, targets.reshape({-1}), {}, at::Reduction::None);
+  if (packing) losses = losses.masked_fill(packing->ignored.reshape({-1}), 0.0);
+  return losses.sum() / (packing ? packing->mean_targets : static_cast<double>(targets.numel()));
+}
+
 }  // namespace athanor

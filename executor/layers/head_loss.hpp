@@ -20,4 +20,9 @@ namespace athanor {
                                             const torch::Tensor& targets,
                                             const std::optional<Packing>& packing = std::nullopt);
 
+/// Returns the same loss from `logits` [batch, sequence, vocabulary] that exist already.
+[[nodiscard]] torch::Tensor loss_of_logits(const torch::Tensor& logits,
+                                           const torch::Tensor& targets,
+                                           const std::optional<Packing>& packing = std::nullopt);
+
 }  // namespace athanor

@@ -60,6 +60,9 @@ void initial_weights(const Model& model, int unit, std::uint64_t seed, std::span
   }
   std::fill(flat.begin(), flat.end(), 0.0F);
   const std::vector<torch::Tensor> given = model.units.at(unit)->initial_values();
+  if (given.empty() && !model.architecture.language_model) {
+    throw Error(model.architecture.name + ": how fresh weights are drawn is not known");
+  }
   for (std::size_t i = 0; i < description.parameters.size(); ++i) {
     const Parameter& parameter = description.parameters[i];
     const torch::Tensor values = torch::from_blob(flat.data() + offsets[i], parameter.shape);

@@ -2,6 +2,7 @@
 #include "executor/units/language_model.hpp"
 
 #include "executor/units/language_family.hpp"
+#include "executor/units/random_tokens.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -14,9 +15,6 @@
 namespace athanor {
 
 namespace {
-
-/// Seed of random batches. Any value will do: a profile depends on the ids' shape and spread alone.
-constexpr std::uint64_t kBatchSeed = 20240520;
 
 struct ModelType {
   std::string_view name;  ///< model_type in config.json
@@ -79,14 +77,7 @@ Model make_language_model(const Architecture& architecture, DataType dtype,
     unit->require_all_used();
     model.units.push_back(unit);
   }
-  const std::int64_t vocab_size = architecture.language_model->vocab_size;
-  model.random_batch = [vocab_size, sequence_length](std::int64_t num_samples) {
-    const auto generator = at::make_generator<at::CPUGeneratorImpl>(kBatchSeed);
-    const torch::Tensor tokens =
-        torch::randint(0, vocab_size, {num_samples, sequence_length + 1}, generator, torch::kInt64);
-    return Batch{tokens.slice(1, 0, sequence_length).contiguous(),
-                 tokens.slice(1, 1, sequence_length + 1).contiguous()};
-  };
+  model.random_batch = random_tokens(architecture.language_model->vocab_size, sequence_length);
   return model;
 }
 

@@ -10,6 +10,7 @@
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_keys.hpp"
 #include "sim/formats/json_reader.hpp"
+#include "sim/formats/traced_model.hpp"
 #include "sim/model/language_model_checks.hpp"
 #include "sim/model/language_models.hpp"
 
@@ -357,6 +358,7 @@ Architecture parse_architecture(const std::string& name, std::string_view text,
 Architecture load_architecture(const std::string& name_or_path) {
   namespace fs = std::filesystem;
   std::error_code status;
+  if (is_traced_folder(name_or_path)) return read_traced_folder(name_or_path).architecture;
   fs::path path = name_or_path;
   if (fs::is_directory(path, status)) path /= "config.json";
   // A model folder of the user's that has the name of a built-in model is what the user means.

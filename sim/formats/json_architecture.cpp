@@ -141,6 +141,23 @@ Unit read_unit(JsonReader json) {
   return unit;
 }
 
+OrderedJson json_of(const TracedModel& traced) {
+  return {{"model_type", traced.model_type},
+          {"vocab_size", traced.vocab_size},
+          {"sequence_length", traced.sequence_length},
+          {"documents", traced.documents}};
+}
+
+TracedModel read_traced(JsonReader json) {
+  TracedModel traced;
+  traced.model_type = json.key("model_type").name();
+  traced.vocab_size = json.key("vocab_size").integer(1);
+  traced.sequence_length = json.key("sequence_length").integer(1);
+  traced.documents = json.key("documents").boolean();
+  json.reject_other_keys();
+  return traced;
+}
+
 }  // namespace
 
 OrderedJson json_of(const Architecture& architecture) {
@@ -152,9 +169,10 @@ OrderedJson json_of(const Architecture& architecture) {
   if (architecture.language_model) {
     language_model = json_of(*architecture.language_model);
   }
-  return {{"name", architecture.name},
-          {"language_model", std::move(language_model)},
-          {"units", std::move(units)}};
+  OrderedJson json = {{"name", architecture.name}, {"language_model", std::move(language_model)}};
+  if (architecture.traced) json["traced"] = json_of(*architecture.traced);
+  json["units"] = std::move(units);
+  return json;
 }
 
 Architecture read_architecture(JsonReader json) {
@@ -163,6 +181,7 @@ Architecture read_architecture(JsonReader json) {
   if (const auto language_model = json.optional_key("language_model")) {
     architecture.language_model = read_language_model(*language_model);
   }
+  if (const auto traced = json.optional_key("traced")) architecture.traced = read_traced(*traced);
   for (const JsonReader& unit : json.key("units").items()) {
     architecture.units.push_back(read_unit(unit));
   }

@@ -139,6 +139,18 @@ void check_language_model(const Architecture& architecture, const ValuePath& pat
   }
 }
 
+void check_traced(const Architecture& architecture, const ValuePath& path) {
+  if (architecture.language_model) {
+    path.key("traced").reject("a model is traced or has a language_model, not both",
+                              "Make the file again.");
+  }
+  constexpr std::int64_t kMax = std::int64_t{1} << 30;
+  check_name(path.key("traced").key("model_type"), architecture.traced->model_type);
+  check_integer(path.key("traced").key("vocab_size"), architecture.traced->vocab_size, 1, kMax);
+  check_integer(path.key("traced").key("sequence_length"), architecture.traced->sequence_length, 1,
+                kMax);
+}
+
 /// Mean number of positions that a token attends to, times two (a token at the end of a full
 /// context sees all of it, the first one itself alone).
 double effective_context(double sequence, double window) {
@@ -164,6 +176,11 @@ std::int64_t Unit::num_elements() const noexcept {
     elements += parameter.num_elements();
   }
   return elements;
+}
+
+std::optional<std::int64_t> Architecture::vocab_size() const noexcept {
+  if (language_model) return language_model->vocab_size;
+  return traced ? std::optional(traced->vocab_size) : std::nullopt;
 }
 
 std::int64_t Architecture::num_parameters() const noexcept {
@@ -210,6 +227,7 @@ void check_architecture(const Architecture& architecture, const ValuePath& path)
   if (architecture.language_model) {
     check_language_model(architecture, path);
   }
+  if (architecture.traced) check_traced(architecture, path);
 }
 
 void Architecture::validate(const std::string& where) const {

@@ -90,12 +90,24 @@ struct KnownSizes {
   bool has_experts = false;  ///< a token uses a part of the parameters alone
 };
 
+/// A language model that athanor has no units of its own for: its units are graphs that were traced
+/// from transformers' modules (`athanor trace`).
+struct TracedModel {
+  std::string model_type;  ///< as in config.json
+  std::int64_t vocab_size = 0;
+  std::int64_t sequence_length = 0;  ///< tokens; the graphs take no other length
+  bool documents = false;            ///< whether several documents may share a sequence
+};
+
 /// A model as units in execution order. The last unit ends in the loss.
 struct Architecture {
   std::string name;
   std::optional<LanguageModelConfig> language_model;  ///< absent for a user's own modules
   std::vector<Unit> units;
   std::optional<KnownSizes> known_sizes = std::nullopt;        ///< for planning, not for training
+  std::optional<TracedModel> traced = std::nullopt;  ///< never beside language_model
+  /// Number of token ids that the model knows; nothing for a model of other data than tokens.
+  [[nodiscard]] std::optional<std::int64_t> vocab_size() const noexcept;
   [[nodiscard]] std::int64_t num_parameters() const noexcept;  ///< each tied tensor once
   /// Whether other units borrow parameters of the unit with this index.
   [[nodiscard]] bool lends(std::size_t unit) const noexcept;

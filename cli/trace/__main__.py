@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts `athanor trace`: Python runs the archive or folder that holds this file."""
+
+import sys
+
+from athanor_trace.program import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units of Hugging Face language models as graphs that athanor runs."""

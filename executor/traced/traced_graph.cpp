@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/traced/traced_graph.hpp"
+
+#include "sim/base/errors.hpp"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <utility>
+
+namespace athanor {
+
+namespace {
+
+/// Replaces the devices that operations name. A layer is traced without memory, so they name none.
+void place(torch::jit::Block* block, torch::Device device) {
+  for (torch::jit::Node* node : block->nodes()) {
+    for (torch::jit::Block* inner : node->blocks()) place(inner, device);
+    const bool names_device = node->kind() == c10::prim::Constant &&
+                              node->output()->type()->kind() == c10::TypeKind::DeviceObjType;
+    if (names_device) node->s_(c10::attr::value, device.str());
+  }
+}
+
+torch::jit::Module load(const std::string& file, torch::Device device) {
+  try {
+    torch::jit::Module module = torch::jit::load(file, device);
+    place(module.get_method("forward").graph()->block(), device);
+    module.eval();
+    return module;
+  } catch (const c10::Error& error) {
+    throw InputError(file, "cannot be read: " + std::string(error.what_without_backtrace()),
+                     "Trace the model again with `athanor trace`.");
+  }
+}
+
+}  // namespace
+
+struct TracedGraph::Loaded {
+  torch::jit::Module module;
+};
+
+TracedGraph::TracedGraph(std::string file) : file_(std::move(file)) { (void)on(torch::kCPU); }
+
+TracedGraph::~TracedGraph() = default;
+
+TracedGraph::Loaded& TracedGraph::on(torch::Device device) {
+  std::unique_ptr<Loaded>& loaded = by_device_[device.str()];
+  if (!loaded) loaded = std::make_unique<Loaded>(Loaded{load(file_, device)});
+  return *loaded;
+}
+
+torch::Tensor TracedGraph::run(const std::vector<torch::Tensor>& arguments) {
+  // The optimizer of graphs fuses operations after some runs. A loss would then depend on how often
+  // a unit ran, that is, on the plan.
+  const torch::jit::GraphOptimizerEnabledGuard as_written(false);
+  std::vector<c10::IValue> values(arguments.begin(), arguments.end());
+  return on(arguments.front().device()).module.forward(std::move(values)).toTensor();
+}
+
+}  // namespace athanor

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// traced.json: what `athanor trace` writes into the folder of a traced model.
+#pragma once
+
+#include "sim/model/architecture.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// A unit's function. Its arguments are the hidden state (token ids for the first unit), then these
+/// parameters.
+struct TracedUnitGraph {
+  std::string name;  ///< files are units/NAME.DTYPE.pt
+  std::vector<std::string> parameters;
+};
+
+/// A folder with the graphs of a model's units. Units of one class share a graph.
+struct TracedFolder {
+  std::filesystem::path path;
+  Architecture architecture;
+  std::vector<TracedUnitGraph> graphs;  ///< one for each unit
+  /// Parameter of the last unit [vocabulary, hidden] that turns its output into logits. Nothing:
+  /// the output is the logits.
+  std::optional<std::string> projection;
+  std::string base_prefix;                ///< of names that a model without its head leaves out
+  std::set<std::string> ignored_tensors;  ///< weights that a file may hold without need
+
+  /// Path of the graph of unit `unit` for this type of element.
+  [[nodiscard]] std::filesystem::path graph_file(int unit, DataType dtype) const;
+};
+
+/// Whether `model`, as --model names it, is the folder of a traced model.
+[[nodiscard]] bool is_traced_folder(const std::string& model);
+
+/// Reads traced.json of the folder. Throws InputError (file:key, problem, way out).
+[[nodiscard]] TracedFolder read_traced_folder(const std::string& folder);
+
+}  // namespace athanor
