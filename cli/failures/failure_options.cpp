@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kFailures = "--failures";
 constexpr const char* kSnapshot = "--snapshot";
-constexpr double kMostOfUnit = 1;  ///< of one unit
+constexpr double kMostOfUnit = 1;  ///< most failures of one unit
 constexpr int kMostMachines = 1'000'000;
 
 constexpr std::array<std::pair<std::string_view, Seconds>, 5> kPeriods{{{"hour", 3600},

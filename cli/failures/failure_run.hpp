@@ -23,9 +23,9 @@ struct FailureRun {
   int num_months = 0;                      ///< to simulate: fewer where each has many failures
   std::optional<SnapshotTraffic> traffic;  ///< absent: no snapshots in memory
   std::int64_t every = 0;                  ///< steps between snapshots; 0 without them
-  Bytes state_bytes = 0;                   ///< of the job
+  Bytes state_bytes = 0;                   ///< the whole job
   Bytes snapshot_host_bytes = 0;  ///< two versions of all copies that a machine holds; 0 without
-  Bytes host_room = 0;            ///< what the plan leaves of a machine's host memory
+  Bytes host_room = 0;            ///< left by the plan of a machine's host memory
   Seconds store_write = 0;        ///< one checkpoint through the shared store
 };
 

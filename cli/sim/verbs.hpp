@@ -35,7 +35,7 @@ struct SettingsFiles {
 [[nodiscard]] int simulate_settings(const SettingsFiles& files, const Inputs& given,
                                     const ReportOptions& options, bool json);
 
-/// What --failures and the options beside it ask for, as they were given.
+/// Values of --failures and of the options beside it, as they were given.
 struct FailureOptions {
   std::optional<std::string> failures;  ///< absent: nothing is said of failures
   std::optional<std::string> snapshot;  ///< absent: no snapshots in memory
