@@ -26,9 +26,8 @@ std::string string_of(const nlohmann::json& value, const ValuePath& path) {
   return value.get<std::string>();
 }
 
-const nlohmann::json& list_of(const nlohmann::json& value, const ValuePath& path) {
+void require_list(const nlohmann::json& value, const ValuePath& path) {
   if (!value.is_array()) path.reject("is no list", "Write it in brackets.");
-  return value;
 }
 
 }  // namespace
@@ -91,8 +90,9 @@ std::vector<std::int64_t> ConfigReader::counts(const char* key,
                                                std::vector<std::int64_t> missing) const {
   if (!has(key)) return missing;
   const ValuePath path = path_.key(key);
+  require_list(*find(key), path);
   std::vector<std::int64_t> numbers;
-  for (const nlohmann::json& item : list_of(*find(key), path)) {
+  for (const nlohmann::json& item : *find(key)) {
     numbers.push_back(whole_number(item, path.item(numbers.size()), 0, kMaxWidth));
   }
   return numbers;
@@ -101,8 +101,9 @@ std::vector<std::int64_t> ConfigReader::counts(const char* key,
 std::vector<std::string> ConfigReader::texts(const char* key) const {
   if (!has(key)) return {};
   const ValuePath path = path_.key(key);
+  require_list(*find(key), path);
   std::vector<std::string> names;
-  for (const nlohmann::json& item : list_of(*find(key), path)) {
+  for (const nlohmann::json& item : *find(key)) {
     names.push_back(string_of(item, path.item(names.size())));
   }
   return names;

@@ -42,9 +42,12 @@ struct Decoder {
   bool head_bias = false;
   AddBlock block;
   DecoderNames names{};
-  std::function<void(const Tensors&)> more_tables{};   ///< tables of positions, beside the tokens'
-  std::function<void(const Tensors&)> more_of_head{};  ///< between the last norm and the head
-  std::int64_t table_width = 0;  ///< width of the tokens' table and the head, where it is not `width`
+  std::function<void(const Tensors&)> more_tables =
+      nullptr;  ///< tables of positions, beside the tokens'
+  std::function<void(const Tensors&)> more_of_head =
+      nullptr;  ///< between the last norm and the head
+  std::int64_t table_width =
+      0;  ///< width of the tokens' table and the head, where it is not `width`
 };
 
 /// Decoder of the sizes that were read.
