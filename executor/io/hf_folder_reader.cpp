@@ -61,7 +61,7 @@ std::vector<std::string> weight_files(const fs::path& folder) {
   return files;
 }
 
-/// What a checkpoint's names may differ in from the architecture's.
+/// Differences that a checkpoint's names may have from the architecture's.
 struct NameRules {
   std::string base_prefix;  ///< left out by a checkpoint of the model without its head
   std::function<bool(std::string_view name)> is_harmless;  ///< it may carry what is not needed

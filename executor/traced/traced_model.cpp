@@ -62,9 +62,9 @@ class TracedUnit final : public UnitModule {
  private:
   static void add_documents(const Batch& batch, std::vector<torch::Tensor>& arguments) {
     const torch::Tensor positions =
-        batch.packing ? batch.packing->positions
-                      : at::arange(batch.inputs.size(1), batch.inputs.options())
-                            .expand_as(batch.inputs);
+        batch.packing
+            ? batch.packing->positions
+            : at::arange(batch.inputs.size(1), batch.inputs.options()).expand_as(batch.inputs);
     arguments.push_back(positions);
     arguments.push_back((positions == 0).cumsum(1));
   }

@@ -93,17 +93,13 @@ bool is_traced_folder(const std::string& model) {
   return fs::is_regular_file(fs::path(model) / kDescription, missing);
 }
 
-TracedFolder read_traced_folder(const std::string& folder) {
-  TracedFolder result;
-  result.path = folder;
-  const std::string where = (result.path / kDescription).string();
-  const nlohmann::json document = parse_json(read_text_file(where, kMaxDocument), where);
-  JsonReader json(document, ValuePath(where));
+TracedFolder parse_traced_model(std::string_view text, const std::string& file) {
+  const nlohmann::json document = parse_json(text, file);
+  JsonReader json(document, ValuePath(file));
   check_schema(json, "traced-model", "trace");
+  TracedFolder result;
   result.architecture = read_traced_architecture(json.key("architecture"));
-  result.architecture.validate(where);
-  const fs::path absolute = fs::absolute(result.path / kDescription).lexically_normal();
-  result.architecture.name = printable(absolute.parent_path().filename().string());
+  result.architecture.validate(file);
   read_graphs(json.key("graphs"), result);
   read_projection(json, result);
   result.base_prefix = json.key("base_prefix").string();
@@ -112,6 +108,16 @@ TracedFolder read_traced_folder(const std::string& folder) {
   }
   (void)json.key("transformers").string();  // the version that traced the model, for the reader
   json.reject_other_keys();
+  return result;
+}
+
+TracedFolder read_traced_folder(const std::string& folder) {
+  const fs::path file = fs::path(folder) / kDescription;
+  TracedFolder result =
+      parse_traced_model(read_text_file(file.string(), kMaxDocument), file.string());
+  result.path = folder;
+  const fs::path absolute = fs::absolute(file).lexically_normal();
+  result.architecture.name = printable(absolute.parent_path().filename().string());
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace athanor {
@@ -27,8 +28,8 @@ struct TracedFolder {
   /// Parameter of the last unit [vocabulary, hidden] that turns its output into logits. Nothing:
   /// the output is the logits.
   std::optional<std::string> projection;
-  std::string base_prefix;                ///< of names that a model without its head leaves out
-  std::set<std::string> ignored_tensors;  ///< weights that a file may hold without need
+  std::string base_prefix;                ///< a model without its head leaves it out of names
+  std::set<std::string> ignored_tensors;  ///< a file of weights may hold them without need
 
   /// Path of the graph of unit `unit` for this type of element.
   [[nodiscard]] std::filesystem::path graph_file(int unit, DataType dtype) const;
@@ -37,7 +38,12 @@ struct TracedFolder {
 /// Whether `model`, as --model names it, is the folder of a traced model.
 [[nodiscard]] bool is_traced_folder(const std::string& model);
 
-/// Reads traced.json of the folder. Throws InputError (file:key, problem, way out).
+/// Reads the text of a traced.json. `file` stands for it in messages. The model's name is the
+/// text's. Throws InputError (file:key, problem, way out).
+[[nodiscard]] TracedFolder parse_traced_model(std::string_view text, const std::string& file);
+
+/// Reads traced.json of the folder, whose name is the model's. Throws InputError (file:key,
+/// problem, way out).
 [[nodiscard]] TracedFolder read_traced_folder(const std::string& folder);
 
 }  // namespace athanor

@@ -104,8 +104,8 @@ struct Architecture {
   std::string name;
   std::optional<LanguageModelConfig> language_model;  ///< absent for a user's own modules
   std::vector<Unit> units;
-  std::optional<KnownSizes> known_sizes = std::nullopt;        ///< for planning, not for training
-  std::optional<TracedModel> traced = std::nullopt;  ///< never beside language_model
+  std::optional<KnownSizes> known_sizes = std::nullopt;  ///< for planning, not for training
+  std::optional<TracedModel> traced = std::nullopt;      ///< never beside language_model
   /// Number of token ids that the model knows; nothing for a model of other data than tokens.
   [[nodiscard]] std::optional<std::int64_t> vocab_size() const noexcept;
   [[nodiscard]] std::int64_t num_parameters() const noexcept;  ///< each tied tensor once

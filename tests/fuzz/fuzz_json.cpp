@@ -4,6 +4,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
+#include "sim/formats/traced_model.hpp"
 #include "sim/model/architecture.hpp"
 
 #include <cstdint>
@@ -19,6 +20,10 @@ std::string rewrite(std::string_view text) {
   return to_json(athanor::parse_profile(text, "input.json"));
 #elif defined(ATHANOR_FUZZ_PLATFORM)
   return to_json(athanor::parse_platform(text, "input.json"));
+#elif defined(ATHANOR_FUZZ_TRACED)
+  const auto folder = athanor::parse_traced_model(text, "input.json");
+  (void)folder.graph_file(0, athanor::DataType::Float32);
+  return std::string(text);  // no such file is written
 #elif defined(ATHANOR_FUZZ_PLAN)
   return to_json(athanor::parse_plan(text, "input.json"));
 #else
