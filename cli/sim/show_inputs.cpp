@@ -51,12 +51,11 @@ nlohmann::ordered_json model_json(const Architecture& architecture) {
 }
 
 void print_known_sizes(const KnownSizes& known) {
-  fmt::print(
-      "\nathanor knows the sizes of '{}' ({} of transformers), and {}.\n", known.model_type,
-      known.class_name,
-      known.has_experts
-          ? "as it is a mixture of experts, no more than them"
-          : "trains it through units traced from transformers: trace it with `athanor trace`");
+  fmt::print("\nathanor knows the sizes of '{}' ({} of transformers), and {}.\n", known.model_type,
+             known.class_name,
+             known.can_be_traced()
+                 ? "trains it through units traced from transformers: trace it with `athanor trace`"
+                 : "cannot train it");
 }
 
 void print_curve(std::string_view name, const Curve& curve) {

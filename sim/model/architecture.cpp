@@ -234,14 +234,19 @@ void Architecture::validate(const std::string& where) const {
   check_architecture(*this, ValuePath(where));
 }
 
+bool KnownSizes::can_be_traced() const noexcept {
+  return !has_experts &&
+         (class_name.ends_with("ForCausalLM") || class_name.ends_with("LMHeadModel"));
+}
+
 void require_units(const Architecture& architecture) {
   if (!architecture.known_sizes) return;
   const KnownSizes& known = *architecture.known_sizes;
   throw InputError(
       architecture.name + ":model_type",
       fmt::format("athanor knows the sizes of '{}', and has no units to run it", known.model_type),
-      known.has_experts ? "Mixtures of experts can be shown, not trained."
-                        : "Trace it with `athanor trace`, and give the folder that it writes.");
+      known.can_be_traced() ? "Trace it with `athanor trace`, and give the folder that it writes."
+                            : "It can be shown, not trained.");
 }
 
 }  // namespace athanor

@@ -88,6 +88,8 @@ struct KnownSizes {
   std::string model_type;    ///< model_type of config.json: "gemma2", "mixtral", ..
   std::string class_name;    ///< class of transformers that has these parameters
   bool has_experts = false;  ///< a token uses a part of the parameters alone
+  /// Whether it is worth a try to trace it: a row of decoder layers without routing.
+  [[nodiscard]] bool can_be_traced() const noexcept;
 };
 
 /// A language model that athanor has no units of its own for: its units are graphs that were traced

@@ -101,7 +101,7 @@ class Training(unittest.TestCase):
                      "-o", "plan.json")
         train = ["train", "--plan", "plan.json", "--backend", "cpu", "--data", "tokens.bin", "--steps", 1, "-o", "run"]
         self.assertIn("fresh weights", self.athanor(*train, "--model", "traced", "--fresh", code=2))
-        self.assertIn("unknown model type 'phi3'", self.athanor(*train, "--model", "source", code=2))
+        self.assertIn("athanor trace", self.athanor(*train, "--model", "source", code=2))
         profile = ["profile", "--backend", "cpu", "--model", "traced", "-o", "other.json"]
         self.assertIn("was traced for 16", self.athanor(*profile, "--seq", 32, code=2))
         (self.folder / "traced" / "units" / "block.0.float32.pt").write_bytes(b"no graph")
