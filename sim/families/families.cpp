@@ -72,6 +72,7 @@ constexpr std::array kFamilies{
     Family{"llama4_text", "Llama4", "model.", families::llama4_text, true},
     Family{"minimax_m2", "MiniMaxM2", "model.", families::minimax_m2, true},
     Family{"mixtral", "Mixtral", "model.", families::mixtral, true},
+    Family{"nemotron_h", "NemotronH", "model.", families::nemotron_h, true},
     Family{"phimoe", "Phimoe", "model.", families::phimoe, true},
     Family{"qwen2_moe", "Qwen2Moe", "model.", families::qwen2_moe, true},
     Family{"qwen3_moe", "Qwen3Moe", "model.", families::qwen3_moe, true},

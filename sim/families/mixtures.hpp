@@ -17,6 +17,8 @@ namespace athanor::families {
 [[nodiscard]] Decoder llama4_text(const ConfigReader& config);
 [[nodiscard]] Decoder minimax_m2(const ConfigReader& config);
 [[nodiscard]] Decoder mixtral(const ConfigReader& config);
+/// Blocks of four kinds: Mamba-2, attention, perceptrons and experts.
+[[nodiscard]] Decoder nemotron_h(const ConfigReader& config);
 [[nodiscard]] Decoder phimoe(const ConfigReader& config);
 [[nodiscard]] Decoder qwen2_moe(const ConfigReader& config);
 [[nodiscard]] Decoder qwen3_moe(const ConfigReader& config);

@@ -148,6 +148,14 @@ NEWER = [
     (dict(model_type="deepseek_v32", num_hidden_layers=4), 15166939136),
     (dict(model_type="glm_moe_dsa", num_hidden_layers=4), 12983272448),
     (dict(model_type="minimax_m2", num_hidden_layers=3), 12235352064),
+    (dict(model_type="nemotron_h"), 1968355712),
+    (dict(model_type="nemotron_h", hybrid_override_pattern="MEME*-M", hidden_size=2688, n_routed_experts=128,
+          num_experts_per_tok=6, moe_intermediate_size=1856, moe_shared_expert_intermediate_size=3712,
+          num_key_value_heads=2, mamba_num_heads=64), 3554823744),
+    (dict(model_type="nemotron_h", hybrid_override_pattern="M-M*-", hidden_size=8192, intermediate_size=32768,
+          num_attention_heads=64, mamba_num_heads=256, ssm_state_size=256, use_conv_bias=False, use_bias=True,
+          mlp_bias=True), 4249249792),
+    (dict(model_type="nemotron_h", hybrid_override_pattern="ME", moe_latent_size=1024), 1380751744),
 ]
 
 
