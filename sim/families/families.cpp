@@ -6,6 +6,7 @@
 #include "sim/families/decoder.hpp"
 #include "sim/families/dense.hpp"
 #include "sim/families/encoders.hpp"
+#include "sim/families/gated_delta.hpp"
 #include "sim/families/mixtures.hpp"
 #include "sim/families/multimodal.hpp"
 
@@ -59,6 +60,7 @@ constexpr std::array kFamilies{
     Family{"opt", "OPT", "model.", families::opt},
     Family{"phi", "Phi", "model.", families::phi},
     Family{"phi3", "Phi3", "model.", families::phi3},
+    Family{"qwen3_5_text", "Qwen3_5", "model.", families::qwen3_5},
     Family{"smollm3", "SmolLM3", "model.", families::smollm3},
     Family{"stablelm", "StableLm", "model.", families::stablelm},
     Family{"starcoder2", "Starcoder2", "model.", families::starcoder2},
@@ -85,6 +87,7 @@ constexpr std::array kFamilies{
     Family{"llama4", "Llama4", "", nullptr, true, families::add_llama4, kConditional},
     Family{"llava", "Llava", "", nullptr, false, families::add_llava, kConditional},
     Family{"qwen2_vl", "Qwen2VL", "", nullptr, false, families::add_qwen2_vl, kConditional},
+    Family{"qwen3_5", "Qwen3_5", "", nullptr, false, families::add_qwen3_5, kConditional},
     Family{"qwen3_vl", "Qwen3VL", "", nullptr, false, families::add_qwen3_vl, kConditional},
     Family{"qwen3_vl_moe", "Qwen3VLMoe", "", nullptr, true, families::add_qwen3_vl_moe,
            kConditional},

@@ -2,6 +2,8 @@
 // Mixtures of experts with ordinary attention.
 #include "sim/families/mixtures.hpp"
 
+#include "sim/families/gated_delta.hpp"
+
 #include <algorithm>
 
 namespace athanor::families {
@@ -59,58 +61,6 @@ AddBlock qwen_mlp(const ConfigReader& config, const DecoderSizes& s, const Exper
     add_gated_mlp(t.in("shared_expert"), s.hidden(), shared);
     t.linear("shared_expert_gate", s.hidden(), 1);
   };
-}
-
-/// Attention of qwen3_next by the gated delta rule.
-struct DeltaSizes {
-  std::int64_t hidden = 0, key_width = 0, value_width = 0, value_heads = 0, value_dim = 0,
-               kernel = 0;
-};
-
-DeltaSizes read_delta(const ConfigReader& config, std::int64_t hidden) {
-  DeltaSizes d;
-  d.hidden = hidden;
-  d.value_heads = config.count("linear_num_value_heads", 32);
-  d.value_dim = config.count("linear_value_head_dim", 128);
-  d.key_width = config.count("linear_num_key_heads", 16) * config.count("linear_key_head_dim", 128);
-  d.value_width = d.value_heads * d.value_dim;
-  d.kernel = config.count("linear_conv_kernel_dim", 4);
-  return d;
-}
-
-void add_delta_attention(const Tensors& t, const DeltaSizes& d) {
-  t.vector("dt_bias", {d.value_heads});
-  t.vector("A_log", {d.value_heads});
-  t.matrix("conv1d.weight", {2 * d.key_width + d.value_width, 1, d.kernel});
-  t.linear("in_proj_qkvz", d.hidden, 2 * d.key_width + 2 * d.value_width);
-  t.linear("in_proj_ba", d.hidden, 2 * d.value_heads);
-  t.norm("norm", d.value_dim);
-  t.linear("out_proj", d.value_width, d.hidden);
-}
-
-/// Attention whose queries come with a gate of their width.
-void add_doubled_attention(const Tensors& t, const Attention& a) {
-  t.linear("q_proj", a.hidden, 2 * a.q_width(), a.bias);
-  t.linear("k_proj", a.hidden, a.kv_width(), a.bias);
-  t.linear("v_proj", a.hidden, a.kv_width(), a.bias);
-  t.linear("o_proj", a.q_width(), a.hidden, a.out_bias);
-  t.attends(a.q_width());
-  add_head_norms(t, a);
-}
-
-/// Whether each block has linear attention.
-std::vector<bool> linear_blocks(const ConfigReader& config, std::int64_t layers) {
-  const std::vector<std::string> types = config.texts("layer_types");
-  const std::int64_t interval = config.count("full_attention_interval", 4);
-  if (!types.empty() && static_cast<std::int64_t>(types.size()) != layers) {
-    config.reject("layer_types", "has another length than there are blocks", "Name each block.");
-  }
-  std::vector<bool> linear;
-  for (std::int64_t i = 0; i < layers; ++i) {
-    linear.push_back(types.empty() ? (i + 1) % interval != 0
-                                   : types[static_cast<std::size_t>(i)] == "linear_attention");
-  }
-  return linear;
 }
 
 /// Blocks of llama4 that have experts.
@@ -223,17 +173,7 @@ Decoder qwen3_next(const ConfigReader& config) {
       read_experts(config, "num_experts", "moe_intermediate_size", {512, 10, 512});
   const AddBlock mlp =
       qwen_mlp(config, s, experts, config.count("shared_expert_intermediate_size", 512));
-  const DeltaSizes delta = read_delta(config, s.hidden());
-  return decoder_of(
-      s, [=, linear = linear_blocks(config, s.layers)](const Tensors& t, std::int64_t index) {
-        if (linear[static_cast<std::size_t>(index)]) {
-          add_delta_attention(t.in("linear_attn"), delta);
-        } else {
-          add_doubled_attention(t.in("self_attn"), s.attention);
-        }
-        mlp(t, index);
-        add_both_norms(t, s.hidden());
-      });
+  return delta_hybrid(config, s, DeltaInputs::Grouped, mlp);
 }
 
 Decoder llama4_text(const ConfigReader& config) {

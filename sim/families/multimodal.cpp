@@ -4,6 +4,7 @@
 #include "sim/families/decoder.hpp"
 #include "sim/families/dense.hpp"
 #include "sim/families/encoders.hpp"
+#include "sim/families/gated_delta.hpp"
 #include "sim/families/mixtures.hpp"
 #include "sim/families/pieces.hpp"
 
@@ -78,7 +79,8 @@ void add_qwen3_merger(const Tensors& t, const QwenVision& v, std::int64_t norm_w
   t.linear("linear_fc2", merged, v.out, true);
 }
 
-void add_qwen3_vision(const ConfigReader& vision, ModelBuilder& model) {
+/// `merges_below`: whether layers below the last one are merged into the text, too.
+void add_qwen3_vision(const ConfigReader& vision, bool merges_below, ModelBuilder& model) {
   QwenVision v = read_qwen_vision(vision, 27, 16);
   v.width = vision.count("hidden_size", 1152);
   v.inner = vision.count("intermediate_size", 4304);
@@ -90,6 +92,7 @@ void add_qwen3_vision(const ConfigReader& vision, ModelBuilder& model) {
   }
   const Tensors end = model.add("vision.end", "vision.end", "model.visual.");
   add_qwen3_merger(end.in("merger"), v, v.width);
+  if (!merges_below) return;
   const std::size_t further = vision.counts("deepstack_visual_indexes", {8, 16, 24}).size();
   for (std::size_t i = 0; i < further; ++i) {
     add_qwen3_merger(end.in("deepstack_merger_list", static_cast<std::int64_t>(i)), v,
@@ -174,13 +177,18 @@ void add_qwen2_vl(const ConfigReader& config, std::string_view /*head*/, ModelBu
 }
 
 void add_qwen3_vl(const ConfigReader& config, std::string_view /*head*/, ModelBuilder& model) {
-  add_qwen3_vision(config.object("vision_config"), model);
+  add_qwen3_vision(config.object("vision_config"), true, model);
   add_decoder(model, qwen3(config.object("text_config")), kInnerPlace);
 }
 
 void add_qwen3_vl_moe(const ConfigReader& config, std::string_view /*head*/, ModelBuilder& model) {
-  add_qwen3_vision(config.object("vision_config"), model);
+  add_qwen3_vision(config.object("vision_config"), true, model);
   add_decoder(model, qwen3_vl_moe_text(config.object("text_config")), kInnerPlace);
+}
+
+void add_qwen3_5(const ConfigReader& config, std::string_view /*head*/, ModelBuilder& model) {
+  add_qwen3_vision(config.object("vision_config"), false, model);
+  add_decoder(model, qwen3_5(config.object("text_config")), kInnerPlace);
 }
 
 void add_llama4(const ConfigReader& config, std::string_view /*head*/, ModelBuilder& model) {

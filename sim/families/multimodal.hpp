@@ -12,6 +12,7 @@ namespace athanor::families {
 void add_llama4(const ConfigReader& config, std::string_view head, ModelBuilder& model);
 void add_llava(const ConfigReader& config, std::string_view head, ModelBuilder& model);
 void add_qwen2_vl(const ConfigReader& config, std::string_view head, ModelBuilder& model);
+void add_qwen3_5(const ConfigReader& config, std::string_view head, ModelBuilder& model);
 void add_qwen3_vl(const ConfigReader& config, std::string_view head, ModelBuilder& model);
 void add_qwen3_vl_moe(const ConfigReader& config, std::string_view head, ModelBuilder& model);
 
