@@ -36,6 +36,8 @@ const LanguageModelConfig& config() {
   return tiny;
 }
 
+Architecture model() { return make_architecture("gpt2-tiny", config()); }
+
 TEST_CASE("the exported config.json has every key of its source") {
   for (const auto& [extra, type_key] : std::vector<std::pair<std::string, std::string>>{
            {R"("eos_token_id": 5, "bos_token_id": 1, "pad_token_id": 0)", "torch_dtype"},
@@ -52,7 +54,7 @@ TEST_CASE("the exported config.json has every key of its source") {
     source.update(nlohmann::json::parse("{" + extra + "}"));
     folder.write("config.json", source.dump());
     const auto exported = nlohmann::json::parse(
-        exported_config(read_export_source(folder / "config.json"), config(), DataType::BFloat16));
+        exported_config(read_export_source(folder / "config.json"), model(), DataType::BFloat16));
     CHECK(exported.at(type_key) == "bfloat16");
     for (const auto& [key, value] : source.items()) {
       INFO(key);
@@ -61,7 +63,7 @@ TEST_CASE("the exported config.json has every key of its source") {
     const std::string where = folder.write("again.json", exported.dump());
     CHECK(read_hf_config(where).hidden_size == config().hidden_size);
   }
-  CHECK(exported_config(read_export_source("gpt2-tiny"), config(), DataType::Float32) ==
+  CHECK(exported_config(read_export_source("gpt2-tiny"), model(), DataType::Float32) ==
         write_hf_config(config(), DataType::Float32));
 }
 
