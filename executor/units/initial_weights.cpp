@@ -60,7 +60,7 @@ void initial_weights(const Model& model, int unit, std::uint64_t seed, std::span
   }
   std::fill(flat.begin(), flat.end(), 0.0F);
   const std::vector<torch::Tensor> given = model.units.at(unit)->initial_values();
-  if (given.empty() && !model.architecture.language_model) {
+  if (given.empty() && !description.parameters.empty() && !model.architecture.language_model) {
     throw Error(model.architecture.name + ": how fresh weights are drawn is not known");
   }
   for (std::size_t i = 0; i < description.parameters.size(); ++i) {
