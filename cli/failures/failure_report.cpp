@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What failures and checkpoints leave of a month, as text and as JSON.
+// Reports the share of a month that trains under failures, as text and as JSON.
 #include "cli/failures/failure_run.hpp"
 #include "sim/base/durations.hpp"
 #include "sim/base/errors.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What snapshots in memory cost a step, as far as their traffic does not fit where lanes are idle.
+// Delay of training by snapshots in memory: their traffic that the idle time of links does not
+// hide.
 #pragma once
 
 #include "sim/base/quantities.hpp"

@@ -53,7 +53,7 @@ struct Decoder {
 /// Decoder of the sizes that were read.
 [[nodiscard]] Decoder decoder_of(const DecoderSizes& sizes, AddBlock block);
 
-/// Where a decoder's modules are. A bare model has no head, and no prefix.
+/// Prefixes of a decoder's parameter names. A bare model has no head, and no prefix.
 struct DecoderPlace {
   std::string prefix;       ///< prefix of all but the head: "model."
   std::string head_prefix;  ///< prefix of the head: ""

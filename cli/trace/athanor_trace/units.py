@@ -101,12 +101,19 @@ def _trace_with_used(function, inputs, constants, holders, distinct, stand_in, u
     return graph, [distinct[identity] for identity in taken]
 
 
+def _is_mask(constant, sequence):
+    return constant.dim() == 4 and constant.shape[-2:] == (sequence, sequence)
+
+
+def _causal_mask(sequence):
+    return torch.ones(1, 1, sequence, sequence, dtype=torch.bool).tril()
+
+
 def _is_causal(mask, sequence):
     """Whether a mask is what attention does by itself when it is given none."""
-    if mask.shape[-2:] != (sequence, sequence) or mask.dim() != 4 or mask.shape[:2].numel() != 1:
+    if not _is_mask(mask, sequence) or mask.shape[:2].numel() != 1:
         return False
-    allowed = mask if mask.dtype == torch.bool else mask == 0
-    return torch.equal(allowed[0, 0], torch.ones(sequence, sequence, dtype=torch.bool).tril())
+    return torch.equal(mask if mask.dtype == torch.bool else mask == 0, _causal_mask(sequence))
 
 
 def without_causal_masks(call, sequence):
@@ -122,14 +129,9 @@ def with_masks(call, sequence):
     """Returns the call with a causal mask where it has none: documents are told apart by masks."""
     if "attention_mask" not in call.keywords:
         raise ValueError("it takes no attention_mask, by which documents are told apart")
-    causal = torch.ones(1, 1, sequence, sequence, dtype=torch.bool).tril()
     mask = call.keywords["attention_mask"]
     return skeleton.Call(call.hidden, call.arguments,
-                         call.keywords | {"attention_mask": causal if mask is None else mask})
-
-
-def _is_mask(constant, sequence):
-    return constant.dim() == 4 and constant.shape[-2:] == (sequence, sequence)
+                         call.keywords | {"attention_mask": _causal_mask(sequence) if mask is None else mask})
 
 
 def _is_table(constant, sequence):
@@ -209,16 +211,22 @@ def _layers_replaced(layers, stand_ins):
         yield
 
 
+def _pass_on(returns_tuple):
+    """Returns the forward of a layer that does nothing."""
+    def forward(hidden, *_arguments, **_keywords):
+        return (hidden,) if returns_tuple else hidden
+    return forward
+
+
 def trace_embedding(model, layers, names, sequence, returns_tuple, documents, used_names):
     def function(inputs, _constants):
         seen = []
 
+        other = _pass_on(returns_tuple)
+
         def first(hidden, *_arguments, **_keywords):
             seen.append(hidden)
-            return (hidden,) if returns_tuple else hidden
-
-        def other(hidden, *_arguments, **_keywords):
-            return (hidden,) if returns_tuple else hidden
+            return other(hidden)
 
         head = model.get_output_embeddings()
         with skeleton.without_masks(), _layers_replaced(layers, [first] + [other] * (len(layers) - 1)), \
@@ -255,11 +263,10 @@ def trace_head(model, layers, names, like, returns_tuple, plain, used_names):
     def function(inputs, _constants):
         seen = []
 
-        def last(_hidden, *_arguments, **_keywords):
-            return (inputs[0],) if returns_tuple else inputs[0]
+        other = _pass_on(returns_tuple)
 
-        def other(hidden, *_arguments, **_keywords):
-            return (hidden,) if returns_tuple else hidden
+        def last(_hidden, *_arguments, **_keywords):
+            return other(inputs[0])
 
         def project(value):
             seen.append(value)
@@ -296,10 +303,7 @@ def is_plain_projection(model, layers, returns_tuple):
         seen.append(hidden.clone())
         return seen[0]
 
-    def pass_on(hidden, *_arguments, **_keywords):
-        return (hidden,) if returns_tuple else hidden
-
-    with _layers_replaced(layers, [pass_on] * len(layers)), skeleton.replaced_forward(head, project), torch.no_grad():
+    with _layers_replaced(layers, [_pass_on(returns_tuple)] * len(layers)), skeleton.replaced_forward(head, project), torch.no_grad():
         logits = model(input_ids=torch.zeros((1, 4), dtype=torch.int64), use_cache=False).logits
     return logits is seen[0]
 
