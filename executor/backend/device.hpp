@@ -59,6 +59,8 @@ class Device {
   virtual void reset_peak() = 0;
   /// Copies between any two kinds of memory and returns when it is done; for use outside steps.
   virtual void copy_now(void* to, const void* from, Bytes bytes) = 0;
+  /// Clears any kind of memory and returns when it is done; for use outside steps.
+  virtual void clear_now(void* memory, Bytes bytes) = 0;
 
   // Acts of a lane, in the lane's order.
   virtual void copy(Lane lane, void* to, const void* from, Bytes bytes) = 0;

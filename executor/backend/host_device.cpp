@@ -36,7 +36,13 @@ MemoryBlock HostDevice::allocate_uncounted(Bytes bytes) { return allocate_host_m
 
 MemoryBlock HostDevice::allocate_pinned(Bytes bytes) { return allocate_host_memory(bytes); }
 
-void HostDevice::copy_now(void* to, const void* from, Bytes bytes) { host_copy(to, from, bytes); }
+void HostDevice::copy_now(void* to, const void* from, Bytes bytes) {
+  host_copy(to, from, bytes, memory_threads());
+}
+
+void HostDevice::clear_now(void* memory, Bytes bytes) {
+  host_clear(memory, bytes, memory_threads());
+}
 
 void HostDevice::copy(Lane /*lane*/, void* to, const void* from, Bytes bytes) {
   host_copy(to, from, bytes);

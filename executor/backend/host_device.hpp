@@ -23,6 +23,7 @@ class HostDevice final : public Device {
   [[nodiscard]] Bytes peak() const override { return arena_.peak(); }
   void reset_peak() override { arena_.reset_peak(); }
   void copy_now(void* to, const void* from, Bytes bytes) override;
+  void clear_now(void* memory, Bytes bytes) override;
   void copy(Lane lane, void* to, const void* from, Bytes bytes) override;
   void clear(Lane lane, void* memory, Bytes bytes) override;
   void accumulate(Lane lane, float* sum, const void* addend, DataType dtype, std::int64_t elements,

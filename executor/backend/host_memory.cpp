@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/backend/host_memory.hpp"
 
-#include "executor/cpu/parallel_blocks.hpp"
+#include "executor/cpu/host_copy.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 
@@ -17,10 +17,13 @@ namespace {
 
 constexpr Bytes kHugePage = 2 * kMiB;
 constexpr Bytes kPage = 4 * kKiB;
-/// Clearing pages is bound by memory: more threads than this do not help.
-constexpr int kMostThreads = 16;
 
 }  // namespace
+
+int memory_threads() {
+  constexpr int kMost = 16;
+  return std::min(kMost, usable_cores());
+}
 
 MemoryBlock allocate_host_memory(Bytes bytes) {
   if (bytes == 0) return nullptr;
@@ -35,11 +38,7 @@ MemoryBlock allocate_host_memory(Bytes bytes) {
   MemoryBlock block(static_cast<std::byte*>(memory),
                     [mapped](std::byte* data) { ::munmap(data, mapped); });
   ::madvise(memory, mapped, MADV_HUGEPAGE);  // a wish: small pages serve as well
-  const int threads = std::min(kMostThreads, usable_cores());
-  parallel_blocks(static_cast<std::int64_t>(mapped), threads,
-                  [data = block.get()](std::int64_t begin, std::int64_t end) {
-                    std::memset(data + begin, 0, static_cast<std::size_t>(end - begin));
-                  });
+  host_clear(block.get(), static_cast<Bytes>(mapped), memory_threads());
   return block;
 }
 

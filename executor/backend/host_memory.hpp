@@ -17,4 +17,7 @@ using MemoryBlock = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 /// now, so that a machine that lacks the memory fails here and not later. Throws Error.
 [[nodiscard]] MemoryBlock allocate_host_memory(Bytes bytes);
 
+/// Number of threads that clear or copy much host memory. Memory bounds it: more do not help.
+[[nodiscard]] int memory_threads();
+
 }  // namespace athanor

@@ -42,6 +42,13 @@ Bytes allocated_now(int index) {
   return allocator::getDeviceStats(torch_index(index)).allocated_bytes[0].current;
 }
 
+/// Whether the processor reaches `memory`, page-locked or not.
+bool is_host_memory(const void* memory) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, memory), "find out where memory is");
+  return attributes.type == cudaMemoryTypeUnregistered || attributes.type == cudaMemoryTypeHost;
+}
+
 }  // namespace
 
 CudaDevice::Selected::Selected(int index) {
@@ -112,9 +119,17 @@ Bytes CudaDevice::peak() const {
 void CudaDevice::reset_peak() { allocator::resetPeakStats(torch_index(index_)); }
 
 void CudaDevice::copy_now(void* to, const void* from, Bytes bytes) {
+  if (is_host_memory(to) && is_host_memory(from)) return host_.copy_now(to, from, bytes);
   const cudaStream_t stream = this->stream(Lane::Compute);
   check(cudaMemcpyAsync(to, from, size(bytes), cudaMemcpyDefault, stream), "copy");
   check(cudaStreamSynchronize(stream), "copy");
+}
+
+void CudaDevice::clear_now(void* memory, Bytes bytes) {
+  if (is_host_memory(memory)) return host_.clear_now(memory, bytes);
+  const cudaStream_t stream = this->stream(Lane::Compute);
+  check(cudaMemsetAsync(memory, 0, size(bytes), stream), "clear");
+  check(cudaStreamSynchronize(stream), "clear");
 }
 
 void CudaDevice::copy(Lane lane, void* to, const void* from, Bytes bytes) {

@@ -27,6 +27,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] Bytes peak() const override;
   void reset_peak() override;
   void copy_now(void* to, const void* from, Bytes bytes) override;
+  void clear_now(void* memory, Bytes bytes) override;
 
   // The CPU's Adam lane works on host memory and is done when the call returns.
   void copy(Lane lane, void* to, const void* from, Bytes bytes) override;

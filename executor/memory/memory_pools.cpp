@@ -187,9 +187,7 @@ class MemoryPools::Builder {
 
 MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
                          const std::string& nvme_folder)
-    : element_bytes_(size_of(program.dtype)),
-      threads_(plan.cpu_adam_threads),
-      pool_of_(program.pool_of) {
+    : element_bytes_(size_of(program.dtype)), pool_of_(program.pool_of) {
   for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.elements);
   Builder builder(program, plan, rank, *this);
   builder.lay_out(nullptr, nullptr, nullptr);

@@ -100,10 +100,12 @@ class MemoryPools {
   /// between steps; `steps` of them are done.
   void read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
                  std::span<float> to, Device& device) const;
-  /// Writes all elements of one part, to wherever it is; the master to the parameters, too. Call it
-  /// between steps; `steps` are done.
-  void write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+  /// Writes elements [skip, skip + from.size()) of one part, to wherever it is; the master to the
+  /// parameters, too. Call it between steps; `steps` are done.
+  void write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
                   std::span<const float> from, Device& device) const;
+  /// Makes both moments of a chunk zero, likewise.
+  void clear_moments(const ChunkMemory& chunk, std::int64_t steps, Device& device) const;
 
   [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
 
@@ -120,11 +122,10 @@ class MemoryPools {
   void write_to(void* memory, Bytes offset, std::span<const std::byte> from, Device& device) const;
   void read_split_master(const ChunkMemory& chunk, std::int64_t steps, std::int64_t skip,
                          std::span<float> to, Device& device) const;
-  void write_master(const ChunkMemory& chunk, std::int64_t steps, std::span<const float> from,
-                    Device& device) const;
+  void write_master(const ChunkMemory& chunk, std::int64_t steps, std::int64_t skip,
+                    std::span<const float> from, Device& device) const;
 
   Bytes element_bytes_;
-  int threads_;  ///< that split and join masters
   std::vector<std::int64_t> unit_elements_;
   std::vector<std::int32_t> pool_of_;
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_, accumulators_;  // [pool][index]

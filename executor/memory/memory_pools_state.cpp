@@ -10,6 +10,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -47,9 +48,11 @@ float* whole_part(const AdamStateView& state, StatePart part) {
 
 /// Address of an element; null in an array that is null.
 template <typename Value>
-const Value* element_of(const Value* array, std::int64_t element) {
+Value* element_of(Value* array, std::int64_t element) {
   return array == nullptr ? nullptr : array + element;
 }
+
+constexpr Bytes kRestBytes = sizeof(std::int16_t);  ///< lower half of a split master
 
 }  // namespace
 
@@ -99,7 +102,7 @@ AdamStateView MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* 
 
 Bytes MemoryPools::offset_of(const ChunkMemory& chunk, StatePart part) const {
   if (part == StatePart::Master) return splits_master() ? chunk.file_parameter_bytes : 0;
-  const Bytes rests = splits_master() ? static_cast<Bytes>(sizeof(std::int16_t)) : 0;
+  const Bytes rests = splits_master() ? kRestBytes : 0;
   const Bytes first = chunk.file_parameter_bytes + chunk.elements * rests;
   return part == StatePart::FirstMoment ? first : first + chunk.elements * kStateBytes;
 }
@@ -148,7 +151,7 @@ void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64
 void MemoryPools::read_split_master(const ChunkMemory& chunk, std::int64_t steps, std::int64_t skip,
                                     std::span<float> to, Device& device) const {
   const AdamStateView& state = chunk.state_after(steps);
-  const Bytes skipped = skip * static_cast<Bytes>(sizeof(std::int16_t));
+  const Bytes skipped = skip * kRestBytes;
   std::vector<BFloat16Bits> parameters(to.size());
   std::vector<std::int16_t> rests(to.size());
   read_from(element_of(state.parameters, skip), chunk.file_offset + skipped,
@@ -156,34 +159,56 @@ void MemoryPools::read_split_master(const ChunkMemory& chunk, std::int64_t steps
   read_from(element_of(state.rests, skip),
             chunk.file_offset + offset_of(chunk, StatePart::Master) + skipped,
             std::as_writable_bytes(std::span(rests)), device);
-  join_masters(parameters, rests, to, threads_);
+  join_masters(parameters, rests, to, memory_threads());
 }
 
 void MemoryPools::write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
-                             std::span<const float> from, Device& device) const {
-  assert(std::ssize(from) == chunk.elements);
-  if (part == StatePart::Master) return write_master(chunk, steps, from, device);
-  write_to(whole_part(chunk.state_after(steps), part), chunk.file_offset + offset_of(chunk, part),
-           std::as_bytes(from), device);
+                             std::int64_t skip, std::span<const float> from, Device& device) const {
+  assert(skip + std::ssize(from) <= chunk.elements);
+  if (part == StatePart::Master) return write_master(chunk, steps, skip, from, device);
+  write_to(element_of(whole_part(chunk.state_after(steps), part), skip),
+           chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes, std::as_bytes(from),
+           device);
 }
 
-void MemoryPools::write_master(const ChunkMemory& chunk, std::int64_t steps,
+void MemoryPools::write_master(const ChunkMemory& chunk, std::int64_t steps, std::int64_t skip,
                                std::span<const float> from, Device& device) const {
-  std::vector<BFloat16Bits> rounded;
   std::span<const std::byte> parameters = std::as_bytes(from);
+  // Without initial values: clearing them would take as long as splitting.
+  std::unique_ptr<BFloat16Bits[]> rounded;
   if (splits_master()) {
-    rounded.resize(from.size());
-    std::vector<std::int16_t> rests(from.size());
-    split_masters(from, rounded, rests, threads_);
-    write_to(chunk.state_after(steps).rests,
-             chunk.file_offset + offset_of(chunk, StatePart::Master),
-             std::as_bytes(std::span(rests)), device);
-    parameters = std::as_bytes(std::span(rounded));
+    rounded = std::make_unique_for_overwrite<BFloat16Bits[]>(from.size());
+    const auto rests = std::make_unique_for_overwrite<std::int16_t[]>(from.size());
+    const std::span<const BFloat16Bits> upper(rounded.get(), from.size());
+    const std::span<const std::int16_t> lower(rests.get(), from.size());
+    split_masters(from, {rounded.get(), from.size()}, {rests.get(), from.size()}, memory_threads());
+    write_to(element_of(chunk.state_after(steps).rests, skip),
+             chunk.file_offset + offset_of(chunk, StatePart::Master) + skip * kRestBytes,
+             std::as_bytes(lower), device);
+    parameters = std::as_bytes(upper);
   }
   for (std::byte* const home : {chunk.host_parameters, chunk.device_parameters}) {
-    if (home != nullptr) device.copy_now(home, parameters.data(), std::ssize(parameters));
+    if (home != nullptr) {
+      device.copy_now(home + skip * element_bytes_, parameters.data(), std::ssize(parameters));
+    }
   }
-  if (chunk.file_parameter_bytes > 0) write_to(nullptr, chunk.file_offset, parameters, device);
+  if (chunk.file_parameter_bytes > 0) {
+    write_to(nullptr, chunk.file_offset + skip * element_bytes_, parameters, device);
+  }
+}
+
+void MemoryPools::clear_moments(const ChunkMemory& chunk, std::int64_t steps,
+                                Device& device) const {
+  const AdamStateView& state = chunk.state_after(steps);
+  std::vector<float> zeros;
+  for (const StatePart part : {StatePart::FirstMoment, StatePart::SecondMoment}) {
+    if (float* const memory = whole_part(state, part); memory != nullptr) {
+      device.clear_now(memory, chunk.elements * kStateBytes);
+    } else {
+      zeros.resize(index(chunk.elements));
+      write_part(chunk, part, steps, 0, zeros, device);
+    }
+  }
 }
 
 void MemoryPools::read_from(const void* memory, Bytes offset, std::span<std::byte> to,

@@ -83,7 +83,7 @@ class Trainer::Rank {
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
-  void start(const StateReader& state, std::int64_t step);
+  void start(const StartState& state, std::int64_t step);
   void together(const std::function<void()>& collective_call);
   void train_until(std::int64_t end, const OnStep& on_step);
   std::optional<EvaluationReport> evaluate(const EvaluationSource& source);
@@ -167,7 +167,7 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
   return report;
 }
 
-void Trainer::Rank::start(const StateReader& state, std::int64_t step) {
+void Trainer::Rank::start(const StartState& state, std::int64_t step) {
   lanes_.reset();
   load_state(context_, logical_, step, state);
   context_.device.reset_peak();
@@ -238,17 +238,22 @@ Trainer::~Trainer() = default;
 void Trainer::start_fresh() {
   const Model& model = rank_->model();
   const std::uint64_t seed = rank_->options().seed;
-  const auto weights = [&](std::int32_t unit, std::span<float> flat) {
-    initial_weights(model, unit, seed, flat);
+  const auto read = [&](std::int32_t unit, StatePart /*master*/, std::int64_t offset,
+                        std::span<float> out) {
+    initial_weights(model, unit, seed, offset, out, memory_threads());
   };
-  start_with(weights);
+  rank_->start({.read = read, .has_moments = false}, 0);
 }
 
 void Trainer::start_with(const WeightsOfUnit& weights) {
-  start_from(fresh_state(rank_->model().architecture, weights, rank_->room_for_weights()), 0);
+  const StateReader read =
+      master_reader(rank_->model().architecture, weights, rank_->room_for_weights());
+  rank_->start({.read = read, .has_moments = false}, 0);
 }
 
-void Trainer::start_from(const StateReader& state, std::int64_t step) { rank_->start(state, step); }
+void Trainer::start_from(const StateReader& state, std::int64_t step) {
+  rank_->start({.read = state}, step);
+}
 
 void Trainer::train_until(std::int64_t end, const OnStep& on_step) {
   rank_->train_until(end, on_step);

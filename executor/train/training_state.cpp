@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/train/training_state.hpp"
 
+#include "executor/cpu/host_copy.hpp"
 #include "executor/cpu/split_master.hpp"
 #include "sim/model/chunk_layout.hpp"
 
@@ -15,11 +16,14 @@ namespace {
 
 std::size_t size(std::int64_t elements) { return static_cast<std::size_t>(elements); }
 
-/// Writes state through a buffer, since a pool may be in device memory.
+/// Number of elements that are read and written at a time: few enough for the processor's caches.
+constexpr std::int64_t kSlice = 4 * 1024 * 1024;
+
+/// Writes state through a buffer, since a pool may be in device memory or a file.
 class StateLoader {
  public:
-  StateLoader(const RankContext& context, std::int64_t steps, const StateReader& reader)
-      : context_(context), steps_(steps), reader_(reader) {}
+  StateLoader(const RankContext& context, std::int64_t steps, const StartState& start)
+      : context_(context), steps_(steps), start_(start) {}
 
   void load(std::int32_t unit, std::int64_t logical) {
     const auto index = static_cast<std::size_t>(unit);
@@ -31,18 +35,28 @@ class StateLoader {
 
  private:
   void load_storage(std::int32_t unit, std::int64_t logical) {
-    const UnitLayout& layout = context_.program.layouts.at(unit);
     std::byte* const storage = context_.memory.parameters(unit, -1);
-    for (const Chunk& chunk : layout.chunks) {
-      read(unit, StatePart::Master, chunk.offset, chunk.elements, logical);
-      write(storage + context_.bytes_of(chunk.offset), in_compute_dtype());
+    const std::int64_t elements = context_.program.layouts.at(unit).elements;
+    for (std::int64_t at = 0; at < elements; at += kSlice) {
+      read(unit, StatePart::Master, at, std::min(kSlice, elements - at), logical);
+      write(storage + context_.bytes_of(at), in_compute_dtype());
     }
   }
 
   void load_chunk(std::int32_t unit, const ChunkMemory& memory, std::int64_t logical) {
-    for (const StatePart part : kStateParts) {
-      read(unit, part, memory.offset, memory.elements, logical);
-      context_.memory.write_part(memory, part, steps_, buffer_, context_.device);
+    load_part(unit, memory, StatePart::Master, logical);
+    if (!start_.has_moments) {
+      return context_.memory.clear_moments(memory, steps_, context_.device);
+    }
+    load_part(unit, memory, StatePart::FirstMoment, logical);
+    load_part(unit, memory, StatePart::SecondMoment, logical);
+  }
+
+  void load_part(std::int32_t unit, const ChunkMemory& memory, StatePart part,
+                 std::int64_t logical) {
+    for (std::int64_t skip = 0; skip < memory.elements; skip += kSlice) {
+      read(unit, part, memory.offset + skip, std::min(kSlice, memory.elements - skip), logical);
+      context_.memory.write_part(memory, part, steps_, skip, buffer_, context_.device);
     }
   }
 
@@ -52,7 +66,7 @@ class StateLoader {
     buffer_.resize(size(elements));
     const std::int64_t present = std::clamp<std::int64_t>(logical - offset, 0, elements);
     const std::span<float> all(buffer_);
-    if (present > 0) reader_(unit, part, offset, all.first(size(present)));
+    if (present > 0) start_.read(unit, part, offset, all.first(size(present)));
     std::fill(all.begin() + present, all.end(), 0.0F);
   }
 
@@ -62,7 +76,7 @@ class StateLoader {
       return std::as_bytes(std::span<const float>(buffer_));
     }
     rounded_.resize(buffer_.size());
-    round_to_parameters(buffer_, rounded_, context_.plan.cpu_adam_threads);
+    round_to_parameters(buffer_, rounded_, memory_threads());
     return std::as_bytes(std::span<const BFloat16Bits>(rounded_));
   }
 
@@ -72,7 +86,7 @@ class StateLoader {
 
   const RankContext& context_;
   std::int64_t steps_;
-  const StateReader& reader_;
+  const StartState& start_;
   std::vector<float> buffer_;
   std::vector<BFloat16Bits> rounded_;
 };
@@ -139,19 +153,19 @@ std::vector<std::int64_t> logical_elements(const Architecture& architecture) {
   return logical;
 }
 
-StateReader fresh_state(const Architecture& architecture, WeightsOfUnit weights, Bytes room) {
+StateReader master_reader(const Architecture& architecture, WeightsOfUnit weights, Bytes room) {
   const auto ahead =
       std::make_shared<WeightsAhead>(logical_elements(architecture), std::move(weights), room);
-  return [ahead](std::int32_t unit, StatePart part, std::int64_t offset, std::span<float> out) {
-    if (part != StatePart::Master) return std::fill(out.begin(), out.end(), 0.0F);
-    const std::vector<float>& flat = ahead->of(unit);
-    std::copy_n(flat.begin() + offset, out.size(), out.begin());
-  };
+  return
+      [ahead](std::int32_t unit, StatePart /*master*/, std::int64_t offset, std::span<float> out) {
+        host_copy(out.data(), ahead->of(unit).data() + offset, std::ssize(std::as_bytes(out)),
+                  memory_threads());
+      };
 }
 
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
-                std::int64_t steps, const StateReader& reader) {
-  StateLoader loader(context, steps, reader);
+                std::int64_t steps, const StartState& start) {
+  StateLoader loader(context, steps, start);
   for (std::size_t unit = 0; unit < logical.size(); ++unit) {
     loader.load(static_cast<std::int32_t>(unit), logical[unit]);
   }

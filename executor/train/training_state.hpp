@@ -26,15 +26,21 @@ using StateReader = std::function<void(std::int32_t unit, StatePart part, std::i
 /// Writes a unit's flat parameters. It is called on several threads at once, for different units.
 using WeightsOfUnit = std::function<void(std::int32_t unit, std::span<float> flat)>;
 
-/// Returns the state of a fresh start, in which the moments are zero. Weights are made ahead of the
-/// unit that is read as long as they and that unit's take no more than `room`.
-[[nodiscard]] StateReader fresh_state(const Architecture& architecture, WeightsOfUnit weights,
-                                      Bytes room);
+/// Returns a reader of masters from weights that are made unit by unit: ahead of the unit that is
+/// read, as long as they and that unit's take no more than `room`.
+[[nodiscard]] StateReader master_reader(const Architecture& architecture, WeightsOfUnit weights,
+                                        Bytes room);
 
-/// Fills parameters and optimizer state of this rank with the state after `steps` steps. `reader`
+/// State that a run starts from.
+struct StartState {
+  StateReader read;
+  bool has_moments = true;  ///< else `read` is asked for masters alone, and moments are zero
+};
+
+/// Fills parameters and optimizer state of this rank with the state after `steps` steps. The reader
 /// is never asked for padding.
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
-                std::int64_t steps, const StateReader& reader);
+                std::int64_t steps, const StartState& start);
 
 /// One range that this rank saves. Over all ranks every element is saved once.
 struct StateRange {

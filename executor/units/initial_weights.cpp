@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/initial_weights.hpp"
 
+#include "executor/cpu/host_copy.hpp"
+#include "executor/cpu/normal_values.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/split_mix.hpp"
 #include "sim/model/chunk_layout.hpp"
 
-#include <fmt/format.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -33,43 +34,59 @@ double standard_deviation(const LanguageModelConfig& config, std::string_view na
   return kStandardDeviation;
 }
 
+/// The part of a parameter that lies in a range of flat storage.
+struct Overlap {
+  std::int64_t first = 0;  ///< the part's first element, counted in the parameter
+  std::span<float> out;
+};
+
+Overlap overlap(const Parameter& parameter, std::int64_t parameter_offset, std::int64_t offset,
+                std::span<float> out) {
+  const std::int64_t begin = std::max(parameter_offset, offset);
+  const std::int64_t end =
+      std::min(parameter_offset + parameter.num_elements(), offset + std::ssize(out));
+  if (begin >= end) return {};
+  return {begin - parameter_offset, out.subspan(static_cast<std::size_t>(begin - offset),
+                                                static_cast<std::size_t>(end - begin))};
+}
+
 void initialize(const LanguageModelConfig& config, const Parameter& parameter, std::uint64_t seed,
-                torch::Tensor values) {
-  if (parameter.name.ends_with(".bias")) {
-    values.zero_();
-  } else if (parameter.shape.size() == 1) {
-    values.fill_(1.0);  // the weight of a norm
-  } else {
-    // LibTorch's generator uses the low 32 bits alone, so all 64 are spread over them.
-    const auto generator = at::make_generator<at::CPUGeneratorImpl>(
-        split_mix_finalizer(seed ^ hash_name(parameter.name)));
-    values.normal_(0.0, standard_deviation(config, parameter.name), generator);
+                const Overlap& part, int threads) {
+  if (parameter.name.ends_with(".bias")) return;  // zero, as all of the range is already
+  if (parameter.shape.size() == 1) {
+    return std::fill(part.out.begin(), part.out.end(), 1.0F);  // the weight of a norm
   }
+  normal_values(split_mix_finalizer(seed ^ hash_name(parameter.name)), part.first,
+                static_cast<float>(standard_deviation(config, parameter.name)), part.out, threads);
+}
+
+void copy_given(const torch::Tensor& given, const Overlap& part) {
+  const std::int64_t elements = std::ssize(part.out);
+  torch::from_blob(part.out.data(), {elements})
+      .copy_(given.flatten().slice(0, part.first, part.first + elements));
 }
 
 }  // namespace
 
-void initial_weights(const Model& model, int unit, std::uint64_t seed, std::span<float> flat) {
+void initial_weights(const Model& model, int unit, std::uint64_t seed, std::int64_t offset,
+                     std::span<float> out, int threads) {
   const torch::NoGradGuard no_grad;
   const Unit& description = model.architecture.units.at(unit);
   std::int64_t used = 0;
   const std::vector<std::int64_t> offsets = parameter_offsets(description, used);
-  if (static_cast<std::int64_t>(flat.size()) < used) {
-    throw Error(
-        fmt::format("{}: {} elements of storage for {}", description.name, flat.size(), used));
-  }
-  std::fill(flat.begin(), flat.end(), 0.0F);
   const std::vector<torch::Tensor> given = model.units.at(unit)->initial_values();
   if (given.empty() && !description.parameters.empty() && !model.architecture.language_model) {
     throw Error(model.architecture.name + ": how fresh weights are drawn is not known");
   }
+  host_clear(out.data(), std::ssize(std::as_bytes(out)), threads);
   for (std::size_t i = 0; i < description.parameters.size(); ++i) {
     const Parameter& parameter = description.parameters[i];
-    const torch::Tensor values = torch::from_blob(flat.data() + offsets[i], parameter.shape);
+    const Overlap part = overlap(parameter, offsets[i], offset, out);
+    if (part.out.empty()) continue;
     if (given.empty()) {
-      initialize(model.architecture.language_model.value(), parameter, seed, values);
+      initialize(model.architecture.language_model.value(), parameter, seed, part, threads);
     } else {
-      values.copy_(given.at(i));
+      copy_given(given.at(i), part);
     }
   }
 }

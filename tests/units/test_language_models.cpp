@@ -12,6 +12,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace athanor {
@@ -122,13 +123,26 @@ TEST_CASE("initial weights depend on seed and name alone") {
   const UnitChain chain(model);
   const auto weights = [&](int unit, std::uint64_t seed) {
     std::vector<float> flat(static_cast<std::size_t>(chain.elements(unit)), -1.0F);
-    initial_weights(model, unit, seed, flat);
+    initial_weights(model, unit, seed, 0, flat, 1);
     return flat;
   };
   CHECK(weights(1, 7) == weights(1, 7));
   CHECK(weights(1, 7) != weights(1, 8));
   CHECK(weights(1, 7) != weights(1, 7 + (std::uint64_t{1} << 40U)));
   CHECK(weights(1, 7) != weights(2, 7));
+}
+
+TEST_CASE("any part of a unit's initial weights is drawn by itself") {
+  const Model model = make_language_model(test::tiny_architecture("qwen2"), DataType::Float32, 8);
+  const UnitChain chain(model);
+  std::vector<float> whole(static_cast<std::size_t>(chain.elements(1)) + 5, -1.0F);
+  initial_weights(model, 1, 7, 0, whole, 1);
+  CHECK(std::all_of(whole.end() - 5, whole.end(), [](float value) { return value == 0; }));
+  for (std::size_t begin = 0; begin < whole.size(); begin += 997) {
+    std::vector<float> part(std::min<std::size_t>(1501, whole.size() - begin), -1.0F);
+    initial_weights(model, 1, 7, static_cast<std::int64_t>(begin), part, 2);
+    CHECK(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(begin)));
+  }
 }
 
 TEST_CASE("gpt2 starts as published") {

@@ -90,7 +90,7 @@ TEST_CASE("parameters and buffers follow the type of the run; frozen ones stay o
   UnitChain chain(wrap({unit_of("a", frozen), unit_of("b", trained)}, DataType::BFloat16));
   CHECK(chain.model().architecture.units[0].parameters.empty());
   std::vector<float> flat(static_cast<std::size_t>(chain.elements(1)));
-  initial_weights(chain.model(), 1, 0, flat);  // in full precision
+  initial_weights(chain.model(), 1, 0, 0, flat, 1);  // in full precision
   CHECK(flat[0] == weight.flatten()[0].item<float>());
   chain.initialize(0);
   CHECK(chain.step(random_batch(2)) > 0);

@@ -25,7 +25,7 @@ UnitChain::UnitChain(Model model) : model_(std::move(model)) {
 void UnitChain::initialize(std::uint64_t seed) {
   for (int i = 0; i < static_cast<int>(runners_.size()); ++i) {
     std::vector<float> flat(static_cast<std::size_t>(elements(i)));
-    initial_weights(model_, i, seed, flat);
+    initial_weights(model_, i, seed, 0, flat, 1);
     set_parameters(i, flat);
   }
 }
