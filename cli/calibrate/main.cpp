@@ -12,6 +12,7 @@
 #include "cli/common/command_line.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "executor/traced/make_model.hpp"
+#include "executor/units/torch_errors.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 #include "sim/base/text_file.hpp"
@@ -302,5 +303,7 @@ int run(int argc, char** argv) {
 }  // namespace athanor
 
 int main(int argc, char** argv) {
-  return athanor::run_main("athanor-calibrate", [&] { return athanor::run(argc, argv); });
+  return athanor::run_main("athanor-calibrate", [&] {
+    return athanor::without_frames([&] { return athanor::run(argc, argv); });
+  });
 }

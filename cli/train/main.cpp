@@ -14,6 +14,7 @@
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/rendezvous/rank_launcher.hpp"
 #include "executor/train/meet_watch.hpp"
+#include "executor/units/torch_errors.hpp"
 #include "executor/watch/job_watch.hpp"
 #include "sim/base/errors.hpp"
 
@@ -128,7 +129,8 @@ int main(int argc, char** argv) {
   athanor::catch_interrupts();
   Machine machine;
   const int code = athanor::run_main("athanor-train", [&] {
-    return parse_and_run({argv, static_cast<std::size_t>(argc)}, machine);
+    return athanor::without_frames(
+        [&] { return parse_and_run({argv, static_cast<std::size_t>(argc)}, machine); });
   });
   return end(code, machine);
 }

@@ -2,6 +2,7 @@
 #include "executor/train/rank_lanes.hpp"
 
 #include "executor/backend/lane_threads.hpp"
+#include "executor/units/torch_errors.hpp"
 #include "executor/watch/job_watch.hpp"
 #include "sim/base/errors.hpp"
 
@@ -13,12 +14,9 @@
 namespace athanor {
 namespace {
 
-/// Message of an error. LibTorch adds a stack of frames, which does not help who trains a model.
 std::string reason(const std::exception& error) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  if (torch_error == nullptr) return error.what();
-  std::string text = torch_error->what_without_backtrace();
-  if (dynamic_cast<const c10::OutOfMemoryError*>(torch_error) != nullptr) {
+  std::string text = message_without_frames(error);
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) {
     text += " Make a plan for less memory (athanor tune --gpu-memory).";
   }
   return text;
