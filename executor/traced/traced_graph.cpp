@@ -27,7 +27,12 @@ void place(torch::jit::Block* block, torch::Device device) {
 
 torch::jit::Module load(const std::string& file, torch::Device device) {
   try {
-    torch::jit::Module module = torch::jit::load(file, device);
+    torch::jit::Module module = torch::jit::load(file, torch::kCPU);
+    // Numbers in the graph stay on the host: sizes are computed from them, and each that a GPU
+    // computed would have to be waited for.
+    for (const auto& table : module.named_buffers(/*recurse=*/false)) {
+      module.setattr(table.name, table.value.to(device));
+    }
     place(module.get_method("forward").graph()->block(), device);
     module.eval();
     return module;
@@ -51,6 +56,10 @@ TracedGraph::Loaded& TracedGraph::on(torch::Device device) {
   std::unique_ptr<Loaded>& loaded = by_device_[device.str()];
   if (!loaded) loaded = std::make_unique<Loaded>(Loaded{load(file_, device)});
   return *loaded;
+}
+
+std::size_t TracedGraph::num_arguments() {
+  return on(torch::kCPU).module.get_method("forward").num_inputs() - 1;  // the module is one
 }
 
 torch::Tensor TracedGraph::run(const std::vector<torch::Tensor>& arguments) {

@@ -4,6 +4,7 @@
 
 #include <torch/types.h>
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +21,8 @@ class TracedGraph {
   TracedGraph(const TracedGraph&) = delete;
   TracedGraph& operator=(const TracedGraph&) = delete;
 
+  /// Number of tensors that run() takes.
+  [[nodiscard]] std::size_t num_arguments();
   /// Runs on the device of `arguments.front()`. Autograd records every operation as in eager mode.
   [[nodiscard]] torch::Tensor run(const std::vector<torch::Tensor>& arguments);
 

@@ -88,6 +88,14 @@ void check_sequence(const TracedFolder& folder, std::int64_t sequence_length) {
 
 }  // namespace
 
+void check_arguments(const std::string& file, TracedGraph& graph, std::size_t num_given) {
+  if (graph.num_arguments() == num_given) return;
+  throw InputError(file,
+                   fmt::format("takes {} tensors, and traced.json gives it {}",
+                               graph.num_arguments(), num_given),
+                   "Trace the model again with `athanor trace`.");
+}
+
 Model make_traced_model(const TracedFolder& folder, DataType dtype, std::int64_t sequence_length) {
   check_sequence(folder, sequence_length);
   Model model;
@@ -103,7 +111,12 @@ Model make_traced_model(const TracedFolder& folder, DataType dtype, std::int64_t
     last = std::make_shared<TracedUnit>(folder.architecture.units[i], folder.graphs[i], graph,
                                         owners, dtype);
     const bool is_layer = i > 0 && i + 1 < folder.graphs.size();
-    if (is_layer && folder.architecture.traced->documents) last->take_documents();
+    const bool takes_documents = is_layer && folder.architecture.traced->documents;
+    if (takes_documents) last->take_documents();
+    constexpr std::size_t kHidden = 1, kDocuments = 2;
+    check_arguments(
+        file, *graph,
+        kHidden + (takes_documents ? kDocuments : 0) + folder.graphs[i].parameters.size());
     model.units.push_back(last);
   }
   if (folder.projection) {

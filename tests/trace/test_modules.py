@@ -65,6 +65,17 @@ class Units(unittest.TestCase):
                 for mine, other in zip(ours, gradients(theirs.square().sum(), model)):
                     torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4 * other.abs().max().item())
 
+    def test_graphs_in_bf16_take_the_parameters_of_those_in_fp32(self):
+        for kind in ("phi3", "smollm3", "gemma2"):  # a projection of its own, a tied one, one that is capped
+            with self.subTest(kind):
+                traced = traced_of(kind)
+                rounded = units.make_units(small.config_of(kind), torch.bfloat16, small.SEQUENCE, False, traced)
+                for wide, narrow in zip(traced.units, rounded.units):
+                    inputs = [len(list(unit.graph.module.graph.inputs())) for unit in (wide, narrow)]
+                    self.assertEqual(*inputs, wide.name)
+                self.assertEqual([name for unit in traced.units for name, _ in unit.parameters],
+                                 [name for unit in rounded.units for name, _ in unit.parameters])
+
     def test_documents_that_share_a_sequence_do_not_see_each_other(self):
         starts = [0, 5, 6]
         ends = [*starts[1:], small.SEQUENCE]

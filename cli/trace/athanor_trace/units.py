@@ -316,10 +316,17 @@ class Traced:
     ignored_tensors: list  # what a file may hold and the units do not take: buffers, tied names
 
 
+def _parameters_of_graphs(traced):
+    """Returns the names of the parameters that each unit's graph takes; the projection follows the last graph."""
+    used = [{name for name, _ in unit.parameters} for unit in traced.units]
+    used[-1].discard(traced.projection)
+    return used
+
+
 def make_units(config, dtype, sequence, documents, alike=None):
     """Traces every unit. `alike` is the same model traced in another type of element: its units take the same
     parameters, which takes time to find out."""
-    used = [{name for name, _ in unit.parameters} for unit in alike.units] if alike else None
+    used = _parameters_of_graphs(alike) if alike else None
     model = skeleton.make_model(config, dtype)
     list_name, layers = skeleton.find_layers(model)
     skeleton.give_values(model, layers)
