@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Says how far the loss of a run fell, and fails where that is less than a fifth."""
+"""Says how far the loss of a run fell, and fails where that is less than a third."""
 
 import json
 import statistics
 import sys
 
 LOSS = "loss_metrics/global_avg_loss"
-FLOOR = 0.20
+# Learning how often each token occurs lets the demo's loss fall by a quarter; what precedes it another quarter.
+FLOOR = 1 / 3
 
 
 def main():
