@@ -25,7 +25,8 @@ UnitBenchResult UnitBench::run(const StoppingRule& rule, const UnitCost& unthrot
   cycle_for(meter_.warm_up());
   if (is_throttled(unthrottled)) cycle_for(meter_.settling());
   clear_samples();
-  while (!satisfied(rule)) {
+  const Moment start = Moment::clock::now();
+  while (!satisfied(rule) && !is_overdue(rule, start)) {
     one_cycle();
     meter_.collect();
   }
@@ -135,6 +136,12 @@ bool UnitBench::is_throttled(const UnitCost& unthrottled) const {
 bool UnitBench::satisfied(const StoppingRule& rule) const {
   return rule.satisfied_by(forward_keep_.device) && rule.satisfied_by(forward_discard_.device) &&
          rule.satisfied_by(recompute_.device) && rule.satisfied_by(backward_.device);
+}
+
+bool UnitBench::is_overdue(const StoppingRule& rule, Moment start) const {
+  constexpr double kPhases = 4, kLeeway = 5;
+  return backward_.device.count() >= rule.min_repetitions &&
+         seconds_between(start, Moment::clock::now()) > kPhases * kLeeway * rule.max_seconds;
 }
 
 /// Runs the unit with its activations kept, then with recomputation.

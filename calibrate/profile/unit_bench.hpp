@@ -3,6 +3,7 @@
 // in the order of training.
 #pragma once
 
+#include "calibrate/bench/measure.hpp"
 #include "calibrate/bench/samples.hpp"
 #include "calibrate/profile/bound_units.hpp"
 #include "calibrate/profile/operator_trace.hpp"
@@ -65,6 +66,9 @@ class UnitBench {
   [[nodiscard]] PhaseCost cost_of(const PhaseSamples& phase) const;
   [[nodiscard]] bool is_throttled(const UnitCost& unthrottled) const;
   [[nodiscard]] bool satisfied(const StoppingRule& rule) const;
+  /// Whether the least that `rule` asks for has taken so long since `start` that it has to do. The
+  /// rule counts the device's time, and a unit that waits for the device takes the host's.
+  [[nodiscard]] bool is_overdue(const StoppingRule& rule, Moment start) const;
 
   std::string unit_class_;
   bool is_last_;

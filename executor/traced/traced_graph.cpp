@@ -15,21 +15,27 @@ namespace athanor {
 
 namespace {
 
-/// Replaces the devices that operations name. A layer is traced without memory, so they name none.
+/// Puts a constant onto the device. A device that an operation names is replaced: a layer is traced
+/// without memory. Whole numbers stay on the host: sizes are computed from them, and each that a
+/// GPU computed would have to be waited for.
+void place(torch::jit::Node& constant, torch::Device device) {
+  const c10::TypeKind type = constant.output()->type()->kind();
+  if (type == c10::TypeKind::DeviceObjType) constant.s_(c10::attr::value, device.str());
+  if (type != c10::TypeKind::TensorType || !constant.hasAttribute(c10::attr::value)) return;
+  const torch::Tensor value = constant.t(c10::attr::value);
+  if (value.is_floating_point()) constant.t_(c10::attr::value, value.to(device));
+}
+
 void place(torch::jit::Block* block, torch::Device device) {
   for (torch::jit::Node* node : block->nodes()) {
     for (torch::jit::Block* inner : node->blocks()) place(inner, device);
-    const bool names_device = node->kind() == c10::prim::Constant &&
-                              node->output()->type()->kind() == c10::TypeKind::DeviceObjType;
-    if (names_device) node->s_(c10::attr::value, device.str());
+    if (node->kind() == c10::prim::Constant) place(*node, device);
   }
 }
 
 torch::jit::Module load(const std::string& file, torch::Device device) {
   try {
     torch::jit::Module module = torch::jit::load(file, torch::kCPU);
-    // Numbers in the graph stay on the host: sizes are computed from them, and each that a GPU
-    // computed would have to be waited for.
     for (const auto& table : module.named_buffers(/*recurse=*/false)) {
       module.setattr(table.name, table.value.to(device));
     }

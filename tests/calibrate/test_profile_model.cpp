@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles of tiny models have exact bytes, are reproducible, and are accepted by the reader.
+#include "calibrate/bench/measure.hpp"
 #include "calibrate/profile/profile_model.hpp"
 #include "calibrate/profile/unit_meter.hpp"
 #include "sim/base/errors.hpp"
@@ -99,6 +100,40 @@ TEST_CASE("an energy counter that stands still counts as none") {
       profile_language_model(tiny("gpt2"), DataType::Float32, quick_options(), {meter, "host", {}});
   CHECK(profile.cost("block", 1).backward.watts == 0);
   CHECK(profile.cost("block", 1).backward.unthrottled_seconds == 0);
+}
+
+/// Meter of a device whose phases take no time of its own, and much of the host's.
+class WaitingMeter final : public UnitMeter {
+ public:
+  [[nodiscard]] torch::Device device() const override { return host_.device(); }
+  void run(const std::function<void()>& body) override { host_.run(body); }
+  void time(PhaseSamples& phase, const std::function<void()>& body) override {
+    PhaseSamples of_the_host;
+    host_.time(of_the_host, body);
+    phase.device.add(++phases_ % 2 == 0 ? 1e-6 : 2e-6);  // two speeds: no median is certain
+    phase.peak = of_the_host.peak;
+    sleep_for(0.01);
+  }
+  void collect() override {}
+  void finish() override {}
+  [[nodiscard]] Bytes live() const override { return host_.live(); }
+  [[nodiscard]] Seconds warm_up() const override { return 0; }
+  [[nodiscard]] int phases() const { return phases_; }
+
+ private:
+  HostMeter host_;
+  int phases_ = 0;
+};
+
+TEST_CASE("a unit whose launches wait for the device is not measured for minutes") {
+  WaitingMeter meter;
+  ProfileOptions options = quick_options();
+  options.micro_batches = {1};
+  options.rule = {.min_repetitions = 3, .max_repetitions = 100'000, .max_seconds = 0.01};
+  const Profile profile =
+      profile_language_model(tiny("gpt2"), DataType::Float32, options, {meter, "host", {}});
+  CHECK(profile.costs.size() == 3);
+  CHECK(meter.phases() < 300);
 }
 
 TEST_CASE("a profile has every class and micro-batch, and reads back") {
