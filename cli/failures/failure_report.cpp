@@ -15,7 +15,7 @@ namespace athanor::cli {
 namespace {
 
 constexpr double kMonthDays = kMonth / kDay;
-constexpr const char* kNote = "simulated; the executor does not take snapshots in memory yet";
+constexpr const char* kNote = "simulated; the executor does not copy snapshots to peers yet";
 
 using Json = nlohmann::ordered_json;
 
@@ -146,7 +146,7 @@ void add_failures(CLI::App& verb, FailureOptions& options) {
       verb.add_option("--failures", options.failures,
                       "Say what failures leave of a month: rates such as 1.5%/machine/day, "
                       "0.1/4machines/month (neighbours that fail together), 2/job/week (processes "
-                      "alone). Simulated: the executor does not take snapshots in memory yet")
+                      "alone). Simulated: the executor does not copy snapshots to peers yet")
           ->type_name("RATES");
   verb.add_option("--snapshot", options.snapshot,
                   "Snapshots in memory: every=1,copies=2,placement=mixed,jump=1 (default: none)")

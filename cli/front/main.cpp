@@ -26,7 +26,7 @@ struct Verb {
   std::string_view summary;
 };
 
-constexpr std::array<Verb, 11> kVerbs{{
+constexpr std::array<Verb, 12> kVerbs{{
     {"calibrate", "athanor-calibrate", "measure this machine -> platform.json"},
     {"profile", "athanor-calibrate", "measure a model on it -> profile.json"},
     {"simulate", "athanor-sim", "predict one plan's step time and memory"},
@@ -34,6 +34,7 @@ constexpr std::array<Verb, 11> kVerbs{{
     {"tokenize", "athanor-tokenize.pyz", "turn chat files and text into training tokens"},
     {"trace", "athanor-trace.pyz", "make units of a model that athanor has none for"},
     {"train", "athanor-train", "train under a plan -> a run folder"},
+    {"clean", "athanor-train", "free the memory that killed runs have left"},
     {"compare", "athanor-sim", "lay a run's measurements over its prediction"},
     {"report", "athanor-sim", "draw a run, plan, search or platforms as one HTML page"},
     {"show", "athanor-sim", "print a model, plan, program, platform or profile"},

@@ -23,6 +23,7 @@ PlanRequest Inputs::request() const {
     request.max_gradient_norm = *clip;
     request.clipped_share = clipped_share.value_or(0);
   }
+  if (redo) request.snapshot = Snapshot::Redo;
   if (micro_batch > 0) request.micro_batch = micro_batch;
   if (adam_threads > 0) request.adam_threads = adam_threads;
   return request;

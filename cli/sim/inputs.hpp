@@ -24,6 +24,7 @@ struct Inputs {
   std::optional<double> clipped_share;  ///< share of steps; absent: none
   std::int64_t micro_batch = 0;         ///< 0 = chosen
   int adam_threads = 0;                 ///< 0 = chosen
+  bool redo = false;                    ///< only plans that survive the death of their processes
 
   /// Returns the request. Throws InputError if a share of clipped steps is given, but nothing
   /// clips.

@@ -227,6 +227,7 @@ std::string plan_summary(const Plan& plan) {
   if (plan.late_updates > 0) {
     text += fmt::format(", {} units updated after backward", plan.late_updates);
   }
+  if (plan.snapshot == Snapshot::Redo) text += ", snapshots by redo";
   if (plan.schedule.copies == Copies::Blocking) text += ", blocking copies";
   if (plan.schedule.optimizer == OptimizerStart::AfterBackward) text += ", Adam after backward";
   return text;

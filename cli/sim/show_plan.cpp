@@ -154,6 +154,9 @@ void show_plan(const ShowRequest& request) {
   fmt::print("{:<12} {} ranks, {} sequences of {} per step, {}\n", "step", plan.world_size,
              plan.global_batch(), plan.sequence_length, name_of(kDataTypeNames, plan.dtype));
   fmt::print("{:<12} {}\n", "clipping", name_of(kClippingNames, plan.clipping));
+  if (plan.snapshot != Snapshot::None) {
+    fmt::print("{:<12} {}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot));
+  }
   if (plan.schedule != Schedule{}) {
     fmt::print("{:<12} copies {}, optimizer {}, optimizer lanes {}, eviction {}\n", "schedule",
                name_of(kCopiesNames, plan.schedule.copies),

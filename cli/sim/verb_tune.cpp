@@ -156,6 +156,11 @@ void add_tune(CLI::App& app, Action& action) {
                    "Write the plan here; it names profile and platform relative to its folder")
       ->type_name("FILE");
   add_count(*verb, "--top", options->top, "Rank this many plans, with the reason each lost");
+  verb->add_option_function<std::string>(
+          "--snapshot", [options](const std::string& way) { options->inputs.redo = way == "redo"; },
+          "Find plans whose training survives the death of its processes: redo keeps state and "
+          "gradients in host memory, and updates when all gradients are there (default: none)")
+      ->check(CLI::IsMember({"none", "redo"}));
   verb->add_option("--all", options->all_path,
                    "Write every plan tried, one JSON object per line; \"plans\" counts those that "
                    "differ in updates on the host and were pruned together")

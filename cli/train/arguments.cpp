@@ -58,6 +58,13 @@ void add_run(CLI::App& app, TrainArguments& a) {
   add_hidden_alias(app, "--nproc",
                    add_count(app, "--gpus", a.num_processes,
                              "Start that many ranks on this machine, one for each GPU"));
+  app.add_option(
+         "--max-restarts", a.max_restarts,
+         "Start the job of --gpus again this often, from its newest snapshot or checkpoint, "
+         "where processes are killed or hang")
+      ->check(whole_number(0))
+      ->type_name("N")
+      ->capture_default_str();
   app.add_option("--seed", a.seed, "Seed of fresh weights and of --shuffle")
       ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()));
   app.add_flag("--shuffle", a.shuffle,
@@ -68,9 +75,13 @@ void add_run(CLI::App& app, TrainArguments& a) {
                  "either")
       ->type_name("N|TIME")
       ->capture_default_str();
+  app.add_option("--snapshot", a.snapshot,
+                 "Let training survive the death of its processes: redo keeps state and gradients "
+                 "in /dev/shm, from where --resume goes on with no step lost (default: the plan's)")
+      ->check(CLI::IsMember({"none", "redo"}));
   add_count(app, "--keep-last", a.keep_last, "Keep this many checkpoints");
   app.add_option("--resume", a.resume_from,
-                 "Go on from the newest checkpoint of RUN (default: --output), or from "
+                 "Go on from the newest checkpoint or snapshot of RUN (default: --output), or from "
                  "RUN/checkpoints/step-..")
       ->expected(0, 1)
       ->type_name("RUN");
@@ -210,6 +221,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"epsilon", a.epsilon},
         {"seed", a.seed},
         {"shuffle", a.shuffle},
+        {"snapshot", a.snapshot},
         {"nvme", a.nvme},
         {"checkpoint_every", a.checkpoint_every},
         {"keep_last", a.keep_last},

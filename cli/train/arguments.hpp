@@ -25,6 +25,7 @@ struct TrainArguments {
   std::vector<std::string> eval_data;  ///< files and patterns; empty: no evaluation
   std::int64_t eval_every = 0;         ///< steps; 0 until settle_steps()
   int num_processes = 0;               ///< --gpus; 0 = as launched
+  int max_restarts = 0;                ///< --max-restarts
   double learning_rate = 3e-4, minimum_learning_rate = 0;
   std::int64_t warmup_steps = 0;
   std::string schedule = "cosine";
@@ -41,8 +42,9 @@ struct TrainArguments {
   std::string export_folder;
   std::string tokens_dtype = "auto";
   Bytes device_memory = 0;
-  std::string nvme;     ///< folder for optimizer state on NVMe
-  double deadline = 0;  ///< 0 = derived from the predicted step
+  std::string snapshot;  ///< none or redo; empty: the plan's
+  std::string nvme;      ///< folder for optimizer state on NVMe
+  double deadline = 0;   ///< 0 = derived from the predicted step
   bool dry_run = false, quiet = false;
 };
 

@@ -8,6 +8,9 @@
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/io/weight_files.hpp"
 #include "executor/memory/memory_check.hpp"
+#include "executor/memory/memory_pools.hpp"
+#include "executor/snapshot/redo_log.hpp"
+#include "executor/snapshot/run_memory.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 #include "sim/base/printable.hpp"
@@ -83,11 +86,33 @@ std::int64_t steps_per_epoch(const TrainInputs& in) {
   return (samples + in.plan.global_batch() - 1) / in.plan.global_batch();
 }
 
+/// Returns the hash by which a snapshot is known to be of this plan; 0 where it takes none.
+std::uint64_t snapshot_layout(const TrainInputs& in) {
+  if (in.plan.snapshot == Snapshot::None) return 0;
+  return layout_hash(lower(in.profile, in.plan), in.plan);
+}
+
+/// Refuses a start for which shared memory has no room. Files that the run itself has left there
+/// are removed first.
+void check_room_for_snapshot(const TrainInputs& in) {
+  if (in.plan.snapshot == Snapshot::None || in.start.memory) return;
+  Bytes needed = in.ranks_per_node() * shared_bytes(static_bytes(lower(in.profile, in.plan)));
+  if (!in.start.run.empty()) {
+    for (const RankMemory& left : list_rank_memory(kSharedMemoryFolder, in.start.run)) {
+      needed -= left.bytes;
+    }
+  }
+  check_shared_room(kSharedMemoryFolder, needed);
+}
+
 }  // namespace
 
 TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   TrainInputs in;
   in.plan = read_plan(arguments.plan);
+  if (!arguments.snapshot.empty()) {
+    in.plan.snapshot = arguments.snapshot == "redo" ? Snapshot::Redo : Snapshot::None;
+  }
   const std::string profile = input_path(arguments.profile, in.plan.profile_path, arguments.plan);
   if (profile.empty()) {
     throw InputError(arguments.plan + ":profile_path", "is empty", "Name it with --profile.");
@@ -107,7 +132,9 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   in.limits = limits_of(arguments, in.platform);
   check_memory(in.profile, in.plan, in.ranks_per_node(), in.limits);
 
-  in.start = plan_start(arguments, in.architecture, in.plan, looks_closely);
+  const std::uint64_t layout = snapshot_layout(in);
+  in.start = plan_start(arguments, in.architecture, in.plan, layout, looks_closely);
+  check_room_for_snapshot(in);
   return in;
 }
 
@@ -117,6 +144,7 @@ bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs) {
 }
 
 std::string describe_start(const TrainInputs& in) {
+  if (in.start.memory) return fmt::format("from memory, after step {}", in.start.memory->steps);
   if (in.start.checkpoint) return "from checkpoint " + printable(in.start.checkpoint->folder);
   return in.weights ? "from the weights of its folder" : "from fresh weights";
 }

@@ -2,7 +2,9 @@
 // athanor-train: trains a language model under a plan.
 #include "cli/common/command_line.hpp"
 #include "cli/train/arguments.hpp"
+#include "cli/train/clean.hpp"
 #include "cli/train/inputs.hpp"
+#include "cli/train/launch.hpp"
 #include "cli/train/session.hpp"
 #include "executor/backend/backend.hpp"
 #include "executor/backend/collectives_mpi.hpp"
@@ -12,7 +14,6 @@
 #include "executor/rendezvous/interrupts.hpp"
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
-#include "executor/rendezvous/rank_launcher.hpp"
 #include "executor/train/meet_watch.hpp"
 #include "executor/units/torch_errors.hpp"
 #include "executor/watch/job_watch.hpp"
@@ -77,10 +78,7 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
     return athanor::kExitDone;
   }
   const bool cuda = uses_cuda(arguments, inputs);
-  if (launches) {
-    return cuda ? athanor::run_ranks(arguments.num_processes, argv)
-                : athanor::run_ranks_under_mpirun(arguments.num_processes, argv);
-  }
+  if (launches) return athanor::cli::launch(arguments, inputs, argv);
   if (rank.rank == 0 && !arguments.quiet) {
     fmt::print(stderr, "{} starts {}\n", inputs.architecture.name, describe_start(inputs));
   }
@@ -93,6 +91,9 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
 }
 
 int parse_and_run(std::span<char*> argv, Machine& machine) {
+  if (argv.size() > 1 && std::string_view(argv[1]) == "clean") {
+    return athanor::cli::clean(static_cast<int>(argv.size()) - 1, argv.data() + 1);
+  }
   CLI::App app("Train a language model under a plan.", "athanor-train");
   app.set_version_flag("--version", athanor::cli::version_text());
   athanor::cli::TrainArguments arguments;

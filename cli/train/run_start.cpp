@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/run_start.hpp"
 
+#include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_writer.hpp"
 #include "executor/io/output_folder.hpp"
 #include "executor/io/staging_folder.hpp"
 #include "executor/io/tensor_type.hpp"
 #include "executor/job/run_record.hpp"
+#include "executor/memory/shared_memory.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 namespace athanor::cli {
 namespace {
@@ -53,12 +57,80 @@ void remark_on_later(RunStart& start) {
       fmt::format("resuming from {} (step {}{})", start.checkpoint->folder, state.step, later));
 }
 
-void resume(const TrainArguments& a, bool looks_closely, RunStart& start) {
+/// Returns the newest checkpoint on disk, or null where memory serves without it.
+std::optional<ChosenCheckpoint> choose_unless(bool has_memory, const TrainArguments& a,
+                                              const RunFolder& source,
+                                              const std::string& source_run) {
+  try {
+    return choose(a, source, source_run);
+  } catch (const InputError&) {
+    if (!has_memory) throw;
+    return std::nullopt;
+  }
+}
+
+/// Lets the run start from memory. Its description takes the place of a checkpoint's.
+void take_memory(RunMemory memory, const Architecture& architecture, const Plan& plan,
+                 std::uint64_t layout, RunStart& start) {
+  const std::string where = "the memory of run " + start.run;
+  CheckpointState state = parse_checkpoint_state(memory.text, where);
+  const bool is_same = std::ranges::all_of(
+      memory.layouts, [layout](std::uint64_t other) { return other == layout; });
+  if (!is_same || memory.world_size != plan.world_size ||
+      state.parameters != hash_parameters(architecture)) {
+    throw InputError(where,
+                     fmt::format("holds step {}, under another plan than this one", memory.steps),
+                     fmt::format("Resume with the plan and the model of before ({}/plan.json), or "
+                                 "give that step up: athanor clean {}",
+                                 start.folder.path, start.folder.path));
+  }
+  state.position.samples += (memory.steps - state.step) * plan.global_batch();
+  state.step = memory.steps;
+  const std::string on_disk =
+      start.checkpoint
+          ? fmt::format("the newest checkpoint on disk is of step {}", start.checkpoint->state.step)
+          : "there is no checkpoint on disk";
+  start.remarks.push_back(fmt::format("resuming from memory (step {}; {})", memory.steps, on_disk));
+  start.checkpoint = {where, std::move(state), ""};
+  start.memory = std::move(memory);
+}
+
+/// Looks for the state of killed processes, which is used where it is newer than what is on disk.
+void resume_newest(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
+                   std::uint64_t layout, const RunFolder& source, const std::string& source_run,
+                   RunStart& start) {
+  FoundMemory found;
+  if (plan.snapshot != Snapshot::None && a.resume_checkpoint.empty()) {
+    found = find_run_memory(kSharedMemoryFolder, source_run);
+  }
+  if (found.is_held) {
+    throw InputError(start.folder.path, "is the folder of a run that goes on: " + found.problem,
+                     "Wait for its end, or end it.");
+  }
+  if (!found.problem.empty()) {
+    start.remarks.push_back("the snapshot in memory is not used: " + found.problem);
+  }
+  start.checkpoint = choose_unless(found.memory.has_value(), a, source, source_run);
+  const std::int64_t on_disk = start.checkpoint ? start.checkpoint->state.step : -1;
+  if (found.memory && found.memory->steps > on_disk) {
+    start.run = source_run;
+    return take_memory(std::move(*found.memory), architecture, plan, layout, start);
+  }
+  remark_on_later(start);
+}
+
+void resume(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
+            std::uint64_t layout, bool looks_closely, RunStart& start) {
   const RunFolder source{a.resume_run};
   const bool here = !a.resume_run.empty() && resolved(a.resume_run) == resolved(a.out);
   const std::string source_run =
       a.resume_run.empty() ? std::string() : run_identity_in(read_run_record(source));
-  start.checkpoint = choose(a, source, source_run);
+  if (here) {
+    resume_newest(a, architecture, plan, layout, source, source_run, start);
+  } else {
+    start.checkpoint = choose(a, source, source_run);
+    remark_on_later(start);
+  }
   const CheckpointState& state = start.checkpoint->state;
   if (here && !source_run.empty() && !state.run.empty() && state.run != source_run) {
     throw InputError(start.checkpoint->folder,
@@ -70,7 +142,6 @@ void resume(const TrainArguments& a, bool looks_closely, RunStart& start) {
   if (looks_closely) {
     start.in_the_way = damaged_after(start.folder.checkpoints(), here ? state.step : 0);
   }
-  remark_on_later(start);
 }
 
 void check_export(const TrainArguments& a, RunStart& start, bool looks_closely) {
@@ -119,11 +190,11 @@ void remark_on_weights(const TrainArguments& a, RunStart& start) {
 }  // namespace
 
 RunStart plan_start(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
-                    bool looks_closely) {
+                    std::uint64_t layout, bool looks_closely) {
   RunStart start;
   start.folder = {a.out};
   if (a.resume) {
-    resume(a, looks_closely, start);
+    resume(a, architecture, plan, layout, looks_closely, start);
   } else {
     check_run_folder(start.folder, false);
     if (looks_closely) start.in_the_way = damaged_after(start.folder.checkpoints(), 0);
@@ -135,7 +206,8 @@ RunStart plan_start(const TrainArguments& a, const Architecture& architecture, c
 }
 
 bool is_finished(const TrainArguments& arguments, const RunStart& start) {
-  return start.checkpoint && start.checkpoint->state.step >= arguments.steps;
+  // The last step may be in memory alone.
+  return start.checkpoint && !start.memory && start.checkpoint->state.step >= arguments.steps;
 }
 
 }  // namespace athanor::cli

@@ -7,8 +7,10 @@
 #include "executor/checkpoint/checkpoint_finder.hpp"
 #include "executor/io/export_source.hpp"
 #include "executor/job/run_folder.hpp"
+#include "executor/snapshot/run_memory.hpp"
 #include "sim/model/plan.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,16 +20,18 @@ namespace athanor::cli {
 struct RunStart {
   RunFolder folder;
   std::string run;  ///< identity of the run that goes on; empty: a new one
-  std::optional<ChosenCheckpoint> checkpoint;
-  std::vector<std::string> in_the_way;  ///< damaged checkpoints behind that one
+  std::optional<ChosenCheckpoint> checkpoint;  ///< or what `memory` says in the form of one
+  std::optional<RunMemory> memory;             ///< memory of killed processes; null: not used
+  std::vector<std::string> in_the_way;         ///< damaged checkpoints behind that one
   ExportSource export_source;
   std::vector<std::string> remarks;  ///< to be printed by one rank
 };
 
 /// Finds the checkpoint and checks the run folder and the export. Throws InputError.
+/// `layout`: hash by which a snapshot is known to be of the plan (layout_hash).
 /// `looks_closely`: also reads later checkpoints whole; one rank is enough.
 [[nodiscard]] RunStart plan_start(const TrainArguments& arguments, const Architecture& architecture,
-                                  const Plan& plan, bool looks_closely);
+                                  const Plan& plan, std::uint64_t layout, bool looks_closely);
 
 /// Whether all steps are done already.
 [[nodiscard]] bool is_finished(const TrainArguments& arguments, const RunStart& start);

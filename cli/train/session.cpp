@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/session.hpp"
 
+#include "cli/train/recovery_times.hpp"
+#include "cli/train/run_preparation.hpp"
 #include "cli/train/run_settings.hpp"
 #include "executor/batches/token_batches.hpp"
-#include "executor/checkpoint/checkpoint_folder.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
 #include "executor/checkpoint/checkpoint_writer.hpp"
 #include "executor/io/hf_folder_writer.hpp"
 #include "executor/job/metrics_log.hpp"
 #include "executor/job/progress_printer.hpp"
-#include "executor/job/run_record.hpp"
 #include "executor/rendezvous/interrupts.hpp"
 #include "executor/traced/make_model.hpp"
 #include "executor/train/trainer.hpp"
@@ -35,7 +35,7 @@ constexpr double kDeadlineSteps = 20;
 constexpr Seconds kShortestDeadline = 20;
 
 TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& inputs,
-                           JobWatch& watch) {
+                           SnapshotOptions snapshot, JobWatch& watch) {
   TrainOptions options;
   options.schedule = schedule_of(arguments);
   options.optimizer = {.beta1 = arguments.beta1,
@@ -46,6 +46,7 @@ TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& i
   options.ranks_per_node = inputs.ranks_per_node();
   options.nvme_folder = arguments.nvme;
   options.watch = &watch;
+  if (inputs.plan.snapshot != Snapshot::None) options.snapshot = std::move(snapshot);
   const Seconds predicted = inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0;
   options.deadline = arguments.deadline > 0
                          ? arguments.deadline
@@ -85,33 +86,48 @@ class Session {
                  inputs.profile, inputs.plan,
                  token_batches(inputs.data, inputs.plan.sequence_length,
                                {shift_, sample_order(arguments, inputs)}),
-                 train_options(arguments, inputs, watch), backend) {
+                 train_options(arguments, inputs,
+                               {.run = run_,
+                                .resumes = inputs.start.memory.has_value(),
+                                .describe = [this](std::int64_t step) { return described(step); }},
+                               watch),
+                 backend) {
     if (inputs.eval_data) {
       evaluation_ = evaluation_source(inputs.eval_data, inputs.plan.sequence_length);
     }
   }
 
   void load();
-  void train();
+  void train_or_say_where_state_is();
   void measure();
   void export_or_keep();
   void write_checkpoint();
   /// Says where an interrupted run can go on. Every rank calls it.
   void save_interrupted();
+  /// Whether a step was run by this process.
+  [[nodiscard]] bool has_trained() const noexcept { return trainer_.steps_done() > first_step_; }
+  /// Frees the memory that outlives this process. Every rank calls it once all is saved.
+  void forget_snapshot() { trainer_.forget_snapshot(); }
   /// Whether all ranks have agreed to stop.
   [[nodiscard]] bool is_stopping() const { return is_stopping_; }
 
  private:
+  void train();
   void load_checkpoint();
+  void load_memory();
+  void load_state();
+  void say_differences() const;
+  void report_forgotten_steps();
   void start_log();
   void agree_to_stop();
   [[nodiscard]] std::int64_t same_on_all(std::int64_t value);
-  void on_step(const StepReport& report);
+  void on_step(StepReport report);
   [[nodiscard]] bool is_evaluated(std::int64_t step) const;
   [[nodiscard]] std::int64_t next_evaluation() const;
   void evaluate();
   void print(const std::string& line, bool stays) const;
-  [[nodiscard]] CheckpointState checkpoint_state() const;
+  [[nodiscard]] CheckpointState checkpoint_state(std::int64_t step) const;
+  [[nodiscard]] std::string described(std::int64_t step) const;
   [[nodiscard]] std::string export_weights();
   void keep_weights_of_failed_export(const std::string& failure);
 
@@ -131,6 +147,8 @@ class Session {
   std::int64_t checkpoint_step_ = -1;            ///< newest checkpoint's; -1: there is none
   std::string checkpoint_;                       ///< its folder
   bool is_stopping_ = false;
+  std::int64_t first_step_ = 0;
+  RecoveryTimes recovery_;
   std::optional<MetricsLog> metrics_;
   std::optional<StepReport> unwritten_;  ///< report of a step that is evaluated, on rank 0
   ProgressStyle style_ = progress_style_of_stderr();
@@ -144,19 +162,37 @@ void Session::load_checkpoint() {
   checkpoint_ = chosen.folder;
   // One in another folder is not this run's.
   if (!inputs_.start.run.empty()) checkpoint_step_ = checkpoint.state.step;
-  if (rank_ == 0) {
-    if (!data_start_.remark.empty()) say(data_start_.remark);
-    for (const std::string& difference : differences(checkpoint.state.settings, settings_)) {
-      say("other than before: " + difference);
-    }
-  }
+  say_differences();
   trainer_.start_from(checkpoint.reader, checkpoint.state.step);
 }
 
+void Session::say_differences() const {
+  if (rank_ != 0) return;
+  if (!data_start_.remark.empty()) say(data_start_.remark);
+  const CheckpointState& before = inputs_.start.checkpoint->state;
+  for (const std::string& difference : differences(before.settings, settings_)) {
+    say("other than before: " + difference);
+  }
+}
+
+void Session::load_memory() {
+  seed_ = inputs_.start.checkpoint->state.seed;
+  say_differences();
+  trainer_.start_from_memory(inputs_.start.memory->steps);
+}
+
 void Session::load() {
+  const Seconds start = now();
+  load_state();
+  recovery_.note_load(inputs_.start.memory.has_value(), start, now());
+}
+
+void Session::load_state() {
   seed_ = arguments_.seed;
   if (rank_ == 0) settings_ = settings_of(arguments_, inputs_);
-  if (inputs_.start.checkpoint) {
+  if (inputs_.start.memory) {
+    load_memory();
+  } else if (inputs_.start.checkpoint) {
     load_checkpoint();
   } else if (inputs_.weights) {
     trainer_.start_with(
@@ -164,6 +200,7 @@ void Session::load() {
   } else {
     trainer_.start_fresh();
   }
+  first_step_ = trainer_.steps_done();
 }
 
 void Session::start_log() {
@@ -172,6 +209,28 @@ void Session::start_log() {
                    MetricsLog::Context{.tokens_per_step = tokens_per_step_,
                                        .world_size = inputs_.plan.world_size,
                                        .predicted_step_seconds = predicted_});
+}
+
+/// Reports steps that are done, but whose processes were killed before they could say so.
+void Session::report_forgotten_steps() {
+  if (!inputs_.start.memory) return;
+  const std::int64_t done = trainer_.steps_done();
+  bool evaluates = false;
+  for (std::int64_t step = rank_ == 0 ? metrics_->last_step() + 1 : done + 1; step <= done;
+       ++step) {
+    const std::optional<StepReport> report = trainer_.remembered(step);
+    if (!report) continue;
+    evaluates = step == done && is_evaluated(step);
+    if (evaluates) {
+      unwritten_ = report;
+    } else {
+      metrics_->write(*report);
+    }
+  }
+  if (trainer_.exchange(evaluates ? 1 : 0).front() == 0) return;
+  evaluate();
+  if (unwritten_) metrics_->write(*std::exchange(unwritten_, std::nullopt));
+  is_stopping_ = trainer_.is_stopping();
 }
 
 /// Returns rank 0's value: the ranks' clocks differ.
@@ -191,6 +250,8 @@ void Session::train() {
   agree_to_stop();
   if (is_stopping_) return;
   start_log();
+  report_forgotten_steps();
+  if (is_stopping_) return;
   CheckpointPace pace(arguments_.checkpoint_interval, predicted_, trainer_.steps_done(), now());
   while (trainer_.steps_done() < arguments_.steps && !is_stopping_) {
     const std::int64_t stop =
@@ -206,6 +267,21 @@ void Session::train() {
     agree_to_stop();
   }
   if (arguments_.checkpoint_interval.is_on()) write_checkpoint();
+}
+
+/// A failure leaves the snapshot in memory, which is not freed by itself.
+void Session::train_or_say_where_state_is() {
+  try {
+    train();
+  } catch (const std::exception&) {
+    if (rank_ == 0 && inputs_.plan.snapshot != Snapshot::None) {
+      say(
+          fmt::format("the state of this run stays in {}: --resume {} goes on from it, and athanor "
+                      "clean {} frees it",
+                      kSharedMemoryFolder, arguments_.out, arguments_.out));
+    }
+    throw;
+  }
 }
 
 void Session::save_interrupted() {
@@ -242,8 +318,10 @@ void Session::evaluate() {
   if (!arguments_.quiet) print(evaluation_line(unwritten_->step, *report), /*stays=*/true);
 }
 
-void Session::on_step(const StepReport& report) {
+void Session::on_step(StepReport report) {
   if (rank_ != 0) return;
+  report.recovery = recovery_.end(now());
+  if (report.recovery) say(recovery_line(*report.recovery, report.step));
   if (is_evaluated(report.step)) {
     unwritten_ = report;
   } else {
@@ -261,8 +339,15 @@ void Session::print(const std::string& line, bool stays) const {
   std::fflush(stderr);
 }
 
-CheckpointState Session::checkpoint_state() const {
-  const std::int64_t step = trainer_.steps_done();
+/// Text by which a snapshot is resumed. It names no files.
+std::string Session::described(std::int64_t step) const {
+  CheckpointState state = checkpoint_state(step);
+  state.world_size = 1;
+  state.files = {{rank_file_name(0, 1), 0, 0}};
+  return to_json(state);
+}
+
+CheckpointState Session::checkpoint_state(std::int64_t step) const {
   return {.run = run_,
           .step = step,
           .position = {.samples = shift_ + step * inputs_.plan.global_batch(),
@@ -281,8 +366,8 @@ void Session::write_checkpoint() {
   if (checkpoint_step_ == trainer_.steps_done()) return;
   watch_.set_activity(fmt::format("it writes the checkpoint of step {}", trainer_.steps_done()));
   checkpoint_ = athanor::write_checkpoint(
-      inputs_.start.folder.checkpoints(), checkpoint_state(), inputs_.architecture,
-      trainer_.ranges_to_save(), rank_, arguments_.keep_last,
+      inputs_.start.folder.checkpoints(), checkpoint_state(trainer_.steps_done()),
+      inputs_.architecture, trainer_.ranges_to_save(), rank_, arguments_.keep_last,
       [this](std::uint64_t value) { return trainer_.exchange(value); });
   checkpoint_step_ = trainer_.steps_done();
   watch_.set_activity("it is between steps");
@@ -346,23 +431,13 @@ void Session::export_or_keep() {
   if (has_failed) keep_weights_of_failed_export(failure);
 }
 
-/// Makes the run folder ready, on rank 0, and returns the run's identity.
-std::string prepare_folders(const TrainArguments& arguments, const TrainInputs& inputs,
-                            const std::string& run_json) {
-  const RunStart& start = inputs.start;
-  for (const std::string& remark : start.remarks) say(remark);
-  if (!arguments.export_folder.empty()) prepare_export_folder(arguments.export_folder);
-  make_checkpoints_folder(start.folder.checkpoints());
-  for (const std::string& name : remove_leftovers(start.folder.checkpoints())) {
-    say("removed what a killed process left of " + name);
-  }
-  if (is_finished(arguments, start)) return start.run;
-  for (const std::string& damaged : start.in_the_way) {
-    say(fmt::format("the damaged checkpoint {} is now {}", damaged, set_aside(damaged)));
-  }
-  const std::string run = start.run.empty() ? new_run_identity() : start.run;
-  start_run_folder(start.folder, run_json, run, inputs.plan, inputs.profile, inputs.platform);
-  return run;
+/// Returns rank 0's text on every rank.
+std::string of_first_rank(const std::string& text, Collectives& ranks) {
+  constexpr std::size_t kBytes = 64;
+  std::vector<char> all(kBytes * static_cast<std::size_t>(ranks.world_size()));
+  if (ranks.rank() == 0) text.copy(all.data(), kBytes - 1);
+  ranks.all_gather(all.data(), kBytes);
+  return all.data();
 }
 
 }  // namespace
@@ -374,22 +449,23 @@ int train(const TrainArguments& arguments, const TrainInputs& inputs, const std:
   Collectives& ranks = backend.host_collectives();
   if (ranks.rank() == 0) {
     lock.emplace(inputs.start.folder);
-    run = prepare_folders(arguments, inputs, run_json);
+    run = prepare_run(arguments, inputs, run_json, say);
   }
-  ranks.barrier();
+  run = of_first_rank(run, ranks);
   watch.set_activity("it takes its memory");
   Session session(arguments, inputs, run, backend, watch);
   watch.set_activity("it loads the state of the model");
   session.load();
   watch.set_activity("it is between steps");
   if (!is_finished(arguments, inputs.start)) {
-    session.train();
-    if (!session.is_stopping()) session.measure();
+    session.train_or_say_where_state_is();
+    if (!session.is_stopping() && session.has_trained()) session.measure();
   }
   if (!session.is_stopping()) session.export_or_keep();
-  if (!session.is_stopping()) return kExitDone;
-  session.save_interrupted();
-  return kExitInterrupted;
+  const bool is_done = !session.is_stopping();
+  if (!is_done) session.save_interrupted();
+  session.forget_snapshot();
+  return is_done ? kExitDone : kExitInterrupted;
 }
 
 std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs) {

@@ -54,6 +54,8 @@ class Device {
   /// Allocates pinned memory, zeroed. Copies reach it at full speed, and both sides address it
   /// alike.
   [[nodiscard]] virtual MemoryBlock allocate_pinned(Bytes bytes) = 0;
+  /// Makes host memory pinned for as long as the block that it returns lives.
+  [[nodiscard]] virtual MemoryBlock pin(MemoryBlock memory, Bytes bytes) = 0;
   /// Highest number of bytes that blocks and tensors held at once.
   [[nodiscard]] virtual Bytes peak() const = 0;
   virtual void reset_peak() = 0;

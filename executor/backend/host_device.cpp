@@ -36,6 +36,8 @@ MemoryBlock HostDevice::allocate_uncounted(Bytes bytes) { return allocate_host_m
 
 MemoryBlock HostDevice::allocate_pinned(Bytes bytes) { return allocate_host_memory(bytes); }
 
+MemoryBlock HostDevice::pin(MemoryBlock memory, Bytes /*bytes*/) { return memory; }
+
 void HostDevice::copy_now(void* to, const void* from, Bytes bytes) {
   host_copy(to, from, bytes, memory_threads());
 }
@@ -60,10 +62,17 @@ void HostDevice::accumulate(Lane /*lane*/, float* sum, const void* addend, DataT
 }
 
 void HostDevice::adam(Lane /*lane*/, const AdamWork& work) {
+  if (!work.segments.empty()) update_elements(work, 0, work.segments.back().end);
+}
+
+void update_elements(const AdamWork& work, std::int64_t begin, std::int64_t end) {
   AdamCoefficients coefficients = work.coefficients;
   coefficients.gradient_scale = *work.gradient_scale;
   if (work.only_if_scaled && coefficients.gradient_scale == 1.0F) return;
-  for (const AdamSegment& segment : work.segments) {
+  for (AdamSegment segment : work.segments) {
+    segment.begin = std::max(segment.begin, begin);
+    segment.end = std::min(segment.end, end);
+    if (segment.begin >= segment.end) continue;
     coefficients.weight_decay = segment.decays ? work.coefficients.weight_decay : 0.0F;
     const AdamStateView from = work.from.starting_at(segment.begin);
     const AdamStateView to = work.to.starting_at(segment.begin);

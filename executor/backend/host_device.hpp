@@ -20,6 +20,7 @@ class HostDevice final : public Device {
   [[nodiscard]] MemoryBlock allocate(Bytes bytes) override;
   [[nodiscard]] MemoryBlock allocate_uncounted(Bytes bytes) override;
   [[nodiscard]] MemoryBlock allocate_pinned(Bytes bytes) override;
+  [[nodiscard]] MemoryBlock pin(MemoryBlock memory, Bytes bytes) override;
   [[nodiscard]] Bytes peak() const override { return arena_.peak(); }
   void reset_peak() override { arena_.reset_peak(); }
   void copy_now(void* to, const void* from, Bytes bytes) override;
@@ -38,5 +39,9 @@ class HostDevice final : public Device {
  private:
   DeviceArena arena_;
 };
+
+/// Updates elements [begin, end) of the shard, on this thread and work.threads - 1 others. However
+/// a shard is cut, the bits are the same.
+void update_elements(const AdamWork& work, std::int64_t begin, std::int64_t end);
 
 }  // namespace athanor

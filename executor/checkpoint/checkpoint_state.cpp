@@ -157,18 +157,22 @@ CheckpointState read_checkpoint_state(const std::string& path) {
       std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw InputError(path, "is no regular file", kOtherCheckpoint);
   }
-  const Json json = parse_json(read_text_file(path, kLargestState), path);
-  const Members members(json, path);
+  return parse_checkpoint_state(read_text_file(path, kLargestState), path);
+}
+
+CheckpointState parse_checkpoint_state(const std::string& text, const std::string& where) {
+  const Json json = parse_json(text, where);
+  const Members members(json, where);
   CheckpointState state;
   state.version = version_of(members);
-  if (state.version > 1) read_additions(members, json, path, state);
+  if (state.version > 1) read_additions(members, json, where, state);
   state.step = members.integer("step", 0, kMostSteps);
   state.world_size = static_cast<int>(members.integer("world_size", 1, kMostRanks));
   state.seed = members.hash("seed");
-  const Members model(members.at("model"), path + ":model");
+  const Members model(members.at("model"), where + ":model");
   state.model = model.text("name");
   state.parameters = model.hash("parameters_hash");
-  read_files(members.at("files"), path, state);
+  read_files(members.at("files"), where, state);
   return state;
 }
 

@@ -45,6 +45,9 @@ struct CheckpointState {
 
 /// Text of schema 2.
 [[nodiscard]] std::string to_json(const CheckpointState& state);
+/// Reads what to_json() wrote; `where` names it in errors. Throws InputError.
+[[nodiscard]] CheckpointState parse_checkpoint_state(const std::string& text,
+                                                     const std::string& where);
 /// Reads a state.json of any schema. Throws InputError (file:key) for a damaged one, for numbers
 /// that cannot be, and for a path that is a link.
 [[nodiscard]] CheckpointState read_checkpoint_state(const std::string& path);

@@ -103,13 +103,27 @@ void parallel_blocks(std::int64_t elements, int threads,
   }
   const std::int64_t block = round_up(
       std::max(kMinimumBlock, elements / (members * kBlocksPerThread) + 1), kBlockAlignment);
+  const std::int64_t blocks = (elements + block - 1) / block;
+  parallel_tasks(blocks, members, [&](std::int64_t task) {
+    body(task * block, std::min(elements, (task + 1) * block));
+  });
+}
+
+void parallel_tasks(std::int64_t tasks, int threads,
+                    const std::function<void(std::int64_t)>& body) {
+  const int members =
+      static_cast<int>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, tasks)));
+  if (members == 1) {
+    for (std::int64_t task = 0; task < tasks; ++task) body(task);
+    return;
+  }
   std::atomic<std::int64_t> next = 0;
   thread_local ThreadTeam team;
   team.run(members, [&](int) {
     while (true) {
-      const std::int64_t begin = next.fetch_add(block, std::memory_order_relaxed);
-      if (begin >= elements) return;
-      body(begin, std::min(elements, begin + block));
+      const std::int64_t task = next.fetch_add(1, std::memory_order_relaxed);
+      if (task >= tasks) return;
+      body(task);
     }
   });
 }

@@ -14,4 +14,8 @@ namespace athanor {
 void parallel_blocks(std::int64_t elements, int threads,
                      const std::function<void(std::int64_t, std::int64_t)>& body);
 
+/// Calls `body(task)` for every task from 0 to `tasks` - 1 in the same way. A thread that is free
+/// takes the next task.
+void parallel_tasks(std::int64_t tasks, int threads, const std::function<void(std::int64_t)>& body);
+
 }  // namespace athanor

@@ -112,6 +112,12 @@ MemoryBlock CudaDevice::allocate_pinned(Bytes bytes) {
   return {owner->data(), [owner](std::byte*) {}};
 }
 
+MemoryBlock CudaDevice::pin(MemoryBlock memory, Bytes bytes) {
+  if (!memory) return memory;
+  auto owner = std::make_shared<PinnedBlock>(std::move(memory), bytes);
+  return {owner->data(), [owner](std::byte*) {}};
+}
+
 Bytes CudaDevice::peak() const {
   return allocator::getDeviceStats(torch_index(index_)).allocated_bytes[0].peak;
 }

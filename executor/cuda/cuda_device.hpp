@@ -24,6 +24,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] MemoryBlock allocate(Bytes bytes) override;
   [[nodiscard]] MemoryBlock allocate_uncounted(Bytes bytes) override;
   [[nodiscard]] MemoryBlock allocate_pinned(Bytes bytes) override;
+  [[nodiscard]] MemoryBlock pin(MemoryBlock memory, Bytes bytes) override;
   [[nodiscard]] Bytes peak() const override;
   void reset_peak() override;
   void copy_now(void* to, const void* from, Bytes bytes) override;

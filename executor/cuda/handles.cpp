@@ -82,7 +82,10 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   return *this;
 }
 
-PinnedBlock::PinnedBlock(Bytes bytes) : memory_(allocate_host_memory(bytes)), bytes_(bytes) {
+PinnedBlock::PinnedBlock(Bytes bytes) : PinnedBlock(allocate_host_memory(bytes), bytes) {}
+
+PinnedBlock::PinnedBlock(MemoryBlock memory, Bytes bytes)
+    : memory_(std::move(memory)), bytes_(bytes) {
   if (bytes == 0) return;
   check(cudaHostRegister(memory_.get(), static_cast<std::size_t>(bytes),
                          cudaHostRegisterPortable | cudaHostRegisterMapped),

@@ -73,6 +73,7 @@ class PinnedBlock {
  public:
   PinnedBlock() = default;
   explicit PinnedBlock(Bytes bytes);
+  PinnedBlock(MemoryBlock memory, Bytes bytes);  ///< takes the memory over
   ~PinnedBlock();
   PinnedBlock(PinnedBlock&& other) noexcept;
   PinnedBlock& operator=(PinnedBlock&& other) noexcept;

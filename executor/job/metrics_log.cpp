@@ -17,8 +17,9 @@
 namespace athanor {
 namespace {
 
-/// Returns the lines up to step `last`, without a line that a killed process left unfinished.
-std::string kept_lines(const std::string& path, std::int64_t last) {
+/// Returns the lines up to step `last`, and the step of the last of them, without a line that a
+/// killed process left unfinished.
+std::string kept_lines(const std::string& path, std::int64_t last, std::int64_t& last_kept) {
   std::string kept;
   if (last == 0 || !std::filesystem::exists(path)) return kept;
   std::istringstream lines(read_text_file(path));
@@ -29,6 +30,7 @@ std::string kept_lines(const std::string& path, std::int64_t last) {
         record["step"].get<std::int64_t>() > last) {
       break;
     }
+    last_kept = record["step"].get<std::int64_t>();
     kept += line + '\n';
   }
   return kept;
@@ -38,7 +40,7 @@ std::string kept_lines(const std::string& path, std::int64_t last) {
 
 MetricsLog::MetricsLog(std::string path, std::int64_t resumed_step, const Context& context)
     : path_(std::move(path)), context_(context) {
-  write_file_atomically(path_, kept_lines(path_, resumed_step));
+  write_file_atomically(path_, kept_lines(path_, resumed_step, last_step_));
   file_.open(path_, std::ios::app);
   if (!file_) throw Error(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
 }
@@ -62,6 +64,13 @@ void MetricsLog::write(const StepReport& report) {
     record["validation_metrics/perplexity"] = report.evaluation->perplexity();
     record["validation_metrics/num_targets"] = report.evaluation->num_targets;
     record["validation_metrics/end_to_end(s)"] = report.evaluation->seconds;
+  }
+  if (report.recovery) {
+    record["recovery_metrics/from"] = report.recovery->from;
+    if (report.recovery->ending) record["recovery_metrics/ending(s)"] = *report.recovery->ending;
+    if (report.recovery->restart) record["recovery_metrics/restart(s)"] = *report.recovery->restart;
+    record["recovery_metrics/load(s)"] = report.recovery->load;
+    record["recovery_metrics/first_step(s)"] = report.recovery->first_step;
   }
   file_ << record.dump() << '\n' << std::flush;
   if (!file_) throw Error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));

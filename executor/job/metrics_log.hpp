@@ -22,11 +22,15 @@ class MetricsLog {
   /// Throws Error when the file cannot be written.
   MetricsLog(std::string path, std::int64_t resumed_step, const Context& context);
 
+  /// Last step of the records that were there; 0: none.
+  [[nodiscard]] std::int64_t last_step() const noexcept { return last_step_; }
+
   /// Appends one record; other processes see it when this returns. Throws Error on a full disk.
   void write(const StepReport& report);
 
  private:
   std::string path_;
+  std::int64_t last_step_ = 0;
   Context context_;
   std::ofstream file_;
 };

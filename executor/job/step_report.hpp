@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace athanor {
 
@@ -19,6 +20,15 @@ struct EvaluationReport {
   [[nodiscard]] double perplexity() const { return std::exp(loss); }
 };
 
+/// Times of a run that goes on after its processes were killed.
+struct RecoveryReport {
+  std::string from;                ///< "memory" or "checkpoint"
+  std::optional<Seconds> ending;   ///< from the first sign of the loss until all had ended
+  std::optional<Seconds> restart;  ///< from then until the ranks had taken their memory
+  Seconds load = 0;                ///< time to load state, updates that were cut off included
+  Seconds first_step = 0;          ///< from then until a step was done
+};
+
 struct StepReport {
   std::int64_t step = 0;                ///< 1 for the first step of training
   double loss = 0;                      ///< mean over the global batch
@@ -27,6 +37,7 @@ struct StepReport {
   Seconds seconds = 0;          ///< from the end of the step before, or from its own start
   Bytes device_peak_bytes = 0;  ///< peak of this rank so far
   std::optional<EvaluationReport> evaluation = std::nullopt;
+  std::optional<RecoveryReport> recovery = std::nullopt;  ///< filled in the first step after it
 };
 
 }  // namespace athanor

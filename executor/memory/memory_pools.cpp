@@ -2,6 +2,7 @@
 #include "executor/memory/memory_pools.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/lowering/redo_memory.hpp"
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_update.hpp"
 #include "sim/model/memory.hpp"
@@ -12,14 +13,6 @@
 
 namespace athanor {
 namespace {
-
-TierBytes accounted_bytes(const Program& program) {
-  TierBytes total;
-  for (const Buffer& buffer : program.static_buffers) {
-    bytes_of(total, buffer.tier) += buffer.bytes;
-  }
-  return total;
-}
 
 void check_accounted(const char* tier, Bytes taken, Bytes accounted) {
   if (taken != accounted) {
@@ -64,6 +57,7 @@ class MemoryPools::Builder {
     pools_.stream_buffers_.clear();
     pools_.parameter_buffers_.clear();
     pools_.staged_gradients_.clear();
+    pools_.redo_log_ = pinned(redo_log_size(program_, plan_).all());
     for (int i = 0; i < program_.parameter_buffers; ++i) {
       pools_.parameter_buffers_.push_back(pinned(program_.parameter_buffer_bytes));
     }
@@ -186,21 +180,38 @@ class MemoryPools::Builder {
 };
 
 MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
-                         const std::string& nvme_folder)
+                         const std::string& nvme_folder, const SharedMemory* shared)
     : element_bytes_(size_of(program.dtype)), pool_of_(program.pool_of) {
   for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.elements);
   Builder builder(program, plan, rank, *this);
   builder.lay_out(nullptr, nullptr, nullptr);
-  const TierBytes accounted = accounted_bytes(program);
+  const TierBytes accounted = static_bytes(program);
   check_accounted("device", device_blocks(bytes_.gpu), accounted.gpu);
   check_accounted("pinned", bytes_.pinned, accounted.pinned);
   check_accounted("host", bytes_.host, accounted.host);
   check_accounted("nvme", bytes_.nvme, accounted.nvme);
   device_ = device.allocate(accounted.gpu);
-  pinned_ = device.allocate_pinned(bytes_.pinned);
-  host_ = allocate_host_memory(bytes_.host);
+  if (shared != nullptr) {
+    pinned_ = device.pin(shared->map(0, bytes_.pinned), bytes_.pinned);
+    host_ = shared->map(whole_pages(bytes_.pinned), bytes_.host);
+  } else {
+    pinned_ = device.allocate_pinned(bytes_.pinned);
+    host_ = allocate_host_memory(bytes_.host);
+  }
   if (bytes_.nvme > 0) file_.emplace(nvme_folder, bytes_.nvme);
   builder.lay_out(device_.get(), pinned_.get(), host_.get());
+}
+
+TierBytes static_bytes(const Program& program) noexcept {
+  TierBytes total;
+  for (const Buffer& buffer : program.static_buffers) {
+    bytes_of(total, buffer.tier) += buffer.bytes;
+  }
+  return total;
+}
+
+Bytes shared_bytes(const TierBytes& memory) noexcept {
+  return whole_pages(memory.host) + whole_pages(memory.pinned);
 }
 
 std::size_t MemoryPools::index(std::int64_t value) {

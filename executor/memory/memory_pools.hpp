@@ -5,6 +5,7 @@
 
 #include "executor/backend/device.hpp"
 #include "executor/backend/scratch_file.hpp"
+#include "executor/memory/shared_memory.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/program.hpp"
 
@@ -65,8 +66,9 @@ class MemoryPools {
   /// A plan that keeps optimizer state on NVMe puts its file into `nvme_folder`. Throws
   /// OutOfDeviceMemory when the device's limit is too small, and Error when the file cannot be made
   /// or the sizes are not those of Program::static_buffers.
+  /// `shared`, if there is one, holds all host memory; its content stays as it is.
   MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
-              const std::string& nvme_folder);
+              const std::string& nvme_folder, const SharedMemory* shared = nullptr);
 
   /// Start of the unit's flat storage: in the cache slot, or, for slot -1, its own place on the
   /// device. Null for a unit without parameters.
@@ -108,6 +110,8 @@ class MemoryPools {
   void clear_moments(const ChunkMemory& chunk, std::int64_t steps, Device& device) const;
 
   [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
+  /// Start of the pinned memory of a plan that takes snapshots, where its redo log is.
+  [[nodiscard]] std::byte* redo_log() const noexcept { return redo_log_; }
 
  private:
   class Builder;
@@ -133,9 +137,17 @@ class MemoryPools {
   std::vector<std::vector<std::byte*>> host_outputs_;  // [unit][member of a group]
   std::vector<std::vector<ChunkMemory>> chunks_;       // [unit][chunk]
   std::vector<std::byte*> state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
+  std::byte* redo_log_ = nullptr;
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;
   std::optional<ScratchFile> file_;
 };
+
+/// Memory that a program takes before its first step, as it accounts for it.
+[[nodiscard]] TierBytes static_bytes(const Program& program) noexcept;
+
+/// Bytes of the shared memory that a rank of a plan with snapshots takes: pinned memory first, then
+/// the rest of host memory.
+[[nodiscard]] Bytes shared_bytes(const TierBytes& memory) noexcept;
 
 }  // namespace athanor

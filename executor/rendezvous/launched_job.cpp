@@ -20,8 +20,6 @@
 namespace athanor {
 namespace {
 
-/// Time that ranks have, after the first has failed, to report what they saw.
-constexpr Seconds kGrace = 8;
 /// Time in which all have to end once all ranks have said goodbye.
 constexpr Seconds kFarewell = 15;
 /// Time in which mpirun has to end after the last rank.
@@ -98,12 +96,19 @@ void LaunchedJob::end_if_late() {
     end_at_ = std::min(end_at_.value_or(now_ + seconds), now_ + seconds);
   };
   if (feed_.all_have_left()) end_within(kFarewell);
-  if (feed_.has_failure() || failure_ != kExitDone) end_within(kGrace);
+  if (feed_.has_failure() || failure_ != kExitDone) end_within(grace_);
   if (feed_.all_have_ended()) end_within(kAfterRanks);
   if (end_at_ && now_ >= *end_at_) kill_all();
 }
 
-int LaunchedJob::wait() {
+/// Whoever is interrupted is not lost, and neither is whom this process kills afterwards.
+void LaunchedJob::note_loss() {
+  constexpr int kSignalExitCode = 128;
+  if (lost_at_ || told_) return;
+  if (killed_ || feed_.has_lost_rank() || failure_ > kSignalExitCode) lost_at_ = now_;
+}
+
+JobEnd LaunchedJob::wait() {
   note_interrupts(-1);
   while (!children_.empty()) {
     now_ = clock_.now();
@@ -116,13 +121,17 @@ int LaunchedJob::wait() {
       if (failure_ == kExitDone) failure_ = kExitFailed;
       kill_all();
     }
+    note_loss();
     end_if_late();
     reap();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   static_cast<void>(feed_.look());  // the last words
+  note_loss();
   feed_.kill_ranks();
-  return feed_.exit_code() != kExitDone ? feed_.exit_code() : failure_;
+  return {.exit_code = feed_.exit_code() != kExitDone ? feed_.exit_code() : failure_,
+          .lost_process = lost_at_.has_value(),
+          .ending = lost_at_ ? clock_.now() - *lost_at_ : 0};
 }
 
 }  // namespace athanor

@@ -14,9 +14,20 @@
 
 namespace athanor {
 
+/// How a job has ended.
+struct JobEnd {
+  int exit_code = 0;
+  bool lost_process = false;  ///< some process was killed or hung, rather than failing by itself
+  Seconds ending = 0;         ///< from the first sign of that until all processes had ended
+};
+
+/// Time that ranks have, after the first has failed, to report what they saw.
+inline constexpr Seconds kReportGrace = 8;
+
 class LaunchedJob {
  public:
-  explicit LaunchedJob(int num_ranks) : feed_(num_ranks) {}
+  explicit LaunchedJob(int num_ranks, Seconds grace = kReportGrace)
+      : feed_(num_ranks), grace_(grace) {}
 
   /// Key that the ranks need in kLauncherKey.
   [[nodiscard]] const std::string& key() const noexcept { return feed_.key(); }
@@ -24,9 +35,9 @@ class LaunchedJob {
   /// `become` runs in it and replaces it. Throws Error.
   void start(const std::string& name, const std::function<void()>& become);
   /// Waits for the end of all processes. Asks the ranks to end when this process is interrupted.
-  /// Kills the job where a process is stopped or silent, and a while after one has failed. Returns
-  /// the exit code that a rank named, else the first of a process that failed, else 0.
-  [[nodiscard]] int wait();
+  /// Kills the job where a process is stopped or silent, and a while after one has failed. The exit
+  /// code is the one that a rank named, else the first of a process that failed, else 0.
+  [[nodiscard]] JobEnd wait();
 
  private:
   struct Child {
@@ -36,17 +47,20 @@ class LaunchedJob {
   };
 
   void reap();
+  void note_loss();
   void pass_on_interrupt();
   [[nodiscard]] std::optional<std::string> find_stopped();
   void end_if_late();
   void kill_all() const;
 
   RankFeed feed_;
+  const Seconds grace_;
   PatientClock clock_;
   Seconds now_ = 0;
   std::vector<Child> children_;
   int failure_ = 0;
   std::optional<Seconds> end_at_;
+  std::optional<Seconds> lost_at_;
   bool told_ = false, killed_ = false;
 };
 

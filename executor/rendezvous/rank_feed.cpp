@@ -108,12 +108,13 @@ bool RankFeed::all_have_ended() const {
                              [](const Rank& rank) { return rank.came && !rank.link.is_open(); });
 }
 
+bool RankFeed::has_lost_rank() const {
+  return std::ranges::any_of(
+      ranks_, [](const Rank& rank) { return rank.came && !rank.left && !rank.link.is_open(); });
+}
+
 bool RankFeed::has_failure() const {
-  const auto is_lost = [](const Rank& rank) {
-    return rank.came && !rank.left && !rank.link.is_open();
-  };
-  return (exit_code_ != kExitDone && exit_code_ != kExitInterrupted) ||
-         std::ranges::any_of(ranks_, is_lost);
+  return (exit_code_ != kExitDone && exit_code_ != kExitInterrupted) || has_lost_rank();
 }
 
 bool RankFeed::all_have_left() const {

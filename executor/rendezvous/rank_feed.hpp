@@ -33,6 +33,8 @@ class RankFeed {
   [[nodiscard]] bool all_have_left() const;
   /// Whether every rank came and its process has ended.
   [[nodiscard]] bool all_have_ended() const;
+  /// Whether a rank has ended without a goodbye.
+  [[nodiscard]] bool has_lost_rank() const;
   /// Whether a rank has ended without a goodbye, or with a failure.
   [[nodiscard]] bool has_failure() const;
   /// Returns the first exit code other than 0 that a rank named; 0: none did.

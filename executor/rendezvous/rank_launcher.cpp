@@ -155,9 +155,9 @@ class SessionFolder {
 
 }  // namespace
 
-int run_ranks(int num_processes, std::span<char* const> arguments) {
+JobEnd run_ranks(int num_processes, std::span<char* const> arguments, Seconds grace) {
   const std::vector<std::string> command = without_num_ranks(arguments);
-  LaunchedJob job(num_processes);
+  LaunchedJob job(num_processes, grace);
   {
     const LocalRendezvous rendezvous;
     for (int rank = 0; rank < num_processes; ++rank) {
@@ -168,9 +168,9 @@ int run_ranks(int num_processes, std::span<char* const> arguments) {
   return job.wait();
 }
 
-int run_ranks_under_mpirun(int num_processes, std::span<char* const> arguments) {
+JobEnd run_ranks_under_mpirun(int num_processes, std::span<char* const> arguments, Seconds grace) {
   const SessionFolder folder;
-  LaunchedJob job(num_processes);
+  LaunchedJob job(num_processes, grace);
   const std::vector<std::string> words = mpirun_words(num_processes, folder.path(), arguments);
   job.start("mpirun", [&] {
     ::setenv(kLauncherKey, job.key().c_str(), 1);

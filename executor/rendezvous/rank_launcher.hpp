@@ -3,16 +3,21 @@
 // mpirun.
 #pragma once
 
+#include "executor/rendezvous/launched_job.hpp"
+
 #include <span>
 
 namespace athanor {
 
 /// Starts this program `num_processes` times with its arguments except --gpus, as torchrun would
-/// on one machine, and waits for their end. Once one has failed, the others are ended, too. Returns
-/// the exit code of the first that failed, else 0. Throws Error when they cannot be started.
-[[nodiscard]] int run_ranks(int num_processes, std::span<char* const> arguments);
+/// on one machine, and waits for their end. Once one has failed, the others are ended, too,
+/// after `grace`. Returns
+/// how the job has ended. Throws Error when they cannot be started.
+[[nodiscard]] JobEnd run_ranks(int num_processes, std::span<char* const> arguments,
+                               Seconds grace = kReportGrace);
 
 /// Does the same with the ranks as one MPI job under mpirun.
-[[nodiscard]] int run_ranks_under_mpirun(int num_processes, std::span<char* const> arguments);
+[[nodiscard]] JobEnd run_ranks_under_mpirun(int num_processes, std::span<char* const> arguments,
+                                            Seconds grace = kReportGrace);
 
 }  // namespace athanor

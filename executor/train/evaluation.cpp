@@ -25,7 +25,8 @@ class Evaluator {
                  site.training.device,
                  site.training.collectives,
                  site.training.host_collectives,
-                 site.training.watch},
+                 site.training.watch,
+                 /*redo=*/nullptr},
         runner_(context_, site.profile.architecture, site.runners, source.batches, {}),
         num_steps_((source.num_samples + plan_.global_batch() - 1) / plan_.global_batch()) {
     for (std::int64_t i = 0; i < kStepStates; ++i) {

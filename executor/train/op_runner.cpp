@@ -49,6 +49,8 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
       return optimizer_.square_sum(operation, state);
     case OpKind::Norm:
       return compute_norm(context_, op, state.scalars);
+    case OpKind::Fence:
+      return optimizer_.note_gradients(op, state);
     case OpKind::Adam:
     case OpKind::AdamRollback:
       return optimizer_.adam(op, state);

@@ -71,16 +71,54 @@ void OptimizerOps::adam(const Operation& op, const StepState& state) const {
       .gradient_dtype = context_.program.gradient_dtype,
       .old_parameters = memory.old_parameters,
       .segments = segments_.at(op.unit).at(op.chunk),
-      .coefficients = {.learning_rate = state.learning_rate,
-                       .beta1 = static_cast<float>(options_.beta1),
-                       .beta2 = static_cast<float>(options_.beta2),
-                       .epsilon = static_cast<float>(options_.epsilon),
-                       .weight_decay = static_cast<float>(options_.weight_decay),
-                       .step = state.step + 1},
+      .coefficients = coefficients(state),
       .gradient_scale = op.speculative ? &kUnscaled : &state.scalars.clipping(home)->scale,
       .only_if_scaled = op.kind == OpKind::AdamRollback,
       .threads = threads_of(op)};
+  if (context_.redo != nullptr) return context_.redo->update(op.unit, op.chunk, work);
   context_.device.adam(op.lane, work);
+}
+
+AdamCoefficients OptimizerOps::coefficients(const StepState& state) const {
+  return {.learning_rate = state.learning_rate,
+          .beta1 = static_cast<float>(options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .epsilon = static_cast<float>(options_.epsilon),
+          .weight_decay = static_cast<float>(options_.weight_decay),
+          .step = state.step + 1};
+}
+
+/// The number of the step is copied last, so that a mark with that number is whole. On a GPU all
+/// copies are of the lane's stream, from the device: those do not hold up the host.
+void OptimizerOps::note_gradients(const Operation& op, const StepState& state) const {
+  Device& device = context_.device;
+  const StepScalars& scalars = state.scalars;
+  UpdateFacts* const facts = scalars.facts(Home::Gpu);
+  *scalars.facts(Home::Host) = {.steps = state.step + 1, .coefficients = coefficients(state)};
+  device.copy(op.lane, facts, scalars.facts(Home::Host), sizeof(UpdateFacts));
+  if (context_.redo != nullptr) {
+    const RedoMarkPlace mark = context_.redo->mark(state.step + 1);
+    const std::span<double> losses = scalars.losses(Home::Gpu);
+    device.copy(op.lane, mark.losses.data(), losses.data(),
+                static_cast<Bytes>(losses.size_bytes()));
+    device.copy(op.lane, mark.clipping, scalars.clipping(Home::Gpu), sizeof(ClippingResult));
+    device.copy(op.lane, mark.coefficients, &facts->coefficients, sizeof(AdamCoefficients));
+    device.copy(op.lane, mark.steps, &facts->steps, sizeof(facts->steps));
+  }
+  context_.collectives.all_gather(scalars.fence().data(), sizeof(double));
+}
+
+void OptimizerOps::redo(std::int32_t unit, std::int32_t chunk, const RedoMark& mark) const {
+  const ChunkMemory& memory = context_.memory.chunk(unit, chunk);
+  context_.redo->update(unit, chunk,
+                        {.from = memory.state,
+                         .to = memory.state,
+                         .gradient = memory.gradient,
+                         .gradient_dtype = context_.program.gradient_dtype,
+                         .segments = segments_.at(unit).at(chunk),
+                         .coefficients = mark.coefficients,
+                         .gradient_scale = &mark.clipping.scale,
+                         .threads = context_.program.cpu_adam_threads});
 }
 
 }  // namespace athanor

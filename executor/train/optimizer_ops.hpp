@@ -2,6 +2,7 @@
 // AdamW and the gradient norm on this rank's shards.
 #pragma once
 
+#include "executor/snapshot/redo_log.hpp"
 #include "executor/train/rank_context.hpp"
 #include "executor/train/step_state.hpp"
 #include "sim/model/architecture.hpp"
@@ -29,9 +30,15 @@ class OptimizerOps {
   /// Runs Adam or AdamRollback: updates the shard's master and moments, and in bf16 training rounds
   /// the master into the shard that is sent or gathered.
   void adam(const Operation& op, const StepState& state) const;
+  /// Runs Fence: notes in the redo log that all gradients are in host memory, and what their
+  /// updates need, and waits until every rank has noted it.
+  void note_gradients(const Operation& op, const StepState& state) const;
+  /// Makes the update of a chunk whole whose process was killed.
+  void redo(std::int32_t unit, std::int32_t chunk, const RedoMark& mark) const;
 
  private:
   [[nodiscard]] int threads_of(const Operation& op) const;
+  [[nodiscard]] AdamCoefficients coefficients(const StepState& state) const;
 
   const RankContext& context_;
   OptimizerOptions options_;

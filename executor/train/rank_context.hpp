@@ -13,6 +13,7 @@
 namespace athanor {
 
 class JobWatch;
+class RedoLog;
 
 /// References to objects that outlive the run.
 struct RankContext {
@@ -23,6 +24,7 @@ struct RankContext {
   Collectives& collectives;       ///< on device memory: the collective lane's
   Collectives& host_collectives;  ///< on host memory, outside steps
   JobWatch* watch = nullptr;      ///< null: none
+  RedoLog* redo = nullptr;        ///< null: the plan takes no snapshots
 
   [[nodiscard]] const Chunk& chunk(const Operation& op) const {
     return program.layouts.at(op.unit).chunks.at(op.chunk);

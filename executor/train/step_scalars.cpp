@@ -57,12 +57,15 @@ void StepScalars::lay_out(std::byte* device, std::byte* pinned, Bytes& device_by
   rank_sums_ = on_device.add<ExactSum>(ranks_);
   device_clipping_ = on_device.add<ClippingResult>(1);
   device_losses_ = on_device.add<double>(ranks_ * values_per_rank());
+  device_facts_ = on_device.add<UpdateFacts>(1);
+  fence_ = on_device.add<double>(ranks_);
   device_bytes = on_device.used();
   BlockLayout on_host(pinned);
   pinned_sums_ = on_host.add<ExactSum>(host_sums_ + 1);
   pinned_clipping_ = on_host.add<ClippingResult>(1);
   pinned_losses_ = on_host.add<double>(ranks_ * values_per_rank());
   pinned_wish_ = on_host.add<double>(1);
+  pinned_facts_ = on_host.add<UpdateFacts>(1);
   pinned_bytes = on_host.used();
 }
 
@@ -100,11 +103,19 @@ double StepScalars::gathered_loss(int rank, std::int32_t micro_batch) const {
                         static_cast<std::size_t>(micro_batch)];
 }
 
-double StepScalars::mean_loss() const {
+double StepScalars::mean_loss() const { return mean_of(losses(Home::Host)); }
+
+UpdateFacts* StepScalars::facts(Home home) const {
+  return home == Home::Gpu ? device_facts_ : pinned_facts_;
+}
+
+std::span<double> StepScalars::fence() const { return {fence_, ranks_}; }
+
+double StepScalars::mean_of(std::span<const double> losses) const {
   double sum = 0;
   for (std::size_t micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      sum += pinned_losses_[rank * values_per_rank() + micro_batch];
+      sum += losses[rank * values_per_rank() + micro_batch];
     }
   }
   return sum / static_cast<double>(ranks_ * micro_batches_);

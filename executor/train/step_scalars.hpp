@@ -13,6 +13,12 @@
 
 namespace athanor {
 
+/// Constants in the mark of a step, besides what lanes compute (see executor/snapshot).
+struct UpdateFacts {
+  std::int64_t steps = 0;  ///< done with these updates
+  AdamCoefficients coefficients;
+};
+
 class StepScalars {
  public:
   /// Allocates a few kilobytes, which do not count as device memory.
@@ -28,6 +34,11 @@ class StepScalars {
   [[nodiscard]] std::span<ExactSum> square_sums_of_ranks() const;
   [[nodiscard]] ClippingResult* clipping(Home home) const;
 
+  /// Constants of the updates, in pinned memory and on its way to the mark in device memory.
+  [[nodiscard]] UpdateFacts* facts(Home home) const;
+  /// One number per rank, [rank], in device memory, for ranks that wait for each other.
+  [[nodiscard]] std::span<double> fence() const;
+
   /// This rank's loss of one micro-batch, in device memory.
   [[nodiscard]] double* loss(std::int32_t micro_batch) const;
   /// Losses of every rank, [rank][micro-batch], in device memory (Gpu) or pinned memory (Host). A
@@ -38,6 +49,8 @@ class StepScalars {
   /// Mean loss of the step. Losses are summed in the order of the samples, so that a global batch
   /// has one loss however it is split into ranks and micro-batches. Valid once Loss is done.
   [[nodiscard]] double mean_loss() const;
+  /// Mean of losses that another process gathered.
+  [[nodiscard]] double mean_of(std::span<const double> losses) const;
 
   /// This rank's wish to stop after this step (0 or 1), in pinned memory and at its place among the
   /// losses in device memory.
@@ -56,6 +69,8 @@ class StepScalars {
   std::vector<std::int32_t> sum_index_;  ///< [operation]: index of its sum, -1 = not counted
   MemoryBlock device_, pinned_;
   ExactSum *own_sums_ = nullptr, *pinned_sums_ = nullptr, *rank_sums_ = nullptr;
+  UpdateFacts *device_facts_ = nullptr, *pinned_facts_ = nullptr;
+  double* fence_ = nullptr;
   ClippingResult *device_clipping_ = nullptr, *pinned_clipping_ = nullptr;
   double *device_losses_ = nullptr, *pinned_losses_ = nullptr, *pinned_wish_ = nullptr;
 };

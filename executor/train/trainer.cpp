@@ -3,6 +3,8 @@
 
 #include "executor/backend/host_backend.hpp"
 #include "executor/memory/memory_check.hpp"
+#include "executor/snapshot/redo_log.hpp"
+#include "executor/snapshot/run_memory.hpp"
 #include "executor/train/evaluation.hpp"
 #include "executor/train/op_runner.hpp"
 #include "executor/train/rank_lanes.hpp"
@@ -17,6 +19,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <exception>
 #include <optional>
@@ -40,6 +43,21 @@ const Plan& checked(const Plan& plan, const TrainOptions& options, const Collect
   return plan;
 }
 
+/// Takes the memory that outlives this process; none where the plan or the caller asks for none.
+std::optional<SharedMemory> take_memory(const Program& program, const Plan& plan, int rank,
+                                        const TrainOptions& options) {
+  if (plan.snapshot == Snapshot::None || !options.snapshot) return std::nullopt;
+  const std::string path = memory_path(options.snapshot->folder, options.snapshot->run, rank);
+  const Bytes bytes = shared_bytes(static_bytes(program));
+  if (!options.snapshot->resumes) {
+    remove_rank_memory(path);
+    return SharedMemory::create(path, bytes);
+  }
+  SharedMemory memory = SharedMemory::open(path);
+  if (memory.bytes() == bytes) return memory;
+  throw Error(fmt::format("{} has {} bytes, and this plan needs {}", path, memory.bytes(), bytes));
+}
+
 }  // namespace
 
 class Trainer::Rank {
@@ -53,15 +71,20 @@ class Trainer::Rank {
         plan_(checked(plan, options, backend.collectives())),
         program_(lower(profile, plan_)),
         logical_(logical_elements(model_.architecture)),
+        shared_(take_memory(program_, plan_, backend.collectives().rank(), options)),
         memory_(program_, plan_, backend.collectives().rank(), backend.device(),
-                options.nvme_folder),
+                options.nvme_folder, shared_ ? &*shared_ : nullptr),
+        redo_(plan_.snapshot == Snapshot::None
+                  ? nullptr
+                  : std::make_unique<RedoLog>(memory_, program_, plan_)),
         context_{program_,
                  plan_,
                  memory_,
                  backend.device(),
                  backend.collectives(),
                  backend.host_collectives(),
-                 options.watch},
+                 options.watch,
+                 redo_.get()},
         unit_runners_(make_unit_runners(model_, program_, context_.device)),
         runner_(context_, model_.architecture, unit_runners_, std::move(batches),
                 options.optimizer),
@@ -84,6 +107,11 @@ class Trainer::Rank {
   Rank& operator=(const Rank&) = delete;
 
   void start(const StartState& state, std::int64_t step);
+  void start_from_memory(std::int64_t steps);
+  std::optional<StepReport> remembered(std::int64_t step) const;
+  void forget_snapshot() const {
+    if (shared_) shared_->remove();
+  }
   void together(const std::function<void()>& collective_call);
   void train_until(std::int64_t end, const OnStep& on_step);
   std::optional<EvaluationReport> evaluate(const EvaluationSource& source);
@@ -118,6 +146,7 @@ class Trainer::Rank {
   }
   void enter(RankPhase phase) const;
   void prepare(std::int64_t step);
+  void start_lanes(std::int64_t step);
   StepReport report(std::int64_t step, bool continuous);
 
   const TrainOptions options_;
@@ -127,7 +156,9 @@ class Trainer::Rank {
   const Plan plan_;
   const Program program_;
   const std::vector<std::int64_t> logical_;
+  std::optional<SharedMemory> shared_;
   MemoryPools memory_;
+  std::unique_ptr<RedoLog> redo_;  ///< null: the plan takes no snapshots
   RankContext context_;
   std::vector<UnitRunner> unit_runners_;
   OpRunner runner_;
@@ -169,7 +200,46 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
 
 void Trainer::Rank::start(const StartState& state, std::int64_t step) {
   lanes_.reset();
+  if (redo_) redo_->spoil();
+  if (shared_) shared_->keep(false);  // nobody can go on from it
   load_state(context_, logical_, step, state);
+  if (redo_) {
+    const Collectives& ranks = context_.collectives;
+    const SnapshotOptions snapshot = options_.snapshot.value_or(SnapshotOptions{});
+    redo_->begin({.run = snapshot.run,
+                  .rank = ranks.rank(),
+                  .world_size = ranks.world_size(),
+                  .layout = layout_hash(program_, plan_),
+                  .bytes = shared_ ? shared_->bytes() : 0},
+                 snapshot.describe(step), step);
+    if (shared_) shared_->keep(true);
+  }
+  start_lanes(step);
+}
+
+void Trainer::Rank::start_from_memory(std::int64_t steps) {
+  assert(redo_ && shared_ && options_.snapshot->resumes);
+  lanes_.reset();
+  const OptimizerOps& optimizer = runner_.optimizer();
+  redo_->roll_forward(steps, [&](std::int32_t unit, std::int32_t chunk, const RedoMark& mark) {
+    optimizer.redo(unit, chunk, mark);
+  });
+  together([&] { publish_parameters(context_); });
+  start_lanes(steps);
+}
+
+std::optional<StepReport> Trainer::Rank::remembered(std::int64_t step) const {
+  const std::span<const double> losses = redo_ ? redo_->losses(step) : std::span<const double>();
+  if (losses.empty()) return std::nullopt;
+  StepReport report{.step = step,
+                    .loss = states_.front().scalars.mean_of(losses),
+                    .gradient_norm = std::nullopt,
+                    .learning_rate = options_.schedule.at(step - 1)};
+  if (plan_.clipping != Clipping::None) report.gradient_norm = redo_->mark(step).clipping->norm;
+  return report;
+}
+
+void Trainer::Rank::start_lanes(std::int64_t step) {
   context_.device.reset_peak();
   steps_done_ = step;
   lanes_ = std::make_unique<RankLanes>(
@@ -254,6 +324,14 @@ void Trainer::start_with(const WeightsOfUnit& weights) {
 void Trainer::start_from(const StateReader& state, std::int64_t step) {
   rank_->start({.read = state}, step);
 }
+
+void Trainer::start_from_memory(std::int64_t steps) { rank_->start_from_memory(steps); }
+
+std::optional<StepReport> Trainer::remembered(std::int64_t step) const {
+  return rank_->remembered(step);
+}
+
+void Trainer::forget_snapshot() { rank_->forget_snapshot(); }
 
 void Trainer::train_until(std::int64_t end, const OnStep& on_step) {
   rank_->train_until(end, on_step);

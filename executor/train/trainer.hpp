@@ -5,6 +5,7 @@
 #include "executor/backend/backend.hpp"
 #include "executor/batches/batch_source.hpp"
 #include "executor/job/step_report.hpp"
+#include "executor/memory/shared_memory.hpp"
 #include "executor/train/lr_schedule.hpp"
 #include "executor/train/optimizer_ops.hpp"
 #include "executor/train/training_state.hpp"
@@ -23,6 +24,15 @@ namespace athanor {
 
 class JobWatch;
 
+/// Where the state of a plan that takes snapshots outlives its processes.
+struct SnapshotOptions {
+  std::string run;  ///< identity of the run, in hexadecimal digits; it names the memory
+  std::string folder = kSharedMemoryFolder;
+  bool resumes = false;  ///< takes over the memory of ranks that were killed
+  /// Describes the run after so many steps, for whoever resumes it.
+  std::function<std::string(std::int64_t steps)> describe = [](std::int64_t) { return ""; };
+};
+
 struct TrainOptions {
   LearningRateSchedule schedule;
   OptimizerOptions optimizer;
@@ -30,6 +40,8 @@ struct TrainOptions {
   Bytes device_memory = 0;  ///< host backend: limit of the device arena; 0 = none
   int ranks_per_node = 0;   ///< ranks that share this host's memory; 0: all
   std::string nvme_folder;  ///< for plans that keep optimizer state on NVMe
+  /// Without it, the state of a plan that takes snapshots ends with its process all the same.
+  std::optional<SnapshotOptions> snapshot = std::nullopt;
   /// Notices failures of other ranks, and requests to stop. It outlives the trainer. Null: none.
   JobWatch* watch = nullptr;
   Seconds deadline = 20;  ///< time without progress after which a rank counts as hanging
@@ -60,6 +72,16 @@ class Trainer {
   void start_with(const WeightsOfUnit& weights);
   /// Starts from given state, such as a checkpoint, after `step` steps.
   void start_from(const StateReader& state, std::int64_t step);
+
+  /// Goes on in the memory of ranks that were killed: brings it to `steps` steps, to which all of
+  /// them can be brought (find_run_memory). Every rank calls it. Throws Error where the memory is
+  /// damaged.
+  void start_from_memory(std::int64_t steps);
+  /// Returns what the memory knows about a step whose processes were killed before they reported
+  /// it; nothing where it knows nothing.
+  [[nodiscard]] std::optional<StepReport> remembered(std::int64_t step) const;
+  /// Frees the memory at an orderly end. Without this call it outlives the trainer.
+  void forget_snapshot();
 
   /// Runs steps until `end` steps are done in total, and returns when all lanes are idle.
   /// `on_step` is called on the calling thread, in order. Where the watch of some rank wants to

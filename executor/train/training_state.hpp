@@ -42,6 +42,9 @@ struct StartState {
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
                 std::int64_t steps, const StartState& start);
 
+/// Fills the homes of parameters on the device from the state in host memory. A collective call.
+void publish_parameters(const RankContext& context);
+
 /// One range that this rank saves. Over all ranks every element is saved once.
 struct StateRange {
   std::int32_t unit = 0;

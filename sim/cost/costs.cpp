@@ -179,6 +179,7 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
       return grad_d2h_seconds(op, platform);
     case OpKind::Gather:
     case OpKind::Norm:
+    case OpKind::Fence:
     case OpKind::Loss:
       return collective_seconds(kAllGather, bytes, program.world_size, platform);
     case OpKind::Reduce:

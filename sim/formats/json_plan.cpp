@@ -119,6 +119,9 @@ void read_step(JsonReader& json, Plan& plan) {
     plan.gradient_ring = buffers->small_integer(0);
   }
   plan.compute_threads = json.key("compute_threads").small_integer(1);
+  if (const auto snapshot = json.optional_key("snapshot")) {
+    plan.snapshot = snapshot->choice(kSnapshotNames);
+  }
   if (const auto schedule = json.optional_key("schedule")) plan.schedule = read_schedule(*schedule);
 }
 
@@ -147,6 +150,7 @@ std::string to_json(const Plan& plan) {
   if (reads_parameters(plan)) json["parameter_buffers"] = plan.parameter_buffers;
   if (streams_state(plan)) json["stream_buffers"] = plan.stream_buffers;
   if (plan.gradient_ring > 0) json["gradient_ring"] = plan.gradient_ring;
+  if (plan.snapshot != Snapshot::None) json["snapshot"] = name_of(kSnapshotNames, plan.snapshot);
   if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
   json["units"] = OrderedJson::array();
   for (const UnitPlan& unit : plan.units) {

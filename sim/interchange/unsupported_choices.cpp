@@ -79,6 +79,9 @@ void UnsupportedChoices::schedule(const std::string& system) {
   if (streams_state(plan_)) {
     add(fmt::format("adam \"gpu\": {} updates on the processor beside the state", system));
   }
+  if (plan_.snapshot != Snapshot::None) {
+    add(fmt::format("snapshot \"redo\": {} keeps no state in memory that outlives it", system));
+  }
   if (plan_.clipping == Clipping::Speculate) {
     add(fmt::format("clipping \"speculate\": {} waits for the norm", system));
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/lowering/static_memory.hpp"
 
+#include "sim/lowering/redo_memory.hpp"
+
 #include <algorithm>
 
 namespace athanor {
@@ -169,6 +171,7 @@ void make_static_buffers(Program& program, const Plan& plan) {
   for (std::size_t u = 0; u < program.layouts.size(); ++u) {
     add_unit(program, program.unit_names[u], count_elements(program, plan, u));
   }
+  add_buffer(program, "redo log", Tier::Pinned, redo_log_size(program, plan).all());
   add_buffer(program, "optimizer state buffers", Tier::Host,
              program.state_buffers * program.state_buffer_bytes);
   add_buffer(program, "parameter buffers", Tier::Pinned,

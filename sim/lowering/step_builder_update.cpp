@@ -160,6 +160,7 @@ void StepBuilder::finish_step() {
   if (clips()) emit_square_sums();
   emit_losses();
   if (clips()) emit_norm();
+  if (plan_.snapshot != Snapshot::None) emit_fence();
   emit_updates(Lane::CpuAdam, /*streamed=*/false);
   emit_updates(Lane::Compute, /*streamed=*/false);
   emit_updates(Lane::Compute, /*streamed=*/true);
@@ -184,6 +185,23 @@ void StepBuilder::emit_norm() {
     if (last >= 0 && at(last).lane != norm.lane) norm.waits.push_back(last);
   }
   norm_ = emit(std::move(norm));
+}
+
+/// Comes after the norm, which a killed step's updates need too, and after the last gradient: of a
+/// lane's copies it waits for the last.
+void StepBuilder::emit_fence() {
+  Operation fence;
+  fence.kind = OpKind::Fence;
+  fence.lane = Lane::Collective;
+  fence.bytes = plan_.world_size * static_cast<Bytes>(sizeof(double));
+  std::int32_t last_gradient = -1;
+  for (const UnitState& unit : units_) {
+    for (const ChunkState& chunk : unit.chunks) {
+      last_gradient = std::max(last_gradient, chunk.gradient_ready);
+    }
+  }
+  fence.waits.push_back(last_gradient);
+  fence_ = emit(std::move(fence));
 }
 
 /// Emits the sums that are left, in the order in which gradients became ready.
@@ -231,8 +249,9 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   ChunkState& chunk_state = state_of(unit, chunk);
   const bool after_norm = clips() && !op.speculative;
   if (after_norm) op.waits.push_back(norm_);
+  if (fence_ >= 0) op.waits.push_back(fence_);
   // A gradient summed in its buffer may be on its way to the host when the norm is known.
-  if (!layout.gpu_adam &&
+  if (!layout.gpu_adam && fence_ < 0 &&
       (!after_norm || sums_squares_as_gradients_pass(plan_, layout.optimizer))) {
     op.waits.push_back(chunk_state.gradient_ready);
   }

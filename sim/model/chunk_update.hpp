@@ -21,7 +21,7 @@ namespace athanor {
 /// the order in which backward makes gradients.
 [[nodiscard]] constexpr bool updates_within_backward(const Plan& plan,
                                                      const Chunk& chunk) noexcept {
-  if (chunk.late_update || chunk.gpu_adam) return false;
+  if (chunk.late_update || chunk.gpu_adam || plan.snapshot != Snapshot::None) return false;
   if (plan.clipping != Clipping::None) return speculates(plan, chunk);
   return off_gpu(chunk.optimizer) && plan.schedule.optimizer == OptimizerStart::Overlapped;
 }
@@ -46,7 +46,8 @@ namespace athanor {
 
 /// Whether gradients that the CPU takes as they arrive share the buffers of Plan::gradient_ring.
 [[nodiscard]] constexpr bool has_gradient_ring(const Plan& plan) noexcept {
-  return plan.gradient_ring > 0 && plan.accumulation == 1 && plan.clipping == Clipping::None;
+  return plan.gradient_ring > 0 && plan.accumulation == 1 && plan.clipping == Clipping::None &&
+         plan.snapshot == Snapshot::None;
 }
 
 /// Whether the gradient of `chunk` has no memory of its own on the host: it passes through a

@@ -36,6 +36,8 @@ inline constexpr NameTable<Activation, 3> kActivationNames{{{"keep", Activation:
                                                             {"offload", Activation::Offload}}};
 inline constexpr NameTable<Clipping, 3> kClippingNames{
     {{"none", Clipping::None}, {"wait", Clipping::Wait}, {"speculate", Clipping::Speculate}}};
+inline constexpr NameTable<Snapshot, 2> kSnapshotNames{
+    {{"none", Snapshot::None}, {"redo", Snapshot::Redo}}};
 inline constexpr NameTable<Copies, 2> kCopiesNames{
     {{"overlapped", Copies::Overlapped}, {"blocking", Copies::Blocking}}};
 inline constexpr NameTable<OptimizerStart, 2> kOptimizerStartNames{
@@ -54,7 +56,7 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"cpu-adam", Lane::CpuAdam},
                                                         {"nvme-read", Lane::NvmeRead},
                                                         {"nvme-write", Lane::NvmeWrite}}};
-inline constexpr NameTable<OpKind, 21> kOpKindNames{{{"param-read", OpKind::ParamRead},
+inline constexpr NameTable<OpKind, 22> kOpKindNames{{{"param-read", OpKind::ParamRead},
                                                      {"fetch", OpKind::Fetch},
                                                      {"gather", OpKind::Gather},
                                                      {"forward", OpKind::Forward},
@@ -69,6 +71,7 @@ inline constexpr NameTable<OpKind, 21> kOpKindNames{{{"param-read", OpKind::Para
                                                      {"grad-write", OpKind::GradWrite},
                                                      {"square-sum", OpKind::SquareSum},
                                                      {"norm", OpKind::Norm},
+                                                     {"fence", OpKind::Fence},
                                                      {"adam", OpKind::Adam},
                                                      {"adam-rollback", OpKind::AdamRollback},
                                                      {"param-h2d", OpKind::ParamH2D},

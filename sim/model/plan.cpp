@@ -41,6 +41,24 @@ void validate_clipping(const Plan& plan, const std::string& where) {
   }
 }
 
+/// Refuses a plan whose state a redo log cannot finish.
+void validate_snapshot(const Plan& plan, const std::string& where) {
+  if (plan.snapshot == Snapshot::None) return;
+  const auto refuse = [&where](const std::string& problem) {
+    throw InputError(where + ":snapshot", "\"redo\" does not go with " + problem,
+                     "Make a plan for it (athanor tune --snapshot redo), or leave snapshots out.");
+  };
+  if (plan.clipping == Clipping::Speculate) refuse("clipping \"speculate\"");
+  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+    for (const ChunkRun& run : plan.units[i].chunks) {
+      if (run.optimizer == Home::Gpu)
+        refuse(fmt::format("optimizer state on the GPU (unit {})", i));
+      if (run.optimizer == Home::Nvme) refuse(fmt::format("optimizer state on NVMe (unit {})", i));
+      if (run.gpu_adam) refuse(fmt::format("updates by the GPU (unit {})", i));
+    }
+  }
+}
+
 void validate_group(const Plan& plan, const std::string& where) {
   require_between(where, "micro_batch_group", plan.micro_batch_group, 1, plan.accumulation);
   if (plan.accumulation % plan.micro_batch_group == 0) return;
@@ -118,6 +136,7 @@ void validate_unit(const Plan& plan, const Unit& unit, const UnitPlan& unit_plan
 void Plan::validate(const Architecture& architecture, const std::string& where) const {
   validate_counts(*this, where);
   validate_clipping(*this, where);
+  validate_snapshot(*this, where);
   if (units.size() != architecture.units.size()) {
     throw InputError(where + ":units",
                      fmt::format("{} units, but model {} has {}", units.size(), architecture.name,

@@ -53,6 +53,14 @@ enum class Clipping {
               ///< OptimizerStart::AfterBackward
 };
 
+/// Snapshots: how training goes on after its processes were killed, without a checkpoint on disk.
+enum class Snapshot {
+  None,
+  Redo,  ///< state and gradients are in host memory that outlives the processes. All updates wait
+         ///< until every rank has all gradients of the step, so that a killed step can be finished
+         ///< from them. Needs all optimizer state in host memory, updated by the CPU
+};
+
 /// Copies between host and device.
 enum class Copies {
   Overlapped,  ///< on their own lanes; only those wait that need what is copied
@@ -145,8 +153,10 @@ struct Plan {
   int stream_buffers = 2;     ///< chunks whose state streams through the GPU at once
   int gradient_ring = 0;    ///< pinned buffers for gradients of chunks that the CPU updates as they
                             ///< arrive; 0: every chunk has one of its own. No effect with
-                            ///< accumulation or clipping, which need gradients longer
+                            ///< accumulation, clipping or snapshots, which need gradients
+                            ///< longer
   int compute_threads = 1;  ///< CPU backend: threads of the compute lane
+  Snapshot snapshot = Snapshot::None;
   Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
 

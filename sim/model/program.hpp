@@ -34,6 +34,8 @@ enum class OpKind {
   GradWrite,     ///< nvme-write: gradient buffer -> file
   SquareSum,     ///< compute, cpu-adam or collective: sum of squares of a shard's gradient
   Norm,          ///< collective: the global norm from all square sums
+  Fence,         ///< collective: this rank notes that its gradients are all in host memory, and
+                 ///< waits until every rank has noted it
   Adam,          ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
   AdamRollback,  ///< cpu-adam: Adam again from the old state, where the norm asks for clipping
   ParamH2D,      ///< h2d: updated shard -> its home on the device

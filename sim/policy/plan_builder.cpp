@@ -43,6 +43,7 @@ Plan uniform_plan(const std::string& name, const Profile& profile, const PlanReq
   plan.max_gradient_norm = request.max_gradient_norm;
   plan.clipped_share = request.clipped_share;
   plan.cpu_adam_threads = request.adam_threads.value_or(1);
+  plan.snapshot = request.snapshot;
   plan.compute_threads = profile.compute_threads;
   plan.units.resize(profile.architecture.units.size());
   for (std::size_t i = 0; i < plan.units.size(); ++i) {

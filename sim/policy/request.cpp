@@ -91,6 +91,11 @@ void validate_request(const PlanRequest& request, const Profile& profile,
         fmt::format("{} does not say what its files and its CPU Adam take", platform.name),
         "Calibrate the machine again, or leave the option out.");
   }
+  if (request.snapshot != Snapshot::None && platform.cpu_adam.empty()) {
+    throw InputError("--snapshot",
+                     fmt::format("{} does not say how fast its CPU runs Adam", platform.name),
+                     "Calibrate the machine again, or leave the option out.");
+  }
   if (!std::isfinite(request.max_gradient_norm) || request.max_gradient_norm <= 0) {
     throw InputError("--clip", fmt::format("{} is not a norm", request.max_gradient_norm),
                      "Use a positive number, such as 1.0.");

@@ -23,6 +23,7 @@ struct PlanRequest {
   double clipped_share = 0;                                ///< share of steps; see Plan
   std::optional<std::int64_t> micro_batch = std::nullopt;  ///< absent: chosen
   std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
+  Snapshot snapshot = Snapshot::None;
 };
 
 /// Split of a rank's share of the global batch into micro-batches, and of these into groups.

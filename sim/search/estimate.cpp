@@ -57,6 +57,7 @@ Program Estimator::lower_group(const Candidate& c, std::int64_t group) const {
   recompute_leading(plan, c.recompute_units, c.offload_units);
   plan.gradient_buffers =
       std::max(largest_class_size(problem_.profile.architecture), static_cast<int>(group));
+  plan.snapshot = Snapshot::None;  // it moves no activations, and needs state on the host
   return lower(problem_.profile, plan);
 }
 
@@ -230,7 +231,7 @@ int Estimator::update_barrier_unit(const Candidate& c) const {
     return !problem_.profile.architecture.units[static_cast<std::size_t>(unit)].parameters.empty();
   };
   // As gradients arrive, the first unit is updated last; after backward or a norm, the last unit.
-  if (problem_.request.clipping == Clipping::None) {
+  if (problem_.request.clipping == Clipping::None && problem_.request.snapshot == Snapshot::None) {
     for (int unit = std::max(first, c.late_updates); unit < end; ++unit) {
       if (is_updated(unit)) return unit;
     }

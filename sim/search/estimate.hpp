@@ -135,6 +135,8 @@ class Estimator {
   [[nodiscard]] ChunkSum chunk_sum(const Candidate& candidate, std::size_t unit_class,
                                    const ChunkWork& work) const;
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
+  /// Bytes of a rank's redo log.
+  [[nodiscard]] Bytes redo_bytes(const Candidate& candidate) const;
   /// Buffers in the class's gradient pool.
   [[nodiscard]] static int gradient_buffers(const Candidate& candidate,
                                             const UnitClass& unit_class);

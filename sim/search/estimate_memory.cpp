@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placement of the units of each class, and the bytes that they take.
+#include "sim/lowering/redo_memory.hpp"
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/search/estimate.hpp"
@@ -82,6 +83,23 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
   return peak;
 }
 
+Bytes Estimator::redo_bytes(const Candidate& c) const {
+  Plan plan;
+  plan.snapshot = problem_.request.snapshot;
+  if (plan.snapshot == Snapshot::None) return 0;
+  plan.world_size = problem_.request.num_gpus;
+  plan.accumulation = c.batch.accumulation;
+  const std::int64_t whole = round_up(c.chunk_elements, plan.world_size * kParameterAlignment);
+  const int parts = c.sharding == Sharding::Replicated ? 1 : plan.world_size;
+  std::int64_t blocks = 0;
+  for (const UnitClass& unit_class : classes_) {
+    for (std::int64_t left = unit_class.elements; left > 0; left -= whole) {
+      blocks += unit_class.units * redo_blocks(std::min(whole, left) / parts);
+    }
+  }
+  return redo_log_size(plan, blocks).all();
+}
+
 /// Bytes of optimizer state in host memory and in files, and of the buffers that it passes through.
 TierBytes Estimator::state_bytes(const Candidate& c) const {
   const Bytes state = optimizer_state_bytes(problem_.profile.dtype);
@@ -133,6 +151,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   bytes.host += std::min<std::int64_t>(in_files, Plan().nvme_buffers) * file_buffer;
   bytes.pinned +=
       std::min<std::int64_t>(parameters_in_files, Plan().parameter_buffers) * parameter_buffer;
+  bytes.pinned += redo_bytes(c);
   Plan rings;
   rings.gradient_ring = c.gradient_ring;
   rings.clipping = problem_.request.clipping;

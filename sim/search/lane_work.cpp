@@ -270,7 +270,7 @@ void Estimator::ClassWork::add_parameters() {
   }
 }
 
-/// Adds the loss and the norm, one small collective each.
+/// Adds the loss, the norm and the fence, one small collective each.
 void Estimator::add_scalars(const Candidate& c, LaneWork& lanes) const {
   Program header;
   header.world_size = problem_.request.num_gpus;
@@ -283,6 +283,7 @@ void Estimator::add_scalars(const Candidate& c, LaneWork& lanes) const {
   };
   add(OpKind::Loss, c.batch.accumulation * Bytes{sizeof(double)});
   if (problem_.request.clipping != Clipping::None) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
+  if (problem_.request.snapshot != Snapshot::None) add(OpKind::Fence, Bytes{sizeof(double)});
 }
 
 }  // namespace athanor

@@ -44,6 +44,17 @@ std::vector<int> up_to(std::set<int> values, int highest) {
   return {values.begin(), values.end()};
 }
 
+/// Leaves the plans whose killed steps can be finished: all state in host memory, updated by the
+/// CPU once all gradients are there.
+void keep_redoable(SearchSpace& space) {
+  for (std::vector<int>* const none :
+       {&space.leading_gpu_optimizer, &space.trailing_gpu_optimizer, &space.trailing_nvme_optimizer,
+        &space.gradient_rings, &space.gpu_adam_units, &space.late_updates}) {
+    *none = {0};
+  }
+  space.nvme_parameters = space.speculate = {false};
+}
+
 }  // namespace
 
 void SearchSpace::validate() const {
@@ -98,6 +109,7 @@ SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
       return units == num_units || (units > 0 && 2 * units < num_units - 1);
     });
   }
+  if (request.snapshot != Snapshot::None) keep_redoable(space);
   constexpr Seconds kMaxSeconds = 1e-9;  // 28 GB/s for each rank at 28 bytes an element
   space.max_cpu_seconds_per_element = kMaxSeconds;
   return space;

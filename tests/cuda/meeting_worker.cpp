@@ -38,6 +38,6 @@ int main(int argc, char** argv) {
   return athanor::run_main("meeting_worker", [&] {
     const athanor::RankInfo rank = athanor::rank_from_environment();
     if (rank.world_size > 1 || words.size() < 3) return meet(rank);
-    return athanor::run_ranks(std::atoi(words[2]), words);
+    return athanor::run_ranks(std::atoi(words[2]), words).exit_code;
   });
 }

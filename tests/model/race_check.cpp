@@ -144,6 +144,7 @@ class RaceCheck {
         compute_uses(op, list);
         output_uses(op, list);
         break;
+      case OpKind::Fence:
       case OpKind::Loss:
         break;
     }

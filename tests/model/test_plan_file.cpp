@@ -64,6 +64,13 @@ TEST_CASE("a gradient ring is left out where there is none") {
   CHECK(parse_plan(to_json(plan), "input.json").gradient_ring == 5);
 }
 
+TEST_CASE("snapshots are left out where there are none, and need state in host memory") {
+  Plan plan = sample_plan();
+  CHECK(to_json(plan).find("snapshot") == std::string::npos);
+  plan.snapshot = Snapshot::Redo;
+  CHECK(parse_plan(to_json(plan), "input.json").snapshot == Snapshot::Redo);
+}
+
 TEST_CASE("a group of one micro-batch is left out") {
   Plan plan = sample_plan();
   CHECK(to_json(plan).find("micro_batch_group") == std::string::npos);

@@ -204,6 +204,46 @@ TEST_CASE("estimated memory is that of the lowered program, and the bound is bel
   CHECK(grouped_parts > 0);
 }
 
+TEST_CASE("with snapshots, too, memory is that of the program, and the bound is below its time") {
+  std::mt19937 random(31);
+  int count = 0, tight = 0;
+  for (int round = 0; round < 120; ++round) {
+    Case c(random, round);
+    c.request.snapshot = Snapshot::Redo;
+    Estimator estimator(tuning_problem(c.profile, c.platform, c.request), kThreads);
+    Engine engine(c.platform, c.request.num_gpus);
+    const int num_units = static_cast<int>(c.profile.architecture.units.size());
+    for (int i = 0; i < 20; ++i) {
+      Candidate candidate = test::random_candidate(random);
+      const std::int64_t micro_batch = 1 << (i % 3);
+      candidate.batch = {micro_batch, 4 / micro_batch};
+      candidate.leading_gpu_optimizer = candidate.trailing_gpu_optimizer = 0;
+      candidate.trailing_nvme_optimizer = candidate.gradient_ring = 0;
+      candidate.nvme_parameters = false;
+      if (candidate.prefetch_depth >= candidate.cache_slots) continue;
+      if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
+      candidate = normal_form(candidate, c.profile.architecture, c.request.num_gpus);
+      group_micro_batches(random, candidate, c.profile.architecture);
+      const Program program = lower(c.profile, make_plan(candidate, c.profile, c.request));
+      const TierBytes expected = peak_bytes(program);
+      const TierBytes peak = estimator.peak_bytes(candidate);
+      CAPTURE(round, i);
+      REQUIRE(peak.gpu == expected.gpu);
+      REQUIRE(peak.pinned == expected.pinned);
+      REQUIRE(peak.host == expected.host);
+      const Seconds bound = estimator.bound_seconds(candidate);
+      const Seconds simulated = engine.simulate(program, {.record_intervals = false}).step_seconds;
+      REQUIRE(lower_bound_seconds(program, c.platform) <= simulated * (1 + 1e-6));
+      REQUIRE(bound <= simulated * (1 + 1e-6));
+      require_least_of_group(random, estimator, candidate, peak, simulated);
+      ++count;
+      tight += bound >= 0.7 * simulated ? 1 : 0;
+    }
+  }
+  CHECK(count > 300);
+  CHECK(tight > count / 4);
+}
+
 TEST_CASE("bounds hold whatever contends where gradients are clipped, and the norm raises them") {
   std::mt19937 random(29);
   std::uniform_real_distribution<double> slowdown(1, 3);

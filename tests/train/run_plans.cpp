@@ -161,6 +161,12 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
         accumulation);
   group(add("mixed groups", mixed_plan(architecture, world_size, accumulation)),
         accumulation % 2 == 0 ? 2 : 1);
+  add("snapshots", uniform(Sharding::Sharded, kHost, kHost, kAgain, 3000)).snapshot =
+      Snapshot::Redo;
+  Plan& redo =
+      add("snapshots of shards", uniform(Sharding::OptimizerSharded, kDevice, kHost, kKeep, 2000));
+  redo.snapshot = Snapshot::Redo;
+  redo.cpu_adam_threads = 2;
   add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
       .schedule.eviction = Eviction::Fifo;
   return plans;

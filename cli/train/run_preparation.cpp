@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/train/run_preparation.hpp"
+
+#include "executor/checkpoint/checkpoint_folder.hpp"
+#include "executor/io/hf_folder_writer.hpp"
+#include "executor/job/run_folder.hpp"
+#include "executor/job/run_record.hpp"
+#include "executor/memory/shared_memory.hpp"
+#include "executor/snapshot/run_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace athanor::cli {
+namespace {
+
+/// A run that does not go on from its memory has no use for it.
+void remove_older_snapshot(const RunStart& start,
+                           const std::function<void(const std::string&)>& report) {
+  if (start.memory || start.run.empty()) return;
+  std::vector<RankMemory> held;
+  for (const RankMemory& memory : remove_run_memory(kSharedMemoryFolder, start.run, held)) {
+    report("removed the older snapshot " + memory.path);
+  }
+}
+
+}  // namespace
+
+std::string prepare_run(const TrainArguments& arguments, const TrainInputs& inputs,
+                        const std::string& run_json,
+                        const std::function<void(const std::string&)>& report) {
+  const RunStart& start = inputs.start;
+  for (const std::string& remark : start.remarks) report(remark);
+  if (!arguments.export_folder.empty()) prepare_export_folder(arguments.export_folder);
+  make_checkpoints_folder(start.folder.checkpoints());
+  for (const std::string& name : remove_leftovers(start.folder.checkpoints())) {
+    report("removed what a killed process left of " + name);
+  }
+  remove_older_snapshot(start, report);
+  if (is_finished(arguments, start)) return start.run;
+  for (const std::string& damaged : start.in_the_way) {
+    report(fmt::format("the damaged checkpoint {} is now {}", damaged, set_aside(damaged)));
+  }
+  const std::string run = start.run.empty() ? new_run_identity() : start.run;
+  start_run_folder(start.folder, run_json, run, inputs.plan, inputs.profile, inputs.platform);
+  return run;
+}
+
+}  // namespace athanor::cli

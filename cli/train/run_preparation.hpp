@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the folders of a run ready, and removes what killed processes have left of it.
+#pragma once
+
+#include "cli/train/arguments.hpp"
+#include "cli/train/inputs.hpp"
+
+#include <functional>
+#include <string>
+
+namespace athanor::cli {
+
+/// Makes the run folder ready, on rank 0, and returns the run's identity. `report` gets lines for
+/// the user.
+[[nodiscard]] std::string prepare_run(const TrainArguments& arguments, const TrainInputs& inputs,
+                                      const std::string& run_json,
+                                      const std::function<void(const std::string&)>& report);
+
+}  // namespace athanor::cli

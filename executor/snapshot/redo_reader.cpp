@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/snapshot/redo_reader.hpp"
+
+#include "executor/memory/shared_memory.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/lowering/redo_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace athanor {
+namespace {
+
+constexpr std::uint64_t kOffsetBasis = 0xcbf29ce484222325U, kPrime = 0x100000001b3U;
+/// More ranks times micro-batches than any run has.
+constexpr std::int64_t kMostLosses = std::int64_t{1} << 24;
+
+std::uint64_t hash_on(std::uint64_t hash, std::span<const std::byte> bytes) noexcept {
+  for (const std::byte byte : bytes) {
+    hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * kPrime;
+  }
+  return hash;
+}
+
+/// Reads a value that another process may have left half written: it is checked later.
+template <typename Value>
+Value value_at(const std::string& bytes, Bytes offset) {
+  Value value{};
+  std::memcpy(&value, bytes.data() + offset, sizeof(value));
+  return value;
+}
+
+/// Steps of the newest mark, or those that were loaded.
+std::int64_t newest(const std::string& path, std::int64_t loaded, std::int64_t losses,
+                    Bytes header) {
+  const Bytes mark_bytes = redo_mark_bytes(losses);
+  const std::string bytes = read_start(path, header + kRedoMarks * mark_bytes);
+  if (std::ssize(bytes) < header + kRedoMarks * mark_bytes) throw Error(path + " is too short");
+  std::int64_t steps = loaded;
+  for (int i = 0; i < kRedoMarks; ++i) {
+    const auto mark = value_at<std::int64_t>(bytes, header + i * mark_bytes);
+    if (mark != 0 && (mark <= loaded || mark % kRedoMarks != i)) {
+      throw Error(fmt::format("{} is damaged: mark {} is of step {}", path, i, mark));
+    }
+    steps = std::max(steps, mark);
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::uint64_t redo_hash(std::span<const std::byte> bytes) noexcept {
+  return hash_on(kOffsetBasis, bytes);
+}
+
+std::uint64_t redo_checksum(const std::byte* log, const std::string& text) {
+  const std::uint64_t head = hash_on(kOffsetBasis, {log, offsetof(RedoHeader, checksum)});
+  return hash_on(head, std::as_bytes(std::span(text)));
+}
+
+RedoSummary read_redo_summary(const std::string& path) {
+  const Bytes header = redo_header_bytes();
+  const std::string bytes = read_start(path, header);
+  if (std::ssize(bytes) < header) throw Error(path + " is too short");
+  RedoHeader head;
+  std::memcpy(static_cast<void*>(&head), bytes.data(), offsetof(RedoHeader, loaded));
+  if (head.magic != kRedoMagic) {
+    throw Error(path + " is damaged, or its process died before the first step");
+  }
+  if (head.text_bytes < 0 || head.text_bytes > header - kRedoTextOffset) {
+    throw Error(path + " is damaged: its text is too long");
+  }
+  const std::string text = bytes.substr(kRedoTextOffset, static_cast<std::size_t>(head.text_bytes));
+  const auto* const log = reinterpret_cast<const std::byte*>(bytes.data());
+  if (redo_checksum(log, text) != head.checksum || head.losses < 1 || head.losses > kMostLosses) {
+    throw Error(path + " is damaged: its checksum differs from its content");
+  }
+  RedoSummary summary{.run = head.run.data(), .text = text};
+  summary.rank = head.rank;
+  summary.world_size = head.world_size;
+  summary.layout = head.layout;
+  summary.loaded = value_at<std::int64_t>(bytes, offsetof(RedoHeader, loaded));
+  if (summary.loaded < 0) throw Error(path + " was not whole yet when its process died");
+  summary.steps = newest(path, summary.loaded, head.losses, header);
+  return summary;
+}
+
+}  // namespace athanor

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads what a redo log says about itself, before any memory is mapped.
+#pragma once
+
+#include "executor/snapshot/redo_format.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// Where the text starts, behind the header; and the losses, behind their mark.
+inline constexpr std::int64_t kRedoTextOffset = 256;
+inline constexpr std::int64_t kRedoMarkHead = 128;
+
+/// FNV-1a: it guards against damage by accident.
+[[nodiscard]] std::uint64_t redo_hash(std::span<const std::byte> bytes) noexcept;
+
+/// Checksum of the header at `log` and of the text behind it.
+[[nodiscard]] std::uint64_t redo_checksum(const std::byte* log, const std::string& text);
+
+/// Content of the log of one rank.
+struct RedoSummary {
+  std::string run, text;
+  int rank = 0, world_size = 0;
+  std::uint64_t layout = 0;
+  std::int64_t loaded = kNotWhole;  ///< steps of the state that was loaded
+  std::int64_t steps = kNotWhole;   ///< steps to which this rank's state can be brought
+};
+
+/// Reads a log from the file at `path`. Throws Error that says what is wrong with it.
+[[nodiscard]] RedoSummary read_redo_summary(const std::string& path);
+
+}  // namespace athanor
