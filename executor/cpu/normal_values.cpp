@@ -14,10 +14,10 @@
 namespace athanor {
 namespace {
 
-/// The sequence is drawn in blocks: pair j of a block gives its numbers j and kPairs + j.
-constexpr std::int64_t kPairs = 256;
-constexpr std::int64_t kBlock = 2 * kPairs;
-using Block = std::array<float, kBlock>;
+/// The sequence is drawn in blocks: pair j of a block gives its numbers j and kPairsInBlock + j.
+constexpr std::int64_t kPairsInBlock = 256;
+constexpr std::int64_t kNumbersInBlock = 2 * kPairsInBlock;
+using NormalBlock = std::array<float, kNumbersInBlock>;
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;  ///< 2^64 / golden ratio: SplitMix64's step
 
@@ -64,8 +64,8 @@ inline double widened(std::uint64_t x) {
 ATHANOR_VECTOR_CLONES void draw(std::uint64_t key, std::int64_t index, float deviation,
                                 float* __restrict values) {
   constexpr std::uint64_t kLow = 0xffffffffU, kQuarter = 0x3fffffffU;
-  const std::uint64_t count = static_cast<std::uint64_t>(index) * kPairs + 1;
-  for (std::int64_t j = 0; j < kPairs; ++j) {
+  const std::uint64_t count = static_cast<std::uint64_t>(index) * kPairsInBlock + 1;
+  for (std::int64_t j = 0; j < kPairsInBlock; ++j) {
     const std::uint64_t bits =
         split_mix_finalizer(key + (count + static_cast<std::uint64_t>(j)) * kGolden);
     const double radius =
@@ -79,20 +79,20 @@ ATHANOR_VECTOR_CLONES void draw(std::uint64_t key, std::int64_t index, float dev
     const bool back = (turn & 0x80000000U) != 0;
     const double sign = back ? -1 : 1;
     values[j] = static_cast<float>(sign * (odd ? -y : x));
-    values[kPairs + j] = static_cast<float>(sign * (odd ? x : y));
+    values[kPairsInBlock + j] = static_cast<float>(sign * (odd ? x : y));
   }
 }
 
 /// Writes numbers [first, first + out.size()).
 void draw_range(std::uint64_t key, std::int64_t first, float deviation, std::span<float> out) {
-  Block block;
+  NormalBlock block;
   const std::int64_t end = first + std::ssize(out);
   for (std::int64_t at = first; at < end;) {
-    const std::int64_t index = at / kBlock;
-    const std::int64_t next = std::min(end, (index + 1) * kBlock);
+    const std::int64_t index = at / kNumbersInBlock;
+    const std::int64_t next = std::min(end, (index + 1) * kNumbersInBlock);
     draw(key, index, deviation, block.data());
-    std::copy(block.begin() + (at - index * kBlock), block.begin() + (next - index * kBlock),
-              out.begin() + (at - first));
+    std::copy(block.begin() + (at - index * kNumbersInBlock),
+              block.begin() + (next - index * kNumbersInBlock), out.begin() + (at - first));
     at = next;
   }
 }
