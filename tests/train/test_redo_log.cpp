@@ -170,7 +170,7 @@ class Cut {
       for (const ChunkMemory& chunk : pools_.chunks(static_cast<std::int32_t>(unit))) {
         std::vector<float> master(static_cast<std::size_t>(chunk.elements));
         fill(master.data(), chunk.elements);
-        pools_.write_part(chunk, StatePart::Master, 0, master, device_);
+        pools_.write_part(chunk, StatePart::Master, 0, 0, master, device_);
         fill(chunk.state.first_moment, chunk.elements);
         fill(chunk.state.second_moment, chunk.elements);
         for (std::int64_t i = 0; i < chunk.elements; ++i) {
