@@ -260,10 +260,13 @@ void JobWatch::check_launcher() {
 void JobWatch::handle_interrupt() {
   if (!is_stop_wanted() || caller_stops_ || exit_code_ >= 0) return;
   links_.send(message_of(MessageKind::Interrupted, rank_.rank));
-  // One rank is enough where the launcher has told them all.
+  // One rank is enough where the launcher has told them all. An mpirun kills it a moment after
+  // another has ended, so it speaks first.
   if (noted_interrupt() != 0 || rank_.rank == 0) {
     say(fmt::format("interrupted by {} before training; the same command starts it again",
                     signal_name(stop_signal())));
+  } else {
+    std::this_thread::sleep_for(kOthersSpeakAfter);
   }
   end_process(kExitInterrupted);
 }

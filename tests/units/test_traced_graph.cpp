@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs as torch.jit.trace writes them: sizes are tensors there, computed from constants.
 #include "executor/traced/traced_graph.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/utils.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
-#include <string>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -41,22 +41,21 @@ std::shared_ptr<Graph> first_half_times_table(const torch::jit::Module& module) 
   return graph;
 }
 
-std::filesystem::path write_graph() {
+void write_graph(const std::filesystem::path& file) {
   torch::jit::Module module("traced");
   module.register_buffer("table", torch::full({3}, 10.0F));
   torch::jit::Function* const forward = module._ivalue()->compilation_unit()->create_function(
       c10::QualifiedName(*module.type()->name(), "forward"), first_half_times_table(module));
   module.type()->addMethod(forward);
-  auto file = std::filesystem::temp_directory_path() /
-              ("athanor-graph-" + std::to_string(::getpid()) + ".pt");
   module.save(file.string());
-  return file;
 }
 
 }  // namespace
 
 TEST_CASE("sizes in a traced graph are computed on the host") {
-  const std::filesystem::path file = write_graph();
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = std::filesystem::path(folder.path()) / "graph.pt";
+  write_graph(file);
   TracedGraph graph(file.string());
   const torch::Tensor x = torch::arange(12).view({2, 6}).to(torch::kFloat32);
   CHECK(torch::equal(graph.run({x}), x.slice(1, 0, 3) * 10));
@@ -64,7 +63,6 @@ TEST_CASE("sizes in a traced graph are computed on the host") {
   const torch::Tensor elsewhere = graph.run({x.to(torch::kMeta)});
   CHECK(elsewhere.is_meta());
   CHECK(elsewhere.sizes() == c10::IntArrayRef({2, 3}));
-  std::filesystem::remove(file);
 }
 
 }  // namespace athanor
