@@ -8,10 +8,10 @@
 # --tidy      also runs clang-tidy on what is not a test (./dev lint: on everything)
 # --sanitize  also builds with address and undefined-behaviour sanitizers and runs every test that is not slow
 # --threads   also runs the tests of lanes, collectives and plans on CPU ranks under ThreadSanitizer
-# --fuzz      also runs each libFuzzer target (60 seconds each)
+# --fuzz      also runs each libFuzzer target (60 seconds; readers of athanor's own files 10)
 # --coverage  runs every test in the preset coverage instead of dev, prints line coverage, and fails below 90 % of
 #             sim/ or 80 % of executor/
-# --all       all of these but --threads, with 30 seconds for each libFuzzer target
+# --all       all of these but --threads
 # --again     runs every stage, passed before or not
 set -euo pipefail
 source tools/common.sh
@@ -25,7 +25,7 @@ for argument in "$@"; do
     --fuzz) fuzz_seconds=60 ;;
     --fuzz=*) fuzz_seconds=${argument#*=} ;;
     --coverage) coverage=true ;;
-    --all) tidy=true sanitize=true coverage=true fuzz_seconds=30 ;;
+    --all) tidy=true sanitize=true coverage=true fuzz_seconds=60 ;;
     --again) again=true ;;
     -h | --help) help_of tools/test.sh && exit ;;
     *) die 2 "test: unknown option '$argument' (see ./dev test --help)" ;;
