@@ -28,6 +28,8 @@ CONFIGS = {
         **COMMON, pad_token_id=VOCABULARY - 1, hidden_size=32, ffn_dim=64, num_hidden_layers=2, num_attention_heads=2,
         word_embed_proj_dim=32, dropout=0, attention_dropout=0),
     "llama": lambda: transformers.LlamaConfig(**LLAMA),
+    "mistral": lambda: transformers.MistralConfig(**LLAMA, sliding_window=None),
+    "qwen2": lambda: transformers.Qwen2Config(**LLAMA),
     "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=8, tie_word_embeddings=True),
 }
 
