@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a redo log looks like in memory. A log is read by the program that wrote it, after its
-// processes have died, so every number that a killed thread may have been about to write is atomic.
+// Layout of a redo log in memory. A log outlives the processes that write it, and the next
+// processes of the same program read it. A process may be killed between any two stores, so every
+// number that threads store in steps is atomic.
 #pragma once
 
 #include "executor/backend/device.hpp"

@@ -13,8 +13,9 @@
 
 namespace athanor {
 
-/// Where the text starts, behind the header; and the losses, behind their mark.
+/// Byte of the log at which the description of the run starts: behind the header.
 inline constexpr std::int64_t kRedoTextOffset = 256;
+/// Byte of a mark at which its losses start: behind its constants.
 inline constexpr std::int64_t kRedoMarkHead = 128;
 
 /// FNV-1a: it guards against damage by accident.

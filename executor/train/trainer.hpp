@@ -24,7 +24,7 @@ namespace athanor {
 
 class JobWatch;
 
-/// Where the state of a plan that takes snapshots outlives its processes.
+/// Memory in which state outlives its processes, for a plan that takes snapshots.
 struct SnapshotOptions {
   std::string run;  ///< identity of the run, in hexadecimal digits; it names the memory
   std::string folder = kSharedMemoryFolder;
