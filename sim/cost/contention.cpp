@@ -70,6 +70,26 @@ class Terms {
   std::map<LaneSet, ByRanks> terms_;
 };
 
+LaneValues exponentials(LaneValues values) {
+  for (double& value : values) value = std::exp(value);
+  return values;
+}
+
+/// Returns the slowdowns of `running`, with a CPU Adam that alone asks for `share` of what it asked
+/// in the samples. Fewer threads never make Adam itself faster: its speed is at most the samples'.
+/// So it takes of the others what its speed is of the samples', which is more than `share` where
+/// memory, not its threads, is what it waits for.
+LaneValues with_adam_share(const Terms& terms, LaneSet running, int num_ranks, double share) {
+  const LaneValues own = exponentials(terms.sum(running, num_ranks, share));
+  if ((running & lane_bit(Lane::CpuAdam)) == 0) return own;
+  constexpr std::size_t adam = lane_index(Lane::CpuAdam);
+  const double sampled = exponentials(terms.sum(running, num_ranks, 1))[adam];
+  const double speed = share * std::max(1.0, sampled) / std::max(1.0, own[adam]);
+  LaneValues values = exponentials(terms.sum(running, num_ranks, std::clamp(speed, share, 1.0)));
+  values[adam] = std::max(own[adam], share * sampled);
+  return values;
+}
+
 }  // namespace
 
 LaneSet lanes_of(const ContentionSample& load) {
@@ -88,9 +108,7 @@ ContentionModel::ContentionModel(const std::vector<ContentionSample>& loads, int
   if (loads.empty()) return;
   const Terms terms(loads);
   for (LaneSet running = 1; running < kNumLaneSets; ++running) {
-    LaneValues values = terms.sum(running, num_ranks, adam_share);
-    for (double& value : values) value = std::exp(value);
-    set(running, values);
+    set(running, with_adam_share(terms, running, num_ranks, adam_share));
   }
 }
 

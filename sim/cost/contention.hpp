@@ -36,7 +36,8 @@ using LaneValues = std::array<double, kNumLanes>;
 /// sampled. A set whose Lane::D2H adds contains the one whose Lane::D2H copies. Between sampled
 /// numbers of ranks the sum is linear in the logarithm of the number, and constant beyond them.
 /// Sets with CPU Adam add in proportion to what Adam asks of memory: `adam_share` of what it asked
-/// when they were sampled.
+/// when they were sampled. Adam's own speed is never above the sampled one: fewer threads do not
+/// make it faster where memory is what it waits for, and it then disturbs others as sampled.
 class ContentionModel {
  public:
   ContentionModel(const std::vector<ContentionSample>& loads, int num_ranks, double adam_share = 1);

@@ -132,6 +132,32 @@ TEST_CASE("a node's contention follows its threads for CPU Adam") {
   CHECK_THAT(copies(2, 8), WithinRel(2.0, kRounding));  // no more threads than cores
 }
 
+TEST_CASE("fewer threads never make CPU Adam faster, and it takes of others what its speed is") {
+  constexpr double kShare = 0.5;
+  const LaneSet both = lane_bit(Lane::H2D) | lane_bit(Lane::CpuAdam);
+  const auto slowdowns = [both](double h2d, double adam, double share) {
+    return ContentionModel({{1, {{Lane::H2D, h2d}, {Lane::CpuAdam, adam}}}}, 1, share)
+        .slowdowns(both);
+  };
+
+  // Memory is what both numbers of threads wait for: twice the time alone, half the slowdown.
+  const LaneValues full = slowdowns(5.5, 6.5, kShare);
+  CHECK_THAT(full[lane_index(Lane::CpuAdam)], WithinRel(kShare * 6.5, kRounding));
+  CHECK_THAT(full[lane_index(Lane::H2D)], WithinRel(5.5, kRounding));
+
+  // Memory has room for half of the threads: their slowdown is the root, their speed 0.55.
+  const LaneValues light = slowdowns(1.5, 1.21, kShare);
+  CHECK_THAT(light[lane_index(Lane::CpuAdam)], WithinRel(1.1, kRounding));
+  CHECK_THAT(light[lane_index(Lane::H2D)], WithinRel(std::pow(1.5, 0.55), kRounding));
+
+  double before = slowdowns(5.5, 6.5, 0.05)[lane_index(Lane::CpuAdam)] / 0.05;
+  for (double share = 0.1; share <= 1; share += 0.05) {
+    const double seconds = slowdowns(5.5, 6.5, share)[lane_index(Lane::CpuAdam)] / share;
+    CHECK(seconds <= before * (1 + kRounding));
+    before = seconds;
+  }
+}
+
 TEST_CASE("a measurement below 1 is noise") {
   const ContentionModel contention({{1, {{Lane::H2D, 0.99}, {Lane::Compute, 1.01}}}}, 1);
   CHECK(contention.slowdown(Lane::H2D, kAll) == 1);
