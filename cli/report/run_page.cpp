@@ -80,7 +80,7 @@ Json run_page(const std::string& run) {
   json["ranks"] = data.plan.world_size;
   json["tokens_per_step"] = data.plan.global_batch() * data.plan.sequence_length;
   json["plan_summary"] = plan_summary(data.plan);
-  json["comparison"] = comparison_json(compare_timelines(data, predicted));
+  json["comparison"] = comparison_json(compare_timelines(data, predicted, engine));
   json["series"] = metrics_series(data);
   json["memory"] = {{"predicted", device_memory_json(data.program, predicted)},
                     {"measured", device_memory_json(data.program, data.measured)}};

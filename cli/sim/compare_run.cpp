@@ -4,6 +4,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/engine/measured_rates.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/trace.hpp"
 #include "sim/lowering/lowering.hpp"
@@ -53,52 +54,45 @@ Seconds quantile(const std::vector<Seconds>& sorted, double share) {
   return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
-using KindOnLane = std::pair<OpKind, Lane>;
-
-/// Seconds of rank 0 by kind and lane, and the number of steps that they come from. The first of
+/// Returns the host's seconds to issue operations of each kind in a step on rank 0. The first of
 /// several steps is left out, because it starts from an idle machine.
-struct KindTotals {
-  std::map<KindOnLane, Seconds> seconds, issue;
-  std::size_t num_steps = 0;
-};
-
-KindTotals total_by_kind(const Program& program, const Timeline& timeline) {
+std::map<KindOnLane, Seconds> issue_by_kind(const Program& program, const Timeline& timeline) {
   std::set<std::int32_t> steps;
   for (const Interval& interval : timeline.intervals) {
     if (interval.rank == 0) steps.insert(interval.step);
   }
   if (steps.size() > 1) steps.erase(steps.begin());
-  KindTotals totals;
-  totals.num_steps = steps.size();
+  std::map<KindOnLane, Seconds> totals;
   for (const Interval& interval : timeline.intervals) {
     if (interval.rank != 0 || !steps.contains(interval.step)) continue;
     const Operation& op = program.operations[static_cast<std::size_t>(interval.operation)];
-    totals.seconds[{op.kind, op.lane}] += interval.end - interval.start;
-    totals.issue[{op.kind, op.lane}] += interval.issue_end - interval.issue_start;
+    totals[{op.kind, op.lane}] +=
+        (interval.issue_end - interval.issue_start) / static_cast<double>(steps.size());
   }
   return totals;
 }
 
 std::vector<KindComparison> compare_kinds(const Program& program, const Timeline& predicted,
                                           const Timeline& measured) {
-  const auto per_step = [](const KindTotals& totals, auto member, KindOnLane key) {
-    const auto found = (totals.*member).find(key);
-    if (found == (totals.*member).end() || totals.num_steps == 0) return 0.0;
-    return found->second / static_cast<double>(totals.num_steps);
+  const auto of = [](const std::map<KindOnLane, Seconds>& totals, KindOnLane key) {
+    const auto found = totals.find(key);
+    return found == totals.end() ? 0.0 : found->second;
   };
   std::map<KindOnLane, std::int64_t> counts;
   for (const Operation& op : program.operations) ++counts[{op.kind, op.lane}];
-  const KindTotals predicted_totals = total_by_kind(program, predicted);
-  const KindTotals measured_totals = total_by_kind(program, measured);
+  const auto predicted_seconds = seconds_by_kind(program, predicted);
+  const auto measured_seconds = seconds_by_kind(program, measured);
+  const auto predicted_issue = issue_by_kind(program, predicted);
+  const auto measured_issue = issue_by_kind(program, measured);
   std::vector<KindComparison> kinds;
   for (const auto& [key, count] : counts) {
     kinds.push_back({.kind = key.first,
                      .lane = key.second,
                      .count = count,
-                     .predicted = per_step(predicted_totals, &KindTotals::seconds, key),
-                     .measured = per_step(measured_totals, &KindTotals::seconds, key),
-                     .predicted_issue = per_step(predicted_totals, &KindTotals::issue, key),
-                     .measured_issue = per_step(measured_totals, &KindTotals::issue, key)});
+                     .predicted = of(predicted_seconds, key),
+                     .measured = of(measured_seconds, key),
+                     .predicted_issue = of(predicted_issue, key),
+                     .measured_issue = of(measured_issue, key)});
   }
   return kinds;
 }
@@ -164,9 +158,11 @@ std::string issue_text(const Comparison& comparison) {
 
 }  // namespace
 
-double Comparison::step_error() const noexcept {
-  return measured_step > 0 ? std::abs(predicted_step - measured_step) / measured_step : 0;
+double Comparison::error_of(Seconds seconds) const noexcept {
+  return measured_step > 0 ? std::abs(seconds - measured_step) / measured_step : 0;
 }
+
+double Comparison::step_error() const noexcept { return error_of(predicted_step); }
 
 std::vector<MetricsLine> read_metrics_lines(const std::string& path) {
   std::istringstream text(read_text_file(path));
@@ -214,12 +210,14 @@ RunData read_run(const std::string& run) {
   return data;
 }
 
-Comparison compare_timelines(const RunData& run, const Timeline& predicted) {
+Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engine& engine) {
+  const Timeline with_rates = simulate_with_measured_rates(engine, run.program, run.measured);
   TierBytes measured_peak = run.measured.peak_bytes;
   measured_peak.gpu = run.metrics.peak_bytes;
   return {.kinds = compare_kinds(run.program, predicted, run.measured),
           .predicted_step = predicted.step_seconds,
           .measured_step = run.metrics.step_seconds,
+          .predicted_step_with_rates = with_rates.step_seconds,
           .low_step = run.metrics.low_seconds,
           .high_step = run.metrics.high_seconds,
           .num_steps = run.metrics.num_steps,
@@ -232,7 +230,7 @@ Comparison compare_run(const std::string& run) {
   const RunData data = read_run(run);
   Engine engine(data.platform, data.plan.world_size);
   const Timeline predicted = engine.simulate(data.program);
-  const Comparison comparison = compare_timelines(data, predicted);
+  const Comparison comparison = compare_timelines(data, predicted, engine);
   std::ostringstream trace;
   write_trace(trace, data.program, predicted);
   write_file_atomically((std::filesystem::path(run) / "predicted.trace.json").string(),
@@ -242,10 +240,13 @@ Comparison compare_run(const std::string& run) {
 
 nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   nlohmann::ordered_json json;
-  json["step_seconds"] = {
-      {"predicted", comparison.predicted_step},    {"measured", comparison.measured_step},
-      {"measured_low", comparison.low_step},       {"measured_high", comparison.high_step},
-      {"relative_error", comparison.step_error()}, {"measured_steps", comparison.num_steps}};
+  json["step_seconds"] = {{"predicted", comparison.predicted_step},
+                          {"measured", comparison.measured_step},
+                          {"measured_low", comparison.low_step},
+                          {"measured_high", comparison.high_step},
+                          {"relative_error", comparison.step_error()},
+                          {"measured_steps", comparison.num_steps},
+                          {"predicted_with_measured_rates", comparison.predicted_step_with_rates}};
   json["device_peak_bytes"] = {{"predicted", comparison.predicted_peak.gpu},
                                {"measured", comparison.measured_peak.gpu}};
   json["peak_bytes"] = nlohmann::ordered_json::object();
@@ -284,6 +285,9 @@ std::string comparison_text(const Comparison& comparison) {
       "step", format_seconds(comparison.predicted_step), format_seconds(comparison.measured_step),
       comparison.num_steps, format_seconds(comparison.low_step),
       format_seconds(comparison.high_step), 100 * comparison.step_error());
+  text += fmt::format("{:<12} predicted with the rates of the run itself {}: {:.1f} % off\n", "",
+                      format_seconds(comparison.predicted_step_with_rates),
+                      100 * comparison.error_of(comparison.predicted_step_with_rates));
   for (const TierName& tier : kTierRows) {
     text += tier_row(tier, comparison.predicted_peak, comparison.measured_peak);
   }

@@ -2,6 +2,7 @@
 // Compares the predictions and measurements of one run folder.
 #pragma once
 
+#include "sim/engine/engine.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
@@ -15,25 +16,29 @@
 
 namespace athanor::cli {
 
-/// Seconds of one kind of operation on one lane in one step of rank 0.
+/// Seconds of one kind of operation on one lane in one step, on the slowest rank, without waiting
+/// for others in collectives (seconds_by_kind); seconds of issuing are rank 0's.
 struct KindComparison {
   OpKind kind = OpKind::Forward;
   Lane lane = Lane::Compute;
   std::int64_t count = 0;
   Seconds predicted = 0;
-  Seconds measured = 0;                             ///< mean over the measured steps
+  Seconds measured = 0;  ///< mean over the measured steps, both of the slowest rank
   Seconds predicted_issue = 0, measured_issue = 0;  ///< host time to launch them; or 0
 };
 
 struct Comparison {
   std::vector<KindComparison> kinds;
   Seconds predicted_step = 0, measured_step = 0;
+  Seconds predicted_step_with_rates = 0;    ///< simulate_with_measured_rates()
   Seconds low_step = 0, high_step = 0;      ///< eight in ten measured steps are between them
   std::int64_t num_steps = 0;               ///< number of measured steps
   TierBytes predicted_peak, measured_peak;  ///< memory of one rank
   bool on_gpus = false;
   /// Relative error of the predicted step time.
   [[nodiscard]] double step_error() const noexcept;
+  /// Relative error of `seconds`, of a step.
+  [[nodiscard]] double error_of(Seconds seconds) const noexcept;
 };
 
 /// One line of metrics.jsonl, one step, and where it stands ("file:line") for messages.
@@ -76,8 +81,10 @@ struct RunData {
 /// names the first that is missing or broken.
 [[nodiscard]] RunData read_run(const std::string& run);
 
-/// Compares what a run measured with the timeline that was predicted for its program.
-[[nodiscard]] Comparison compare_timelines(const RunData& run, const Timeline& predicted);
+/// Compares what a run measured with the timeline that was predicted for its program, and predicts
+/// it once more on `engine` with the rates that it measured.
+[[nodiscard]] Comparison compare_timelines(const RunData& run, const Timeline& predicted,
+                                           Engine& engine);
 
 /// Lowers and simulates RUN/plan.json with RUN/profile.json and RUN/platform.json, writes
 /// RUN/predicted.trace.json, and compares it with RUN/measured.trace.json and RUN/metrics.jsonl.

@@ -89,12 +89,17 @@ class Engine::Impl {
                               program.world_size, world_size_));
     }
     if (options.max_steps < 1) throw Error("max_steps must be at least 1");
+    const std::size_t scales = options.operation_scale.size();
+    if (scales != 0 && scales != program.operations.size()) {
+      throw Error(fmt::format("{} scales for {} operations", scales, program.operations.size()));
+    }
     check_waits(program);
     std::vector<Seconds> seconds = solo_seconds(program, platform_);  // the longest, alone
     std::vector<Seconds> issue = issue_seconds(program, platform_);
     std::vector<PowerDraw> drawn = power_draws(program, platform_, seconds);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
-      const double speed = options.lane_speed[lane_index(program.operations[i].lane)];
+      double speed = options.lane_speed[lane_index(program.operations[i].lane)];
+      if (!options.operation_scale.empty()) speed /= options.operation_scale[i];
       drawn[i].seconds /= speed;
       seconds[i] = std::max(seconds[i] / speed, drawn[i].seconds);
       issue[i] /= options.issue_speed;

@@ -5,6 +5,7 @@
 #include "sim/model/lane.hpp"
 
 #include <array>
+#include <vector>
 
 namespace athanor {
 
@@ -20,6 +21,8 @@ struct SimulationOptions {
     return as_it_is;
   }();
   double issue_speed = 1;
+  /// How many times as long as its cost each operation takes, by its index; empty: 1 for all.
+  std::vector<double> operation_scale = {};
 };
 
 }  // namespace athanor

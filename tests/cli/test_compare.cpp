@@ -32,6 +32,8 @@ TEST_CASE_METHOD(CompareFixture, "compare finds the factor between prediction an
   CHECK(step.at("measured").get<double>() == Approx(kSlowdown * timeline.step_seconds));
   CHECK(step.at("measured_steps") == 3);
   CHECK(step.at("relative_error").get<double>() == Approx(1 - 1 / kSlowdown));
+  CHECK(step.at("predicted_with_measured_rates").get<double>() ==
+        Approx(kSlowdown * timeline.step_seconds).epsilon(0.005));
   CHECK(json.at("device_peak_bytes") == json.at("peak_bytes").at("gpu"));
   for (const char* tier : {"gpu", "pinned", "host", "nvme"}) {
     const auto& peak = json.at("peak_bytes").at(tier);
@@ -56,7 +58,9 @@ TEST_CASE_METHOD(CompareFixture, "compare as text says how far off the predictio
   const ProgramResult result = compare({});
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, ContainsSubstring("20.0 % off") && ContainsSubstring("equal") &&
-                             ContainsSubstring("backward"));
+                             ContainsSubstring("backward") &&
+                             ContainsSubstring("rates of the run itself") &&
+                             ContainsSubstring(": 0.0 % off"));
   CHECK_THAT(result.out, ContainsSubstring("device peak") && ContainsSubstring("\npinned") &&
                              ContainsSubstring("\nhost") && !ContainsSubstring("\nnvme"));
 }

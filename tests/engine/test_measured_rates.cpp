@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predictions with the rates that a run measured.
+#include "sim/engine/measured_rates.hpp"
+#include "sim/formats/files.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "sim/policy/policies.hpp"
+#include "tests/engine/programs.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+#include <cmath>
+#include <map>
+#include <string>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::WithinRel;
+
+std::string source_file(const std::string& name) {
+  return std::string(ATHANOR_SOURCE_DIR) + "/" + name;
+}
+
+/// Interval of an operation on a rank in step 1.
+Interval interval_of(std::int32_t operation, std::int32_t rank, Seconds start, Seconds end) {
+  return {.operation = operation, .rank = rank, .step = 1, .start = start, .end = end};
+}
+
+}  // namespace
+
+TEST_CASE("measured rates give back the step of a machine whose kinds of operation are slower") {
+  const Platform platform = read_platform(source_file("platforms/h100x1.json"));
+  const Profile profile = read_profile(source_file("traces/profiles/h100-gpt2-4b.profile.json"));
+  const PlanRequest request{.num_gpus = 1, .global_batch = 16};
+  Engine engine(platform, 1);
+  for (const char* policy : {"zero3-offload", "elixir-fifo"}) {
+    INFO(policy);
+    const Program program = lower(profile, make_policy_plan(policy, profile, platform, request));
+    SimulationOptions slower;
+    for (const Operation& op : program.operations) {
+      slower.operation_scale.push_back(op.lane == Lane::CpuAdam      ? 1.35
+                                       : op.lane == Lane::H2D        ? 1.2
+                                       : op.kind == OpKind::Backward ? 1.08
+                                                                     : 0.97);
+    }
+    const Timeline measured = engine.simulate(program, slower);
+    const Seconds before = engine.simulate(program).step_seconds;
+    CHECK(std::abs(before / measured.step_seconds - 1) > 0.05);
+    const Timeline again = simulate_with_measured_rates(engine, program, measured);
+    CHECK_THAT(again.step_seconds, WithinRel(measured.step_seconds, 0.01));
+  }
+}
+
+TEST_CASE("kinds take what the slowest rank does, without waiting in collectives") {
+  test::ProgramBuilder builder(2);
+  const std::int32_t compute = builder.compute(1);
+  const std::int32_t gather = builder.gather(1'000'000'000);
+  const Program program = builder.program();
+  Timeline timeline;
+  timeline.intervals = {interval_of(compute, 0, 0, 1), interval_of(compute, 1, 0, 1.5),
+                        interval_of(gather, 0, 1, 2.5), interval_of(gather, 1, 1.5, 2.5)};
+  Interval warm_up = interval_of(compute, 0, 0, 9);
+  warm_up.step = 0;
+  timeline.intervals.push_back(warm_up);
+  const std::map<KindOnLane, Seconds> seconds = seconds_by_kind(program, timeline);
+  REQUIRE(seconds.size() == 2);
+  CHECK(seconds.at({program.operations[0].kind, Lane::Compute}) == 1.5);
+  CHECK(seconds.at({program.operations[1].kind, Lane::Collective}) == 1);
+}
+
+}  // namespace athanor
