@@ -66,9 +66,14 @@ measure() {
 # json_value EXPRESSION: of the object `of` that stdin holds.
 json_value() { python3 -c "import json, sys; of = json.load(sys.stdin); print($1)"; }
 
-# Three fifths of what replicated training takes on one device.
+# Halfway between what replicated training takes on one device and the least that any plan does. A share of the former
+# could be less than any plan needs: on a GPU the workspaces of libraries take more than this model.
 device_memory_cap() {
-  athanor simulate "${workload[@]}" --policy ddp --json | json_value 'of["peak_bytes"]["gpu"] * 3 // 5'
+  local replicated least
+  replicated=$(athanor simulate "${workload[@]}" --policy ddp --json | json_value 'of["peak_bytes"]["gpu"]')
+  least=$(athanor tune "${workload[@]}" --pareto --json -o demo/plan.json |
+    json_value 'min(plan["peak_bytes"]["gpu"] for plan in of["pareto"]["plans"])')
+  echo $(((replicated + least) / 2))
 }
 
 bash tools/setup.sh
@@ -80,7 +85,7 @@ measure
 ranks=$(json_value 'min(2, of["num_devices"])' <"$platform")
 workload=(--profile "$profile" --platform "$platform" --gpus "$ranks" --global-batch "$global_batch")
 cap=$(device_memory_cap)
-say "Device memory is capped at $cap bytes: three fifths of what replicated training needs"
+say "Device memory is capped at $cap bytes: too little for replicated training"
 athanor tune "${workload[@]}" --gpu-memory "$cap" --top 8 -o demo/plan.json
 rm -rf demo/run
 athanor train --plan demo/plan.json --model "$model" --data demo/tokens --eval-data demo/tokens/validation \
