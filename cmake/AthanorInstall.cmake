@@ -53,6 +53,28 @@ install(FILES
   ${PROJECT_BINARY_DIR}/athanorConfig.cmake ${PROJECT_BINARY_DIR}/athanorConfigVersion.cmake
   cmake/AthanorTorch.cmake
   DESTINATION ${package_folder})
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES tools/athanor.bash-completion RENAME athanor
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+
+# What users of the programs need. Names of platforms and profiles stand for these files (cli/common/shipped_files.hpp).
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT simulator)
+install(FILES tools/completion.bash RENAME athanor
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT simulator)
+install(FILES tools/completion.zsh RENAME _athanor
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT simulator)
+install(FILES tools/completion.fish RENAME athanor.fish
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT simulator)
+if(TARGET athanor_manual)
+  install(FILES ${PROJECT_BINARY_DIR}/athanor.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT simulator)
+endif()
+install(DIRECTORY platforms/ DESTINATION ${CMAKE_INSTALL_DATADIR}/athanor/platforms COMPONENT simulator
+  FILES_MATCHING PATTERN "*.json" PATTERN datasheets EXCLUDE)
+# Profiles with a day in their name are older measurements, kept for records.
+install(DIRECTORY traces/profiles/ DESTINATION ${CMAKE_INSTALL_DATADIR}/athanor/profiles COMPONENT simulator
+  FILES_MATCHING PATTERN "*.profile.json" REGEX "-20[0-9-]+(-b)?\\.profile\\.json$" EXCLUDE)
+# Licences of what is compiled in: headers and static libraries, as this system's packages state them. Those of shared
+# libraries that a wheel carries are added by tools/wheel.py.
+foreach(package nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libyaml-cpp-dev libprotobuf-dev)
+  if(EXISTS /usr/share/doc/${package}/copyright)
+    install(FILES /usr/share/doc/${package}/copyright RENAME ${package}
+      DESTINATION ${CMAKE_INSTALL_DOCDIR}/licenses COMPONENT simulator)
+  endif()
+endforeach()

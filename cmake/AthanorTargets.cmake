@@ -75,11 +75,17 @@ function(athanor_add_executable name folder sources libraries)
   target_link_libraries(${name} PRIVATE athanor_instrumentation)
 endfunction()
 
-# athanor_add_program(NAME SOURCES .. LIBRARIES ..): one of the programs that `athanor` starts.
+# athanor_add_program(NAME [TORCH] SOURCES .. LIBRARIES ..): one of the programs that `athanor` starts. Those with
+# LibTorch are a part of their own of what is installed: ./dev package makes another wheel of them.
 function(athanor_add_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
   athanor_add_executable(${name} bin "${ARG_SOURCES}" "${ARG_LIBRARIES}")
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set(component simulator)
+  if(ARG_TORCH)
+    set(component trainer)
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component})
+  add_dependencies(athanor_programs ${name})
 endfunction()
 
 # athanor_add_test(NAME [TORCH|OPTIMIZED] SOURCES .. LIBRARIES .. LABELS ..): a Catch2 program; each TEST_CASE is its own

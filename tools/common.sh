@@ -46,6 +46,25 @@ has_torch() {
 sys.exit(not m.version("torch").startswith("2.11."))' 2>/dev/null
 }
 
+# The interpreter that .venv is made from.
+base_python() {
+  local python=${ATHANOR_PYTHON:-python3}
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    die 2 "$python is older than Python 3.10. Set ATHANOR_PYTHON to a newer one."
+  echo "$python"
+}
+
+# A Python that has pip: the one for .venv, or a virtual environment beside it.
+python_with_pip() {
+  local python
+  python=$(base_python)
+  if ! "$python" -m pip --version >/dev/null 2>&1; then
+    [[ -x .cache/pip/bin/python ]] || "$python" -m venv .cache/pip
+    python=.cache/pip/bin/python
+  fi
+  echo "$python"
+}
+
 # install_beside NAME PYTHON: the packages of tools/requirements-NAME.txt into .cache/NAME, beside the interpreter, which
 # may not be ours to change.
 install_beside() {

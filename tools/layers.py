@@ -64,6 +64,7 @@ ROOMS = {
                        "calibrate/kernels", "calibrate/activities", "calibrate/device", "calibrate/profile"],
     "cli/common": ["sim/base"],
     "cli/front": ["sim/base", "cli/common"],
+    "cli/doctor": ["sim/base", "cli/common"],
     "cli/sim": ["sim", "cli/common"],
     "cli/report": ["sim", "cli/common", "cli/sim"],
     "cli/settings": ["sim", "cli/common", "cli/sim"],

@@ -3,7 +3,7 @@
 # System packages: which are missing, and how to get them from the system's own sources.
 
 sim_packages=(
-  cmake ninja-build g++ ccache pkg-config git python3 python3-venv
+  cmake ninja-build g++ ccache pkg-config git python3 python3-venv dpkg-dev binutils
   libsimgrid-dev nlohmann-json3-dev libcli11-dev libfmt-dev libbenchmark-dev catch2-v3
   libprotobuf-dev protobuf-compiler zlib1g-dev libnlopt-cxx-dev libyaml-cpp-dev libtomlplusplus-dev
   clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev codespell gcovr shellcheck

@@ -22,14 +22,6 @@ for argument in "$@"; do
   esac
 done
 
-# The interpreter that .venv is made from.
-base_python() {
-  local python=${ATHANOR_PYTHON:-python3}
-  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
-    die 2 "$python is older than Python 3.10. Set ATHANOR_PYTHON to a newer one."
-  echo "$python"
-}
-
 install_torch() {
   local python attempt
   python=$(base_python)
@@ -54,17 +46,6 @@ missing = [n for n in ("numpy", "safetensors", "transformers") if not importlib.
 if missing:
     print(f"    {sys.executable} lacks {', '.join(missing)}: tests that need them will be skipped")
 PYTHON
-}
-
-# A Python that has pip: the one for .venv, or a virtual environment beside it.
-python_with_pip() {
-  local python
-  python=$(base_python)
-  if ! "$python" -m pip --version >/dev/null 2>&1; then
-    [[ -x .cache/pip/bin/python ]] || "$python" -m venv .cache/pip
-    python=.cache/pip/bin/python
-  fi
-  echo "$python"
 }
 
 install_missing_packages "$sim_only"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: ./dev test [--tidy] [--sanitize] [--threads] [--fuzz[=SECONDS]] [--coverage] [--all] [--again]
+# usage: ./dev test [--tidy] [--sanitize] [--threads] [--fuzz[=SECONDS]] [--coverage] [--package] [--all] [--again]
 #
 # Sets up what is missing, checks format, spelling and layers, builds the preset dev, runs every test and every notebook. A
 # stage that passed before on the same files is not run again.
@@ -11,12 +11,13 @@
 # --fuzz      also runs each libFuzzer target (60 seconds; readers of athanor's own files 10)
 # --coverage  runs every test in the preset coverage instead of dev, prints line coverage, and fails below 90 % of
 #             sim/ or 80 % of executor/
+# --package   also makes the packages from the tested build, installs each in a clean environment and tries it
 # --all       all of these but --threads
 # --again     runs every stage, passed before or not
 set -euo pipefail
 source tools/common.sh
 
-tidy=false sanitize=false threads=false coverage=false again=false fuzz_seconds=0
+tidy=false sanitize=false threads=false coverage=false package=false again=false fuzz_seconds=0
 for argument in "$@"; do
   case $argument in
     --tidy) tidy=true ;;
@@ -25,7 +26,8 @@ for argument in "$@"; do
     --fuzz) fuzz_seconds=60 ;;
     --fuzz=*) fuzz_seconds=${argument#*=} ;;
     --coverage) coverage=true ;;
-    --all) tidy=true sanitize=true coverage=true fuzz_seconds=60 ;;
+    --package) package=true ;;
+    --all) tidy=true sanitize=true coverage=true package=true fuzz_seconds=60 ;;
     --again) again=true ;;
     -h | --help) help_of tools/test.sh && exit ;;
     *) die 2 "test: unknown option '$argument' (see ./dev test --help)" ;;
@@ -66,6 +68,17 @@ run_notebooks() {
   fi
 }
 
+# The programs of a build with coverage are packed as well as any others, and a release build would take a quarter of an hour.
+check_packages() {
+  local status=0
+  bash tools/package.sh --build "build/$1" --check || status=$?
+  if [[ $status -eq 4 ]]; then
+    say "Packages were skipped: what makes them could not be taken from PyPI"
+  elif [[ $status -ne 0 ]]; then
+    return "$status"
+  fi
+}
+
 check_style() {
   bash tools/format.sh --check
   bash tools/lint.sh --quick
@@ -83,6 +96,9 @@ if $coverage; then
 else
   once dev run_tests dev
   once notebooks run_notebooks dev
+fi
+if $package; then
+  once package check_packages "$($coverage && echo coverage || echo dev)"
 fi
 if $sanitize; then
   once asan run_tests asan

@@ -26,7 +26,8 @@ struct Verb {
   std::string_view summary;
 };
 
-constexpr std::array<Verb, 12> kVerbs{{
+constexpr std::array<Verb, 13> kVerbs{{
+    {"doctor", "athanor-doctor", "say what this machine has and lacks"},
     {"calibrate", "athanor-calibrate", "measure this machine -> platform.json"},
     {"profile", "athanor-calibrate", "measure a model on it -> profile.json"},
     {"simulate", "athanor-sim", "predict one plan's step time and memory"},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor report, which draws a result as one HTML page.
+#include "cli/common/shipped_files.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/plan_page.hpp"
 #include "cli/report/run_page.hpp"
@@ -129,13 +130,16 @@ void add_report(CLI::App& app, Action& action) {
       ->type_name("FILE");
   verb->add_option("--profile", options->inputs.profile_path,
                    "For a plan: the profile, instead of the one that it names")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(shipped_file(Shipped::Profiles));
   verb->add_option("--platform", options->inputs.platform_path,
                    "For a plan: the platform, instead of the one that it names")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(shipped_file(Shipped::Platforms));
   verb->add_option("--profile-platform", options->inputs.profile_platform_path,
                    "For a plan: scale the profile from this machine, on which it was measured")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(shipped_file(Shipped::Platforms));
   verb->callback([&action, options] { action = [options] { return report(*options); }; });
 }
 

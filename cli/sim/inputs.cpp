@@ -2,6 +2,7 @@
 #include "cli/sim/inputs.hpp"
 
 #include "cli/common/plan_paths.hpp"
+#include "cli/common/shipped_files.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -30,11 +31,14 @@ PlanRequest Inputs::request() const {
 }
 
 void add_inputs(CLI::App& verb, Inputs& inputs) {
-  verb.add_option("--profile", inputs.profile_path, "Profile of the model")->type_name("FILE");
+  verb.add_option("--profile", inputs.profile_path, "Profile of the model")
+      ->type_name("FILE")
+      ->transform(shipped_file(Shipped::Profiles));
   verb.add_option(
           "--profile-platform", inputs.profile_platform_path,
           "Scale the profile from this machine, on which it was measured, to another's GPUs")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(shipped_file(Shipped::Platforms));
   add_count(verb, "--gpus", inputs.num_gpus,
             "GPUs to use, one rank each: some of a node, or all of several");
   add_count(verb, "--global-batch", inputs.global_batch, "Sequences per step over all GPUs");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor show, which prints an artefact for people or scripts.
+#include "cli/common/shipped_files.hpp"
 #include "cli/sim/show.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/base/errors.hpp"
@@ -11,6 +12,7 @@
 #include <array>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +52,23 @@ void check_form(const Kind& kind, const std::string& form) {
       fmt::format("Use {} or {}.", fmt::join(known.begin(), known.end() - 1, ", "), known.back()));
 }
 
+/// Kind of installed files that a name may stand for; nothing for what is never installed.
+std::optional<Shipped> shipped_kind(const Kind& kind) {
+  if (kind.name == "platform") return Shipped::Platforms;
+  if (kind.name == "profile") return Shipped::Profiles;
+  return std::nullopt;
+}
+
+int list_shipped(Shipped kind) {
+  const std::vector<std::string> names = shipped_names(kind);
+  if (names.empty()) {
+    throw InputError("file", "is missing, and this athanor is not installed, so it has no names",
+                     "Give a file.");
+  }
+  for (const std::string& name : names) fmt::print("{}\n", name);
+  return kExitDone;
+}
+
 }  // namespace
 
 void add_show(CLI::App& app, Action& action) {
@@ -57,15 +76,18 @@ void add_show(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("show", "Print a model, plan, program, platform or profile");
   verb->add_option("kind", request->kind, "model, memory, plan, program, platform or profile")
       ->required();
-  verb->add_option("file", request->file,
-                   "The file; for a model a config.json, its folder or a built-in name")
-      ->required();
+  verb->add_option(
+      "file", request->file,
+      "The file; for a model a config.json, its folder or a built-in name. Without it, "
+      "the names of installed platforms or profiles are listed");
   verb->add_option("--profile", request->profile_path,
                    "For memory and program: the profile, instead of the one that the plan names")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(shipped_file(Shipped::Profiles));
   verb->add_option("--platform", request->platform_path,
                    "For program --as chakra: the platform, instead of the one that the plan names")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(shipped_file(Shipped::Platforms));
   verb->add_option("--as", request->form,
                    "table (default) or json; for a plan also deepspeed, accelerate or torchtitan, "
                    "for a program chakra, for a platform simgrid-xml")
@@ -74,6 +96,11 @@ void add_show(CLI::App& app, Action& action) {
     action = [request]() -> int {
       const Kind& kind = find_kind(request->kind);
       check_form(kind, request->form);
+      if (const auto shipped = shipped_kind(kind)) {
+        if (request->file.empty()) return list_shipped(*shipped);
+        request->file = file_or_shipped(request->file, *shipped);
+      }
+      if (request->file.empty()) throw InputError("file", "is missing", "Name what to show.");
       kind.show(*request);
       return kExitDone;
     };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor simulate, which predicts one plan's step time and memory.
+#include "cli/common/shipped_files.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
@@ -136,7 +137,8 @@ void add_simulate(CLI::App& app, Action& action) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* verb = app.add_subcommand("simulate", "Predict one plan's step time and memory");
   verb->add_option("--platform", options->inputs.platform_path, "Platform: the machine")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(shipped_file(Shipped::Platforms));
   add_inputs(*verb, options->inputs);
   CLI::Option* plan =
       verb->add_option("--plan", options->plan_path, "Plan file")->type_name("FILE");

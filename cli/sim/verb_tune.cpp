@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor tune, which finds the fastest plan that fits.
 #include "cli/common/plan_paths.hpp"
+#include "cli/common/shipped_files.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
@@ -144,7 +145,8 @@ void add_tune(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("tune", "Find the fastest plan that fits");
   verb->add_option("--platform", options->platforms,
                    "Platforms: one machine, or several for a table (--gpus: default all of each)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(shipped_file(Shipped::Platforms));
   add_inputs(*verb, options->inputs);
   verb->add_option("--price", options->prices,
                    "Price of a platform per hour, by the name of its file: h200x8=25.5")
