@@ -14,7 +14,7 @@ athanor_install_headers(sim/cost scaling)
 athanor_install_headers(sim/failures failure_forecast placement replay_failures snapshot_traffic waste)
 athanor_install_headers(sim/formats files hf_config trace)
 athanor_install_headers(sim/lowering lowering)
-athanor_install_headers(sim/model architecture chunk_layout kernel_classes lane memory plan platform
+athanor_install_headers(sim/model architecture chunk_layout image_classifier kernel_classes lane memory plan platform
   profile program provenance tier timeline)
 athanor_install_headers(sim/policy policies request tuning_problem)
 athanor_install_headers(sim/report critical_path)
@@ -34,6 +34,7 @@ if(ATHANOR_HAS_EXECUTOR)
   athanor_install_headers(executor/train lr_schedule optimizer_ops rank_context
     step_scalars step_state trainer training_state)
   athanor_install_headers(executor/units language_model model user_model)
+  athanor_install_headers(executor/vision image_classifier)
 endif()
 if(ATHANOR_HAS_CALIBRATE)
   athanor_install_headers(calibrate/bench samples)

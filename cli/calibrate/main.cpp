@@ -47,6 +47,7 @@ struct ProfileArguments {
   ProfileOptions options;
   std::string model, output, trace, backend = "auto";
   std::optional<DataType> dtype;
+  std::optional<std::int64_t> sequence;
   bool without_kernels = false;
   int ranks = kDefaultRanks;
   int compute_threads = 0;
@@ -114,7 +115,7 @@ void print_costs(const Profile& profile) {
 /// Profiles the model on `device`.
 Profile profile_of(const ProfileArguments& arguments, const Architecture& architecture,
                    DataType dtype, const ProfileDevice& device) {
-  if (!architecture.traced) {
+  if (!architecture.traced && !architecture.image_classifier) {
     return profile_language_model(architecture, dtype, arguments.options, device);
   }
   const Model model =
@@ -169,6 +170,14 @@ Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architec
                      cuda->issue(1).at(Lane::Compute), sustained_matmul_rate(*cuda)});
 }
 
+/// An image has as many tokens as its model says. Language models have 1024 unless --seq says else.
+void settle_sequence(ProfileArguments& arguments, const Architecture& architecture) {
+  constexpr std::int64_t kDefault = 1024;
+  const auto& images = architecture.image_classifier;
+  arguments.options.sequence_length =
+      arguments.sequence.value_or(images ? images->num_tokens() : kDefault);
+}
+
 void require_tracing(const ProfileArguments& arguments, bool on_gpu) {
   if (!on_gpu) {
     throw InputError("--trace", "kernels are traced on GPUs only",
@@ -185,6 +194,7 @@ int profile(ProfileArguments& arguments) {
   std::vector<KernelTrace> traces;
   arguments.options.traced = [&](std::vector<KernelTrace> found) { traces = std::move(found); };
   const Architecture architecture = load_architecture(arguments.model);
+  settle_sequence(arguments, architecture);
   const Profile profile =
       on_gpu ? profile_on_gpu(arguments, architecture) : profile_on_host(arguments, architecture);
   write_file_atomically(arguments.output, to_json(profile));
@@ -231,15 +241,16 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action
                                                kShortDataTypeNames.end());
   CLI::App* verb = app.add_subcommand("profile", "Measure a model's units.");
   ProfileOptions& options = arguments.options;
-  options.sequence_length = 1024;
   options.micro_batches = {1, 2, 4};
   verb->add_option(
           "--model", arguments.model,
           "Profile this model: a folder with a config.json, such a file, or a built-in name.")
       ->required()
       ->type_name("MODEL");
-  cli::add_count(*verb, "--seq", options.sequence_length, "Use sequences of this length.")
-      ->capture_default_str();
+  verb->add_option("--seq", arguments.sequence,
+                   "Use sequences of this length. Default: 1024, or the tokens of an image.")
+      ->check(cli::whole_number(1))
+      ->type_name("N");
   verb->add_option("--micro-batches", options.micro_batches,
                    "Profile these micro-batch sizes, like 1,2,4.")
       ->delimiter(',')

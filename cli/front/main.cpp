@@ -32,7 +32,7 @@ constexpr std::array<Verb, 13> kVerbs{{
     {"profile", "athanor-calibrate", "measure a model on it -> profile.json"},
     {"simulate", "athanor-sim", "predict one plan's step time and memory"},
     {"tune", "athanor-sim", "find the fastest plan that fits -> plan.json"},
-    {"tokenize", "athanor-tokenize.pyz", "turn chat files and text into training tokens"},
+    {"tokenize", "athanor-tokenize.pyz", "turn chats, text or images into training data"},
     {"trace", "athanor-trace.pyz", "make units of a model that athanor has none for"},
     {"train", "athanor-train", "train under a plan -> a run folder"},
     {"clean", "athanor-train", "free the memory that killed runs have left"},

@@ -28,7 +28,8 @@ void add_inputs(CLI::App& app, TrainArguments& a) {
   app.add_option(
          "--data", a.data,
          "Folder of `athanor tokenize`, tokens (llm.c, nanoGPT, Megatron), or text for a model "
-         "of bytes: files or patterns such as 'train_*.bin', read one after the other")
+         "of bytes. Tokens and text: files or patterns such as 'train_*.bin', read one after the "
+         "other")
       ->required()
       ->type_name("FILE");
   app.add_option("--tokens-dtype", a.tokens_dtype,

@@ -64,6 +64,9 @@ void check_documents(const Architecture& model, const TrainingData& data, const 
 void open_data(TrainArguments& arguments, TrainInputs& in) {
   const TokenFormat format = parse_token_format(arguments.tokens_dtype, "--tokens-dtype");
   const auto open = [&](const std::vector<std::string>& paths) {
+    if (const auto& images = in.architecture.image_classifier) {
+      return std::make_shared<const TrainingData>(open_image_data(paths, *images));
+    }
     return std::make_shared<const TrainingData>(open_training_data(
         paths, format, in.architecture.vocab_size().value(), in.plan.sequence_length));
   };

@@ -36,13 +36,29 @@ std::uint64_t content_hash(const PackedDataset& packed) {
   return hash;
 }
 
-std::string describe_content(const TrainingData& data) {
-  return std::visit(
-      [](const auto& samples) {
-        return fmt::format("{} tokens, content {:016x}", samples.num_tokens(),
-                           content_hash(samples));
-      },
-      data);
+/// Hashes the checksums of the shards, and what pixels become.
+std::uint64_t content_hash(const ImageDataset& images) {
+  const ImageIndex& index = images.index();
+  std::uint64_t hash = hash_bytes(std::as_bytes(std::span(&index.scale, 1)), kEmptyHash);
+  hash = hash_bytes(std::as_bytes(std::span(index.mean)), hash);
+  hash = hash_bytes(std::as_bytes(std::span(index.deviation)), hash);
+  for (const ImageShard& shard : index.shards) {
+    hash = hash_bytes(std::as_bytes(std::span(&shard.file.crc32, 1)), hash);
+  }
+  return hash;
+}
+
+template <typename Tokens>
+std::string describe_content(const Tokens& tokens) {
+  return fmt::format("{} tokens, content {:016x}", tokens.num_tokens(), content_hash(tokens));
+}
+
+std::string describe_content(const ImageDataset& images) {
+  return fmt::format("{} images, content {:016x}", images.num_samples(), content_hash(images));
+}
+
+std::string describe_data(const TrainingData& data) {
+  return std::visit([](const auto& samples) { return describe_content(samples); }, data);
 }
 
 }  // namespace
@@ -50,7 +66,7 @@ std::string describe_content(const TrainingData& data) {
 std::map<std::string, std::string> settings_of(const TrainArguments& a, const TrainInputs& inputs) {
   const Plan& plan = inputs.plan;
   std::map<std::string, std::string> settings{
-      {"data", describe_content(*inputs.data)},
+      {"data", describe_data(*inputs.data)},
       {"lr", fmt::format("{}", a.learning_rate)},
       {"min-lr", fmt::format("{}", a.minimum_learning_rate)},
       {"warmup-steps", fmt::format("{}", a.warmup_steps)},

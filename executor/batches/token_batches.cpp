@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/batches/token_batches.hpp"
 
+#include "executor/batches/image_batches.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -77,6 +79,7 @@ Packing whole_sequences(const Batch& batch) {
 
 EvaluationSource evaluation_source(std::shared_ptr<const TrainingData> data,
                                    std::int64_t sequence_length) {
+  if (std::holds_alternative<ImageDataset>(*data)) return image_evaluation(std::move(data));
   EvaluationSource source;
   source.num_samples = num_samples(*data, sequence_length);
   source.num_targets = [data, sequence_length, end = source.num_samples](std::int64_t first,
@@ -100,19 +103,19 @@ EvaluationSource evaluation_source(std::shared_ptr<const TrainingData> data,
 
 BatchSource token_batches(std::shared_ptr<const TrainingData> data, std::int64_t sequence_length,
                           const StreamStart& start) {
+  if (std::holds_alternative<ImageDataset>(*data)) return image_batches(std::move(data), start);
   const SampleAt sample_at = [start,
                               samples = num_samples(*data, sequence_length)](std::int64_t index) {
     return start.order.sample(start.shift + index, samples);
   };
-  return [data = std::move(data), sequence_length, sample_at](std::int64_t first,
-                                                              std::int64_t count) {
-    return std::visit(
-        [&](const auto& samples) {
-          return read_batch(samples, first, sample_at,
-                            {empty_ids(count, sequence_length), empty_ids(count, sequence_length)});
-        },
-        *data);
-  };
+  return
+      [data = std::move(data), sequence_length, sample_at](std::int64_t first, std::int64_t count) {
+        Batch batch{empty_ids(count, sequence_length), empty_ids(count, sequence_length)};
+        if (const auto* packed = std::get_if<PackedDataset>(data.get())) {
+          return read_batch(*packed, first, sample_at, std::move(batch));
+        }
+        return read_batch(std::get<TokenDataset>(*data), first, sample_at, std::move(batch));
+      };
 }
 
 Bytes packing_bytes_per_sample(const TrainingData& data, std::int64_t sequence_length) {

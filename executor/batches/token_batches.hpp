@@ -20,7 +20,7 @@ struct StreamStart {
 /// Returns a source of inputs and targets, int64 [count, sequence_length] each. It reads the data
 /// over and over, in `start.order`. Its sample i is sample i + `start.shift` of the stream: a run
 /// that goes on with another number of samples per step neither repeats nor skips one. Batches of
-/// packed tokens have a packing.
+/// packed tokens have a packing. Of images, batches are those of image_batches.hpp.
 [[nodiscard]] BatchSource token_batches(std::shared_ptr<const TrainingData> data,
                                         std::int64_t sequence_length,
                                         const StreamStart& start = {});

@@ -2,11 +2,11 @@
 #include "executor/data/packed_dataset.hpp"
 
 #include "executor/data/sample_order.hpp"
+#include "executor/data/shard_files.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cassert>
@@ -24,7 +24,6 @@ constexpr const char* kIds = "ids";
 constexpr const char* kLossMask = "loss_mask";
 constexpr const char* kDocumentStarts = "document_starts";
 constexpr Bytes kIndexLimit = Bytes{64} << 20U;
-const char* const kDamagedFolder = "The folder is damaged: make it again with `athanor tokenize`.";
 
 std::int32_t id_at(std::span<const std::byte> ids, std::size_t position) noexcept {
   std::int32_t id = 0;
@@ -58,22 +57,11 @@ void check_tensor(const SafetensorsReader& shard, const char* name, TensorType t
 
 SafetensorsReader open_shard(const std::string& folder, const PackedIndex& index,
                              const PackedShard& entry) {
-  SafetensorsReader shard((fs::path(folder) / entry.file).string());
-  const auto bytes = static_cast<Bytes>(shard.file_bytes().size());
-  if (bytes != entry.bytes) {
-    throw InputError(shard.path(),
-                     fmt::format("has {} bytes, index.json says {}", bytes, entry.bytes),
-                     kDamagedFolder);
-  }
+  SafetensorsReader shard = open_shard_file(folder, {entry.file, entry.bytes, entry.crc32});
   check_tensor(shard, kIds, TensorType::I32, entry.sequences, index.sequence_length);
   check_tensor(shard, kLossMask, TensorType::U8, entry.sequences, index.sequence_length);
   check_tensor(shard, kDocumentStarts, TensorType::U8, entry.sequences, index.sequence_length);
   return shard;
-}
-
-std::uint32_t crc32_of(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(
-      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 std::int64_t count_set(std::span<const std::byte> flags) {
@@ -137,10 +125,7 @@ void PackedDataset::check_row(const Row& row) const {
 
 void PackedDataset::check_all() const {
   for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
-    if (crc32_of(shards_[shard].file_bytes()) != index_.shards[shard].crc32) {
-      throw InputError(shards_[shard].path(), "its checksum is not that of index.json",
-                       kDamagedFolder);
-    }
+    check_shard_sum(shards_[shard], index_.shards[shard].crc32);
   }
   std::int64_t targets = 0;
   std::int64_t documents = 0;
@@ -160,12 +145,7 @@ void PackedDataset::check_all() const {
 }
 
 std::int64_t PackedDataset::sequence_of(std::int64_t index) const {
-  const std::int64_t pass = index / index_.sequences;
-  const std::int64_t place = index % index_.sequences;
-  if (pass == 0) return place;
-  const std::uint64_t key =
-      mixed_bits(index_.shards.front().crc32 + mixed_bits(static_cast<std::uint64_t>(pass)));
-  return permuted(place, index_.sequences, key);
+  return repeated_place(index, index_.sequences, index_.shards.front().crc32);
 }
 
 std::int64_t PackedDataset::num_targets(std::int64_t first, std::int64_t count) const {

@@ -1,49 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/data/packed_index.hpp"
 
+#include "executor/data/shard_files.hpp"
 #include "sim/formats/json_reader.hpp"
 
 #include <fmt/format.h>
-
-#include <charconv>
 
 namespace athanor {
 
 namespace {
 
 constexpr std::int64_t kLongestSequence = std::int64_t{1} << 24;
-const char* const kTokenizeAgain = "Make the folder again with `athanor tokenize`.";
-
-std::uint32_t read_crc32(const JsonReader& json) {
-  constexpr std::size_t kDigits = 8;
-  constexpr int kHexadecimal = 16;
-  const std::string text = json.string();
-  std::uint32_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value, kHexadecimal);
-  if (text.size() != kDigits || error != std::errc() || stop != end) {
-    json.reject("is no CRC-32 of 8 hexadecimal digits", kTokenizeAgain);
-  }
-  return value;
-}
-
-/// Reads a name of a file in the folder itself.
-std::string read_file_name(const JsonReader& json) {
-  std::string name = json.string();
-  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
-      name.find('\0') != std::string::npos) {
-    json.reject("is no name of a file in the folder", kTokenizeAgain);
-  }
-  return name;
-}
 
 PackedShard read_shard(JsonReader json) {
-  PackedShard shard{.file = read_file_name(json.key("file")),
-                    .sequences = json.key("sequences").integer(1),
-                    .bytes = json.key("bytes").integer(1),
-                    .crc32 = read_crc32(json.key("crc32"))};
+  const std::int64_t sequences = json.key("sequences").integer(1);
+  const ShardFile shard = read_shard_file(json);
   json.reject_other_keys();
-  return shard;
+  return {.file = shard.file, .sequences = sequences, .bytes = shard.bytes, .crc32 = shard.crc32};
+}
+
+/// Names the mistake of giving a language model the images of a classifier.
+void reject_images(JsonReader& root) {
+  const auto schema = root.optional_key("schema");
+  if (!schema || !schema->is_string() || !schema->string().starts_with("athanor.images/")) return;
+  schema->reject("the folder holds images, and this model predicts tokens",
+                 "Make tokens for it: athanor tokenize --model FOLDER --data FILE.");
 }
 
 /// Throws unless the totals are possible: sequences are the shards', and nothing exceeds the room.
@@ -75,6 +56,7 @@ void check_totals(const PackedIndex& index, const JsonReader& root) {
 PackedIndex parse_packed_index(std::string_view text, const std::string& file) {
   const nlohmann::json document = parse_json(text, file);
   JsonReader root(document, ValuePath(file));
+  reject_images(root);
   static_cast<void>(check_schema(root, "tokens", "tokenize"));
   PackedIndex index{.model = root.key("model").string(),
                     .vocab_size = root.key("vocab_size").integer(1),

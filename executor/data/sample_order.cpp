@@ -26,6 +26,13 @@ std::int64_t permuted(std::int64_t place, std::int64_t count, std::uint64_t key)
   return static_cast<std::int64_t>(value);
 }
 
+std::int64_t repeated_place(std::int64_t index, std::int64_t count, std::uint64_t key) {
+  const std::int64_t pass = index / count;
+  const std::int64_t place = index % count;
+  if (pass == 0) return place;
+  return permuted(place, count, mixed_bits(key + mixed_bits(static_cast<std::uint64_t>(pass))));
+}
+
 std::int64_t SampleOrder::sample(std::int64_t index, std::int64_t count) const {
   if (!shuffled) return index;
   const auto pass = static_cast<std::uint64_t>(index / count);

@@ -14,6 +14,11 @@ namespace athanor {
 /// inside (cycle walking; Black and Rogaway 2002, section 4).
 [[nodiscard]] std::int64_t permuted(std::int64_t place, std::int64_t count, std::uint64_t key);
 
+/// Returns the place in data of `count` samples that sample `index` of their endless repetition
+/// has: first as they are stored, then in another order of `key` with every pass.
+[[nodiscard]] std::int64_t repeated_place(std::int64_t index, std::int64_t count,
+                                          std::uint64_t key);
+
 /// The order in which a run takes the samples of its data, over and over.
 struct SampleOrder {
   bool shuffled = false;   ///< false: as they are stored

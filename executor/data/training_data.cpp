@@ -49,12 +49,28 @@ TrainingData open_training_data(const std::vector<std::string>& paths, TokenForm
   return tokens;
 }
 
+TrainingData open_image_data(const std::vector<std::string>& paths,
+                             const ImageClassifierConfig& model) {
+  for (const std::string& path : paths) {
+    if (paths.size() == 1 && is_folder(path)) continue;
+    throw InputError(path, "is not one folder of prepared images, which this model trains on",
+                     "Make one: athanor tokenize --model FOLDER --data IMAGES -o NEW.");
+  }
+  return ImageDataset(paths.front(), model);
+}
+
 std::int64_t num_samples(const TrainingData& data, std::int64_t sequence_length) {
+  if (const auto* images = std::get_if<ImageDataset>(&data)) return images->num_samples();
   if (const auto* packed = std::get_if<PackedDataset>(&data)) return packed->num_samples();
   return std::get<TokenDataset>(data).num_windows(sequence_length);
 }
 
 std::string describe(const TrainingData& data) {
+  if (const auto* images = std::get_if<ImageDataset>(&data)) {
+    const ImageIndex& index = images->index();
+    return fmt::format("{}: {} images of {} x {} with {} labels", printable(images->path()),
+                       index.images, index.height, index.width, index.labels.size());
+  }
   if (const auto* packed = std::get_if<PackedDataset>(&data)) {
     const PackedIndex& index = packed->index();
     return fmt::format("{}: {} tokens in {} documents, {} of them learnt",

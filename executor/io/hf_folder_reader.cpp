@@ -76,6 +76,14 @@ NameRules rules_of(const LanguageModelConfig& config) {
   return {config.model_type == "gpt2" ? "transformer." : "model.", is_harmless};
 }
 
+/// The bare encoder's checkpoint has a pooler, which no classifier reads.
+NameRules rules_of(const ImageClassifierConfig& config) {
+  const std::string prefix = config.model_type + ".";
+  return {prefix, [prefix](std::string_view name) {
+            return name.starts_with("pooler.") || name.starts_with(prefix + "pooler.");
+          }};
+}
+
 NameRules rules_of(const TracedFolder& folder) {
   return {folder.base_prefix, [ignored = folder.ignored_tensors](std::string_view name) {
             return ignored.contains(std::string(name)) || name.ends_with(".rotary_emb.inv_freq");
@@ -177,7 +185,9 @@ HfFolder::HfFolder(const std::string& folder) : architecture_(load_architecture(
     files_.push_back(std::make_unique<SafetensorsReader>(path));
   }
   const NameRules rules = architecture_.traced ? rules_of(read_traced_folder(folder))
-                                               : rules_of(architecture_.language_model.value());
+                          : architecture_.image_classifier
+                              ? rules_of(*architecture_.image_classifier)
+                              : rules_of(architecture_.language_model.value());
   Checkpoint checkpoint = all_tensors(files_);
   for (const Unit& unit : architecture_.units) {
     std::vector<Source>& sources = sources_.emplace_back();

@@ -3,6 +3,7 @@
 
 #include "executor/io/mapped_file.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/text_file.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/formats/traced_model.hpp"
 
@@ -98,11 +99,21 @@ const char* what_it_is(Kind kind) {
   return "weights of another framework, which are not read";
 }
 
-std::string convert(std::string_view load) {
+/// Returns transformers' name for the folder's kind of model.
+std::string_view auto_class(const std::string& folder) {
+  const fs::path config = fs::path(folder) / "config.json";
+  const bool images =
+      is_there(config) &&
+      read_text_file(config.string(), kMaxDocument).find("ForImageClassification") !=
+          std::string::npos;
+  return images ? "AutoModelForImageClassification" : "AutoModelForCausalLM";
+}
+
+std::string convert(std::string_view load, const std::string& folder) {
   return fmt::format(
-      "Convert it: python3 -c \"from transformers import AutoModelForCausalLM as M; {}"
+      "Convert it: python3 -c \"from transformers import {} as M; {}"
       ".save_pretrained('NEW', safe_serialization=True)\". --fresh starts from fresh weights.",
-      load);
+      auto_class(folder), load);
 }
 
 std::string way_out(const WeightFile& file, const std::string& folder) {
@@ -115,19 +126,21 @@ std::string way_out(const WeightFile& file, const std::string& folder) {
           folder);
     case Kind::Gguf:
       return convert(fmt::format("M.from_pretrained('{}', gguf_file='{}')", folder,
-                                 file.path.filename().string()));
+                                 file.path.filename().string()),
+                     folder);
     case Kind::OtherName:
       return "Rename a whole file to model.safetensors; shards need model.safetensors.index.json. "
              "Files called consolidated have other names inside: use the model's Hugging Face "
              "folder. --fresh starts from fresh weights.";
     case Kind::OtherFramework:
       return convert(fmt::format("M.from_pretrained('{}', from_{}=True)", folder,
-                                 file.path.extension() == ".h5" ? "tf" : "flax"));
+                                 file.path.extension() == ".h5" ? "tf" : "flax"),
+                     folder);
     case Kind::Ours:
     case Kind::Pickle:
       break;
   }
-  return convert(fmt::format("M.from_pretrained('{}')", folder));
+  return convert(fmt::format("M.from_pretrained('{}')", folder), folder);
 }
 
 bool holds_folder_weights(const std::vector<WeightFile>& files) {

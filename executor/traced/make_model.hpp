@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as --model names it: of the built-in families, or traced.
+// A model as --model names it: of the built-in families, of images, or traced.
 #pragma once
 
 #include "executor/units/model.hpp"
@@ -10,7 +10,8 @@
 namespace athanor {
 
 /// Makes the model that `architecture` describes. `source` is the folder, file or built-in name
-/// that it was loaded from. Throws InputError as make_language_model and make_traced_model do.
+/// that it was loaded from. Throws InputError as make_language_model, make_image_classifier and
+/// make_traced_model do.
 [[nodiscard]] Model make_model(const Architecture& architecture, const std::string& source,
                                DataType dtype, std::int64_t sequence_length);
 

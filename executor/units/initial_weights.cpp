@@ -27,7 +27,9 @@ std::uint64_t hash_name(std::string_view name) {
 }
 
 /// GPT-2 scales what each block adds to the residual stream by 1 / sqrt(number of additions).
-double standard_deviation(const LanguageModelConfig& config, std::string_view name) {
+double standard_deviation(const Architecture& architecture, std::string_view name) {
+  if (!architecture.language_model) return kStandardDeviation;
+  const LanguageModelConfig& config = *architecture.language_model;
   if (config.model_type == "gpt2" && name.ends_with("c_proj.weight")) {
     return kStandardDeviation / std::sqrt(2.0 * static_cast<double>(config.num_layers));
   }
@@ -50,14 +52,26 @@ Overlap overlap(const Parameter& parameter, std::int64_t parameter_offset, std::
                                                 static_cast<std::size_t>(end - begin))};
 }
 
-void initialize(const LanguageModelConfig& config, const Parameter& parameter, std::uint64_t seed,
+/// The value of vectors but biases: the weights of norms, and what scales dinov2's blocks.
+float vector_value(const Architecture& architecture, std::string_view name) {
+  const bool scales = architecture.image_classifier && name.ends_with(".lambda1");
+  return scales ? static_cast<float>(architecture.image_classifier->layer_scale) : 1.0F;
+}
+
+/// Whether the values are zero, as all of a range is already.
+bool is_zero(std::string_view name) {
+  return name.ends_with(".bias") || name.ends_with(".mask_token");
+}
+
+void initialize(const Architecture& architecture, const Parameter& parameter, std::uint64_t seed,
                 const Overlap& part, int threads) {
-  if (parameter.name.ends_with(".bias")) return;  // zero, as all of the range is already
+  if (is_zero(parameter.name)) return;
   if (parameter.shape.size() == 1) {
-    return std::fill(part.out.begin(), part.out.end(), 1.0F);  // the weight of a norm
+    return std::fill(part.out.begin(), part.out.end(), vector_value(architecture, parameter.name));
   }
   normal_values(split_mix_finalizer(seed ^ hash_name(parameter.name)), part.first,
-                static_cast<float>(standard_deviation(config, parameter.name)), part.out, threads);
+                static_cast<float>(standard_deviation(architecture, parameter.name)), part.out,
+                threads);
 }
 
 void copy_given(const torch::Tensor& given, const Overlap& part) {
@@ -75,7 +89,8 @@ void initial_weights(const Model& model, int unit, std::uint64_t seed, std::int6
   std::int64_t used = 0;
   const std::vector<std::int64_t> offsets = parameter_offsets(description, used);
   const std::vector<torch::Tensor> given = model.units.at(unit)->initial_values();
-  if (given.empty() && !description.parameters.empty() && !model.architecture.language_model) {
+  const bool has_rule = model.architecture.language_model || model.architecture.image_classifier;
+  if (given.empty() && !description.parameters.empty() && !has_rule) {
     throw Error(model.architecture.name + ": how fresh weights are drawn is not known");
   }
   host_clear(out.data(), std::ssize(std::as_bytes(out)), threads);
@@ -84,7 +99,7 @@ void initial_weights(const Model& model, int unit, std::uint64_t seed, std::int6
     const Overlap part = overlap(parameter, offsets[i], offset, out);
     if (part.out.empty()) continue;
     if (given.empty()) {
-      initialize(model.architecture.language_model.value(), parameter, seed, part, threads);
+      initialize(model.architecture, parameter, seed, part, threads);
     } else {
       copy_given(given.at(i), part);
     }

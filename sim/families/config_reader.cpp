@@ -72,6 +72,14 @@ std::optional<std::int64_t> ConfigReader::optional_count(const char* key) const 
   return whole_number(*find(key), path_.key(key), 0, kMaxWidth);
 }
 
+double ConfigReader::number(const char* key, double missing, double maximum) const {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return missing;
+  if (!value->is_number()) path_.key(key).reject("is no number", "Write it without quotes.");
+  check_number(path_.key(key), value->get<double>(), 0, maximum);
+  return value->get<double>();
+}
+
 bool ConfigReader::flag(const char* key, bool missing) const {
   if (!has(key)) return missing;
   if (!find(key)->is_boolean()) path_.key(key).reject("is no switch", "Use true or false.");

@@ -37,6 +37,8 @@ class ConfigReader {
                                       std::int64_t null) const;
   /// Count under `key`, from 0; nothing where the key is missing or null.
   [[nodiscard]] std::optional<std::int64_t> optional_count(const char* key) const;
+  /// Number under `key`, from 0 to `maximum`; `missing` where the key is.
+  [[nodiscard]] double number(const char* key, double missing, double maximum) const;
   [[nodiscard]] bool flag(const char* key, bool missing) const;
   [[nodiscard]] std::string text(const char* key, const std::string& missing) const;
   [[nodiscard]] bool is_list(const char* key) const;

@@ -94,10 +94,8 @@ void add_vit_layer(const Tensors& t, const Encoder& e, bool bias) {
 /// Perceptron of dinov2: two projections, or three of which two are one tensor.
 void add_dinov2_mlp(const Tensors& t, std::int64_t hidden, std::int64_t inner, bool gated) {
   if (!gated) return add_mlp(t, "fc1", "fc2", hidden, inner);
-  constexpr std::int64_t kMultiple = 8;
-  const std::int64_t gated_inner = (2 * inner / 3 + kMultiple - 1) / kMultiple * kMultiple;
-  t.linear("weights_in", hidden, 2 * gated_inner, true);
-  t.linear("weights_out", gated_inner, hidden, true);
+  t.linear("weights_in", hidden, 2 * gated_width(inner), true);
+  t.linear("weights_out", gated_width(inner), hidden, true);
 }
 
 }  // namespace
@@ -106,6 +104,11 @@ std::int64_t num_labels(const ConfigReader& config) {
   constexpr std::int64_t kDefault = 2;
   if (config.has("id2label")) return config.size("id2label");
   return config.count("num_labels", kDefault);
+}
+
+std::int64_t gated_width(std::int64_t inner) {
+  constexpr std::int64_t kMultiple = 8;
+  return (2 * inner / 3 + kMultiple - 1) / kMultiple * kMultiple;
 }
 
 std::int64_t num_patches(const ConfigReader& config, std::int64_t image, std::int64_t patch) {

@@ -24,6 +24,8 @@ void add_siglip(const ConfigReader& config, std::string_view head, ModelBuilder&
 void add_clip_vision(const ConfigReader& config, const std::string& prefix, ModelBuilder& model);
 /// Number of classes that a head tells apart.
 [[nodiscard]] std::int64_t num_labels(const ConfigReader& config);
+/// Width of each half of dinov2's gated perceptron, of a plain one that is `inner` wide.
+[[nodiscard]] std::int64_t gated_width(std::int64_t inner);
 /// Patches of a square image.
 [[nodiscard]] std::int64_t num_patches(const ConfigReader& config, std::int64_t image,
                                        std::int64_t patch);

@@ -7,6 +7,7 @@
 #include "sim/families/dense.hpp"
 #include "sim/families/encoders.hpp"
 #include "sim/families/gated_delta.hpp"
+#include "sim/families/image_classifiers.hpp"
 #include "sim/families/mixtures.hpp"
 #include "sim/families/multimodal.hpp"
 
@@ -172,7 +173,10 @@ Architecture make_known_architecture(const std::string& name, const nlohmann::js
   ModelBuilder model(where);
   add_units(reader, family, class_name, model);
   Architecture architecture{name, std::nullopt, model.finish()};
-  architecture.known_sizes = {std::string(family.model_type), class_name, family.has_experts};
+  architecture.image_classifier = families::read_image_classifier(reader, class_name);
+  if (!architecture.image_classifier) {
+    architecture.known_sizes = {std::string(family.model_type), class_name, family.has_experts};
+  }
   architecture.validate(where);
   return architecture;
 }

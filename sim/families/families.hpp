@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model types whose sizes athanor knows, and which it has no units to run.
+// Model types whose sizes athanor knows from its table. It has units of its own for the classifiers
+// of images among them alone.
 #pragma once
 
 #include "sim/model/architecture.hpp"
@@ -18,8 +19,9 @@ namespace athanor {
 [[nodiscard]] bool knows_sizes(const nlohmann::json& config);
 
 /// Makes the units of the class of transformers that `architectures` names, or of the causal
-/// language model where it names none. `where` stands for the file in messages. Throws InputError
-/// (file:key, value, way out).
+/// language model where it names none. A classifier of images that athanor can train has an
+/// image_classifier, anything else known_sizes. `where` stands for the file in messages. Throws
+/// InputError (file:key, value, way out).
 [[nodiscard]] Architecture make_known_architecture(const std::string& name,
                                                    const nlohmann::json& config,
                                                    const std::string& where);

@@ -158,6 +158,45 @@ TracedModel read_traced(JsonReader json) {
   return traced;
 }
 
+OrderedJson json_of(const ImageClassifierConfig& c) {
+  return {{"model_type", c.model_type},
+          {"hidden_size", c.hidden_size},
+          {"num_layers", c.num_layers},
+          {"num_heads", c.num_heads},
+          {"intermediate_size", c.intermediate_size},
+          {"image_size", c.image_size},
+          {"patch_size", c.patch_size},
+          {"num_channels", c.num_channels},
+          {"num_labels", c.num_labels},
+          {"norm_epsilon", c.norm_epsilon},
+          {"activation", c.activation},
+          {"qkv_bias", c.qkv_bias},
+          {"gated", c.gated},
+          {"mask_token", c.mask_token},
+          {"layer_scale", c.layer_scale}};
+}
+
+ImageClassifierConfig read_image_classifier(JsonReader json) {
+  ImageClassifierConfig c;
+  c.model_type = json.key("model_type").name();
+  c.hidden_size = json.key("hidden_size").integer(1);
+  c.num_layers = json.key("num_layers").integer(1);
+  c.num_heads = json.key("num_heads").integer(1);
+  c.intermediate_size = json.key("intermediate_size").integer(1);
+  c.image_size = json.key("image_size").integer(1);
+  c.patch_size = json.key("patch_size").integer(1);
+  c.num_channels = json.key("num_channels").integer(1);
+  c.num_labels = json.key("num_labels").integer(1);
+  c.norm_epsilon = json.key("norm_epsilon").number();
+  c.activation = json.key("activation").name();
+  c.qkv_bias = json.key("qkv_bias").boolean();
+  c.gated = json.key("gated").boolean();
+  c.mask_token = json.key("mask_token").boolean();
+  c.layer_scale = json.key("layer_scale").number();
+  json.reject_other_keys();
+  return c;
+}
+
 }  // namespace
 
 OrderedJson json_of(const Architecture& architecture) {
@@ -171,6 +210,9 @@ OrderedJson json_of(const Architecture& architecture) {
   }
   OrderedJson json = {{"name", architecture.name}, {"language_model", std::move(language_model)}};
   if (architecture.traced) json["traced"] = json_of(*architecture.traced);
+  if (architecture.image_classifier) {
+    json["image_classifier"] = json_of(*architecture.image_classifier);
+  }
   json["units"] = std::move(units);
   return json;
 }
@@ -182,6 +224,9 @@ Architecture read_architecture(JsonReader json) {
     architecture.language_model = read_language_model(*language_model);
   }
   if (const auto traced = json.optional_key("traced")) architecture.traced = read_traced(*traced);
+  if (const auto classifier = json.optional_key("image_classifier")) {
+    architecture.image_classifier = read_image_classifier(*classifier);
+  }
   for (const JsonReader& unit : json.key("units").items()) {
     architecture.units.push_back(read_unit(unit));
   }

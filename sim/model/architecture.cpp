@@ -151,6 +151,36 @@ void check_traced(const Architecture& architecture, const ValuePath& path) {
                 kMax);
 }
 
+void check_image_classifier(const Architecture& architecture, const ValuePath& path) {
+  const ImageClassifierConfig& c = *architecture.image_classifier;
+  const ValuePath own = path.key("image_classifier");
+  if (architecture.language_model || architecture.traced) {
+    own.reject("a model classifies images or predicts tokens, not both", "Make the file again.");
+  }
+  constexpr std::int64_t kMaxSide = 1 << 16;
+  constexpr std::int64_t kMaxDim = 1 << 20;
+  check_name(own.key("model_type"), c.model_type);
+  check_integer(own.key("hidden_size"), c.hidden_size, 1, kMaxDim);
+  check_integer(own.key("num_heads"), c.num_heads, 1, c.hidden_size);
+  check_integer(own.key("intermediate_size"), c.intermediate_size, 1, kMaxDim);
+  check_integer(own.key("image_size"), c.image_size, 1, kMaxSide);
+  check_integer(own.key("patch_size"), c.patch_size, 1, c.image_size);
+  check_integer(own.key("num_channels"), c.num_channels, 1, kMaxSide);
+  check_integer(own.key("num_labels"), c.num_labels, 2, kMaxDim);
+  check_number(own.key("norm_epsilon"), c.norm_epsilon, 0, 1);
+  if (c.num_layers + 2 != static_cast<std::int64_t>(architecture.units.size())) {
+    own.key("num_layers")
+        .reject(fmt::format("{} layers and {} units", c.num_layers, architecture.units.size()),
+                "Make the file again from the model's config.json.");
+  }
+  if (c.hidden_size % c.num_heads != 0) {
+    own.key("num_heads")
+        .reject(
+            fmt::format("{} heads do not divide the hidden size {}", c.num_heads, c.hidden_size),
+            "Make the file again from the model's config.json.");
+  }
+}
+
 /// Mean number of positions that a token attends to, times two (a token at the end of a full
 /// context sees all of it, the first one itself alone).
 double effective_context(double sequence, double window) {
@@ -228,6 +258,7 @@ void check_architecture(const Architecture& architecture, const ValuePath& path)
     check_language_model(architecture, path);
   }
   if (architecture.traced) check_traced(architecture, path);
+  if (architecture.image_classifier) check_image_classifier(architecture, path);
 }
 
 void Architecture::validate(const std::string& where) const {
@@ -239,14 +270,29 @@ bool KnownSizes::can_be_traced() const noexcept {
          (class_name.ends_with("ForCausalLM") || class_name.ends_with("LMHeadModel"));
 }
 
+namespace {
+
+std::string way_out_of(const KnownSizes& known) {
+  if (known.can_be_traced()) {
+    return "Trace it with `athanor trace`, and give the folder that it writes.";
+  }
+  const bool is_bare_encoder = known.class_name == "ViTModel" || known.class_name == "Dinov2Model";
+  if (!is_bare_encoder) return "It can be shown, not trained.";
+  return fmt::format(
+      "Give it a classifier: python3 -c \"from transformers import AutoModelForImageClassification "
+      "as M; M.from_pretrained('FOLDER', num_labels=N).save_pretrained('NEW')\", and copy "
+      "preprocessor_config.json.");
+}
+
+}  // namespace
+
 void require_units(const Architecture& architecture) {
   if (!architecture.known_sizes) return;
   const KnownSizes& known = *architecture.known_sizes;
   throw InputError(
       architecture.name + ":model_type",
       fmt::format("athanor knows the sizes of '{}', and has no units to run it", known.model_type),
-      known.can_be_traced() ? "Trace it with `athanor trace`, and give the folder that it writes."
-                            : "It can be shown, not trained.");
+      way_out_of(known));
 }
 
 }  // namespace athanor

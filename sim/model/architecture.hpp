@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sim/base/quantities.hpp"
+#include "sim/model/image_classifier.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -108,6 +109,8 @@ struct Architecture {
   std::vector<Unit> units;
   std::optional<KnownSizes> known_sizes = std::nullopt;  ///< for planning, not for training
   std::optional<TracedModel> traced = std::nullopt;      ///< never beside language_model
+  /// never beside the others: images and labels in place of tokens
+  std::optional<ImageClassifierConfig> image_classifier = std::nullopt;
   /// Number of token ids that the model knows; nothing for a model of other data than tokens.
   [[nodiscard]] std::optional<std::int64_t> vocab_size() const noexcept;
   [[nodiscard]] std::int64_t num_parameters() const noexcept;  ///< each tied tensor once

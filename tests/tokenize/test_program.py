@@ -145,7 +145,7 @@ class Program(unittest.TestCase):
         lone.write_text('{"text": "\\ud800 alone"}\n')
         for data, words in ((self.folder / "nowhere", "nowhere"), (text, "data.txt:1"), (binary, "UTF-8"),
                             (packed, "gunzip"), (deep, "deep.jsonl:1"), (pipe, "pipe"), (lone, "lone.jsonl:1"),
-                            (self.folder, "no regular file"),
+                            (self.folder, "is a folder, and the model reads text"),
                             (self.lines([*RECORDS, {"body": 1}], "keys.jsonl"), "keys.jsonl:41"),
                             (self.lines([], "empty.jsonl"), "no token to learn")):
             self.assertIn(words, self.tokenize(data, code=2)[1])
@@ -165,7 +165,7 @@ class Program(unittest.TestCase):
 
     def test_a_finished_folder_is_not_written_over(self):
         self.tokenize(self.lines(RECORDS))
-        self.assertIn("holds tokens already", self.tokenize(self.lines(RECORDS), code=2)[1])
+        self.assertIn("holds prepared data already", self.tokenize(self.lines(RECORDS), code=2)[1])
 
 
 if __name__ == "__main__":

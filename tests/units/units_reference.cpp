@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a Hugging Face folder for reference.py:
-//   units_reference gradients FOLDER TOKENS.safetensors OUT.safetensors
+// Runs a Hugging Face folder for reference.py and tests/vision/reference.py:
+//   units_reference gradients FOLDER BATCH.safetensors OUT.safetensors
 //   units_reference export FOLDER NEW_FOLDER float32|bfloat16 MAX_SHARD_BYTES
 #include "executor/io/hf_folder_reader.hpp"
 #include "executor/io/hf_folder_writer.hpp"
-#include "executor/units/language_model.hpp"
+#include "executor/traced/make_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "tests/units/unit_chain.hpp"
@@ -19,14 +19,19 @@ namespace {
 
 using namespace athanor;
 
-torch::Tensor read_tokens(const SafetensorsReader& file, const std::string& name) {
+torch::Tensor read_tensor(const SafetensorsReader& file, const std::string& name, TensorType type) {
   const TensorEntry* tensor = file.find(name);
-  if (tensor == nullptr || tensor->type != TensorType::I64) {
-    throw InputError(file.path() + ":" + name, "no I64 tensor of that name", "See reference.py.");
+  if (tensor == nullptr || tensor->type != type) {
+    throw InputError(file.path() + ":" + name, "no such tensor of this type", "See reference.py.");
   }
-  const torch::Tensor tokens = torch::empty(tensor->shape, torch::kInt64);
-  std::memcpy(tokens.data_ptr(), file.data(*tensor).data(), tokens.nbytes());
-  return tokens;
+  const torch::Tensor values =
+      torch::empty(tensor->shape, type == TensorType::I64 ? torch::kInt64 : torch::kFloat32);
+  std::memcpy(values.data_ptr(), file.data(*tensor).data(), values.nbytes());
+  return values;
+}
+
+torch::Tensor read_tokens(const SafetensorsReader& file, const std::string& name) {
+  return read_tensor(file, name, TensorType::I64);
 }
 
 /// Makes the packing of sequences from flags on documents' first tokens and on learnt targets.
@@ -74,12 +79,15 @@ void write_gradients(const test::UnitChain& chain, float loss, const std::string
 void run_gradients(const std::string& path, const std::string& tokens, const std::string& out) {
   const HfFolder folder(path);
   const SafetensorsReader file(tokens);
-  Batch batch{read_tokens(file, "inputs"), read_tokens(file, "targets")};
+  const auto& images = folder.architecture().image_classifier;
+  Batch batch{read_tensor(file, "inputs", images ? TensorType::F32 : TensorType::I64),
+              read_tokens(file, "targets")};
   if (file.find("starts") != nullptr) {
     batch.packing = packing_of(read_tokens(file, "starts"), read_tokens(file, "learnt"));
   }
+  const std::int64_t tokens_per_sample = images ? images->num_tokens() : batch.inputs.size(1);
   test::UnitChain chain(
-      make_language_model(folder.architecture(), DataType::Float32, batch.inputs.size(1)));
+      make_model(folder.architecture(), path, DataType::Float32, tokens_per_sample));
   for (int i = 0; i < static_cast<int>(chain.model().units.size()); ++i) {
     chain.set_parameters(i, read_unit(folder, i, chain.elements(i)));
   }

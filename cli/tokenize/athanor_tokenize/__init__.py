@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text and conversations become packed training tokens. Read first: program.py, which calls the other modules."""
+"""Text and conversations become packed training tokens, and images labelled pixels. Read first: program.py, which
+calls the other modules."""

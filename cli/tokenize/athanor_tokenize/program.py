@@ -14,7 +14,8 @@ from .errors import BAD_INPUT, DONE, FAILED, InputError, MissingPackage
 VALIDATION = "validation"
 
 
-def load_tokenizer(folder):
+def require_packages():
+    """Says what this Python lacks before anything is read."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
@@ -22,9 +23,13 @@ def load_tokenizer(folder):
     try:
         import numpy  # noqa: F401
         import safetensors  # noqa: F401
-        import transformers
+        import transformers  # noqa: F401
     except ImportError as missing:
         raise MissingPackage(missing.name) from None
+
+
+def load_tokenizer(folder):
+    import transformers
     if not pathlib.Path(folder).is_dir():
         raise InputError("--model", f"'{folder}' is no folder", "Give a Hugging Face folder with tokenizer files")
     try:
@@ -102,6 +107,12 @@ def write_part(options, tokens, vocabulary, name, of_records):
 
 def run(words):
     options = arguments.parse(words)
+    require_packages()
+    from . import image_folder
+    config = image_folder.config_of(options.model)
+    arguments.settle(options, of_images=config is not None)
+    if config is not None:
+        return image_folder.run(options, config, split)
     tokenizer = load_tokenizer(options.model)
     from .documents import Tokens
     from .report import table

@@ -76,6 +76,9 @@ def parquet_rows(path):
 
 def read_file(path):
     """Yields (where, raw record) of one file. Parquet is recognised by its first bytes, all else is JSONL."""
+    if pathlib.Path(path).is_dir():
+        raise InputError(path, "is a folder, and the model reads text", "Give files. Folders of images are for models "
+                         "whose class ends in ForImageClassification")
     if not pathlib.Path(path).is_file():
         raise InputError(path, "is no regular file that can be read", "Check the path")
     with open(path, "rb") as file:

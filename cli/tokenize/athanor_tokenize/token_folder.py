@@ -17,7 +17,7 @@ SHARD_TOKENS = 1 << 26
 
 def require_free(folder):
     if (pathlib.Path(folder) / "index.json").exists():
-        raise InputError(str(folder), "holds tokens already", "Name a new folder, or remove this one")
+        raise InputError(str(folder), "holds prepared data already", "Name a new folder, or remove this one")
 
 
 def rows(packed, documents, length, filler):
@@ -53,6 +53,12 @@ def write_shard(folder, number, count, tensors):
             "crc32": crc32_of(folder / name)}
 
 
+def write_index(folder, index):
+    unfinished = folder / "index.json.unfinished"
+    unfinished.write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    os.replace(unfinished, folder / "index.json")
+
+
 def write_folder(folder, documents, packed, length, vocabulary, model, filler, shard_tokens=SHARD_TOKENS):
     """Writes shards, then the index, without which the folder is incomplete. Returns the index."""
     folder = pathlib.Path(folder)
@@ -67,7 +73,5 @@ def write_folder(folder, documents, packed, length, vocabulary, model, filler, s
         tensors = rows(part, documents, length, filler)
         index["loss_tokens"] += int(tensors["loss_mask"].sum())
         index["shards"].append(write_shard(folder, number, len(parts), tensors))
-    unfinished = folder / "index.json.unfinished"
-    unfinished.write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
-    os.replace(unfinished, folder / "index.json")
+    write_index(folder, index)
     return index
