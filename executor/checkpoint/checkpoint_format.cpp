@@ -81,6 +81,8 @@ std::uint64_t hash_parameters(const Architecture& architecture) {
   const bool scales = architecture.language_model.has_value() &&
                       !architecture.language_model->rope_scaling.is_none();
   if (scales) hash = hash_text(text_of(architecture.language_model->rope_scaling), hash);
+  const bool routes = architecture.language_model && architecture.language_model->experts.exist();
+  if (routes) hash = hash_text(text_of(architecture.language_model->experts), hash);
   return hash;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/language_family.hpp"
 
+#include "executor/layers/balance_loss.hpp"
 #include "executor/layers/head_loss.hpp"
 
 #include <functional>
@@ -15,6 +16,7 @@ class Embedding final : public LanguageUnit {
             DataType dtype)
       : LanguageUnit(unit, "", dtype),
         first_position_(family.first_position),
+        experts_(c.experts),
         tokens_(parameter(family.tokens, {c.vocab_size, c.hidden_size})) {
     if (family.has_learned_positions()) {
       positions_ = parameter(family.positions, {first_position_ + c.max_positions, c.hidden_size});
@@ -23,6 +25,9 @@ class Embedding final : public LanguageUnit {
 
   torch::Tensor forward(torch::Tensor /*activation*/, const Batch& batch) override {
     torch::Tensor embedded = at::embedding(tokens_, batch.inputs);
+    if (experts_.balance_loss_factor > 0) {
+      return joined({embedded, no_sums(experts_.number, embedded)});
+    }
     if (!positions_.defined()) return embedded;
     if (batch.packing && batch.packing->is_divided()) {
       const torch::Tensor table = positions_.slice(0, first_position_);
@@ -36,6 +41,7 @@ class Embedding final : public LanguageUnit {
 
  private:
   std::int64_t first_position_;
+  ExpertsConfig experts_;
   torch::Tensor tokens_, positions_;
 };
 
@@ -43,7 +49,7 @@ class Head final : public LanguageUnit {
  public:
   Head(const LanguageFamily& family, const Unit& unit, const LanguageModelConfig& c,
        const torch::Tensor& tokens, DataType dtype)
-      : LanguageUnit(unit, "", dtype), weight_(head_weight(c, tokens)) {
+      : LanguageUnit(unit, "", dtype), config_(c), weight_(head_weight(c, tokens)) {
     if (family.norm == LanguageFamily::Norm::LayerNorm) {
       norm_ = layer_norm(family.final_norm, c);
     } else {
@@ -52,10 +58,19 @@ class Head final : public LanguageUnit {
   }
 
   torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    return next_token_loss(norm_(activation), weight_, batch.targets, batch.packing);
+    const double factor = config_.experts.balance_loss_factor;
+    if (factor == 0) return loss(activation, batch);
+    const Routed routed = parted(activation, batch.targets, config_.hidden_size);
+    const std::int64_t blocks = config_.num_layers - std::ssize(config_.experts.dense_blocks);
+    return loss(routed.hidden, batch) + factor * balance_loss(routed.sums, blocks);
   }
 
  private:
+  [[nodiscard]] torch::Tensor loss(const torch::Tensor& hidden, const Batch& batch) const {
+    return next_token_loss(norm_(hidden), weight_, batch.targets, batch.packing);
+  }
+
+  LanguageModelConfig config_;
   std::function<torch::Tensor(const torch::Tensor&)> norm_;
   torch::Tensor weight_;
 };

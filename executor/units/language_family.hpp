@@ -49,6 +49,7 @@ std::shared_ptr<LanguageUnit> make_block(const Unit& unit, const LanguageModelCo
 // Each family is defined in the source of its name: gpt2_units.cpp, ..
 [[nodiscard]] const LanguageFamily& gpt2_family();
 [[nodiscard]] const LanguageFamily& opt_family();
-[[nodiscard]] const LanguageFamily& llama_family();  ///< llama, mistral, qwen2 and qwen3
+[[nodiscard]] const LanguageFamily& llama_family();    ///< llama, mistral, qwen2 and qwen3
+[[nodiscard]] const LanguageFamily& mixture_family();  ///< models with experts
 
 }  // namespace athanor

@@ -4,8 +4,10 @@
 #include "executor/units/language_family.hpp"
 #include "executor/units/random_tokens.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/model/language_models.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -20,22 +22,26 @@ struct ModelType {
   std::string_view name;  ///< model_type in config.json
   const LanguageFamily& (*family)();
 };
-constexpr std::array<ModelType, 6> kModelTypes{{
+constexpr std::array<ModelType, kModelTypes.size()> kFamilies{{
     {"gpt2", &gpt2_family},
     {"opt", &opt_family},
     {"llama", &llama_family},
     {"mistral", &llama_family},
     {"qwen2", &llama_family},
     {"qwen3", &llama_family},
+    {"mixtral", &mixture_family},
+    {"qwen2_moe", &mixture_family},
+    {"qwen3_moe", &mixture_family},
+    {"olmoe", &mixture_family},
 }};
 
 const LanguageFamily& family_of(const Architecture& architecture) {
   const std::string& name = architecture.language_model->model_type;
-  const auto* const type = std::find_if(kModelTypes.begin(), kModelTypes.end(),
+  const auto* const type = std::find_if(kFamilies.begin(), kFamilies.end(),
                                         [&](const ModelType& t) { return t.name == name; });
-  if (type == kModelTypes.end()) {
+  if (type == kFamilies.end()) {
     throw InputError(architecture.name + ":model_type", "no units for '" + name + "'",
-                     "Use one of gpt2, opt, llama, mistral, qwen2, qwen3.");
+                     fmt::format("Use one of {}.", fmt::join(kModelTypes, ", ")));
   }
   return type->family();
 }

@@ -92,12 +92,6 @@ void add_dbrx_block(const Tensors& t, const Attention& a, const Experts& experts
 
 }  // namespace
 
-Decoder mixtral(const ConfigReader& config) {
-  const DecoderSizes s = read_sizes(config, {32000, 4096, 14336, 32, 32, 8, 0, false});
-  return mixtral_like(
-      s, read_experts(config, "num_local_experts", "intermediate_size", {8, 2, 14336}), Norm::Rms);
-}
-
 Decoder phimoe(const ConfigReader& config) {
   DecoderSizes s = read_sizes(config, {32064, 4096, 6400, 32, 32, 8, 0, false});
   set_biases(s, config.flag("attention_bias", false));
@@ -121,34 +115,6 @@ Decoder minimax_m2(const ConfigReader& config) {
     t.in("self_attn").norm("k_norm", s.attention.kv_width());
   };
   return decoder;
-}
-
-Decoder qwen2_moe(const ConfigReader& config) {
-  DecoderSizes s = read_sizes(config, {151936, 2048, 5632, 24, 16, 16, 0, false});
-  s.attention.bias = config.flag("qkv_bias", true);
-  const Experts experts =
-      read_experts(config, "num_experts", "moe_intermediate_size", {60, 4, 1408});
-  const AddBlock mlp =
-      qwen_mlp(config, s, experts, config.count("shared_expert_intermediate_size", 5632));
-  return decoder_of(s, [=](const Tensors& t, std::int64_t index) {
-    add_attention(t.in("self_attn"), s.attention);
-    mlp(t, index);
-    add_both_norms(t, s.hidden());
-  });
-}
-
-Decoder qwen3_moe(const ConfigReader& config) {
-  DecoderSizes s = read_sizes(config, {151936, 2048, 6144, 24, 32, 4, 0, false});
-  set_biases(s, config.flag("attention_bias", false));
-  const Experts experts =
-      read_experts(config, "num_experts", "moe_intermediate_size", {128, 8, 768});
-  const AddBlock mlp = qwen_mlp(config, s, experts, 0);
-  return decoder_of(s, [=](const Tensors& t, std::int64_t index) {
-    add_attention(t.in("self_attn"), s.attention);
-    add_head_norms(t.in("self_attn"), s.attention);
-    mlp(t, index);
-    add_both_norms(t, s.hidden());
-  });
 }
 
 Decoder qwen3_vl_moe_text(const ConfigReader& config) {

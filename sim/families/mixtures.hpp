@@ -16,12 +16,9 @@ namespace athanor::families {
 [[nodiscard]] Decoder gpt_oss(const ConfigReader& config);
 [[nodiscard]] Decoder llama4_text(const ConfigReader& config);
 [[nodiscard]] Decoder minimax_m2(const ConfigReader& config);
-[[nodiscard]] Decoder mixtral(const ConfigReader& config);
 /// Blocks of four kinds: Mamba-2, attention, perceptrons and experts.
 [[nodiscard]] Decoder nemotron_h(const ConfigReader& config);
 [[nodiscard]] Decoder phimoe(const ConfigReader& config);
-[[nodiscard]] Decoder qwen2_moe(const ConfigReader& config);
-[[nodiscard]] Decoder qwen3_moe(const ConfigReader& config);
 /// Qwen3's mixture inside a vision-language model, whose experts lie in one tensor.
 [[nodiscard]] Decoder qwen3_vl_moe_text(const ConfigReader& config);
 [[nodiscard]] Decoder qwen3_next(const ConfigReader& config);

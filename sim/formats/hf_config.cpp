@@ -8,6 +8,7 @@
 #include "sim/base/text_file.hpp"
 #include "sim/families/families.hpp"
 #include "sim/formats/files.hpp"
+#include "sim/formats/hf_experts.hpp"
 #include "sim/formats/hf_keys.hpp"
 #include "sim/formats/json_reader.hpp"
 #include "sim/formats/traced_model.hpp"
@@ -266,11 +267,32 @@ void read_qwen_window(JsonReader& config, LanguageModelConfig& c) {
 void read_llama_biases(JsonReader& config, LanguageModelConfig& c) {
   if (c.model_type == "qwen2") {
     c.attention_bias = true;
-  } else if (c.model_type != "mistral") {
+  } else if (c.model_type == "qwen2_moe") {
+    c.attention_bias = boolean_or(config, "qkv_bias", true);
+  } else if (c.model_type != "mistral" && c.model_type != "mixtral") {
     c.attention_bias = c.attention_output_bias = boolean_or(config, "attention_bias", false);
   }
   if (c.model_type == "llama") {
     c.mlp_bias = boolean_or(config, "mlp_bias", false);
+  }
+}
+
+/// Reads the window of a mixture's layers, which all have the same.
+void read_mixture_window(JsonReader& config, LanguageModelConfig& c) {
+  if (c.model_type == "qwen2_moe") require_setting(config, "use_sliding_window", false);
+  const bool slides =
+      c.model_type == "mixtral" ||
+      (c.model_type == "qwen3_moe" && boolean_or(config, "use_sliding_window", false));
+  if (slides) c.sliding_window = integer_or(config, "sliding_window", 0);
+}
+
+void read_window(JsonReader& config, LanguageModelConfig& c) {
+  if (has_experts(c.model_type)) {
+    read_mixture_window(config, c);
+  } else if (c.model_type == "mistral") {
+    read_mistral_window(config, c);
+  } else if (c.model_type != "llama") {
+    read_qwen_window(config, c);
   }
 }
 
@@ -284,11 +306,8 @@ void read_llama_family(JsonReader& config, LanguageModelConfig& c) {
   read_activation(config, "silu", c);
   read_rope(config, c);
   read_llama_biases(config, c);
-  if (c.model_type == "mistral") {
-    read_mistral_window(config, c);
-  } else if (c.model_type != "llama") {
-    read_qwen_window(config, c);
-  }
+  read_window(config, c);
+  if (has_experts(c.model_type)) c.experts = read_hf_experts(config, c);
 }
 
 std::string read_model_type(JsonReader& config) {

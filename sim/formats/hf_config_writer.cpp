@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the config.json with which `transformers` loads a model that athanor trained.
 #include "sim/formats/hf_config.hpp"
+#include "sim/formats/hf_experts.hpp"
 #include "sim/formats/hf_keys.hpp"
 #include "sim/formats/json_writer.hpp"
 #include "sim/model/architecture.hpp"
@@ -16,8 +17,13 @@ std::string class_name(const std::string& model_type) {
   if (model_type == "opt") {
     return "OPTForCausalLM";
   }
-  std::string name = model_type;
-  name.front() = static_cast<char>(name.front() - 'a' + 'A');
+  // "qwen3_moe" is Qwen3MoeForCausalLM.
+  std::string name;
+  bool starts = true;
+  for (const char c : model_type) {
+    if (c != '_') name += starts ? static_cast<char>(c - 'a' + 'A') : c;
+    starts = c == '_';
+  }
   return name + "ForCausalLM";
 }
 
@@ -49,7 +55,7 @@ void add_opt(OrderedJson& json, const LanguageModelConfig& c) {
 
 void add_windows(OrderedJson& json, const LanguageModelConfig& c) {
   const bool slides = c.sliding_window > 0;
-  if (c.model_type != "mistral") {
+  if (c.model_type != "mistral" && c.model_type != "mixtral") {
     json["use_sliding_window"] = slides;
     json["max_window_layers"] = slides ? 0 : c.num_layers;
   }
@@ -95,14 +101,17 @@ void add_llama_family(OrderedJson& json, const LanguageModelConfig& c) {
   json["rms_norm_eps"] = c.norm_epsilon;
   add_rope(json, c);
   json["attention_dropout"] = 0.0;
-  if (c.model_type == "llama" || c.model_type == "qwen3") {
+  if (c.model_type == "llama" || c.model_type == "qwen3" || c.model_type == "qwen3_moe" ||
+      c.model_type == "olmoe") {
     json["attention_bias"] = c.attention_bias;
   }
+  if (c.model_type == "qwen2_moe") json["qkv_bias"] = c.attention_bias;
   if (c.model_type == "llama") {
     json["mlp_bias"] = c.mlp_bias;
-  } else {
+  } else if (c.model_type != "olmoe") {
     add_windows(json, c);
   }
+  if (c.experts.exist()) add_hf_experts(json, c);
 }
 
 }  // namespace

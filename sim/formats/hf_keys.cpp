@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/formats/hf_keys.hpp"
 
+#include "sim/formats/hf_experts.hpp"
+
 #include <array>
 #include <span>
 #include <utility>
@@ -45,6 +47,10 @@ std::span<const Renaming> keys_of(std::string_view model_type) {
 }  // namespace
 
 std::string hf_key(std::string_view model_type, std::string_view field) {
+  constexpr std::string_view kExperts = "experts.";
+  if (field.starts_with(kExperts)) {
+    return hf_expert_key(model_type, field.substr(kExperts.size()));
+  }
   for (const auto& [ours, theirs] : keys_of(model_type)) {
     if (ours == field) {
       return std::string(theirs);

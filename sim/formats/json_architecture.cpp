@@ -41,6 +41,31 @@ RopeScaling read_rope_scaling(JsonReader json) {
   return s;
 }
 
+OrderedJson json_of(const ExpertsConfig& e) {
+  return {{"number", e.number},
+          {"per_token", e.per_token},
+          {"intermediate_size", e.intermediate_size},
+          {"shared_intermediate_size", e.shared_intermediate_size},
+          {"normalized", e.normalized},
+          {"balance_loss_factor", e.balance_loss_factor},
+          {"dense_blocks", e.dense_blocks}};
+}
+
+ExpertsConfig read_experts(JsonReader json) {
+  ExpertsConfig e;
+  e.number = json.key("number").integer(1);
+  e.per_token = json.key("per_token").integer(1);
+  e.intermediate_size = json.key("intermediate_size").integer(1);
+  e.shared_intermediate_size = json.key("shared_intermediate_size").integer(0);
+  e.normalized = json.key("normalized").boolean();
+  e.balance_loss_factor = json.key("balance_loss_factor").number();
+  for (const JsonReader& item : json.key("dense_blocks").items()) {
+    e.dense_blocks.push_back(item.integer(0));
+  }
+  json.reject_other_keys();
+  return e;
+}
+
 OrderedJson json_of(const LanguageModelConfig& c) {
   OrderedJson json{{"model_type", c.model_type},
                    {"vocab_size", c.vocab_size},
@@ -60,6 +85,7 @@ OrderedJson json_of(const LanguageModelConfig& c) {
                    {"attention_output_bias", c.attention_output_bias},
                    {"mlp_bias", c.mlp_bias}};
   if (!c.rope_scaling.is_none()) json["rope_scaling"] = json_of(c.rope_scaling);
+  if (c.experts.exist()) json["experts"] = json_of(c.experts);
   return json;
 }
 
@@ -85,6 +111,7 @@ LanguageModelConfig read_language_model(JsonReader json) {
   if (const auto scaling = json.optional_key("rope_scaling")) {
     c.rope_scaling = read_rope_scaling(*scaling);
   }
+  if (const auto experts = json.optional_key("experts")) c.experts = read_experts(*experts);
   json.reject_other_keys();
   return c;
 }

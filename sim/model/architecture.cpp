@@ -3,12 +3,16 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/model/language_model_checks.hpp"
+#include "sim/model/language_models.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace athanor {
@@ -275,6 +279,12 @@ namespace {
 std::string way_out_of(const KnownSizes& known) {
   if (known.can_be_traced()) {
     return "Trace it with `athanor trace`, and give the folder that it writes.";
+  }
+  if (known.has_experts) {
+    std::vector<std::string_view> mixtures;
+    std::ranges::copy_if(kModelTypes, std::back_inserter(mixtures), &has_experts);
+    return fmt::format("It can be shown. Mixtures of experts to train: {}.",
+                       fmt::join(mixtures, ", "));
   }
   const bool is_bare_encoder = known.class_name == "ViTModel" || known.class_name == "Dinov2Model";
   if (!is_bare_encoder) return "It can be shown, not trained.";

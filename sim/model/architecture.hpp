@@ -6,6 +6,7 @@
 #include "sim/base/quantities.hpp"
 #include "sim/model/image_classifier.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,10 +30,33 @@ struct RopeScaling {
   [[nodiscard]] bool is_none() const noexcept { return type.empty(); }
 };
 
+/// Experts of a mixture (Shazeer et al. 2017): gated perceptrons, of which a router gives each
+/// token a few. Names are those of the design and not of config.json.
+struct ExpertsConfig {
+  std::int64_t number = 0;                    ///< experts of a block; 0: the model has none
+  std::int64_t per_token = 0;                 ///< experts that a token uses ("top-k")
+  std::int64_t intermediate_size = 0;         ///< inner width of one expert
+  std::int64_t shared_intermediate_size = 0;  ///< width of the shared expert; 0: none
+  bool normalized = false;  ///< the weights of a token's experts are scaled to a sum of 1
+  /// Factor of the loss that keeps experts equally busy; 0 where the model adds none.
+  double balance_loss_factor = 0;
+  std::vector<std::int64_t> dense_blocks;  ///< blocks with an ordinary perceptron, ascending
+
+  [[nodiscard]] bool exist() const noexcept { return number > 0; }
+  /// Whether block `index` has experts.
+  [[nodiscard]] bool are_in(std::int64_t index) const noexcept {
+    return exist() && !std::binary_search(dense_blocks.begin(), dense_blocks.end(), index);
+  }
+  /// Part of the experts that a token uses.
+  [[nodiscard]] double share() const noexcept {
+    return static_cast<double>(per_token) / static_cast<double>(number);
+  }
+};
+
 /// Hyperparameters of a causal language model, under the names of the design and not of one file
 /// format. Read from a Hugging Face config.json (see hf_config.hpp).
 struct LanguageModelConfig {
-  std::string model_type;  ///< gpt2, opt, llama, mistral, qwen2 or qwen3
+  std::string model_type;  ///< one of kModelTypes
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;
   std::int64_t num_layers = 0;
@@ -50,6 +74,7 @@ struct LanguageModelConfig {
   bool attention_bias = false;         ///< on q, k and v (qwen2: true)
   bool attention_output_bias = false;  ///< on the output projection
   bool mlp_bias = false;
+  ExpertsConfig experts;  ///< llama family only
 };
 
 /// Throws InputError when no model can have this shape. `where` names the file.
@@ -57,6 +82,8 @@ void validate(const LanguageModelConfig& config, const std::string& where);
 
 /// Text of the scaling for hashes; empty where there is none.
 [[nodiscard]] std::string text_of(const RopeScaling& scaling);
+/// Text for hashes of what no parameter's shape says about experts; empty where there are none.
+[[nodiscard]] std::string text_of(const ExpertsConfig& experts);
 
 /// One named parameter tensor. Names are those of the Hugging Face checkpoint.
 struct Parameter {

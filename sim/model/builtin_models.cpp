@@ -26,6 +26,10 @@ struct Qwen3Shape {
   bool tied;
 };
 
+struct Qwen3MixtureShape {
+  std::int64_t hidden, layers, heads, intermediate, of_expert;
+};
+
 template <typename Shape>
 struct Named {
   std::string_view name;
@@ -70,6 +74,11 @@ constexpr std::array<Named<Qwen3Shape>, 6> kQwen3Shapes{{
     {"qwen3-8b", {4096, 36, 32, 12288, false}},
     {"qwen3-14b", {5120, 40, 40, 17408, false}},
     {"qwen3-32b", {5120, 64, 64, 25600, false}},
+}};
+
+constexpr std::array<Named<Qwen3MixtureShape>, 2> kQwen3MixtureShapes{{
+    {"qwen3-30b-a3b", {2048, 48, 32, 6144, 768}},
+    {"qwen3-235b-a22b", {4096, 94, 64, 12288, 1536}},
 }};
 
 LanguageModelConfig with_learned_positions(const char* model_type, std::int64_t hidden,
@@ -139,6 +148,18 @@ LanguageModelConfig config_of(const Qwen3Shape& shape) {
   return config;
 }
 
+LanguageModelConfig config_of(const Qwen3MixtureShape& s) {
+  LanguageModelConfig config =
+      config_of(Qwen3Shape{s.hidden, s.layers, s.heads, s.intermediate, /*tied=*/false});
+  config.model_type = "qwen3_moe";
+  config.num_kv_heads = 4;
+  config.experts.number = 128;
+  config.experts.per_token = 8;
+  config.experts.intermediate_size = s.of_expert;
+  config.experts.normalized = true;
+  return config;
+}
+
 /// Calls `visit(name, shape)` for every built-in model.
 template <typename Visit>
 void for_each_builtin(const Visit& visit) {
@@ -151,6 +172,7 @@ void for_each_builtin(const Visit& visit) {
   visit_table(kOptShapes);
   visit_table(kLlama3Shapes);
   visit_table(kQwen3Shapes);
+  visit_table(kQwen3MixtureShapes);
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ void check_attention(const LanguageModelConfig& c, const PathOf& path_of) {
   }
 }
 
+constexpr std::int64_t kMaxExperts = 4096;  // keeps a model's list of parameters readable
+
 constexpr std::array<std::string_view, 5> kRopeTypes{"linear", "dynamic", "llama3", "yarn",
                                                      "longrope"};
 
@@ -127,6 +129,31 @@ void check_activation(const LanguageModelConfig& c, const PathOf& path_of) {
   }
 }
 
+void check_experts(const LanguageModelConfig& c, const PathOf& path_of) {
+  constexpr std::int64_t kMaxDim = std::int64_t{1} << 20;
+  const ExpertsConfig& experts = c.experts;
+  if (experts.exist() != has_experts(c.model_type)) {
+    path_of("experts.number")
+        .reject(fmt::format("{} experts in {}", experts.number, c.model_type),
+                "Mixtures have experts, and no other model has.");
+  }
+  if (!experts.exist()) return;
+  check_integer(path_of("experts.number"), experts.number, 1, kMaxExperts);
+  check_integer(path_of("experts.per_token"), experts.per_token, 1, experts.number);
+  check_integer(path_of("experts.intermediate_size"), experts.intermediate_size, 1, kMaxDim);
+  check_integer(path_of("experts.shared_intermediate_size"), experts.shared_intermediate_size, 0,
+                kMaxDim);
+  check_number(path_of("experts.balance_loss_factor"), experts.balance_loss_factor, 0, 1e6);
+  const std::vector<std::int64_t>& dense = experts.dense_blocks;
+  const bool ascending = std::is_sorted(dense.begin(), dense.end()) &&
+                         std::adjacent_find(dense.begin(), dense.end()) == dense.end();
+  if (!ascending || std::ssize(dense) >= c.num_layers ||
+      (!dense.empty() && (dense.front() < 0 || dense.back() >= c.num_layers))) {
+    path_of("experts.dense_blocks")
+        .reject("these are not some of the blocks, in order", "One block at least has experts.");
+  }
+}
+
 }  // namespace
 
 std::string text_of(const RopeScaling& s) {
@@ -137,8 +164,24 @@ std::string text_of(const RopeScaling& s) {
                      fmt::join(s.long_factor, " "));
 }
 
+std::string text_of(const ExpertsConfig& e) {
+  if (!e.exist()) return "";
+  return fmt::format("{} {} {}", e.per_token, e.normalized, e.balance_loss_factor);
+}
+
 bool has_rotary_positions(const LanguageModelConfig& config) noexcept {
   return config.model_type != "gpt2" && config.model_type != "opt";
+}
+
+HeadNormKind head_norms(const LanguageModelConfig& config) noexcept {
+  if (config.model_type == "olmoe") return HeadNormKind::AllHeads;
+  const bool each = config.model_type == "qwen3" || config.model_type == "qwen3_moe";
+  return each ? HeadNormKind::EachHead : HeadNormKind::None;
+}
+
+bool has_experts(std::string_view model_type) noexcept {
+  return model_type == "mixtral" || model_type == "qwen2_moe" || model_type == "qwen3_moe" ||
+         model_type == "olmoe";
 }
 
 void check_config(const LanguageModelConfig& config, const PathOf& path_of) {
@@ -148,6 +191,7 @@ void check_config(const LanguageModelConfig& config, const PathOf& path_of) {
   check_rope_scaling(config, path_of);
   check_biases(config, path_of);
   check_activation(config, path_of);
+  check_experts(config, path_of);
 }
 
 void validate(const LanguageModelConfig& config, const std::string& where) {

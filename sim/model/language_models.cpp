@@ -51,7 +51,8 @@ Parameters gpt2_embedding(const LanguageModelConfig& c) {
   return parameters;
 }
 
-Parameters gpt2_block(const LanguageModelConfig& c, const std::string& prefix) {
+Parameters gpt2_block(const LanguageModelConfig& c, const std::string& prefix,
+                      std::int64_t /*index*/) {
   Parameters parameters;
   add_layer_norm(parameters, prefix + "ln_1", c.hidden_size);
   add_conv1d(parameters, prefix + "attn.c_attn", c.hidden_size, 3 * c.hidden_size);
@@ -70,7 +71,8 @@ Parameters opt_embedding(const LanguageModelConfig& c) {
   return parameters;
 }
 
-Parameters opt_block(const LanguageModelConfig& c, const std::string& prefix) {
+Parameters opt_block(const LanguageModelConfig& c, const std::string& prefix,
+                     std::int64_t /*index*/) {
   Parameters parameters;
   for (const char* name : {"k_proj", "v_proj", "q_proj", "out_proj"}) {
     add_linear(parameters, prefix + "self_attn." + name, c.hidden_size, c.hidden_size, true);
@@ -88,9 +90,16 @@ Parameters llama_embedding(const LanguageModelConfig& c) {
   return parameters;
 }
 
-/// Block of llama, mistral, qwen2 and qwen3, which differ in biases and in qwen3's norms of q and
-/// k.
-Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix) {
+void add_gated_mlp(Parameters& parameters, const LanguageModelConfig& c,
+                   const std::string& prefix) {
+  add_linear(parameters, prefix + "gate_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
+  add_linear(parameters, prefix + "up_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
+  add_linear(parameters, prefix + "down_proj", c.intermediate_size, c.hidden_size, c.mlp_bias);
+}
+
+/// Block of llama and its kin, which differ in biases, in norms of q and k, and in experts.
+Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix,
+                       std::int64_t index) {
   Parameters parameters;
   const std::int64_t q_size = c.num_heads * c.head_dim;
   const std::int64_t kv_size = c.num_kv_heads * c.head_dim;
@@ -99,13 +108,18 @@ Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix) 
   add_linear(parameters, attention + "k_proj", c.hidden_size, kv_size, c.attention_bias);
   add_linear(parameters, attention + "v_proj", c.hidden_size, kv_size, c.attention_bias);
   add_linear(parameters, attention + "o_proj", q_size, c.hidden_size, c.attention_output_bias);
-  if (c.model_type == "qwen3") {
-    add_rms_norm(parameters, attention + "q_norm", c.head_dim);
-    add_rms_norm(parameters, attention + "k_norm", c.head_dim);
+  if (const HeadNormKind norms = head_norms(c); norms != HeadNormKind::None) {
+    const bool whole = norms == HeadNormKind::AllHeads;
+    add_rms_norm(parameters, attention + "q_norm", whole ? q_size : c.head_dim);
+    add_rms_norm(parameters, attention + "k_norm", whole ? kv_size : c.head_dim);
   }
-  add_linear(parameters, prefix + "mlp.gate_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
-  add_linear(parameters, prefix + "mlp.up_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
-  add_linear(parameters, prefix + "mlp.down_proj", c.intermediate_size, c.hidden_size, c.mlp_bias);
+  if (c.experts.are_in(index)) {
+    for (Parameter& parameter : expert_parameters(c, prefix)) {
+      parameters.push_back(std::move(parameter));
+    }
+  } else {
+    add_gated_mlp(parameters, c, prefix + "mlp.");
+  }
   add_rms_norm(parameters, prefix + "input_layernorm", c.hidden_size);
   add_rms_norm(parameters, prefix + "post_attention_layernorm", c.hidden_size);
   return parameters;
@@ -114,7 +128,7 @@ Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix) 
 /// Parts of a family. `block_prefix` is followed by the block's number and a dot.
 struct Recipe {
   Parameters (*embedding)(const LanguageModelConfig&);
-  Parameters (*block)(const LanguageModelConfig&, const std::string& prefix);
+  Parameters (*block)(const LanguageModelConfig&, const std::string& prefix, std::int64_t index);
   void (*add_norm)(Parameters&, const std::string& name, std::int64_t size);
   const char* block_prefix;
   const char* final_norm;
@@ -133,21 +147,12 @@ const Recipe& recipe_of(const LanguageModelConfig& config) {
   return config.model_type == "opt" ? kOpt : kLlama;
 }
 
-/// FLOPs of one token: a multiplication and an addition per element of every matrix.
-double matrix_flops_per_token(const Parameters& parameters) {
-  double flops = 0;
-  for (const Parameter& parameter : parameters) {
-    if (parameter.shape.size() == 2) {
-      flops += 2.0 * static_cast<double>(parameter.num_elements());
-    }
-  }
-  return flops;
-}
-
 Unit make_block(const LanguageModelConfig& config, const Recipe& recipe, std::int64_t index) {
-  Unit unit{fmt::format("block.{}", index), "block", {}, {}, 0, 0};
-  unit.parameters = recipe.block(config, fmt::format("{}{}.", recipe.block_prefix, index));
-  unit.forward_flops_per_token = matrix_flops_per_token(unit.parameters);
+  // Blocks of a mixture without experts have other shapes than the rest.
+  const bool dense = config.experts.exist() && !config.experts.are_in(index);
+  Unit unit{fmt::format("block.{}", index), dense ? "dense_block" : "block", {}, {}, 0, 0};
+  unit.parameters = recipe.block(config, fmt::format("{}{}.", recipe.block_prefix, index), index);
+  unit.forward_flops_per_token = matrix_flops_per_token(config, unit.parameters);
   // Scores and their product with the values: 4 x heads x head_dim x context, half of it masked.
   unit.forward_flops_per_token_per_context =
       2.0 * static_cast<double>(config.num_heads * config.head_dim);

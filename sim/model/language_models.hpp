@@ -5,17 +5,49 @@
 #include "sim/model/architecture.hpp"
 
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace athanor {
 
 /// Hugging Face model types that athanor knows.
-inline constexpr std::array<std::string_view, 6> kModelTypes{"gpt2",    "opt",   "llama",
-                                                             "mistral", "qwen2", "qwen3"};
+inline constexpr std::array<std::string_view, 10> kModelTypes{
+    "gpt2",  "opt",     "llama",     "mistral",   "qwen2",
+    "qwen3", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe"};
 
 /// Whether positions are rotary (the llama family). All others learn theirs.
 [[nodiscard]] bool has_rotary_positions(const LanguageModelConfig& config) noexcept;
+
+/// Whether models of this type are mixtures of experts.
+[[nodiscard]] bool has_experts(std::string_view model_type) noexcept;
+
+/// Names of the modules that a mixture has in place of a perceptron, below the block's own prefix.
+struct ExpertNames {
+  std::string mixture;         ///< prefix of the router "gate" and of "experts.N."
+  std::string gate, up, down;  ///< layers of one expert
+  [[nodiscard]] std::string router() const { return mixture + "gate"; }
+  [[nodiscard]] std::string expert(std::int64_t index) const;  ///< prefix of one expert's layers
+};
+
+[[nodiscard]] ExpertNames expert_names(std::string_view model_type);
+
+/// Lists router, experts and shared expert of a block. All experts' gates and ups lie next to each
+/// other, expert by expert, and behind them all downs: each of the two is one tensor [experts, out,
+/// in] to a grouped product.
+[[nodiscard]] std::vector<Parameter> expert_parameters(const LanguageModelConfig& config,
+                                                       const std::string& block_prefix);
+
+/// FLOPs of one token in the matrices of `parameters`, which are a block's. Of experts they count
+/// those that a token uses.
+[[nodiscard]] double matrix_flops_per_token(const LanguageModelConfig& config,
+                                            const std::vector<Parameter>& parameters);
+
+/// Norms of queries and keys: none, one of each head, or one across all heads (olmoe).
+enum class HeadNormKind { None, EachHead, AllHeads };
+[[nodiscard]] HeadNormKind head_norms(const LanguageModelConfig& config) noexcept;
 
 /// Hyperparameters of a built-in name; nothing for an unknown one.
 [[nodiscard]] std::optional<LanguageModelConfig> builtin_config(const std::string& name);

@@ -38,6 +38,10 @@ Architecture tiny(const std::string& model_type) {
   config.activation = model_type == "gpt2" ? "gelu_new" : "silu";
   config.tie_word_embeddings = model_type == "gpt2";
   config.attention_bias = config.attention_output_bias = config.mlp_bias = model_type == "gpt2";
+  if (model_type == "qwen3_moe") {
+    config.experts = {
+        .number = 5, .per_token = 2, .intermediate_size = kHidden, .dense_blocks = {}};
+  }
   return make_architecture("tiny-" + model_type, config);
 }
 
@@ -137,7 +141,7 @@ TEST_CASE("a unit whose launches wait for the device is not measured for minutes
 }
 
 TEST_CASE("a profile has every class and micro-batch, and reads back") {
-  const std::string family = GENERATE("gpt2", "llama");
+  const std::string family = GENERATE("gpt2", "llama", "qwen3_moe");
   const DataType dtype = GENERATE(DataType::Float32, DataType::BFloat16);
   const Profile profile = profile_language_model(tiny(family), dtype, quick_options());
   CHECK(profile.costs.size() == 6);
@@ -181,7 +185,7 @@ TEST_CASE("memory that was on the device before does not count for the model") {
 }
 
 TEST_CASE("profiling twice counts the same bytes") {
-  const std::string family = GENERATE("gpt2", "llama");
+  const std::string family = GENERATE("gpt2", "llama", "qwen3_moe");
   const Architecture architecture = tiny(family);
   const Profile first = profile_language_model(architecture, DataType::Float32, quick_options());
   const Profile second = profile_language_model(architecture, DataType::Float32, quick_options());

@@ -99,7 +99,7 @@ TEST_CASE("sliding windows follow the family") {
 TEST_CASE("a broken llama config is refused by key") {
   test::check_rejects(
       kLlama,
-      {{"/model_type", "\"mixtral\"", "model_type"},
+      {{"/model_type", "\"phimoe2\"", "model_type"},
        {"/model_type", "", "model_type"},
        {"/vocab_size", "\"32000\"", "vocab_size"},
        {"/vocab_size", "-1", "vocab_size"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that trains the tiny model under every varied plan, one after the other.
-// usage: plan_worker OUT.json GLOBAL_BATCH STEPS
+// One rank of a job that trains a tiny model under every varied plan, one after the other.
+// usage: plan_worker OUT.json GLOBAL_BATCH STEPS gpt2|mixture
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/backend/connect.hpp"
@@ -52,9 +52,10 @@ nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t s
 }
 
 int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
-  if (argc != 4) throw InputError("", "bad usage", "plan_worker OUT.json GLOBAL_BATCH STEPS");
+  if (argc != 5) throw InputError("", "bad usage", "plan_worker OUT.json GLOBAL_BATCH STEPS MODEL");
   collectives = connect(rank_from_environment());
-  const Architecture architecture = test::tiny_gpt2();
+  const bool is_mixture = std::string(argv[4]) == "mixture";
+  const Architecture architecture = is_mixture ? test::tiny_mixture() : test::tiny_gpt2();
   ProfileOptions profiling;
   profiling.sequence_length = test::kSequence;
   profiling.micro_batches = {1};

@@ -31,6 +31,14 @@ CONFIGS = {
     "mistral": lambda: transformers.MistralConfig(**LLAMA, sliding_window=None),
     "qwen2": lambda: transformers.Qwen2Config(**LLAMA),
     "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=8, tie_word_embeddings=True),
+    "mixtral": lambda: transformers.MixtralConfig(**LLAMA, num_local_experts=4),
+    "qwen2_moe": lambda: transformers.Qwen2MoeConfig(
+        **LLAMA, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24),
+    "qwen3_moe": lambda: transformers.Qwen3MoeConfig(
+        **LLAMA, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True,
+        output_router_logits=True, router_aux_loss_coef=0.1),
+    "olmoe": lambda: transformers.OlmoeConfig(
+        **LLAMA, pad_token_id=VOCABULARY - 1, num_experts=6, num_experts_per_tok=2),
 }
 
 
@@ -82,10 +90,18 @@ def backward_of_documents(model, sequences):
     return total
 
 
+def give_idle_experts_zeros(model):
+    """PyTorch would not decay experts that no token uses; athanor's optimizer knows no idle parameters."""
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+
+
 def packed_step(model, optimizer, sequences, step):
     optimizer.zero_grad()
     of_step = [sequences[(step * ACCUMULATION + i) % len(sequences)] for i in range(ACCUMULATION)]
     loss = backward_of_documents(model, of_step)
+    give_idle_experts_zeros(model)
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
     optimizer.step()
     return loss, norm.item()
@@ -105,10 +121,13 @@ def train_step(model, optimizer, tokens, step):
     for micro_batch in range(ACCUMULATION):
         first = (step * ACCUMULATION + micro_batch) * SEQUENCE
         window = tokens[first : first + SEQUENCE + 1]
-        logits = model(window[None, :-1]).logits
-        loss = torch.nn.functional.cross_entropy(logits[0].float(), window[1:])
+        out = model(window[None, :-1])
+        loss = torch.nn.functional.cross_entropy(out.logits[0].float(), window[1:])
+        if getattr(model.config, "output_router_logits", False):
+            loss = loss + model.config.router_aux_loss_coef * out.aux_loss
         (loss / ACCUMULATION).backward()
         total += loss.item()
+    give_idle_experts_zeros(model)
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
     optimizer.step()
     return total / ACCUMULATION, norm.item()

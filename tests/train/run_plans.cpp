@@ -53,6 +53,28 @@ Architecture tiny_gpt2() {
   return make_architecture("tiny", config);
 }
 
+Architecture tiny_mixture() {
+  LanguageModelConfig config;
+  config.model_type = "qwen3_moe";
+  config.vocab_size = kVocabulary;
+  config.hidden_size = 32;
+  config.num_layers = 3;
+  config.num_heads = 2;
+  config.num_kv_heads = 1;
+  config.head_dim = 16;
+  config.intermediate_size = 64;
+  config.max_positions = kSequence;
+  config.activation = "silu";
+  config.tie_word_embeddings = true;
+  config.experts = {.number = 6,
+                    .per_token = 2,
+                    .intermediate_size = 16,
+                    .normalized = true,
+                    .balance_loss_factor = 0.01,
+                    .dense_blocks = {1}};
+  return make_architecture("tiny-mixture", config);
+}
+
 Plan uniform_plan(const Architecture& architecture, int world_size, std::int64_t accumulation,
                   Sharding sharding, Home parameters, Home optimizer, Activation activation,
                   std::int64_t chunk_elements) {

@@ -13,6 +13,8 @@ inline constexpr std::int64_t kVocabulary = 64;
 
 /// Returns a GPT-2 with tied embeddings and some 30,000 parameters.
 [[nodiscard]] Architecture tiny_gpt2();
+/// Returns a mixture of experts with a dense block, tied weights and a balance loss.
+[[nodiscard]] Architecture tiny_mixture();
 
 /// Returns plans with clipping that differ in sharding, placement, activations, chunks, slots,
 /// buffers and prefetch. `global_batch` micro-batches of one sample are split over the ranks.

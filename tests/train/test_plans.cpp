@@ -14,12 +14,13 @@ using namespace athanor::test;
 
 constexpr int kSteps = 50;
 
-nlohmann::json run_plans(int processes, int global_batch) {
+nlohmann::json run_plans(int processes, int global_batch, const std::string& model = "gpt2",
+                         int steps = kSteps) {
   const TemporaryFolder folder;
   const std::string out = folder.file("results.json");
   const Finished finished =
       run(with_processes(processes, {ATHANOR_PLAN_WORKER, out, std::to_string(global_batch),
-                                     std::to_string(kSteps)}),
+                                     std::to_string(steps), model}),
           600);
   INFO(finished.output);
   REQUIRE(finished.exit_code == 0);
@@ -59,6 +60,25 @@ TEST_CASE("one process and two give the same bits under every plan") {
   CHECK(losses.back() < 0.8 * losses.front());
   const auto held_out = one[0]["held out"].get<std::vector<double>>();
   CHECK(held_out.at(1) < held_out.at(0));
+}
+
+// The memory of experts is the same to the byte although tokens choose other experts in every step.
+TEST_CASE("a mixture of experts has the same bits under every plan, and its memory is exact") {
+  constexpr int kFew = 8;
+  const nlohmann::json one = run_plans(1, 2, "mixture", kFew);
+  for (const int processes : {1, 2}) {
+    for (const auto& result : run_plans(processes, 2, "mixture", kFew)) {
+      check_equal(result, one[0]);
+      check_memory(result);
+    }
+  }
+  const nlohmann::json four = run_plans(4, 4, "mixture", kFew);
+  for (const auto& result : four) {
+    check_equal(result, four[0]);
+    check_memory(result);
+  }
+  const auto losses = one[0]["losses"].get<std::vector<double>>();
+  CHECK(losses.back() < losses.front());
 }
 
 // Two processes add a step's four micro-batch gradients as (a+b) + (c+d), one as ((a+b)+c)+d.

@@ -153,7 +153,8 @@ void compare_run(const TemporaryFolder& folder, const Architecture& architecture
 
 TEST_CASE("training agrees with PyTorch") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
-  const std::string family = GENERATE("gpt2", "opt", "llama", "qwen3");
+  const std::string family =
+      GENERATE("gpt2", "opt", "llama", "qwen3", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe");
   INFO(family);
   const TemporaryFolder folder;
   make_reference(folder, family, {});
@@ -170,8 +171,8 @@ TEST_CASE("training agrees with PyTorch") {
 // they learn, so a mean of their means would be another loss.
 TEST_CASE("training on packed documents agrees with PyTorch, however the batch is split") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
-  const std::string family =
-      GENERATE(as<std::string>{}, "gpt2", "opt", "llama", "mistral", "qwen2", "qwen3");
+  const std::string family = GENERATE(as<std::string>{}, "gpt2", "opt", "llama", "mistral", "qwen2",
+                                      "qwen3", "qwen2_moe", "olmoe");
   INFO(family);
   const TemporaryFolder folder;
   make_reference(folder, family, {"packed"});

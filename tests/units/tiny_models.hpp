@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/model/architecture.hpp"
+#include "sim/model/language_models.hpp"
 
 #include <string>
 
@@ -22,9 +23,15 @@ inline LanguageModelConfig tiny_config(const std::string& model_type) {
   config.max_positions = 16;
   config.activation = model_type == "gpt2" ? "gelu_new" : learned_positions ? "relu" : "silu";
   config.tie_word_embeddings = model_type != "llama";
-  config.attention_bias = learned_positions || model_type == "qwen2";
+  config.attention_bias = learned_positions || model_type.starts_with("qwen2");
   config.attention_output_bias = config.mlp_bias = learned_positions;
   config.sliding_window = model_type == "mistral" ? 3 : 0;
+  if (has_experts(model_type)) {
+    config.experts = {.number = 8, .per_token = 2, .intermediate_size = 16, .dense_blocks = {}};
+    config.experts.normalized = model_type == "mixtral" || model_type == "qwen3_moe";
+    if (model_type == "qwen2_moe") config.experts.shared_intermediate_size = 24;
+    if (model_type == "qwen3_moe") config.experts.dense_blocks = {1};
+  }
   return config;
 }
 

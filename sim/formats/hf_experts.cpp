@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and defaults are those of transformers' configurations of mixtral, qwen2_moe, qwen3_moe and
+// olmoe.
+#include "sim/formats/hf_experts.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+namespace athanor {
+namespace {
+
+constexpr const char* kMixtral = "mixtral";
+
+bool is_qwen(std::string_view model_type) { return model_type.starts_with("qwen"); }
+
+bool flag_or(JsonReader& config, const char* key, bool fallback) {
+  const auto value = config.optional_key(key);
+  return value ? value->boolean() : fallback;
+}
+
+std::int64_t count_or(JsonReader& config, const std::string& key, std::int64_t fallback) {
+  const auto value = config.optional_key(key);
+  return value ? value->integer(1) : fallback;
+}
+
+/// Refuses a number that is there and is not 0.
+void require_none(JsonReader& config, const char* key, const char* problem) {
+  const auto value = config.optional_key(key);
+  if (value && value->number() != 0) value->reject(problem, "Only models without it can be used.");
+}
+
+/// Lists the blocks with an ordinary perceptron: those named, and all but every "step"th.
+std::vector<std::int64_t> read_dense_blocks(JsonReader& config, std::int64_t num_layers) {
+  std::vector<std::int64_t> named;
+  if (const auto list = config.optional_key("mlp_only_layers")) {
+    for (const JsonReader& item : list->items()) named.push_back(item.integer(0));
+  }
+  const std::int64_t step = count_or(config, "decoder_sparse_step", 1);
+  std::vector<std::int64_t> dense;
+  for (std::int64_t i = 0; i < num_layers; ++i) {
+    if ((i + 1) % step != 0 || std::ranges::find(named, i) != named.end()) dense.push_back(i);
+  }
+  return dense;
+}
+
+/// Returns the factor of the balance loss. transformers adds that loss to the model's own only
+/// where output_router_logits says so.
+double read_balance_loss(JsonReader& config, std::string_view model_type) {
+  const auto factor = config.optional_key("router_aux_loss_coef");
+  const double fallback = model_type == "olmoe" ? 0.01 : 0.001;
+  const double value = factor ? factor->number() : fallback;
+  return flag_or(config, "output_router_logits", false) ? value : 0;
+}
+
+}  // namespace
+
+std::string hf_expert_key(std::string_view model_type, std::string_view field) {
+  if (field == "number") return model_type == kMixtral ? "num_local_experts" : "num_experts";
+  if (field == "per_token") return "num_experts_per_tok";
+  if (field == "intermediate_size" && is_qwen(model_type)) return "moe_intermediate_size";
+  if (field == "shared_intermediate_size") return "shared_expert_intermediate_size";
+  if (field == "normalized") return "norm_topk_prob";
+  if (field == "balance_loss_factor") return "router_aux_loss_coef";
+  if (field == "dense_blocks") return "mlp_only_layers";
+  return std::string(field);
+}
+
+ExpertsConfig read_hf_experts(JsonReader& config, const LanguageModelConfig& c) {
+  const auto key = [&](const char* field) { return hf_expert_key(c.model_type, field); };
+  ExpertsConfig experts;
+  // transformers 5 writes num_local_experts for all families.
+  const bool is_new = !config.has(key("number")) && config.has("num_local_experts");
+  experts.number = config.key(is_new ? "num_local_experts" : key("number")).integer(1);
+  experts.per_token = config.key(key("per_token")).integer(1);
+  experts.intermediate_size =
+      is_qwen(c.model_type) ? config.key(key("intermediate_size")).integer(1) : c.intermediate_size;
+  experts.normalized =
+      c.model_type == kMixtral || flag_or(config, key("normalized").c_str(), false);
+  experts.balance_loss_factor = read_balance_loss(config, c.model_type);
+  if (is_qwen(c.model_type)) experts.dense_blocks = read_dense_blocks(config, c.num_layers);
+  if (c.model_type == "qwen2_moe") {
+    experts.shared_intermediate_size = config.key(key("shared_intermediate_size")).integer(1);
+  }
+  require_none(config, "router_jitter_noise", "noise before the router is not supported");
+  require_none(config, "clip_qkv", "limits of queries, keys and values are not supported");
+  return experts;
+}
+
+void add_hf_experts(OrderedJson& json, const LanguageModelConfig& c) {
+  const auto key = [&](const char* field) { return hf_expert_key(c.model_type, field); };
+  json[key("number")] = c.experts.number;
+  json[key("per_token")] = c.experts.per_token;
+  if (is_qwen(c.model_type)) {
+    json[key("intermediate_size")] = c.experts.intermediate_size;
+    json["decoder_sparse_step"] = 1;
+    json[key("dense_blocks")] = c.experts.dense_blocks;
+  }
+  if (c.model_type != kMixtral) json[key("normalized")] = c.experts.normalized;
+  if (c.model_type == "qwen2_moe") {
+    json[key("shared_intermediate_size")] = c.experts.shared_intermediate_size;
+  }
+  json["output_router_logits"] = c.experts.balance_loss_factor > 0;
+  if (c.experts.balance_loss_factor > 0) {
+    json[key("balance_loss_factor")] = c.experts.balance_loss_factor;
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares experts with fp64 on the host, token by token, on every device and by every way of
+// computing products.
+#pragma once
+
+#include "executor/layers/experts.hpp"
+#include "tests/units/compare_parts.hpp"
+
+namespace athanor::test {
+
+struct ExpertCase {
+  std::int64_t tokens, hidden, inner, experts, choices;
+  bool skewed = false;  ///< all tokens use the same experts, and the others get none
+};
+
+/// Returns random scores, or scores that send all tokens to the same experts.
+[[nodiscard]] torch::Tensor scores_of(const ExpertCase& of);
+
+/// Checks the output and the gradients of tokens, weights of choices, and experts' weights.
+void check_experts(const ExpertCase& of, GroupedBy by, torch::Device device,
+                   torch::ScalarType dtype);
+
+/// Checks that weights' gradients are added to bound buffers, and returned nowhere.
+void check_bound_gradients(const ExpertCase& of, GroupedBy by, torch::Device device,
+                           torch::ScalarType dtype);
+
+}  // namespace athanor::test
