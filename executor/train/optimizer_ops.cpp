@@ -6,13 +6,12 @@
 namespace athanor {
 namespace {
 
-constexpr std::ptrdiff_t kMatrixDimensions = 2;
+constexpr std::size_t kMatrixDimensions = 2;
 
-/// Whether weight decay acts on it: on matrices and what has more dimensions. A single token of an
-/// image model, [1, width], is a vector.
-bool is_matrix(const Parameter& parameter) {
-  return std::ranges::count_if(parameter.shape, [](std::int64_t dim) { return dim > 1; }) >=
-         kMatrixDimensions;
+/// Whether weight decay acts on it: on matrices and what has more dimensions. The tokens that an
+/// image model adds (cls_token, mask_token) are vectors, though their shape is [.., 1, width].
+bool decays_in(const Parameter& parameter) {
+  return parameter.shape.size() >= kMatrixDimensions && !parameter.name.ends_with("_token");
 }
 
 /// Returns the parameters in this rank's shard as ranges from the shard's first element. Padding
@@ -25,7 +24,7 @@ std::vector<AdamSegment> segments_of(const Unit& unit, const UnitLayout& layout,
     const std::int64_t begin = std::max<std::int64_t>(first, 0);
     const std::int64_t end = std::min(first + unit.parameters[i].num_elements(), memory.elements);
     if (begin >= end) continue;
-    const bool decays = is_matrix(unit.parameters[i]);
+    const bool decays = decays_in(unit.parameters[i]);
     if (!segments.empty() && segments.back().end == begin && segments.back().decays == decays) {
       segments.back().end = end;
     } else {

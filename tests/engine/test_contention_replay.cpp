@@ -153,7 +153,9 @@ TEST_CASE("one engine runs programs with few and with many threads, each with it
   Engine engine(platform, 1);
   for (const int threads : {4, 1, 4}) {
     program.cpu_adam_threads = threads;
-    const double expected = threads == 4 ? 1.5 : std::pow(1.5, 0.25);
+    // A quarter of the speed alone, over the fourth root of the slowdown instead of all of it.
+    const double share = threads == 4 ? 1 : 0.25 * std::pow(1.25, 0.75);
+    const double expected = std::pow(1.5, share);
     CHECK_THAT(find(engine.simulate(program), copy).end, WithinRel(expected, kRounding));
   }
 }
