@@ -22,7 +22,7 @@ struct SimulationOptions {
   }();
   double issue_speed = 1;
   /// How many times as long as its cost each operation takes, by its index; empty: 1 for all.
-  std::vector<double> operation_scale = {};
+  std::vector<double> operation_scale = {};  // NOLINT(readability-redundant-member-init)
 };
 
 }  // namespace athanor

@@ -139,10 +139,10 @@ TEST_CASE("a node's contention follows its threads for CPU Adam") {
 
 TEST_CASE("fewer threads never make CPU Adam faster, and it takes of others what its speed is") {
   constexpr double kShare = 0.5;
-  const LaneSet both = lane_bit(Lane::H2D) | lane_bit(Lane::CpuAdam);
-  const auto slowdowns = [both](double h2d, double adam, double share) {
+  constexpr LaneSet kBoth = lane_bit(Lane::H2D) | lane_bit(Lane::CpuAdam);
+  const auto slowdowns = [](double h2d, double adam, double share) {
     return ContentionModel({{1, {{Lane::H2D, h2d}, {Lane::CpuAdam, adam}}}}, 1, share)
-        .slowdowns(both);
+        .slowdowns(kBoth);
   };
 
   // Memory is what both numbers of threads wait for: twice the time alone, half the slowdown.

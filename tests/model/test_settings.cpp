@@ -253,7 +253,7 @@ TEST_CASE("nesting, aliases and size end in a message") {
   CHECK_THAT(complaint(bomb), ContainsSubstring("too many values"));
   CHECK_THAT(complaint("a: &a [*a]\n"), ContainsSubstring("a.yaml"));
   // The parser of JSON ends at a zero byte.
-  const std::string zero = std::string("{\"train_batch_size\": 7}\0", 25) + "{\"a\": }}}";
+  const std::string zero = std::string("{\"train_batch_size\": 7}\0", 24) + "{\"a\": }}}";
   CHECK_THAT(complaint(zero), ContainsSubstring("train_batch_size (line 1)"));
 }
 
