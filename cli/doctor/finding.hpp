@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What doctor finds: one line each.
+// Findings of doctor. Each is one line of its output.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What doctor asks the machine, behind functions that a test replaces: each fact can be missing.
+// The machine that doctor examines. Its facts come from functions that a test replaces, so that
+// each can be missing.
 #pragma once
 
 #include "sim/base/quantities.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NVML, the driver's management library, says of the GPUs.
+// Facts of the GPUs, from NVML, the management library of the driver.
 #pragma once
 
 #include "cli/doctor/machine.hpp"

@@ -54,14 +54,10 @@ Seconds quantile(const std::vector<Seconds>& sorted, double share) {
   return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
-/// Returns the host's seconds to issue operations of each kind in a step on rank 0. The first of
-/// several steps is left out, because it starts from an idle machine.
+/// Returns the host's seconds to issue operations of each kind in a step on rank 0: means over the
+/// steady_steps().
 std::map<KindOnLane, Seconds> issue_by_kind(const Program& program, const Timeline& timeline) {
-  std::set<std::int32_t> steps;
-  for (const Interval& interval : timeline.intervals) {
-    if (interval.rank == 0) steps.insert(interval.step);
-  }
-  if (steps.size() > 1) steps.erase(steps.begin());
+  const std::set<std::int32_t> steps = steady_steps(timeline);
   std::map<KindOnLane, Seconds> totals;
   for (const Interval& interval : timeline.intervals) {
     if (interval.rank != 0 || !steps.contains(interval.step)) continue;
@@ -211,7 +207,8 @@ RunData read_run(const std::string& run) {
 }
 
 Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engine& engine) {
-  const Timeline with_rates = simulate_with_measured_rates(engine, run.program, run.measured);
+  const Timeline with_rates =
+      simulate_with_measured_rates(engine, run.program, predicted, run.measured);
   TierBytes measured_peak = run.measured.peak_bytes;
   measured_peak.gpu = run.metrics.peak_bytes;
   return {.kinds = compare_kinds(run.program, predicted, run.measured),

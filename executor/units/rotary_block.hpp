@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the blocks of the llama family share: attention with rotary positions, and a gated MLP.
+// The base of the blocks of the llama family: attention with rotary positions, and a gated MLP.
 #pragma once
 
 #include "executor/layers/attention_operators.hpp"

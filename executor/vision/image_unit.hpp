@@ -12,6 +12,14 @@
 
 namespace athanor {
 
+/// Attention of every token to every other, with the names that vit and dinov2 share.
+struct ImageAttention {
+  Linear query, key, value;
+  std::int64_t heads = 1;
+  /// Returns what goes into the output projection.
+  [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
+};
+
 /// A unit whose parameters are asked for by their names in the checkpoint, as those of language
 /// models are.
 class ImageUnit : public LanguageUnit {
@@ -26,17 +34,11 @@ class ImageUnit : public LanguageUnit {
   [[nodiscard]] LayerNorm norm(const std::string& name);
   /// Returns a layer with a bias from the hidden size to itself.
   [[nodiscard]] Linear square(const std::string& name, bool bias = true);
+  /// Returns the attention of a block, without its output projection.
+  [[nodiscard]] ImageAttention attention();
 
  private:
   ImageClassifierConfig config_;
-};
-
-/// Attention of every token to every other, with the names that vit and dinov2 share.
-struct ImageAttention {
-  Linear query, key, value;
-  std::int64_t heads = 1;
-  /// Returns what goes into the output projection.
-  [[nodiscard]] torch::Tensor operator()(const torch::Tensor& x) const;
 };
 
 /// Returns the name of all parameters but the classifier's: "vit." or "dinov2.".

@@ -81,7 +81,7 @@ LaneValues exponentials(LaneValues values) {
 /// memory, not its threads, is what it waits for.
 LaneValues with_adam_share(const Terms& terms, LaneSet running, int num_ranks, double share) {
   const LaneValues own = exponentials(terms.sum(running, num_ranks, share));
-  if ((running & lane_bit(Lane::CpuAdam)) == 0) return own;
+  if (share == 1 || (running & lane_bit(Lane::CpuAdam)) == 0) return own;
   constexpr std::size_t adam = lane_index(Lane::CpuAdam);
   const double sampled = exponentials(terms.sum(running, num_ranks, 1))[adam];
   const double speed = share * std::max(1.0, sampled) / std::max(1.0, own[adam]);

@@ -20,14 +20,6 @@ const Operation& operation_of(const Program& program, const Interval& interval) 
   return program.operations[static_cast<std::size_t>(interval.operation)];
 }
 
-/// Returns the steps that count: all but the first, if there are several.
-std::set<std::int32_t> counted_steps(const Timeline& timeline) {
-  std::set<std::int32_t> steps;
-  for (const Interval& interval : timeline.intervals) steps.insert(interval.step);
-  if (steps.size() > 1) steps.erase(steps.begin());
-  return steps;
-}
-
 /// Scales each kind's operations in `scale` by measured over predicted. Returns the largest
 /// deviation of that factor from one.
 double adjust(std::vector<double>& scale, const Program& program, const KindSeconds& predicted,
@@ -49,8 +41,15 @@ double adjust(std::vector<double>& scale, const Program& program, const KindSeco
 
 }  // namespace
 
+std::set<std::int32_t> steady_steps(const Timeline& timeline) {
+  std::set<std::int32_t> steps;
+  for (const Interval& interval : timeline.intervals) steps.insert(interval.step);
+  if (steps.size() > 1) steps.erase(steps.begin());
+  return steps;
+}
+
 KindSeconds seconds_by_kind(const Program& program, const Timeline& timeline) {
-  const std::set<std::int32_t> steps = counted_steps(timeline);
+  const std::set<std::int32_t> steps = steady_steps(timeline);
   std::map<std::int32_t, KindSeconds> by_rank;
   std::map<std::tuple<std::int32_t, std::int32_t>, Seconds> collectives;  // by step, operation
   for (const Interval& interval : timeline.intervals) {
@@ -78,17 +77,17 @@ KindSeconds seconds_by_kind(const Program& program, const Timeline& timeline) {
 }
 
 Timeline simulate_with_measured_rates(Engine& engine, const Program& program,
-                                      const Timeline& measured) {
+                                      const Timeline& predicted, const Timeline& measured) {
   const KindSeconds wanted = seconds_by_kind(program, measured);
   SimulationOptions options;
   options.operation_scale.assign(program.operations.size(), 1);
-  Timeline predicted = engine.simulate(program, options);
+  Timeline again = predicted;
   for (int round = 0; round < kRounds; ++round) {
-    const KindSeconds found = seconds_by_kind(program, predicted);
+    const KindSeconds found = seconds_by_kind(program, again);
     if (adjust(options.operation_scale, program, found, wanted) < kAgreement) break;
-    predicted = engine.simulate(program, options);
+    again = engine.simulate(program, options);
   }
-  return predicted;
+  return again;
 }
 
 }  // namespace athanor

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model types whose sizes athanor knows from its table. It has units of its own for the classifiers
-// of images among them alone.
+// Model types whose sizes athanor knows from its table. Of these, only the classifiers of
+// images have units of athanor's own.
 #pragma once
 
 #include "sim/model/architecture.hpp"

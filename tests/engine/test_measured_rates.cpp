@@ -45,9 +45,9 @@ TEST_CASE("measured rates give back the step of a machine whose kinds of operati
                                                                      : 0.97);
     }
     const Timeline measured = engine.simulate(program, slower);
-    const Seconds before = engine.simulate(program).step_seconds;
-    CHECK(std::abs(before / measured.step_seconds - 1) > 0.05);
-    const Timeline again = simulate_with_measured_rates(engine, program, measured);
+    const Timeline before = engine.simulate(program);
+    CHECK(std::abs(before.step_seconds / measured.step_seconds - 1) > 0.05);
+    const Timeline again = simulate_with_measured_rates(engine, program, before, measured);
     CHECK_THAT(again.step_seconds, WithinRel(measured.step_seconds, 0.01));
   }
 }
