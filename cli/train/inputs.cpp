@@ -2,6 +2,7 @@
 #include "cli/train/inputs.hpp"
 
 #include "cli/common/plan_paths.hpp"
+#include "cli/train/held_memory.hpp"
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/scratch_file.hpp"
 #include "executor/batches/token_batches.hpp"
@@ -108,6 +109,16 @@ void check_room_for_snapshot(const TrainInputs& in) {
   check_shared_room(kSharedMemoryFolder, needed);
 }
 
+/// Counts what other runs hold of the host's memory, which limits do not.
+void look_at_held_memory(TrainInputs& in) {
+  std::vector<RankMemory> others = list_rank_memory(kSharedMemoryFolder);
+  std::erase_if(others, [&](const RankMemory& memory) { return memory.run == in.start.run; });
+  const TierBytes peak = peak_bytes(lower(in.profile, in.plan));
+  const std::string remark = remark_on_held_memory(
+      others, in.ranks_per_node() * (peak.pinned + peak.host), in.limits.host);
+  if (!remark.empty()) in.start.remarks.push_back(remark);
+}
+
 }  // namespace
 
 TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
@@ -138,6 +149,7 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   const std::uint64_t layout = snapshot_layout(in);
   in.start = plan_start(arguments, in.architecture, in.plan, layout, looks_closely);
   check_room_for_snapshot(in);
+  if (looks_closely) look_at_held_memory(in);
   return in;
 }
 

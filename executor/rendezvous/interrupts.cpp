@@ -73,6 +73,13 @@ void block_interrupts() noexcept {
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
 }
 
+HeldInterrupts::HeldInterrupts() noexcept {
+  const sigset_t signals = interrupt_set();
+  ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+}
+
+HeldInterrupts::~HeldInterrupts() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 void catch_interrupts() noexcept {
   for (const int signal : kSignals) {
     struct sigaction before{};

@@ -2,6 +2,7 @@
 // SIGTERM, SIGINT and SIGHUP: the first is a request to end, a later one ends the process at once.
 #pragma once
 
+#include <csignal>
 #include <string>
 
 namespace athanor {
@@ -16,6 +17,19 @@ void catch_interrupts() noexcept;
 /// Makes the three signals wait, also in the program that replaces this process. For an mpirun that
 /// would kill its ranks: pending_interrupt() shows its launcher that they came.
 void block_interrupts() noexcept;
+
+/// Lets the three signals of this thread wait as long as it lives: for steps that must not be cut
+/// in two, such as making a folder and starting the process that removes it.
+class HeldInterrupts {
+ public:
+  HeldInterrupts() noexcept;
+  ~HeldInterrupts();
+  HeldInterrupts(const HeldInterrupts&) = delete;
+  HeldInterrupts& operator=(const HeldInterrupts&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 /// Only notes the first signal from now on. Its handler writes to `wake_descriptor`, an eventfd,
 /// unless that is -1. Another one a second later, or after that, ends the process with

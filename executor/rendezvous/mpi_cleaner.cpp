@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/rendezvous/mpi_cleaner.hpp"
 
+#include "executor/rendezvous/interrupts.hpp"
 #include "executor/rendezvous/process_watch.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 
@@ -146,6 +147,8 @@ pid_t start_cleaner(pid_t launcher, const MpiLeftovers& leftovers) {
   const pid_t starter = ::getpid();
   std::array<int, 2> tie{-1, -1};
   if (::pipe2(tie.data(), O_CLOEXEC) != 0) return -1;
+  const HeldInterrupts
+      held;  // or a signal to all processes could end the child before it ignores it
   const pid_t process = ::fork();
   if (process != 0) return see_off(process, Descriptor(tie[0]), Descriptor(tie[1]));
   leave_job();

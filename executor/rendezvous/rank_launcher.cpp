@@ -131,26 +131,34 @@ std::vector<std::string> mpirun_words(int num_processes, const std::string& fold
 /// A folder for MPI, removed on destruction, and by another process if this one is killed.
 class SessionFolder {
  public:
-  SessionFolder()
-      : leftovers_(make_session_folder()),
-        held_(hold_session_folder(leftovers_.folder)),
-        cleaner_(start_cleaner(::getpid(), leftovers_)) {
-    remove_abandoned_session_folders();
-  }
+  SessionFolder() : made_(make()) { remove_abandoned_session_folders(); }
   ~SessionFolder() {
-    remove_leftovers(leftovers_);
-    if (cleaner_ <= 0) return;
-    ::kill(cleaner_, SIGKILL);
-    ::waitpid(cleaner_, nullptr, 0);
+    remove_leftovers(made_.leftovers);
+    if (made_.cleaner <= 0) return;
+    ::kill(made_.cleaner, SIGKILL);
+    ::waitpid(made_.cleaner, nullptr, 0);
   }
   SessionFolder(const SessionFolder&) = delete;
   SessionFolder& operator=(const SessionFolder&) = delete;
-  [[nodiscard]] const std::string& path() const noexcept { return leftovers_.folder; }
+  [[nodiscard]] const std::string& path() const noexcept { return made_.leftovers.folder; }
 
  private:
-  MpiLeftovers leftovers_;
-  Descriptor held_;
-  pid_t cleaner_;
+  struct Made {
+    MpiLeftovers leftovers;
+    Descriptor held;
+    pid_t cleaner = -1;
+  };
+
+  /// A signal between the folder and its cleaner would leave the folder behind.
+  static Made make() {
+    const HeldInterrupts interrupts;
+    MpiLeftovers leftovers = make_session_folder();
+    Descriptor held = hold_session_folder(leftovers.folder);
+    const pid_t cleaner = start_cleaner(::getpid(), leftovers);
+    return {std::move(leftovers), std::move(held), cleaner};
+  }
+
+  Made made_;
 };
 
 }  // namespace

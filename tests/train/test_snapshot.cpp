@@ -292,6 +292,10 @@ TEST_CASE("a killed run leaves its memory, which its resumption or athanor clean
     CHECK(loss_curve(killed.out()) == loss_curve(killed.whole_run()));
   }
   SECTION("athanor clean") {
+    const Finished other = run(replaced(killed.command(), "--output", killed.out() + "-other"));
+    INFO(other.output);
+    CHECK(other.output.find("of memory in /dev/shm") != std::string::npos);
+    CHECK(other.exit_code == 0);
     const Finished cleaned = run({ATHANOR_BIN_DIR "/athanor", "clean", killed.out()});
     INFO(cleaned.output);
     CHECK(cleaned.exit_code == 0);
