@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/sim/compare_run.hpp"
 
+#include "cli/rates/rate_table.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
+#include "sim/cost/costs.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/measured_rates.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/trace.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/memory.hpp"
+#include "sim/rates/calibrated_spreads.hpp"
+#include "sim/rates/measure_rates.hpp"
 
 #include <fmt/format.h>
 
@@ -152,6 +156,33 @@ std::string issue_text(const Comparison& comparison) {
          text;
 }
 
+/// Returns a line for each other prediction of the step.
+std::string again_text(const Comparison& comparison) {
+  const auto line = [&](const char* how, Seconds seconds) {
+    return fmt::format("{:<12} predicted {} {}: {:.1f} % off\n", "", how, format_seconds(seconds),
+                       100 * comparison.error_of(seconds));
+  };
+  std::string text;
+  if (comparison.repredicted_step) {
+    text += line("again by the run, from its first steps,", *comparison.repredicted_step);
+  }
+  text += line("with the rates of the run itself", comparison.predicted_step_with_rates);
+  text += line("with these and the calibration's, by their spreads,",
+               comparison.predicted_step_combined);
+  return text;
+}
+
+/// Returns the second prediction that run.json holds. Folders of older runs have none.
+std::optional<Seconds> repredicted_in(const std::string& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const nlohmann::json json =
+      nlohmann::json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw InputError(path, "is no JSON object", "Use the run.json of a run.");
+  const auto found = json.find("repredicted_step_seconds");
+  if (found == json.end() || !found->is_number()) return std::nullopt;
+  return found->get<Seconds>();
+}
+
 }  // namespace
 
 double Comparison::error_of(Seconds seconds) const noexcept {
@@ -201,20 +232,30 @@ RunData read_run(const std::string& run) {
   data.platform = read_platform(in_run("platform.json"));
   data.steps = read_metrics_lines(in_run("metrics.jsonl"));
   data.metrics = metrics_of(data.steps);
+  data.repredicted_step = repredicted_in(in_run("run.json"));
   data.program = lower(data.profile, data.plan);
   data.measured = read_trace(in_run("measured.trace.json"), data.program);
   return data;
 }
 
 Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engine& engine) {
-  const Timeline with_rates =
-      simulate_with_measured_rates(engine, run.program, predicted, run.measured);
+  const MeasuredRates measured =
+      measure_rates(run.program, run.measured, issue_seconds(run.program, run.platform));
+  const CombinedRates rates =
+      combine_rates(run.program, measure_rates(run.program, predicted), measured,
+                    repetition_spreads(run.profile, run.plan, run.platform));
+  const auto step_with = [&](const WantedRates& wanted_rates) {
+    return simulate_with_rates(engine, run.program, predicted, wanted_rates).step_seconds;
+  };
   TierBytes measured_peak = run.measured.peak_bytes;
   measured_peak.gpu = run.metrics.peak_bytes;
   return {.kinds = compare_kinds(run.program, predicted, run.measured),
           .predicted_step = predicted.step_seconds,
           .measured_step = run.metrics.step_seconds,
-          .predicted_step_with_rates = with_rates.step_seconds,
+          .predicted_step_with_rates = step_with(wanted(measured)),
+          .predicted_step_combined = step_with(wanted(rates)),
+          .repredicted_step = run.repredicted_step,
+          .rates = rates,
           .low_step = run.metrics.low_seconds,
           .high_step = run.metrics.high_seconds,
           .num_steps = run.metrics.num_steps,
@@ -243,7 +284,13 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
                           {"measured_high", comparison.high_step},
                           {"relative_error", comparison.step_error()},
                           {"measured_steps", comparison.num_steps},
-                          {"predicted_with_measured_rates", comparison.predicted_step_with_rates}};
+                          {"predicted_with_measured_rates", comparison.predicted_step_with_rates},
+                          {"predicted_with_combined_rates", comparison.predicted_step_combined}};
+  if (comparison.repredicted_step) {
+    json["step_seconds"]["repredicted"] = *comparison.repredicted_step;
+    json["step_seconds"]["repredicted_relative_error"] =
+        comparison.error_of(*comparison.repredicted_step);
+  }
   json["device_peak_bytes"] = {{"predicted", comparison.predicted_peak.gpu},
                                {"measured", comparison.measured_peak.gpu}};
   json["peak_bytes"] = nlohmann::ordered_json::object();
@@ -265,6 +312,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
     }
     json["operations"].push_back(std::move(entry));
   }
+  json["rates"] = rates_json(comparison.rates);
   return json;
 }
 
@@ -276,15 +324,14 @@ std::string comparison_text(const Comparison& comparison) {
                         ratio_text(kind.measured, kind.predicted));
   }
   text += issue_text(comparison);
+  text += "\n" + rates_text(comparison.rates);
   text += fmt::format(
       "\n{:<12} predicted {}, measured {} (median of {}; eight in ten from {} to {}): {:.1f} % "
       "off\n",
       "step", format_seconds(comparison.predicted_step), format_seconds(comparison.measured_step),
       comparison.num_steps, format_seconds(comparison.low_step),
       format_seconds(comparison.high_step), 100 * comparison.step_error());
-  text += fmt::format("{:<12} predicted with the rates of the run itself {}: {:.1f} % off\n", "",
-                      format_seconds(comparison.predicted_step_with_rates),
-                      100 * comparison.error_of(comparison.predicted_step_with_rates));
+  text += again_text(comparison);
   for (const TierName& tier : kTierRows) {
     text += tier_row(tier, comparison.predicted_peak, comparison.measured_peak);
   }

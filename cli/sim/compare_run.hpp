@@ -7,10 +7,12 @@
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
 #include "sim/model/timeline.hpp"
+#include "sim/rates/combined_rates.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,11 @@ struct KindComparison {
 struct Comparison {
   std::vector<KindComparison> kinds;
   Seconds predicted_step = 0, measured_step = 0;
-  Seconds predicted_step_with_rates = 0;    ///< simulate_with_measured_rates()
+  Seconds predicted_step_with_rates = 0;  ///< by the rates that the run measured
+  Seconds predicted_step_combined = 0;    ///< by these and the calibration's, by their spreads
+  std::optional<Seconds>
+      repredicted_step;  ///< the run's own second prediction, from its first steps
+  CombinedRates rates;
   Seconds low_step = 0, high_step = 0;      ///< eight in ten measured steps are between them
   std::int64_t num_steps = 0;               ///< number of measured steps
   TierBytes predicted_peak, measured_peak;  ///< memory of one rank
@@ -73,6 +79,7 @@ struct RunData {
   Platform platform;
   std::vector<MetricsLine> steps;
   Metrics metrics;
+  std::optional<Seconds> repredicted_step;  ///< prediction in run.json
   Program program;
   Timeline measured;
 };

@@ -80,6 +80,11 @@ void add_run(CLI::App& app, TrainArguments& a) {
                  "Let training survive the death of its processes: redo keeps state and gradients "
                  "in /dev/shm, from where --resume goes on with no step lost (default: the plan's)")
       ->check(CLI::IsMember({"none", "redo"}));
+  app.add_option("--repredict", a.repredict,
+                 "Predict the step again from the rates of the first steps: beside training, at "
+                 "the lowest priority; wait for it before going on; or off")
+      ->check(CLI::IsMember({"beside", "wait", "off"}))
+      ->capture_default_str();
   add_count(app, "--keep-last", a.keep_last, "Keep this many checkpoints");
   app.add_option("--resume", a.resume_from,
                  "Go on from the newest checkpoint or snapshot of RUN (default: --output), or from "
@@ -224,6 +229,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"shuffle", a.shuffle},
         {"snapshot", a.snapshot},
         {"nvme", a.nvme},
+        {"repredict", a.repredict},
         {"checkpoint_every", a.checkpoint_every},
         {"keep_last", a.keep_last},
         {"resume_from", a.resume_from},

@@ -42,9 +42,10 @@ struct TrainArguments {
   std::string export_folder;
   std::string tokens_dtype = "auto";
   Bytes device_memory = 0;
-  std::string snapshot;  ///< none or redo; empty: the plan's
-  std::string nvme;      ///< folder for optimizer state on NVMe
-  double deadline = 0;   ///< 0 = derived from the predicted step
+  std::string repredict = "beside";  ///< beside, wait or off
+  std::string snapshot;              ///< none or redo; empty: the plan's
+  std::string nvme;                  ///< folder for optimizer state on NVMe
+  double deadline = 0;               ///< 0 = derived from the predicted step
   bool dry_run = false, quiet = false;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/run_preparation.hpp"
 
+#include "cli/train/second_prediction.hpp"
 #include "executor/checkpoint/checkpoint_folder.hpp"
 #include "executor/io/hf_folder_writer.hpp"
 #include "executor/job/run_folder.hpp"
@@ -25,6 +26,16 @@ void remove_older_snapshot(const RunStart& start,
   }
 }
 
+/// Returns what is predicted at the start.
+RunPrediction prediction_of(const TrainArguments& arguments, const TrainInputs& inputs) {
+  RunPrediction prediction;
+  if (inputs.plan.prediction) prediction.first = inputs.plan.prediction->step_seconds;
+  const std::int64_t first_step = inputs.start.checkpoint ? inputs.start.checkpoint->state.step : 0;
+  prediction.absent = why_no_second_prediction(arguments, inputs, first_step);
+  if (prediction.absent.empty()) prediction.absent = "it is not made yet";
+  return prediction;
+}
+
 }  // namespace
 
 std::string prepare_run(const TrainArguments& arguments, const TrainInputs& inputs,
@@ -43,7 +54,8 @@ std::string prepare_run(const TrainArguments& arguments, const TrainInputs& inpu
     report(fmt::format("the damaged checkpoint {} is now {}", damaged, set_aside(damaged)));
   }
   const std::string run = start.run.empty() ? new_run_identity() : start.run;
-  start_run_folder(start.folder, run_json, run, inputs.plan, inputs.profile, inputs.platform);
+  start_run_folder(start.folder, with_prediction(run_json, prediction_of(arguments, inputs)), run,
+                   inputs.plan, inputs.profile, inputs.platform);
   return run;
 }
 

@@ -4,11 +4,13 @@
 #include "cli/train/recovery_times.hpp"
 #include "cli/train/run_preparation.hpp"
 #include "cli/train/run_settings.hpp"
+#include "cli/train/second_prediction.hpp"
+#include "cli/train/trainer_options.hpp"
+#include "cli/train/weight_export.hpp"
 #include "executor/batches/token_batches.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
 #include "executor/checkpoint/checkpoint_writer.hpp"
-#include "executor/io/hf_folder_writer.hpp"
 #include "executor/job/metrics_log.hpp"
 #include "executor/job/progress_printer.hpp"
 #include "executor/rendezvous/interrupts.hpp"
@@ -30,29 +32,8 @@
 namespace athanor::cli {
 namespace {
 
-/// Deadline in predicted steps. A rank that is silent for so long has failed.
-constexpr double kDeadlineSteps = 20;
-constexpr Seconds kShortestDeadline = 20;
-
-TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& inputs,
-                           SnapshotOptions snapshot, JobWatch& watch) {
-  TrainOptions options;
-  options.schedule = schedule_of(arguments);
-  options.optimizer = {.beta1 = arguments.beta1,
-                       .beta2 = arguments.beta2,
-                       .epsilon = arguments.epsilon,
-                       .weight_decay = arguments.weight_decay};
-  options.seed = arguments.seed;
-  options.ranks_per_node = inputs.ranks_per_node();
-  options.nvme_folder = arguments.nvme;
-  options.watch = &watch;
-  if (inputs.plan.snapshot != Snapshot::None) options.snapshot = std::move(snapshot);
-  const Seconds predicted = inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0;
-  options.deadline = arguments.deadline > 0
-                         ? arguments.deadline
-                         : std::max(kShortestDeadline, kDeadlineSteps * predicted);
-  return options;
-}
+/// Seconds for which a run waits for its second prediction, where it was asked to, and at its end.
+constexpr Seconds kPatienceBetweenSteps = 600, kPatienceAtEnd = 2;
 
 /// Prints a line that stays, whether or not progress is shown.
 void say(const std::string& line) { fmt::print(stderr, "athanor-train: {}\n", line); }
@@ -119,16 +100,19 @@ class Session {
   void say_differences() const;
   void report_forgotten_steps();
   void start_log();
+  void measure_rates();
+  void take(std::optional<Seconds> repredicted);
+  void await_second_prediction(Seconds patience);
   void agree_to_stop();
   [[nodiscard]] std::int64_t same_on_all(std::int64_t value);
   void on_step(StepReport report);
   [[nodiscard]] bool is_evaluated(std::int64_t step) const;
   [[nodiscard]] std::int64_t next_evaluation() const;
+  [[nodiscard]] std::int64_t next_pause() const;
   void evaluate();
   void print(const std::string& line, bool stays) const;
   [[nodiscard]] CheckpointState checkpoint_state(std::int64_t step) const;
   [[nodiscard]] std::string described(std::int64_t step) const;
-  [[nodiscard]] std::string export_weights();
   void keep_weights_of_failed_export(const std::string& failure);
 
   const TrainArguments& arguments_;
@@ -150,7 +134,10 @@ class Session {
   std::int64_t first_step_ = 0;
   RecoveryTimes recovery_;
   std::optional<MetricsLog> metrics_;
-  std::optional<StepReport> unwritten_;  ///< report of a step that is evaluated, on rank 0
+  std::int64_t measures_after_ = 0;         ///< step after which the rates are measured; 0: never
+  std::optional<SecondPrediction> second_;  ///< on rank 0, where the run makes one
+  Seconds repredicted_ = 0;                 ///< 0: not yet
+  std::optional<StepReport> unwritten_;     ///< report of a step that is evaluated, on rank 0
   ProgressStyle style_ = progress_style_of_stderr();
 };
 
@@ -201,6 +188,11 @@ void Session::load_state() {
     trainer_.start_fresh();
   }
   first_step_ = trainer_.steps_done();
+  if (!why_no_second_prediction(arguments_, inputs_, first_step_).empty()) return;
+  measures_after_ = first_step_ + kStepsToMeasure;
+  if (rank_ == 0) {
+    second_.emplace(inputs_, predicted_ > 0 ? std::optional(predicted_) : std::nullopt, say);
+  }
 }
 
 void Session::start_log() {
@@ -255,8 +247,9 @@ void Session::train() {
   CheckpointPace pace(arguments_.checkpoint_interval, predicted_, trainer_.steps_done(), now());
   while (trainer_.steps_done() < arguments_.steps && !is_stopping_) {
     const std::int64_t stop =
-        same_on_all(pace.next_stop(trainer_.steps_done(), next_evaluation(), now()));
+        same_on_all(pace.next_stop(trainer_.steps_done(), next_pause(), now()));
     trainer_.train_until(stop, [this](const StepReport& report) { on_step(report); });
+    if (!trainer_.is_stopping() && trainer_.steps_done() == measures_after_) measure_rates();
     if (!trainer_.is_stopping() && is_evaluated(trainer_.steps_done())) evaluate();
     if (unwritten_) metrics_->write(*std::exchange(unwritten_, std::nullopt));
     is_stopping_ = trainer_.is_stopping();
@@ -267,6 +260,35 @@ void Session::train() {
     agree_to_stop();
   }
   if (arguments_.checkpoint_interval.is_on()) write_checkpoint();
+  if (!second_) return;
+  await_second_prediction(kPatienceAtEnd);
+  second_->give_up();
+}
+
+/// Lets rank 0 predict again from what every rank has measured. Every rank calls it, between steps.
+void Session::measure_rates() {
+  const Timeline timeline = trainer_.timeline();
+  const bool waits = arguments_.repredict == "wait";
+  if (second_) {
+    watch_.set_activity("it predicts the step again");
+    second_->start(trainer_.program(), timeline, waits ? Priority::Normal : Priority::Idle);
+    if (waits) await_second_prediction(kPatienceBetweenSteps);
+    watch_.set_activity("it is between steps");
+  }
+  if (waits) static_cast<void>(trainer_.exchange(0));
+}
+
+void Session::await_second_prediction(Seconds patience) {
+  take(second_->wait(patience, [this] { return watch_.is_stop_wanted(); }));
+}
+
+void Session::take(std::optional<Seconds> repredicted) {
+  if (!repredicted) return;
+  repredicted_ = *repredicted;
+  metrics_->set_repredicted(repredicted_);
+  if (!arguments_.quiet) {
+    print(second_prediction_line(predicted_, repredicted_), /*stays=*/true);
+  }
 }
 
 /// A failure leaves the snapshot in memory, which is not freed by itself.
@@ -304,6 +326,12 @@ bool Session::is_evaluated(std::int64_t step) const {
   return evaluation_ && (step % arguments_.eval_every == 0 || step == arguments_.steps);
 }
 
+/// Returns the next step after which something is done between steps, or else the last.
+std::int64_t Session::next_pause() const {
+  const bool measures = trainer_.steps_done() < measures_after_;
+  return measures ? std::min(next_evaluation(), measures_after_) : next_evaluation();
+}
+
 /// Returns the next step that is evaluated, or else the last.
 std::int64_t Session::next_evaluation() const {
   if (!evaluation_) return arguments_.steps;
@@ -327,9 +355,12 @@ void Session::on_step(StepReport report) {
   } else {
     metrics_->write(report);
   }
-  if (arguments_.quiet) return;
-  print(progress_line(report, arguments_.steps, tokens_per_step_, predicted_),
-        /*stays=*/is_evaluated(report.step) || report.step == arguments_.steps);
+  if (!arguments_.quiet) {
+    print(progress_line(report, arguments_.steps, tokens_per_step_,
+                        repredicted_ > 0 ? repredicted_ : predicted_),
+          /*stays=*/is_evaluated(report.step) || report.step == arguments_.steps);
+  }
+  if (second_) take(second_->poll());
 }
 
 /// Prints a line that the next one replaces on a terminal, unless it `stays`.
@@ -373,34 +404,6 @@ void Session::write_checkpoint() {
   watch_.set_activity("it is between steps");
 }
 
-/// Exports the weights. Every rank calls it and goes through all units, so that none waits for one
-/// that has failed. Returns why it failed; empty: it did not.
-std::string Session::export_weights() {
-  std::optional<HfFolderWriter> writer;
-  std::string failure;
-  const auto attempt = [&](const std::function<void()>& work) {
-    if (rank_ != 0 || !failure.empty()) return;
-    try {
-      work();
-    } catch (const std::exception& error) {
-      failure = error.what();
-      writer.reset();
-    }
-  };
-  attempt([&] {
-    writer.emplace(arguments_.export_folder, inputs_.architecture, inputs_.plan.dtype,
-                   inputs_.start.export_source);
-  });
-  for (int unit = 0; unit < static_cast<int>(inputs_.architecture.units.size()); ++unit) {
-    agree_to_stop();
-    if (is_stopping_) return {};
-    const std::vector<float> weights = trainer_.unit_weights(unit);
-    attempt([&] { writer->write_unit(unit, weights); });
-  }
-  attempt([&] { writer->finish(); });
-  return failure;
-}
-
 void Session::keep_weights_of_failed_export(const std::string& failure) {
   if (rank_ == 0) say("the export failed: " + failure);
   write_checkpoint();
@@ -425,7 +428,14 @@ void Session::measure() {
 void Session::export_or_keep() {
   watch_.leave_stopping_to_caller();
   watch_.set_activity("it exports the weights");
-  const std::string failure = arguments_.export_folder.empty() ? "" : export_weights();
+  const auto is_stopping = [this] {
+    agree_to_stop();
+    return is_stopping_;
+  };
+  const std::string failure =
+      arguments_.export_folder.empty()
+          ? ""
+          : export_weights(trainer_, arguments_, inputs_, rank_, is_stopping);
   // No rank leaves while another still writes.
   const bool has_failed = trainer_.exchange(failure.empty() ? 0 : 1).front() != 0;
   if (has_failed) keep_weights_of_failed_export(failure);

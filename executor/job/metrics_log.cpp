@@ -58,6 +58,7 @@ void MetricsLog::write(const StepReport& report) {
   if (context_.predicted_step_seconds > 0) {
     record["predicted_step_seconds"] = context_.predicted_step_seconds;
   }
+  if (repredicted_ > 0) record["repredicted_step_seconds"] = repredicted_;
   record["memory/device_peak_bytes"] = report.device_peak_bytes;
   if (report.evaluation) {
     record["validation_metrics/global_avg_loss"] = report.evaluation->loss;

@@ -25,6 +25,9 @@ class MetricsLog {
   /// Last step of the records that were there; 0: none.
   [[nodiscard]] std::int64_t last_step() const noexcept { return last_step_; }
 
+  /// From now on records hold the second prediction, too.
+  void set_repredicted(Seconds step_seconds) noexcept { repredicted_ = step_seconds; }
+
   /// Appends one record; other processes see it when this returns. Throws Error on a full disk.
   void write(const StepReport& report);
 
@@ -32,6 +35,7 @@ class MetricsLog {
   std::string path_;
   std::int64_t last_step_ = 0;
   Context context_;
+  Seconds repredicted_ = 0;  ///< 0: there is none
   std::ofstream file_;
 };
 

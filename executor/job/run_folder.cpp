@@ -27,9 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Every file that a run writes into its folder.
-constexpr std::array<std::string_view, 7> kRunFiles{
-    "run.json",      "plan.json",           "profile.json", "platform.json",
-    "metrics.jsonl", "measured.trace.json", ".lock"};
+constexpr std::array<std::string_view, 8> kRunFiles{
+    "run.json",      "plan.json",  "profile.json",        "platform.json",
+    "metrics.jsonl", "rates.json", "measured.trace.json", ".lock"};
 
 void create_folder(const std::string& path) {
   std::error_code error;
@@ -63,8 +63,9 @@ void require_own_checkpoints(const std::string& path) {
 }
 
 void remove_temporary_files(const RunFolder& folder) {
-  constexpr std::array kWritten{"run.json",      "plan.json",     "profile.json",
-                                "platform.json", "metrics.jsonl", "measured.trace.json"};
+  constexpr std::array kWritten{"run.json",           "plan.json",     "profile.json",
+                                "platform.json",      "metrics.jsonl", "rates.json",
+                                "measured.trace.json"};
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.path, error)) {
     const std::string name = entry.path().filename().string();
@@ -145,6 +146,16 @@ void start_run_folder(const RunFolder& folder, const std::string& start, const s
   write_own_file(folder, "plan.json", to_json(plan));
   write_own_file(folder, "profile.json", to_json(profile));
   if (platform) write_own_file(folder, "platform.json", to_json(*platform));
+}
+
+void write_measured_rates(const RunFolder& folder, const MeasuredRates& rates) {
+  write_own_file(folder, "rates.json", to_json(rates));
+}
+
+void note_prediction(const RunFolder& folder, const RunPrediction& prediction) {
+  const std::string record = read_run_record(folder);
+  if (record.empty()) throw Error(folder.run_record() + ": is not there any more, or damaged");
+  write_own_file(folder, "run.json", with_prediction(record, prediction));
 }
 
 void write_measured_trace(const RunFolder& folder, const Program& program,

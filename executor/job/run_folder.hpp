@@ -3,10 +3,12 @@
 // read or written through a link.
 #pragma once
 
+#include "executor/job/run_record.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
 #include "sim/model/timeline.hpp"
+#include "sim/rates/rates.hpp"
 
 #include <optional>
 #include <string>
@@ -48,6 +50,12 @@ class RunFolderLock {
 void start_run_folder(const RunFolder& folder, const std::string& start, const std::string& run,
                       const Plan& plan, const Profile& profile,
                       const std::optional<Platform>& platform);
+
+/// Writes rates.json.
+void write_measured_rates(const RunFolder& folder, const MeasuredRates& rates);
+
+/// Notes the prediction in run.json.
+void note_prediction(const RunFolder& folder, const RunPrediction& prediction);
 
 /// Writes measured.trace.json.
 void write_measured_trace(const RunFolder& folder, const Program& program,

@@ -53,4 +53,17 @@ std::string run_record(const std::string& start, const std::string& identity,
   return record.dump(2, ' ', false, Record::error_handler_t::replace) + "\n";
 }
 
+std::string with_prediction(const std::string& run_json, const RunPrediction& prediction) {
+  Record record = parse_record(run_json);
+  const auto value = [](const std::optional<Seconds>& seconds) {
+    return seconds ? Record(*seconds) : Record();
+  };
+  record["predicted_step_seconds"] = value(prediction.first);
+  record["repredicted_step_seconds"] = value(prediction.second);
+  record["reprediction"] = prediction.second ? Record{{"first_step", prediction.first_step},
+                                                      {"last_step", prediction.last_step}}
+                                             : Record{{"absent", prediction.absent}};
+  return record.dump(2, ' ', false, Record::error_handler_t::replace) + "\n";
+}
+
 }  // namespace athanor

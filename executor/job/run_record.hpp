@@ -2,6 +2,10 @@
 // run.json: the identity of a run, how it was started last, and every start before that.
 #pragma once
 
+#include "sim/base/quantities.hpp"
+
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace athanor {
@@ -19,5 +23,18 @@ namespace athanor {
 /// that it replaces, whose starts become its history.
 [[nodiscard]] std::string run_record(const std::string& start, const std::string& identity,
                                      const std::string& previous);
+
+/// Predictions of a step, before the run and after its first steps.
+struct RunPrediction {
+  std::optional<Seconds> first;                  ///< the plan's
+  std::optional<Seconds> second = std::nullopt;  ///< with the rates of the steps below
+  std::int64_t first_step = 0, last_step = 0;    ///< steps that were measured, counted from 1
+  /// Why there is no second one.
+  std::string absent = {};  // NOLINT(readability-redundant-member-init)
+};
+
+/// Returns the text of a run.json, or of the object of its start, with the prediction in it.
+[[nodiscard]] std::string with_prediction(const std::string& run_json,
+                                          const RunPrediction& prediction);
 
 }  // namespace athanor

@@ -1,90 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/measured_rates.hpp"
 
+#include "sim/rates/measure_rates.hpp"
+
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <set>
-#include <tuple>
 #include <vector>
 
 namespace athanor {
 namespace {
 
-using KindSeconds = std::map<KindOnLane, Seconds>;
-
 constexpr int kRounds = 5;
 constexpr double kAgreement = 0.005;
 
-const Operation& operation_of(const Program& program, const Interval& interval) {
-  return program.operations[static_cast<std::size_t>(interval.operation)];
-}
-
-/// Scales each kind's operations in `scale` by measured over predicted. Returns the largest
-/// deviation of that factor from one.
-double adjust(std::vector<double>& scale, const Program& program, const KindSeconds& predicted,
-              const KindSeconds& measured) {
-  KindSeconds factors;
+/// Scales each rate's operations in `scale` by wanted over found. Returns the largest deviation of
+/// that factor from one.
+double adjust(std::vector<double>& scale, const Program& program, const MeasuredRates& found,
+              const std::map<RateKey, Seconds>& wanted) {
+  std::map<RateKey, double> factors;
   double largest = 0;
-  for (const auto& [kind, seconds] : measured) {
-    const auto found = predicted.find(kind);
-    if (found == predicted.end() || found->second <= 0 || seconds <= 0) continue;
-    factors[kind] = seconds / found->second;
-    largest = std::max(largest, std::abs(factors[kind] - 1));
+  for (const auto& [key, seconds] : wanted) {
+    const auto rate = found.rates.find(key);
+    if (rate == found.rates.end() || rate->second.seconds <= 0 || seconds <= 0) continue;
+    factors[key] = seconds / rate->second.seconds;
+    largest = std::max(largest, std::abs(factors[key] - 1));
   }
   for (std::size_t i = 0; i < scale.size(); ++i) {
-    const auto found = factors.find({program.operations[i].kind, program.operations[i].lane});
-    if (found != factors.end()) scale[i] *= found->second;
+    const auto factor = factors.find(rate_key(program.operations[i], program));
+    if (factor != factors.end()) scale[i] *= factor->second;
   }
   return largest;
 }
 
 }  // namespace
 
-std::set<std::int32_t> steady_steps(const Timeline& timeline) {
-  std::set<std::int32_t> steps;
-  for (const Interval& interval : timeline.intervals) steps.insert(interval.step);
-  if (steps.size() > 1) steps.erase(steps.begin());
-  return steps;
+WantedRates wanted(const MeasuredRates& measured) {
+  WantedRates rates;
+  for (const auto& [key, rate] : measured.rates) rates.seconds[key] = rate.seconds;
+  const auto& launches = measured.launches;
+  if (launches && launches->calibrated > 0 && launches->seconds > 0) {
+    rates.launch_factor = launches->seconds / launches->calibrated;
+  }
+  return rates;
 }
 
-KindSeconds seconds_by_kind(const Program& program, const Timeline& timeline) {
-  const std::set<std::int32_t> steps = steady_steps(timeline);
-  std::map<std::int32_t, KindSeconds> by_rank;
-  std::map<std::tuple<std::int32_t, std::int32_t>, Seconds> collectives;  // by step, operation
-  for (const Interval& interval : timeline.intervals) {
-    if (!steps.contains(interval.step)) continue;
-    const Operation& op = operation_of(program, interval);
-    const Seconds seconds = interval.end - interval.start;
-    if (op.lane != Lane::Collective) {
-      by_rank[interval.rank][{op.kind, op.lane}] += seconds;
-      continue;
-    }
-    const auto [known, is_new] =
-        collectives.try_emplace({interval.step, interval.operation}, seconds);
-    if (!is_new) known->second = std::min(known->second, seconds);
+WantedRates wanted(const CombinedRates& combined) {
+  WantedRates rates;
+  for (const CombinedRate& rate : combined.rates) rates.seconds[rate.key] = rate.combined;
+  if (combined.launches) {
+    rates.launch_factor = combined.launches->combined / combined.launches->calibrated;
   }
-  KindSeconds totals;
-  for (const auto& [rank, kinds] : by_rank) {
-    for (const auto& [kind, seconds] : kinds) totals[kind] = std::max(totals[kind], seconds);
-  }
-  for (const auto& [where, seconds] : collectives) {
-    const Operation& op = program.operations[static_cast<std::size_t>(std::get<1>(where))];
-    totals[{op.kind, op.lane}] += seconds;
-  }
-  for (auto& [kind, seconds] : totals) seconds /= static_cast<double>(steps.size());
-  return totals;
+  return rates;
 }
 
-Timeline simulate_with_measured_rates(Engine& engine, const Program& program,
-                                      const Timeline& predicted, const Timeline& measured) {
-  const KindSeconds wanted = seconds_by_kind(program, measured);
+Timeline simulate_with_rates(Engine& engine, const Program& program, const Timeline& predicted,
+                             const WantedRates& rates) {
   SimulationOptions options;
   options.operation_scale.assign(program.operations.size(), 1);
-  Timeline again = predicted;
+  options.issue_speed = 1 / rates.launch_factor;
+  Timeline again = rates.launch_factor == 1 ? predicted : engine.simulate(program, options);
   for (int round = 0; round < kRounds; ++round) {
-    const KindSeconds found = seconds_by_kind(program, again);
-    if (adjust(options.operation_scale, program, found, wanted) < kAgreement) break;
+    const MeasuredRates found = measure_rates(program, again);
+    if (adjust(options.operation_scale, program, found, rates.seconds) < kAgreement) break;
     again = engine.simulate(program, options);
   }
   return again;

@@ -1,36 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // A prediction with the rates that a run measured: what is left of its error is the order of
-// operations, waiting and issuing, not how long operations take.
+// operations and waiting, not how long operations take.
 #pragma once
 
 #include "sim/engine/engine.hpp"
 #include "sim/model/timeline.hpp"
+#include "sim/rates/combined_rates.hpp"
+#include "sim/rates/rates.hpp"
 
-#include <cstdint>
 #include <map>
-#include <set>
-#include <utility>
 
 namespace athanor {
 
-using KindOnLane = std::pair<OpKind, Lane>;
+/// How long the operations of each rate shall take in a step on the slowest rank, and how many
+/// times as long as calibrated a launch shall take.
+struct WantedRates {
+  std::map<RateKey, Seconds> seconds;
+  double launch_factor = 1;
+};
 
-/// Returns the steps that tell how fast a machine is: all but the first, which starts from an idle
-/// machine, unless it is the only one.
-[[nodiscard]] std::set<std::int32_t> steady_steps(const Timeline& timeline);
+/// Takes every rate as the run measured it.
+[[nodiscard]] WantedRates wanted(const MeasuredRates& measured);
+/// Takes every rate by the spreads of calibration and run.
+[[nodiscard]] WantedRates wanted(const CombinedRates& combined);
 
-/// Returns the seconds that operations of each kind take in a step on the slowest rank: means over
-/// its steady_steps(). Ranks that come to a collective early wait there. So a collective takes as
-/// long as on the rank that comes last.
-[[nodiscard]] std::map<KindOnLane, Seconds> seconds_by_kind(const Program& program,
-                                                            const Timeline& timeline);
-
-/// Simulates `program`, whose simulation gave `predicted`, with each kind of operation as slow as
-/// `measured` shows it. A factor scales
-/// the kind's cost alone, beside whatever disturbs it. It is found in at most five rounds, which
-/// end once every kind is within 0.5 %. Kinds that one timeline lacks keep their rates.
-[[nodiscard]] Timeline simulate_with_measured_rates(Engine& engine, const Program& program,
-                                                    const Timeline& predicted,
-                                                    const Timeline& measured);
+/// Simulates `program`, whose simulation gave `predicted`, with each rate as wanted. A factor
+/// scales a rate's own cost, beside whatever disturbs it. It is found in at most five rounds, which
+/// end once every rate is within 0.5 %. Rates that nothing is wanted of stay.
+[[nodiscard]] Timeline simulate_with_rates(Engine& engine, const Program& program,
+                                           const Timeline& predicted, const WantedRates& rates);
 
 }  // namespace athanor

@@ -16,4 +16,8 @@ Plan read_plan(const std::string& path) {
   return parse_plan(read_text_file(path, kMaxDocument), path);
 }
 
+MeasuredRates read_rates(const std::string& path) {
+  return parse_rates(read_text_file(path, kMaxDocument), path);
+}
+
 }  // namespace athanor

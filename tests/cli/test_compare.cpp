@@ -7,6 +7,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
 namespace athanor::test {
 namespace {
 
@@ -34,6 +39,7 @@ TEST_CASE_METHOD(CompareFixture, "compare finds the factor between prediction an
   CHECK(step.at("relative_error").get<double>() == Approx(1 - 1 / kSlowdown));
   CHECK(step.at("predicted_with_measured_rates").get<double>() ==
         Approx(kSlowdown * timeline.step_seconds).epsilon(0.005));
+  CHECK_FALSE(step.contains("repredicted"));  // there is no run.json
   CHECK(json.at("device_peak_bytes") == json.at("peak_bytes").at("gpu"));
   for (const char* tier : {"gpu", "pinned", "host", "nvme"}) {
     const auto& peak = json.at("peak_bytes").at(tier);
@@ -63,6 +69,51 @@ TEST_CASE_METHOD(CompareFixture, "compare as text says how far off the predictio
                              ContainsSubstring(": 0.0 % off"));
   CHECK_THAT(result.out, ContainsSubstring("device peak") && ContainsSubstring("\npinned") &&
                              ContainsSubstring("\nhost") && !ContainsSubstring("\nnvme"));
+}
+
+TEST_CASE_METHOD(CompareFixture, "compare says which rate moved by how much") {
+  const auto json = nlohmann::json::parse(compare({"--json"}).out);
+  REQUIRE(json.at("rates").size() >= 5);
+  std::set<std::string> units;
+  for (const auto& rate : json.at("rates")) {
+    INFO(rate.dump());
+    CHECK(rate.at("count").get<int>() > 0);
+    CHECK(rate.at("ratio").get<double>() == Approx(kSlowdown).epsilon(1e-3));
+    const auto predicted = rate.at("predicted_per_second").get<double>();
+    CHECK(predicted / rate.at("measured_per_second").get<double>() ==
+          Approx(kSlowdown).epsilon(1e-3));
+    const auto weight = rate.at("weight").get<double>();
+    CHECK(rate.at("combined_seconds").get<double>() ==
+          Approx(rate.at("predicted_seconds").get<double>() * std::pow(kSlowdown, weight))
+              .epsilon(1e-3));
+    CHECK(rate.at("calibrated_spread").get<double>() >= 0.039);
+    units.insert(rate.at("unit").get<std::string>());
+  }
+  CHECK(units == std::set<std::string>{"bytes", "elements", "operations"});
+  const auto& step = json.at("step_seconds");
+  CHECK(step.at("predicted_with_combined_rates").get<double>() >= step.at("predicted"));
+  CHECK(step.at("predicted_with_combined_rates").get<double>() <=
+        1.005 * step.at("predicted_with_measured_rates").get<double>());
+  CHECK_THAT(compare({}).out, ContainsSubstring("rate of") && ContainsSubstring("GB/s") &&
+                                  ContainsSubstring("G elements/s") &&
+                                  ContainsSubstring("backward block"));
+}
+
+TEST_CASE_METHOD(CompareFixture, "compare shows the run's own second prediction") {
+  const Seconds again = 1.1 * timeline.step_seconds;
+  const auto record = [&](const nlohmann::json& value) {
+    const nlohmann::json json{{"schema", "athanor.run/2"}, {"repredicted_step_seconds", value}};
+    write_file_atomically(folder.file("run.json"), json.dump());
+  };
+  record(nullptr);
+  CHECK_FALSE(
+      nlohmann::json::parse(compare({"--json"}).out).at("step_seconds").contains("repredicted"));
+  record(again);
+  const auto step = nlohmann::json::parse(compare({"--json"}).out).at("step_seconds");
+  CHECK(step.at("repredicted") == again);
+  CHECK(step.at("repredicted_relative_error").get<double>() == Approx(1 - 1.1 / kSlowdown));
+  CHECK_THAT(compare({}).out,
+             ContainsSubstring("again by the run") && ContainsSubstring("12.0 % off"));
 }
 
 TEST_CASE_METHOD(CompareFixture,

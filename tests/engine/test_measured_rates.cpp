@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predictions with the rates that a run measured.
+#include "sim/cost/costs.hpp"
 #include "sim/engine/measured_rates.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/policy/policies.hpp"
+#include "sim/rates/measure_rates.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -47,9 +49,45 @@ TEST_CASE("measured rates give back the step of a machine whose kinds of operati
     const Timeline measured = engine.simulate(program, slower);
     const Timeline before = engine.simulate(program);
     CHECK(std::abs(before.step_seconds / measured.step_seconds - 1) > 0.05);
-    const Timeline again = simulate_with_measured_rates(engine, program, before, measured);
+    const WantedRates rates = wanted(measure_rates(program, measured));
+    const Timeline again = simulate_with_rates(engine, program, before, rates);
     CHECK_THAT(again.step_seconds, WithinRel(measured.step_seconds, 0.01));
   }
+}
+
+TEST_CASE("measured launches give back the step of a host that issues more slowly") {
+  Platform platform = read_platform(source_file("platforms/h100x1.json"));
+  platform.issue[Lane::Compute] *= 40;
+  const Profile profile = read_profile(source_file("traces/profiles/h100-gpt2-4b.profile.json"));
+  const Program program = lower(
+      profile, make_policy_plan("ddp", profile, platform, {.num_gpus = 1, .global_batch = 1}));
+  Engine engine(platform, 1);
+  SimulationOptions slower;
+  slower.issue_speed = 1 / 1.3;
+  const Timeline measured = engine.simulate(program, slower);
+  const Timeline before = engine.simulate(program);
+  REQUIRE(measured.step_seconds / before.step_seconds > 1.1);  // the step is bound by issuing
+  const MeasuredRates rates = measure_rates(program, measured, issue_seconds(program, platform));
+  REQUIRE(rates.launches);
+  CHECK_THAT(rates.launches->seconds / rates.launches->calibrated, WithinRel(1.3, 1e-6));
+  const Timeline again = simulate_with_rates(engine, program, before, wanted(rates));
+  CHECK_THAT(again.step_seconds, WithinRel(measured.step_seconds, 0.01));
+}
+
+TEST_CASE("rates that count half take the step half the way") {
+  test::ProgramBuilder builder(1);
+  builder.compute(1);
+  const Program program = builder.program();
+  Engine engine(test::plain_platform(), 1);
+  const Timeline before = engine.simulate(program);
+  CombinedRates combined;
+  combined.rates.push_back({.key = rate_key(program.operations[0], program),
+                            .count = 1,
+                            .predicted = 1,
+                            .measured = 4,
+                            .combined = combined_seconds(1, 4, 0.5)});
+  const Timeline again = simulate_with_rates(engine, program, before, wanted(combined));
+  CHECK_THAT(again.step_seconds, WithinRel(2.0, 1e-9));
 }
 
 TEST_CASE("kinds take what the slowest rank does, without waiting in collectives") {

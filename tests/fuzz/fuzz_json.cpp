@@ -24,6 +24,8 @@ std::string rewrite(std::string_view text) {
   const auto folder = athanor::parse_traced_model(text, "input.json");
   (void)folder.graph_file(0, athanor::DataType::Float32);
   return std::string(text);  // no such file is written
+#elif defined(ATHANOR_FUZZ_RATES)
+  return to_json(athanor::parse_rates(text, "input.json"));
 #elif defined(ATHANOR_FUZZ_PLAN)
   return to_json(athanor::parse_plan(text, "input.json"));
 #else

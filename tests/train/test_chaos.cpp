@@ -84,7 +84,8 @@ class Chaos {
   };
 
   [[nodiscard]] std::vector<std::string> command(const std::string& out, bool own_launcher) const {
-    auto words = fixture_.command(plan_, kSteps, out);
+    // The platform lets a simulator run beside every job.
+    auto words = fixture_.on_platform(fixture_.command(plan_, kSteps, out));
     words.insert(words.end(), {"--checkpoint-every", "5"});
     if (fs::exists(out + "/checkpoints")) {
       const bool whole = !fs::is_empty(out + "/checkpoints");

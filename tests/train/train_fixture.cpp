@@ -4,12 +4,14 @@
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
+#include "tests/support/synthetic.hpp"
 #include "tests/train/run_plans.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
 #include <fstream>
+#include <utility>
 
 namespace athanor::test {
 namespace {
@@ -70,6 +72,22 @@ std::vector<std::string> TrainFixture::command(const std::string& plan, std::int
           out,
           "--lr",
           "3e-3"};
+}
+
+std::vector<std::string> TrainFixture::on_platform(std::vector<std::string> command) const {
+  constexpr Seconds kPhase = 1e-4;
+  Profile profile = unmeasured_profile(architecture_, dtype_, kSequence, /*micro_batch=*/1);
+  for (UnitCost& cost : profile.costs) {
+    for (PhaseCost UnitCost::* phase : kUnitPhases) {
+      (cost.*phase).seconds = kPhase;
+      (cost.*phase).spread = kPhase / 10;
+    }
+  }
+  write_file_atomically(file("timed-profile.json"), to_json(profile));
+  write_file_atomically(file("platform.json"), to_json(synthetic_platform(2)));
+  command = replaced(std::move(command), "--profile", file("timed-profile.json"));
+  command.insert(command.end(), {"--platform", file("platform.json")});
+  return command;
 }
 
 Plan TrainFixture::offloaded_plan(int world_size, std::int64_t global_batch) const {

@@ -22,6 +22,8 @@ class TrainFixture {
   /// Returns the command `athanor-train` with plan, model, data, profile, steps and run folder.
   [[nodiscard]] std::vector<std::string> command(const std::string& plan, std::int64_t steps,
                                                  const std::string& out) const;
+  /// Returns the command on a machine that is described, so that its steps can be predicted.
+  [[nodiscard]] std::vector<std::string> on_platform(std::vector<std::string> command) const;
   [[nodiscard]] std::string file(const std::string& name) const { return folder_.file(name); }
   [[nodiscard]] const Architecture& architecture() const noexcept { return architecture_; }
 

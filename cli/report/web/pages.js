@@ -121,6 +121,7 @@ function runPage(data) {
     tiles(tile("predicted step", seconds(step.predicted)),
           tile("measured step", seconds(step.measured), `median of ${count(step.measured_steps)}; eight in ten from ${seconds(step.measured_low)} to ${seconds(step.measured_high)}`),
           tile("prediction off by", percent(step.relative_error)),
+          step.repredicted ? tile("predicted again", seconds(step.repredicted), `with the rates of the run's first steps; off by ${percent(step.repredicted_relative_error)}`) : null,
           tile("tokens per second", count(data.tokens_per_step / step.measured), "all ranks, median step"),
           tile("GPU memory, peak", bytes(comparison.peak_bytes.gpu.measured), comparison.peak_bytes.gpu.predicted === comparison.peak_bytes.gpu.measured ? "as predicted, to the byte" : `predicted ${bytes(comparison.peak_bytes.gpu.predicted)}`)),
     ...runSeries(data.series, step.predicted),
