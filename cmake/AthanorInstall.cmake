@@ -14,8 +14,8 @@ athanor_install_headers(sim/cost scaling)
 athanor_install_headers(sim/failures failure_forecast placement replay_failures snapshot_traffic waste)
 athanor_install_headers(sim/formats files hf_config trace)
 athanor_install_headers(sim/lowering lowering)
-athanor_install_headers(sim/model architecture chunk_layout image_classifier kernel_classes lane memory plan platform
-  profile program provenance tier timeline)
+athanor_install_headers(sim/model architecture chunk_layout image_classifier kernel_classes lane language_models memory
+  plan platform profile program provenance tier timeline)
 athanor_install_headers(sim/policy policies request tuning_problem)
 athanor_install_headers(sim/rates combined_rates measure_rates rates)
 athanor_install_headers(sim/report critical_path)

@@ -11,17 +11,21 @@
 #include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
+#include "sim/model/language_models.hpp"
 
 #include <fmt/format.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -83,10 +87,15 @@ std::vector<int> representatives(const Architecture& architecture) {
 /// that are not run would only take memory.
 Architecture shortened(const Architecture& architecture) {
   LanguageModelConfig config = architecture.language_model.value();
+  const std::vector<std::int64_t> dense = config.experts.dense_blocks;
   const std::int64_t layers = config.num_layers;
   const std::size_t classes = representatives(architecture).size();
   for (config.num_layers = 1; config.num_layers < layers; ++config.num_layers) {
-    Architecture candidate = make_architecture(architecture.name, config);
+    config.experts.dense_blocks = {dense.begin(),
+                                   std::ranges::lower_bound(dense, config.num_layers)};
+    // A mixture whose first blocks have no experts.
+    if (std::ssize(config.experts.dense_blocks) == config.num_layers) continue;
+    Architecture candidate = make_architecture(architecture.name, config, blocks_of(architecture));
     if (representatives(candidate).size() == classes) return candidate;
   }
   return architecture;

@@ -20,6 +20,7 @@
 #include "sim/formats/hf_config.hpp"
 #include "sim/model/architecture.hpp"
 #include "sim/model/enum_names.hpp"
+#include "sim/model/language_models.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -48,7 +49,7 @@ struct ProfileArguments {
   std::string model, output, trace, backend = "auto";
   std::optional<DataType> dtype;
   std::optional<std::int64_t> sequence;
-  bool without_kernels = false;
+  bool without_kernels = false, split_blocks = false;
   int ranks = kDefaultRanks;
   int compute_threads = 0;
 };
@@ -193,7 +194,9 @@ int profile(ProfileArguments& arguments) {
   arguments.options.progress = show_progress;
   std::vector<KernelTrace> traces;
   arguments.options.traced = [&](std::vector<KernelTrace> found) { traces = std::move(found); };
-  const Architecture architecture = load_architecture(arguments.model);
+  const Architecture found = load_architecture(arguments.model);
+  const Architecture architecture =
+      arguments.split_blocks ? with_blocks(found, Blocks::Split) : found;
   settle_sequence(arguments, architecture);
   const Profile profile =
       on_gpu ? profile_on_gpu(arguments, architecture) : profile_on_host(arguments, architecture);
@@ -276,6 +279,9 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action
           "Also write a trace of one repetition of every unit, for Perfetto and other trace tools.")
       ->type_name("TRACE.json")
       ->excludes(without);
+  verb->add_flag("--split-blocks", arguments.split_blocks,
+                 "Make two units of each block: attention, and the perceptron or the experts. A "
+                 "plan then chooses for each. Default: a block is one unit.");
   add_output(*verb, arguments.output, "Write this profile file.", "PROFILE.json");
   verb->callback([&] { action = [&] { return profile(arguments); }; });
 }

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <tuple>
 
 namespace athanor::cli {
@@ -47,15 +48,35 @@ std::string price_text(const PlatformRow& row) {
   return fmt::format("{:>9}  ", price ? fmt::format("{:.3f}", *price) : "-");
 }
 
-std::string row_text(const PlatformRow& row, std::size_t width, bool with_prices) {
+/// Whether some platform has several numbers of GPUs.
+bool scales(const std::vector<PlatformRow>& rows) {
+  return std::ranges::any_of(rows, [&](const PlatformRow& row) {
+    return std::ranges::any_of(rows, [&](const PlatformRow& other) {
+      return other.path == row.path && other.gpus != row.gpus;
+    });
+  });
+}
+
+std::string scaling_text(const PlatformRow& row) {
+  return fmt::format("{:>8.2f}  {:>8.0f} %  ", row.speed_up.value_or(1),
+                     100 * row.efficiency.value_or(1));
+}
+
+/// Columns that a table has only where they say something.
+struct Columns {
+  bool prices = false, scaling = false;
+};
+
+std::string row_text(const PlatformRow& row, std::size_t width, Columns columns) {
   const std::string start = fmt::format("{:<{}}  {:>4}  ", row.platform, width, row.gpus);
   if (row.outcome != PlatformOutcome::Planned) return start + row.reason + "\n";
-  return start + fmt::format("{:>8}  {:<19}  {:>9.0f}  {:>4.0f} %  {:>9}  {}{}\n",
+  return start + fmt::format("{:>8}  {:<19}  {:>9.0f}  {:>4.0f} %  {:>9}  {}{}{}\n",
                              format_seconds(number(row, "step_seconds")), interval_text(row),
                              number(row, "tokens_per_second"),
                              100 * number(row, "model_flops_utilization"),
                              format_bytes(row.report.at("peak_bytes").at("gpu").get<Bytes>()),
-                             with_prices ? price_text(row) : "",
+                             columns.scaling ? scaling_text(row) : "",
+                             columns.prices ? price_text(row) : "",
                              row.report.at("plan_summary").get<std::string>());
 }
 
@@ -83,8 +104,8 @@ std::optional<double> PlatformRow::price_per_million_tokens() const {
 }
 
 void set_prices(const std::vector<std::string>& prices, std::vector<PlatformRow>& rows) {
-  std::vector<std::string> names;
-  for (const PlatformRow& row : rows) names.push_back(file_name(row));
+  std::set<std::string> names;
+  for (const PlatformRow& row : rows) names.insert(file_name(row));
   for (const std::string& text : prices) {
     const std::size_t equals = text.rfind('=');
     const std::string name = text.substr(0, equals);
@@ -93,18 +114,48 @@ void set_prices(const std::vector<std::string>& prices, std::vector<PlatformRow>
     const auto is_named = [&](const PlatformRow& row) {
       return row.platform == name || row.path == name || file_name(row) == name;
     };
-    const auto count = std::ranges::count_if(rows, is_named);
-    if (count != 1) {
+    // Rows of one platform differ in their number of GPUs.
+    std::set<std::string> paths;
+    std::multiset<int> gpus;
+    for (const PlatformRow& row : rows) {
+      if (!is_named(row)) continue;
+      paths.insert(row.path);
+      gpus.insert(row.gpus);
+    }
+    const bool is_one =
+        paths.size() == 1 && gpus.size() == std::set(gpus.begin(), gpus.end()).size();
+    if (!is_one) {
       throw InputError(
           "--price",
-          fmt::format("{} platforms are called \"{}\"", count == 0 ? "no" : "several", name),
+          fmt::format("{} platforms are called \"{}\"", paths.empty() ? "no" : "several", name),
           fmt::format("Use one of {}, or the path of the file.", fmt::join(names, ", ")));
     }
-    std::ranges::find_if(rows, is_named)->price = price;
+    for (PlatformRow& row : rows) {
+      if (is_named(row)) row.price = price;
+    }
+  }
+}
+
+void set_scaling(std::vector<PlatformRow>& rows) {
+  if (!scales(rows)) return;
+  for (PlatformRow& row : rows) {
+    if (row.outcome != PlatformOutcome::Planned) continue;
+    const PlatformRow* fewest = &row;
+    for (const PlatformRow& other : rows) {
+      const bool is_fewer = other.path == row.path && other.gpus < fewest->gpus;
+      if (is_fewer && other.outcome == PlatformOutcome::Planned) fewest = &other;
+    }
+    row.speed_up = number(row, "tokens_per_second") / number(*fewest, "tokens_per_second");
+    row.efficiency = *row.speed_up * fewest->gpus / row.gpus;
   }
 }
 
 void sort_rows(std::vector<PlatformRow>& rows) {
+  if (scales(rows)) {
+    std::ranges::stable_sort(rows, {},
+                             [](const PlatformRow& row) { return std::tuple(row.path, row.gpus); });
+    return;
+  }
   const auto key = [](const PlatformRow& row) {
     const bool planned = row.outcome == PlatformOutcome::Planned;
     return std::tuple(
@@ -124,6 +175,8 @@ nlohmann::ordered_json row_json(const PlatformRow& row) {
   if (row.outcome != PlatformOutcome::Planned) json["reason"] = row.reason;
   if (row.price) json["price_per_hour"] = *row.price;
   if (const auto price = row.price_per_million_tokens()) json["price_per_million_tokens"] = *price;
+  if (row.speed_up) json["speed_up"] = *row.speed_up;
+  if (row.efficiency) json["efficiency"] = *row.efficiency;
   if (row.outcome == PlatformOutcome::Planned) json.update(row.report);
   return json;
 }
@@ -131,12 +184,14 @@ nlohmann::ordered_json row_json(const PlatformRow& row) {
 std::string table_text(const std::vector<PlatformRow>& rows) {
   std::size_t width = 0;
   for (const PlatformRow& row : rows) width = std::max(width, row.platform.size());
-  const bool with_prices =
-      std::ranges::any_of(rows, [](const PlatformRow& row) { return row.price.has_value(); });
-  std::string text = fmt::format("{:<{}}  {:>4}  {:>8}  {:<19}  {:>9}  {:>6}  {:>9}  {}{}\n",
+  const Columns columns{
+      std::ranges::any_of(rows, [](const PlatformRow& row) { return row.price.has_value(); }),
+      scales(rows)};
+  std::string text = fmt::format("{:<{}}  {:>4}  {:>8}  {:<19}  {:>9}  {:>6}  {:>9}  {}{}{}\n",
                                  "platform", width, "gpus", "step", "between", "tokens/s", "util",
-                                 "gpu", with_prices ? " per Mtok  " : "", "plan");
-  for (const PlatformRow& row : rows) text += row_text(row, width, with_prices);
+                                 "gpu", columns.scaling ? "speed-up  efficiency  " : "",
+                                 columns.prices ? " per Mtok  " : "", "plan");
+  for (const PlatformRow& row : rows) text += row_text(row, width, columns);
   return text + legend_text(rows);
 }
 

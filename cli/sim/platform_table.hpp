@@ -27,6 +27,9 @@ struct PlatformRow {
   std::string reason;             ///< why there is no plan
   nlohmann::ordered_json report;  ///< report of tune on one platform, with "plan_summary"
   std::optional<double> price;    ///< price of a node per hour, in the user's currency
+  /// Tokens per second by those of the platform's fewest GPUs with a plan, and that by the ratio of
+  /// GPUs. Above 1, scaling is super-linear.
+  std::optional<double> speed_up, efficiency;
   [[nodiscard]] std::optional<double> price_per_million_tokens() const;
 };
 
@@ -35,8 +38,11 @@ struct PlatformRow {
 /// or several.
 void set_prices(const std::vector<std::string>& prices, std::vector<PlatformRow>& rows);
 
+/// Sets speed-up and efficiency of rows with a plan, where a platform has several numbers of GPUs.
+void set_scaling(std::vector<PlatformRow>& rows);
+
 /// Sorts rows by price per token, then by tokens per second, then by path. Rows without a plan come
-/// last.
+/// last. Where a platform has several numbers of GPUs, rows stay by platform and number instead.
 void sort_rows(std::vector<PlatformRow>& rows);
 
 /// Returns one object of the array "platforms".

@@ -15,6 +15,7 @@ struct ShowRequest {
   std::string file;            ///< path; for a model also a folder or a built-in name
   std::string profile_path;    ///< used by memory and program; empty: the plan's
   std::string platform_path;   ///< used by a program as Chakra trace; empty: the plan's
+  bool split_blocks = false;   ///< used by a model: two units of each block
   std::string form = "table";  ///< one of the kind's forms
   [[nodiscard]] bool json() const { return form == "json"; }
 };

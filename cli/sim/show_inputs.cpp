@@ -8,15 +8,18 @@
 #include "sim/formats/hf_config.hpp"
 #include "sim/interchange/export_simgrid.hpp"
 #include "sim/model/enum_names.hpp"
+#include "sim/model/language_models.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace athanor::cli {
 namespace {
 
-/// Consecutive units of one class, counted together.
+/// Units of one class, counted together.
 struct UnitGroup {
   std::string name, unit_class;
   std::int64_t count = 0, parameters = 0;
@@ -26,11 +29,13 @@ struct UnitGroup {
 std::vector<UnitGroup> unit_groups(const Architecture& architecture) {
   std::vector<UnitGroup> groups;
   for (const Unit& unit : architecture.units) {
-    if (groups.empty() || groups.back().unit_class != unit.unit_class) {
+    auto group = std::ranges::find(groups, unit.unit_class, &UnitGroup::unit_class);
+    if (group == groups.end()) {
       groups.push_back(
           {unit.name, unit.unit_class, 0, unit.num_elements(), unit.forward_flops_per_token});
+      group = std::prev(groups.end());
     }
-    ++groups.back().count;
+    ++group->count;
   }
   return groups;
 }
@@ -135,7 +140,8 @@ void print_profile(const Profile& p) {
 }  // namespace
 
 void show_model(const ShowRequest& request) {
-  const Architecture architecture = load_architecture(request.file);
+  Architecture architecture = load_architecture(request.file);
+  if (request.split_blocks) architecture = with_blocks(architecture, Blocks::Split);
   if (request.json()) return print_json(model_json(architecture));
   fmt::print("{}: {} parameters in {} units\n\n", architecture.name, architecture.num_parameters(),
              architecture.units.size());

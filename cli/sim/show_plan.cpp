@@ -18,6 +18,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 namespace athanor::cli {
 namespace {
@@ -60,17 +62,34 @@ std::string unit_text(const UnitPlan& unit) {
                      name_of(kActivationNames, unit.activation), runs_text(unit));
 }
 
-/// Prints the units of a plan. Equal neighbours share a line.
+/// Returns the end of the texts from `first` on that repeat every `step` texts.
+std::size_t end_of_repeats(const std::vector<std::string>& texts, std::size_t first,
+                           std::size_t step) {
+  std::size_t end = std::min(first + step, texts.size());
+  while (end < texts.size() && texts[end] == texts[end - step]) ++end;
+  return end;
+}
+
+/// Prints the units of a plan. Equal neighbours share a line, and so do units of pairs that repeat:
+/// the two of a split block.
 void print_units(const Plan& plan) {
-  for (std::size_t first = 0; first < plan.units.size();) {
-    const std::string text = unit_text(plan.units[first]);
-    std::size_t last = first;
-    while (last + 1 < plan.units.size() && unit_text(plan.units[last + 1]) == text) ++last;
-    fmt::print(
-        "{:<12} {}\n",
-        first == last ? fmt::format("unit {}", first) : fmt::format("units {}-{}", first, last),
-        text);
-    first = last + 1;
+  std::vector<std::string> texts;
+  for (const UnitPlan& unit : plan.units) texts.push_back(unit_text(unit));
+  const auto print = [&](const std::string& units, std::size_t unit) {
+    fmt::print("{:<16} {}\n", units, texts[unit]);
+  };
+  for (std::size_t first = 0, end = 0; first < texts.size(); first = end) {
+    end = end_of_repeats(texts, first, 1);
+    const std::size_t pairs = first + (end_of_repeats(texts, first, 2) - first) / 2 * 2;
+    if (end == first + 1 && pairs >= first + 4) {
+      end = pairs;
+      print(fmt::format("units {},{}..{}", first, first + 2, end - 2), first);
+      print(fmt::format("units {},{}..{}", first + 1, first + 3, end - 1), first + 1);
+    } else {
+      print(end == first + 1 ? fmt::format("unit {}", first)
+                             : fmt::format("units {}-{}", first, end - 1),
+            first);
+    }
   }
 }
 

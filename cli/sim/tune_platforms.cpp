@@ -17,16 +17,24 @@
 namespace athanor::cli {
 namespace {
 
+/// A row's platform and what is asked of it.
+struct RowInputs {
+  std::string path;
+  Platform platform;
+  PlanRequest request;
+};
+
 /// Inputs of all rows, read and checked before any work starts.
 struct Case {
   Profile profile;
   std::optional<Platform> measured_on;
-  std::vector<Platform> platforms;
+  std::vector<RowInputs> rows;
 };
 
-PlanRequest request_on(const Platform& platform, const PlatformsRequest& request) {
+PlanRequest request_on(int gpus, const PlatformsRequest& request) {
   PlanRequest plan_request = request.inputs.request();
-  if (plan_request.num_gpus == 0) plan_request.num_gpus = platform.num_devices;
+  plan_request.num_gpus = gpus;
+  if (request.batch_per_gpu > 0) plan_request.global_batch = request.batch_per_gpu * gpus;
   return plan_request;
 }
 
@@ -35,22 +43,26 @@ Case read_case(const PlatformsRequest& request) {
   inputs.profile = read_profile(request.inputs.profile_path);
   inputs.measured_on = read_profile_platform(request.inputs.profile_platform_path, inputs.profile);
   for (const std::string& path : request.platforms) {
-    inputs.platforms.push_back(read_platform(path));
+    const Platform platform = read_platform(path);
+    const std::vector<int> counts =
+        request.gpus.empty() ? std::vector{platform.num_devices} : request.gpus;
+    for (const int gpus : counts) {
+      inputs.rows.push_back({path, platform, request_on(gpus, request)});
+    }
   }
   return inputs;
 }
 
-/// Returns the search threads of one platform. Processors go to platforms that run at once first.
-int workers_per_platform(const Case& inputs) {
-  return std::max(1, usable_cores() / static_cast<int>(inputs.platforms.size()));
+/// Returns the search threads of one row. Processors go to rows that run at once first.
+int workers_per_row(const Case& inputs) {
+  return std::max(1, usable_cores() / static_cast<int>(inputs.rows.size()));
 }
 
-nlohmann::ordered_json best_plan(const Case& inputs, const Platform& platform,
-                                 const PlanRequest& request) {
-  const LoadedProblem loaded(inputs.profile, inputs.measured_on, platform, request);
+nlohmann::ordered_json best_plan(const Case& inputs, const RowInputs& row) {
+  const LoadedProblem loaded(inputs.profile, inputs.measured_on, row.platform, row.request);
   const TuningProblem& problem = loaded.problem();
-  Engine engine(platform, request.num_gpus);
-  const SearchOptions options{.keep = 1, .workers = workers_per_platform(inputs)};
+  Engine engine(row.platform, row.request.num_gpus);
+  const SearchOptions options{.keep = 1, .workers = workers_per_row(inputs)};
   const Plan best = search(problem, engine, default_search_space(problem), options).best;
   const Report report = make_report(best, loaded.scaled(), problem, engine);
   nlohmann::ordered_json json = report_json(report);
@@ -58,11 +70,11 @@ nlohmann::ordered_json best_plan(const Case& inputs, const Platform& platform,
   return json;
 }
 
-/// Returns the report of one platform, or the reason why there is none. Runs in the child.
-std::string work_on(const Case& inputs, const Platform& platform, const PlanRequest& request) {
+/// Returns the report of one row, or the reason why there is none. Runs in the child.
+std::string work_on(const Case& inputs, const RowInputs& row) {
   nlohmann::ordered_json answer;
   try {
-    answer["report"] = best_plan(inputs, platform, request);
+    answer["report"] = best_plan(inputs, row);
     answer["outcome"] = PlatformOutcome::Planned;
   } catch (const InfeasibleError& error) {
     answer = {{"outcome", PlatformOutcome::DoesNotFit}, {"reason", error.what()}};
@@ -94,12 +106,12 @@ int exit_code(const std::vector<PlatformRow>& rows) {
 
 std::vector<PlatformRow> rows_of(const Case& inputs, const PlatformsRequest& request) {
   std::vector<PlatformRow> rows;
-  for (std::size_t i = 0; i < inputs.platforms.size(); ++i) {
+  for (const RowInputs& of_row : inputs.rows) {
     PlatformRow row;
-    row.platform = inputs.platforms[i].name;
-    row.path = request.platforms[i];
-    row.gpus = request_on(inputs.platforms[i], request).num_gpus;
-    row.nodes = inputs.platforms[i].num_nodes(row.gpus);
+    row.platform = of_row.platform.name;
+    row.path = of_row.path;
+    row.gpus = of_row.request.num_gpus;
+    row.nodes = of_row.platform.num_nodes(row.gpus);
     rows.push_back(row);
   }
   set_prices(request.prices, rows);
@@ -116,15 +128,14 @@ int tune_platforms(const PlatformsRequest& request) {
     ProgressLine progress;
     results = run_in_children(
         rows.size(), static_cast<std::size_t>(usable_cores()),
-        [&](std::size_t i) {
-          return work_on(inputs, inputs.platforms[i], request_on(inputs.platforms[i], request));
-        },
+        [&](std::size_t i) { return work_on(inputs, inputs.rows[i]); },
         [&](std::size_t done) {
           progress.update("platforms", static_cast<std::int64_t>(done),
                           static_cast<std::int64_t>(rows.size()));
         });
   }
   for (std::size_t i = 0; i < rows.size(); ++i) fill(rows[i], results[i]);
+  set_scaling(rows);
   sort_rows(rows);
   if (request.json) {
     nlohmann::ordered_json json{{"platforms", nlohmann::ordered_json::array()}};

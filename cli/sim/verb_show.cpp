@@ -88,6 +88,8 @@ void add_show(CLI::App& app, Action& action) {
                    "For program --as chakra: the platform, instead of the one that the plan names")
       ->type_name("FILE")
       ->transform(shipped_file(Shipped::Platforms));
+  verb->add_flag("--split-blocks", request->split_blocks,
+                 "For a model: two units of each block, as a profile with --split-blocks has them");
   verb->add_option("--as", request->form,
                    "table (default) or json; for a plan also deepspeed, accelerate or torchtitan, "
                    "for a program chakra, for a platform simgrid-xml")

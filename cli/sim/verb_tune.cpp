@@ -26,6 +26,8 @@ namespace {
 struct TuneOptions {
   Inputs inputs;
   std::vector<std::string> platforms, prices;
+  std::vector<int> gpus;
+  std::int64_t batch_per_gpu = 0;  ///< 0 = not given
   std::string plan_path, all_path;
   int top = 0;
   bool json = false, sensitivity = false, pareto = false;
@@ -116,17 +118,26 @@ int tune_one(const TuneOptions& options) {
   return kExitDone;
 }
 
-/// Tunes one platform, or makes a table for several platforms or for prices. The table refuses
-/// options about one plan.
+/// Tunes one platform, or makes a table for several platforms or numbers of GPUs, or for prices.
+/// The table refuses options about one plan.
 int tune(TuneOptions& options) {
-  if (options.platforms.size() == 1 && options.prices.empty()) {
+  require_option(options.inputs.global_batch > 0 || options.batch_per_gpu > 0, "--global-batch",
+                 "Say how many sequences a step has.");
+  std::ranges::sort(options.gpus);
+  const auto repeats = std::ranges::unique(options.gpus);
+  options.gpus.erase(repeats.begin(), repeats.end());
+  if (options.platforms.size() == 1 && options.prices.empty() && options.gpus.size() <= 1) {
     options.inputs.platform_path = options.platforms.front();
+    if (!options.gpus.empty()) options.inputs.num_gpus = options.gpus.front();
+    if (options.batch_per_gpu > 0) {
+      options.inputs.global_batch = options.batch_per_gpu * options.inputs.num_gpus;
+    }
     return tune_one(options);
   }
   const auto refuse = [](bool given, const char* option) {
     if (!given) return;
-    throw InputError(option, "applies to a single platform",
-                     "Leave it out, and tune the platform that you choose alone.");
+    throw InputError(option, "applies to a single platform and number of GPUs",
+                     "Leave it out, and tune the one that you choose alone.");
   };
   refuse(!options.plan_path.empty(), "--output");
   refuse(!options.all_path.empty(), "--all");
@@ -135,7 +146,8 @@ int tune(TuneOptions& options) {
   refuse(options.pareto, "--pareto");
   refuse(options.energy_within > 0, "--energy-within");
   refuse(options.host_slowdown > 0, "--host-slowdown");
-  return tune_platforms({options.inputs, options.platforms, options.prices, options.json});
+  return tune_platforms({options.inputs, options.gpus, options.batch_per_gpu, options.platforms,
+                         options.prices, options.json});
 }
 
 }  // namespace
@@ -148,10 +160,20 @@ void add_tune(CLI::App& app, Action& action) {
       ->type_name("FILE")
       ->transform(shipped_file(Shipped::Platforms));
   add_inputs(*verb, options->inputs);
+  verb->remove_option(verb->get_option("--gpus"));
+  verb->add_option("--gpus", options->gpus,
+                   "GPUs to use, one rank each: some of a node, or all of several. Several numbers "
+                   "for a table of their speed-up: 1,2,4,8")
+      ->delimiter(',')
+      ->check(whole_number(1))
+      ->type_name("N,..");
+  add_count(*verb, "--batch-per-gpu", options->batch_per_gpu,
+            "Sequences per step of each GPU, instead of --global-batch")
+      ->excludes(verb->get_option("--global-batch"));
   verb->add_option("--price", options->prices,
                    "Price of a platform per hour, by the name of its file: h200x8=25.5")
       ->type_name("NAME=PRICE");
-  for (const char* required : {"--profile", "--platform", "--global-batch"}) {
+  for (const char* required : {"--profile", "--platform"}) {
     verb->get_option(required)->required();
   }
   verb->add_option("-o,--output", options->plan_path,

@@ -137,7 +137,8 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   if (!platform.empty()) in.platform = read_platform(platform);
 
   ModelSource model =
-      open_model(arguments.model, arguments.fresh ? Weights::Fresh : Weights::AsFound);
+      open_model(arguments.model, arguments.fresh ? Weights::Fresh : Weights::AsFound,
+                 blocks_of(in.profile.architecture));
   in.architecture = std::move(model.architecture);
   in.weights = std::move(model.weights);
   check_same_model(in.architecture, in.profile);

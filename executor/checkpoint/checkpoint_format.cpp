@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/checkpoint/checkpoint_format.hpp"
 
+#include "sim/model/language_models.hpp"
+
 #include <fmt/format.h>
 #include <fnmatch.h>
 
@@ -70,7 +72,7 @@ bool parse_range_name(std::string_view name, RangeName& range) {
 
 std::uint64_t hash_parameters(const Architecture& architecture) {
   std::uint64_t hash = kEmptyHash;
-  for (const Unit& unit : architecture.units) {
+  for (const Unit& unit : with_blocks(architecture, Blocks::Whole).units) {
     hash = hash_text(unit.name, hash);
     for (const Parameter& parameter : unit.parameters) {
       hash = hash_text(parameter.name, hash);

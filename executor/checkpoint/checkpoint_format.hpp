@@ -37,6 +37,7 @@ struct RangeName {
 /// Parses a range_name. Returns false when `name` is none.
 [[nodiscard]] bool parse_range_name(std::string_view name, RangeName& range);
 
+/// Hashes names and shapes of parameters. It is the same whether blocks are whole or split.
 [[nodiscard]] std::uint64_t hash_parameters(const Architecture& architecture);
 
 /// Hashes by FNV-1a over 32-bit words (single bytes at the end), chained through `hash`.

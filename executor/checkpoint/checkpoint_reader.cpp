@@ -2,6 +2,7 @@
 #include "executor/checkpoint/checkpoint_reader.hpp"
 
 #include "executor/checkpoint/checkpoint_format.hpp"
+#include "executor/checkpoint/whole_units.hpp"
 #include "executor/io/mapped_file.hpp"
 #include "executor/io/safetensors_reader.hpp"
 #include "sim/base/errors.hpp"
@@ -140,12 +141,18 @@ Checkpoint open_checkpoint(const ChosenCheckpoint& chosen, const Architecture& a
     const CheckpointFile& file = state.files[static_cast<std::size_t>(i)];
     verify((folder / file.name).string(), file.checksum, state.version, chosen.way_out);
   }
-  std::shared_ptr<const RangeIndex> index = open_index(chosen, architecture);
-  return {.state = state,
-          .reader = [index = std::move(index)](std::int32_t unit, StatePart part,
-                                               std::int64_t offset, std::span<float> out) {
-            index->read(unit, part, offset, out);
-          }};
+  WholeUnits units(architecture);
+  std::shared_ptr<const RangeIndex> index = open_index(chosen, units.architecture());
+  return {
+      .state = state,
+      .reader = [index = std::move(index), units = std::move(units)](
+                    std::int32_t unit, StatePart part, std::int64_t offset, std::span<float> out) {
+        for (const auto& piece : units.pieces(unit, offset, std::ssize(out))) {
+          index->read(piece.unit, part, piece.offset,
+                      out.subspan(static_cast<std::size_t>(piece.at),
+                                  static_cast<std::size_t>(piece.elements)));
+        }
+      }};
 }
 
 std::string find_damage(const std::string& folder, const CheckpointState& state) {

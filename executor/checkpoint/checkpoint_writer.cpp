@@ -3,6 +3,7 @@
 
 #include "executor/checkpoint/checkpoint_folder.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
+#include "executor/checkpoint/whole_units.hpp"
 #include "executor/io/output_folder.hpp"
 #include "executor/io/safetensors_writer.hpp"
 #include "sim/base/errors.hpp"
@@ -19,15 +20,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<TensorEntry> entries_of(const Architecture& architecture,
+std::vector<TensorEntry> entries_of(const WholeUnits& units,
                                     const std::vector<StateRange>& ranges) {
   std::vector<TensorEntry> entries;
   for (const StateRange& range : ranges) {
-    const Unit& unit = architecture.units[static_cast<std::size_t>(range.unit)];
     for (const StatePart part : kStateParts) {
-      entries.push_back({.name = range_name(unit.name, part, range.offset),
-                         .type = TensorType::F32,
-                         .shape = {range.elements}});
+      for (const auto& piece : units.pieces(range.unit, range.offset, range.elements)) {
+        const Unit& unit = units.architecture().units[static_cast<std::size_t>(piece.unit)];
+        entries.push_back({.name = range_name(unit.name, part, piece.offset),
+                           .type = TensorType::F32,
+                           .shape = {piece.elements}});
+      }
     }
   }
   return entries;
@@ -37,7 +40,8 @@ std::vector<TensorEntry> entries_of(const Architecture& architecture,
 std::uint64_t write_rank_file(const fs::path& path, const Architecture& architecture,
                               const std::vector<StateRange>& ranges) {
   const std::map<std::string, std::string> metadata{{"format", "athanor.checkpoint/2"}};
-  std::vector<TensorEntry> entries = entries_of(architecture, ranges);
+  const WholeUnits units(architecture);
+  std::vector<TensorEntry> entries = entries_of(units, ranges);
   const std::string header = make_safetensors_header(entries, metadata);
   SafetensorsWriter writer(path.string(), entries, metadata);
   // Header and tensors are whole words, so their hashes chain to that of the file.
@@ -48,9 +52,12 @@ std::uint64_t write_rank_file(const fs::path& path, const Architecture& architec
     for (const StatePart part : kStateParts) {
       values.resize(static_cast<std::size_t>(range.elements));
       range.read(part, values);
-      const auto bytes = std::as_bytes(std::span<const float>(values));
-      writer.write(entries[entry++].name, bytes);
-      hash = hash_bytes(bytes, hash);
+      for (const auto& piece : units.pieces(range.unit, range.offset, range.elements)) {
+        const auto bytes = std::as_bytes(std::span<const float>(values).subspan(
+            static_cast<std::size_t>(piece.at), static_cast<std::size_t>(piece.elements)));
+        writer.write(entries[entry++].name, bytes);
+        hash = hash_bytes(bytes, hash);
+      }
     }
   }
   writer.finish();

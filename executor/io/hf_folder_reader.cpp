@@ -179,8 +179,10 @@ void require_harmless(const Checkpoint& rest, const NameRules& rules) {
 
 }  // namespace
 
-HfFolder::HfFolder(const std::string& folder) : architecture_(load_architecture(folder)) {
+HfFolder::HfFolder(const std::string& folder, Blocks blocks)
+    : architecture_(load_architecture(folder)) {
   require_units(architecture_);
+  if (architecture_.language_model) architecture_ = with_blocks(architecture_, blocks);
   for (const std::string& path : weight_files(folder)) {
     files_.push_back(std::make_unique<SafetensorsReader>(path));
   }

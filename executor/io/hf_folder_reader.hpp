@@ -4,6 +4,7 @@
 
 #include "executor/io/safetensors_reader.hpp"
 #include "sim/model/architecture.hpp"
+#include "sim/model/language_models.hpp"
 
 #include <memory>
 #include <span>
@@ -17,7 +18,9 @@ namespace athanor {
 /// InputError (file:tensor, problem, way out).
 class HfFolder {
  public:
-  explicit HfFolder(const std::string& folder);
+  /// Units are those of the folder's config.json. `blocks` says how a language model's blocks are
+  /// units.
+  explicit HfFolder(const std::string& folder, Blocks blocks = Blocks::Whole);
 
   [[nodiscard]] const Architecture& architecture() const noexcept { return architecture_; }
   /// Writes the parameters of unit `unit` into its flat fp32 storage (see chunk_layout.hpp);

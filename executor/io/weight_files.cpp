@@ -171,10 +171,10 @@ void require_no_weights(const fs::path& config) {
                                folder.string()));
 }
 
-Architecture trainable_architecture(const std::string& model) {
+Architecture trainable_architecture(const std::string& model, Blocks blocks) {
   Architecture architecture = load_architecture(model);
   require_units(architecture);
-  return architecture;
+  return architecture.language_model ? with_blocks(architecture, blocks) : architecture;
 }
 
 /// A traced model starts from weights alone: how fresh ones are drawn is known to transformers.
@@ -191,15 +191,15 @@ ModelSource open_traced(const std::string& folder, Weights wanted) {
 
 }  // namespace
 
-ModelSource open_model(const std::string& model, Weights wanted) {
+ModelSource open_model(const std::string& model, Weights wanted, Blocks blocks) {
   if (is_traced_folder(model)) return open_traced(model, wanted);
-  if (wanted == Weights::Fresh) return {trainable_architecture(model), nullptr};
+  if (wanted == Weights::Fresh) return {trainable_architecture(model, blocks), nullptr};
   std::error_code unknown;
   if (fs::is_directory(model, unknown)) {
     const std::vector<WeightFile> files = weights_in(model);
     require_readable(files, model);
     if (holds_folder_weights(files)) {
-      auto weights = std::make_shared<const HfFolder>(model);
+      auto weights = std::make_shared<const HfFolder>(model, blocks);
       return {weights->architecture(), weights};
     }
   } else if (fs::is_regular_file(model, unknown)) {
@@ -209,7 +209,7 @@ ModelSource open_model(const std::string& model, Weights wanted) {
     }
     require_no_weights(model);
   }
-  return {trainable_architecture(model), nullptr};
+  return {trainable_architecture(model, blocks), nullptr};
 }
 
 }  // namespace athanor

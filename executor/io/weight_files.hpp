@@ -24,7 +24,8 @@ enum class Weights { AsFound, Fresh };
 /// Opens a built-in name, a config.json or a Hugging Face folder. Weights are fresh where `wanted`
 /// says so and where there are none: for a name, or for a configuration without weights beside it.
 /// Throws InputError where weights are there that cannot be read (pickles, GGUF, an adapter, other
-/// names), with the way to convert them.
-[[nodiscard]] ModelSource open_model(const std::string& model, Weights wanted);
+/// names), with the way to convert them. `blocks` says how a language model's blocks are units.
+[[nodiscard]] ModelSource open_model(const std::string& model, Weights wanted,
+                                     Blocks blocks = Blocks::Whole);
 
 }  // namespace athanor

@@ -3,6 +3,9 @@
 
 #include "executor/layers/balance_loss.hpp"
 #include "executor/layers/head_loss.hpp"
+#include "sim/model/language_models.hpp"
+
+#include <fmt/format.h>
 
 #include <functional>
 
@@ -75,6 +78,26 @@ class Head final : public LanguageUnit {
   torch::Tensor weight_;
 };
 
+/// Appends the units of block `layer`. `units` are those before it.
+void add_block(const LanguageFamily& family, const Architecture& architecture, std::int64_t layer,
+               DataType dtype, LanguageUnits& units) {
+  const LanguageModelConfig& config = *architecture.language_model;
+  const auto add_unit = [&](const std::vector<Half>& halves) {
+    units.push_back(std::make_shared<BlockUnit>(architecture.units.at(units.size()),
+                                                fmt::format("{}{}.", family.block_prefix, layer),
+                                                config, layer, dtype, family.make_half, halves));
+  };
+  if (blocks_of(architecture) == Blocks::Split) {
+    add_unit({Half::Attention});
+    add_unit({Half::Behind});
+  } else if (family.make_whole_block != nullptr) {
+    units.push_back(
+        family.make_whole_block(architecture.units.at(units.size()), config, layer, dtype));
+  } else {
+    add_unit({Half::Attention, Half::Behind});
+  }
+}
+
 }  // namespace
 
 LanguageUnits make_units(const LanguageFamily& family, const Architecture& architecture,
@@ -84,7 +107,7 @@ LanguageUnits make_units(const LanguageFamily& family, const Architecture& archi
       std::make_shared<Embedding>(family, architecture.units.front(), config, dtype);
   LanguageUnits units{embedding};
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    units.push_back(family.make_block(architecture.units.at(i + 1), config, i, dtype));
+    add_block(family, architecture, i, dtype, units);
   }
   units.push_back(std::make_shared<Head>(family, architecture.units.back(), config,
                                          embedding->tokens(), dtype));

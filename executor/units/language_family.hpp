@@ -6,6 +6,7 @@
 // its LanguageFamily, a declaration here and a row in language_model.cpp.
 #pragma once
 
+#include "executor/units/block.hpp"
 #include "executor/units/language_unit.hpp"
 
 #include <cstdint>
@@ -19,7 +20,7 @@ using LanguageUnits = std::vector<std::shared_ptr<LanguageUnit>>;
 
 struct LanguageFamily {
   enum class Norm { LayerNorm, RmsNorm };
-  /// Makes the unit of block `layer`.
+  /// Makes the unit of the whole block `layer`.
   using MakeBlock = std::shared_ptr<LanguageUnit> (*)(const Unit& unit,
                                                       const LanguageModelConfig& config,
                                                       std::int64_t layer, DataType dtype);
@@ -29,15 +30,18 @@ struct LanguageFamily {
   std::int64_t first_position = 0;  ///< row of the position table that holds position 0
   std::string final_norm;           ///< full name of the norm before the head, without ".weight"
   Norm norm = Norm::LayerNorm;      ///< kind of the final norm
-  MakeBlock make_block = nullptr;
+  std::string block_prefix;         ///< before a block's number, with the dot
+  MakeHalf make_half = nullptr;     ///< makes either half of a block
+  /// For families whose operators span both halves of a whole block; null: the halves in turn.
+  MakeBlock make_whole_block = nullptr;
 
   [[nodiscard]] bool has_learned_positions() const noexcept { return !positions.empty(); }
 };
 
-/// LanguageFamily::make_block of a family whose block is the class `Block`.
+/// LanguageFamily::make_whole_block of a family whose block is the class `Block`.
 template <typename Block>
-std::shared_ptr<LanguageUnit> make_block(const Unit& unit, const LanguageModelConfig& config,
-                                         std::int64_t layer, DataType dtype) {
+std::shared_ptr<LanguageUnit> make_whole_block(const Unit& unit, const LanguageModelConfig& config,
+                                               std::int64_t layer, DataType dtype) {
   return std::make_shared<Block>(unit, config, layer, dtype);
 }
 

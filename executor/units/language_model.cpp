@@ -52,9 +52,10 @@ void check_units(const Architecture& architecture) {
     throw Error(architecture.name + ": the architecture is no language model");
   }
   const std::int64_t layers = architecture.language_model->num_layers;
-  if (static_cast<std::int64_t>(architecture.units.size()) != layers + 2) {
-    throw Error(fmt::format("{}: {} units for {} layers; a language model has layers + 2",
-                            architecture.name, architecture.units.size(), layers));
+  const std::int64_t expected = layers * (blocks_of(architecture) == Blocks::Split ? 2 : 1) + 2;
+  if (std::ssize(architecture.units) != expected) {
+    throw Error(fmt::format("{}: {} units for {} layers; the model has {}", architecture.name,
+                            architecture.units.size(), layers, expected));
   }
 }
 

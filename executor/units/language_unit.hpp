@@ -33,7 +33,6 @@ class LanguageUnit : public UnitModule {
   /// Throws Error when the architecture has a parameter that nothing asked for.
   void require_all_used() const;
 
- protected:
   [[nodiscard]] Linear linear(const std::string& name, std::int64_t out, std::int64_t in,
                               bool bias);
   /// Returns a layer whose weight is stored [in, out].
@@ -42,6 +41,8 @@ class LanguageUnit : public UnitModule {
   [[nodiscard]] LayerNorm layer_norm(const std::string& name, const LanguageModelConfig& config);
   [[nodiscard]] RmsNorm rms_norm(const std::string& name, std::int64_t width,
                                  const LanguageModelConfig& config);
+
+ protected:
   /// Returns the projection to the vocabulary. A model with tied weights borrows the embedding's
   /// `tokens`; any other has its own "lm_head.weight".
   [[nodiscard]] torch::Tensor head_weight(const LanguageModelConfig& config,

@@ -10,31 +10,33 @@ namespace athanor {
 
 namespace {
 
-class LlamaBlock final : public RotaryBlock {
+class LlamaMlp final : public BlockHalf {
  public:
-  LlamaBlock(const Unit& unit, const LanguageModelConfig& c, std::int64_t layer, DataType dtype)
-      : RotaryBlock(unit, c, layer, dtype),
-        mlp_(gated_mlp("mlp.", c.intermediate_size, c.mlp_bias)) {}
+  LlamaMlp(LanguageUnit& unit, const LanguageModelConfig& c)
+      : config_(c),
+        norm_(norm_behind_attention(unit, c)),
+        mlp_(gated_mlp(unit, "mlp.", c.hidden_size, c.intermediate_size, c.mlp_bias)) {}
 
-  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    const torch::Tensor middle = add_attention(activation, batch.packing, gated_bytes(activation));
-    if (!takes_fused_attention(activation) || !fused::available(mlp_.down.weight)) {
-      return middle + mlp_(mlp_norm()(middle), config().activation);
+  [[nodiscard]] torch::Tensor add_to(const torch::Tensor& x, const Batch& /*batch*/,
+                                     torch::Tensor* /*sums*/) const override {
+    if (!takes_fused_attention(x, config_) || !fused::available(mlp_.down.weight)) {
+      return x + mlp_(norm_(x), config_.activation);
     }
-    const Projected stream = norm_and_project(middle, mlp_norm(), group_of({mlp_.gate, mlp_.up}));
-    return add_gated_projection(stream.trunk, mlp_.down, stream.outputs, config().activation);
+    const Projected stream = norm_and_project(x, norm_, group_of({mlp_.gate, mlp_.up}));
+    return add_gated_projection(stream.trunk, mlp_.down, stream.outputs, config_.activation);
   }
 
  private:
-  /// Bytes of gate, up and their product with the gradients of all three. Backward holds them at
-  /// once and has freed them when it comes to attention, whose workspace takes their place.
-  [[nodiscard]] std::int64_t gated_bytes(const torch::Tensor& x) const {
-    constexpr std::int64_t kMatrices = 6;
-    return kMatrices * config().intermediate_size * x.size(0) * x.size(1) * x.element_size();
-  }
-
+  LanguageModelConfig config_;
+  RmsNorm norm_;
   GatedMlp mlp_;
 };
+
+std::unique_ptr<BlockHalf> make_llama_half(LanguageUnit& unit, const LanguageModelConfig& config,
+                                           std::int64_t /*layer*/, Half half) {
+  if (half == Half::Behind) return std::make_unique<LlamaMlp>(unit, config);
+  return std::make_unique<RotaryHalf>(unit, config, config.intermediate_size);
+}
 
 }  // namespace
 
@@ -43,7 +45,8 @@ const LanguageFamily& llama_family() {
                                      .positions = "",
                                      .final_norm = "model.norm",
                                      .norm = LanguageFamily::Norm::RmsNorm,
-                                     .make_block = &make_block<LlamaBlock>};
+                                     .block_prefix = "model.layers.",
+                                     .make_half = &make_llama_half};
   return family;
 }
 

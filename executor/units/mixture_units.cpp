@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixtures of experts with llama's attention: mixtral, qwen2_moe, qwen3_moe and olmoe. A router
 // sends each token to a few experts, each a gated MLP; qwen2_moe adds one that all tokens use.
-#include "executor/layers/balance_loss.hpp"
 #include "executor/layers/experts.hpp"
 #include "executor/units/language_family.hpp"
 #include "executor/units/rotary_block.hpp"
@@ -13,77 +12,90 @@ namespace {
 
 using torch::Tensor;
 
-class MixtureBlock final : public RotaryBlock {
+class ExpertsHalf final : public BlockHalf {
  public:
-  MixtureBlock(const Unit& unit, const LanguageModelConfig& c, std::int64_t layer, DataType dtype)
-      : RotaryBlock(unit, c, layer, dtype) {
-    if (!c.experts.are_in(layer)) {
-      dense_ = gated_mlp("mlp.", c.intermediate_size, c.mlp_bias);
-      return;
-    }
+  ExpertsHalf(LanguageUnit& unit, const LanguageModelConfig& c)
+      : config_(c), norm_(norm_behind_attention(unit, c)) {
     const ExpertNames names = expert_names(c.model_type);
-    router_ = parameter(names.router() + ".weight", {c.experts.number, c.hidden_size});
-    weights_ = {{all(names, {names.gate, names.up}), 2}, {all(names, {names.down}), 1}};
-    if (c.experts.shared_intermediate_size == 0) return;
-    shared_ =
-        gated_mlp(names.mixture + "shared_expert.", c.experts.shared_intermediate_size, false);
-    shared_gate_ = parameter(names.mixture + "shared_expert_gate.weight", {1, c.hidden_size});
+    router_ = unit.parameter(names.router() + ".weight", {c.experts.number, c.hidden_size});
+    weights_ = {{all(unit, names, {names.gate, names.up}), 2}, {all(unit, names, {names.down}), 1}};
+    const std::int64_t inner = c.experts.shared_intermediate_size;
+    if (inner == 0) return;
+    shared_ = gated_mlp(unit, names.mixture + "shared_expert.", c.hidden_size, inner, false);
+    shared_gate_ = unit.parameter(names.mixture + "shared_expert_gate.weight", {1, c.hidden_size});
   }
 
-  Tensor forward(Tensor activation, const Batch& batch) override {
-    if (config().experts.balance_loss_factor == 0) return block(activation, batch, nullptr);
-    Routed routed = parted(activation, batch.inputs, config().hidden_size);
-    routed.hidden = block(routed.hidden, batch, &routed.sums);
-    return joined(routed);
+  [[nodiscard]] Tensor add_to(const Tensor& x, const Batch& /*batch*/,
+                              Tensor* sums) const override {
+    return x + mixture(norm_(x).flatten(0, 1), sums).view_as(x);
   }
 
  private:
-  /// Returns the block's output, and adds its routing to `sums` where they are wanted.
-  Tensor block(const Tensor& x, const Batch& batch, Tensor* sums) const {
-    const Tensor middle = add_attention(x, batch.packing, gated_bytes(x));
-    const Tensor normal = mlp_norm()(middle);
-    if (dense_) return middle + (*dense_)(normal, config().activation);
-    return middle + mixture(normal.flatten(0, 1), sums).view_as(middle);
-  }
-
-  Tensor mixture(const Tensor& tokens, Tensor* sums) const {
-    const ExpertsConfig& experts = config().experts;
+  /// Returns the experts' outputs, and adds their routing to `sums` where it is wanted.
+  [[nodiscard]] Tensor mixture(const Tensor& tokens, Tensor* sums) const {
+    const ExpertsConfig& experts = config_.experts;
     const Routing routing =
         route(at::linear(tokens, router_), experts.per_token, experts.normalized);
     if (sums != nullptr) *sums = with_routing(*sums, routing);
-    Tensor routed = apply_experts(tokens, routing, weights_, config().activation);
+    Tensor routed = apply_experts(tokens, routing, weights_, config_.activation);
     if (!shared_) return routed;
     const Tensor part = at::sigmoid(at::linear(tokens, shared_gate_));
-    return routed + part * (*shared_)(tokens, config().activation);
+    return routed + part * (*shared_)(tokens, config_.activation);
   }
 
   /// Takes the weights of `layers` of every expert, expert by expert.
-  Tensors all(const ExpertNames& names, std::initializer_list<std::string> layers) {
-    const std::int64_t hidden = config().hidden_size, inner = config().experts.intermediate_size;
+  [[nodiscard]] Tensors all(LanguageUnit& unit, const ExpertNames& names,
+                            std::initializer_list<std::string> layers) const {
+    const std::int64_t hidden = config_.hidden_size, inner = config_.experts.intermediate_size;
     Tensors weights;
-    for (std::int64_t i = 0; i < config().experts.number; ++i) {
+    for (std::int64_t i = 0; i < config_.experts.number; ++i) {
       for (const std::string& layer : layers) {
         const std::string name = names.expert(i) + layer + ".weight";
-        weights.push_back(layer == names.down ? parameter(name, {hidden, inner})
-                                              : parameter(name, {inner, hidden}));
+        weights.push_back(layer == names.down ? unit.parameter(name, {hidden, inner})
+                                              : unit.parameter(name, {inner, hidden}));
       }
     }
     return weights;
   }
 
-  /// Bytes of gate, up and their product with the gradients of all three, of all rows.
-  [[nodiscard]] std::int64_t gated_bytes(const Tensor& x) const {
-    constexpr std::int64_t kMatrices = 6;
-    const ExpertsConfig& experts = config().experts;
-    const std::int64_t inner =
-        dense_ ? config().intermediate_size : experts.intermediate_size * experts.per_token;
-    return kMatrices * inner * x.size(0) * x.size(1) * x.element_size();
-  }
-
-  std::optional<GatedMlp> dense_, shared_;  // that of a block without experts; the shared expert
+  LanguageModelConfig config_;
+  RmsNorm norm_;
   Tensor router_, shared_gate_;
   ExpertWeights weights_;
+  std::optional<GatedMlp> shared_;
 };
+
+/// The perceptron of a block without experts.
+class DenseHalf final : public BlockHalf {
+ public:
+  DenseHalf(LanguageUnit& unit, const LanguageModelConfig& c)
+      : activation_(c.activation),
+        norm_(norm_behind_attention(unit, c)),
+        mlp_(gated_mlp(unit, "mlp.", c.hidden_size, c.intermediate_size, c.mlp_bias)) {}
+
+  [[nodiscard]] Tensor add_to(const Tensor& x, const Batch& /*batch*/,
+                              Tensor* /*sums*/) const override {
+    return x + mlp_(norm_(x), activation_);
+  }
+
+ private:
+  std::string activation_;
+  RmsNorm norm_;
+  GatedMlp mlp_;
+};
+
+std::unique_ptr<BlockHalf> make_mixture_half(LanguageUnit& unit, const LanguageModelConfig& config,
+                                             std::int64_t layer, Half half) {
+  const ExpertsConfig& experts = config.experts;
+  const bool dense = !experts.are_in(layer);
+  if (half == Half::Attention) {
+    const std::int64_t inner =
+        dense ? config.intermediate_size : experts.intermediate_size * experts.per_token;
+    return std::make_unique<RotaryHalf>(unit, config, inner);
+  }
+  if (dense) return std::make_unique<DenseHalf>(unit, config);
+  return std::make_unique<ExpertsHalf>(unit, config);
+}
 
 }  // namespace
 
@@ -92,7 +104,8 @@ const LanguageFamily& mixture_family() {
                                      .positions = "",
                                      .final_norm = "model.norm",
                                      .norm = LanguageFamily::Norm::RmsNorm,
-                                     .make_block = &make_block<MixtureBlock>};
+                                     .block_prefix = "model.layers.",
+                                     .make_half = &make_mixture_half};
   return family;
 }
 

@@ -14,42 +14,93 @@ namespace {
 /// original vocabulary.
 constexpr std::int64_t kFirstPosition = 2;
 
-class OptBlock final : public LanguageUnit {
- public:
-  OptBlock(const Unit& unit, const LanguageModelConfig& c, std::int64_t layer, DataType dtype)
-      : LanguageUnit(unit, fmt::format("model.decoder.layers.{}.", layer), dtype),
-        config_(c),
-        attention_norm_(layer_norm("self_attn_layer_norm", c)),
-        mlp_norm_(layer_norm("final_layer_norm", c)),
-        query_(square("self_attn.q_proj", c.attention_bias)),
-        key_(square("self_attn.k_proj", c.attention_bias)),
-        value_(square("self_attn.v_proj", c.attention_bias)),
-        attention_output_(square("self_attn.out_proj", c.attention_output_bias)),
-        expand_(linear("fc1", c.intermediate_size, c.hidden_size, c.mlp_bias)),
-        contract_(linear("fc2", c.hidden_size, c.intermediate_size, c.mlp_bias)) {}
+constexpr const char* kOptBlocks = "model.decoder.layers.";
 
-  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
-    Branch stream = branch(activation, attention_norm_);
-    stream = add_and_branch(stream.trunk, attention_output_,
-                            attention(stream.normal, batch.packing), mlp_norm_);
-    return stream.trunk + contract_(activated(expand_, stream.normal, config_.activation));
+class OptAttention final : public BlockHalf {
+ public:
+  OptAttention(LanguageUnit& unit, const LanguageModelConfig& c)
+      : heads_(c.num_heads),
+        norm_(unit.layer_norm("self_attn_layer_norm", c)),
+        query_(square(unit, c, "self_attn.q_proj", c.attention_bias)),
+        key_(square(unit, c, "self_attn.k_proj", c.attention_bias)),
+        value_(square(unit, c, "self_attn.v_proj", c.attention_bias)),
+        output_(square(unit, c, "self_attn.out_proj", c.attention_output_bias)) {}
+
+  [[nodiscard]] torch::Tensor add_to(const torch::Tensor& x, const Batch& batch,
+                                     torch::Tensor* /*sums*/) const override {
+    const Branch stream = branch(x, norm_);
+    return stream.trunk + output_(attention(stream.normal, batch.packing));
+  }
+  /// Returns add_to(x) and the norm of it.
+  [[nodiscard]] Branch add_to(const torch::Tensor& x, const Batch& batch,
+                              const LayerNorm& norm) const {
+    const Branch stream = branch(x, norm_);
+    return add_and_branch(stream.trunk, output_, attention(stream.normal, batch.packing), norm);
   }
 
  private:
-  Linear square(const std::string& name, bool bias) {
-    return linear(name, config_.hidden_size, config_.hidden_size, bias);
+  static Linear square(LanguageUnit& unit, const LanguageModelConfig& c, const std::string& name,
+                       bool bias) {
+    return unit.linear(name, c.hidden_size, c.hidden_size, bias);
   }
 
-  torch::Tensor attention(const torch::Tensor& x, const std::optional<Packing>& packing) const {
-    const std::int64_t heads = config_.num_heads;
-    return merge_heads(causal_attention(split_heads(query_(x), heads), split_heads(key_(x), heads),
-                                        split_heads(value_(x), heads), packing));
+  [[nodiscard]] torch::Tensor attention(const torch::Tensor& x,
+                                        const std::optional<Packing>& packing) const {
+    return merge_heads(causal_attention(split_heads(query_(x), heads_),
+                                        split_heads(key_(x), heads_),
+                                        split_heads(value_(x), heads_), packing));
   }
 
-  LanguageModelConfig config_;
-  LayerNorm attention_norm_, mlp_norm_;
-  Linear query_, key_, value_, attention_output_, expand_, contract_;
+  std::int64_t heads_;
+  LayerNorm norm_;
+  Linear query_, key_, value_, output_;
 };
+
+class OptMlp final : public BlockHalf {
+ public:
+  OptMlp(LanguageUnit& unit, const LanguageModelConfig& c)
+      : activation_(c.activation),
+        norm_(unit.layer_norm("final_layer_norm", c)),
+        expand_(unit.linear("fc1", c.intermediate_size, c.hidden_size, c.mlp_bias)),
+        contract_(unit.linear("fc2", c.hidden_size, c.intermediate_size, c.mlp_bias)) {}
+
+  [[nodiscard]] torch::Tensor add_to(const torch::Tensor& x, const Batch& /*batch*/,
+                                     torch::Tensor* /*sums*/) const override {
+    return add_to(branch(x, norm_));
+  }
+  [[nodiscard]] torch::Tensor add_to(const Branch& stream) const {
+    return stream.trunk + contract_(activated(expand_, stream.normal, activation_));
+  }
+  [[nodiscard]] const LayerNorm& norm() const noexcept { return norm_; }
+
+ private:
+  std::string activation_;
+  LayerNorm norm_;
+  Linear expand_, contract_;
+};
+
+/// Both halves, with one operator from attention's output to the other half's norm.
+class OptBlock final : public LanguageUnit {
+ public:
+  OptBlock(const Unit& unit, const LanguageModelConfig& c, std::int64_t layer, DataType dtype)
+      : LanguageUnit(unit, fmt::format("{}{}.", kOptBlocks, layer), dtype),
+        attention_(*this, c),
+        mlp_(*this, c) {}
+
+  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
+    return mlp_.add_to(attention_.add_to(activation, batch, mlp_.norm()));
+  }
+
+ private:
+  OptAttention attention_;
+  OptMlp mlp_;
+};
+
+std::unique_ptr<BlockHalf> make_opt_half(LanguageUnit& unit, const LanguageModelConfig& config,
+                                         std::int64_t /*layer*/, Half half) {
+  if (half == Half::Attention) return std::make_unique<OptAttention>(unit, config);
+  return std::make_unique<OptMlp>(unit, config);
+}
 
 }  // namespace
 
@@ -59,7 +110,9 @@ const LanguageFamily& opt_family() {
                                      .first_position = kFirstPosition,
                                      .final_norm = "model.decoder.final_layer_norm",
                                      .norm = LanguageFamily::Norm::LayerNorm,
-                                     .make_block = &make_block<OptBlock>};
+                                     .block_prefix = kOptBlocks,
+                                     .make_half = &make_opt_half,
+                                     .make_whole_block = &make_whole_block<OptBlock>};
   return family;
 }
 

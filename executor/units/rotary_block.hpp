@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The base of the blocks of the llama family: attention with rotary positions, and a gated MLP.
+// What the blocks of llama and of mixtures share: attention with rotary positions, and gated MLPs.
 #pragma once
 
 #include "executor/layers/attention_operators.hpp"
 #include "executor/layers/llama_layers.hpp"
-#include "executor/units/language_unit.hpp"
+#include "executor/units/block.hpp"
 #include "sim/model/language_models.hpp"
 
 #include <torch/types.h>
@@ -24,44 +24,49 @@ struct GatedMlp {
   }
 };
 
+/// Takes the layers NAMEgate_proj, NAMEup_proj and NAMEdown_proj of `unit`.
+[[nodiscard]] GatedMlp gated_mlp(LanguageUnit& unit, const std::string& name, std::int64_t hidden,
+                                 std::int64_t inner, bool bias);
+
+/// Returns the norm before a block's other half.
+[[nodiscard]] RmsNorm norm_behind_attention(LanguageUnit& unit, const LanguageModelConfig& config);
+
 /// Groups layers that read the same input.
 [[nodiscard]] LayerGroup group_of(std::initializer_list<Linear> layers);
 
-/// A block whose first half is attention with rotary positions.
-class RotaryBlock : public LanguageUnit {
- protected:
-  RotaryBlock(const Unit& unit, const LanguageModelConfig& config, std::int64_t layer,
-              DataType dtype);
+/// Whether attention of `x` is made of fused operators. The other half of the block asks too: it
+/// is fused where attention is.
+[[nodiscard]] bool takes_fused_attention(const torch::Tensor& x, const LanguageModelConfig& config);
 
-  /// Takes the layers NAMEgate_proj, NAMEup_proj and NAMEdown_proj.
-  [[nodiscard]] GatedMlp gated_mlp(const std::string& name, std::int64_t inner, bool bias);
+/// Returns the bytes of gate, up and their product, `inner` wide, with the gradients of all three.
+/// Backward of a block's other half holds them at once. They have been freed when it comes to
+/// attention, whose workspace takes their place.
+[[nodiscard]] std::int64_t gated_bytes(const torch::Tensor& x, std::int64_t inner);
 
-  /// Whether attention of `x` is made of fused operators.
-  [[nodiscard]] bool takes_fused_attention(const torch::Tensor& x) const;
-  /// Returns x + attention(norm(x)). `bytes_behind` is what the block's other half holds at most in
-  /// backward: it has been freed when attention's backward wants its workspace.
-  [[nodiscard]] torch::Tensor add_attention(const torch::Tensor& x,
-                                            const std::optional<Packing>& packing,
-                                            std::int64_t bytes_behind) const;
+/// Attention with rotary positions.
+class RotaryHalf final : public BlockHalf {
+ public:
+  /// `inner`: width of the MLP behind, or of all experts of a token. Attention's backward may take
+  /// as much workspace as that half's does (gated_bytes).
+  RotaryHalf(LanguageUnit& unit, const LanguageModelConfig& config, std::int64_t inner);
 
-  [[nodiscard]] const LanguageModelConfig& config() const noexcept { return config_; }
-  [[nodiscard]] const RmsNorm& mlp_norm() const noexcept { return mlp_norm_; }
+  [[nodiscard]] torch::Tensor add_to(const torch::Tensor& x, const Batch& batch,
+                                     torch::Tensor* sums) const override;
 
  private:
-  [[nodiscard]] Linear from_hidden(const std::string& name, std::int64_t out, bool bias);
   [[nodiscard]] fused::HeadShape heads() const;
   [[nodiscard]] torch::Tensor fused_attention(const torch::Tensor& x,
-                                              const std::optional<Packing>& packing,
-                                              std::int64_t bytes_behind) const;
+                                              const std::optional<Packing>& packing) const;
   [[nodiscard]] torch::Tensor attention(const torch::Tensor& x,
                                         const std::optional<Packing>& packing) const;
   /// Normalizes queries and keys of `packed`, each across all heads.
   [[nodiscard]] torch::Tensor with_norms_across(const torch::Tensor& packed) const;
 
   LanguageModelConfig config_;
+  std::int64_t inner_;
   HeadNormKind norms_;
-  RmsNorm attention_norm_, mlp_norm_, query_norm_, key_norm_;
-  Linear query_, key_, value_, attention_output_;
+  RmsNorm norm_, query_norm_, key_norm_;
+  Linear query_, key_, value_, output_;
 };
 
 }  // namespace athanor

@@ -133,7 +133,8 @@ void check_language_model(const Architecture& architecture, const ValuePath& pat
   const LanguageModelConfig& config = *architecture.language_model;
   check_config(config,
                [&path](std::string_view field) { return path.key("language_model").key(field); });
-  const Architecture expected = make_architecture(architecture.name, config);
+  const Architecture expected =
+      make_architecture(architecture.name, config, blocks_of(architecture));
   const bool same =
       std::equal(expected.units.begin(), expected.units.end(), architecture.units.begin(),
                  architecture.units.end(), same_structure);

@@ -2,10 +2,16 @@
 // Units of every language model family, under the names of its Hugging Face checkpoint.
 #include "sim/model/language_models.hpp"
 
+#include "sim/base/errors.hpp"
 #include "sim/model/architecture.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 namespace athanor {
@@ -125,38 +131,77 @@ Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix,
   return parameters;
 }
 
-/// Parts of a family. `block_prefix` is followed by the block's number and a dot.
+/// Parts of a family. `block_prefix` is followed by the block's number and a dot. Parameters of a
+/// block whose names go on with one of `attention` are attention's.
 struct Recipe {
   Parameters (*embedding)(const LanguageModelConfig&);
   Parameters (*block)(const LanguageModelConfig&, const std::string& prefix, std::int64_t index);
   void (*add_norm)(Parameters&, const std::string& name, std::int64_t size);
   const char* block_prefix;
   const char* final_norm;
+  std::array<std::string_view, 2> attention;
 };
 
 const Recipe& recipe_of(const LanguageModelConfig& config) {
-  static constexpr Recipe kGpt2{gpt2_embedding, gpt2_block, add_layer_norm, "transformer.h.",
-                                "transformer.ln_f"};
-  static constexpr Recipe kOpt{opt_embedding, opt_block, add_layer_norm, "model.decoder.layers.",
-                               "model.decoder.final_layer_norm"};
-  static constexpr Recipe kLlama{llama_embedding, llama_block, add_rms_norm, "model.layers.",
-                                 "model.norm"};
+  static constexpr Recipe kGpt2{gpt2_embedding,   gpt2_block,         add_layer_norm,
+                                "transformer.h.", "transformer.ln_f", {"ln_1.", "attn."}};
+  static constexpr Recipe kOpt{opt_embedding,
+                               opt_block,
+                               add_layer_norm,
+                               "model.decoder.layers.",
+                               "model.decoder.final_layer_norm",
+                               {"self_attn.", "self_attn_layer_norm."}};
+  static constexpr Recipe kLlama{llama_embedding, llama_block,  add_rms_norm,
+                                 "model.layers.", "model.norm", {"self_attn.", "input_layernorm."}};
   if (config.model_type == "gpt2") {
     return kGpt2;
   }
   return config.model_type == "opt" ? kOpt : kLlama;
 }
 
+std::string prefix_of(const Recipe& recipe, std::int64_t block) {
+  return fmt::format("{}{}.", recipe.block_prefix, block);
+}
+
+/// FLOPs of attention's scores and of their product with the values, for each token of context:
+/// 4 x heads x head_dim, half of it masked.
+double attention_flops(const LanguageModelConfig& config) {
+  return 2.0 * static_cast<double>(config.num_heads * config.head_dim);
+}
+
 Unit make_block(const LanguageModelConfig& config, const Recipe& recipe, std::int64_t index) {
   // Blocks of a mixture without experts have other shapes than the rest.
   const bool dense = config.experts.exist() && !config.experts.are_in(index);
   Unit unit{fmt::format("block.{}", index), dense ? "dense_block" : "block", {}, {}, 0, 0};
-  unit.parameters = recipe.block(config, fmt::format("{}{}.", recipe.block_prefix, index), index);
+  unit.parameters = recipe.block(config, prefix_of(recipe, index), index);
   unit.forward_flops_per_token = matrix_flops_per_token(config, unit.parameters);
-  // Scores and their product with the values: 4 x heads x head_dim x context, half of it masked.
-  unit.forward_flops_per_token_per_context =
-      2.0 * static_cast<double>(config.num_heads * config.head_dim);
+  unit.forward_flops_per_token_per_context = attention_flops(config);
   return unit;
+}
+
+/// Makes the two units of a block. Attention is one class in all blocks.
+std::array<Unit, 2> make_halves(const LanguageModelConfig& config, const Recipe& recipe,
+                                std::int64_t index) {
+  const std::string behind = config.experts.are_in(index) ? "experts" : "mlp";
+  std::array<Unit, 2> halves{Unit{fmt::format("block.{}.{}", index, kAttentionClass),
+                                  std::string(kAttentionClass),
+                                  {},
+                                  {},
+                                  0,
+                                  0},
+                             Unit{fmt::format("block.{}.{}", index, behind), behind, {}, {}, 0, 0}};
+  const std::string prefix = prefix_of(recipe, index);
+  for (Parameter& parameter : recipe.block(config, prefix, index)) {
+    const std::string_view name = std::string_view(parameter.name).substr(prefix.size());
+    const bool is_attention = std::ranges::any_of(
+        recipe.attention, [name](std::string_view start) { return name.starts_with(start); });
+    halves[is_attention ? 0 : 1].parameters.push_back(std::move(parameter));
+  }
+  for (Unit& half : halves) {
+    half.forward_flops_per_token = matrix_flops_per_token(config, half.parameters);
+  }
+  halves[0].forward_flops_per_token_per_context = attention_flops(config);
+  return halves;
 }
 
 Unit make_head(const LanguageModelConfig& config, const Recipe& recipe, const Unit& embedding) {
@@ -175,15 +220,92 @@ Unit make_head(const LanguageModelConfig& config, const Recipe& recipe, const Un
 }  // namespace
 
 Architecture make_architecture(const std::string& name, const LanguageModelConfig& config) {
+  return make_architecture(name, config, Blocks::Whole);
+}
+
+Architecture make_architecture(const std::string& name, const LanguageModelConfig& config,
+                               Blocks blocks) {
   validate(config, name);
   const Recipe& recipe = recipe_of(config);
   Architecture architecture{name, config, {}};
   architecture.units.push_back({"embedding", "embedding", recipe.embedding(config), {}, 0, 0});
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    architecture.units.push_back(make_block(config, recipe, i));
+    if (blocks == Blocks::Split) {
+      std::ranges::move(make_halves(config, recipe, i), std::back_inserter(architecture.units));
+    } else {
+      architecture.units.push_back(make_block(config, recipe, i));
+    }
   }
   architecture.units.push_back(make_head(config, recipe, architecture.units.front()));
   return architecture;
+}
+
+Blocks blocks_of(const Architecture& architecture) noexcept {
+  const bool is_split = architecture.language_model &&
+                        std::ranges::find(architecture.units, kAttentionClass, &Unit::unit_class) !=
+                            architecture.units.end();
+  return is_split ? Blocks::Split : Blocks::Whole;
+}
+
+Architecture with_blocks(const Architecture& architecture, Blocks blocks) {
+  if (blocks == blocks_of(architecture)) return architecture;
+  if (!architecture.language_model) {
+    throw InputError(
+        architecture.name,
+        "its blocks cannot be split: it is no language model that "
+        "athanor has units of its own for",
+        fmt::format("Models whose blocks can be split: {}.", fmt::join(kModelTypes, ", ")));
+  }
+  return make_architecture(architecture.name, *architecture.language_model, blocks);
+}
+
+std::string ExpertNames::expert(std::int64_t index) const {
+  return fmt::format("{}experts.{}.", mixture, index);
+}
+
+ExpertNames expert_names(std::string_view model_type) {
+  if (model_type == "mixtral") return {"block_sparse_moe.", "w1", "w3", "w2"};
+  return {"mlp.", "gate_proj", "up_proj", "down_proj"};
+}
+
+std::vector<Parameter> expert_parameters(const LanguageModelConfig& c,
+                                         const std::string& block_prefix) {
+  const ExpertNames names = expert_names(c.model_type);
+  std::vector<Parameter> parameters;
+  const auto add = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+    parameters.push_back({fmt::format("{}{}.weight", block_prefix, name), {out, in}});
+  };
+  const auto add_perceptron = [&](const std::string& prefix, std::int64_t inner) {
+    add(prefix + names.gate, inner, c.hidden_size);
+    add(prefix + names.up, inner, c.hidden_size);
+  };
+  add(names.router(), c.experts.number, c.hidden_size);
+  for (std::int64_t i = 0; i < c.experts.number; ++i) {
+    add_perceptron(names.expert(i), c.experts.intermediate_size);
+  }
+  for (std::int64_t i = 0; i < c.experts.number; ++i) {
+    add(names.expert(i) + names.down, c.hidden_size, c.experts.intermediate_size);
+  }
+  if (c.experts.shared_intermediate_size > 0) {
+    const std::string shared = names.mixture + "shared_expert.";
+    add_perceptron(shared, c.experts.shared_intermediate_size);
+    add(shared + names.down, c.hidden_size, c.experts.shared_intermediate_size);
+    add(names.mixture + "shared_expert_gate", 1, c.hidden_size);
+  }
+  return parameters;
+}
+
+double matrix_flops_per_token(const LanguageModelConfig& config,
+                              const std::vector<Parameter>& parameters) {
+  double flops = 0;
+  for (const Parameter& parameter : parameters) {
+    if (parameter.shape.size() != 2) continue;
+    const bool is_experts = parameter.name.find(".experts.") != std::string::npos;
+    // A multiplication and an addition per element.
+    flops += 2.0 * static_cast<double>(parameter.num_elements()) *
+             (is_experts ? config.experts.share() : 1.0);
+  }
+  return flops;
 }
 
 }  // namespace athanor

@@ -18,6 +18,27 @@ inline constexpr std::array<std::string_view, 10> kModelTypes{
     "gpt2",  "opt",     "llama",     "mistral",   "qwen2",
     "qwen3", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe"};
 
+/// Units that a block becomes.
+enum class Blocks {
+  Whole,  ///< one
+  Split,  ///< two: attention, and the perceptron or the experts behind it
+};
+
+/// Class of the units that are attention, where blocks are split. It ends their names too.
+inline constexpr std::string_view kAttentionClass = "attention";
+
+/// Makes the units of a language model, with its blocks whole or split. The two units of a split
+/// block have the parameters of the whole one, in the same order.
+[[nodiscard]] Architecture make_architecture(const std::string& name,
+                                             const LanguageModelConfig& config, Blocks blocks);
+
+/// Returns how blocks are units of `architecture`: its units say so.
+[[nodiscard]] Blocks blocks_of(const Architecture& architecture) noexcept;
+
+/// Returns the same model with its blocks whole or split. Throws InputError where a model whose
+/// blocks are to be split is no language model with units of athanor's own.
+[[nodiscard]] Architecture with_blocks(const Architecture& architecture, Blocks blocks);
+
 /// Whether positions are rotary (the llama family). All others learn theirs.
 [[nodiscard]] bool has_rotary_positions(const LanguageModelConfig& config) noexcept;
 

@@ -2,6 +2,7 @@
 #include "sim/model/plan.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/model/cache_slots.hpp"
 #include "sim/model/chunk_layout.hpp"
 
 #include <fmt/format.h>
@@ -78,7 +79,6 @@ void validate_counts(const Plan& plan, const std::string& where) {
   require_between(where, "chunk_elements", plan.chunk_elements, 1, kMaxPlanCount);
   require_between(where, "cache_slots", plan.cache_slots, 1, kMaxInt);
   require_between(where, "gradient_buffers", plan.gradient_buffers, 1, kMaxInt);
-  require_between(where, "prefetch_depth", plan.prefetch_depth, 0, plan.cache_slots - 1);
   require_between(where, "cpu_adam_threads", plan.cpu_adam_threads, 1, 4096);
   require_between(where, "late_updates", plan.late_updates, 0,
                   static_cast<std::int64_t>(plan.units.size()));
@@ -87,6 +87,16 @@ void validate_counts(const Plan& plan, const std::string& where) {
   require_between(where, "stream_buffers", plan.stream_buffers, 1, 4096);
   require_between(where, "gradient_ring", plan.gradient_ring, 0, kMaxInt);
   require_between(where, "compute_threads", plan.compute_threads, 1, 4096);
+}
+
+void validate_prefetch(const Plan& plan, const Architecture& architecture,
+                       const std::string& where) {
+  const int most = static_cast<int>(architecture.units.size());
+  int highest = plan.cache_slots - 1;  // every unit of one class
+  while (highest < most && least_cache_slots(architecture, highest + 1) <= plan.cache_slots) {
+    ++highest;
+  }
+  require_between(where, "prefetch_depth", plan.prefetch_depth, 0, highest);
 }
 
 void validate_run(const ChunkRun& run, Sharding sharding, const std::string& where) {
@@ -143,6 +153,7 @@ void Plan::validate(const Architecture& architecture, const std::string& where) 
                                  architecture.units.size()),
                      "Use the model that the plan was tuned for.");
   }
+  validate_prefetch(*this, architecture, where);
   for (std::size_t i = 0; i < units.size(); ++i) {
     validate_unit(*this, architecture.units[i], units[i], fmt::format("{}:units[{}]", where, i));
   }

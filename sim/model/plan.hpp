@@ -138,7 +138,8 @@ struct Plan {
   std::int64_t chunk_elements = 0;  ///< before rounding to whole shards (see chunk_layout.hpp)
   int cache_slots = 2;              ///< gathered units of one class that the cache holds
   int gradient_buffers = 2;         ///< full gradients of one class that may be in flight
-  int prefetch_depth = 1;           ///< units fetched ahead of the one that computes; < cache_slots
+  int prefetch_depth = 1;           ///< units fetched ahead of the one that computes; needs
+                                    ///< least_cache_slots() (cache_slots.hpp)
   Clipping clipping = Clipping::None;
   double max_gradient_norm = 1.0;  ///< used with clipping
   double clipped_share = 0;  ///< expected share of steps that clipping changes; a rollback takes

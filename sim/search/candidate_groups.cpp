@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/search/candidate_groups.hpp"
 
+#include "sim/model/cache_slots.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/search/memory_filler.hpp"
 
@@ -42,12 +43,15 @@ void normalise_placement(Candidate& c, int num_units) {
 class NormalForm {
  public:
   NormalForm(const Architecture& architecture, int num_gpus, bool clips)
-      : clips_(clips),
+      : architecture_(architecture),
+        clips_(clips),
+        has_attention_(has_attention_units(architecture)),
         num_units_(static_cast<int>(architecture.units.size())),
         class_size_(largest_class_size(architecture)),
         cut_(num_gpus * kParameterAlignment),
         largest_chunk_(round_up(largest_unit_elements(architecture), cut_)) {}
 
+  [[nodiscard]] const Architecture& architecture() const noexcept { return architecture_; }
   [[nodiscard]] int num_units() const noexcept { return num_units_; }
 
   [[nodiscard]] Candidate of(const Candidate& candidate) const {
@@ -58,12 +62,17 @@ class NormalForm {
         std::clamp(std::min(c.recompute_units - 1, num_units_ - 3), 0, c.offload_units);
     c.gradient_buffers = std::min(c.gradient_buffers, class_size_);
     normalise_placement(c, num_units_);
+    if (c.sharding != Sharding::Sharded || !has_attention_ ||
+        c.leading_gpu_optimizer == num_units_) {
+      c.attention_on_gpu = false;
+    }
     normalise_updates(c);
     if (clips_ || c.batch.accumulation > 1 || c.leading_gpu_optimizer == num_units_) {
       c.gradient_ring = 0;
     }
     if (c.sharding == Sharding::Sharded) {
-      c.cache_slots = std::max(std::min(c.cache_slots, class_size_), c.prefetch_depth + 1);
+      c.cache_slots = std::max(std::min(c.cache_slots, class_size_),
+                               least_cache_slots(architecture_, c.prefetch_depth));
     } else {
       c.cache_slots = 1;
       c.prefetch_depth = 0;
@@ -87,7 +96,8 @@ class NormalForm {
     if (c.leading_gpu_optimizer == num_units_ || !(updates || sums)) c.adam_threads = 1;
   }
 
-  bool clips_;
+  const Architecture& architecture_;
+  bool clips_, has_attention_;
   int num_units_, class_size_;
   std::int64_t cut_, largest_chunk_;
 };
@@ -215,7 +225,7 @@ class Choices {
   [[nodiscard]] std::vector<Candidate> distinct(Candidate candidate) const {
     std::vector<Candidate> forms;
     for_each_combination<kGroup>(space_, candidate, [&] {
-      if (is_sensible(candidate, num_gpus_, normal_form_.num_units())) {
+      if (is_sensible(candidate, num_gpus_, normal_form_.architecture())) {
         forms.push_back(normal_form_.of(candidate));
       }
     });

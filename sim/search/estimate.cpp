@@ -5,6 +5,7 @@
 #include "sim/lowering/lowering.hpp"
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_layout.hpp"
+#include "sim/model/language_models.hpp"
 #include "sim/model/memory.hpp"
 #include "sim/search/lane_work.hpp"
 
@@ -33,6 +34,7 @@ Estimator::Estimator(const TuningProblem& problem, std::vector<int> adam_threads
     const auto [entry, is_new] = index.try_emplace(unit.unit_class, classes_.size());
     if (is_new) {
       UnitClass& unit_class = classes_.emplace_back();
+      unit_class.name = unit.unit_class;
       static_cast<void>(parameter_offsets(unit, unit_class.elements));
       unit_class.elements =
           round_up(unit_class.elements, problem.request.num_gpus * kParameterAlignment);
@@ -133,7 +135,7 @@ double Estimator::host_elements(const Candidate& c) const {
   std::int64_t elements = 0;
   for (const UnitClass& unit_class : classes_) {
     const Chunk unit{.elements = unit_class.elements};
-    elements += place(c, unit_class).host_optimizer *
+    elements += place(for_class(c, unit_class), unit_class).host_optimizer *
                 owned_elements(unit, c.sharding, problem_.request.num_gpus);
   }
   return static_cast<double>(elements);
@@ -227,9 +229,7 @@ const std::vector<double>& Estimator::kernel_weights(const PowerDraw& kernel, in
 int Estimator::update_barrier_unit(const Candidate& c) const {
   const int first = std::max(c.leading_gpu_optimizer, c.gpu_adam_units);
   const int end = num_units_ - std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer);
-  const auto is_updated = [&](int unit) {
-    return !problem_.profile.architecture.units[static_cast<std::size_t>(unit)].parameters.empty();
-  };
+  const auto is_updated = [&](int unit) { return may_be_off_gpu(c, unit); };
   // As gradients arrive, the first unit is updated last; after backward or a norm, the last unit.
   if (problem_.request.clipping == Clipping::None && problem_.request.snapshot == Snapshot::None) {
     for (int unit = std::max(first, c.late_updates); unit < end; ++unit) {
@@ -246,6 +246,17 @@ std::size_t Estimator::first_with_parameters(int from) const {
   auto unit = static_cast<std::size_t>(from);
   while (problem_.profile.architecture.units[unit].parameters.empty()) ++unit;
   return unit;
+}
+
+bool Estimator::may_be_off_gpu(const Candidate& c, int unit) const {
+  const Unit& described = problem_.profile.architecture.units[static_cast<std::size_t>(unit)];
+  return !described.parameters.empty() &&
+         !(c.attention_on_gpu && described.unit_class == kAttentionClass);
+}
+
+std::size_t Estimator::first_off_gpu(const Candidate& c, int from) const {
+  while (!may_be_off_gpu(c, from)) ++from;
+  return static_cast<std::size_t>(from);
 }
 
 /// Cycle from one norm to the next. The CPU's updates follow the norm in the order of the next
@@ -267,8 +278,8 @@ Seconds Estimator::late_cycle_seconds(const Candidate& c, const LaneWork& lanes)
   const Activations& units = activations(c);
   LagrangianBound meanwhile = units.forward_below[static_cast<std::size_t>(c.late_updates) - 1];
   if (problem_.request.clipping == Clipping::None) {
-    meanwhile += units.backward_below[first_with_parameters(
-        std::max(c.leading_gpu_optimizer, c.gpu_adam_units))];
+    meanwhile +=
+        units.backward_below[first_off_gpu(c, std::max(c.leading_gpu_optimizer, c.gpu_adam_units))];
   }
   return cycle_seconds(c, lanes.late * tables.least_slowdown[lane_index(Lane::CpuAdam)], meanwhile);
 }
@@ -279,9 +290,8 @@ Seconds Estimator::late_cycle_seconds(const Candidate& c, const LaneWork& lanes)
 Seconds Estimator::stream_cycle_seconds(const Candidate& c, const LaneWork& lanes) {
   if (lanes.streamed <= 0) return 0;
   const auto& least = tables_.at(c.adam_threads).least_slowdown;
-  return cycle_seconds(
-      c, lanes.streamed * least[lane_index(Lane::H2D)],
-      activations(c).backward_below[first_with_parameters(c.leading_gpu_optimizer)]);
+  return cycle_seconds(c, lanes.streamed * least[lane_index(Lane::H2D)],
+                       activations(c).backward_below[first_off_gpu(c, c.leading_gpu_optimizer)]);
 }
 
 /// Length of a cycle on which all phases of units but `meanwhile`, of each member of a group,

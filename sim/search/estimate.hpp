@@ -15,6 +15,7 @@
 #include <limits>
 #include <map>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -59,6 +60,7 @@ class Estimator {
 
  private:
   struct UnitClass {
+    std::string name;
     std::int64_t elements = 0;      ///< one unit's flat storage, padding included
     int units = 0;                  ///< with parameters
     int lent = 0;                   ///< whose parameters other units borrow
@@ -162,6 +164,15 @@ class Estimator {
   [[nodiscard]] int update_barrier_unit(const Candidate& candidate) const;
   /// The first unit with parameters, `from` one on.
   [[nodiscard]] std::size_t first_with_parameters(int from) const;
+  /// The first unit, `from` one on, whose optimizer state is in host memory or in a file. There
+  /// must be one.
+  [[nodiscard]] std::size_t first_off_gpu(const Candidate& candidate, int from) const;
+  /// Whether a unit has parameters whose state need not be on the GPU.
+  [[nodiscard]] bool may_be_off_gpu(const Candidate& candidate, int unit) const;
+  /// How `candidate` treats a class.
+  [[nodiscard]] Candidate for_class(const Candidate& candidate, const UnitClass& unit_class) const {
+    return athanor::for_class(candidate, unit_class.name, problem_.request.num_gpus, num_units_);
+  }
   [[nodiscard]] Seconds parts_seconds(const Candidate& candidate, const LaneWork& lanes,
                                       Seconds cutoff);
   struct PhaseSum;

@@ -57,12 +57,14 @@ int Estimator::gradient_buffers(const Candidate& c, const UnitClass& unit_class)
   return static_cast<int>(std::min<std::int64_t>(c.gradient_buffers, most));
 }
 
-TierBytes Estimator::peak_bytes(const Candidate& c) {
+TierBytes Estimator::peak_bytes(const Candidate& candidate) {
   const Bytes parameter = size_of(problem_.profile.dtype);
-  const Bytes gradient = size_of(gradient_dtype(problem_.profile.dtype, c.batch.accumulation));
+  const Bytes gradient =
+      size_of(gradient_dtype(problem_.profile.dtype, candidate.batch.accumulation));
   const Bytes state = optimizer_state_bytes(problem_.profile.dtype);
-  TierBytes peak = state_bytes(c);
+  TierBytes peak = state_bytes(candidate);
   for (const UnitClass& unit_class : classes_) {
+    const Candidate c = for_class(candidate, unit_class);
     const Placed placed = place(c, unit_class);
     const bool sharded = c.sharding == Sharding::Sharded;
     const Bytes whole = unit_class.elements;
@@ -77,7 +79,7 @@ TierBytes Estimator::peak_bytes(const Candidate& c) {
     peak.pinned -= placed.parameters.nvme * owned * parameter;
     peak.pinned -= placed.staged_gradients * owned * gradient;
   }
-  const ActivationBytes& bytes = activation_bytes(c);
+  const ActivationBytes& bytes = activation_bytes(candidate);
   peak.gpu = device_blocks(peak.gpu) + problem_.profile.workspace_bytes + bytes.peak;
   peak.pinned += bytes.pinned;
   return peak;
@@ -113,7 +115,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   std::int64_t in_files = 0, parameters_in_files = 0, staged = 0, streamed = 0;  // chunks
   Bytes file_buffer = 0, parameter_buffer = 0, staged_gradient = 0, stream_buffer = 0;
   for (const UnitClass& unit_class : classes_) {
-    const Placed placed = place(c, unit_class);
+    const Placed placed = place(for_class(c, unit_class), unit_class);
     const std::int64_t elements_owned = unit_class.elements / parts;
     const Bytes owned = elements_owned * state;
     bytes.host += placed.cpu_optimizer() * owned;

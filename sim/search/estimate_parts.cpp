@@ -163,7 +163,7 @@ std::vector<Estimator::Part> Estimator::norm_parts(const Candidate& c, const Lan
   const auto members = static_cast<double>(c.batch.group);
   const auto& least = tables_.at(c.adam_threads).least_slowdown;
   const std::size_t first = first_with_parameters(0);
-  const std::size_t last_copied = first_with_parameters(c.leading_gpu_optimizer);
+  const std::size_t last_copied = first_off_gpu(c, c.leading_gpu_optimizer);
   PhaseSum draining = backward_from(c, last_copied);
   draining.add(members - 1, draining)
       .add(members - 1, forward_from(c, static_cast<std::size_t>(num_units_) - 1));
@@ -204,7 +204,7 @@ std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const Lane
   if (!terms_.has(BoundTerm::Serials)) return result;
   if (at_boundary && lanes.update_barrier_unit >= 0 && lanes.streamed > 0) {
     result.push_back({Lane::H2D, lanes.streamed,
-                      kernels.backward_below[first_with_parameters(c.leading_gpu_optimizer)]});
+                      kernels.backward_below[first_off_gpu(c, c.leading_gpu_optimizer)]});
     for (Seconds& seconds : result.back().kernels) seconds *= group;
   }
   return result;

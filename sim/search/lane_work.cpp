@@ -69,11 +69,11 @@ Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t
 Estimator::LaneWork Estimator::lane_work(const Candidate& c, SearchLevel level) {
   LaneWork lanes;
   lanes.update_barrier_unit = update_barrier_unit(c);
-  ChunkSums& sums = chunk_sums(c);
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].units == 0) continue;
-    ClassWork work{*this, c, level, i, place(c, classes_[i]), lanes, sums};
-    if (c.sharding == Sharding::Sharded) work.add_fetches();
+    const Candidate own = for_class(c, classes_[i]);
+    ClassWork work{*this, own, level, i, place(own, classes_[i]), lanes, chunk_sums(own)};
+    if (own.sharding == Sharding::Sharded) work.add_fetches();
     work.add_gradients();
     work.add_adam();
     work.add_state();
@@ -193,8 +193,9 @@ void Estimator::ClassWork::add_drains() {
 
 /// Adds what follows the last backward with a gradient for the host, and the CPU's last update.
 void Estimator::ClassWork::add_tails() {
-  if (has(estimator.first_with_parameters(candidate.leading_gpu_optimizer)) &&
-      candidate.batch.accumulation > 1) {
+  const bool has_some = placed.host_optimizer > 0;
+  if (has_some && candidate.batch.accumulation > 1 &&
+      has(estimator.first_off_gpu(candidate, candidate.leading_gpu_optimizer))) {
     lanes.last_copied =
         sum({.kind = OpKind::GradD2H, .lane = Lane::D2H, .accumulate = candidate.batch.group == 1})
             .seconds;

@@ -2,6 +2,8 @@
 #include "sim/search/search_space.hpp"
 
 #include "sim/base/errors.hpp"
+#include "sim/model/cache_slots.hpp"
+#include "sim/model/language_models.hpp"
 
 #include <fmt/format.h>
 
@@ -52,7 +54,7 @@ void keep_redoable(SearchSpace& space) {
         &space.gradient_rings, &space.gpu_adam_units, &space.late_updates}) {
     *none = {0};
   }
-  space.nvme_parameters = space.speculate = {false};
+  space.nvme_parameters = space.speculate = space.attention_on_gpu = {false};
 }
 
 }  // namespace
@@ -90,8 +92,10 @@ SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
   if (may_use_nvme) space.nvme_parameters.push_back(true);
   space.leading_gpu_parameters = for_front ? fractions(num_units, 4) : every_count(num_units);
   space.trailing_gpu_parameters = {0};
-  space.cache_slots = up_to({2, 3, 4, 8}, std::max(2, largest_class_size(architecture)));
   space.prefetch_depths = {1, 2};
+  if (can_offload && has_attention_units(architecture)) space.attention_on_gpu.push_back(true);
+  space.cache_slots = up_to({least_cache_slots(architecture, 1), 2, 3, 4, 8},
+                            std::max(2, largest_class_size(architecture)));
   space.gradient_buffers = up_to({1, 2}, largest_class_size(architecture));
   const bool may_stage = can_offload && request.clipping == Clipping::None;
   if (may_stage) space.gradient_rings = for_front ? std::vector{0, 8} : std::vector{0, 32, 8};
@@ -131,7 +135,8 @@ std::vector<BatchSplit> with_groups(const std::vector<BatchSplit>& splits,
   return grouped;
 }
 
-bool is_sensible(const Candidate& c, int num_gpus, int num_units) {
+bool is_sensible(const Candidate& c, int num_gpus, const Architecture& architecture) {
+  const int num_units = static_cast<int>(architecture.units.size());
   if (c.batch.group > 1 && c.sharding != Sharding::Sharded) return false;
   const bool all_parameters_on_gpu =
       std::max(c.leading_gpu_parameters, c.leading_gpu_optimizer) +
@@ -140,7 +145,8 @@ bool is_sensible(const Candidate& c, int num_gpus, int num_units) {
   const bool all_optimizer_on_gpu = c.leading_gpu_optimizer + c.trailing_gpu_optimizer >= num_units;
   switch (c.sharding) {
     case Sharding::Sharded:
-      return c.prefetch_depth < c.cache_slots && (num_gpus > 1 || !all_parameters_on_gpu);
+      return least_cache_slots(architecture, c.prefetch_depth) <= c.cache_slots &&
+             (num_gpus > 1 || !all_parameters_on_gpu);
     case Sharding::OptimizerSharded:
       return num_gpus > 1;
     case Sharding::Replicated:
@@ -149,20 +155,39 @@ bool is_sensible(const Candidate& c, int num_gpus, int num_units) {
   return false;
 }
 
-Plan make_plan(const Candidate& c, const Profile& profile, const PlanRequest& request) {
-  Plan plan =
-      uniform_plan("auto", profile, request, c.batch, c.chunk_elements, c.sharding, kAllOnHost);
-  plan.cache_slots = c.cache_slots;
-  plan.prefetch_depth = c.prefetch_depth;
-  plan.gradient_buffers = c.gradient_buffers;
-  plan.gradient_ring = c.gradient_ring;
-  plan.cpu_adam_threads = c.adam_threads;
-  plan.late_updates = c.late_updates;
-  if (c.speculate) plan.clipping = Clipping::Speculate;
-  recompute_leading(plan, c.recompute_units, c.offload_units);
+bool has_attention_units(const Architecture& architecture) noexcept {
+  return std::ranges::any_of(architecture.units, [](const Unit& unit) {
+    return unit.unit_class == kAttentionClass && !unit.parameters.empty();
+  });
+}
+
+Candidate for_class(const Candidate& candidate, const std::string& unit_class, int num_gpus,
+                    int num_units) {
+  Candidate c = candidate;
+  if (!c.attention_on_gpu || unit_class != kAttentionClass) return c;
+  c.sharding = num_gpus > 1 ? Sharding::OptimizerSharded : Sharding::Replicated;
+  c.leading_gpu_optimizer = c.leading_gpu_parameters = num_units;
+  return c;
+}
+
+Plan make_plan(const Candidate& candidate, const Profile& profile, const PlanRequest& request) {
+  Plan plan = uniform_plan("auto", profile, request, candidate.batch, candidate.chunk_elements,
+                           candidate.sharding, kAllOnHost);
+  plan.cache_slots = candidate.cache_slots;
+  plan.prefetch_depth = candidate.prefetch_depth;
+  plan.gradient_buffers = candidate.gradient_buffers;
+  plan.gradient_ring = candidate.gradient_ring;
+  plan.cpu_adam_threads = candidate.adam_threads;
+  plan.late_updates = candidate.late_updates;
+  if (candidate.speculate) plan.clipping = Clipping::Speculate;
+  recompute_leading(plan, candidate.recompute_units, candidate.offload_units);
   const int num_units = static_cast<int>(plan.units.size());
   for (int i = 0; i < num_units; ++i) {
-    for (ChunkRun& run : plan.units[static_cast<std::size_t>(i)].chunks) {
+    const auto index = static_cast<std::size_t>(i);
+    const Candidate c = for_class(candidate, profile.architecture.units[index].unit_class,
+                                  request.num_gpus, num_units);
+    plan.units[index].sharding = c.sharding;
+    for (ChunkRun& run : plan.units[index].chunks) {
       const bool optimizer =
           is_covered(i, c.leading_gpu_optimizer, c.trailing_gpu_optimizer, num_units);
       const bool parameters =

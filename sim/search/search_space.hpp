@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -25,6 +26,10 @@ struct Candidate {
   /// Trailing units whose state is on NVMe, unless it is on the GPU.
   int trailing_nvme_optimizer = 0;
   bool nvme_parameters = false;  ///< their parameters are on NVMe too, unless on the GPU
+  /// Attention is whole on the GPU with its optimizer state, in models whose blocks are split: it
+  /// is not fetched and takes no slot. Several GPUs divide its optimizer state. The other choices
+  /// are about the other units then.
+  bool attention_on_gpu = false;
   /// Leading and trailing units whose parameters stay on the GPU, besides those whose state does.
   int leading_gpu_parameters = 0, trailing_gpu_parameters = 0;
   int cache_slots = 2;
@@ -48,6 +53,7 @@ struct SearchSpace {
   std::vector<int> recompute_units, offload_units;
   std::vector<int> leading_gpu_optimizer, trailing_gpu_optimizer, trailing_nvme_optimizer;
   std::vector<bool> nvme_parameters{false};
+  std::vector<bool> attention_on_gpu{false};
   std::vector<int> leading_gpu_parameters, trailing_gpu_parameters;
   std::vector<int> cache_slots;
   std::vector<int> prefetch_depths;
@@ -113,6 +119,7 @@ inline constexpr auto kChoices = [] {
       choice("trailing_nvme_optimizer", Placement, &C::trailing_nvme_optimizer,
              &S::trailing_nvme_optimizer, 0),
       choice("nvme_parameters", Placement, &C::nvme_parameters, &S::nvme_parameters, false),
+      choice("attention_on_gpu", Placement, &C::attention_on_gpu, &S::attention_on_gpu, false),
       choice("leading_gpu_parameters", Placement, &C::leading_gpu_parameters,
              &S::leading_gpu_parameters, 0),
       choice("trailing_gpu_parameters", Placement, &C::trailing_gpu_parameters,
@@ -154,10 +161,19 @@ void copy_choices(const Candidate& from, Candidate& to) {
 [[nodiscard]] std::vector<BatchSplit> with_groups(const std::vector<BatchSplit>& splits,
                                                   const Architecture& architecture);
 
-/// Whether the candidate is a plan that no other dominates: the prefetch depth is less
-/// than the number of slots, one GPU does not shard what stays on it, several GPUs do not repeat an
+/// Whether the candidate is a plan that no other dominates: its slots hold what it prefetches, one
+/// GPU does not shard what stays on it, several GPUs do not repeat an
 /// update on the CPU, and micro-batches run in groups only where units are fetched.
-[[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus, int num_units);
+[[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus,
+                               const Architecture& architecture);
+
+/// Whether some unit of `architecture` is attention alone.
+[[nodiscard]] bool has_attention_units(const Architecture& architecture) noexcept;
+
+/// Returns the candidate that says how `unit_class` is treated: of attention that stays on the GPU,
+/// all optimizer state is there and parameters are never fetched.
+[[nodiscard]] Candidate for_class(const Candidate& candidate, const std::string& unit_class,
+                                  int num_gpus, int num_units);
 
 /// Returns the plan of a candidate, named "auto".
 [[nodiscard]] Plan make_plan(const Candidate& candidate, const Profile& profile,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
+#include "sim/model/language_models.hpp"
+#include "sim/policy/plan_builder.hpp"
 #include "tests/cli/sim_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -46,6 +48,31 @@ TEST_CASE_METHOD(ShowFixture, "show prints every kind as a table and as JSON") {
     CHECK(json.exit_code == 0);
     CHECK(nlohmann::json::parse(json.out).is_object());
   }
+}
+
+TEST_CASE_METHOD(SimFixture, "show counts the two units of split blocks, and joins them in plans") {
+  const auto model = run_program("athanor-sim", {"show", "model", "gpt2", "--split-blocks"});
+  CHECK(model.exit_code == 0);
+  CHECK_THAT(model.out, ContainsSubstring("in 26 units"));
+  CHECK_THAT(model.out, ContainsSubstring("block.0.attention attention            12"));
+  CHECK_THAT(model.out, ContainsSubstring("block.0.mlp      mlp                  12"));
+
+  profile = synthetic_profile(with_blocks(profile.architecture, Blocks::Split), 128, {1});
+  write_file_atomically(folder.file("profile.json"), to_json(profile));
+  const std::size_t blocks = profile.architecture.units.size() / 2 - 1;
+  REQUIRE(blocks >= 2);
+  const PlanRequest request{.num_gpus = 1, .global_batch = 1};
+  Plan plan = uniform_plan("test", profile, request, {1, 1}, 1 << 30, Sharding::Sharded, kAllOnGpu);
+  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+    if (profile.architecture.units[u].unit_class != kAttentionClass) continue;
+    plan.units[u].activation = Activation::Recompute;
+  }
+  plan.profile_path = "profile.json";
+  write_file_atomically(folder.file("plan.json"), to_json(plan));
+  const auto shown = run_program("athanor-sim", {"show", "plan", folder.file("plan.json")});
+  CHECK_THAT(shown.out, ContainsSubstring("\nunits 1,3.." + std::to_string(2 * blocks - 1) + " "));
+  // The embedding keeps its activations as perceptrons do, and so begins their row.
+  CHECK_THAT(shown.out, ContainsSubstring("\nunits 0,2.." + std::to_string(2 * blocks - 2) + " "));
 }
 
 TEST_CASE_METHOD(ShowFixture, "show exports to stdout and names lost choices on stderr") {

@@ -134,6 +134,56 @@ TEST_CASE_METHOD(PlatformsFixture, "the table as text has a line for each platfo
   CHECK_THAT(plain.out, !ContainsSubstring("per Mtok"));
 }
 
+TEST_CASE_METHOD(PlatformsFixture, "several numbers of GPUs are a table of their speed-up") {
+  const auto table = rows({"four"}, {"--gpus", "4,1,2"});
+  REQUIRE(table.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const int gpus = 1 << i;
+    const ProgramResult alone = tune({"four"}, {"--gpus", std::to_string(gpus), "--json"});
+    const double tokens = nlohmann::json::parse(alone.out).at("tokens_per_second");
+    CHECK(table[i].at("gpus") == gpus);
+    CHECK(table[i].at("tokens_per_second") == tokens);
+    const double speed_up = tokens / table[0].at("tokens_per_second").get<double>();
+    CHECK(table[i].at("speed_up").get<double>() == Approx(speed_up));
+    CHECK(table[i].at("efficiency").get<double>() == Approx(speed_up / gpus));
+  }
+  const std::string text = tune({"four"}, {"--gpus", "1,2"}).out;
+  CHECK_THAT(text, ContainsSubstring("speed-up") && ContainsSubstring("efficiency"));
+  CHECK_THAT(tune({"four", "two"}, {}).out, !ContainsSubstring("speed-up"));
+  // One number of too many GPUs is a row with the reason. Speed-up counts from the fewest with a
+  // plan.
+  const auto partial = rows({"two", "four"}, {"--gpus", "2,4", "--price", "two=1"});
+  REQUIRE(partial.size() == 4);
+  CHECK(partial[2].at("speed_up") == 1);
+  CHECK(partial[3].at("outcome") == "cannot-run");
+  CHECK_FALSE(partial[3].contains("speed_up"));
+  CHECK(partial[3].at("price_per_hour") == 1);
+}
+
+TEST_CASE_METHOD(PlatformsFixture, "a batch may be given for each GPU") {
+  std::vector<std::string> arguments{"tune",
+                                     "--profile",
+                                     folder.file("profile.json"),
+                                     "--batch-per-gpu",
+                                     "4",
+                                     "--json",
+                                     "--micro-batch",
+                                     "2",
+                                     "--gpus",
+                                     "1,2",
+                                     "--platform",
+                                     folder.file("four.json")};
+  const auto table = nlohmann::json::parse(run_program("athanor-sim", arguments).out);
+  for (const auto& row : table.at("platforms")) {
+    const auto& plan = row.at("plan");
+    CHECK(plan.at("accumulation") == 2);
+    CHECK(plan.at("world_size") == row.at("gpus"));
+  }
+  CHECK(run_program("athanor-sim", {"tune", "--profile", folder.file("profile.json"), "--platform",
+                                    folder.file("four.json"), "--gpus", "1"})
+            .exit_code == 2);
+}
+
 TEST_CASE_METHOD(PlatformsFixture,
                  "a platform that cannot run the request is a row with the reason") {
   const ProgramResult result = tune({"two", "four"}, {"--gpus", "4"});

@@ -2,6 +2,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/model/architecture.hpp"
+#include "sim/model/cache_slots.hpp"
 #include "sim/model/language_models.hpp"
 #include "tests/model/artefact_samples.hpp"
 
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -72,6 +75,63 @@ TEST_CASE("units stand in execution order and blocks share a class") {
     classes.insert(unit.unit_class);
   }
   CHECK(classes == std::set<std::string>{"block", "embedding", "head"});
+}
+
+std::vector<std::string> parameter_names(const std::vector<Unit>& units) {
+  std::vector<std::string> names;
+  for (const Unit& unit : units) {
+    for (const Parameter& parameter : unit.parameters) names.push_back(parameter.name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST_CASE("two units of a split block have the parameters and FLOPs of the whole one") {
+  for (const std::string& name : builtin_architectures()) {
+    INFO(name);
+    const Architecture whole = load_architecture(name);
+    const Architecture split = with_blocks(whole, Blocks::Split);
+    CHECK_NOTHROW(split.validate(name));
+    CHECK(blocks_of(whole) == Blocks::Whole);
+    CHECK(blocks_of(split) == Blocks::Split);
+    const auto layers = static_cast<std::size_t>(whole.language_model->num_layers);
+    REQUIRE(split.units.size() == 2 * layers + 2);
+    CHECK(parameter_names(split.units) == parameter_names(whole.units));
+    CHECK(split.model_flops_per_token(512) == Catch::Approx(whole.model_flops_per_token(512)));
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+      const std::vector<Unit> halves(split.units.begin() + 1 + 2 * layer,
+                                     split.units.begin() + 3 + 2 * layer);
+      CHECK(parameter_names(halves) == parameter_names({whole.units[1 + layer]}));
+    }
+    CHECK(parameter_names(with_blocks(split, Blocks::Whole).units) == parameter_names(whole.units));
+  }
+}
+
+TEST_CASE("attention is one class in all blocks of a mixture, behind it experts or a perceptron") {
+  LanguageModelConfig config = *load_architecture("qwen3-30b-a3b").language_model;
+  config.num_layers = 2;
+  config.experts.dense_blocks = {1};
+  const Architecture split = make_architecture("mixture", config, Blocks::Split);
+  std::vector<std::string> units;
+  for (const Unit& unit : split.units) units.push_back(unit.name + ": " + unit.unit_class);
+  CHECK(units == std::vector<std::string>{"embedding: embedding", "block.0.attention: attention",
+                                          "block.0.experts: experts",
+                                          "block.1.attention: attention", "block.1.mlp: mlp",
+                                          "head: head"});
+}
+
+TEST_CASE("a model without a language model's blocks cannot be split") {
+  CHECK_THROWS_AS(with_blocks(Architecture{"mine", {}, {}}, Blocks::Split), InputError);
+}
+
+TEST_CASE("a slot of each class is enough where attention and what follows it come in turn") {
+  const Architecture whole = load_architecture("gpt2");
+  const Architecture split = with_blocks(whole, Blocks::Split);
+  for (int depth = 0; depth < 5; ++depth) {
+    CHECK(least_cache_slots(whole, depth) == depth + 1);
+    CHECK(least_cache_slots(split, depth) == depth / 2 + 1);
+  }
+  CHECK(least_cache_slots(split, 1000) == 12);
 }
 
 TEST_CASE("a tied head borrows the embedding and owns no copy") {

@@ -2,6 +2,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
+#include "sim/model/language_models.hpp"
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -147,6 +148,16 @@ TEST_CASE("a key given twice is refused") {
 TEST_CASE("the units of an embedded language model must be its own") {
   Profile profile = unmeasured_profile(load_architecture("gpt2-tiny"), DataType::Float32, 64, 1);
   profile.architecture.language_model->num_layers = 5;
+  const auto error = test::input_error([&] { profile.validate("p.json"); });
+  CHECK(error.where() == "p.json:architecture.units");
+}
+
+TEST_CASE("a profile says by its units that blocks are split, all of them or none") {
+  const Architecture split = with_blocks(load_architecture("gpt2-tiny"), Blocks::Split);
+  Profile profile =
+      parse_profile(to_json(unmeasured_profile(split, DataType::Float32, 64, 1)), "input.json");
+  CHECK(blocks_of(profile.architecture) == Blocks::Split);
+  profile.architecture.units.erase(profile.architecture.units.begin() + 2);
   const auto error = test::input_error([&] { profile.validate("p.json"); });
   CHECK(error.where() == "p.json:architecture.units");
 }

@@ -6,6 +6,8 @@
 #include "tests/support/random_plans.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <map>
@@ -126,6 +128,28 @@ TEST_CASE("first in, first out fetches as computed by hand for four units and th
         "0"
         "123"
         "0");
+}
+
+TEST_CASE("with a slot of each class, the second half of a block is fetched beside the first") {
+  const Architecture architecture = test::with_split_blocks(small_architecture(4, false));
+  Plan plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
+  plan.cache_slots = 1;
+  // Unit 2 is the second half of the first block. Returns the unit that its fetch waits for.
+  const auto waits_for = [&](int depth) {
+    plan.prefetch_depth = depth;
+    const Program program = lower_with(architecture, plan, {});
+    const auto fetch = std::ranges::find_if(program.operations, [](const Operation& op) {
+      return op.kind == OpKind::Fetch && op.unit == 2;
+    });
+    REQUIRE(fetch != program.operations.end());
+    REQUIRE(fetch->waits.size() == 1);
+    return program.operations[static_cast<std::size_t>(fetch->waits.front())].unit;
+  };
+  CHECK(waits_for(0) == 1);
+  CHECK(waits_for(1) == 0);
+  plan.prefetch_depth = 2;
+  CHECK_THROWS_WITH(lower_with(architecture, plan, {}),
+                    Catch::Matchers::ContainsSubstring("from 0 to 1"));
 }
 
 }  // namespace athanor

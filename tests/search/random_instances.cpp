@@ -132,6 +132,15 @@ Question random_question(std::mt19937& random, int num_gpus) {
   return question;
 }
 
+Question with_split_blocks(Question question) {
+  const DataType dtype = question.profile.dtype;
+  question.profile =
+      synthetic_profile(with_split_blocks(question.profile.architecture), 64, {1, 2});
+  question.profile.dtype = dtype;
+  question.space.attention_on_gpu = {false, true};
+  return question;
+}
+
 CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform) {
   return [&](const Candidate& candidate) {
     const auto& [profile, request, space] = question;

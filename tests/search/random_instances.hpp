@@ -23,6 +23,9 @@ struct Question {
 /// The device memory limit may rule out none, some or all of the space.
 [[nodiscard]] Question random_question(std::mt19937& random, int num_gpus);
 
+/// Returns the question about the same model with split blocks. Attention may stay on the GPU.
+[[nodiscard]] Question with_split_blocks(Question question);
+
 /// Whether the lowered program of a candidate fits; the references outlive the result.
 [[nodiscard]] CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform);
 

@@ -56,6 +56,7 @@ inline Candidate random_candidate(std::mt19937& random) {
           .trailing_gpu_optimizer = pick(random, space.trailing_gpu_optimizer),
           .trailing_nvme_optimizer = pick(random, space.trailing_nvme_optimizer),
           .nvme_parameters = pick(random, space.nvme_parameters),
+          .attention_on_gpu = pick(random, std::vector{false, true}),
           .leading_gpu_parameters = pick(random, space.leading_gpu_parameters),
           .trailing_gpu_parameters = pick(random, space.trailing_gpu_parameters),
           .cache_slots = pick(random, space.cache_slots),

@@ -25,9 +25,11 @@
 namespace athanor {
 namespace {
 
-/// In every fourth a unit without parameters comes second.
+/// In every fourth a unit without parameters comes second. In every fifth blocks are two units in
+/// turn.
 Architecture architecture_of(int round) {
   Architecture architecture = test::small_architecture(2 + round % 4, round % 2 == 0);
+  if (round % 5 == 4) architecture = test::with_split_blocks(architecture);
   if (round % 4 == 3) {
     architecture.units.insert(architecture.units.begin() + 1, {"activation", "activation", {}, {}});
   }
@@ -160,7 +162,6 @@ TEST_CASE("estimated memory is that of the lowered program, and the bound is bel
     const Case c(random, round);
     Estimator estimator(tuning_problem(c.profile, c.platform, c.request), kThreads);
     Engine engine(c.platform, c.request.num_gpus);
-    const int num_units = static_cast<int>(c.profile.architecture.units.size());
     for (int i = 0; i < 40; ++i) {
       Candidate candidate = test::random_candidate(random);
       const std::int64_t micro_batch = 1 << (i % 3);
@@ -170,8 +171,7 @@ TEST_CASE("estimated memory is that of the lowered program, and the bound is bel
       candidate.late_updates = i % 5;
       candidate.gpu_adam_units = i % 7;
       candidate.speculate = may_speculate && i % 3 != 0;
-      if (candidate.prefetch_depth >= candidate.cache_slots) continue;
-      if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
+      if (!is_sensible(candidate, c.request.num_gpus, c.profile.architecture)) continue;
       candidate = normal_form(candidate, c.profile.architecture, c.request.num_gpus);
       group_micro_batches(random, candidate, c.profile.architecture);
       const Program program = lower(c.profile, make_plan(candidate, c.profile, c.request));
@@ -212,16 +212,14 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
     c.request.snapshot = Snapshot::Redo;
     Estimator estimator(tuning_problem(c.profile, c.platform, c.request), kThreads);
     Engine engine(c.platform, c.request.num_gpus);
-    const int num_units = static_cast<int>(c.profile.architecture.units.size());
     for (int i = 0; i < 20; ++i) {
       Candidate candidate = test::random_candidate(random);
       const std::int64_t micro_batch = 1 << (i % 3);
       candidate.batch = {micro_batch, 4 / micro_batch};
       candidate.leading_gpu_optimizer = candidate.trailing_gpu_optimizer = 0;
       candidate.trailing_nvme_optimizer = candidate.gradient_ring = 0;
-      candidate.nvme_parameters = false;
-      if (candidate.prefetch_depth >= candidate.cache_slots) continue;
-      if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
+      candidate.nvme_parameters = candidate.attention_on_gpu = false;
+      if (!is_sensible(candidate, c.request.num_gpus, c.profile.architecture)) continue;
       candidate = normal_form(candidate, c.profile.architecture, c.request.num_gpus);
       group_micro_batches(random, candidate, c.profile.architecture);
       const Program program = lower(c.profile, make_plan(candidate, c.profile, c.request));
@@ -266,14 +264,12 @@ TEST_CASE("bounds hold whatever contends where gradients are clipped, and the no
     Estimator estimator(problem, kThreads);
     Estimator without(problem, kThreads, BoundTerms().without(BoundTerm::NormParts));
     Engine engine(c.platform, c.request.num_gpus);
-    const int num_units = static_cast<int>(c.profile.architecture.units.size());
     for (int i = 0; i < 20; ++i) {
       Candidate candidate = test::random_candidate(random);
       candidate.batch = {1, 4};
       candidate.late_updates = i % 3;
       candidate.speculate = c.profile.dtype == DataType::BFloat16 && i % 2 == 0;
-      if (candidate.prefetch_depth >= candidate.cache_slots) continue;
-      if (!is_sensible(candidate, c.request.num_gpus, num_units)) continue;
+      if (!is_sensible(candidate, c.request.num_gpus, c.profile.architecture)) continue;
       candidate =
           normal_form(candidate, c.profile.architecture, c.request.num_gpus, /*clips=*/true);
       group_micro_batches(random, candidate, c.profile.architecture);

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -73,6 +74,7 @@ TEST_CASE("the search returns what simulating everything returns") {
     for (int i = 0; i < kQuestions; ++i) {
       Question question = test::random_question(random, num_gpus);
       question.space.fill_memory = i % 2 == 0;
+      if (i % 5 == 4) question = test::with_split_blocks(std::move(question));
       const auto& [profile, request, space] = question;
       const std::vector<Simulated> expected = test::simulate_all(question, platform, engine);
       if (expected.empty()) continue;

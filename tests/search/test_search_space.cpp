@@ -50,7 +50,7 @@ TEST_CASE_METHOD(Fixture, "candidates with one normal form are one program") {
     Candidate candidate = test::random_candidate(random);
     candidate.gpu_adam_units = round % 4 < 2 ? 6 : 0;
     const bool is_plan = candidate.prefetch_depth < candidate.cache_slots;
-    if (!is_plan || !is_sensible(candidate, num_gpus, 6)) continue;
+    if (!is_plan || !is_sensible(candidate, num_gpus, architecture)) continue;
     const Candidate normal = normal_form(candidate, architecture, num_gpus, clips);
     CHECK(normal_form(normal, architecture, num_gpus, clips) == normal);
     if (normal == candidate) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/random_plans.hpp"
 
+#include "sim/model/cache_slots.hpp"
 #include "sim/model/chunk_layout.hpp"
 
 #include <algorithm>
@@ -11,6 +12,15 @@ namespace {
 
 int pick(std::mt19937& random, int lowest, int highest) {
   return std::uniform_int_distribution<int>(lowest, highest)(random);
+}
+
+/// Returns the deepest prefetch that `slots` of each class allow, at most as many units as there
+/// are.
+int deepest_prefetch(const Architecture& architecture, int slots) {
+  const int most = static_cast<int>(architecture.units.size());
+  int depth = slots - 1;
+  while (depth < most && least_cache_slots(architecture, depth + 1) <= slots) ++depth;
+  return depth;
 }
 
 std::vector<ChunkRun> random_runs(std::int64_t count, Sharding sharding, std::mt19937& random) {
@@ -86,6 +96,21 @@ Architecture small_architecture(int num_blocks, bool tied) {
   return architecture;
 }
 
+Architecture with_split_blocks(Architecture architecture) {
+  std::vector<Unit> units;
+  for (Unit& unit : architecture.units) {
+    if (unit.unit_class != "block") {
+      units.push_back(std::move(unit));
+      continue;
+    }
+    units.push_back({unit.name + ".attention", "attention", {unit.parameters[0]}, {}});
+    units.push_back(
+        {unit.name + ".mlp", "mlp", {unit.parameters.begin() + 1, unit.parameters.end()}, {}});
+  }
+  architecture.units = std::move(units);
+  return architecture;
+}
+
 Profile small_profile(const Architecture& architecture, std::int64_t micro_batch, DataType dtype) {
   Profile profile = unmeasured_profile(architecture, dtype, /*sequence_length=*/16, micro_batch);
   for (UnitCost& cost : profile.costs) {
@@ -129,7 +154,7 @@ Plan random_plan(const Architecture& architecture, std::mt19937& random) {
   plan.chunk_elements = pick(random, 1, 600);
   plan.cache_slots = pick(random, 1, 4);
   plan.gradient_buffers = pick(random, 1, 3);
-  plan.prefetch_depth = pick(random, 0, plan.cache_slots - 1);
+  plan.prefetch_depth = pick(random, 0, deepest_prefetch(architecture, plan.cache_slots));
   plan.nvme_buffers = pick(random, 1, 4);
   plan.parameter_buffers = pick(random, 1, 3);
   plan.stream_buffers = pick(random, 1, 3);

@@ -15,6 +15,8 @@ namespace athanor::test {
 /// Returns an embedding, `num_blocks` equal blocks and a head, which borrows the embedding's matrix
 /// when `tied`.
 [[nodiscard]] Architecture small_architecture(int num_blocks, bool tied);
+/// Returns a small architecture with two units of each block, in turn.
+[[nodiscard]] Architecture with_split_blocks(Architecture architecture);
 
 /// Returns costs that differ between phases and unit classes, so that a mix-up shows.
 [[nodiscard]] Profile small_profile(const Architecture& architecture, std::int64_t micro_batch,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that trains a tiny model under every varied plan, one after the other.
-// usage: plan_worker OUT.json GLOBAL_BATCH STEPS gpt2|mixture
+// usage: plan_worker OUT.json GLOBAL_BATCH STEPS gpt2|mixture|"split gpt2"|"split mixture"
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/backend/connect.hpp"
@@ -12,6 +12,8 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/model/language_models.hpp"
 #include "sim/model/memory.hpp"
 #include "tests/train/run_plans.hpp"
 #include "tests/train/sample_batches.hpp"
@@ -19,6 +21,7 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <span>
 #include <string>
 
 namespace {
@@ -44,7 +47,15 @@ nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t s
   }
   for (int unit = 0; unit < static_cast<int>(profile.architecture.units.size()); ++unit) {
     const std::vector<float> weights = trainer.unit_weights(unit);
-    result["weights"].push_back(hash_bytes(std::as_bytes(std::span(weights))));
+    const Unit& description = profile.architecture.units[static_cast<std::size_t>(unit)];
+    std::int64_t end = 0;
+    const std::vector<std::int64_t> offsets = parameter_offsets(description, end);
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      const Parameter& parameter = description.parameters[i];
+      const auto values = std::span(weights).subspan(
+          static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(parameter.num_elements()));
+      result["weights"][parameter.name] = hash_bytes(std::as_bytes(values));
+    }
   }
   result["accounted"] = peak_bytes(trainer.program()).gpu;
   result["measured"] = trainer.exchange(static_cast<std::uint64_t>(trainer.peak_bytes().gpu));
@@ -54,8 +65,10 @@ nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t s
 int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   if (argc != 5) throw InputError("", "bad usage", "plan_worker OUT.json GLOBAL_BATCH STEPS MODEL");
   collectives = connect(rank_from_environment());
-  const bool is_mixture = std::string(argv[4]) == "mixture";
-  const Architecture architecture = is_mixture ? test::tiny_mixture() : test::tiny_gpt2();
+  const std::string model = argv[4];
+  const Architecture whole = model.ends_with("mixture") ? test::tiny_mixture() : test::tiny_gpt2();
+  const Architecture architecture =
+      with_blocks(whole, model.starts_with("split ") ? Blocks::Split : Blocks::Whole);
   ProfileOptions profiling;
   profiling.sequence_length = test::kSequence;
   profiling.micro_batches = {1};

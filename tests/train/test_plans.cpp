@@ -5,6 +5,7 @@
 #include "tests/train/processes.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <nlohmann/json.hpp>
 
@@ -79,6 +80,21 @@ TEST_CASE("a mixture of experts has the same bits under every plan, and its memo
   }
   const auto losses = one[0]["losses"].get<std::vector<double>>();
   CHECK(losses.back() < losses.front());
+}
+
+// Whether a block is one unit or two is no matter of arithmetic.
+TEST_CASE("split blocks have the bits of whole ones under every plan, and their memory is exact") {
+  constexpr int kFew = 6;
+  const std::string model = GENERATE("gpt2", "mixture");
+  const nlohmann::json whole = run_plans(1, 2, model, kFew);
+  for (const int processes : {1, 2}) {
+    const nlohmann::json split = run_plans(processes, 2, "split " + model, kFew);
+    REQUIRE(split.size() == whole.size());
+    for (const auto& result : split) {
+      check_equal(result, whole[0]);
+      check_memory(result);
+    }
+  }
 }
 
 // Two processes add a step's four micro-batch gradients as (a+b) + (c+d), one as ((a+b)+c)+d.

@@ -32,7 +32,10 @@ void write_tokens(const std::string& path) {
 
 }  // namespace
 
-TrainFixture::TrainFixture(DataType dtype) : architecture_(tiny_gpt2()), dtype_(dtype) {
+TrainFixture::TrainFixture(DataType dtype) : TrainFixture(dtype, tiny_gpt2()) {}
+
+TrainFixture::TrainFixture(DataType dtype, Architecture architecture)
+    : architecture_(std::move(architecture)), dtype_(dtype) {
   write_file_atomically(file("config.json"), write_hf_config(*architecture_.language_model, dtype));
   write_file_atomically(
       file("profile.json"),

@@ -16,6 +16,8 @@ namespace athanor::test {
 class TrainFixture {
  public:
   explicit TrainFixture(DataType dtype = DataType::Float32);
+  /// Without an architecture it is tiny_gpt2().
+  TrainFixture(DataType dtype, Architecture architecture);
 
   /// Writes the plan as NAME.json and returns its path.
   [[nodiscard]] std::string write_plan(const std::string& name, const Plan& plan) const;

@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 namespace athanor {
 namespace {
@@ -45,6 +47,41 @@ TEST_CASE("a fresh model of any family knows nothing, and every parameter gets a
       const bool may_be_idle = parameters[j].name.find(".experts.") != std::string::npos;
       CHECK((has_none || may_be_idle || gradient.abs().max().item<float>() > 0));
     }
+  }
+}
+
+/// Bits of the gradients of a model, by parameter, after a step from weights of one seed.
+std::map<std::string, torch::Tensor> gradients_of(UnitChain& chain) {
+  std::map<std::string, torch::Tensor> gradients;
+  for (int i = 0; i < static_cast<int>(chain.model().units.size()); ++i) {
+    const auto& parameters = chain.model().architecture.units[i].parameters;
+    for (int j = 0; j < static_cast<int>(parameters.size()); ++j) {
+      gradients[parameters[j].name] = chain.view(chain.gradients(i), i, j);
+    }
+  }
+  return gradients;
+}
+
+TEST_CASE("split blocks give the loss and gradients of whole ones to the bit") {
+  const auto dtype = GENERATE(DataType::Float32, DataType::BFloat16);
+  LanguageModelConfig config = test::tiny_config(any_family());
+  if (config.experts.exist()) config.experts.balance_loss_factor = 0.02;
+  CAPTURE(config.model_type);
+  const auto chain_of = [&](Blocks blocks) {
+    UnitChain chain(make_language_model(make_architecture("tiny", config, blocks), dtype, 8));
+    chain.initialize(5);
+    return chain;
+  };
+  UnitChain whole = chain_of(Blocks::Whole);
+  UnitChain split = chain_of(Blocks::Split);
+  const Batch batch = whole.model().random_batch(3);
+  CHECK(split.step(batch) == whole.step(batch));
+  const auto expected = gradients_of(whole);
+  const auto found = gradients_of(split);
+  REQUIRE(found.size() == expected.size());
+  for (const auto& [name, gradient] : expected) {
+    CAPTURE(name);
+    CHECK(equal_bits(found.at(name), gradient));
   }
 }
 
