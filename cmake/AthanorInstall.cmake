@@ -9,7 +9,7 @@ function(athanor_install_headers room)
   install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/athanor/${room})
 endfunction()
 
-athanor_install_headers(sim/base errors name_table quantities text_file)
+athanor_install_headers(sim/base errors name_table progress quantities text_file)
 athanor_install_headers(sim/cost scaling)
 athanor_install_headers(sim/failures failure_forecast placement replay_failures snapshot_traffic waste)
 athanor_install_headers(sim/formats files hf_config trace)

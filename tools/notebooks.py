@@ -6,7 +6,7 @@ usage: tools/notebooks.py [--write] [NAME..]
 
 --write  stores the new outputs instead of comparing
 
-Environment: ATHANOR_SIM (the program that they call). Pictures are drawn but not compared. Exits with 4 where the
+Environment: ATHANOR_SIM (the program that they call). Pictures are drawn but not compared; what goes to stderr is dropped. Exits with 4 where the
 packages of tools/requirements-notebooks.txt are missing.
 """
 
@@ -33,6 +33,8 @@ def execute(path):
     notebook = nbformat.read(path, as_version=4)
     nbclient.NotebookClient(notebook, kernel_name="python3", timeout=SECONDS_PER_CELL, record_timing=False,
                             resources={"metadata": {"path": str(FOLDER)}}).execute()
+    for cell in notebook.cells:  # progress says how long it takes
+        cell["outputs"] = [output for output in cell.get("outputs", []) if output.get("name") != "stderr"]
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"}}

@@ -3,7 +3,7 @@
 # usage: ./dev notebooks [--write] [NAME..]
 #
 # Executes the notebooks and compares what they print with what is committed. --write stores the new outputs instead.
-# Uses the athanor-sim that was built last, or builds the preset sim-only. ATHANOR_SIM names another one.
+# Uses the programs that were built last, or builds the preset sim-only. ATHANOR_SIM names the athanor-sim of others.
 set -euo pipefail
 source tools/common.sh
 

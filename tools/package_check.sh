@@ -3,16 +3,17 @@
 # usage: tools/package_check.sh
 #
 # Installs what ./dev package has put into dist/, each in a clean environment: wheels in a new virtual environment, without a
-# package index and without environment variables; the Debian package in a folder of its own with dpkg. Runs the
-# README's first command as it is written, and removes it again: nothing may be left. torch itself, which takes minutes to
-# install, is linked into the environment from the Python that has it. The Debian package runs on the libraries of this
-# system, whose package manager says whether they are what it depends on.
+# package index and without environment variables; the Debian package in a new root of this release, which mmdebstrap fills
+# with the least that apt runs on and with what the package depends on. Runs the README's first command as it is written,
+# and removes it again: nothing may be left. torch itself, which takes minutes to install, is linked into the environment
+# from the Python that has it. Where no new root can be made (no mounts, no package source), the Debian package is tried in
+# a folder of its own, on the libraries of this system.
 set -euo pipefail
 source tools/common.sh
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-dist=$PWD/dist
+repository=$PWD dist=$PWD/dist
 
 # clean FOLDER COMMAND..: runs a command in the scratch folder with nothing but a PATH. A build with coverage must not add to
 # the counts of its tests.
@@ -34,6 +35,14 @@ fails_with() {
 # readme_command: what the README's first screen says behind the installation.
 readme_command() { sed -n '/^pip install dist/,/^```$/{/^athanor /p}' README.md; }
 
+# check_plan TEXT: what the README's command printed. The page shows a part of it.
+check_plan() {
+  grep -q '^tokens/s' <<<"$1" || die 1 "$(readme_command) said: $1"
+  sed -n '/^pip install dist/,/^That is/{/^[a-z/ ]*   /p}' README.md | while read -r line; do
+    grep -qxF "$line" <<<"$1" || die 1 "README.md is out of date: $line"
+  done
+}
+
 # try_simulator FOLDER: the program of that folder plans for a machine that it knows by name.
 try_simulator() {
   local command plan
@@ -41,12 +50,16 @@ try_simulator() {
   [[ -n $command ]] || die 1 "README.md has no command behind pip install"
   clean "$1" athanor --version >&2
   plan=$(clean "$1" sh -c "$command -o plan.json")
-  grep -q '^tokens/s' <<<"$plan" || die 1 "$command said: $plan"
-  # The page shows a part of what is printed.
-  sed -n '/^pip install dist/,/^That is/{/^[a-z/ ]*   /p}' README.md | while read -r line; do
-    grep -qxF "$line" <<<"$plan" || die 1 "README.md is out of date: $line"
-  done
+  check_plan "$plan"
   clean "$1" athanor show memory plan.json >/dev/null
+}
+
+# try_python FOLDER [-k CASES]: `import athanor` of that environment passes its tests.
+try_python() {
+  local folder=$1
+  shift
+  clean "$folder" "$folder/python" "$repository/tests/python/test_api.py" "$@" >"$scratch/output" 2>&1 ||
+    die 1 "import athanor: $(cat "$scratch/output")"
 }
 
 # nothing_left FOLDER: no file that has athanor in its path.
@@ -63,6 +76,7 @@ check_simulator_wheel() {
   "$bin/pip" install --quiet --disable-pip-version-check --no-index "$dist"/athanor_sim-*.whl
   try_simulator "$bin"
   say "Installed and tuned in $((SECONDS - start)) s"
+  try_python "$bin"
   if ldd "$scratch"/sim/lib/python*/site-packages/athanor/bin/athanor-sim | grep -E 'libns3|libgsl'; then
     die 1 "the wheel needs a library under the GPL"
   fi
@@ -84,15 +98,55 @@ check_trainer_wheel() {
   done
   "$bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps "$dist"/athanor*.whl
   try_simulator "$bin"
-  clean "$bin" athanor profile --model gpt2-tiny --seq 32 --micro-batches 1 --no-kernels --backend cpu \
-    -o profile.json >&2
+  try_python "$bin" -k Machine # it measures, tunes, trains and compares
   clean "$bin" athanor doctor >"$scratch/output" || die 1 "athanor doctor: $(cat "$scratch/output")"
   "$bin/pip" uninstall --quiet --yes athanor athanor-sim
   nothing_left "$scratch/full"
 }
 
+# check_in_new_root CODENAME SITE: installs the package into a new root of that release from the packages of SITE, tries
+# and purges it. Returns 4 where the root could not be made.
+check_in_new_root() {
+  local status=0 package
+  package=$(echo "$dist"/athanor-sim_*.deb)
+  cat >"$scratch/hook" <<HOOK
+set -eu
+touch '$scratch/made'
+cp '$package' "\$1/tmp/athanor.deb"
+chroot "\$1" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends /tmp/athanor.deb
+inside() { chroot "\$root" env -i PATH=/usr/bin:/bin HOME=/tmp GCOV_PREFIX=/tmp/counts sh -c "cd /tmp && \$1"; }
+root=\$1
+inside 'athanor --version'
+inside '$(readme_command) -o plan.json' >'$scratch/plan'
+inside 'athanor show memory plan.json' >/dev/null
+chroot "\$root" dpkg --purge athanor-sim
+cd "\$root"
+find bin/ etc home lib/ opt root sbin/ usr var -path '*athanor*' -not -type d >'$scratch/left'
+HOOK
+  mmdebstrap --quiet --variant=apt --format=null \
+    --customize-hook="sh $scratch/hook \"\$1\"" "$1" - "$2" >"$scratch/output" 2>&1 || status=$?
+  [[ -f $scratch/made ]] || return 4
+  [[ $status -eq 0 ]] || die 1 "in a new root: $(tail -n 20 "$scratch/output")"
+  check_plan "$(cat "$scratch/plan")"
+  [[ ! -s $scratch/left ]] || die 1 "after its removal there is still $(cat "$scratch/left")"
+}
+
 check_debian_package() {
-  say "Checking the Debian package"
+  say "Checking the Debian package in a new root"
+  local codename site status=0
+  codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  # shellcheck disable=SC2016 # apt's own placeholder
+  site=$(apt-get indextargets --format '$(SITE)' "Codename: $codename" 'Created-By: Packages' | head -n 1)
+  check_in_new_root "$codename" "$site" || status=$?
+  if [[ $status -eq 4 ]]; then
+    say "No new root can be made here: $(tail -n 2 "$scratch/output")"
+    check_in_folder
+  fi
+}
+
+# The folder has no libraries: those of this system serve.
+check_in_folder() {
+  say "Checking the Debian package in a folder"
   local root=$scratch/root
   mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info"
   touch "$root/var/lib/dpkg/status"

@@ -9,6 +9,8 @@ sim_packages=(
   clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev codespell gcovr shellcheck
 )
 executor_packages=(libopenmpi-dev openmpi-bin)
+# Tests that need them are skipped, and say so, where this system's sources have no such package.
+optional_packages=(chromium mmdebstrap)
 
 # installed PACKAGE: as a package, or from elsewhere where a quick look tells.
 installed() {
@@ -16,7 +18,7 @@ installed() {
     # Only Catch2 v3 has this header; v2 has the same package name on older systems.
     catch2-v3) compgen -G '/usr/*include/catch2/catch_all.hpp' >/dev/null ||
       [[ -f /usr/local/include/catch2/catch_all.hpp ]] ;;
-    cmake | ccache | git | codespell | gcovr | shellcheck | clang-format-19 | clang-tidy-19 | clang-19)
+    cmake | ccache | git | codespell | gcovr | shellcheck | chromium | mmdebstrap | clang-format-19 | clang-tidy-19 | clang-19)
       command -v "$1" >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     pkg-config) command -v pkg-config >/dev/null ;;
@@ -99,4 +101,17 @@ install_missing_packages() {
   apt_get install -y --no-install-recommends "${missing[@]}"
   mapfile -t missing < <(missing_packages "$1")
   [[ ${#missing[@]} -eq 0 ]] || die 1 "still missing after installation: ${missing[*]}"
+}
+
+# Installs what only some tests use, where this system's sources have it; a failure costs those tests alone.
+install_optional_packages() {
+  local package wanted=()
+  for package in "${optional_packages[@]}"; do
+    installed "$package" || [[ -z $(candidate "$package") ]] || wanted+=("$package")
+  done
+  [[ ${#wanted[@]} -gt 0 ]] || return 0
+  [[ $(id -u) == 0 ]] || command -v sudo >/dev/null || return 0
+  say "Packages for more tests: ${wanted[*]}"
+  apt_get install -y --no-install-recommends "${wanted[@]}" ||
+    say "Without ${wanted[*]}, tests that need them are skipped"
 }

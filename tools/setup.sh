@@ -49,6 +49,7 @@ PYTHON
 }
 
 install_missing_packages "$sim_only"
+$sim_only || install_optional_packages
 install_beside charts "$(python_with_pip)"
 if ! $sim_only; then
   if ! torch_python >/dev/null; then

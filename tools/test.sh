@@ -58,7 +58,7 @@ run_with_thread_sanitizer() {
 
 run_notebooks() {
   local status=0
-  build_preset "$1" athanor-sim
+  build_preset "$1" athanor athanor-sim
   say "Notebooks"
   ATHANOR_SIM=$PWD/build/$1/bin/athanor-sim bash tools/notebooks.sh || status=$?
   if [[ $status -eq 4 ]]; then

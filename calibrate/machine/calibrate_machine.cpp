@@ -12,6 +12,7 @@
 #include "calibrate/machine/file_curves.hpp"
 #include "calibrate/machine/machine.hpp"
 #include "calibrate/machine/pair_contention.hpp"
+#include "calibrate/machine/parts.hpp"
 #include "executor/backend/collectives_local.hpp"
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
@@ -26,6 +27,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -114,21 +116,36 @@ class Calibration {
 
   Platform run() {
     describe_machine();
-    measure_compute();
-    measure_copies();
-    measure_updates();
-    measure_collective_curves();
-    say("file reads and writes");
-    measure_storage(options_.folder, measurement_.files, platform_);
-    measure_lane_contention();
+    run_parts(parts(), options_.progress);
     return std::move(platform_);
   }
 
  private:
-  void say(const std::string& what) const {
-    if (options_.progress) {
-      options_.progress(what);
+  /// Expected times are those of two cores that had much else to do.
+  [[nodiscard]] std::vector<CalibrationPart> parts() {
+    const auto plain = [](std::string name, Seconds expected, std::function<void()> measure) {
+      return CalibrationPart{std::move(name), expected,
+                             [measure = std::move(measure)](const auto&) { measure(); }};
+    };
+    std::vector<CalibrationPart> parts{
+        plain(fmt::format("matrix products with {} thread(s)", compute_threads_), 0.3,
+              [this] { measure_compute(); }),
+        plain("copies", 2, [this] { measure_copies(); }),
+        plain("AdamW and sums of squares", 3, [this] { measure_updates(); })};
+    for (int ranks = 1; ranks <= options_.ranks; ++ranks) {
+      parts.push_back(plain(fmt::format("collectives between {} process(es)", ranks),
+                            ranks == 1 ? 1.5 : 6,
+                            [this, ranks] { measure_collectives_of(ranks); }));
     }
+    parts.push_back(plain("file reads and writes", 1, [this] {
+      measure_storage(options_.folder, measurement_.files, platform_);
+    }));
+    parts.push_back(plain("contention between lanes", 14, [this] { measure_lane_contention(); }));
+    return parts;
+  }
+
+  void remark(const std::string& what) const {
+    if (options_.remark) options_.remark(what);
   }
 
   void describe_machine() {
@@ -143,7 +160,6 @@ class Calibration {
   }
 
   void measure_compute() {
-    say(fmt::format("matrix products with {} thread(s)", compute_threads_));
     const auto n = static_cast<double>(measurement_.matrix);
     const Samples samples =
         measure(measurement_.rule, matmul_activity(measurement_.matrix, compute_threads_));
@@ -151,14 +167,12 @@ class Calibration {
   }
 
   void measure_copies() {
-    say("copies");
     platform_.h2d = measure_curve(measurement_.copies, measurement_.rule, copy_activity);
     platform_.d2h = measure_curve(measurement_.copies, measurement_.rule, copy_activity);
     platform_.d2h_add = measure_curve(measurement_.copies, measurement_.rule, add_activity);
   }
 
   void measure_updates() {
-    say("AdamW and sums of squares");
     const auto by_threads = [this](const std::function<Activity(std::int64_t, int)>& make) {
       return measure_by_threads(measurement_.elements, platform_.host_cores, measurement_.rule,
                                 make);
@@ -173,14 +187,11 @@ class Calibration {
     platform_.device_square_sum = platform_.host_square_sum;
   }
 
-  void measure_collective_curves() {
-    for (int ranks = 1; ranks <= options_.ranks; ++ranks) {
-      say(fmt::format("collectives between {} process(es)", ranks));
-      const CollectiveTimes times = measure_ranks(ranks);
-      platform_.all_gather.push_back({ranks, times.all_gather});
-      platform_.reduce_scatter.push_back({ranks, times.reduce_scatter});
-      platform_.all_reduce.push_back({ranks, times.all_reduce});
-    }
+  void measure_collectives_of(int ranks) {
+    const CollectiveTimes times = measure_ranks(ranks);
+    platform_.all_gather.push_back({ranks, times.all_gather});
+    platform_.reduce_scatter.push_back({ranks, times.reduce_scatter});
+    platform_.all_reduce.push_back({ranks, times.all_reduce});
   }
 
   [[nodiscard]] CollectiveTimes measure_ranks(int ranks) const {
@@ -192,7 +203,6 @@ class Calibration {
   }
 
   void measure_lane_contention() {
-    say("contention between lanes");
     constexpr int kMostAtOnce = 16;
     const std::vector<PairSlowdown> pairs =
         measure_lane_pairs(compute_threads_, measurement_.pair_rule);
@@ -213,8 +223,8 @@ class Calibration {
     const std::vector<PairSlowdown> file_pairs =
         measure_file_pairs(options_.folder, measurement_.files);
     platform_.shared.push_back(fit_nvme(file_pairs));
-    for (const PairSlowdown& pair : pairs) say(describe(pair));
-    for (const PairSlowdown& pair : file_pairs) say(describe(pair));
+    for (const PairSlowdown& pair : pairs) remark(describe(pair));
+    for (const PairSlowdown& pair : file_pairs) remark(describe(pair));
     note(fmt::format("compute lane: {} thread(s)", compute_threads_));
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "calibrate/power/power_fit.hpp"
+#include "sim/base/progress.hpp"
 #include "sim/model/platform.hpp"
 
 #include <functional>
@@ -23,7 +24,8 @@ struct CalibrationOptions {
   /// Earlier platform of this machine: only the work of its host is measured again, for as many
   /// ranks. For GPUs only.
   std::optional<Platform> before;
-  std::function<void(const std::string&)> progress;  ///< called with a line before each part
+  OnProgress progress = nullptr;                   ///< called before each part, and in long ones
+  std::function<void(const std::string&)> remark;  ///< called with a line about what was found
   /// Called with the measurements before the power model is fitted to them. For GPUs with an energy
   /// counter only.
   std::function<void(const PowerMeasurements&, const Provenance&)> power_measured;

@@ -191,7 +191,7 @@ class ContentionBench {
       sample.slowdown[lane] = std::max(1.0, harmonic_mean(of_ranks));
       text += fmt::format("  {} {:.2f}-{:.2f}", lane_name(lane), *least, *most);
     }
-    setup_.say(sample_name(sample) + ": times as long" + text);
+    if (setup_.remark) setup_.remark(sample_name(sample) + ": times as long" + text);
     return sample;
   }
 
@@ -270,9 +270,37 @@ bool shares_host_memory(int ranks, const WorkSet& set) {
   return of({Collective, NvmeRead, NvmeWrite}) == 0 && ranks * of({H2D, D2H, CpuAdam}) > 1;
 }
 
+/// Sets of work that so many ranks run at once, on a bench for `bench_ranks`.
+struct Round {
+  int bench_ranks = 1, active = 1;
+  WorkSets sets;
+};
+
+/// Returns the rounds. Those for all devices begin with one rank: pairs, and what a step runs.
+std::vector<Round> rounds(int num_devices, WhichSamples which) {
+  std::vector<Round> rounds;
+  const auto add = [&](int bench_ranks, int active, const LaneSets& lanes) {
+    Round round{bench_ranks, active, with_adds(lanes)};
+    std::erase_if(round.sets, [&](const WorkSet& set) {
+      return which == WhichSamples::HostMemory && !shares_host_memory(active, set);
+    });
+    rounds.push_back(std::move(round));
+  };
+  for (const int ranks : std::set{std::min(2, num_devices), num_devices}) {
+    if (ranks == num_devices) {
+      LaneSets sets = pairs();
+      std::ranges::move(step_lanes(1), std::back_inserter(sets));
+      add(ranks, 1, sets);
+    }
+    if (ranks > 1) add(ranks, ranks, step_lanes(ranks));
+  }
+  return rounds;
+}
+
 /// Measures the sets with kernels first, one after the other, so that kernels settle once.
+/// Calls `measured` after each.
 void add_samples(ContentionBench& bench, int ranks, WorkSets sets,
-                 std::vector<ContentionSample>& samples) {
+                 std::vector<ContentionSample>& samples, const std::function<void()>& measured) {
   const auto rest = std::ranges::stable_partition(
       sets, [](const WorkSet& set) { return set.contains({Lane::Compute}); });
   WorkSet with_kernels;
@@ -280,32 +308,36 @@ void add_samples(ContentionBench& bench, int ranks, WorkSets sets,
     with_kernels.insert(set->begin(), set->end());
   }
   bench.measure_alone(with_kernels);
-  for (const WorkSet& set : sets) samples.push_back(bench.measure(ranks, set));
+  for (const WorkSet& set : sets) {
+    samples.push_back(bench.measure(ranks, set));
+    measured();
+  }
 }
 
 }  // namespace
 
 int adam_threads_per_rank(int host_cores, int ranks) { return std::max(1, host_cores / ranks); }
 
+int num_contention_samples(int num_devices, WhichSamples which) {
+  std::size_t samples = 0;
+  for (const Round& round : rounds(num_devices, which)) samples += round.sets.size();
+  return static_cast<int>(samples);
+}
+
 std::vector<ContentionSample> measure_contention(const ContentionSetup& setup, WhichSamples which) {
+  const double total = num_contention_samples(setup.num_devices, which);
   std::vector<ContentionSample> samples;
-  for (const int ranks : std::set{std::min(2, setup.num_devices), setup.num_devices}) {
-    const int adam_threads = adam_threads_per_rank(setup.host_cores, ranks);
-    ContentionBench bench(setup, ranks, adam_threads);
-    const auto add = [&](int active, const LaneSets& lanes) {
-      WorkSets sets = with_adds(lanes);
-      std::erase_if(sets, [&](const WorkSet& set) {
-        return which == WhichSamples::HostMemory && !shares_host_memory(active, set);
-      });
-      add_samples(bench, active, std::move(sets), samples);
-    };
-    setup.say(fmt::format("contention between lanes, CPU Adam with {} thread(s)", adam_threads));
-    if (ranks == setup.num_devices) {
-      LaneSets sets = pairs();
-      std::ranges::move(step_lanes(1), std::back_inserter(sets));
-      add(1, sets);
+  std::optional<ContentionBench> bench;
+  int bench_ranks = 0;
+  for (Round& round : rounds(setup.num_devices, which)) {
+    if (round.bench_ranks != bench_ranks) {
+      bench_ranks = round.bench_ranks;
+      bench.reset();  // one at a time has its memory
+      bench.emplace(setup, bench_ranks, adam_threads_per_rank(setup.host_cores, bench_ranks));
     }
-    if (ranks > 1) add(ranks, step_lanes(ranks));
+    add_samples(*bench, round.active, std::move(round.sets), samples, [&] {
+      if (setup.advance) setup.advance(static_cast<double>(samples.size()) / total);
+    });
   }
   return samples;
 }

@@ -4,6 +4,7 @@
 
 #include "calibrate/activities/host_updates.hpp"
 #include "calibrate/device/cuda_calibrator.hpp"
+#include "calibrate/machine/parts.hpp"
 #include "sim/model/platform.hpp"
 
 #include <functional>
@@ -49,8 +50,12 @@ struct ContentionSetup {
   const HostUpdates& updates;
   FileTarget files;
   ContentionMeasurementOptions options;
-  std::function<void(const std::string&)> say;  ///< called with a line about each sample
+  std::function<void(const std::string&)> remark;  ///< called with a line about each sample
+  CalibrationPart::Advance advance;                ///< called after each sample
 };
+
+/// Number of samples that measure_contention takes.
+[[nodiscard]] int num_contention_samples(int num_devices, WhichSamples which);
 
 /// Measures lanes that run at once: every pair on one rank, and the sets of lanes that training
 /// steps run at once on one rank, on two and on all. CPU Adam has all cores between the ranks.

@@ -7,6 +7,7 @@
 #include "calibrate/machine/cuda_power.hpp"
 #include "calibrate/machine/file_curves.hpp"
 #include "calibrate/machine/machine.hpp"
+#include "calibrate/machine/parts.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 #include "sim/cost/contention.hpp"
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -142,15 +144,11 @@ class CudaCalibration {
 
   Platform run() {
     describe_machine();
-    measure_matrix_products();
-    measure_copies();
-    measure_device_updates();
-    measure_host_updates();
-    measure_collectives();
-    measure_file_curves();
-    measure_issue();
-    measure_power();
-    measure_contention_of_lanes(WhichSamples::All);
+    std::vector<CalibrationPart> parts{matrix_part()};
+    append(parts, {copies_part(), device_updates_part(), host_updates_part()});
+    for (int ranks = 1; ranks <= options_.ranks; ++ranks) append(parts, {collectives_part(ranks)});
+    append(parts, {files_part(), issue_part(), power_part(), contention_part(WhichSamples::All)});
+    run_parts(parts, options_.progress);
     return std::move(platform_);
   }
 
@@ -158,18 +156,80 @@ class CudaCalibration {
   Platform run_again(Platform before) {
     describe_machine();
     require_same_machine(before, platform_);
-    measure_copies();
-    measure_host_updates();
-    measure_file_curves();
-    measure_issue();
-    measure_contention_of_lanes(WhichSamples::HostMemory);
+    run_parts({copies_part(), host_updates_part(), files_part(), issue_part(),
+               contention_part(WhichSamples::HostMemory)},
+              options_.progress);
     take_host_figures(platform_, before);
     return before;
   }
 
  private:
-  void say(const std::string& what) const {
-    if (options_.progress) options_.progress(what);
+  static void append(std::vector<CalibrationPart>& parts, std::vector<CalibrationPart> more) {
+    std::ranges::move(more, std::back_inserter(parts));
+  }
+
+  /// A part that does not know how far it is.
+  static CalibrationPart part(std::string name, Seconds expected, std::function<void()> measure) {
+    return {std::move(name), expected,
+            [measure = std::move(measure)](const CalibrationPart::Advance&) { measure(); }};
+  }
+
+  /// Most that curves of so many points take.
+  [[nodiscard]] Seconds of_points(std::size_t points) const {
+    return static_cast<double>(points) * (measurement_.warm_up + measurement_.rule.max_seconds);
+  }
+
+  CalibrationPart matrix_part() {
+    return part("matrix products under sustained load",
+                measurement_.matrix_warm_up + measurement_.matrix_rule.max_seconds,
+                [this] { measure_matrix_products(); });
+  }
+  CalibrationPart copies_part() {
+    return part("copies between host and device", of_points(3 * measurement_.copies.size()),
+                [this] { measure_copies(); });
+  }
+  CalibrationPart device_updates_part() {
+    return part("AdamW and square sums on the device",
+                of_points(2 * measurement_.device_elements.size()),
+                [this] { measure_device_updates(); });
+  }
+  CalibrationPart host_updates_part() {
+    constexpr double kBytesPerSecond = 2e9;  // as a host gives pages that nobody has used
+    return part("AdamW and square sums on the host",
+                of_points(3 * measurement_.host_elements.size()) +
+                    static_cast<double>(measurement_.host_memory) / kBytesPerSecond,
+                [this] { measure_host_updates(); });
+  }
+  CalibrationPart collectives_part(int ranks) {
+    return part(fmt::format("collectives between {} GPU(s)", ranks),
+                of_points(3 * measurement_.collectives.size()),
+                [this, ranks] { measure_collectives_of(ranks); });
+  }
+  CalibrationPart files_part() {
+    return part("file reads and writes",
+                2 * static_cast<double>(measurement_.files.sizes.size()) *
+                    measurement_.files.rule.max_seconds,
+                [this] { measure_storage(options_.folder, measurement_.files, platform_); });
+  }
+  CalibrationPart issue_part() {
+    return part("launches by the host", 1,
+                [this] { platform_.issue = cuda_.issue(options_.ranks); });
+  }
+  CalibrationPart power_part() {
+    const PowerMeasurementOptions& power = measurement_.power;
+    return part("power of matrix products and of the lanes",
+                5 * power.bursts + power.sustained + 2 * kNumLanes * power.lane,
+                [this] { measure_power(); });
+  }
+  CalibrationPart contention_part(WhichSamples which) {
+    const ContentionMeasurementOptions& options = measurement_.contention;
+    const Seconds sample = 2 * (options.warm_up + options.duration);  // and a baseline of its lanes
+    return {"contention between lanes",
+            sample * static_cast<double>(num_contention_samples(options_.ranks, which)) +
+                options.settle,
+            [this, which](const CalibrationPart::Advance& advance) {
+              measure_contention_of_lanes(which, advance);
+            }};
   }
 
   void describe_machine() {
@@ -187,7 +247,6 @@ class CudaCalibration {
   }
 
   void measure_matrix_products() {
-    say("matrix products under sustained load");
     const Samples samples = matrix_products(cuda_, measurement_);
     platform_.matmul_flops_per_second = kMatrixFlops / samples.mean();
     note(fmt::format("matrix products: bf16, {0} x {0}, spread {1:.2f} %", kMatrix,
@@ -206,7 +265,6 @@ class CudaCalibration {
   }
 
   void measure_copies() {
-    say("copies between host and device");
     platform_.h2d =
         measure(measurement_.copies, [this](Bytes size) { return cuda_.copy_h2d(0, size); });
     platform_.d2h =
@@ -216,7 +274,6 @@ class CudaCalibration {
   }
 
   void measure_device_updates() {
-    say("AdamW and square sums on the device");
     platform_.device_adam = measure(measurement_.device_elements,
                                     [this](std::int64_t size) { return cuda_.adam(0, size); });
     platform_.device_square_sum = measure(measurement_.device_elements, [this](std::int64_t size) {
@@ -225,7 +282,6 @@ class CudaCalibration {
   }
 
   void measure_host_updates() {
-    say("AdamW and square sums on the host");
     constexpr std::int64_t kSlices = 2;  // at least: the old state and the new
     constexpr Bytes kPart = 8;           // at most so large a part of the machine's memory
     const Bytes most = std::min(measurement_.host_memory, platform_.host_memory / kPart);
@@ -248,13 +304,10 @@ class CudaCalibration {
                       [&](std::int64_t size) { return updates.square_sum(size); });
   }
 
-  void measure_collectives() {
-    for (int ranks = 1; ranks <= options_.ranks; ++ranks) {
-      say(fmt::format("collectives between {} GPU(s)", ranks));
-      platform_.all_gather.push_back(collective(CollectiveKind::AllGather, ranks));
-      platform_.reduce_scatter.push_back(collective(CollectiveKind::ReduceScatter, ranks));
-      platform_.all_reduce.push_back(collective(CollectiveKind::AllReduce, ranks));
-    }
+  void measure_collectives_of(int ranks) {
+    platform_.all_gather.push_back(collective(CollectiveKind::AllGather, ranks));
+    platform_.reduce_scatter.push_back(collective(CollectiveKind::ReduceScatter, ranks));
+    platform_.all_reduce.push_back(collective(CollectiveKind::AllReduce, ranks));
   }
 
   [[nodiscard]] CollectiveCurve collective(CollectiveKind kind, int ranks) const {
@@ -264,19 +317,8 @@ class CudaCalibration {
     return {ranks, measure(sizes, [&](Bytes size) { return cuda_.collective(kind, ranks, size); })};
   }
 
-  void measure_file_curves() {
-    say("file reads and writes");
-    measure_storage(options_.folder, measurement_.files, platform_);
-  }
-
-  void measure_issue() {
-    say("launches by the host");
-    platform_.issue = cuda_.issue(options_.ranks);
-  }
-
   void measure_power() {
     if (!cuda_.joules(0)) return note("power was not measured: NVML has no energy counter here");
-    say("power of matrix products with and without pauses");
     std::optional<PowerMeasurements> measured;
     or_note([&] { measured = measure_bursts(cuda_, kMatrix, measurement_.power); });
     if (!measured) return;
@@ -288,7 +330,6 @@ class CudaCalibration {
         fmt::format("power: products under its limits are within {:.1f} % in time and {:.1f} % in "
                     "mean power of the model that was fitted to them",
                     100 * errors.seconds, 100 * errors.watts));
-    say("power of the lanes");
     platform_.power->lane_watts =
         measure_lane_watts(cuda_, options_.ranks, measurement_.contention.copy, measurement_.power,
                            platform_.power->idle_watts);
@@ -304,7 +345,7 @@ class CudaCalibration {
     }
   }
 
-  void measure_contention_of_lanes(WhichSamples which) {
+  void measure_contention_of_lanes(WhichSamples which, const CalibrationPart::Advance& advance) {
     platform_.contention = measure_contention(
         {.cuda = cuda_,
          .num_devices = options_.ranks,
@@ -312,7 +353,8 @@ class CudaCalibration {
          .updates = updates_.value(),
          .files = {options_.folder, measurement_.files.file, measurement_.files.piece},
          .options = measurement_.contention,
-         .say = [this](const std::string& what) { say(what); }},
+         .remark = options_.remark,
+         .advance = advance},
         which);
     note(fmt::format(
         "lanes at once: cpu-adam with {} thread(s) on all ranks together, with {} on one",

@@ -101,12 +101,27 @@ Architecture shortened(const Architecture& architecture) {
   return architecture;
 }
 
+/// Counts units that are measured, twice each where kernels are traced, too.
+class UnitCount {
+ public:
+  UnitCount(const OnProgress& progress, std::int64_t total) : progress_(progress), total_(total) {}
+
+  void begin(const std::string& unit) {
+    if (progress_) progress_(unit, done_, total_);
+    ++done_;
+  }
+
+ private:
+  const OnProgress& progress_;
+  std::int64_t total_, done_ = 0;
+};
+
 /// Runs the representatives in order. A unit's input is the output of the unit before it, or of
 /// that unit's representative.
 class ClassProfiler {
  public:
-  ClassProfiler(const Model& model, const ProfileOptions& options, UnitMeter& meter)
-      : model_(model), options_(options), meter_(meter), bound_(model, meter) {}
+  ClassProfiler(const Model& model, UnitCount& count, UnitMeter& meter)
+      : model_(model), count_(count), meter_(meter), bound_(model, meter) {}
 
   using Measure = std::function<UnitBenchResult(UnitBench&)>;
 
@@ -115,9 +130,7 @@ class ClassProfiler {
     std::map<std::string, torch::Tensor> outputs;
     for (const int unit : representatives(model_.architecture)) {
       const std::string& unit_class = class_of(unit);
-      if (options_.progress) {
-        options_.progress(fmt::format("{}, micro-batch {}", unit_class, micro_batch));
-      }
+      count_.begin(fmt::format("{}, micro-batch {}", unit_class, micro_batch));
       const torch::Tensor input = unit == 0 ? torch::Tensor() : outputs.at(class_of(unit - 1));
       UnitBench bench(model_, bound_, unit, input, batch, meter_);
       UnitBenchResult result = measure(bench);
@@ -143,16 +156,17 @@ class ClassProfiler {
   }
 
   const Model& model_;
-  const ProfileOptions& options_;
+  UnitCount& count_;
   UnitMeter& meter_;
   BoundUnits bound_;
 };
 
 /// Measures every class at every micro-batch size. Leaves nothing of the model on the device.
 std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& options,
-                                  UnitMeter& meter, const ClassProfiler::Measure& measure) {
+                                  UnitCount& count, UnitMeter& meter,
+                                  const ClassProfiler::Measure& measure) {
   std::vector<UnitCost> costs;
-  ClassProfiler profiler(model, options, meter);
+  ClassProfiler profiler(model, count, meter);
   for (const std::int64_t micro_batch : options.micro_batches) {
     profiler.add_costs(micro_batch, measure, costs);
   }
@@ -180,7 +194,7 @@ std::optional<double> idle_watts_of(const UnitMeter& meter) {
 
 /// Measures costs under sustained load and, if the device counts energy, unthrottled.
 std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& options,
-                                  UnitMeter& meter) {
+                                  UnitCount& count, UnitMeter& meter) {
   const std::optional<double> idle_watts = idle_watts_of(meter);
   const auto measure = [&](UnitBench& bench) {
     UnitCost paused;
@@ -189,22 +203,21 @@ std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& opti
     measure_unthrottled(result.cost, paused);
     return result;
   };
-  std::vector<UnitCost> costs = class_costs(model, options, meter, measure);
+  std::vector<UnitCost> costs = class_costs(model, options, count, meter, measure);
   complete_unthrottled(costs);
   return costs;
 }
 
 /// Adds kernels to `costs`. Returns a note about the trace. Throws Error if the tracer does.
-std::string add_kernels(const Model& model, const ProfileOptions& options,
+std::string add_kernels(const Model& model, const ProfileOptions& options, UnitCount& count,
                         const ProfileDevice& device, std::vector<UnitCost>& costs) {
   constexpr int kRepetitions = 3;  // about a second for the largest models
   std::vector<KernelTrace> traces;
   const auto measure = [&](UnitBench& bench) {
     return bench.run_traced(*device.tracer, kRepetitions, traces.emplace_back());
   };
-  if (options.progress) options.progress("tracing kernels");
   const std::string overhead =
-      take_kernels(costs, class_costs(model, options, device.meter, measure));
+      take_kernels(costs, class_costs(model, options, count, device.meter, measure));
   Seconds own = 0;
   for (const KernelTrace& trace : traces) own += trace.overhead();
   if (options.traced) options.traced(std::move(traces));
@@ -214,15 +227,15 @@ std::string add_kernels(const Model& model, const ProfileOptions& options,
       device.tracer->version(), overhead, format_seconds(own));
 }
 
-std::string try_to_add_kernels(const Model& model, const ProfileOptions& options,
+std::string try_to_add_kernels(const Model& model, const ProfileOptions& options, UnitCount& count,
                                const ProfileDevice& device, std::vector<UnitCost>& costs) {
   std::string note;
   try {
-    note = add_kernels(model, options, device, costs);
+    note = add_kernels(model, options, count, device, costs);
   } catch (const Error& error) {
     note = fmt::format("kernels were not traced: {}", error.what());
   }
-  if (options.progress) options.progress(note);
+  if (options.remark) options.remark(note);
   return note;
 }
 
@@ -242,12 +255,15 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.provenance = measured_here(options.command);
   profile.provenance.versions.insert(device.versions.begin(), device.versions.end());
   const Bytes before = device.meter.live();  // left by measurements of the device
-  profile.costs = timed_costs(model, options, device.meter);
+  const auto classes = static_cast<std::int64_t>(representatives(model.architecture).size());
+  const auto sizes = static_cast<std::int64_t>(options.micro_batches.size());
+  UnitCount count(options.progress, classes * sizes * (device.tracer == nullptr ? 1 : 2));
+  profile.costs = timed_costs(model, options, count, device.meter);
   profile.workspace_bytes = device.meter.live() - before;
   profile.launch_seconds = device.launch_seconds;
   profile.matmul_flops_per_second = device.matmul_flops_per_second;
   if (device.tracer != nullptr) {
-    profile.provenance.notes = try_to_add_kernels(model, options, device, profile.costs);
+    profile.provenance.notes = try_to_add_kernels(model, options, count, device, profile.costs);
   }
   profile.validate("profile");
   return profile;

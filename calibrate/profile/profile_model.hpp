@@ -4,6 +4,7 @@
 
 #include "calibrate/bench/samples.hpp"
 #include "calibrate/kernels/kernel_trace.hpp"
+#include "sim/base/progress.hpp"
 #include "sim/base/quantities.hpp"
 #include "sim/model/architecture.hpp"
 #include "sim/model/profile.hpp"
@@ -28,8 +29,9 @@ struct ProfileOptions {
                     .min_seconds = 0.05,
                     .max_seconds = 0.5,
                     .relative_error = 0.01};
-  std::string command;                               ///< command line, for the provenance
-  std::function<void(const std::string&)> progress;  ///< called with a line before each part
+  std::string command;            ///< command line, for the provenance
+  OnProgress progress = nullptr;  ///< called before each unit class at each micro-batch size
+  std::function<void(const std::string&)> remark;  ///< called with a line about kernels
   /// Called with the traces, one for each unit class and micro-batch size.
   std::function<void(std::vector<KernelTrace>)> traced;
 };

@@ -10,6 +10,7 @@
 #include "calibrate/profile/profile_model.hpp"
 #include "calibrate/profile/unit_meter.hpp"
 #include "cli/common/command_line.hpp"
+#include "cli/common/progress_line.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "executor/traced/make_model.hpp"
 #include "executor/units/torch_errors.hpp"
@@ -28,6 +29,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,6 +44,7 @@ namespace {
 struct CalibrateArguments {
   CalibrationOptions options;
   std::string output, refresh, power_bursts;
+  bool quiet = false;
 };
 
 struct ProfileArguments {
@@ -49,12 +52,30 @@ struct ProfileArguments {
   std::string model, output, trace, backend = "auto";
   std::optional<DataType> dtype;
   std::optional<std::int64_t> sequence;
-  bool without_kernels = false, split_blocks = false;
+  bool without_kernels = false, split_blocks = false, quiet = false;
   int ranks = kDefaultRanks;
   int compute_threads = 0;
 };
 
-void show_progress(const std::string& what) { fmt::print(stderr, "{} ..\n", what); }
+/// Says on stderr how far a measurement is, and what it found.
+class Sayings {
+ public:
+  explicit Sayings(bool quiet)
+      : quiet_(quiet), line_(cli::progress_on_stderr(quiet), cli::ProgressLine::Stages::Said) {}
+
+  OnProgress progress() { return line_.callback(); }
+  std::function<void(const std::string&)> remark() {
+    return [this](const std::string& what) {
+      line_.clear();
+      if (!quiet_) fmt::print(stderr, "{}\n", what);
+    };
+  }
+  void end() { line_.clear(); }
+
+ private:
+  bool quiet_;
+  cli::ProgressLine line_;
+};
 
 std::string folder_of(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -89,9 +110,12 @@ int calibrate(CalibrateArguments& arguments) {
   bool kept_bursts = false;
   if (keeps_bursts) keep_power_bursts(arguments, kept_bursts);
   arguments.options.folder = folder_of(arguments.output);
-  arguments.options.progress = show_progress;
+  Sayings sayings(arguments.quiet);
+  arguments.options.progress = sayings.progress();
+  arguments.options.remark = sayings.remark();
   if (!arguments.refresh.empty()) arguments.options.before = read_platform(arguments.refresh);
   const Platform platform = calibrate_machine(arguments.options, own_program());
+  sayings.end();
   write_file_atomically(arguments.output, to_json(platform));
   fmt::print(stderr, "{}written to {}\n", describe(platform), arguments.output);
   if (keeps_bursts && !kept_bursts) {
@@ -191,7 +215,9 @@ int profile(ProfileArguments& arguments) {
   const bool on_gpu = uses_cuda(arguments.backend);
   require_folder_of("--output", arguments.output);
   if (!arguments.trace.empty()) require_tracing(arguments, on_gpu);
-  arguments.options.progress = show_progress;
+  Sayings sayings(arguments.quiet);
+  arguments.options.progress = sayings.progress();
+  arguments.options.remark = sayings.remark();
   std::vector<KernelTrace> traces;
   arguments.options.traced = [&](std::vector<KernelTrace> found) { traces = std::move(found); };
   const Architecture found = load_architecture(arguments.model);
@@ -200,6 +226,7 @@ int profile(ProfileArguments& arguments) {
   settle_sequence(arguments, architecture);
   const Profile profile =
       on_gpu ? profile_on_gpu(arguments, architecture) : profile_on_host(arguments, architecture);
+  sayings.end();
   write_file_atomically(arguments.output, to_json(profile));
   print_costs(profile);
   fmt::print(stderr, "written to {}\n", arguments.output);
@@ -235,6 +262,7 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& ac
                    "Also write the measurements that the power model is fitted to. GPUs only.")
       ->type_name("BURSTS.json")
       ->excludes(refresh);
+  cli::add_quiet(*verb, arguments.quiet);
   add_output(*verb, arguments.output, "Write this platform file.", "PLATFORM.json");
   verb->callback([&] { action = [&] { return calibrate(arguments); }; });
 }
@@ -282,6 +310,7 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action
   verb->add_flag("--split-blocks", arguments.split_blocks,
                  "Make two units of each block: attention, and the perceptron or the experts. A "
                  "plan then chooses for each. Default: a block is one unit.");
+  cli::add_quiet(*verb, arguments.quiet);
   add_output(*verb, arguments.output, "Write this profile file.", "PROFILE.json");
   verb->callback([&] { action = [&] { return profile(arguments); }; });
 }

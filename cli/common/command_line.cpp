@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/common/command_line.hpp"
 
+#include "sim/base/error_report.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/nearest_name.hpp"
 #include "sim/base/printable.hpp"
@@ -8,11 +9,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <charconv>
-#include <chrono>
-#include <cstdio>
 #include <iostream>
 #include <sstream>
 #include <system_error>
@@ -20,11 +18,6 @@
 
 namespace athanor::cli {
 namespace {
-
-double now() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
 
 double parse_share(const std::string& text, const std::string& where) {
   double number = 0;
@@ -60,6 +53,18 @@ constexpr const char* kConfigOption = "--config";
   throw InputError(file + ":" + key, "unknown key",
                    nearest.empty() ? fmt::format("Known: {}.", fmt::join(known, ", "))
                                    : fmt::format("Is it '{}'?", nearest));
+}
+
+/// Prints help and version to stdout, and what is wrong with the command line to stderr.
+int finish(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream message;
+  const int code = app.exit(error, std::cout, message);
+  if (code == 0) return kExitDone;
+  if (errors_are_json()) {
+    return report_error({app.get_name(), error.what(), "See its --help.", kExitBadInput});
+  }
+  std::cerr << printable(message.str(), LineEnds::Kept);
+  return kExitBadInput;
 }
 
 }  // namespace
@@ -99,10 +104,7 @@ int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* ar
   } catch (const CLI::ConfigError& error) {
     reject_key(app, error.what());
   } catch (const CLI::ParseError& error) {
-    std::ostringstream message;
-    const int code = app.exit(error, std::cout, message);
-    std::cerr << printable(message.str(), LineEnds::Kept);
-    return code == 0 ? kExitDone : kExitBadInput;
+    return finish(app, error);
   }
   return action();
 }
@@ -134,21 +136,8 @@ CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
   return app.add_option_function<std::string>(name, assign, help)->type_name("SHARE");
 }
 
-ProgressLine::ProgressLine() : is_terminal_(isatty(STDERR_FILENO) == 1) {}
-
-ProgressLine::~ProgressLine() {
-  if (is_shown_) std::fputs("\r\033[K", stderr);
-}
-
-void ProgressLine::update(std::string_view stage, std::int64_t done, std::int64_t total) {
-  constexpr double kInterval = 0.1;
-  if (!is_terminal_) return;
-  const double time = now();
-  if (is_shown_ && time - last_update_ < kInterval) return;
-  last_update_ = time;
-  is_shown_ = true;
-  fmt::print(stderr, "\r\033[K{} {}/{}", stage, done, total);
-  std::fflush(stderr);
+CLI::Option* add_quiet(CLI::App& app, bool& quiet) {
+  return app.add_flag("--quiet", quiet, "Print no progress lines");
 }
 
 }  // namespace athanor::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command lines: one way to parse, to print results and to show progress for every program.
+// Command lines: one way to parse and to print results for every program.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 
 namespace athanor::cli {
 
@@ -50,25 +49,11 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, Integer& value,
 CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
                        const std::string& help);
 
+/// Adds --quiet, the flag that silences progress in every verb that takes long.
+CLI::Option* add_quiet(CLI::App& app, bool& quiet);
+
 /// Accepts `alias` as an older name of `option` that help does not show. Only one of the two may be
 /// given.
 void add_hidden_alias(CLI::App& app, const std::string& alias, CLI::Option* option);
-
-/// Line on stderr that rewrites itself if stderr is a terminal. Elsewhere it prints nothing.
-class ProgressLine {
- public:
-  ProgressLine();
-  ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  /// Shows "stage done/total", at most some ten times per second.
-  void update(std::string_view stage, std::int64_t done, std::int64_t total);
-
- private:
-  bool is_terminal_;
-  bool is_shown_ = false;
-  double last_update_ = 0;
-};
 
 }  // namespace athanor::cli

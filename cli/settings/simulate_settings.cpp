@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor simulate for settings of other systems.
+#include "cli/common/progress_line.hpp"
 #include "cli/settings/settings_report.hpp"
 #include "cli/sim/scaled_profile.hpp"
 #include "cli/sim/verbs.hpp"
@@ -79,7 +80,7 @@ void require_curves(const PeerSettings& settings, const Platform& platform) {
 }
 
 /// Searches the best plan. It may use as much NVMe as the settings do.
-void add_tuned(SettingsReport& report, const LoadedProblem& loaded, Engine& engine) {
+void add_tuned(SettingsReport& report, const LoadedProblem& loaded, Engine& engine, bool quiet) {
   TuningProblem problem = loaded.problem();
   const Bytes nvme = node_nvme_bytes(report.theirs.peak_bytes, problem.ranks_per_node);
   if (nvme > 0 && problem.request.limits.nvme == 0) {
@@ -87,11 +88,9 @@ void add_tuned(SettingsReport& report, const LoadedProblem& loaded, Engine& engi
     report.settings.notes.push_back(
         fmt::format("auto: tune may keep {} on NVMe, as the settings do", format_bytes(nvme)));
   }
-  ProgressLine progress;
+  ProgressLine progress(progress_on_stderr(quiet));
   SearchOptions options{.keep = 1};
-  options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
-    progress.update(stage, done, total);
-  };
+  options.progress = progress.callback();
   try {
     const Plan best = search(problem, engine, default_search_space(problem), options).best;
     report.tuned = make_report(best, loaded.scaled(), problem, engine);
@@ -115,14 +114,14 @@ void print(const SettingsReport& report, bool json) {
   fmt::print("{}", settings_text(report));
 }
 
-std::string does_not_fit(const SettingsReport& report, const TuningProblem& problem) {
+InfeasibleError does_not_fit(const SettingsReport& report, const TuningProblem& problem) {
   const std::string overflow = fmt::format(
       "{}",
       fmt::join(memory_overflows(report.theirs.peak_bytes, problem.ranks_per_node, problem.limits),
                 "; "));
-  const std::string start = fmt::format("{} does not fit: {}.", report.settings.file, overflow);
-  if (report.fitting.empty()) return start + " No change of its keys would fit.";
-  return fmt::format("{} What would fit: {}.", start, fmt::join(report.fitting, ", or "));
+  const std::string what = fmt::format("{} does not fit: {}", report.settings.file, overflow);
+  if (report.fitting.empty()) return {what, "No change of its keys would fit."};
+  return {what, fmt::format("What would fit: {}.", fmt::join(report.fitting, ", or "))};
 }
 
 }  // namespace
@@ -147,9 +146,9 @@ int simulate_settings(const SettingsFiles& files, const Inputs& given, const Rep
                         {},
                         {}};
   if (!report.theirs.feasible) report.fitting = fitting_keys(report.settings, problem);
-  add_tuned(report, loaded, engine);
+  add_tuned(report, loaded, engine, given.quiet);
   print(report, json);
-  if (!report.theirs.feasible) throw InfeasibleError(does_not_fit(report, problem));
+  if (!report.theirs.feasible) throw does_not_fit(report, problem);
   return kExitDone;
 }
 

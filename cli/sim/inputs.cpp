@@ -58,6 +58,7 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
       ->type_name("SHARE");
   add_count(verb, "--micro-batch", inputs.micro_batch, "Sequences per rank at once");
   add_count(verb, "--adam-threads", inputs.adam_threads, "CPU threads of Adam per rank");
+  add_quiet(verb, inputs.quiet);
 }
 
 void complete_from(Plan& plan, const std::string& plan_path, Inputs& inputs) {

@@ -25,6 +25,7 @@ struct Inputs {
   std::int64_t micro_batch = 0;         ///< 0 = chosen
   int adam_threads = 0;                 ///< 0 = chosen
   bool redo = false;                    ///< only plans that survive the death of their processes
+  bool quiet = false;                   ///< shows no progress
 
   /// Returns the request. Throws InputError if a share of clipped steps is given, but nothing
   /// clips.
@@ -32,7 +33,7 @@ struct Inputs {
 };
 
 /// Adds --profile, --profile-platform, --gpus, --global-batch, --gpu-memory,
-/// --host-memory, --nvme, --clip, --clipped-share, --micro-batch and --adam-threads.
+/// --host-memory, --nvme, --clip, --clipped-share, --micro-batch, --adam-threads and --quiet.
 void add_inputs(CLI::App& verb, Inputs& inputs);
 
 /// Completes the inputs from the plan at `plan_path`, which names its profile, its platform and its

@@ -2,6 +2,7 @@
 #include "cli/sim/tune_platforms.hpp"
 
 #include "cli/common/child_processes.hpp"
+#include "cli/common/progress_line.hpp"
 #include "cli/sim/platform_table.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/scaled_profile.hpp"
@@ -125,7 +126,7 @@ int tune_platforms(const PlatformsRequest& request) {
   std::vector<PlatformRow> rows = rows_of(inputs, request);
   std::vector<ChildResult> results;
   {
-    ProgressLine progress;
+    ProgressLine progress(progress_on_stderr(request.inputs.quiet));
     results = run_in_children(
         rows.size(), static_cast<std::size_t>(usable_cores()),
         [&](std::size_t i) { return work_on(inputs, inputs.rows[i]); },

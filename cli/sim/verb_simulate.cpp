@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor simulate, which predicts one plan's step time and memory.
+#include "cli/common/progress_line.hpp"
 #include "cli/common/shipped_files.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
@@ -31,11 +32,14 @@ struct SimulateOptions {
   bool json = false, sensitivity = false;
 };
 
-Plan plan_of(const std::string& policy, const TuningProblem& problem, Engine& engine) {
+Plan plan_of(const std::string& policy, const TuningProblem& problem, Engine& engine, bool quiet) {
   if (policy != "auto") {
     return make_policy_plan(policy, problem.profile, problem.platform, problem.request);
   }
-  return search(problem, engine, default_search_space(problem), {.keep = 1}).best;
+  ProgressLine progress(progress_on_stderr(quiet));
+  return search(problem, engine, default_search_space(problem),
+                {.keep = 1, .progress = progress.callback()})
+      .best;
 }
 
 void require_inputs(const Inputs& inputs) {
@@ -97,14 +101,15 @@ int simulate(SimulateOptions& options) {
   const LoadedProblem loaded(options.inputs);
   const TuningProblem& problem = loaded.problem();
   Engine engine(problem.platform, problem.request.num_gpus);
-  if (options.plan_path.empty()) plan = plan_of(options.policy, problem, engine);
+  if (options.plan_path.empty())
+    plan = plan_of(options.policy, problem, engine, options.inputs.quiet);
 
   const Report report =
       make_report(plan, loaded.scaled(), problem, engine,
                   {.trace_path = options.trace_path, .sensitivity = options.sensitivity});
   print_report(options, report, problem);
   if (!report.feasible) {
-    throw InfeasibleError(plan_does_not_fit(plan, report.peak_bytes, problem));
+    throw plan_does_not_fit(plan, report.peak_bytes, problem);
   }
   return kExitDone;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor tune, which finds the fastest plan that fits.
 #include "cli/common/plan_paths.hpp"
+#include "cli/common/progress_line.hpp"
 #include "cli/common/shipped_files.hpp"
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
@@ -67,14 +68,12 @@ void add_front(const TuneOptions& options, const TuningProblem& problem, Engine&
 
 SearchResult run_search(const TuneOptions& options, const TuningProblem& problem, Engine& engine) {
   constexpr int kKeep = 10;
-  ProgressLine progress;
+  ProgressLine progress(progress_on_stderr(options.inputs.quiet));
   SearchOptions search_options;
   search_options.keep = std::max(kKeep, options.top);
   if (options.energy_within > 0) search_options.energy_within = options.energy_within;
   search_options.host_update_slowdown = 1 + options.host_slowdown;
-  search_options.progress = [&](const std::string& stage, std::int64_t done, std::int64_t total) {
-    progress.update(stage, done, total);
-  };
+  search_options.progress = progress.callback();
   SearchResult result = search(problem, engine, default_search_space(problem), search_options);
   if (options.pareto) add_front(options, problem, engine, std::move(search_options), result);
   return result;

@@ -99,7 +99,7 @@ void add_run(CLI::App& app, TrainArguments& a) {
   app.add_option("--deadline", a.deadline,
                  "Take a rank to hang after this many seconds without progress");
   app.add_flag("--dry-run", a.dry_run, "Check everything, start nothing");
-  app.add_flag("--quiet", a.quiet, "Print no progress lines");
+  add_quiet(app, a.quiet);
 }
 
 void add_optimizer(CLI::App& app, TrainArguments& a) {

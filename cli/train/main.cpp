@@ -5,6 +5,7 @@
 #include "cli/train/clean.hpp"
 #include "cli/train/inputs.hpp"
 #include "cli/train/launch.hpp"
+#include "cli/train/run_preparation.hpp"
 #include "cli/train/session.hpp"
 #include "executor/backend/backend.hpp"
 #include "executor/backend/collectives_mpi.hpp"

@@ -59,4 +59,20 @@ std::string prepare_run(const TrainArguments& arguments, const TrainInputs& inpu
   return run;
 }
 
+std::string of_first_rank(const std::string& text, Collectives& ranks) {
+  constexpr std::size_t kBytes = 64;
+  std::vector<char> all(kBytes * static_cast<std::size_t>(ranks.world_size()));
+  if (ranks.rank() == 0) text.copy(all.data(), kBytes - 1);
+  ranks.all_gather(all.data(), kBytes);
+  return all.data();
+}
+
+std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs) {
+  const ChosenCheckpoint& checkpoint = *inputs.start.checkpoint;
+  return fmt::format(
+      "athanor-train: nothing is left to do: {} is of step {}, and --steps is {}. For more, give "
+      "more --steps; for the weights, --export FOLDER.\n",
+      checkpoint.folder, checkpoint.state.step, arguments.steps);
+}
+
 }  // namespace athanor::cli

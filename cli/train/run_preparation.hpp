@@ -4,6 +4,7 @@
 
 #include "cli/train/arguments.hpp"
 #include "cli/train/inputs.hpp"
+#include "executor/backend/collectives.hpp"
 
 #include <functional>
 #include <string>
@@ -15,5 +16,11 @@ namespace athanor::cli {
 [[nodiscard]] std::string prepare_run(const TrainArguments& arguments, const TrainInputs& inputs,
                                       const std::string& run_json,
                                       const std::function<void(const std::string&)>& report);
+
+/// Returns rank 0's text, of at most 63 characters, on every rank.
+[[nodiscard]] std::string of_first_rank(const std::string& text, Collectives& ranks);
+
+/// Returns the text for a run whose steps are all done.
+[[nodiscard]] std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs);
 
 }  // namespace athanor::cli

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/session.hpp"
 
+#include "cli/common/memory_progress.hpp"
+#include "cli/common/progress_line.hpp"
 #include "cli/train/recovery_times.hpp"
 #include "cli/train/run_preparation.hpp"
 #include "cli/train/run_settings.hpp"
@@ -58,21 +60,23 @@ class Session {
         watch_(watch),
         run_(std::move(run)),
         rank_(backend.collectives().rank()),
+        progress_(progress_on_stderr(arguments.quiet || rank_ != 0)),
         tokens_per_step_(inputs.plan.global_batch() * inputs.plan.sequence_length),
         predicted_(inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0),
         data_start_(data_start(arguments, inputs)),
         shift_(shift_of(inputs, data_start_)),
-        trainer_(make_model(inputs.architecture, arguments.model, inputs.plan.dtype,
-                            inputs.plan.sequence_length),
-                 inputs.profile, inputs.plan,
-                 token_batches(inputs.data, inputs.plan.sequence_length,
-                               {shift_, sample_order(arguments, inputs)}),
-                 train_options(arguments, inputs,
-                               {.run = run_,
-                                .resumes = inputs.start.memory.has_value(),
-                                .describe = [this](std::int64_t step) { return described(step); }},
-                               watch),
-                 backend) {
+        trainer_(
+            make_model(inputs.architecture, arguments.model, inputs.plan.dtype,
+                       inputs.plan.sequence_length),
+            inputs.profile, inputs.plan,
+            token_batches(inputs.data, inputs.plan.sequence_length,
+                          {shift_, sample_order(arguments, inputs)}),
+            trainer_options(arguments, inputs,
+                            {.run = run_,
+                             .resumes = inputs.start.memory.has_value(),
+                             .describe = [this](std::int64_t step) { return described(step); }},
+                            progress_.callback(), watch),
+            backend) {
     if (inputs.eval_data) {
       evaluation_ = evaluation_source(inputs.eval_data, inputs.plan.sequence_length);
     }
@@ -106,6 +110,7 @@ class Session {
   void agree_to_stop();
   [[nodiscard]] std::int64_t same_on_all(std::int64_t value);
   void on_step(StepReport report);
+  void note_time(std::int64_t step);
   [[nodiscard]] bool is_evaluated(std::int64_t step) const;
   [[nodiscard]] std::int64_t next_evaluation() const;
   [[nodiscard]] std::int64_t next_pause() const;
@@ -120,6 +125,7 @@ class Session {
   JobWatch& watch_;
   const std::string run_;
   const int rank_;
+  ProgressLine progress_;
   const std::int64_t tokens_per_step_;
   const Seconds predicted_;
   const DataStart data_start_;
@@ -138,6 +144,7 @@ class Session {
   std::optional<SecondPrediction> second_;  ///< on rank 0, where the run makes one
   Seconds repredicted_ = 0;                 ///< 0: not yet
   std::optional<StepReport> unwritten_;     ///< report of a step that is evaluated, on rank 0
+  TimeLeft left_;  ///< estimate for all steps, with checkpoints and evaluations
   ProgressStyle style_ = progress_style_of_stderr();
 };
 
@@ -171,6 +178,7 @@ void Session::load_memory() {
 void Session::load() {
   const Seconds start = now();
   load_state();
+  progress_.clear();
   recovery_.note_load(inputs_.start.memory.has_value(), start, now());
 }
 
@@ -244,6 +252,7 @@ void Session::train() {
   start_log();
   report_forgotten_steps();
   if (is_stopping_) return;
+  note_time(trainer_.steps_done());
   CheckpointPace pace(arguments_.checkpoint_interval, predicted_, trainer_.steps_done(), now());
   while (trainer_.steps_done() < arguments_.steps && !is_stopping_) {
     const std::int64_t stop =
@@ -355,12 +364,17 @@ void Session::on_step(StepReport report) {
   } else {
     metrics_->write(report);
   }
+  note_time(report.step);
   if (!arguments_.quiet) {
     print(progress_line(report, arguments_.steps, tokens_per_step_,
-                        repredicted_ > 0 ? repredicted_ : predicted_),
+                        repredicted_ > 0 ? repredicted_ : predicted_, left_.left()),
           /*stays=*/is_evaluated(report.step) || report.step == arguments_.steps);
   }
   if (second_) take(second_->poll());
+}
+
+void Session::note_time(std::int64_t step) {
+  left_.note(now(), static_cast<double>(step) / static_cast<double>(arguments_.steps));
 }
 
 /// Prints a line that the next one replaces on a terminal, unless it `stays`.
@@ -398,9 +412,10 @@ void Session::write_checkpoint() {
   watch_.set_activity(fmt::format("it writes the checkpoint of step {}", trainer_.steps_done()));
   checkpoint_ = athanor::write_checkpoint(
       inputs_.start.folder.checkpoints(), checkpoint_state(trainer_.steps_done()),
-      inputs_.architecture, trainer_.ranges_to_save(), rank_, arguments_.keep_last,
-      [this](std::uint64_t value) { return trainer_.exchange(value); });
+      inputs_.architecture, counted(trainer_.ranges_to_save(), progress_), rank_,
+      arguments_.keep_last, [this](std::uint64_t value) { return trainer_.exchange(value); });
   checkpoint_step_ = trainer_.steps_done();
+  progress_.clear();
   watch_.set_activity("it is between steps");
 }
 
@@ -435,19 +450,10 @@ void Session::export_or_keep() {
   const std::string failure =
       arguments_.export_folder.empty()
           ? ""
-          : export_weights(trainer_, arguments_, inputs_, rank_, is_stopping);
+          : export_weights(trainer_, arguments_, inputs_, rank_, is_stopping, progress_);
   // No rank leaves while another still writes.
   const bool has_failed = trainer_.exchange(failure.empty() ? 0 : 1).front() != 0;
   if (has_failed) keep_weights_of_failed_export(failure);
-}
-
-/// Returns rank 0's text on every rank.
-std::string of_first_rank(const std::string& text, Collectives& ranks) {
-  constexpr std::size_t kBytes = 64;
-  std::vector<char> all(kBytes * static_cast<std::size_t>(ranks.world_size()));
-  if (ranks.rank() == 0) text.copy(all.data(), kBytes - 1);
-  ranks.all_gather(all.data(), kBytes);
-  return all.data();
 }
 
 }  // namespace
@@ -463,7 +469,10 @@ int train(const TrainArguments& arguments, const TrainInputs& inputs, const std:
   }
   run = of_first_rank(run, ranks);
   watch.set_activity("it takes its memory");
+  std::optional<MemoryProgress> reserving(std::in_place, planned_host_bytes(inputs.plan),
+                                          progress_on_stderr(arguments.quiet || ranks.rank() != 0));
   Session session(arguments, inputs, run, backend, watch);
+  reserving.reset();
   watch.set_activity("it loads the state of the model");
   session.load();
   watch.set_activity("it is between steps");
@@ -476,14 +485,6 @@ int train(const TrainArguments& arguments, const TrainInputs& inputs, const std:
   if (!is_done) session.save_interrupted();
   session.forget_snapshot();
   return is_done ? kExitDone : kExitInterrupted;
-}
-
-std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs) {
-  const ChosenCheckpoint& checkpoint = *inputs.start.checkpoint;
-  return fmt::format(
-      "athanor-train: nothing is left to do: {} is of step {}, and --steps is {}. For more, give "
-      "more --steps; for the weights, --export FOLDER.\n",
-      checkpoint.folder, checkpoint.state.step, arguments.steps);
 }
 
 }  // namespace athanor::cli

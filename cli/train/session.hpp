@@ -17,7 +17,4 @@ namespace athanor::cli {
 [[nodiscard]] int train(const TrainArguments& arguments, const TrainInputs& inputs,
                         const std::string& run_json, Backend& backend, JobWatch& watch);
 
-/// Returns the text for a run whose steps are all done.
-[[nodiscard]] std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs);
-
 }  // namespace athanor::cli

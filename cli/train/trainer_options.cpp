@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/trainer_options.hpp"
 
+#include "cli/train/run_settings.hpp"
+
 #include <algorithm>
+#include <cstdint>
+#include <span>
 #include <utility>
 
 namespace athanor::cli {
@@ -13,8 +17,8 @@ constexpr Seconds kShortestDeadline = 20;
 
 }  // namespace
 
-TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& inputs,
-                           SnapshotOptions snapshot, JobWatch& watch) {
+TrainOptions trainer_options(const TrainArguments& arguments, const TrainInputs& inputs,
+                             SnapshotOptions snapshot, OnProgress progress, JobWatch& watch) {
   TrainOptions options;
   options.schedule = schedule_of(arguments);
   options.optimizer = {.beta1 = arguments.beta1,
@@ -25,12 +29,32 @@ TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& i
   options.ranks_per_node = inputs.ranks_per_node();
   options.nvme_folder = arguments.nvme;
   options.watch = &watch;
+  options.progress = std::move(progress);
   if (inputs.plan.snapshot != Snapshot::None) options.snapshot = std::move(snapshot);
   const Seconds predicted = inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0;
   options.deadline = arguments.deadline > 0
                          ? arguments.deadline
                          : std::max(kShortestDeadline, kDeadlineSteps * predicted);
   return options;
+}
+
+Bytes planned_host_bytes(const Plan& plan) {
+  if (!plan.prediction) return 0;
+  return plan.prediction->peak_bytes.pinned + plan.prediction->peak_bytes.host;
+}
+
+std::vector<StateRange> counted(std::vector<StateRange> ranges, ProgressLine& progress) {
+  std::int64_t total = 0, before = 0;
+  for (const StateRange& range : ranges) total += range.elements;
+  for (StateRange& range : ranges) {
+    range.read = [&progress, before, total, read = std::move(range.read)](StatePart part,
+                                                                          std::span<float> to) {
+      progress.update("writing a checkpoint", before, total);
+      read(part, to);
+    };
+    before += range.elements;
+  }
+  return ranges;
 }
 
 }  // namespace athanor::cli

@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of a run, as the trainer takes them.
+// What a session asks of its trainer, from the command line and the plan.
 #pragma once
 
+#include "cli/common/progress_line.hpp"
 #include "cli/train/arguments.hpp"
 #include "cli/train/inputs.hpp"
 #include "executor/train/trainer.hpp"
-#include "executor/watch/job_watch.hpp"
+#include "executor/train/training_state.hpp"
+
+#include <vector>
 
 namespace athanor::cli {
 
-/// Returns the trainer's options. `watch` must outlive the trainer.
-[[nodiscard]] TrainOptions train_options(const TrainArguments& arguments, const TrainInputs& inputs,
-                                         SnapshotOptions snapshot, JobWatch& watch);
+[[nodiscard]] TrainOptions trainer_options(const TrainArguments& arguments,
+                                           const TrainInputs& inputs, SnapshotOptions snapshot,
+                                           OnProgress progress, JobWatch& watch);
+
+/// Host memory of a rank, as the plan's prediction has it; 0 where it has none.
+[[nodiscard]] Bytes planned_host_bytes(const Plan& plan);
+
+/// Returns `ranges`, whose reading shows on `progress` how far a checkpoint is.
+[[nodiscard]] std::vector<StateRange> counted(std::vector<StateRange> ranges,
+                                              ProgressLine& progress);
 
 }  // namespace athanor::cli

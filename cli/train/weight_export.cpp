@@ -11,7 +11,7 @@ namespace athanor::cli {
 
 std::string export_weights(Trainer& trainer, const TrainArguments& arguments,
                            const TrainInputs& inputs, int rank,
-                           const std::function<bool()>& is_stopping) {
+                           const std::function<bool()>& is_stopping, ProgressLine& progress) {
   std::optional<HfFolderWriter> writer;
   std::string failure;
   const auto attempt = [&](const std::function<void()>& work) {
@@ -27,12 +27,15 @@ std::string export_weights(Trainer& trainer, const TrainArguments& arguments,
     writer.emplace(arguments.export_folder, inputs.architecture, inputs.plan.dtype,
                    inputs.start.export_source);
   });
-  for (int unit = 0; unit < static_cast<int>(inputs.architecture.units.size()); ++unit) {
+  const int units = static_cast<int>(inputs.architecture.units.size());
+  for (int unit = 0; unit < units; ++unit) {
+    progress.update("exporting the weights", unit, units);
     if (is_stopping()) return {};
     const std::vector<float> weights = trainer.unit_weights(unit);
     attempt([&] { writer->write_unit(unit, weights); });
   }
   attempt([&] { writer->finish(); });
+  progress.clear();
   return failure;
 }
 

@@ -2,6 +2,7 @@
 // The weights of a run as a Hugging Face folder.
 #pragma once
 
+#include "cli/common/progress_line.hpp"
 #include "cli/train/arguments.hpp"
 #include "cli/train/inputs.hpp"
 #include "executor/train/trainer.hpp"
@@ -16,6 +17,7 @@ namespace athanor::cli {
 /// not.
 [[nodiscard]] std::string export_weights(Trainer& trainer, const TrainArguments& arguments,
                                          const TrainInputs& inputs, int rank,
-                                         const std::function<bool()>& is_stopping);
+                                         const std::function<bool()>& is_stopping,
+                                         ProgressLine& progress);
 
 }  // namespace athanor::cli

@@ -15,7 +15,8 @@ ProgressStyle progress_style_of_stderr() {
 }
 
 std::string progress_line(const StepReport& report, std::int64_t total_steps,
-                          std::int64_t tokens_per_step, Seconds predicted_seconds) {
+                          std::int64_t tokens_per_step, Seconds predicted_seconds,
+                          std::optional<Seconds> left) {
   constexpr double kMilliseconds = 1e3;
   std::string line = fmt::format("step {}/{} | loss {:.4f}", report.step, total_steps, report.loss);
   if (report.gradient_norm) line += fmt::format(" | norm {:.3f}", *report.gradient_norm);
@@ -27,6 +28,7 @@ std::string progress_line(const StepReport& report, std::int64_t total_steps,
   if (tokens_per_step > 0 && report.seconds > 0) {
     line += fmt::format(" | {:.0f} tok/s", static_cast<double>(tokens_per_step) / report.seconds);
   }
+  if (left && report.step < total_steps) line += " | " + time_left_text(*left);
   return line;
 }
 

@@ -43,8 +43,8 @@ void check_memory(const Profile& profile, const Plan& plan, int ranks_per_node,
   const TierBytes peak = peak_bytes(lower(profile, plan));
   const std::vector<std::string> overflows = memory_overflows(peak, ranks_per_node, limits);
   if (overflows.empty()) return;
-  throw InfeasibleError(fmt::format("the plan does not fit: {}. To find one that does: {}",
-                                    fmt::join(overflows, "; "), tune_command(plan, limits)));
+  throw InfeasibleError(fmt::format("the plan does not fit: {}", fmt::join(overflows, "; ")),
+                        "To find one that does: " + tune_command(plan, limits));
 }
 
 void check_nvme_folder(const Plan& plan, const std::string& folder) {

@@ -202,7 +202,7 @@ void Trainer::Rank::start(const StartState& state, std::int64_t step) {
   lanes_.reset();
   if (redo_) redo_->spoil();
   if (shared_) shared_->keep(false);  // nobody can go on from it
-  load_state(context_, logical_, step, state);
+  load_state(context_, logical_, step, state, options_.progress);
   if (redo_) {
     const Collectives& ranks = context_.collectives;
     const SnapshotOptions snapshot = options_.snapshot.value_or(SnapshotOptions{});

@@ -10,6 +10,7 @@
 #include "executor/train/optimizer_ops.hpp"
 #include "executor/train/training_state.hpp"
 #include "executor/units/model.hpp"
+#include "sim/base/progress.hpp"
 #include "sim/model/profile.hpp"
 #include "sim/model/timeline.hpp"
 
@@ -44,6 +45,8 @@ struct TrainOptions {
   std::optional<SnapshotOptions> snapshot = std::nullopt;
   /// Notices failures of other ranks, and requests to stop. It outlives the trainer. Null: none.
   JobWatch* watch = nullptr;
+  /// Called on the calling thread while the state is loaded, with the share of elements.
+  OnProgress progress = nullptr;
   Seconds deadline = 20;  ///< time without progress after which a rank counts as hanging
 };
 

@@ -9,6 +9,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 namespace athanor {
@@ -164,10 +165,14 @@ StateReader master_reader(const Architecture& architecture, WeightsOfUnit weight
 }
 
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
-                std::int64_t steps, const StartState& start) {
+                std::int64_t steps, const StartState& start, const OnProgress& progress) {
   StateLoader loader(context, steps, start);
+  const std::int64_t total = std::accumulate(logical.begin(), logical.end(), std::int64_t{0});
+  std::int64_t done = 0;
   for (std::size_t unit = 0; unit < logical.size(); ++unit) {
+    if (progress) progress("loading the state", done, total);
     loader.load(static_cast<std::int32_t>(unit), logical[unit]);
+    done += logical[unit];
   }
 }
 

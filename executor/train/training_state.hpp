@@ -6,6 +6,7 @@
 
 #include "executor/memory/memory_pools.hpp"
 #include "executor/train/rank_context.hpp"
+#include "sim/base/progress.hpp"
 #include "sim/base/quantities.hpp"
 #include "sim/model/architecture.hpp"
 
@@ -38,9 +39,9 @@ struct StartState {
 };
 
 /// Fills parameters and optimizer state of this rank with the state after `steps` steps. The reader
-/// is never asked for padding.
+/// is never asked for padding. Calls `progress` before each unit.
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
-                std::int64_t steps, const StartState& start);
+                std::int64_t steps, const StartState& start, const OnProgress& progress);
 
 /// Fills the homes of parameters on the device from the state in host memory. A collective call.
 void publish_parameters(const RankContext& context);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/errors.hpp"
 
+#include "sim/base/error_report.hpp"
 #include "sim/base/printable.hpp"
-
-#include <fmt/core.h>
 
 #include <cstdio>
 #include <exception>
@@ -28,11 +27,6 @@ std::string input_message(const std::string& where, const std::string& problem,
   return message;
 }
 
-int report(const std::string& program, const std::string& message, ExitCode code) {
-  fmt::print(stderr, "{}: error: {}\n", program, printable(message, LineEnds::Kept));
-  return code;
-}
-
 /// Throws Error where stdout cannot be written. Results go there, so a full disk is a failure.
 void flush_stdout() {
   std::cout.flush();
@@ -45,21 +39,29 @@ void flush_stdout() {
 
 InputError::InputError(const std::string& where, const std::string& problem,
                        const std::string& hint)
-    : Error(input_message(where, problem, hint)), where_(where) {}
+    : Error(input_message(where, problem, hint), hint), where_(where) {}
+
+InfeasibleError::InfeasibleError(const std::string& problem, const std::string& hint)
+    : Error(problem + ". " + hint, hint) {}
 
 int run_main(const std::string& program, const std::function<int()>& body) {
+  const auto report = [&](const Error& error, ExitCode code) {
+    return report_error({program, error.what(), error.hint(), code});
+  };
   try {
     const int code = body();
     flush_stdout();
     return code;
   } catch (const InfeasibleError& error) {
-    return report(program, error.what(), kExitInfeasible);
+    return report(error, kExitInfeasible);
   } catch (const InputError& error) {
-    return report(program, error.what(), kExitBadInput);
+    return report(error, kExitBadInput);
+  } catch (const Error& error) {
+    return report(error, kExitFailed);
   } catch (const std::bad_alloc&) {
-    return report(program, "out of host memory.", kExitFailed);
+    return report(Error("out of host memory."), kExitFailed);
   } catch (const std::exception& error) {
-    return report(program, error.what(), kExitFailed);
+    return report(Error(error.what()), kExitFailed);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace athanor {
 
@@ -20,7 +21,13 @@ enum ExitCode : int {
 /// A failure while running: exit code 1.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message, std::string hint = "")
+      : std::runtime_error(message), hint_(std::move(hint)) {}
+  /// Returns the way out, which the message ends with; empty where none is known.
+  [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
+
+ private:
+  std::string hint_;
 };
 
 /// The user's input cannot be used: exit code 2. The message reads "where: problem. hint", for
@@ -34,14 +41,15 @@ class InputError : public Error {
   std::string where_;
 };
 
-/// No plan fits the memory at hand: exit code 3. The message names the tier and the nearest change.
+/// No plan fits the memory at hand: exit code 3. The message reads "problem. hint": the problem
+/// names the tier, the hint the nearest change.
 class InfeasibleError : public Error {
  public:
-  using Error::Error;
+  InfeasibleError(const std::string& problem, const std::string& hint);
 };
 
-/// Runs `body` and maps what it throws to an exit code, with the message on stderr.
-/// `program` prefixes the message ("athanor-sim: error: ...").
+/// Runs `body` and maps what it throws to an exit code, with the message on stderr (see
+/// error_report.hpp). `program` prefixes the message ("athanor-sim: error: ...").
 [[nodiscard]] int run_main(const std::string& program, const std::function<int()>& body);
 
 }  // namespace athanor

@@ -94,10 +94,10 @@ Plan make_policy_plan(std::string_view policy, const Profile& profile, const Pla
     }
   }
   if (leanest) return *leanest;
-  throw InfeasibleError(fmt::format(
-      "policy {} does not fit: its search finds no placement in {} of GPU memory. What may fit: a "
-      "higher --gpu-memory, more --gpus, another --policy",
-      policy, format_bytes(device_memory(request, platform))));
+  throw InfeasibleError(
+      fmt::format("policy {} does not fit: its search finds no placement in {} of GPU memory",
+                  policy, format_bytes(device_memory(request, platform))),
+      "What may fit: a higher --gpu-memory, more --gpus, another --policy");
 }
 
 }  // namespace athanor

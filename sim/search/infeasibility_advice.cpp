@@ -130,11 +130,11 @@ std::vector<std::string> more_gpus(const TuningProblem& problem) {
   return {};
 }
 
-std::string compose(const std::string& subject, const TierBytes& peak, int ranks_per_node,
-                    const MemoryLimits& limits, const std::vector<std::string>& changes) {
-  return fmt::format("{}: {}. What would fit: {}.", subject,
-                     fmt::join(memory_overflows(peak, ranks_per_node, limits), "; "),
-                     fmt::join(changes, ", or "));
+InfeasibleError compose(const std::string& subject, const TierBytes& peak, int ranks_per_node,
+                        const MemoryLimits& limits, const std::vector<std::string>& changes) {
+  return {fmt::format("{}: {}", subject,
+                      fmt::join(memory_overflows(peak, ranks_per_node, limits), "; ")),
+          fmt::format("What would fit: {}.", fmt::join(changes, ", or "))};
 }
 
 template <typename T>
@@ -176,7 +176,7 @@ std::vector<std::string> plan_changes(const Plan& plan, const Profile& profile, 
 
 std::string option_size(Bytes bytes) { return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB); }
 
-std::string no_plan_fits(std::span<const TierBytes> peaks, const TuningProblem& problem) {
+InfeasibleError no_plan_fits(std::span<const TierBytes> peaks, const TuningProblem& problem) {
   const MemoryLimits& limits = problem.limits;
   const int ranks_per_node = problem.ranks_per_node;
   const TierBytes& closest =
@@ -191,8 +191,8 @@ std::string no_plan_fits(std::span<const TierBytes> peaks, const TuningProblem& 
                  limits, changes);
 }
 
-std::string plan_does_not_fit(const Plan& plan, const TierBytes& peak,
-                              const TuningProblem& problem) {
+InfeasibleError plan_does_not_fit(const Plan& plan, const TierBytes& peak,
+                                  const TuningProblem& problem) {
   const MemoryLimits& limits = problem.limits;
   const int ranks_per_node = problem.ranks_per_node;
   std::vector<std::string> changes =

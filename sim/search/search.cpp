@@ -179,7 +179,7 @@ class Search {
       pool.emplace(workers, [this](const Job& job) { return evaluator_.evaluate(job); });
     }
     for (std::vector<Job> round = next_round(); !round.empty(); round = next_round()) {
-      report("simulating", num_simulated_, all_.size());
+      if (options_.progress) report_simulated();
       if (pool) {
         const std::vector<JobResult> results = pool->run(round);
         for (std::size_t i = 0; i < round.size(); ++i) record(round[i], results[i]);
@@ -187,6 +187,15 @@ class Search {
         for (const Job& job : round) record(job, evaluator_.evaluate(job));
       }
     }
+  }
+
+  /// Counts what is left as all that no bound has ruled out yet: most of it will be.
+  void report_simulated() const {
+    const auto is_open = [this](const Evaluated& e) {
+      return e.outcome == Outcome::Pruned && !incumbents_.prunes(e);
+    };
+    const auto open = std::ranges::count_if(all_, is_open);
+    report("simulating", num_simulated_, static_cast<std::size_t>(num_simulated_ + open));
   }
 
   [[nodiscard]] std::vector<Job> next_round() {
@@ -297,7 +306,7 @@ class Search {
         for (const Candidate& member : members) peaks.push_back(estimator_.peak_bytes(member));
       }
     }
-    throw InfeasibleError(no_plan_fits(peaks, problem_));
+    throw no_plan_fits(peaks, problem_);
   }
 
   const TuningProblem& problem_;

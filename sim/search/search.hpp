@@ -2,6 +2,7 @@
 // The tuner: finds the fastest plans of a declared space, exactly, without simulating all of it.
 #pragma once
 
+#include "sim/base/progress.hpp"
 #include "sim/bounds/bound_terms.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/policy/tuning_problem.hpp"
@@ -34,8 +35,7 @@ struct SearchOptions {
   // GCC warns of aggregates that leave out a member without an initializer.
   BoundTerms bound_terms = {};  // NOLINT(readability-redundant-member-init)
   /// Called now and then with the progress of a stage.
-  std::function<void(const std::string& stage, std::int64_t done, std::int64_t total)> progress =
-      nullptr;
+  OnProgress progress = nullptr;
 };
 
 struct SearchResult {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace athanor {
@@ -41,7 +42,8 @@ class TiringCalibrator final : public test::SlowingCalibrator {
 std::vector<ContentionSample> measure(CudaCalibrator& cuda,
                                       const ContentionMeasurementOptions& options,
                                       const FileTarget& files, WhichSamples which,
-                                      const std::function<void(const std::string&)>& say) {
+                                      const std::function<void(const std::string&)>& say,
+                                      const CalibrationPart::Advance& advance = nullptr) {
   constexpr int kRanks = 2;
   const HostUpdates updates(kRanks * options.adam);
   return measure_contention({.cuda = cuda,
@@ -50,7 +52,8 @@ std::vector<ContentionSample> measure(CudaCalibrator& cuda,
                              .updates = updates,
                              .files = files,
                              .options = options,
-                             .say = say},
+                             .remark = say,
+                             .advance = advance},
                             which);
 }
 
@@ -62,12 +65,18 @@ TEST_CASE("lanes that run at once are compared with themselves alone just before
       .warm_up = 0.005, .duration = 0.015, .settle = 0.01, .fresh = 0, .adam = 1 << 10};
   const std::string folder = std::filesystem::temp_directory_path().string();
   std::vector<std::string> said;
-  const std::vector<ContentionSample> samples =
-      measure(cuda, options, {folder, kMiB, 64 * kKiB}, WhichSamples::All,
-              [&](const std::string& what) { said.push_back(what); });
+  std::vector<double> shares;
+  const std::vector<ContentionSample> samples = measure(
+      cuda, options, {folder, kMiB, 64 * kKiB}, WhichSamples::All,
+      [&](const std::string& what) { said.push_back(what); },
+      [&](double share) { shares.push_back(share); });
   constexpr std::size_t kPairs = kNumLanes * (kNumLanes - 1) / 2;
   REQUIRE(samples.size() > kPairs);
-  CHECK(said.size() > samples.size());
+  CHECK(said.size() == samples.size());
+  CHECK(num_contention_samples(2, WhichSamples::All) == static_cast<int>(samples.size()));
+  CHECK(shares.size() == samples.size());
+  CHECK(std::ranges::is_sorted(shares));
+  CHECK(shares.back() == 1);
   std::set<Lane> pairs_of_reads;
   for (const ContentionSample& sample : samples) {
     for (const auto& [lane, slowdown] : sample.slowdown) {
@@ -82,6 +91,23 @@ TEST_CASE("lanes that run at once are compared with themselves alone just before
   CHECK(std::ranges::count_if(samples, [](const ContentionSample& sample) {
           return sample.d2h_adds && sample.slowdown.size() == 2 && sample.ranks == 1;
         }) == kNumLanes - 1);
+}
+
+TEST_CASE("a calibration is as far as its parts are expected to take") {
+  using Report = std::tuple<std::string, std::int64_t, std::int64_t>;
+  std::vector<Report> reports;
+  const auto plain = [](const CalibrationPart::Advance&) {};
+  run_parts({{"copies", 1, plain},
+             {"lanes", 3, [](const CalibrationPart::Advance& advance) { advance(0.5); }},
+             {"files", 0.5, plain}},
+            [&](const std::string& stage, std::int64_t done, std::int64_t total) {
+              reports.emplace_back(stage, done, total);
+            });
+  const bool is_as_expected =
+      reports ==
+      std::vector<Report>{
+          {"copies", 0, 4500}, {"lanes", 1000, 4500}, {"lanes", 2500, 4500}, {"files", 4000, 4500}};
+  CHECK(is_as_expected);
 }
 
 TEST_CASE("kernels count once their power limit has settled") {

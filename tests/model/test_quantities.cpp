@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/durations.hpp"
+#include "sim/base/error_report.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 #include "sim/base/quantities.hpp"
@@ -93,6 +94,21 @@ TEST_CASE("an input error reads where, problem, hint") {
   CHECK(std::string(InputError("", "is 3", "").what()) == "is 3.");
 }
 
+TEST_CASE("an error's message ends with its hint") {
+  const InputError input("a.json:b", "is 3", "Use 4.");
+  const InfeasibleError memory("it needs 3 GiB of 2 GiB", "Use --gpu-memory 3GiB");
+  CHECK(input.hint() == "Use 4.");
+  CHECK(std::string(memory.what()) == "it needs 3 GiB of 2 GiB. Use --gpu-memory 3GiB");
+  CHECK(memory.hint() == "Use --gpu-memory 3GiB");
+  CHECK(Error("e").hint().empty());
+}
+
+TEST_CASE("an error for a program is one line of JSON, whatever names it holds") {
+  CHECK(
+      error_json({"sim", "\"a\\b\":\tis\n3. Use 4.", "Use 4.", 2}) ==
+      R"({"program": "sim", "message": "\"a\\b\":\\tis\n3. Use 4.", "hint": "Use 4.", "exit_code": 2})");
+}
+
 TEST_CASE("an exception becomes the exit code") {
   const auto code_of = [](const std::function<int()>& body) { return run_main("test", body); };
   CHECK(code_of([] { return 0; }) == kExitDone);
@@ -101,7 +117,7 @@ TEST_CASE("an exception becomes the exit code") {
   CHECK(code_of([]() -> int { throw std::bad_alloc(); }) == kExitFailed);
   CHECK(code_of([]() -> int { throw std::logic_error("e"); }) == kExitFailed);
   CHECK(code_of([]() -> int { throw InputError("w", "p", "h"); }) == kExitBadInput);
-  CHECK(code_of([]() -> int { throw InfeasibleError("e"); }) == kExitInfeasible);
+  CHECK(code_of([]() -> int { throw InfeasibleError("e", "f"); }) == kExitInfeasible);
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ TEST_CASE_METHOD(Fixture, "more GPUs are proposed exactly where they fit") {
         default_search_space(problem), architecture, num_gpus, [&](const Candidate& candidate) {
           peaks.push_back(plan_peak_bytes(profile, make_plan(candidate, profile, other.request)));
         });
-    return parse_bytes(proposal(no_plan_fits(peaks, problem), "--gpu-memory"), "");
+    return parse_bytes(proposal(no_plan_fits(peaks, problem).what(), "--gpu-memory"), "");
   };
   const Bytes two = needed(2);
   REQUIRE(two < needed(1));
@@ -191,12 +191,12 @@ TEST_CASE_METHOD(Fixture, "a plan that does not fit names changes to itself that
   recompute_leading(recompute, static_cast<int>(plan.units.size()));
   request.limits.gpu = plan_peak_bytes(profile, recompute).gpu;
   const std::string text =
-      plan_does_not_fit(plan, peak, tuning_problem(profile, platform, request));
+      plan_does_not_fit(plan, peak, tuning_problem(profile, platform, request)).what();
   CHECK_THAT(text, ContainsSubstring("plan ddp does not fit: gpu memory needs"));
   CHECK_THAT(text, ContainsSubstring("recompute in every unit, or"));
   CHECK_THAT(text, ContainsSubstring("athanor tune"));
   request.limits.gpu = kMiB / 4;
-  CHECK_THAT(plan_does_not_fit(plan, peak, tuning_problem(profile, platform, request)),
+  CHECK_THAT(plan_does_not_fit(plan, peak, tuning_problem(profile, platform, request)).what(),
              !ContainsSubstring("recompute") && !ContainsSubstring("athanor tune"));
 }
 
@@ -209,7 +209,7 @@ TEST_CASE_METHOD(Fixture, "where recomputing is not enough, outputs go to the ho
   request.limits.gpu = plan_peak_bytes(deep, plan).gpu;
   recompute_leading(plan, 0);
   const TierBytes peak = plan_peak_bytes(deep, plan);
-  CHECK_THAT(plan_does_not_fit(plan, peak, tuning_problem(deep, platform, request)),
+  CHECK_THAT(plan_does_not_fit(plan, peak, tuning_problem(deep, platform, request)).what(),
              ContainsSubstring("recompute in every unit with its output on the host"));
 }
 

@@ -3,10 +3,12 @@
 transformers is absent."""
 
 import importlib.util
+import io
 import itertools
 import pathlib
 import random
 import sys
+import tempfile
 import unittest
 
 if not all(map(importlib.util.find_spec, ("transformers", "tokenizers", "safetensors", "jinja2"))):
@@ -17,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli" / "tokenize"))
 
 import model_folder as made  # noqa: E402
-from athanor_tokenize import packing, records, report  # noqa: E402
+from athanor_tokenize import packing, progress, records, report  # noqa: E402
 from athanor_tokenize.documents import Document, Tokens  # noqa: E402
 from athanor_tokenize.errors import InputError  # noqa: E402
 
@@ -156,6 +158,49 @@ class Packing(unittest.TestCase):
                                  Document(range(7), [1] * 7, cut_at_will=True), Document([1], [1])], 3)
         self.assertEqual([list(ids) for ids, _ in fitted.documents], [[0, 1, 2], [0, 1, 2], [3, 4, 5]])
         self.assertEqual((fitted.truncated, fitted.dropped), (2, 2))
+
+
+class Screen(io.StringIO):
+    def __init__(self, terminal):
+        super().__init__()
+        self.isatty = lambda: terminal
+
+
+class ProgressLines(unittest.TestCase):
+    def told(self, terminal, moments, quiet=False):
+        """What is written for (time, done) of 100 parts."""
+        screen, now = Screen(terminal), [0.0]
+        with progress.Progress("reading", 100, quiet, screen, lambda: now[0]) as line:
+            for now[0], done in moments:
+                line.update(done)
+        return screen.getvalue()
+
+    def test_a_terminal_has_one_line_with_the_time_left(self):
+        self.assertEqual(self.told(True, [(0, 0), (0.05, 1), (1, 10), (10, 25)]),
+                         "\r\033[Kreading 0 %\r\033[Kreading 10 %\r\033[Kreading 25 %, 30 s left\r\033[K")
+
+    def test_elsewhere_a_line_is_added_every_half_minute(self):
+        self.assertEqual(self.told(False, [(0, 0), (29, 5), (30, 10), (59, 50)]), "reading 10 %, 5 min left\n")
+
+    def test_quiet_or_nothing_to_do_says_nothing(self):
+        self.assertEqual(self.told(True, [(0, 0), (40, 10)], quiet=True), "")
+        with progress.Progress("reading", 0, stream=Screen(True)) as line:
+            line.update(0)
+        self.assertEqual(line.stream.getvalue(), "")
+
+    def test_times_read_as_people_say_them(self):
+        self.assertEqual([progress.time_left(seconds) for seconds in (0.2, 119, 120, 7500)],
+                         ["1 s left", "119 s left", "2 min left", "2 h 5 min left"])
+
+    def test_reading_tells_the_bytes_of_all_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [pathlib.Path(folder, name) for name in ("a.jsonl", "b.jsonl")]
+            for path in paths:
+                path.write_text('{"text": "abc"}\n' * 6400)
+            told = []
+            self.assertEqual(len(list(records.read_records(paths, told.append))), 12800)
+        self.assertEqual(told, sorted(told))
+        self.assertEqual(told[-1], 2 * 6400 * 16)
 
 
 class Report(unittest.TestCase):

@@ -95,4 +95,6 @@ TEST_CASE("the progress line shows predicted and measured step times") {
   CHECK(progress_line(report, 50, 1000, 0.044) ==
         "step 12/50 | loss 4.1235 | norm 1.500 | lr 3.00e-04 | 50.0 ms (predicted 44.0) | "
         "20000 tok/s");
+  CHECK(progress_line(report, 50, 1000, 0.044, 720).ends_with(" tok/s | 12 min left"));
+  CHECK(progress_line(report, 12, 1000, 0.044, 0).ends_with(" tok/s"));
 }

@@ -49,7 +49,7 @@ const ticks = (format, values) => format === bytes ? byteTicks(Math.max(...value
 function shared(more) {
   const colours = ground();
   return {
-    animation: false, color: palette(), backgroundColor: "transparent", aria: {enabled: true},
+    animation: false, color: palette(), backgroundColor: "transparent",  // its text is that of the box
     textStyle: {color: colours.ink, fontFamily: fonts()},
     legend: {top: 0, left: 0, type: "scroll", textStyle: {color: colours.ink}, pageTextStyle: {color: colours.ink},
              pageIconColor: colours.ink},

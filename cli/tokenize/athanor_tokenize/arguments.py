@@ -63,6 +63,7 @@ def parse(words):
                         help="make a document of every assistant turn and what precedes it, for templates that "
                              "render earlier turns in another way")
     parser.add_argument("--chat-template", metavar="FILE", help="use this template (default: the tokenizer's)")
+    parser.add_argument("--quiet", action="store_true", help="print no progress lines")
     parser.add_argument("--json", action="store_true", help="print one object with the counts")
     return parser.parse_args(words)
 

@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from .errors import InputError
 from .images import numbered, per_label, read_images, require_pillow
 from .pixels import Pixels, load_processor
+from .progress import Progress
 from .token_folder import crc32_of, require_free, write_index
 
 SCHEMA = "athanor.images/1"
@@ -30,17 +31,18 @@ def config_of(folder):
         return None  # what is wrong with it is said where it is read as a language model's
 
 
-def write_shard(folder, number, count, images, numbers, pixels):
+def write_shard(folder, number, count, images, numbers, pixels, converted):
     name = f"images-{number + 1:05}-of-{count:05}.safetensors"
     made = numpy.empty((len(images), pixels.channels, pixels.side, pixels.side), numpy.uint8)
     for row, image in enumerate(images):
         made[row] = pixels.of(image)
+        converted(row + 1)
     save_file({"pixels": made, "labels": numpy.array(numbers, numpy.int64)}, folder / name)
     return {"file": name, "images": len(images), "bytes": (folder / name).stat().st_size,
             "crc32": crc32_of(folder / name)}
 
 
-def write_folder(folder, members, names, pixels, model, shard_bytes=SHARD_BYTES):
+def write_folder(folder, members, names, pixels, model, shard_bytes=SHARD_BYTES, quiet=True):
     """Writes shards of (image, number), then the index, without which the folder is incomplete. Returns the index."""
     folder = pathlib.Path(folder)
     require_free(folder)
@@ -50,9 +52,11 @@ def write_folder(folder, members, names, pixels, model, shard_bytes=SHARD_BYTES)
     index = {"schema": SCHEMA, "model": model, "channels": pixels.channels, "height": pixels.side,
              "width": pixels.side, "images": len(members), "scale": pixels.scale, "mean": pixels.mean,
              "std": pixels.std, "labels": names, "shards": []}
-    for number, part in enumerate(parts):
-        images, numbers = zip(*part)
-        index["shards"].append(write_shard(folder, number, len(parts), images, numbers, pixels))
+    with Progress("converting images", len(members), quiet) as progress:
+        for number, part in enumerate(parts):
+            images, numbers = zip(*part)
+            index["shards"].append(write_shard(folder, number, len(parts), images, numbers, pixels,
+                                               lambda done, before=number * of_shard: progress.update(before + done)))
     write_index(folder, index)
     return index
 
@@ -89,7 +93,7 @@ def run(options, config, split):
             raise InputError("--data", f"leaves no image in the {name or 'training'} part", "Give more images or another "
                              "--val-share")
         random.Random(options.seed).shuffle(members)
-        index = write_folder(pathlib.Path(options.output) / name, members, names, pixels, model)
+        index = write_folder(pathlib.Path(options.output) / name, members, names, pixels, model, quiet=options.quiet)
         counts[name or "training"] = counts_of(index, [number for _, number in members])
     if options.image_size:
         sys.stderr.write(f"athanor tokenize: note: images have {pixels.side} pixels a side, and the model's "

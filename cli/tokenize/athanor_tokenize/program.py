@@ -65,14 +65,16 @@ def require_known(documents, vocabulary):
 
 def read_documents(options, tokens):
     """Returns the documents of every record, and shows the first."""
-    from .records import read_records
+    from .progress import Progress
+    from .records import read_records, size_of
     from .report import show_sample
     of_records, shown = [], False
-    for record in read_records(options.data):
-        of_records.append(tokens.documents(record))
-        if of_records[-1] and not shown:
-            show_sample(tokens.tokenizer, of_records[-1][0])
-            shown = True
+    with Progress("tokenizing", sum(map(size_of, options.data)), options.quiet) as progress:
+        for record in read_records(options.data, progress.update):
+            of_records.append(tokens.documents(record))
+            if of_records[-1] and not shown:
+                show_sample(tokens.tokenizer, of_records[-1][0])
+                shown = True
     return of_records
 
 

@@ -39,10 +39,16 @@ class Text:
     text: str
 
 
-def json_lines(path):
+def unheard(_):
+    """What is told where nobody wants to know."""
+
+
+def json_lines(path, told=unheard):
     with open(path, encoding="utf-8-sig") as file:
         try:
             for number, line in enumerate(file, 1):
+                if number % 64 == 0:
+                    told(file.buffer.tell())
                 if line.strip():
                     yield f"{path}:{number}", parse_line(f"{path}:{number}", line)
         except UnicodeDecodeError as error:
@@ -57,7 +63,7 @@ def parse_line(where, line):
         raise InputError(where, f"is no JSON object: {error}", "Give JSONL, one object a line") from None
 
 
-def parquet_rows(path):
+def parquet_rows(path, told=unheard):
     try:
         import pyarrow
         import pyarrow.parquet
@@ -65,17 +71,24 @@ def parquet_rows(path):
         raise MissingPackage("pyarrow") from None
     try:
         file = pyarrow.parquet.ParquetFile(path)
-        number = 0
+        number, size = 0, size_of(path)
         for batch in file.iter_batches(batch_size=1024):
             for row in batch.to_pylist():
                 number += 1
+                told(size * number / file.metadata.num_rows)
                 yield f"{path}: row {number}", row
     except pyarrow.ArrowException as error:
         raise InputError(path, f"is no parquet file that can be read: {error}", "Write it again") from None
 
 
-def read_file(path):
-    """Yields (where, raw record) of one file. Parquet is recognised by its first bytes, all else is JSONL."""
+def size_of(path):
+    """The bytes of a file, or 0 for one that reading will refuse."""
+    return pathlib.Path(path).stat().st_size if pathlib.Path(path).is_file() else 0
+
+
+def read_file(path, told=unheard):
+    """Yields (where, raw record) of one file, and tells how many bytes are read. Parquet is recognised by its first
+    bytes, all else is JSONL."""
     if pathlib.Path(path).is_dir():
         raise InputError(path, "is a folder, and the model reads text", "Give files. Folders of images are for models "
                          "whose class ends in ForImageClassification")
@@ -85,7 +98,7 @@ def read_file(path):
         start = file.read(4)
     if start[:2] == b"\x1f\x8b":
         raise InputError(path, "is compressed with gzip", f"Unpack it first: gunzip {path}")
-    yield from parquet_rows(path) if start == b"PAR1" else json_lines(path)
+    yield from parquet_rows(path, told) if start == b"PAR1" else json_lines(path, told)
 
 
 def text_of(where, record, key):
@@ -150,7 +163,10 @@ def recognised(where, record):
     raise InputError(where, f"has none of the known keys, but {', '.join(map(str, record)) or 'nothing'}", SHAPES)
 
 
-def read_records(paths):
+def read_records(paths, told=unheard):
+    """Yields the records of all files, and tells how many bytes of them are read."""
+    before = 0
     for path in paths:
-        for where, record in read_file(path):
+        for where, record in read_file(path, lambda done, before=before: told(before + done)):
             yield recognised(where, record)
+        before += size_of(path)
