@@ -2,7 +2,6 @@
 #include "cli/train/inputs.hpp"
 
 #include "cli/common/plan_paths.hpp"
-#include "cli/train/held_memory.hpp"
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/scratch_file.hpp"
 #include "executor/batches/token_batches.hpp"
@@ -10,6 +9,7 @@
 #include "executor/io/weight_files.hpp"
 #include "executor/memory/memory_check.hpp"
 #include "executor/memory/memory_pools.hpp"
+#include "executor/snapshot/held_memory.hpp"
 #include "executor/snapshot/redo_log.hpp"
 #include "executor/snapshot/run_memory.hpp"
 #include "sim/base/errors.hpp"

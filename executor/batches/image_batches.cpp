@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/batches/image_batches.hpp"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -26,12 +28,16 @@ BatchSource image_batches(std::shared_ptr<const TrainingData> data, const Stream
     Batch batch{torch::empty({count, index.channels, index.height, index.width}, torch::kFloat32),
                 torch::empty({count}, torch::kInt64)};
     const auto size = static_cast<std::size_t>(index.pixels_per_image());
-    float* pixels = batch.inputs.mutable_data_ptr<float>();
-    for (std::int64_t i = 0; i < count; ++i, pixels += size) {
-      const std::int64_t sample = start.order.sample(start.shift + first + i, images.num_samples());
-      batch.targets.mutable_data_ptr<std::int64_t>()[i] =
-          images.read_sample(sample, {pixels, size});
-    }
+    float* const pixels = batch.inputs.mutable_data_ptr<float>();
+    auto* const labels = batch.targets.mutable_data_ptr<std::int64_t>();
+    // A CPU rank has several threads here; the one of a GPU rank works ahead of its GPU.
+    at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t number = start.shift + first + i;
+        labels[i] = images.read_sample(start.order.sample(number, images.num_samples()),
+                                       {pixels + static_cast<std::size_t>(i) * size, size});
+      }
+    });
     return batch;
   };
 }

@@ -148,8 +148,11 @@ std::int64_t ImageDataset::read_sample(std::int64_t index, std::span<float> pixe
   const std::span<const std::byte> stored =
       file.data(*file.find(kPixels)).subspan(static_cast<std::size_t>(number) * size, size);
   const std::size_t of_channel = size / static_cast<std::size_t>(index_.channels);
-  for (std::size_t i = 0; i < size; ++i) {
-    pixels[i] = values_[i / of_channel * kPixelValues + std::to_integer<std::size_t>(stored[i])];
+  for (std::size_t first = 0, table = 0; first < size; first += of_channel, table += kPixelValues) {
+    const float* const values = &values_[table];
+    for (std::size_t i = first; i < first + of_channel; ++i) {
+      pixels[i] = values[std::to_integer<std::size_t>(stored[i])];
+    }
   }
   return label_at(shard, number);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train/held_memory.hpp"
+#include "executor/snapshot/held_memory.hpp"
 #include "sim/base/errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-namespace athanor::cli {
+namespace athanor {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
@@ -37,4 +37,4 @@ TEST_CASE("a run that does not fit beside the memory of others is refused") {
 }
 
 }  // namespace
-}  // namespace athanor::cli
+}  // namespace athanor

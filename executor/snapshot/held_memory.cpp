@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train/held_memory.hpp"
+#include "executor/snapshot/held_memory.hpp"
 
 #include "executor/memory/shared_memory.hpp"
 #include "sim/base/errors.hpp"
@@ -8,7 +8,7 @@
 
 #include <set>
 
-namespace athanor::cli {
+namespace athanor {
 
 std::string remark_on_held_memory(const std::vector<RankMemory>& others, Bytes needed,
                                   Bytes usable) {
@@ -34,4 +34,4 @@ std::string remark_on_held_memory(const std::vector<RankMemory>& others, Bytes n
   return holds + "; 'athanor clean' frees what killed runs have left";
 }
 
-}  // namespace athanor::cli
+}  // namespace athanor

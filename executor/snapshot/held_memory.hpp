@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace athanor::cli {
+namespace athanor {
 
 /// Returns a remark on what `others` hold, by path and size; empty where they hold nothing. Throws
 /// InputError where `needed` bytes do not fit beside them in the `usable` ones of this machine:
@@ -16,4 +16,4 @@ namespace athanor::cli {
 [[nodiscard]] std::string remark_on_held_memory(const std::vector<RankMemory>& others, Bytes needed,
                                                 Bytes usable);
 
-}  // namespace athanor::cli
+}  // namespace athanor
