@@ -79,6 +79,12 @@ class Session {
             backend) {
     if (inputs.eval_data) {
       evaluation_ = evaluation_source(inputs.eval_data, inputs.plan.sequence_length);
+      // The lane that takes batches is alone with the line while this thread waits for it.
+      evaluation_->batches = [this, batches = std::move(evaluation_->batches)](std::int64_t first,
+                                                                               std::int64_t count) {
+        progress_.update("evaluating", first, evaluation_->num_samples);
+        return batches(first, count);
+      };
     }
   }
 
@@ -350,6 +356,7 @@ std::int64_t Session::next_evaluation() const {
 
 void Session::evaluate() {
   const std::optional<EvaluationReport> report = trainer_.evaluate(*evaluation_);
+  progress_.clear();
   if (rank_ != 0 || !report) return;
   unwritten_->evaluation = report;
   if (!arguments_.quiet) print(evaluation_line(unwritten_->step, *report), /*stays=*/true);

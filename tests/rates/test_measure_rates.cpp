@@ -109,11 +109,11 @@ TEST_CASE("one step tells no spread") {
   CHECK(measured.num_steps() == 1);
 }
 
-TEST_CASE("launches count where the device waited for them") {
-  const std::vector<Seconds> calibrated{1, 1, 0};
+/// Returns a timeline of three steps. The first operation starts while it is launched, which takes
+/// three seconds; the second waits behind it on its lane.
+Timeline one_awaited_launch() {
   Timeline timeline;
   for (const std::int32_t step : {0, 1, 2}) {
-    // The first operation starts while it is launched; the second waits behind it on its lane.
     timeline.intervals.push_back({.operation = 0,
                                   .rank = 0,
                                   .step = step,
@@ -129,11 +129,31 @@ TEST_CASE("launches count where the device waited for them") {
                                   .issue_start = 13,
                                   .issue_end = 19});
   }
-  const auto launches = measure_rates(sample_program(), timeline, calibrated).launches;
+  return timeline;
+}
+
+TEST_CASE("launches count where the device waited for them") {
+  const std::vector<Seconds> calibrated{1, 1, 0};
+  const auto launches = measure_rates(sample_program(), one_awaited_launch(), calibrated).launches;
   REQUIRE(launches);
   CHECK(launches->count == 1);
   CHECK(launches->seconds == 3);
   CHECK(launches->calibrated == 1);
+}
+
+TEST_CASE("a stall of a host that is ahead is no rate of launches") {
+  const std::vector<Seconds> calibrated{1, 1.001, 0};
+  CHECK_FALSE(measure_rates(sample_program(), one_awaited_launch(), calibrated).launches);
+}
+
+TEST_CASE("reading a batch is no launch") {
+  Program program = sample_program();
+  program.operations[0] = operation(OpKind::Forward, Lane::Compute);
+  program.operations[0].unit = 0;
+  const std::vector<Seconds> calibrated{1, 0, 0};
+  CHECK_FALSE(measure_rates(program, one_awaited_launch(), calibrated).launches);
+  program.operations[0].unit = 1;
+  CHECK(measure_rates(program, one_awaited_launch(), calibrated).launches);
 }
 
 TEST_CASE("phases have a rate for each class of units, and copies that add one of their own") {
