@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -122,7 +123,7 @@ std::string rates_text(const CombinedRates& combined) {
                           launches->weight));
   }
   if (rows.empty()) return "";
-  std::ranges::stable_sort(rows, std::greater{}, &Row::change);
+  std::ranges::sort(rows, {}, [](const Row& row) { return std::tuple(-row.change, row.text); });
   std::string text =
       fmt::format("{:<28} {:<10} {:>6} {:>19} {:>19} {:>7} {:>9} {:>9} {:>8}\n", "rate of", "lane",
                   "count", "predicted", "measured", "time", "+- before", "+- run", "weight");

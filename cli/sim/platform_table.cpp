@@ -152,8 +152,8 @@ void set_scaling(std::vector<PlatformRow>& rows) {
 
 void sort_rows(std::vector<PlatformRow>& rows) {
   if (scales(rows)) {
-    std::ranges::stable_sort(rows, {},
-                             [](const PlatformRow& row) { return std::tuple(row.path, row.gpus); });
+    std::ranges::sort(rows, {},
+                      [](const PlatformRow& row) { return std::tuple(row.path, row.gpus); });
     return;
   }
   const auto key = [](const PlatformRow& row) {
