@@ -120,10 +120,6 @@ std::optional<Seconds> awaited_launch(const Interval& interval) {
   return seconds;
 }
 
-/// Share of all launches from which on those that were awaited tell of the others. A host that is
-/// ahead of its device stalls now and then, which is no rate of launches.
-constexpr double kLeastAwaited = 0.5;
-
 /// The first unit's forward takes the batch, and the host reads data while it launches that.
 bool takes_batch(const Operation& op) { return op.kind == OpKind::Forward && op.unit == 0; }
 
@@ -134,16 +130,14 @@ std::optional<MeasuredLaunches> measure_launches(const Program& program, const T
   MeasuredLaunches slowest_rank;
   for (const RankSeconds& rank : ranks) {
     std::vector<std::int32_t> awaited;
-    Seconds calibrated = 0, all = 0;
+    Seconds calibrated = 0;
     for (std::size_t i = 0; i < issue.size(); ++i) {
       const auto operation = static_cast<std::int32_t>(i);
       if (issue[i] <= 0 || takes_batch(program.operations[i])) continue;
-      all += issue[i];
       if (!is_whole(rank.of(operation))) continue;
       awaited.push_back(operation);
       calibrated += issue[i];
     }
-    if (calibrated < kLeastAwaited * all) continue;
     const Summary summary = summary_of(rank, awaited, steps.size());
     if (summary.seconds <= slowest_rank.seconds) continue;
     slowest_rank = {summary.count, summary.seconds, calibrated, summary.spread};

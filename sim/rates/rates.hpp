@@ -31,8 +31,7 @@ struct MeasuredRate {
 };
 
 /// Launches that the device waited for: where the host is ahead, it waits for room in a queue, and
-/// its time to launch tells nothing. Without those of operations that take a batch, and none where
-/// they are less than half of a step's.
+/// its time to launch tells nothing. Without those of operations that take a batch.
 struct MeasuredLaunches {
   std::int64_t count = 0;  ///< operations of a step
   Seconds seconds = 0;     ///< time of the host in a step, on the slowest rank
