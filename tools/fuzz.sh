@@ -15,7 +15,7 @@ fuzz() {
   local target=$1 name corpus seeds limit=$seconds
   name=$(basename "$target")
   case ${name#fuzz_} in
-    plan | platform | profile | trace) limit=$(((seconds + 5) / 6)) ;;
+    plan | platform | profile | rates | trace) limit=$(((seconds + 5) / 6)) ;;
   esac
   corpus=build/asan/corpus/$name seeds=tests/fuzz/corpus/${name#fuzz_}
   mkdir -p "$corpus"
