@@ -11,7 +11,7 @@
 
 namespace athanor::cli {
 
-/// Where progress goes, and how.
+/// Destination of progress, its clock, and how lines are written there.
 struct ProgressTarget {
   bool is_shown = true;
   bool rewrites = false;  ///< on a terminal the line is rewritten in place

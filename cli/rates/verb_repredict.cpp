@@ -47,8 +47,9 @@ int repredict(const RepredictOptions& options) {
   const Program program = lower(profile, plan);
   Engine engine(platform, plan.world_size);
   const Timeline predicted = engine.simulate(program);
-  const CombinedRates combined = combine_rates(program, measure_rates(program, predicted), measured,
-                                               repetition_spreads(profile, plan, platform));
+  const CombinedRates combined =
+      combine_rates(program, measure_rates(program, predicted), measured,
+                    repetition_spreads(program, profile, plan, platform));
   const Timeline again = simulate_with_rates(engine, program, predicted, wanted(combined));
   if (options.json) {
     const nlohmann::ordered_json json{{"predicted_step_seconds", predicted.step_seconds},

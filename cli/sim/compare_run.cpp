@@ -243,7 +243,7 @@ Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engi
       measure_rates(run.program, run.measured, issue_seconds(run.program, run.platform));
   const CombinedRates rates =
       combine_rates(run.program, measure_rates(run.program, predicted), measured,
-                    repetition_spreads(run.profile, run.plan, run.platform));
+                    repetition_spreads(run.program, run.profile, run.plan, run.platform));
   const auto step_with = [&](const WantedRates& wanted_rates) {
     return simulate_with_rates(engine, run.program, predicted, wanted_rates).step_seconds;
   };

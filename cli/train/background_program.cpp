@@ -22,28 +22,20 @@
 namespace athanor::cli {
 namespace {
 
-/// A pipe of which this process reads one end without waiting, and no other program inherits any.
-class Pipe {
- public:
-  Pipe() {
-    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) {
-      throw Error(fmt::format("pipe: {}", std::strerror(errno)));
-    }
-    ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
-  }
-  ~Pipe() {
-    for (const int end : ends_) {
-      if (end >= 0) ::close(end);
-    }
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  [[nodiscard]] int in() const noexcept { return ends_[1]; }
-  [[nodiscard]] int take_out() noexcept { return std::exchange(ends_[0], -1); }
-
- private:
-  std::array<int, 2> ends_{-1, -1};
+struct Pipe {
+  Descriptor out, in;
 };
+
+/// Makes a pipe of which this process reads one end without waiting, and which no other program
+/// inherits.
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw Error(fmt::format("pipe: {}", std::strerror(errno)));
+  }
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
 
 /// Actions of posix_spawn in the child: only the two pipes stay open.
 class FileActions {
@@ -108,11 +100,11 @@ std::string locate(const std::string& program) {
 }
 
 /// Appends what can be read now. More than a megabyte is read and left out.
-void read_some(int descriptor, std::string& text) {
+void read_some(const Descriptor& from, std::string& text) {
   constexpr std::size_t kMost = 1 << 20;
   std::array<char, 65536> buffer{};
   for (;;) {
-    const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+    const ssize_t count = ::read(from.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return;
     if (text.size() < kMost) text.append(buffer.data(), static_cast<std::size_t>(count));
@@ -140,11 +132,11 @@ BackgroundProgram::BackgroundProgram(const std::string& program, std::vector<std
 }
 
 void BackgroundProgram::start(const std::string& path, std::vector<std::string>& words) {
-  Pipe output, errors;
+  Pipe output = make_pipe(), errors = make_pipe();
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const FileActions actions(output.in(), errors.in());
+  const FileActions actions(output.in.get(), errors.in.get());
   const Attributes attributes;
   const int error = ::posix_spawnp(&process_, path.c_str(), actions.get(), attributes.get(),
                                    argv.data(), environ);
@@ -153,17 +145,15 @@ void BackgroundProgram::start(const std::string& path, std::vector<std::string>&
     throw Error(error == ENOENT ? fmt::format("{} is not installed", name_)
                                 : fmt::format("{}: {}", name_, std::strerror(error)));
   }
-  output_ = output.take_out();
-  errors_ = errors.take_out();
+  output_ = std::move(output.out);
+  errors_ = std::move(errors.out);
 }
 
 BackgroundProgram::~BackgroundProgram() { stop(); }
 
 void BackgroundProgram::stop() noexcept {
   if (process_ > 0) end(process_);
-  for (const int descriptor : {output_, errors_}) {
-    if (descriptor >= 0) ::close(descriptor);
-  }
+  process_ = -1;
 }
 
 void BackgroundProgram::read_all() {

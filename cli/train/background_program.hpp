@@ -2,6 +2,8 @@
 // A program that works beside a run.
 #pragma once
 
+#include "executor/rendezvous/local_socket.hpp"
+
 #include <sys/types.h>
 
 #include <optional>
@@ -41,7 +43,7 @@ class BackgroundProgram {
 
   std::string name_;
   pid_t process_ = -1;  ///< -1: reaped
-  int output_ = -1, errors_ = -1;
+  Descriptor output_, errors_;
   std::string printed_, complaints_;
 };
 

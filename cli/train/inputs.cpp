@@ -113,6 +113,7 @@ void check_room_for_snapshot(const TrainInputs& in) {
 void look_at_held_memory(TrainInputs& in) {
   std::vector<RankMemory> others = list_rank_memory(kSharedMemoryFolder);
   std::erase_if(others, [&](const RankMemory& memory) { return memory.run == in.start.run; });
+  if (others.empty()) return;
   const TierBytes peak = peak_bytes(lower(in.profile, in.plan));
   const std::string remark = remark_on_held_memory(
       others, in.ranks_per_node() * (peak.pinned + peak.host), in.limits.host);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session asks of its trainer, from the command line and the plan.
+// The trainer's options, as the command line and the plan give them.
 #pragma once
 
 #include "cli/common/progress_line.hpp"

@@ -10,7 +10,7 @@
 
 namespace athanor {
 
-/// Where the elements of a model's units are in units with whole blocks.
+/// Maps the elements of a model's units to those of the same model with whole blocks.
 class WholeUnits {
  public:
   /// Part of a range of a unit's flat parameters.

@@ -5,6 +5,27 @@
 
 namespace athanor {
 
+torch::Tensor LinkedAttention::add_to(const torch::Tensor& x, const Batch& batch,
+                                      torch::Tensor* /*sums*/) const {
+  const Branch stream = branch(x, norm_);
+  return stream.trunk + output_(attend(stream.normal, batch));
+}
+
+Branch LinkedAttention::add_to(const torch::Tensor& x, const Batch& batch,
+                               const LayerNorm& norm) const {
+  const Branch stream = branch(x, norm_);
+  return add_and_branch(stream.trunk, output_, attend(stream.normal, batch), norm);
+}
+
+torch::Tensor LinkedMlp::add_to(const torch::Tensor& x, const Batch& /*batch*/,
+                                torch::Tensor* /*sums*/) const {
+  return add_to(branch(x, norm_));
+}
+
+torch::Tensor LinkedMlp::add_to(const Branch& stream) const {
+  return stream.trunk + contract_(activated(expand_, stream.normal, activation_));
+}
+
 BlockUnit::BlockUnit(const Unit& unit, std::string prefix, const LanguageModelConfig& config,
                      std::int64_t layer, DataType dtype, MakeHalf make,
                      const std::vector<Half>& halves)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "executor/layers/balance_loss.hpp"
+#include "executor/layers/fused_layers.hpp"
 #include "executor/units/language_unit.hpp"
 
 #include <torch/types.h>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -32,6 +34,64 @@ class BlockHalf {
   /// Returns x + branch(norm(x)). Experts add their routing to `sums` where it is not null.
   [[nodiscard]] virtual torch::Tensor add_to(const torch::Tensor& x, const Batch& batch,
                                              torch::Tensor* sums) const = 0;
+};
+
+/// Attention whose output and the next half's norm one operator can compute: that of gpt2 and opt.
+class LinkedAttention : public BlockHalf {
+ public:
+  [[nodiscard]] torch::Tensor add_to(const torch::Tensor& x, const Batch& batch,
+                                     torch::Tensor* sums) const override;
+  /// Returns add_to(x) and the norm of it.
+  [[nodiscard]] Branch add_to(const torch::Tensor& x, const Batch& batch,
+                              const LayerNorm& norm) const;
+
+ protected:
+  LinkedAttention(LayerNorm norm, Linear output)
+      : norm_(std::move(norm)), output_(std::move(output)) {}
+  /// Returns the heads' outputs side by side, before the projection.
+  [[nodiscard]] virtual torch::Tensor attend(const torch::Tensor& normal,
+                                             const Batch& batch) const = 0;
+
+ private:
+  LayerNorm norm_;
+  Linear output_;
+};
+
+/// A perceptron of two layers behind a norm: that of gpt2 and opt.
+class LinkedMlp : public BlockHalf {
+ public:
+  [[nodiscard]] torch::Tensor add_to(const torch::Tensor& x, const Batch& batch,
+                                     torch::Tensor* sums) const override;
+  [[nodiscard]] torch::Tensor add_to(const Branch& stream) const;
+  [[nodiscard]] const LayerNorm& norm() const noexcept { return norm_; }
+
+ protected:
+  LinkedMlp(std::string activation, LayerNorm norm, Linear expand, Linear contract)
+      : activation_(std::move(activation)),
+        norm_(std::move(norm)),
+        expand_(std::move(expand)),
+        contract_(std::move(contract)) {}
+
+ private:
+  std::string activation_;
+  LayerNorm norm_;
+  Linear expand_, contract_;
+};
+
+/// A whole block of both, with one operator from attention's output to the other half's norm.
+template <typename Attention, typename Mlp>
+class LinkedBlock final : public LanguageUnit {
+ public:
+  LinkedBlock(const Unit& unit, std::string prefix, const LanguageModelConfig& c, DataType dtype)
+      : LanguageUnit(unit, std::move(prefix), dtype), attention_(*this, c), mlp_(*this, c) {}
+
+  torch::Tensor forward(torch::Tensor activation, const Batch& batch) override {
+    return mlp_.add_to(attention_.add_to(activation, batch, mlp_.norm()));
+  }
+
+ private:
+  Attention attention_;
+  Mlp mlp_;
 };
 
 /// Makes a half from the parameters of `unit`.

@@ -82,17 +82,17 @@ class Head final : public LanguageUnit {
 void add_block(const LanguageFamily& family, const Architecture& architecture, std::int64_t layer,
                DataType dtype, LanguageUnits& units) {
   const LanguageModelConfig& config = *architecture.language_model;
+  const std::string prefix = fmt::format("{}{}.", family.block_prefix, layer);
   const auto add_unit = [&](const std::vector<Half>& halves) {
-    units.push_back(std::make_shared<BlockUnit>(architecture.units.at(units.size()),
-                                                fmt::format("{}{}.", family.block_prefix, layer),
-                                                config, layer, dtype, family.make_half, halves));
+    units.push_back(std::make_shared<BlockUnit>(architecture.units.at(units.size()), prefix, config,
+                                                layer, dtype, family.make_half, halves));
   };
   if (blocks_of(architecture) == Blocks::Split) {
     add_unit({Half::Attention});
     add_unit({Half::Behind});
   } else if (family.make_whole_block != nullptr) {
     units.push_back(
-        family.make_whole_block(architecture.units.at(units.size()), config, layer, dtype));
+        family.make_whole_block(architecture.units.at(units.size()), prefix, config, dtype));
   } else {
     add_unit({Half::Attention, Half::Behind});
   }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -20,10 +21,10 @@ using LanguageUnits = std::vector<std::shared_ptr<LanguageUnit>>;
 
 struct LanguageFamily {
   enum class Norm { LayerNorm, RmsNorm };
-  /// Makes the unit of the whole block `layer`.
-  using MakeBlock = std::shared_ptr<LanguageUnit> (*)(const Unit& unit,
+  /// Makes the unit of a whole block. `prefix` stands before the names of its parameters.
+  using MakeBlock = std::shared_ptr<LanguageUnit> (*)(const Unit& unit, std::string prefix,
                                                       const LanguageModelConfig& config,
-                                                      std::int64_t layer, DataType dtype);
+                                                      DataType dtype);
 
   std::string tokens;     ///< full name of the token table [vocabulary, hidden]
   std::string positions;  ///< full name of the position table; empty: positions are rotary
@@ -38,11 +39,19 @@ struct LanguageFamily {
   [[nodiscard]] bool has_learned_positions() const noexcept { return !positions.empty(); }
 };
 
-/// LanguageFamily::make_whole_block of a family whose block is the class `Block`.
-template <typename Block>
-std::shared_ptr<LanguageUnit> make_whole_block(const Unit& unit, const LanguageModelConfig& config,
-                                               std::int64_t layer, DataType dtype) {
-  return std::make_shared<Block>(unit, config, layer, dtype);
+/// LanguageFamily::make_whole_block of a family whose halves are linked.
+template <typename Attention, typename Mlp>
+std::shared_ptr<LanguageUnit> make_linked_block(const Unit& unit, std::string prefix,
+                                                const LanguageModelConfig& config, DataType dtype) {
+  return std::make_shared<LinkedBlock<Attention, Mlp>>(unit, std::move(prefix), config, dtype);
+}
+
+/// LanguageFamily::make_half of such a family.
+template <typename Attention, typename Mlp>
+std::unique_ptr<BlockHalf> make_linked_half(LanguageUnit& unit, const LanguageModelConfig& config,
+                                            std::int64_t /*layer*/, Half half) {
+  if (half == Half::Attention) return std::make_unique<Attention>(unit, config);
+  return std::make_unique<Mlp>(unit, config);
 }
 
 /// One module per unit of `architecture`, whose language model must be of `family`. Throws Error

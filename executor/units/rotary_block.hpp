@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the blocks of llama and of mixtures share: attention with rotary positions, and gated MLPs.
+// Attention with rotary positions and gated MLPs: the parts that llama and mixtures share.
 #pragma once
 
 #include "executor/layers/attention_operators.hpp"

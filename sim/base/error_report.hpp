@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says before it fails: a line for people, or an object for a program that calls it.
+// Reports of errors: a line for people, or a JSON object for the program that called this one.
 #pragma once
 
 #include <string>

@@ -49,9 +49,8 @@ Profile slower(Profile profile) {
 
 }  // namespace
 
-std::map<RateKey, double> repetition_spreads(const Profile& profile, const Plan& plan,
-                                             const Platform& platform) {
-  const Program program = lower(profile, plan);
+std::map<RateKey, double> repetition_spreads(const Program& program, const Profile& profile,
+                                             const Plan& plan, const Platform& platform) {
   const std::vector<Seconds> seconds = solo_seconds(program, platform);
   const std::vector<Seconds> longer = solo_seconds(lower(slower(profile), plan), slower(platform));
   std::map<RateKey, Seconds> totals, deviations;

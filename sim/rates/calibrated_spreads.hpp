@@ -14,8 +14,9 @@ namespace athanor {
 /// Returns the relative standard deviation of one repetition of a rate's operations in the
 /// calibration, where platform and profile record a spread; 0 where they record none, as those of
 /// data sheets. Spreads are interquartile ranges. A normal distribution's is 1.349 of its standard
-/// deviations.
-[[nodiscard]] std::map<RateKey, double> repetition_spreads(const Profile& profile, const Plan& plan,
+/// deviations. `program` is that of the plan.
+[[nodiscard]] std::map<RateKey, double> repetition_spreads(const Program& program,
+                                                           const Profile& profile, const Plan& plan,
                                                            const Platform& platform);
 
 /// Returns the relative standard deviation with which a lane's rate in a run lies around its

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Closed forms of how a calibration's rates and a run's are combined.
 #include "sim/formats/hf_config.hpp"
+#include "sim/lowering/lowering.hpp"
 #include "sim/model/program.hpp"
 #include "sim/policy/policies.hpp"
 #include "sim/rates/calibrated_spreads.hpp"
@@ -130,7 +131,8 @@ TEST_CASE("repetitions of the calibration are as spread as platform and profile 
   for (Curve::Point& point : platform.h2d.points) point.spread = 0;
   const Plan plan =
       make_policy_plan("zero3-offload", profile, platform, {.num_gpus = 1, .global_batch = 2});
-  const std::map<RateKey, double> spreads = repetition_spreads(profile, plan, platform);
+  const std::map<RateKey, double> spreads =
+      repetition_spreads(lower(profile, plan), profile, plan, platform);
   int phases = 0, updates = 0;
   for (const auto& [key, spread] : spreads) {
     INFO(rate_name(key));

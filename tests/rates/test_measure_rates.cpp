@@ -114,20 +114,14 @@ TEST_CASE("one step tells no spread") {
 Timeline one_awaited_launch() {
   Timeline timeline;
   for (const std::int32_t step : {0, 1, 2}) {
-    timeline.intervals.push_back({.operation = 0,
-                                  .rank = 0,
-                                  .step = step,
-                                  .start = 10.5,
-                                  .end = 20,
-                                  .issue_start = 10,
-                                  .issue_end = 13});
-    timeline.intervals.push_back({.operation = 1,
-                                  .rank = 0,
-                                  .step = step,
-                                  .start = 20,
-                                  .end = 21,
-                                  .issue_start = 13,
-                                  .issue_end = 19});
+    Interval interval{.operation = 0, .rank = 0, .step = step, .start = 10.5, .end = 20};
+    interval.issue_start = 10;
+    interval.issue_end = 13;
+    timeline.intervals.push_back(interval);
+    interval = {.operation = 1, .rank = 0, .step = step, .start = 20, .end = 21};
+    interval.issue_start = 13;
+    interval.issue_end = 19;
+    timeline.intervals.push_back(interval);
   }
   return timeline;
 }

@@ -9,18 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace {
-
 using namespace athanor::test;
-
-std::string output_of(const std::vector<std::string>& command) {
-  const Finished finished = run(command, 300);
-  INFO(finished.output);
-  REQUIRE(finished.exit_code == 0);
-  return finished.output;
-}
-
-}  // namespace
 
 TEST_CASE("a mixture of experts is profiled, tuned, trained and exported") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");

@@ -58,12 +58,6 @@ Plan redo_plan(const TrainFixture& fixture, int world_size) {
   return plan;
 }
 
-std::vector<std::string> with_words(std::vector<std::string> command,
-                                    const std::vector<std::string>& words) {
-  command.insert(command.end(), words.begin(), words.end());
-  return command;
-}
-
 /// Number after `mark` in a text; -1: it is not there.
 std::int64_t number_after(const std::string& text, const std::string& mark) {
   const std::size_t at = text.find(mark);

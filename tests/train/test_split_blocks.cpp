@@ -24,19 +24,6 @@ namespace {
 using namespace athanor;
 using namespace athanor::test;
 
-std::string output_of(const std::vector<std::string>& command) {
-  const Finished finished = run(command, 300);
-  INFO(finished.output);
-  REQUIRE(finished.exit_code == 0);
-  return finished.output;
-}
-
-std::vector<std::string> operator+(std::vector<std::string> words,
-                                   const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 /// A tiny model with whole blocks, and a profile and plans of it with split ones.
 class BothFixture : public TrainFixture {
  public:
@@ -67,10 +54,11 @@ class BothFixture : public TrainFixture {
   void train(bool split, int world_size, int steps, const std::string& out,
              const std::vector<std::string>& more) const {
     const std::string plan = split ? split_plan(world_size) : whole_plan(world_size);
-    const std::vector<std::string> one =
+    const std::vector<std::string> with_profile =
         replaced(command(plan, steps, out), "--profile",
-                 file(split ? "split-profile.json" : "profile.json")) +
-        std::vector<std::string>{"--checkpoint-every", "4", "--schedule", "constant"} + more;
+                 file(split ? "split-profile.json" : "profile.json"));
+    const std::vector<std::string> one = with_words(
+        with_words(with_profile, {"--checkpoint-every", "4", "--schedule", "constant"}), more);
     output_of(world_size == 1 ? one : with_processes(world_size, one));
   }
 
@@ -105,8 +93,7 @@ TEST_CASE("whole and split blocks go on from each other's checkpoints, and expor
   fixture.train(/*split=*/true, 2, 4, moved, {});
   fixture.train(/*split=*/false, 2, 8, moved, {"--resume"});
   fixture.train(/*split=*/true, 1, 12, moved, {"--resume"});
-  fixture.train(/*split=*/true, 2, 16, moved,
-                std::vector<std::string>{"--resume"} + exported("split-weights"));
+  fixture.train(/*split=*/true, 2, 16, moved, with_words({"--resume"}, exported("split-weights")));
   CHECK(loss_curve(moved) == loss_curve(whole));
   CHECK(loss_curve(whole).losses.size() == 16);
   CHECK(weights_of(fixture.file("split-weights")) == weights_of(fixture.file("whole-weights")));
@@ -128,10 +115,10 @@ TEST_CASE("a profile with split blocks is tuned and trained, and fits less devic
   const std::string bin = ATHANOR_BIN_DIR "/";
   // Profiles the model, and returns the least device memory of any plan on the Pareto front.
   const auto least_bytes = [&](const std::string& name, const std::vector<std::string>& more) {
-    output_of(std::vector<std::string>{bin + "athanor-calibrate", "profile", "--model",
-                                       file("config.json"), "--seq", "16", "--micro-batches", "1",
-                                       "--backend", "cpu", "-o", file(name + "-profile.json")} +
-              more);
+    output_of(with_words(
+        {bin + "athanor-calibrate", "profile", "--model", file("config.json"), "--seq", "16",
+         "--micro-batches", "1", "--backend", "cpu", "-o", file(name + "-profile.json")},
+        more));
     const std::string front =
         output_of({bin + "athanor-sim", "tune", "--profile", file(name + "-profile.json"),
                    "--platform", ATHANOR_SOURCE_DIR "/platforms/example-cpu.json", "--gpus", "1",

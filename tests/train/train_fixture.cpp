@@ -51,6 +51,19 @@ std::vector<std::string> replaced(std::vector<std::string> command, const std::s
   return command;
 }
 
+std::vector<std::string> with_words(std::vector<std::string> command,
+                                    const std::vector<std::string>& words) {
+  command.insert(command.end(), words.begin(), words.end());
+  return command;
+}
+
+std::string output_of(const std::vector<std::string>& command) {
+  const Finished finished = run(command, 300);
+  INFO(finished.output);
+  REQUIRE(finished.exit_code == 0);
+  return finished.output;
+}
+
 std::string TrainFixture::write_plan(const std::string& name, const Plan& plan) const {
   const std::string path = file(name + ".json");
   write_file_atomically(path, to_json(plan));

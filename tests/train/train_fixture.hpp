@@ -46,6 +46,13 @@ class TrainFixture {
                                                 const std::string& option,
                                                 const std::string& value);
 
+/// Returns the command with more words behind it.
+[[nodiscard]] std::vector<std::string> with_words(std::vector<std::string> command,
+                                                  const std::vector<std::string>& words);
+
+/// Runs a program to its end, which must be good, and returns what it printed.
+std::string output_of(const std::vector<std::string>& command);
+
 /// Reads "step", "loss_metrics/global_avg_loss" and "grad_norm" of every whole line of a run's
 /// metrics.jsonl.
 struct LossCurve {
