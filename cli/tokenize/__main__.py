@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts `athanor tokenize`: Python runs the archive or folder that holds this file."""
+"""Starts `athanor tokenize`: Python runs the archive that holds this file."""
 
 import sys
 

@@ -23,7 +23,7 @@ if not all(map(importlib.util.find_spec, ("transformers", "tokenizers", "safeten
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "cli" / "tokenize"))
+sys.path[:0] = [str(ROOT / "cli" / folder) for folder in ("tokenize", "common")]
 
 import model_folder as made  # noqa: E402
 from athanor_tokenize import program  # noqa: E402
@@ -41,9 +41,9 @@ class Program(unittest.TestCase):
         self.model = made.make_folder(self.folder / "model")
         self.out = self.folder / "tokens"
 
-    def start(self, *words, python=sys.executable):
+    def start(self, *words, python=sys.executable, **variables):
         return subprocess.run([ATHANOR, "tokenize", *map(str, words)], capture_output=True, text=True,
-                              env=os.environ | {"ATHANOR_PYTHON": str(python)})
+                              env=os.environ | {"ATHANOR_PYTHON": str(python)} | variables)
 
     def tokenize(self, data, *more, code=0):
         """Returns stdout and stderr."""
@@ -128,6 +128,14 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("has no package", done.stderr)
         self.assertIn("ATHANOR_PYTHON", done.stderr)
+
+    def test_errors_are_objects_where_a_program_asks_for_them(self):
+        done = self.start("--model", self.folder / "none", "--data", "x", "-o", self.out, ATHANOR_ERRORS="json")
+        error = json.loads(done.stderr)
+        self.assertEqual(set(error), {"program", "message", "hint", "exit_code"})
+        self.assertEqual((error["program"], error["exit_code"]), ("athanor tokenize", 2))
+        self.assertEqual(done.returncode, 2)
+        self.assertTrue(error["message"].endswith(error["hint"]) and error["hint"])
 
     def test_bad_input_is_refused_with_its_place(self):
         good = self.lines(RECORDS)

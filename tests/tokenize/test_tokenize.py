@@ -16,12 +16,13 @@ if not all(map(importlib.util.find_spec, ("transformers", "tokenizers", "safeten
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "cli" / "tokenize"))
+sys.path[:0] = [str(ROOT / "cli" / folder) for folder in ("tokenize", "common")]
 
 import model_folder as made  # noqa: E402
-from athanor_tokenize import packing, progress, records, report  # noqa: E402
+from athanor_common import progress  # noqa: E402
+from athanor_tokenize import packing, records, report  # noqa: E402
 from athanor_tokenize.documents import Document, Tokens  # noqa: E402
-from athanor_tokenize.errors import InputError  # noqa: E402
+from athanor_common.errors import InputError  # noqa: E402
 
 TOKENIZER = made.make_tokenizer()
 
@@ -184,9 +185,15 @@ class ProgressLines(unittest.TestCase):
 
     def test_quiet_or_nothing_to_do_says_nothing(self):
         self.assertEqual(self.told(True, [(0, 0), (40, 10)], quiet=True), "")
-        with progress.Progress("reading", 0, stream=Screen(True)) as line:
+        with progress.Progress("reading", stream=Screen(True)) as line:
             line.update(0)
         self.assertEqual(line.stream.getvalue(), "")
+
+    def test_the_number_of_parts_may_be_said_later(self):
+        with progress.Progress("tracing", stream=Screen(True), clock=lambda: 0.0) as line:
+            line.update(0)
+            line.update(1, 4)
+        self.assertEqual(line.stream.getvalue(), "\r\033[Ktracing 25 %\r\033[K")
 
     def test_times_read_as_people_say_them(self):
         self.assertEqual([progress.time_left(seconds) for seconds in (0.2, 119, 120, 7500)],

@@ -18,13 +18,13 @@ if not all(map(importlib.util.find_spec, ("transformers", "safetensors", "torch"
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "cli" / "trace"))
+sys.path[:0] = [str(ROOT / "cli" / folder) for folder in ("trace", "common")]
 
 import small_models as small  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from athanor_trace import program, units  # noqa: E402
-from athanor_trace.errors import InputError  # noqa: E402
+from athanor_common.errors import InputError  # noqa: E402
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
@@ -128,9 +128,14 @@ class Refusals(unittest.TestCase):
         self.refuse(transformers.T5Config(d_model=64, num_layers=2, vocab_size=256), "no causal language model")
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
 class Program(unittest.TestCase):
-    def run_program(self, *words):
-        out, err = io.StringIO(), io.StringIO()
+    def run_program(self, *words, err=None):
+        out, err = io.StringIO(), err or io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = program.main(["trace", *map(str, words)])
         return code, out.getvalue(), err.getvalue()
@@ -153,6 +158,18 @@ class Program(unittest.TestCase):
             code, _, err = self.run_program("--model", source, "-o", output)
             self.assertEqual(code, 2)
             self.assertIn("exists already", err)
+
+    def test_progress_counts_the_units_of_each_type(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            source = pathlib.Path(scratch, "source")
+            small.make_model("phi3").save_pretrained(source)
+            words = ["--model", source, "--seq", small.SEQUENCE, "-o"]
+            _, _, err = self.run_program(*words, pathlib.Path(scratch, "loud"), err=Terminal())
+            for part in ("tracing units in float32 0 %", "tracing units in bfloat16 0 %"):
+                self.assertIn(part, err)
+            self.assertTrue(err.endswith("\r\033[K"), err)
+            code, _, err = self.run_program(*words, pathlib.Path(scratch, "quiet"), "--quiet", err=Terminal())
+            self.assertEqual((code, err), (0, ""))
 
     def test_bad_input_is_named(self):
         with tempfile.TemporaryDirectory() as scratch:

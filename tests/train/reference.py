@@ -64,7 +64,7 @@ def make_documents(steps):
 
 def write_packed(folder, steps):
     """Writes the folder with the program's own modules, and returns the documents of every sequence."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cli" / "tokenize"))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "cli" / folder) for folder in ("tokenize", "common")]
     from athanor_tokenize import packing, token_folder
 
     documents = make_documents(steps)

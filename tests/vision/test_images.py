@@ -17,7 +17,7 @@ if not all(map(importlib.util.find_spec, ("transformers", "safetensors", "torch"
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "cli" / "tokenize"))
+sys.path[:0] = [str(ROOT / "cli" / folder) for folder in ("tokenize", "common")]
 
 import numpy  # noqa: E402
 import small_classifiers as small  # noqa: E402

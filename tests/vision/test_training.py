@@ -209,7 +209,7 @@ class Refusals(Case):
         copy, index = self.edit_index(folder)
         path = copy / index["shards"][0]["file"]
         save_file(tensors, path)
-        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cli" / "tokenize"))
+        sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "cli" / folder) for folder in ("tokenize", "common")]
         from athanor_tokenize.token_folder import crc32_of
         index["shards"][0] |= {"bytes": path.stat().st_size, "crc32": crc32_of(path)}
         (copy / "index.json").write_text(json.dumps(index))

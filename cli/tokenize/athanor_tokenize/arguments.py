@@ -3,7 +3,7 @@
 
 import argparse
 
-from .errors import InputError
+from athanor_common.errors import InputError
 
 DESCRIPTION = """Turns what people have into training data of a model, for `athanor train --data OUTPUT`.
 

@@ -4,7 +4,8 @@
 import array
 import dataclasses
 
-from .errors import InputError
+from athanor_common.errors import InputError
+
 from .records import Completion, Conversation
 from .templates import Template, assistant_turns, spans_by_prefix
 

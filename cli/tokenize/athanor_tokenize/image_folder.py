@@ -10,10 +10,11 @@ import sys
 import numpy
 from safetensors.numpy import save_file
 
-from .errors import InputError
+from athanor_common.errors import InputError
+from athanor_common.progress import Progress
+
 from .images import numbered, per_label, read_images, require_pillow
 from .pixels import Pixels, load_processor
-from .progress import Progress
 from .token_folder import crc32_of, require_free, write_index
 
 SCHEMA = "athanor.images/1"

@@ -7,7 +7,8 @@ import io
 import json
 import pathlib
 
-from .errors import InputError, MissingPackage
+from athanor_common.errors import InputError, MissingPackage
+
 from .records import parquet_rows
 
 KINDS = "Give a folder with a folder of images for each class, or parquet with image and label"

@@ -3,7 +3,7 @@
 
 import numpy
 
-from .errors import InputError
+from athanor_common.errors import InputError
 
 
 def load_processor(folder):

@@ -8,8 +8,9 @@ import pathlib
 import random
 import sys
 
+from athanor_common.errors import InputError, MissingPackage, run_verb
+
 from . import arguments
-from .errors import BAD_INPUT, DONE, FAILED, InputError, MissingPackage
 
 VALIDATION = "validation"
 
@@ -65,7 +66,7 @@ def require_known(documents, vocabulary):
 
 def read_documents(options, tokens):
     """Returns the documents of every record, and shows the first."""
-    from .progress import Progress
+    from athanor_common.progress import Progress
     from .records import read_records, size_of
     from .report import show_sample
     of_records, shown = [], False
@@ -138,19 +139,4 @@ def run(words):
 
 
 def main(words):
-    # The front passes its verb on.
-    words = words[1:] if words[:1] == ["tokenize"] else words
-    try:
-        run(words)
-        return DONE
-    except InputError as error:
-        code, message = BAD_INPUT, str(error)
-    except MissingPackage as missing:
-        code, message = FAILED, (f"{sys.executable} has no package '{missing}'. Install it (pip install {missing}), or "
-                                 "name a Python that has it: ATHANOR_PYTHON=.venv/bin/python")
-    except OSError as error:
-        code, message = FAILED, str(error)
-    except KeyboardInterrupt:
-        code, message = 130, "interrupted"
-    sys.stderr.write(f"athanor tokenize: error: {message}\n")
-    return code
+    return run_verb("tokenize", run, words)

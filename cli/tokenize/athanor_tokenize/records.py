@@ -5,7 +5,7 @@ import dataclasses
 import json
 import pathlib
 
-from .errors import InputError, MissingPackage
+from athanor_common.errors import InputError, MissingPackage
 
 SHAPES = ("Use records with messages, conversations, prompt and completion, instruction and output, or text")
 ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "model": "assistant",

@@ -10,7 +10,7 @@ mask for it would be a guess.
 import os
 import re
 
-from .errors import InputError
+from athanor_common.errors import InputError
 
 MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
 

@@ -9,7 +9,7 @@ import zlib
 import numpy
 from safetensors.numpy import save_file
 
-from .errors import InputError
+from athanor_common.errors import InputError
 
 SCHEMA = "athanor.tokens/1"
 SHARD_TOKENS = 1 << 26

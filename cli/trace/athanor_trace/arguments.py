@@ -3,7 +3,7 @@
 
 import argparse
 
-from .errors import InputError
+from athanor_common.errors import InputError
 
 DESCRIPTION = """Traces a Hugging Face language model that athanor has no units of its own for.
 
@@ -34,4 +34,5 @@ def parse(words):
     parser.add_argument("--documents", action="store_true",
                         help="let several documents share a sequence, as `athanor tokenize` packs them: attention "
                              "stays within each, at the price of masks")
+    parser.add_argument("--quiet", action="store_true", help="print no progress lines")
     return parser.parse_args(words)

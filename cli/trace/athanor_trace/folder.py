@@ -7,7 +7,7 @@ import shutil
 
 import transformers
 
-from .errors import InputError
+from athanor_common.errors import InputError
 
 DESCRIPTION = "traced.json"
 GRAPHS = "units"

@@ -6,8 +6,10 @@ import pathlib
 import sys
 import warnings
 
+from athanor_common.errors import InputError, MissingPackage, run_verb
+from athanor_common.progress import Progress
+
 from . import arguments
-from .errors import BAD_INPUT, DONE, FAILED, InputError, MissingPackage
 
 
 def require_packages():
@@ -45,27 +47,15 @@ def run(words):
     from . import folder, skeleton, units
     folder.require_free(options.output)
     config = skeleton.read_config(options.model)
-    traced = units.make_units(config, torch.float32, options.seq, options.documents)
-    by_dtype = {"float32": traced,
-                "bfloat16": units.make_units(config, torch.bfloat16, options.seq, options.documents, traced)}
+    traced, by_dtype = None, {}
+    for dtype in (torch.float32, torch.bfloat16):
+        name = str(dtype).removeprefix("torch.")
+        with Progress(f"tracing units in {name}", quiet=options.quiet) as progress:
+            traced = by_dtype[name] = units.make_units(config, dtype, options.seq, options.documents, traced,
+                                                       progress.update)
     classes = folder.write(options, config, by_dtype)
-    print(summary(options, config, traced, classes))
+    print(summary(options, config, by_dtype["float32"], classes))
 
 
 def main(words):
-    # The front passes its verb on.
-    words = words[1:] if words[:1] == ["trace"] else words
-    try:
-        run(words)
-        return DONE
-    except InputError as error:
-        code, message = BAD_INPUT, str(error)
-    except MissingPackage as missing:
-        code, message = FAILED, (f"{sys.executable} has no package '{missing}'. Install it (pip install {missing}), or "
-                                 "name a Python that has it: ATHANOR_PYTHON=.venv/bin/python")
-    except OSError as error:
-        code, message = FAILED, str(error)
-    except KeyboardInterrupt:
-        code, message = 130, "interrupted"
-    sys.stderr.write(f"athanor trace: error: {message}\n")
-    return code
+    return run_verb("trace", run, words)

@@ -6,7 +6,7 @@ import contextlib
 import torch
 import transformers
 
-from .errors import InputError
+from athanor_common.errors import InputError
 
 
 class Stop(Exception):

@@ -7,8 +7,9 @@ import dataclasses
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from athanor_common.errors import InputError
+
 from . import skeleton
-from .errors import InputError
 from .tracing import Graph, depends_on, tensors_in_place_of, trace, traceable_functions
 
 SAMPLES = 2  # sequences of a batch while tracing; a graph takes any number
@@ -323,9 +324,9 @@ def _parameters_of_graphs(traced):
     return used
 
 
-def make_units(config, dtype, sequence, documents, alike=None):
+def make_units(config, dtype, sequence, documents, alike=None, told=lambda done, total: None):
     """Traces every unit. `alike` is the same model traced in another type of element: its units take the same
-    parameters, which takes time to find out."""
+    parameters, which takes time to find out. `told(done, total)` hears how many units are traced."""
     used = _parameters_of_graphs(alike) if alike else None
     model = skeleton.make_model(config, dtype)
     list_name, layers = skeleton.find_layers(model)
@@ -333,10 +334,14 @@ def make_units(config, dtype, sequence, documents, alike=None):
     names = Names(model)
     returns_tuple = _returns_tuple(layers[0], skeleton.first_call(model, layers, sequence))
     calls = skeleton.layer_calls(model, layers, sequence, returns_tuple)
+    total = len(layers) + 2
+    told(0, total)
     units = [trace_embedding(model, layers, names, sequence, returns_tuple, documents, used and used[0])]
     for i, (layer, call) in enumerate(zip(layers, calls)):
+        told(i + 1, total)
         units.append(_try(f"{list_name}.{i}", lambda: trace_layer(
             f"block.{i}", layer, call, names, documents, used and used[i + 1])))
+    told(total - 1, total)
     plain = is_plain_projection(model, layers, returns_tuple)
     head = trace_head(model, layers, names, calls[0].hidden, returns_tuple, plain, used and used[-1])
     projection = None

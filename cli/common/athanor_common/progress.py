@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far long work is and how much time is left, on stderr, as cli/common/progress_line.hpp does it: one line on a
+"""How far long work is and how much time is left, on stderr, as progress_line.hpp does it: one line on a
 terminal, rewritten ten times a second at most; elsewhere a line every half minute."""
 
 import sys
@@ -19,12 +19,12 @@ def time_left(seconds):
 
 
 class Progress:
-    """One stage of `total` parts that take as long as each other."""
+    """One stage of parts that take as long as each other. How many there are may be said later, by `update`."""
 
-    def __init__(self, stage, total, quiet=False, stream=None, clock=time.monotonic):
+    def __init__(self, stage, total=0, quiet=False, stream=None, clock=time.monotonic):
         self.stage, self.total, self.clock = stage, total, clock
         self.stream = stream or sys.stderr
-        self.is_shown = not quiet and total > 0
+        self.is_shown = not quiet
         self.rewrites = self.stream.isatty()
         self.start = self.shown = clock()
         self.is_on_screen = False
@@ -36,10 +36,10 @@ class Progress:
         if self.is_on_screen:
             self.stream.write("\r\033[K")
 
-    def update(self, done):
-        now = self.clock()
+    def update(self, done, total=None):
+        now, self.total = self.clock(), self.total if total is None else total
         first = self.rewrites and not self.is_on_screen
-        if not self.is_shown or not first and now - self.shown < (ON_TERMINAL if self.rewrites else ELSEWHERE):
+        if not self.is_shown or not self.total or not first and now - self.shown < (ON_TERMINAL if self.rewrites else ELSEWHERE):
             return
         self.shown, self.is_on_screen = now, self.rewrites
         self.stream.write(f"\r\033[K{self.text(done, now)}" if self.rewrites else self.text(done, now) + "\n")
