@@ -40,7 +40,8 @@ ROOMS = {
     "executor/watch": [*MODEL, "executor/rendezvous"],
     "executor/backend": [*MODEL, "executor/cpu", "executor/rendezvous"],
     "executor/layers": MODEL,
-    "executor/units": [*MODEL, "executor/cpu", "executor/backend", "executor/layers"],
+    "executor/experts": [*MODEL, "executor/layers"],
+    "executor/units": [*MODEL, "executor/cpu", "executor/backend", "executor/layers", "executor/experts"],
     "executor/vision": [*MODEL, "executor/layers", "executor/units"],
     "executor/traced": [*MODEL, "sim/formats", "executor/layers", "executor/units", "executor/vision"],
     "executor/batches": [*MODEL, "executor/data", "executor/layers", "executor/units"],
@@ -52,6 +53,7 @@ ROOMS = {
     "executor/checkpoint": [*MODEL, "sim/formats", "executor/io", "executor/train"],
     "executor/cuda/kernels": [*MODEL, "executor/cpu"],
     "executor/cuda": [*MODEL, "executor/cpu", "executor/rendezvous", "executor/backend", "executor/cuda/kernels"],
+    "executor/cuda/operators": [*MODEL, "executor/cuda/kernels", "executor/cuda"],
     # What is measured must be the code that runs, so calibrate includes the executor's lanes and units.
     "calibrate/bench": ["sim/base"],
     "calibrate/power": [*MODEL, "sim/cost", "sim/formats", "calibrate/bench"],

@@ -4,7 +4,7 @@
 // half is the same either way, and so are its bits.
 #pragma once
 
-#include "executor/layers/balance_loss.hpp"
+#include "executor/experts/balance_loss.hpp"
 #include "executor/layers/fused_layers.hpp"
 #include "executor/units/language_unit.hpp"
 

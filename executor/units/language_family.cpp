@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/units/language_family.hpp"
 
-#include "executor/layers/balance_loss.hpp"
+#include "executor/experts/balance_loss.hpp"
 #include "executor/layers/head_loss.hpp"
 #include "sim/model/language_models.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixtures of experts with llama's attention: mixtral, qwen2_moe, qwen3_moe and olmoe. A router
 // sends each token to a few experts, each a gated MLP; qwen2_moe adds one that all tokens use.
-#include "executor/layers/experts.hpp"
+#include "executor/experts/experts.hpp"
 #include "executor/units/language_family.hpp"
 #include "executor/units/rotary_block.hpp"
 #include "sim/model/language_models.hpp"

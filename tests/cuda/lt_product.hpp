@@ -3,7 +3,7 @@
 // athanor's own kernels.
 #pragma once
 
-#include "executor/cuda/cublaslt_handles.hpp"
+#include "executor/cuda/operators/cublaslt_handles.hpp"
 
 #include <torch/types.h>
 

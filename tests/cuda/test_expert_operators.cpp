@@ -17,6 +17,7 @@ using test::gpu;
 ExpertCase any_case() {
   return GENERATE(ExpertCase{1, 64, 32, 8, 2}, ExpertCase{333, 128, 64, 8, 2},
                   ExpertCase{100, 64, 96, 128, 8}, ExpertCase{257, 256, 64, 16, 4},
+                  ExpertCase{40, 2304, 48, 4, 3}, ExpertCase{9, 64, 2304, 6, 5},
                   ExpertCase{200, 64, 32, 16, 2, /*skewed=*/true});
 }
 
@@ -30,6 +31,10 @@ TEST_CASE("experts are those of fp64 on a GPU") {
 
 TEST_CASE("gradients of experts are added to bound buffers on a GPU") {
   test::check_bound_gradients(any_case(), any_way(), gpu(), any_dtype());
+}
+
+TEST_CASE("experts of widths that no vector divides are those of fp64 on a GPU") {
+  test::check_experts({11, 64, 12, 5, 2}, GroupedBy::Loop, gpu(), any_dtype());
 }
 
 TEST_CASE("a GPU takes all experts in one kernel") {

@@ -3,7 +3,7 @@
 // computing products.
 #pragma once
 
-#include "executor/layers/experts.hpp"
+#include "executor/experts/experts.hpp"
 #include "tests/units/compare_parts.hpp"
 
 namespace athanor::test {

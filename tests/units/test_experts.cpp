@@ -2,7 +2,7 @@
 // Experts, their router and the loss that keeps them equally busy; reference.py compares whole
 // models.
 #include "executor/backend/device_arena.hpp"
-#include "executor/layers/balance_loss.hpp"
+#include "executor/experts/balance_loss.hpp"
 #include "executor/units/arena_scope.hpp"
 #include "tests/units/expert_cases.hpp"
 
@@ -50,6 +50,7 @@ TEST_CASE("rows are sorted by expert, and those of one expert keep the tokens' o
   const Routing routing = route(scores, 2, /*normalized=*/false);
   // Choices, the best first: 1 2 | 0 2 | 2 1 | 2 0.
   CHECK(routing.pairs.equal(torch::tensor({2, 7, 0, 5, 1, 3, 4, 6}, torch::kInt64)));
+  CHECK(routing.rows.equal(torch::tensor({2, 4, 0, 5, 6, 3, 7, 1}, torch::kInt64)));
   CHECK(routing.ends.equal(torch::tensor({2, 4, 8, 8}, torch::kInt32)));
   CHECK(routing.weights[0][0].item<float>() ==
         Catch::Approx(scores[0].softmax(0)[1].item<float>()));

@@ -105,6 +105,34 @@ struct GateBackward {
 void launch_gate_backward(cudaStream_t stream, Element element, ActivationFunction activation,
                           const GateBackward& arguments, Shape shape);
 
+/// Writes the inverse of a permutation of `count` numbers.
+void launch_inverse_permutation(cudaStream_t stream, const std::int64_t* permutation,
+                                std::int64_t count, std::int64_t* inverse);
+
+/// Copies each token of x, which has the shape `tokens`, to its rows of `to`: choice i of token t
+/// is row rows[t * choices + i].
+void launch_rows_of_tokens(cudaStream_t stream, Element element, const void* x, Shape tokens,
+                           const std::int64_t* rows, int choices, void* to);
+
+/// Writes for each token the sum of its rows of x to `sums`, which has the shape `tokens`. Each is
+/// multiplied by its weight [tokens, choices] where `weights` is not null.
+void launch_sum_rows(cudaStream_t stream, Element element, const void* x, const std::int64_t* rows,
+                     int choices, const void* weights, Shape tokens, void* sums);
+
+/// Arguments of the gradient of y = weight * activation(gate) * up, where `grad_y` is that of
+/// y / weight. A row's weight is weights[pairs[row]]. `grad_y` becomes y.
+struct WeightedGateBackward {
+  void* grad_y;
+  const void *packed, *weights;
+  const std::int64_t* pairs;
+  void* grad_packed;
+  float* grad_weights;  ///< at pairs[row]
+};
+/// `shape` is that of y.
+void launch_weighted_gate_backward(cudaStream_t stream, Element element,
+                                   ActivationFunction activation,
+                                   const WeightedGateBackward& arguments, Shape shape);
+
 inline constexpr int kMostFrequencies = 128;
 
 /// Rotation of the first `heads` heads of each row by position times frequency. Cosines and sines

@@ -2,7 +2,7 @@
 // The llama family's operators (executor/layers/fused_operators.hpp, attention_operators.hpp) on
 // GPUs, but for attention itself.
 #include "executor/cuda/handles.hpp"
-#include "executor/cuda/operator_arguments.hpp"
+#include "executor/cuda/operators/operator_arguments.hpp"
 
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>

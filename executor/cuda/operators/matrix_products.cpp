@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt stores matrices column after column, so a matrix [rows, columns] here is its transpose
 // there. The right operand therefore comes first, and its bias runs along the result's columns.
-#include "executor/cuda/matrix_products.hpp"
+#include "executor/cuda/operators/matrix_products.hpp"
 
-#include "executor/cuda/cublaslt_handles.hpp"
+#include "executor/cuda/operators/cublaslt_handles.hpp"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/addmm.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // athanor's attention (executor/layers/attention_operators.hpp) on GPUs: by cuDNN where it is
 // faster, by LibTorch's flash attention elsewhere and for sequences of several documents.
-#include "executor/cuda/cudnn_attention.hpp"
+#include "executor/cuda/operators/cudnn_attention.hpp"
 
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>

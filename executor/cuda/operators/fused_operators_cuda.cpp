@@ -3,8 +3,8 @@
 // them when the plugin is loaded: nothing refers to them by name.
 #include "executor/cuda/handles.hpp"
 #include "executor/cuda/kernels/fused_kernels.hpp"
-#include "executor/cuda/matrix_products.hpp"
-#include "executor/cuda/operator_arguments.hpp"
+#include "executor/cuda/operators/matrix_products.hpp"
+#include "executor/cuda/operators/operator_arguments.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/layers/grouped_products.hpp"
+#include "executor/experts/grouped_products.hpp"
 
 #include <ATen/ops/_grouped_mm.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/layers/balance_loss.hpp"
+#include "executor/experts/balance_loss.hpp"
 
 #include <torch/autograd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/cuda/cudnn_attention.hpp"
+#include "executor/cuda/operators/cudnn_attention.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>

@@ -15,6 +15,7 @@ struct Routing {
   torch::Tensor weights;        ///< [tokens, choices]: of a token's experts; has a gradient
   torch::Tensor probabilities;  ///< fp32 [tokens, experts]; has a gradient
   torch::Tensor pairs;          ///< int64 [rows]: token * choices + choice
+  torch::Tensor rows;           ///< int64 [rows]: the row of each pair, the inverse of `pairs`
   torch::Tensor ends;           ///< int32 [experts]: where each expert's rows end
 };
 

@@ -2,8 +2,8 @@
 // The experts of a mixture: gated perceptrons, each on the tokens that were sent to it.
 #pragma once
 
-#include "executor/layers/grouped_products.hpp"
-#include "executor/layers/routing.hpp"
+#include "executor/experts/grouped_products.hpp"
+#include "executor/experts/routing.hpp"
 
 #include <torch/types.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands for cudnn_attention.cpp where cuDNN's headers were not found: cuDNN takes nothing.
-#include "executor/cuda/cudnn_attention.hpp"
+#include "executor/cuda/operators/cudnn_attention.hpp"
 
 #include <c10/util/Exception.h>
 

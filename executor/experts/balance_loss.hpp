@@ -4,7 +4,7 @@
 // computes the loss.
 #pragma once
 
-#include "executor/layers/routing.hpp"
+#include "executor/experts/routing.hpp"
 
 #include <torch/types.h>
 
