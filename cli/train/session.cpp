@@ -9,6 +9,7 @@
 #include "cli/train/second_prediction.hpp"
 #include "cli/train/trainer_options.hpp"
 #include "cli/train/weight_export.hpp"
+#include "executor/batches/prefetch.hpp"
 #include "executor/batches/token_batches.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
@@ -18,6 +19,7 @@
 #include "executor/rendezvous/interrupts.hpp"
 #include "executor/traced/make_model.hpp"
 #include "executor/train/trainer.hpp"
+#include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -69,8 +71,9 @@ class Session {
             make_model(inputs.architecture, arguments.model, inputs.plan.dtype,
                        inputs.plan.sequence_length),
             inputs.profile, inputs.plan,
-            token_batches(inputs.data, inputs.plan.sequence_length,
-                          {shift_, sample_order(arguments, inputs)}),
+            prefetched(token_batches(inputs.data, inputs.plan.sequence_length,
+                                     {shift_, sample_order(arguments, inputs)}),
+                       torch_device(backend.device().index())),
             trainer_options(arguments, inputs,
                             {.run = run_,
                              .resumes = inputs.start.memory.has_value(),
