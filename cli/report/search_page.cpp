@@ -72,6 +72,10 @@ void check_front(JsonReader front) {
 /// Checks what a page shows of one plan's report.
 void check_report(JsonReader report) {
   check_positive(report, "step_seconds");
+  if (report.has("step_seconds_p10")) {  // not in what older versions wrote
+    check_positive(report, "step_seconds_p10");
+    check_positive(report, "step_seconds_p90");
+  }
   check_positive(report, "tokens_per_second");
   static_cast<void>(report.key("model_flops_utilization").number());
   check_peak(report.key("peak_bytes"));

@@ -6,6 +6,7 @@
 #include "sim/formats/files.hpp"
 #include "sim/formats/trace.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/rates/calibrated_spreads.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -111,6 +112,9 @@ Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engin
   const Timeline timeline = engine.simulate(program);
   report.step_seconds = timeline.step_seconds;
   report.step_joules = timeline.step_joules;
+  report.deviations =
+      rate_deviations(engine, program, timeline,
+                      repetition_spreads(program, problem.profile, plan, problem.platform));
   report.explanation =
       explain(program, plan, problem.profile, problem.platform, report.step_seconds);
   report.critical_path = critical_path(program, timeline);
@@ -118,6 +122,10 @@ Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engin
   if (!options.trace_path.empty()) write_traces(options.trace_path, program, timeline);
   if (options.sensitivity) report.sensitivities = sensitivities(program, engine);
   return report;
+}
+
+PredictionInterval interval_of(const Report& report) {
+  return interval_of(report.step_seconds, report.deviations);
 }
 
 nlohmann::ordered_json peak_json(const TierBytes& peak) {
@@ -129,10 +137,13 @@ nlohmann::ordered_json report_json(const Report& report) {
   for (const Utilization& load : report.explanation.utilizations) loads[load.name] = load.share;
   nlohmann::ordered_json json;
   json["step_seconds"] = report.step_seconds;
-  if (report.interval) {
-    json["step_seconds_low"] = report.interval->low;
-    json["step_seconds_high"] = report.interval->high;
-    json["profile_device"] = report.interval->measured_on;
+  const PredictionInterval interval = interval_of(report);
+  json["step_seconds_p10"] = interval.p10;
+  json["step_seconds_p90"] = interval.p90;
+  if (report.scaling) {
+    json["step_seconds_low"] = report.scaling->low;
+    json["step_seconds_high"] = report.scaling->high;
+    json["profile_device"] = report.scaling->measured_on;
   }
   json["tokens_per_second"] = report.explanation.tokens_per_second;
   if (report.step_joules > 0) {
@@ -157,17 +168,18 @@ std::string report_text(const Report& report) {
   const TierBytes& peak = report.peak_bytes;
   const Explanation& explanation = report.explanation;
   const Bytes node_host = node_host_bytes(peak, report.ranks_per_node);
+  const PredictionInterval interval = interval_of(report);
   std::string text;
   const auto line = [&text](std::string_view key, const std::string& value) {
     text += fmt::format("{:<12} {}\n", key, value);
   };
   line("plan", fmt::format("{}: {}", report.plan.name, plan_summary(report.plan)));
-  line("step", format_seconds(report.step_seconds));
-  if (report.interval) {
-    line("between",
-         fmt::format("{} and {}: the profile is scaled from {}",
-                     format_seconds(report.interval->low), format_seconds(report.interval->high),
-                     report.interval->measured_on));
+  line("step", fmt::format("{} (8 of 10 runs: {} to {})", format_seconds(report.step_seconds),
+                           format_seconds(interval.p10), format_seconds(interval.p90)));
+  if (report.scaling) {
+    line("between", fmt::format("{} and {}: the profile is scaled from {}",
+                                format_seconds(report.scaling->low),
+                                format_seconds(report.scaling->high), report.scaling->measured_on));
   }
   line("tokens/s", fmt::format("{:.0f}", explanation.tokens_per_second));
   if (explanation.model_flops_utilization > 0) {

@@ -4,6 +4,7 @@
 
 #include "cli/sim/sensitivity.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/engine/prediction_interval.hpp"
 #include "sim/policy/tuning_problem.hpp"
 #include "sim/report/critical_path.hpp"
 #include "sim/report/explain.hpp"
@@ -16,8 +17,8 @@
 
 namespace athanor::cli {
 
-/// Interval in which the step time is taken to lie if the profile was scaled.
-struct StepInterval {
+/// Step times under the extremes of scaling, if the profile was scaled.
+struct ScalingRange {
   Seconds low = 0, high = 0;
   std::string measured_on;  ///< device of the profile before it was scaled
 };
@@ -25,8 +26,9 @@ struct StepInterval {
 struct Report {
   Plan plan;
   Seconds step_seconds = 0;
-  double step_joules = 0;                ///< energy of all GPUs; 0: the platform has no power model
-  std::optional<StepInterval> interval;  ///< absent: the profile was taken as it is
+  double step_joules = 0;  ///< energy of all GPUs; 0: the platform has no power model
+  std::vector<RateDeviation> deviations;  ///< independent of each other; for the interval
+  std::optional<ScalingRange> scaling;    ///< absent: the profile was taken as it is
   TierBytes peak_bytes;
   int ranks_per_node = 1;
   MemoryLimits limits;
@@ -51,11 +53,15 @@ struct ReportOptions {
 /// Returns {"gpu": .., "pinned": .., "host": .., "nvme": ..}.
 [[nodiscard]] nlohmann::ordered_json peak_json(const TierBytes& peak);
 
-/// Returns step_seconds, tokens_per_second, model_flops_utilization, peak_bytes, feasible,
-/// bottleneck, loads, critical_path (seconds by name) and plan. A power model adds step_joules and
-/// joules_per_token, both for all GPUs. A scaled profile adds step_seconds_low, step_seconds_high
-/// and profile_device. A request for it adds sensitivity.
+/// Returns step_seconds, step_seconds_p10, step_seconds_p90, tokens_per_second,
+/// model_flops_utilization, peak_bytes, feasible, bottleneck, loads, critical_path (seconds by
+/// name) and plan. A power model adds step_joules and joules_per_token, both for all GPUs. A scaled
+/// profile adds step_seconds_low, step_seconds_high and profile_device. A request for it adds
+/// sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
+
+/// Returns where 80 % of runs are expected.
+[[nodiscard]] PredictionInterval interval_of(const Report& report);
 
 [[nodiscard]] std::string report_text(const Report& report);
 

@@ -40,13 +40,15 @@ Report make_report(const Plan& plan, const ScaledProfile& scaled, const TuningPr
                    Engine& engine, const ReportOptions& options) {
   Report report = make_report(plan, problem, engine, options);
   if (scaled.extremes.empty()) return report;
-  StepInterval interval{report.step_seconds, report.step_seconds, scaled.measured_on};
+  ScalingRange range{report.step_seconds, report.step_seconds, scaled.measured_on};
   for (const Profile& extreme : scaled.extremes) {
     const Timeline timeline = engine.simulate(lower(extreme, plan), {.record_intervals = false});
-    interval.low = std::min(interval.low, timeline.step_seconds);
-    interval.high = std::max(interval.high, timeline.step_seconds);
+    range.low = std::min(range.low, timeline.step_seconds);
+    range.high = std::max(range.high, timeline.step_seconds);
   }
-  report.interval = interval;
+  // The range counts as another rate, which nobody has measured.
+  report.deviations.push_back(deviation_between(range.low, report.step_seconds, range.high));
+  report.scaling = range;
   return report;
 }
 

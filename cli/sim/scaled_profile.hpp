@@ -33,7 +33,7 @@ struct ScaledProfile {
                                         const Platform& platform);
 
 /// Makes a report on the scaled profile. If it was scaled, the plan's step times under the two
-/// extremes are the interval.
+/// extremes are its range, which widens the interval.
 [[nodiscard]] Report make_report(const Plan& plan, const ScaledProfile& scaled,
                                  const TuningProblem& problem, Engine& engine,
                                  const ReportOptions& options = {});

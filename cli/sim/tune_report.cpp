@@ -82,6 +82,16 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
   return json;
 }
 
+std::string next_plan_text(const Report& report, const SearchResult& result) {
+  if (result.ranked.size() < 2) return "";
+  const Evaluated& next = result.ranked[1];
+  const bool is_close =
+      next.outcome == Outcome::Simulated && next.step_seconds <= interval_of(report).p90;
+  if (!is_close) return "";
+  return fmt::format("next plan    {} a step, within the interval: see --top 2\n",
+                     format_seconds(next.step_seconds));
+}
+
 nlohmann::ordered_json host_slowdown_json(const SearchResult& result, double share) {
   return {{"share", share}, {"step_seconds", result.ranked.front().step_seconds}};
 }

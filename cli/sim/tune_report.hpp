@@ -22,6 +22,10 @@ namespace athanor::cli {
 [[nodiscard]] nlohmann::ordered_json tune_json(const Report& report, const SearchResult& result,
                                                std::size_t rows);
 
+/// Returns a line that says that the second plan's step time lies within the interval of the
+/// best's, or nothing where it does not.
+[[nodiscard]] std::string next_plan_text(const Report& report, const SearchResult& result);
+
 /// Returns "share", and the "step_seconds" of the best plan if updates on the host take that share
 /// longer.
 [[nodiscard]] nlohmann::ordered_json host_slowdown_json(const SearchResult& result, double share);

@@ -111,7 +111,7 @@ int tune_one(const TuneOptions& options) {
   fmt::print("{}", report_text(report));
   if (options.host_slowdown > 0)
     fmt::print("{}", host_slowdown_text(result, options.host_slowdown));
-  fmt::print("{}", counts_text(result));
+  fmt::print("{}{}", next_plan_text(report, result), counts_text(result));
   if (rows > 0) fmt::print("{}", ranking_text(result, problem, rows));
   if (options.pareto) fmt::print("{}", front_text(result, problem));
   return kExitDone;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulator against recorded runs on real machines (traces/records): no GPU is needed.
-#include "sim/base/text_file.hpp"
 #include "sim/cost/scaling.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/memory.hpp"
-#include "tests/engine/whole_master.hpp"
+#include "tests/engine/records.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -14,7 +13,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <tuple>
@@ -25,47 +23,15 @@ namespace athanor {
 namespace {
 
 using nlohmann::json;
+using test::platform_of;
+using test::program_of;
+using test::read_record;
 
 constexpr double kWorstError = 0.12;
 constexpr double kMeanError = 0.05;
-const std::string kFolder = std::string(ATHANOR_SOURCE_DIR) + "/traces/records/";
+const std::string kFolder = test::record_path("");
 
-json read_record(const std::string& name) { return json::parse(read_text_file(kFolder + name)); }
-
-/// Files of runs that the manifest lists, relative to kFolder.
-std::vector<std::string> recorded_runs() {
-  std::vector<std::string> names;
-  const json manifest = read_record("manifest.json");
-  for (const json& lease : manifest.at("leases")) {
-    if (!lease.contains("runs")) continue;
-    names.push_back(lease.at("folder").get<std::string>() + "/" +
-                    lease.at("runs").get<std::string>());
-  }
-  return names;
-}
-
-const std::vector<std::string> kRecords = recorded_runs();
-
-/// Returns the path of a file that `record` names relative to its own folder.
-std::string beside(const std::string& record, const std::string& path) {
-  return kFolder + std::filesystem::path(record).parent_path().string() + "/" + path;
-}
-
-/// Returns the machine as it was when the run was predicted.
-Platform platform_of(const json& run, const json& record, const std::string& name) {
-  const std::string path = beside(name, record.at("platform").get<std::string>());
-  json platform = json::parse(read_text_file(path));
-  if (run.contains("platform_changes")) platform.merge_patch(run.at("platform_changes"));
-  return parse_platform(platform.dump(), path);
-}
-
-/// Returns the program that ran. Records say where its masters were split.
-Program program_of(const json& run, const std::string& name) {
-  const Profile profile = read_profile(beside(name, run.at("profile").get<std::string>()));
-  Program program =
-      lower(profile, parse_plan(run.at("plan").dump(), run.at("name").get<std::string>()));
-  return run.value("split_master", false) ? program : test::with_whole_masters(std::move(program));
-}
+const std::vector<std::string> kRecords = test::recorded_runs();
 
 /// Returns whether losses are equal. NCCL adds three and more addends in an order that depends on
 /// their place in a buffer, and so on the plan. From three ranks on, losses may differ by a

@@ -136,8 +136,9 @@ function runPage(data) {
 // Results of simulate and tune.
 function resultTiles(result) {
   const low = result.step_seconds_low;
+  const expected = result.step_seconds_p10 ? `eight of ten runs: ${seconds(result.step_seconds_p10)} to ${seconds(result.step_seconds_p90)}` : "";
   return tiles(
-      tile("step", seconds(result.step_seconds), low ? `between ${seconds(low)} and ${seconds(result.step_seconds_high)}: the profile is scaled from ${result.profile_device}` : ""),
+      tile("step", seconds(result.step_seconds), low ? `${expected}; the profile is scaled from ${result.profile_device}` : expected),
       tile("tokens per second", count(result.tokens_per_second), "all ranks"),
       result.model_flops_utilization > 0 ? tile("utilization", percent(result.model_flops_utilization), "of the sustained rate") : null,
       tile("GPU memory, peak", bytes(result.peak_bytes.gpu), "of one rank"),

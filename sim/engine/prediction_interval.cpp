@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/prediction_interval.hpp"
+
+#include "sim/rates/calibrated_spreads.hpp"
+#include "sim/rates/measure_rates.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace athanor {
+namespace {
+
+/// Standard deviations that bound a tenth of a normal distribution.
+constexpr double kDeviationsOfTenth = 1.2815515655446004;
+
+struct LaneRates {
+  Seconds seconds = 0;  ///< time of its operations in a step
+  double variance = 0;  ///< variance of that time by how operations scatter
+};
+
+std::array<LaneRates, kNumLanes> lane_rates(const MeasuredRates& predicted,
+                                            const std::map<RateKey, double>& repetitions) {
+  std::array<LaneRates, kNumLanes> lanes{};
+  for (const auto& [key, rate] : predicted.rates) {
+    LaneRates& lane = lanes.at(lane_index(key.lane));
+    lane.seconds += rate.seconds;
+    const auto spread = repetitions.find(key);
+    if (spread == repetitions.end() || rate.count == 0) continue;
+    lane.variance += std::pow(rate.seconds * spread->second, 2) / static_cast<double>(rate.count);
+  }
+  return lanes;
+}
+
+/// Simulates with options that `change` makes for rates of a given speed.
+template <typename Change>
+RateDeviation deviation(Engine& engine, const Program& program, double spread,
+                        const Change& change) {
+  const auto at_speed = [&](double speed) {
+    SimulationOptions options{.record_intervals = false};
+    change(options, speed);
+    return engine.simulate(program, options).step_seconds;
+  };
+  return {at_speed(std::exp(spread)), at_speed(std::exp(-spread))};
+}
+
+}  // namespace
+
+PredictionInterval interval_of(Seconds step_seconds, const std::vector<RateDeviation>& deviations) {
+  double faster = 0, slower = 0;
+  for (const RateDeviation& of : deviations) {
+    faster += std::pow(std::log(of.fast / step_seconds), 2);
+    slower += std::pow(std::log(of.slow / step_seconds), 2);
+  }
+  return {step_seconds * std::exp(-kDeviationsOfTenth * std::sqrt(faster)),
+          step_seconds * std::exp(kDeviationsOfTenth * std::sqrt(slower))};
+}
+
+RateDeviation deviation_between(Seconds low, Seconds step_seconds, Seconds high) {
+  return {step_seconds * std::pow(low / step_seconds, 1 / kDeviationsOfTenth),
+          step_seconds * std::pow(high / step_seconds, 1 / kDeviationsOfTenth)};
+}
+
+std::vector<RateDeviation> rate_deviations(Engine& engine, const Program& program,
+                                           const Timeline& predicted,
+                                           const std::map<RateKey, double>& repetitions) {
+  const auto lanes = lane_rates(measure_rates(program, predicted), repetitions);
+  std::vector<RateDeviation> deviations;
+  for (const Lane lane : kLanes) {
+    const LaneRates& of = lanes.at(lane_index(lane));
+    if (of.seconds <= 0) continue;
+    const double scatter = of.variance / (of.seconds * of.seconds);
+    deviations.push_back(deviation(engine, program, std::hypot(drift_of(lane), std::sqrt(scatter)),
+                                   [lane](SimulationOptions& options, double speed) {
+                                     options.lane_speed.at(lane_index(lane)) = speed;
+                                   }));
+  }
+  deviations.push_back(
+      deviation(engine, program, kLaunchDrift,
+                [](SimulationOptions& options, double speed) { options.issue_speed = speed; }));
+  deviations.push_back({predicted.step_seconds * std::exp(-kModelSpread),
+                        predicted.step_seconds * std::exp(kModelSpread)});
+  return deviations;
+}
+
+}  // namespace athanor
