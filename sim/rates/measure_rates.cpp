@@ -123,6 +123,10 @@ std::optional<Seconds> awaited_launch(const Interval& interval) {
 /// The first unit's forward takes the batch, and the host reads data while it launches that.
 bool takes_batch(const Operation& op) { return op.kind == OpKind::Forward && op.unit == 0; }
 
+/// Least share of the calibrated time of all launches that the device must have waited for. Where
+/// it waits for fewer, the host is ahead: it may have waited there itself, for room in a queue.
+constexpr double kAwaitedShare = 0.25;
+
 std::optional<MeasuredLaunches> measure_launches(const Program& program, const Timeline& timeline,
                                                  const std::set<std::int32_t>& steps,
                                                  std::span<const Seconds> issue) {
@@ -130,16 +134,17 @@ std::optional<MeasuredLaunches> measure_launches(const Program& program, const T
   MeasuredLaunches slowest_rank;
   for (const RankSeconds& rank : ranks) {
     std::vector<std::int32_t> awaited;
-    Seconds calibrated = 0;
+    Seconds calibrated = 0, all = 0;
     for (std::size_t i = 0; i < issue.size(); ++i) {
       const auto operation = static_cast<std::int32_t>(i);
       if (issue[i] <= 0 || takes_batch(program.operations[i])) continue;
+      all += issue[i];
       if (!is_whole(rank.of(operation))) continue;
       awaited.push_back(operation);
       calibrated += issue[i];
     }
     const Summary summary = summary_of(rank, awaited, steps.size());
-    if (summary.seconds <= slowest_rank.seconds) continue;
+    if (calibrated < kAwaitedShare * all || summary.seconds <= slowest_rank.seconds) continue;
     slowest_rank = {summary.count, summary.seconds, calibrated, summary.spread};
   }
   if (slowest_rank.count == 0) return std::nullopt;

@@ -31,7 +31,8 @@ struct MeasuredRate {
 };
 
 /// Launches that the device waited for: where the host is ahead, it waits for room in a queue, and
-/// its time to launch tells nothing. Without those of operations that take a batch.
+/// its time to launch tells nothing. Without those of operations that take a batch, and none where
+/// the device waited for less than a quarter of the launches.
 struct MeasuredLaunches {
   std::int64_t count = 0;  ///< operations of a step
   Seconds seconds = 0;     ///< time of the host in a step, on the slowest rank

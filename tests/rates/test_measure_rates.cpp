@@ -135,6 +135,15 @@ TEST_CASE("launches count where the device waited for them") {
   CHECK(launches->calibrated == 1);
 }
 
+TEST_CASE("a few launches that the device waited for do not stand for all") {
+  const auto launches = [](Seconds second) {
+    const std::vector<Seconds> calibrated{1, second, 0};
+    return measure_rates(sample_program(), one_awaited_launch(), calibrated).launches;
+  };
+  CHECK(launches(3));
+  CHECK_FALSE(launches(3.1));
+}
+
 TEST_CASE("reading a batch is no launch") {
   Program program = sample_program();
   program.operations[0] = operation(OpKind::Forward, Lane::Compute);
