@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
@@ -80,6 +81,20 @@ RankInfo rank_from_environment() {
     return {*rank, *world_size, local_rank, launcher.is_mpi || pmix_is_present(), local_size};
   }
   return {};
+}
+
+std::optional<int> rank_in(std::string_view environment) {
+  const std::string entries = '\0' + std::string(environment);
+  for (const Launcher& launcher : kLaunchers) {
+    const std::string name = '\0' + std::string(launcher.rank) + '=';
+    const std::size_t at = entries.find(name);
+    if (at == std::string::npos) continue;
+    const char* const value = entries.c_str() + at + name.size();
+    int rank = 0;
+    const auto [end, error] = std::from_chars(value, value + std::strlen(value), rank);
+    if (error == std::errc() && *end == '\0') return rank;
+  }
+  return std::nullopt;
 }
 
 }  // namespace athanor

@@ -2,6 +2,7 @@
 // This process's rank, as its launcher tells it.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 namespace athanor {
@@ -22,6 +23,10 @@ struct RankInfo {
 /// Slurm); without a launcher it is 0 of 1. Throws InputError on a value out of range, naming the
 /// variable.
 [[nodiscard]] RankInfo rank_from_environment();
+
+/// Returns the rank that a launcher has told a process in its environment: "NAME=value" entries,
+/// each with a zero byte behind it. Nothing where none has.
+[[nodiscard]] std::optional<int> rank_in(std::string_view environment);
 
 /// Variable in which --gpus passes rank 0 the descriptor that listens at MASTER_PORT.
 inline constexpr const char* kListenDescriptor = "ATHANOR_LISTEN_DESCRIPTOR";

@@ -5,6 +5,7 @@
 #include "executor/rendezvous/mpi_cleaner.hpp"
 #include "executor/rendezvous/mpi_leftovers.hpp"
 #include "executor/rendezvous/rank_feed.hpp"
+#include "executor/rendezvous/sibling_ranks.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -157,6 +158,7 @@ void JobWatch::look() {
   hear_ranks();
   hear_launcher();
   check_launcher();
+  check_missing_ranks();
   if (const auto finding = watchdog_.look(now_)) {
     fail(finding->message, links_.process_of(finding->rank));
   }
@@ -257,6 +259,22 @@ void JobWatch::check_launcher() {
   end_process(kExitFailed);
 }
 
+/// Finds ranks that were stopped before they could come. The launcher's processes show them, so
+/// they need not be waited for as long as ranks that may only be slow.
+void JobWatch::check_missing_ranks() {
+  if (parent_ == 0 || !rank_.is_on_one_machine()) return;
+  for (const int rank : watchdog_.missing()) {
+    const std::optional<pid_t> process = stopped_rank(parent_, rank);
+    if (!process) {
+      stopped_since_.erase(rank);
+    } else if (now_ - stopped_since_.try_emplace(rank, now_).first->second > kSilence) {
+      fail(fmt::format("rank {} (process {}) has been stopped for {} s; it has not started yet",
+                       rank, *process, kSilence),
+           *process);
+    }
+  }
+}
+
 void JobWatch::handle_interrupt() {
   if (!is_stop_wanted() || caller_stops_ || exit_code_ >= 0) return;
   links_.send(message_of(MessageKind::Interrupted, rank_.rank));
@@ -301,8 +319,8 @@ bool JobWatch::may_end() {
     say_goodbye();
   }
   if (exit_code_ == kExitFailed) return true;
-  // Somebody must be left to name a rank 0 that stops before it is done.
-  if (rank_.rank != 0) return gone_.at(0) || !links_.is_linked();
+  // Somebody must be left to name a rank 0 that stops before it is done, or before it has come.
+  if (rank_.rank != 0) return gone_.at(0) || (!links_.is_linked() && !watchdog_.is_missing(0));
   const bool is_late = now_ - *left_at_ > kSilence;
   bool all_ended = true;
   for (int other = 1; other < rank_.world_size; ++other) {

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -70,6 +71,7 @@ class JobWatch {
   void hear(int rank, const RankMessage& message);
   void hear_launcher();
   void check_launcher();
+  void check_missing_ranks();
   void handle_interrupt();
   [[nodiscard]] bool may_end();
   [[nodiscard]] bool has_ended(int rank) const;
@@ -104,7 +106,8 @@ class JobWatch {
   PatientClock clock_;
   Seconds now_ = 0, sent_at_ = -kHeartbeat, launcher_heard_at_ = 0, parent_ran_at_ = 0;
   std::optional<Seconds> failed_at_, left_at_;
-  std::vector<bool> gone_;  ///< [rank]: said goodbye
+  std::vector<bool> gone_;                ///< [rank]: said goodbye
+  std::map<int, Seconds> stopped_since_;  ///< missing ranks that do not run
   Descriptor wake_;
   std::thread thread_;
 };

@@ -27,6 +27,19 @@ void Watchdog::lose(int rank) { ranks_.at(static_cast<std::size_t>(rank)).lost =
 
 void Watchdog::release(int rank) { ranks_.at(static_cast<std::size_t>(rank)).expected = false; }
 
+bool Watchdog::is_missing(int rank) const {
+  const Rank& record = ranks_.at(static_cast<std::size_t>(rank));
+  return record.expected && !record.came;
+}
+
+std::vector<int> Watchdog::missing() const {
+  std::vector<int> missing;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (is_missing(static_cast<int>(rank))) missing.push_back(static_cast<int>(rank));
+  }
+  return missing;
+}
+
 Watchdog::Finding Watchdog::describe(std::size_t rank, const std::string& what) const {
   const RankMessage& status = ranks_[rank].status;
   if (!ranks_[rank].came) return {static_cast<int>(rank), fmt::format("rank {} {}", rank, what)};

@@ -33,6 +33,9 @@ class Watchdog {
   /// that the others wait for counts as hanging.
   void set_deadline(Seconds deadline) noexcept { deadline_ = deadline; }
 
+  /// Returns the ranks that are expected and have not been heard from yet.
+  [[nodiscard]] std::vector<int> missing() const;
+  [[nodiscard]] bool is_missing(int rank) const;
   /// Returns the first rank with which something is wrong.
   [[nodiscard]] std::optional<Finding> look(Seconds now);
 

@@ -82,6 +82,15 @@ TEST_CASE("torchrun, Open MPI, PMI and Slurm are understood") {
   }
 }
 
+TEST_CASE("the rank of another process is read from its environment") {
+  using namespace std::string_literals;
+  CHECK(rank_in("HOME=/root\0OMPI_COMM_WORLD_RANK=3\0RANK=1\0"s) == 3);
+  CHECK(rank_in("RANK=12\0"s) == 12);
+  CHECK_FALSE(rank_in("MY_RANK=1\0RANK=\0HOME=RANK=2\0"s));
+  CHECK_FALSE(rank_in("RANK=1x\0"s));
+  CHECK_FALSE(rank_in(""));
+}
+
 TEST_CASE("a value out of range is refused with the variable's name") {
   for (const auto& [rank, size, name] :
        std::vector<std::tuple<std::string, std::string, std::string>>{

@@ -107,6 +107,26 @@ TEST_CASE("a rank that is stopped before it meets the others is named") {
   CHECK(wait_until_gone(out, 3).empty());
 }
 
+TEST_CASE("a rank 0 that is stopped before it comes is named, also where nothing is left to do") {
+  const TrainFixture fixture;
+  const std::string out = fixture.file("run");
+  const auto command =
+      fixture.command(fixture.write_plan("plan", fixture.offloaded_plan(2, 2)), /*steps=*/3, out);
+  output_of(with_words(command, {"--gpus", "2"}));
+  RunningProgram program(with_processes(2, with_words(command, {"--resume"})));
+  std::vector<pid_t> ranks;
+  while (ranks.empty()) ranks = ranks_of(out, 2);
+  ::kill(ranks[0], SIGSTOP);
+  const auto start = std::chrono::steady_clock::now();
+  const Finished finished = program.wait(120);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  INFO(finished.output);
+  CHECK(finished.exit_code != 0);
+  CHECK(finished.output.find("rank 0 ") != std::string::npos);
+  CHECK(took.count() < kLimit);
+  CHECK(wait_until_gone(out, 3).empty());
+}
+
 TEST_CASE("a stopped rank that no other rank is left to name is named by its cleaner") {
   const MpiLeftovers leftovers = make_session_folder();
   std::array<int, 2> errors{};
