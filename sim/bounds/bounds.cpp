@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 namespace athanor {
@@ -38,19 +40,37 @@ LaneValues busy_seconds(const Program& program, const std::vector<Seconds>& seco
   return busy;
 }
 
+/// Waits of all operations, without all else that operations have: bounds read them many times.
+struct WaitGraph {
+  std::vector<std::uint8_t> lanes;
+  std::vector<std::int32_t> waits, previous_waits;     ///< waits of all operations in turn
+  std::vector<std::uint32_t> waits_end, previous_end;  ///< ends of each operation's waits
+
+  explicit WaitGraph(const Program& program) {
+    for (const Operation& op : program.operations) {
+      lanes.push_back(static_cast<std::uint8_t>(lane_index(op.lane)));
+      waits.insert(waits.end(), op.waits.begin(), op.waits.end());
+      previous_waits.insert(previous_waits.end(), op.previous_waits.begin(),
+                            op.previous_waits.end());
+      waits_end.push_back(static_cast<std::uint32_t>(waits.size()));
+      previous_end.push_back(static_cast<std::uint32_t>(previous_waits.size()));
+    }
+  }
+};
+
 /// Computes in `after` when the next step's operations end, if only lanes and waits delay them.
 /// `before` has the ends of the step before.
-void advance(const Program& program, const std::vector<Seconds>& seconds,
+void advance(const WaitGraph& graph, const std::vector<Seconds>& seconds,
              const std::vector<Seconds>& before, std::vector<Seconds>& after) {
   std::array<Seconds, kNumLanes> lane_end{};
+  for (std::size_t i = 0; i < seconds.size(); ++i) lane_end[graph.lanes[i]] = before[i];
+  std::size_t wait = 0, previous = 0;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    lane_end[lane_index(program.operations[i].lane)] = before[i];
-  }
-  for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const Operation& op = program.operations[i];
-    Seconds& end = lane_end[lane_index(op.lane)];
-    for (const std::int32_t wait : op.waits) end = std::max(end, after[wait]);
-    for (const std::int32_t wait : op.previous_waits) end = std::max(end, before[wait]);
+    Seconds& end = lane_end[graph.lanes[i]];
+    for (; wait < graph.waits_end[i]; ++wait) end = std::max(end, after[graph.waits[wait]]);
+    for (; previous < graph.previous_end[i]; ++previous) {
+      end = std::max(end, before[graph.previous_waits[previous]]);
+    }
     end += seconds[i];
     after[i] = end;
   }
@@ -58,13 +78,13 @@ void advance(const Program& program, const std::vector<Seconds>& seconds,
 
 /// Lower bound on the longest cycle. If every operation ends at least d later than in the step
 /// before, so it does in every later step. A few steps bring d close to the longest cycle.
-Seconds longest_cycle(const Program& program, const std::vector<Seconds>& seconds) {
+Seconds longest_cycle(const WaitGraph& graph, const std::vector<Seconds>& seconds) {
   constexpr int kMaxSteps = 8;
   constexpr double kTolerance = 1e-9;
   Seconds best = 0;
   std::vector<Seconds> before(seconds.size()), after(seconds.size());
   for (int step = 0; step < kMaxSteps; ++step) {
-    advance(program, seconds, before, after);
+    advance(graph, seconds, before, after);
     Seconds least = std::numeric_limits<Seconds>::infinity();
     Seconds most = 0;
     for (std::size_t i = 0; i < seconds.size(); ++i) {
@@ -78,21 +98,36 @@ Seconds longest_cycle(const Program& program, const std::vector<Seconds>& second
   return best;
 }
 
+/// lagrangian_bound() of each phase of units; 0 for other operations. Micro-batches repeat phases,
+/// so each is computed once.
+std::vector<LagrangianBound> lagrangian_bounds(const Program& program, const Platform& platform,
+                                               const std::vector<PowerDraw>& power_draws) {
+  std::map<std::tuple<Seconds, double, double>, LagrangianBound> known;
+  std::vector<LagrangianBound> bounds(power_draws.size());
+  for (std::size_t i = 0; i < power_draws.size(); ++i) {
+    if (!is_unit_phase(program.operations[i])) continue;
+    const PowerDraw& draw = power_draws[i];
+    const auto [entry, is_new] = known.try_emplace({draw.seconds, draw.watts, draw.exponent});
+    if (is_new) entry->second = lagrangian_bound(draw, platform);
+    bounds[i] = entry->second;
+  }
+  return bounds;
+}
+
 /// Longest cycle through one step. With a multiplier, phases of units on it cost time and energy,
 /// and others their energy alone.
 Seconds cycle_seconds(const Program& program, const Platform& platform,
                       const std::vector<PowerDraw>& power_draws, const BoundTables& tables) {
+  const WaitGraph graph(program);
   std::vector<Seconds> seconds(power_draws.size());
   for (std::size_t i = 0; i < power_draws.size(); ++i) {
-    seconds[i] =
-        power_draws[i].seconds * tables.least_slowdown[lane_index(program.operations[i].lane)];
+    seconds[i] = power_draws[i].seconds * tables.least_slowdown[graph.lanes[i]];
   }
-  if (!platform.power) return longest_cycle(program, seconds);
-  std::vector<LagrangianBound> powered(power_draws.size());
+  if (!platform.power) return longest_cycle(graph, seconds);
+  const std::vector<LagrangianBound> powered = lagrangian_bounds(program, platform, power_draws);
   LagrangianBound sum;
   for (std::size_t i = 0; i < power_draws.size(); ++i) {
-    if (!is_unit_phase(program.operations[i])) continue;
-    sum += powered[i] = lagrangian_bound(power_draws[i], platform);
+    if (is_unit_phase(program.operations[i])) sum += powered[i];
   }
   const double least = tables.least_slowdown[lane_index(Lane::Compute)];
   Seconds most = 0;
@@ -104,7 +139,7 @@ Seconds cycle_seconds(const Program& program, const Platform& platform,
                         ? least * (powered[i].at[multiplier] - powered[i].energy(multiplier))
                         : (1 - kEnergyMultipliers[multiplier]) * seconds[i];
     }
-    most = std::max(most, longest_cycle(program, weighted) + least * sum.energy(multiplier));
+    most = std::max(most, longest_cycle(graph, weighted) + least * sum.energy(multiplier));
   }
   return most;
 }

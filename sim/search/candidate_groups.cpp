@@ -184,9 +184,10 @@ class Choices {
     pools_ = distinct<ChoiceGroup::Pools>(any);
   }
 
-  /// Calls `visit(counts)` with the placements of each combination of the other choices.
+  /// Calls `visit(counts)` with the placements of each combination of the other choices, until it
+  /// returns true. Returns whether it did.
   template <typename Visit>
-  void for_each(const BatchSplit& batch, const Visit& visit) const {
+  [[nodiscard]] bool any_of(const BatchSplit& batch, const Visit& visit) const {
     for (const Candidate& chunk : chunks_) {
       for (const Candidate& pool : pools_) {
         if (pool.gradient_ring > 0 && !may_stage(batch)) continue;
@@ -200,10 +201,11 @@ class Choices {
               copy_choices<ChoiceGroup::Pools>(pool, placement);
             }
           }
-          visit(counts);
+          if (visit(counts)) return true;
         }
       }
     }
+    return false;
   }
 
   /// Whether units are fetched, so that groups of micro-batches pay (is_sensible).
@@ -260,9 +262,9 @@ CandidateGroups::CandidateGroups(const SearchSpace& space, const Architecture& a
   space.validate();
 }
 
-void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visit) const {
+template <typename Visit>
+bool CandidateGroups::any_of(bool fills, const Visit& visit) const {
   const NormalForm normal_form(architecture_, num_gpus_, space_.clips);
-  const bool fills = space_.fill_memory && fits_;
   SearchSpace all_counts = space_;
   if (fills) all_counts.leading_gpu_optimizer = counts_between(space_.leading_gpu_optimizer);
   std::vector<Choices> choices;
@@ -273,11 +275,27 @@ void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visi
     for (const Choices& of_sharding : choices) {
       if (batch.group > 1 && !of_sharding.fetches()) continue;
       const MemoryFiller filler(space_, fits_, of_sharding.activations(), normal_form.num_units());
-      of_sharding.for_each(batch, [&](const OptimizerCounts& counts) {
-        std::ranges::for_each(fills ? filler.fill(counts) : filler.all(counts), visit);
-      });
+      const auto visit_counts = [&](const OptimizerCounts& counts) {
+        return visit(filler, counts);
+      };
+      if (of_sharding.any_of(batch, visit_counts)) return true;
     }
   }
+  return false;
+}
+
+void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visit) const {
+  const bool fills = space_.fill_memory && fits_;
+  static_cast<void>(any_of(fills, [&](const MemoryFiller& filler, const OptimizerCounts& counts) {
+    std::ranges::for_each(fills ? filler.fill(counts) : filler.all(counts), visit);
+    return false;
+  }));
+}
+
+bool CandidateGroups::some_fits() const {
+  return any_of(space_.fill_memory, [](const MemoryFiller& filler, const OptimizerCounts& counts) {
+    return filler.some_fits(counts);
+  });
 }
 
 bool CandidateGroups::is_in_order(const Candidate& updates) noexcept {

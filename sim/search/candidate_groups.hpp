@@ -51,6 +51,8 @@ class CandidateGroups {
   /// Calls `visit` with the representative of each group in a fixed order. The representative need
   /// not be in the space. Where no way to fill memory fits, those that need least are visited.
   void for_each(const std::function<void(const Candidate& representative)>& visit) const;
+  /// Whether `fits` holds for one of the representatives. Much faster than to look at each.
+  [[nodiscard]] bool some_fits() const;
   /// Members of the group of `representative` or of any member, most threads first, then by
   /// gpu_adam_units.
   [[nodiscard]] std::vector<Candidate> members(const Candidate& representative);
@@ -63,6 +65,10 @@ class CandidateGroups {
   /// Placement of optimizer state, and whether gradients of several micro-batches are added up.
   using Placement = std::tuple<int, int, int, bool>;
 
+  /// Calls `visit` with each combination of other choices, as a MemoryFiller and its placements,
+  /// until it returns true. Returns whether it did. `fills`: with every count that memory allows.
+  template <typename Visit>
+  [[nodiscard]] bool any_of(bool fills, const Visit& visit) const;
   /// Candidates of which only the choices of ChoiceGroup::Updates count.
   [[nodiscard]] const std::vector<Candidate>& updates_of(const Candidate& representative);
   [[nodiscard]] static bool is_in_order(const Candidate& updates) noexcept;

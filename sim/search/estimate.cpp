@@ -19,6 +19,13 @@
 #include <utility>
 
 namespace athanor {
+namespace {
+
+/// Placements whose bytes are kept: those of one combination of the other choices, for some 40
+/// units.
+constexpr std::size_t kPlacedBytes = 4096;
+
+}  // namespace
 
 Estimator::Estimator(const TuningProblem& problem)
     : Estimator(problem, adam_thread_choices(problem.request, problem.platform)) {}
@@ -28,7 +35,8 @@ Estimator::Estimator(const TuningProblem& problem, std::vector<int> adam_threads
       tables_(problem.platform, problem.request.num_gpus, terms),
       adam_threads_(std::move(adam_threads)),
       terms_(terms),
-      num_units_(static_cast<int>(problem.profile.architecture.units.size())) {
+      num_units_(static_cast<int>(problem.profile.architecture.units.size())),
+      placed_bytes_(kPlacedBytes) {
   std::map<std::string, std::size_t> index;
   for (const Unit& unit : problem.profile.architecture.units) {
     const auto [entry, is_new] = index.try_emplace(unit.unit_class, classes_.size());
@@ -64,11 +72,19 @@ Program Estimator::lower_group(const Candidate& c, std::int64_t group) const {
 }
 
 const Estimator::ActivationBytes& Estimator::activation_bytes(const Candidate& c) {
-  const auto [entry, is_new] = activation_bytes_.try_emplace(
-      {c.batch.micro_batch, c.batch.group, c.recompute_units, c.offload_units});
-  ActivationBytes& bytes = entry->second;
-  if (!is_new) return bytes;
+  auto& of_batch = activation_bytes_[{c.batch.micro_batch, c.batch.group}];
+  const auto counts = static_cast<std::size_t>(num_units_) + 1;
+  if (of_batch.empty()) of_batch.resize(counts * counts);
+  std::optional<ActivationBytes>& known =
+      of_batch[static_cast<std::size_t>(c.recompute_units) * counts +
+               static_cast<std::size_t>(c.offload_units)];
+  if (!known) known = measure_activations(c);
+  return *known;
+}
+
+Estimator::ActivationBytes Estimator::measure_activations(const Candidate& c) const {
   const Program program = lower_group(c, c.batch.group);
+  ActivationBytes bytes;
   Bytes statics = program.workspace_bytes;
   for (const Buffer& buffer : program.static_buffers) {
     if (buffer.tier == Tier::Gpu) statics += buffer.bytes;

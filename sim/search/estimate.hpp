@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -105,6 +106,11 @@ class Estimator {
     Bytes peak = 0;    ///< on the device, above the static buffers
     Bytes pinned = 0;  ///< outputs on the host
   };
+  /// Bytes that do not depend on activations, and the candidate without these that has them.
+  struct PlacedBytes {
+    Candidate key{.batch = {.micro_batch = 0}};  ///< at first no candidate's
+    TierBytes bytes;
+  };
   /// Work that depends only on micro-batch, recomputation and offloaded outputs.
   struct Activations {
     LagrangianBound compute;         ///< phases of one micro-batch
@@ -131,11 +137,15 @@ class Estimator {
   /// Program of one group under the candidate's activation policies, with all state on the device.
   [[nodiscard]] Program lower_group(const Candidate& candidate, std::int64_t group) const;
   [[nodiscard]] const ActivationBytes& activation_bytes(const Candidate& candidate);
+  [[nodiscard]] ActivationBytes measure_activations(const Candidate& candidate) const;
   [[nodiscard]] Activations& activations(const Candidate& candidate);
   void add_operations(const Program& program, Activations& sums) const;
   [[nodiscard]] ChunkSums& chunk_sums(const Candidate& candidate);
   [[nodiscard]] ChunkSum chunk_sum(const Candidate& candidate, std::size_t unit_class,
                                    const ChunkWork& work) const;
+  /// Bytes of all but activations and workspace, for the whole step.
+  [[nodiscard]] const TierBytes& placed_bytes(const Candidate& candidate);
+  [[nodiscard]] TierBytes sum_placed_bytes(const Candidate& candidate) const;
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
   /// Bytes of a rank's redo log.
   [[nodiscard]] Bytes redo_bytes(const Candidate& candidate) const;
@@ -207,7 +217,10 @@ class Estimator {
   BoundTerms terms_;
   int num_units_;
   std::vector<UnitClass> classes_;
-  std::map<std::tuple<std::int64_t, std::int64_t, int, int>, ActivationBytes> activation_bytes_;
+  /// By micro-batch and group, then by units that recompute and outputs on the host.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::optional<ActivationBytes>>>
+      activation_bytes_;
+  std::vector<PlacedBytes> placed_bytes_;  ///< latest of each hash
   std::map<std::tuple<std::int64_t, int, int>, Activations> activations_;
   std::map<std::tuple<int, double, double>, std::vector<double>> kernel_weights_;
   std::map<std::tuple<std::int64_t, Sharding, DataType, int>, ChunkSums> chunk_sums_;

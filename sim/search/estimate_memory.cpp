@@ -58,6 +58,27 @@ int Estimator::gradient_buffers(const Candidate& c, const UnitClass& unit_class)
 }
 
 TierBytes Estimator::peak_bytes(const Candidate& candidate) {
+  TierBytes peak = placed_bytes(candidate);
+  const ActivationBytes& bytes = activation_bytes(candidate);
+  peak.gpu = device_blocks(peak.gpu) + problem_.profile.workspace_bytes + bytes.peak;
+  peak.pinned += bytes.pinned;
+  return peak;
+}
+
+/// Searches ask for many activation policies of each placement, in any order.
+const TierBytes& Estimator::placed_bytes(const Candidate& candidate) {
+  Candidate key = candidate;
+  key.recompute_units = key.offload_units = key.prefetch_depth = key.adam_threads = 0;
+  const auto hash = static_cast<std::size_t>(key.leading_gpu_parameters +
+                                             (num_units_ + 1) * key.leading_gpu_optimizer) *
+                        2 +
+                    (key.gpu_adam_units > 0 ? 1 : 0);
+  PlacedBytes& known = placed_bytes_[hash % placed_bytes_.size()];
+  if (known.key != key) known = {key, sum_placed_bytes(key)};
+  return known.bytes;
+}
+
+TierBytes Estimator::sum_placed_bytes(const Candidate& candidate) const {
   const Bytes parameter = size_of(problem_.profile.dtype);
   const Bytes gradient =
       size_of(gradient_dtype(problem_.profile.dtype, candidate.batch.accumulation));
@@ -79,9 +100,6 @@ TierBytes Estimator::peak_bytes(const Candidate& candidate) {
     peak.pinned -= placed.parameters.nvme * owned * parameter;
     peak.pinned -= placed.staged_gradients * owned * gradient;
   }
-  const ActivationBytes& bytes = activation_bytes(candidate);
-  peak.gpu = device_blocks(peak.gpu) + problem_.profile.workspace_bytes + bytes.peak;
-  peak.pinned += bytes.pinned;
   return peak;
 }
 

@@ -3,6 +3,7 @@
 
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
+#include "sim/search/memory_floor.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,29 +59,48 @@ std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const 
   return changes;
 }
 
-/// Least bytes in a node's files among the plans of the default space that fit; none: nothing fits.
-std::optional<Bytes> least_nvme(const TuningProblem& problem) {
-  Estimator estimator(problem);
-  std::optional<Bytes> least;
-  const SearchSpace space = default_search_space(problem);
-  const CandidateGroups groups(space, problem.profile.architecture, problem.request.num_gpus,
-                               [&](const Candidate& candidate) {
-                                 return fits(estimator.peak_bytes(candidate),
-                                             problem.ranks_per_node, problem.limits);
-                               });
-  groups.for_each([&](const Candidate& representative) {
-    if (least == 0) return;
-    const TierBytes peak = estimator.peak_bytes(representative);
-    if (!fits(peak, problem.ranks_per_node, problem.limits)) return;
-    const Bytes nvme = node_nvme_bytes(peak, problem.ranks_per_node);
-    least = std::min(least.value_or(nvme), nvme);
-  });
-  return least;
-}
+/// The plans of a problem's default space, and their memory.
+class DefaultPlans {
+ public:
+  explicit DefaultPlans(const TuningProblem& problem)
+      : problem_(problem),
+        estimator_(problem),
+        space_(default_search_space(problem)),
+        groups_(space_, problem.profile.architecture, problem.request.num_gpus,
+                [this](const Candidate& candidate) { return fits(candidate); }) {}
+  DefaultPlans(const DefaultPlans&) = delete;
+  DefaultPlans& operator=(const DefaultPlans&) = delete;
+
+  [[nodiscard]] bool some_fits() const { return groups_.some_fits(); }
+
+  /// Least bytes in a node's files among the plans that fit; none: nothing fits.
+  [[nodiscard]] std::optional<Bytes> least_nvme() {
+    std::optional<Bytes> least;
+    groups_.for_each([&](const Candidate& representative) {
+      if (least == 0 || !fits(representative)) return;
+      const TierBytes peak = estimator_.peak_bytes(representative);
+      const Bytes nvme = node_nvme_bytes(peak, problem_.ranks_per_node);
+      least = std::min(least.value_or(nvme), nvme);
+    });
+    return least;
+  }
+
+ private:
+  [[nodiscard]] bool fits(const Candidate& candidate) {
+    return athanor::fits(estimator_.peak_bytes(candidate), problem_.ranks_per_node,
+                         problem_.limits);
+  }
+
+  const TuningProblem& problem_;
+  Estimator estimator_;
+  SearchSpace space_;
+  CandidateGroups groups_;
+};
 
 /// Whether any plan fits when `request` is asked instead.
 bool some_plan_fits(const TuningProblem& problem, const PlanRequest& request) {
-  return least_nvme(tuning_problem(problem.profile, problem.platform, request)).has_value();
+  const TuningProblem other = tuning_problem(problem.profile, problem.platform, request);
+  return DefaultPlans(other).some_fits();
 }
 
 /// Proposes NVMe where the request gives none and the platform has it.
@@ -88,8 +108,8 @@ std::vector<std::string> some_nvme(const TuningProblem& problem) {
   PlanRequest other = problem.request;
   if (other.limits.nvme > 0 || !has_nvme(problem.platform)) return {};
   other.limits.nvme = std::numeric_limits<Bytes>::max();
-  const std::optional<Bytes> least =
-      least_nvme(tuning_problem(problem.profile, problem.platform, other));
+  const TuningProblem with_nvme = tuning_problem(problem.profile, problem.platform, other);
+  const std::optional<Bytes> least = DefaultPlans(with_nvme).least_nvme();
   if (!least || *least == 0) return {};
   return {"--nvme " + option_size(*least)};
 }
@@ -131,9 +151,10 @@ std::vector<std::string> more_gpus(const TuningProblem& problem) {
 }
 
 InfeasibleError compose(const std::string& subject, const TierBytes& peak, int ranks_per_node,
-                        const MemoryLimits& limits, const std::vector<std::string>& changes) {
-  return {fmt::format("{}: {}", subject,
-                      fmt::join(memory_overflows(peak, ranks_per_node, limits), "; ")),
+                        const MemoryLimits& limits, const std::vector<std::string>& changes,
+                        const std::string& proof = "") {
+  return {fmt::format("{}: {}{}", subject,
+                      fmt::join(memory_overflows(peak, ranks_per_node, limits), "; "), proof),
           fmt::format("What would fit: {}.", fmt::join(changes, ", or "))};
 }
 
@@ -188,7 +209,7 @@ InfeasibleError no_plan_fits(std::span<const TierBytes> peaks, const TuningProbl
   append(changes, smaller_micro_batch(problem));
   append(changes, more_gpus(problem));
   return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest, ranks_per_node,
-                 limits, changes);
+                 limits, changes, ". " + proof_text(problem));
 }
 
 InfeasibleError plan_does_not_fit(const Plan& plan, const TierBytes& peak,
@@ -198,7 +219,7 @@ InfeasibleError plan_does_not_fit(const Plan& plan, const TierBytes& peak,
   std::vector<std::string> changes =
       memory_changes(std::span(&peak, 1), peak, ranks_per_node, limits);
   append(changes, plan_changes(plan, problem.profile, ranks_per_node, limits));
-  if (least_nvme(problem)) changes.emplace_back("a plan from athanor tune");
+  if (DefaultPlans(problem).some_fits()) changes.emplace_back("a plan from athanor tune");
   return compose(fmt::format("plan {} does not fit", plan.name), peak, ranks_per_node, limits,
                  changes);
 }

@@ -39,6 +39,11 @@ std::vector<Candidate> MemoryFiller::all(const Counts& counts) const {
   return candidates;
 }
 
+bool MemoryFiller::some_fits(const Counts& counts) const {
+  return std::ranges::any_of(
+      counts, [this](const Placements& placements) { return some_fits(placements); });
+}
+
 std::vector<Candidate> MemoryFiller::fill(const Counts& counts) const {
   std::vector<bool> fits;
   for (const Placements& placements : counts) fits.push_back(some_fits(placements));

@@ -25,6 +25,8 @@ class MemoryFiller {
 
   /// Returns every placement with every choice about activations.
   [[nodiscard]] std::vector<Candidate> all(const Counts& counts) const;
+  /// Whether some placement fits with some choice about activations.
+  [[nodiscard]] bool some_fits(const Counts& counts) const;
   /// Returns the candidates that fill memory. If nothing fits, those that need least.
   [[nodiscard]] std::vector<Candidate> fill(const Counts& counts) const;
 

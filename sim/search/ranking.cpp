@@ -8,6 +8,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -33,8 +36,23 @@ RankKey rank_key(const Evaluated& e, Seconds seconds) {
   return {seconds, total_bytes(e.peak_bytes), e.index};
 }
 
-bool ranks_before(const Evaluated& e, const Evaluated& other, Seconds slowest) {
-  return full_key(e, slowest) < full_key(other, slowest);
+/// There may be millions of plans, so keys are sorted, and each plan is moved once.
+void sort_by_rank(std::vector<Evaluated>& plans, Seconds slowest) {
+  std::vector<std::pair<decltype(full_key(plans.front(), slowest)), std::size_t>> order;
+  order.reserve(plans.size());
+  for (const Evaluated& plan : plans) order.emplace_back(full_key(plan, slowest), order.size());
+  std::ranges::sort(order);
+  for (std::size_t first = 0; first < plans.size(); ++first) {
+    Evaluated displaced = std::move(plans[first]);
+    std::size_t to = first;
+    while (order[to].second != first) {
+      const std::size_t from = std::exchange(order[to].second, to);
+      plans[to] = std::move(plans[from]);
+      to = from;
+    }
+    order[to].second = to;
+    plans[to] = std::move(displaced);
+  }
 }
 
 std::string why_not_best(const Evaluated& e, const SearchResult& result) {

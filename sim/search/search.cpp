@@ -19,6 +19,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -189,8 +190,13 @@ class Search {
     }
   }
 
-  /// Counts what is left as all that no bound has ruled out yet: most of it will be.
-  void report_simulated() const {
+  /// Counts what is left as all that no bound has ruled out yet: most of it will be. There may be
+  /// millions, so not in every round.
+  void report_simulated() {
+    constexpr std::chrono::milliseconds kBetween{500};
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_report_) return;
+    next_report_ = now + kBetween;
     const auto is_open = [this](const Evaluated& e) {
       return e.outcome == Outcome::Pruned && !incumbents_.prunes(e);
     };
@@ -265,10 +271,7 @@ class Search {
   }
 
   SearchResult rank() {
-    std::ranges::sort(all_,
-                      [slowest = incumbents_.slowest()](const Evaluated& a, const Evaluated& b) {
-                        return ranks_before(a, b, slowest);
-                      });
+    sort_by_rank(all_, incumbents_.slowest());
     SearchResult result;
     result.num_lowered = num_refined_;
     result.limits = problem_.limits;
@@ -321,6 +324,7 @@ class Search {
   /// Bounds of lowered programs by the candidate with_any_threads; none: asked for, not known yet.
   std::map<Candidate, std::optional<Seconds>> refined_;
   FrontResolution resolution_;
+  std::chrono::steady_clock::time_point next_report_;
   std::int64_t num_simulated_ = 0;
   std::int64_t num_refined_ = 0, num_raised_ = 0;  ///< lowered; with a better bound
   std::int64_t num_unrefined_ = 0;                 ///< leaves that were left to the sample

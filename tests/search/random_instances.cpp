@@ -141,6 +141,12 @@ Question with_split_blocks(Question question) {
   return question;
 }
 
+Question with_four_micro_batches(Question question) {
+  question.request.global_batch *= 2;
+  question.space.batches = with_groups({{1, 4}}, question.profile.architecture);
+  return question;
+}
+
 CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform) {
   return [&](const Candidate& candidate) {
     const auto& [profile, request, space] = question;

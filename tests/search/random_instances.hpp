@@ -26,6 +26,10 @@ struct Question {
 /// Returns the question about the same model with split blocks. Attention may stay on the GPU.
 [[nodiscard]] Question with_split_blocks(Question question);
 
+/// Returns the question with twice as many sequences a step, in four micro-batches of one each.
+/// Where units borrow nothing, there may be two groups of two.
+[[nodiscard]] Question with_four_micro_batches(Question question);
+
 /// Whether the lowered program of a candidate fits; the references outlive the result.
 [[nodiscard]] CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform);
 

@@ -66,7 +66,7 @@ TEST_CASE("the search returns what simulating everything returns") {
   constexpr int kQuestions = 40;
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(static_cast<unsigned>(num_gpus));
-  int feasible = 0, with_fewer_threads = 0, in_groups = 0;
+  int feasible = 0, with_fewer_threads = 0, in_groups = 0, in_some_groups = 0, on_gpu = 0;
   std::int64_t pruned = 0;
   for (int machine = 0; machine < kMachines; ++machine) {
     const Platform platform = test::random_machine(random, num_gpus);
@@ -75,6 +75,7 @@ TEST_CASE("the search returns what simulating everything returns") {
       Question question = test::random_question(random, num_gpus);
       question.space.fill_memory = i % 2 == 0;
       if (i % 5 == 4) question = test::with_split_blocks(std::move(question));
+      if (i % 7 == 3) question = test::with_four_micro_batches(std::move(question));
       const auto& [profile, request, space] = question;
       const std::vector<Simulated> expected = test::simulate_all(question, platform, engine);
       if (expected.empty()) continue;
@@ -94,8 +95,11 @@ TEST_CASE("the search returns what simulating everything returns") {
       REQUIRE(result.num_simulated + result.num_pruned >= std::ssize(expected));
       REQUIRE(result.num_plans() == size_of(question, platform));
       pruned += result.num_pruned;
-      const int threads = expected.front().candidate.adam_threads;
-      in_groups += expected.front().candidate.batch.group > 1 ? 1 : 0;
+      const Candidate& best = expected.front().candidate;
+      const int threads = best.adam_threads;
+      in_groups += best.batch.group > 1 ? 1 : 0;
+      in_some_groups += best.batch.group > 1 && best.batch.num_groups() > 1 ? 1 : 0;
+      on_gpu += best.attention_on_gpu ? 1 : 0;
       with_fewer_threads += 1 < threads && threads < std::ranges::max(space.adam_threads) ? 1 : 0;
     }
   }
@@ -103,6 +107,8 @@ TEST_CASE("the search returns what simulating everything returns") {
   CHECK(pruned > 0);  // else the bounds did nothing
   CHECK(with_fewer_threads > 0);
   CHECK(in_groups > 0);
+  CHECK(in_some_groups > 0);
+  CHECK(on_gpu > 0);
 }
 
 TEST_CASE("under a power limit the search finds the fastest plan, and the one of least energy") {
