@@ -77,7 +77,9 @@ ROOMS = {
     "cli/calibrate": [*MODEL, "sim/formats", "executor/rendezvous", "calibrate/power", "calibrate/kernels",
                       "calibrate/device", "calibrate/machine", "calibrate/profile", "executor/traced",
                       "executor/units", "cli/common"],
-    "cli/train": [*MODEL, "sim/lowering", "sim/cost", "sim/rates", "sim/formats", "executor", "cli/common"],
+    "cli/retune": [*MODEL, "sim/cost", "sim/rates", "sim/formats", "executor", "cli/common"],
+    "cli/train": [*MODEL, "sim/lowering", "sim/cost", "sim/rates", "sim/formats", "executor", "cli/common",
+                  "cli/retune"],
     # Tests and examples see everything.
     "examples": ["sim", "executor", "calibrate"],
     "tests": ["sim", "executor", "calibrate", "cli", "tests"],

@@ -19,20 +19,6 @@
 namespace athanor::cli {
 namespace {
 
-double parse_share(const std::string& text, const std::string& where) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, status] = std::from_chars(text.data(), end, number);
-  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
-  const double share = unit == "%" ? number / 100 : number;
-  const bool understood = status == std::errc{} && (unit.empty() || unit == "%");
-  const bool in_range = share >= 0 && share <= 10;  // false for NaN
-  if (!understood || !in_range) {
-    throw InputError(where, fmt::format("\"{}\" is not a share", text), "Write 5% or 0.05.");
-  }
-  return share;
-}
-
 constexpr const char* kConfigOption = "--config";
 
 /// Throws InputError for a key of the --config file that is no option, or none for a file.
@@ -128,6 +114,20 @@ void add_hidden_alias(CLI::App& app, const std::string& alias, CLI::Option* opti
                                          option->run_callback();
                                        })
       ->group("");
+}
+
+double parse_share(const std::string& text, const std::string& where) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, status] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  const double share = unit == "%" ? number / 100 : number;
+  const bool understood = status == std::errc{} && (unit.empty() || unit == "%");
+  const bool in_range = share >= 0 && share <= 10;  // false for NaN
+  if (!understood || !in_range) {
+    throw InputError(where, fmt::format("\"{}\" is not a share", text), "Write 5% or 0.05.");
+  }
+  return share;
 }
 
 CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,

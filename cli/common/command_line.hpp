@@ -49,6 +49,9 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, Integer& value,
 CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
                        const std::string& help);
 
+/// Parses a share such as 5% or 0.05, from 0 to 10. Throws InputError that names `where`.
+[[nodiscard]] double parse_share(const std::string& text, const std::string& where);
+
 /// Adds --quiet, the flag that silences progress in every verb that takes long.
 CLI::Option* add_quiet(CLI::App& app, bool& quiet);
 

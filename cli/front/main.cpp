@@ -26,7 +26,7 @@ struct Verb {
   std::string_view summary;
 };
 
-constexpr std::array<Verb, 14> kVerbs{{
+constexpr std::array<Verb, 15> kVerbs{{
     {"doctor", "athanor-doctor", "say what this machine has and lacks"},
     {"calibrate", "athanor-calibrate", "measure this machine -> platform.json"},
     {"profile", "athanor-calibrate", "measure a model on it -> profile.json"},
@@ -38,6 +38,7 @@ constexpr std::array<Verb, 14> kVerbs{{
     {"clean", "athanor-train", "free the memory that killed runs have left"},
     {"compare", "athanor-sim", "lay a run's measurements over its prediction"},
     {"repredict", "athanor-sim", "predict a run again with the rates of its first steps"},
+    {"retune", "athanor-sim", "tune a run's plan again with the rates that the run has measured"},
     {"report", "athanor-sim", "draw a run, plan, search or platforms as one HTML page"},
     {"show", "athanor-sim", "print a model, plan, program, platform or profile"},
     {"import", "athanor-sim", "take what other tools measured into platforms and profiles"},

@@ -172,15 +172,28 @@ std::string again_text(const Comparison& comparison) {
   return text;
 }
 
-/// Returns the second prediction that run.json holds. Folders of older runs have none.
-std::optional<Seconds> repredicted_in(const std::string& path) {
-  if (!std::filesystem::exists(path)) return std::nullopt;
+/// Takes from run.json the second prediction and the changes of the plan. Folders of older runs
+/// have none.
+void read_record(const std::string& path, RunData& data) {
+  if (!std::filesystem::exists(path)) return;
   const nlohmann::json json =
       nlohmann::json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) throw InputError(path, "is no JSON object", "Use the run.json of a run.");
   const auto found = json.find("repredicted_step_seconds");
-  if (found == json.end() || !found->is_number()) return std::nullopt;
-  return found->get<Seconds>();
+  if (found != json.end() && found->is_number()) data.repredicted_step = found->get<Seconds>();
+  data.changes = plan_changes(json, path);
+}
+
+/// Returns the lines of the steps under the plan that the run had last; all where there are none.
+std::vector<MetricsLine> lines_of_last_plan(const RunData& run) {
+  std::vector<MetricsLine> lines = run.steps;
+  if (run.changes.empty()) return lines;
+  std::erase_if(lines, [&](const MetricsLine& line) {
+    const auto step = line.values.find("step");
+    return step != line.values.end() && step->is_number_integer() &&
+           step->get<std::int64_t>() <= run.changes.back().after_step;
+  });
+  return lines.empty() ? run.steps : lines;
 }
 
 }  // namespace
@@ -231,8 +244,8 @@ RunData read_run(const std::string& run) {
   data.profile = read_profile(in_run("profile.json"));
   data.platform = read_platform(in_run("platform.json"));
   data.steps = read_metrics_lines(in_run("metrics.jsonl"));
-  data.metrics = metrics_of(data.steps);
-  data.repredicted_step = repredicted_in(in_run("run.json"));
+  read_record(in_run("run.json"), data);
+  data.metrics = metrics_of(lines_of_last_plan(data));
   data.program = lower(data.profile, data.plan);
   data.measured = read_trace(in_run("measured.trace.json"), data.program);
   return data;
@@ -256,6 +269,7 @@ Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engi
           .predicted_step_combined = step_with(wanted(rates)),
           .repredicted_step = run.repredicted_step,
           .rates = rates,
+          .changes = run.changes,
           .low_step = run.metrics.low_seconds,
           .high_step = run.metrics.high_seconds,
           .num_steps = run.metrics.num_steps,
@@ -291,6 +305,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
     json["step_seconds"]["repredicted_relative_error"] =
         comparison.error_of(*comparison.repredicted_step);
   }
+  if (!comparison.changes.empty()) json["changed_plan"] = to_json(comparison.changes);
   json["device_peak_bytes"] = {{"predicted", comparison.predicted_peak.gpu},
                                {"measured", comparison.measured_peak.gpu}};
   json["peak_bytes"] = nlohmann::ordered_json::object();
@@ -332,6 +347,9 @@ std::string comparison_text(const Comparison& comparison) {
       comparison.num_steps, format_seconds(comparison.low_step),
       format_seconds(comparison.high_step), 100 * comparison.step_error());
   text += again_text(comparison);
+  for (const PlanChange& change : comparison.changes) {
+    text += fmt::format("{:<12} changed {}\n", "plan", text_of(change));
+  }
   for (const TierName& tier : kTierRows) {
     text += tier_row(tier, comparison.predicted_peak, comparison.measured_peak);
   }

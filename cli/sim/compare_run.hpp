@@ -2,6 +2,7 @@
 // Compares the predictions and measurements of one run folder.
 #pragma once
 
+#include "cli/rates/plan_changes.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/platform.hpp"
@@ -37,6 +38,7 @@ struct Comparison {
   std::optional<Seconds>
       repredicted_step;  ///< the run's own second prediction, from its first steps
   CombinedRates rates;
+  std::vector<PlanChange> changes;
   Seconds low_step = 0, high_step = 0;      ///< eight in ten measured steps are between them
   std::int64_t num_steps = 0;               ///< number of measured steps
   TierBytes predicted_peak, measured_peak;  ///< memory of one rank
@@ -78,7 +80,8 @@ struct RunData {
   Profile profile;
   Platform platform;
   std::vector<MetricsLine> steps;
-  Metrics metrics;
+  Metrics metrics;                  ///< figures of the steps under the plan that it had last
+  std::vector<PlanChange> changes;  ///< changes of its plan, the oldest first
   std::optional<Seconds> repredicted_step;  ///< prediction in run.json
   Program program;
   Timeline measured;

@@ -2,6 +2,7 @@
 // athanor-sim: predicts and chooses plans. Needs no GPU, CUDA or LibTorch.
 #include "cli/common/command_line.hpp"
 #include "cli/rates/verb_repredict.hpp"
+#include "cli/rates/verb_retune.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/base/errors.hpp"
 
@@ -18,6 +19,7 @@ int run(int argc, char** argv) {
   athanor::cli::add_show(app, action);
   athanor::cli::add_compare(app, action);
   athanor::cli::add_repredict(app, action);
+  athanor::cli::add_retune(app, action);
   athanor::cli::add_report(app, action);
   athanor::cli::add_import(app, action);
   return athanor::cli::parse_and_run(app, action, argc, argv);

@@ -79,6 +79,17 @@ SearchResult run_search(const TuneOptions& options, const TuningProblem& problem
   return result;
 }
 
+/// Returns what a run that tunes the plan again has to ask for.
+PlanSearch search_of(const TuneOptions& options) {
+  const Inputs& inputs = options.inputs;
+  return {.gpu = inputs.limits.gpu,
+          .host = inputs.limits.host,
+          .nvme = inputs.limits.nvme,
+          .adam_threads = inputs.adam_threads,
+          .host_slowdown = options.host_slowdown,
+          .energy_within = options.energy_within};
+}
+
 int tune_one(const TuneOptions& options) {
   const Inputs& inputs = options.inputs;
   require_option(inputs.num_gpus > 0, "--gpus", "Say how many GPUs to use.");
@@ -97,6 +108,7 @@ int tune_one(const TuneOptions& options) {
   if (!options.plan_path.empty()) {
     report.plan.profile_path = stored_path(options.inputs.profile_path, options.plan_path);
     report.plan.platform_path = stored_path(options.inputs.platform_path, options.plan_path);
+    report.plan.search = search_of(options);
     write_file_atomically(options.plan_path, to_json(report.plan));
   }
   if (!options.all_path.empty()) write_all(result, options.all_path);

@@ -43,6 +43,9 @@ struct TrainArguments {
   std::string tokens_dtype = "auto";
   Bytes device_memory = 0;
   std::string repredict = "beside";  ///< beside, wait or off
+  bool retune = false;               ///< change to a better plan on the way
+  std::string retune_margin_text;    ///< value of --retune; empty: the default
+  double retune_margin = 0.05;       ///< --retune, parsed: share of the step
   std::string snapshot;              ///< none or redo; empty: the plan's
   std::string nvme;                  ///< folder for optimizer state on NVMe
   double deadline = 0;               ///< 0 = derived from the predicted step

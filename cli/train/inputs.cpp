@@ -7,6 +7,7 @@
 #include "executor/batches/token_batches.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/io/weight_files.hpp"
+#include "executor/job/run_record.hpp"
 #include "executor/memory/memory_check.hpp"
 #include "executor/memory/memory_pools.hpp"
 #include "executor/snapshot/held_memory.hpp"
@@ -80,7 +81,8 @@ void open_data(TrainArguments& arguments, TrainInputs& in) {
     check_documents(in.architecture, *in.eval_data, "--eval-data");
     packing = std::max(packing, packing_bytes_per_sample(*in.eval_data, sequence));
   }
-  in.profile.batch_bytes_per_sample += packing;
+  // The profile of a plan to which the run has changed counts it already.
+  if (!in.adopted) in.profile.batch_bytes_per_sample += packing;
   settle_steps(arguments, num_samples(*in.data, sequence), in.plan.global_batch());
 }
 
@@ -120,14 +122,26 @@ void look_at_held_memory(TrainInputs& in) {
   if (!remark.empty()) in.start.remarks.push_back(remark);
 }
 
-}  // namespace
+/// Takes the plan with the profile and the platform that it was made from.
+void take_adopted(const AdoptedPlan& adopted, TrainInputs& in) {
+  in.plan = read_plan(adopted.folder + "/plan.json");
+  in.profile = read_profile(adopted.folder + "/profile.json");
+  in.platform = read_platform(adopted.folder + "/platform.json");
+  in.adopted = adopted;
+}
 
-TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
-  TrainInputs in;
-  in.plan = read_plan(arguments.plan);
+/// A run that has changed its plan goes on under that, though its command names the first one.
+void read_plan_and_machine(const TrainArguments& arguments, TrainInputs& in) {
+  in.plan = in.asked = read_plan(arguments.plan);
+  if (arguments.retune && arguments.resume) {
+    if (const auto adopted = newest_adopted_plan({arguments.out}, in.asked)) {
+      take_adopted(*adopted, in);
+    }
+  }
   if (!arguments.snapshot.empty()) {
     in.plan.snapshot = arguments.snapshot == "redo" ? Snapshot::Redo : Snapshot::None;
   }
+  if (in.adopted) return;
   const std::string profile = input_path(arguments.profile, in.plan.profile_path, arguments.plan);
   if (profile.empty()) {
     throw InputError(arguments.plan + ":profile_path", "is empty", "Name it with --profile.");
@@ -136,7 +150,13 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   const std::string platform =
       input_path(arguments.platform, in.plan.platform_path, arguments.plan);
   if (!platform.empty()) in.platform = read_platform(platform);
+}
 
+}  // namespace
+
+TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
+  TrainInputs in;
+  read_plan_and_machine(arguments, in);
   ModelSource model =
       open_model(arguments.model, arguments.fresh ? Weights::Fresh : Weights::AsFound,
                  blocks_of(in.profile.architecture));
@@ -150,9 +170,30 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
 
   const std::uint64_t layout = snapshot_layout(in);
   in.start = plan_start(arguments, in.architecture, in.plan, layout, looks_closely);
+  if (in.adopted) {
+    in.start.remarks.push_back("going on under the plan that this run has changed to, " +
+                               in.adopted->folder + ", not that of --plan");
+  }
   check_room_for_snapshot(in);
   if (looks_closely) look_at_held_memory(in);
   return in;
+}
+
+TrainInputs inputs_under(const TrainArguments& arguments, const TrainInputs& inputs,
+                         const AdoptedPlan& adopted) {
+  TrainInputs in = inputs;
+  take_adopted(adopted, in);
+  in.start.run = run_identity_in(read_run_record(in.start.folder));
+  in.start.memory.reset();
+  check_nvme_folder(in.plan, arguments.nvme);
+  check_memory(in.profile, in.plan, in.ranks_per_node(), in.limits);
+  check_room_for_snapshot(in);
+  return in;
+}
+
+void start_again(const TrainArguments& arguments, TrainInputs& inputs) {
+  inputs.start = plan_start(arguments, inputs.architecture, inputs.plan, snapshot_layout(inputs),
+                            /*looks_closely=*/false);
 }
 
 bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs) {

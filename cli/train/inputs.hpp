@@ -2,6 +2,7 @@
 // Inputs of a run, all read and validated before anything starts.
 #pragma once
 
+#include "cli/retune/adopted_plans.hpp"
 #include "cli/train/arguments.hpp"
 #include "cli/train/run_start.hpp"
 #include "executor/data/training_data.hpp"
@@ -15,6 +16,8 @@ namespace athanor::cli {
 
 struct TrainInputs {
   Plan plan;
+  Plan asked;                          ///< the one of --plan
+  std::optional<AdoptedPlan> adopted;  ///< source of `plan` where the run has changed it
   Profile profile;
   std::optional<Platform> platform;
   Architecture architecture;
@@ -34,6 +37,14 @@ struct TrainInputs {
 /// the steps, which may follow from the data. One rank `looks_closely`, which takes longer. Throws
 /// InputError and InfeasibleError.
 [[nodiscard]] TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely);
+
+/// Returns `inputs` under a plan to which the run changes. Throws InputError and InfeasibleError
+/// where it cannot run.
+[[nodiscard]] TrainInputs inputs_under(const TrainArguments& arguments, const TrainInputs& inputs,
+                                       const AdoptedPlan& adopted);
+
+/// Finds the checkpoint again from which the run goes on, under the plan of `inputs`.
+void start_again(const TrainArguments& arguments, TrainInputs& inputs);
 
 /// Returns whether to run on GPUs.
 [[nodiscard]] bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/run_preparation.hpp"
 
-#include "cli/train/second_prediction.hpp"
+#include "cli/retune/adopted_plans.hpp"
+#include "cli/train/run_rates.hpp"
 #include "executor/checkpoint/checkpoint_folder.hpp"
 #include "executor/io/hf_folder_writer.hpp"
 #include "executor/job/run_folder.hpp"
 #include "executor/job/run_record.hpp"
 #include "executor/memory/shared_memory.hpp"
+#include "executor/rendezvous/interrupts.hpp"
 #include "executor/snapshot/run_memory.hpp"
 
 #include <fmt/format.h>
@@ -53,9 +55,14 @@ std::string prepare_run(const TrainArguments& arguments, const TrainInputs& inpu
   for (const std::string& damaged : start.in_the_way) {
     report(fmt::format("the damaged checkpoint {} is now {}", damaged, set_aside(damaged)));
   }
+  remove_candidate(start.folder);
   const std::string run = start.run.empty() ? new_run_identity() : start.run;
-  start_run_folder(start.folder, with_prediction(run_json, prediction_of(arguments, inputs)), run,
-                   inputs.plan, inputs.profile, inputs.platform);
+  std::string object = with_prediction(run_json, prediction_of(arguments, inputs));
+  if (inputs.adopted) {
+    object = with_changed_plan(object, inputs.adopted->change);
+    note_start_under(*inputs.adopted);
+  }
+  start_run_folder(start.folder, object, run, inputs.plan, inputs.profile, inputs.platform);
   return run;
 }
 
@@ -65,6 +72,19 @@ std::string of_first_rank(const std::string& text, Collectives& ranks) {
   if (ranks.rank() == 0) text.copy(all.data(), kBytes - 1);
   ranks.all_gather(all.data(), kBytes);
   return all.data();
+}
+
+std::string interrupted_line(int signal, std::int64_t step, const std::string& saved,
+                             const std::string& out) {
+  const std::string why = signal != 0 ? signal_name(signal) : "a signal to another rank";
+  if (step == 0) {
+    return fmt::format("interrupted by {} before the first step; the same command starts it again",
+                       why);
+  }
+  return fmt::format(
+      "interrupted by {} after step {}; it is saved in {}. To go on, give the same "
+      "command with --resume {}",
+      why, step, saved, out);
 }
 
 std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs) {

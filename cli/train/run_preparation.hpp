@@ -20,6 +20,11 @@ namespace athanor::cli {
 /// Returns rank 0's text, of at most 63 characters, on every rank.
 [[nodiscard]] std::string of_first_rank(const std::string& text, Collectives& ranks);
 
+/// Returns the line for a run that `signal` has interrupted (0: one to another rank) after `step`
+/// steps, and whose checkpoint is `saved`.
+[[nodiscard]] std::string interrupted_line(int signal, std::int64_t step, const std::string& saved,
+                                           const std::string& out);
+
 /// Returns the text for a run whose steps are all done.
 [[nodiscard]] std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs);
 

@@ -99,6 +99,25 @@ std::vector<std::string> differences(const std::map<std::string, std::string>& b
   return found;
 }
 
+std::int64_t shift_of(const TrainInputs& inputs, const DataStart& start) {
+  const std::int64_t steps = inputs.start.checkpoint ? inputs.start.checkpoint->state.step : 0;
+  return start.sample - steps * inputs.plan.global_batch();
+}
+
+CheckpointState state_of(const TrainInputs& inputs, const RunIdentity& run, std::int64_t step,
+                         std::int64_t shift) {
+  return {.run = run.run,
+          .step = step,
+          .position = {.samples = shift + step * inputs.plan.global_batch(),
+                       .sequence_length = inputs.plan.sequence_length},
+          .world_size = inputs.plan.world_size,
+          .seed = run.seed,
+          .model = inputs.architecture.name,
+          .parameters = hash_parameters(inputs.architecture),
+          .settings = run.settings,
+          .files = {}};
+}
+
 SampleOrder sample_order(const TrainArguments& arguments, const TrainInputs& inputs) {
   const auto& checkpoint = inputs.start.checkpoint;
   return {arguments.shuffle, checkpoint ? checkpoint->state.seed : arguments.seed};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/train/inputs.hpp"
+#include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/data/sample_order.hpp"
 
 #include <cstdint>
@@ -26,6 +27,19 @@ struct DataStart {
   std::string remark;  ///< says what is not exact about it; empty: nothing
 };
 [[nodiscard]] DataStart data_start(const TrainArguments& arguments, const TrainInputs& inputs);
+
+/// Returns the sample of the data that would have been the first, had all steps been this plan's.
+[[nodiscard]] std::int64_t shift_of(const TrainInputs& inputs, const DataStart& start);
+
+/// The part of a checkpoint that stays the same during a run.
+struct RunIdentity {
+  std::string run;
+  std::uint64_t seed = 0;
+  std::map<std::string, std::string> settings;
+};
+/// Returns the state after `step` steps without its files. `shift`: shift_of().
+[[nodiscard]] CheckpointState state_of(const TrainInputs& inputs, const RunIdentity& run,
+                                       std::int64_t step, std::int64_t shift);
 
 /// Order of the data. A resumed run keeps its seed.
 [[nodiscard]] SampleOrder sample_order(const TrainArguments& arguments, const TrainInputs& inputs);

@@ -3,14 +3,13 @@
 
 #include "cli/common/memory_progress.hpp"
 #include "cli/common/progress_line.hpp"
+#include "cli/train/plan_change.hpp"
 #include "cli/train/recovery_times.hpp"
 #include "cli/train/run_preparation.hpp"
+#include "cli/train/run_rates.hpp"
 #include "cli/train/run_settings.hpp"
-#include "cli/train/second_prediction.hpp"
 #include "cli/train/trainer_options.hpp"
 #include "cli/train/weight_export.hpp"
-#include "executor/batches/prefetch.hpp"
-#include "executor/batches/token_batches.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
 #include "executor/checkpoint/checkpoint_writer.hpp"
@@ -19,7 +18,6 @@
 #include "executor/rendezvous/interrupts.hpp"
 #include "executor/traced/make_model.hpp"
 #include "executor/train/trainer.hpp"
-#include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -36,9 +34,6 @@
 namespace athanor::cli {
 namespace {
 
-/// Seconds for which a run waits for its second prediction, where it was asked to, and at its end.
-constexpr Seconds kPatienceBetweenSteps = 600, kPatienceAtEnd = 2;
-
 /// Prints a line that stays, whether or not progress is shown.
 void say(const std::string& line) { fmt::print(stderr, "athanor-train: {}\n", line); }
 
@@ -46,20 +41,15 @@ Seconds now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Sample of the data that would have been the first, had all steps been this plan's.
-std::int64_t shift_of(const TrainInputs& inputs, const DataStart& start) {
-  const std::int64_t steps = inputs.start.checkpoint ? inputs.start.checkpoint->state.step : 0;
-  return start.sample - steps * inputs.plan.global_batch();
-}
-
 class Session {
  public:
   /// `run`: identity of the run, which rank 0 knows.
   Session(const TrainArguments& arguments, const TrainInputs& inputs, std::string run,
-          Backend& backend, JobWatch& watch)
+          Backend& backend, JobWatch& watch, PlanChanges& changes)
       : arguments_(arguments),
         inputs_(inputs),
         watch_(watch),
+        changes_(changes),
         run_(std::move(run)),
         rank_(backend.collectives().rank()),
         progress_(progress_on_stderr(arguments.quiet || rank_ != 0)),
@@ -71,24 +61,14 @@ class Session {
             make_model(inputs.architecture, arguments.model, inputs.plan.dtype,
                        inputs.plan.sequence_length),
             inputs.profile, inputs.plan,
-            prefetched(token_batches(inputs.data, inputs.plan.sequence_length,
-                                     {shift_, sample_order(arguments, inputs)}),
-                       torch_device(backend.device().index())),
+            training_batches(arguments, inputs, shift_, backend.device()),
             trainer_options(arguments, inputs,
                             {.run = run_,
                              .resumes = inputs.start.memory.has_value(),
                              .describe = [this](std::int64_t step) { return described(step); }},
                             progress_.callback(), watch),
             backend) {
-    if (inputs.eval_data) {
-      evaluation_ = evaluation_source(inputs.eval_data, inputs.plan.sequence_length);
-      // The lane that takes batches is alone with the line while this thread waits for it.
-      evaluation_->batches = [this, batches = std::move(evaluation_->batches)](std::int64_t first,
-                                                                               std::int64_t count) {
-        progress_.update("evaluating", first, evaluation_->num_samples);
-        return batches(first, count);
-      };
-    }
+    if (inputs.eval_data) evaluation_ = shown(inputs, progress_);
   }
 
   void load();
@@ -104,6 +84,8 @@ class Session {
   void forget_snapshot() { trainer_.forget_snapshot(); }
   /// Whether all ranks have agreed to stop.
   [[nodiscard]] bool is_stopping() const { return is_stopping_; }
+  /// Whether the run goes on under another plan.
+  [[nodiscard]] bool has_new_plan() const { return has_new_plan_; }
 
  private:
   void train();
@@ -113,9 +95,9 @@ class Session {
   void say_differences() const;
   void report_forgotten_steps();
   void start_log();
-  void measure_rates();
-  void take(std::optional<Seconds> repredicted);
-  void await_second_prediction(Seconds patience);
+  void make_rates(Seconds load_seconds);
+  void take_prediction(Seconds first, Seconds second);
+  bool changes_plan();
   void agree_to_stop();
   [[nodiscard]] std::int64_t same_on_all(std::int64_t value);
   void on_step(StepReport report);
@@ -132,6 +114,7 @@ class Session {
   const TrainArguments& arguments_;
   const TrainInputs& inputs_;
   JobWatch& watch_;
+  PlanChanges& changes_;
   const std::string run_;
   const int rank_;
   ProgressLine progress_;
@@ -149,10 +132,10 @@ class Session {
   std::int64_t first_step_ = 0;
   RecoveryTimes recovery_;
   std::optional<MetricsLog> metrics_;
-  std::int64_t measures_after_ = 0;         ///< step after which the rates are measured; 0: never
-  std::optional<SecondPrediction> second_;  ///< on rank 0, where the run makes one
-  Seconds repredicted_ = 0;                 ///< 0: not yet
-  std::optional<StepReport> unwritten_;     ///< report of a step that is evaluated, on rank 0
+  std::optional<RunRates> rates_;
+  bool has_new_plan_ = false;
+  Seconds repredicted_ = 0;              ///< 0: not yet
+  std::optional<StepReport> unwritten_;  ///< report of a step that is evaluated, on rank 0
   TimeLeft left_;  ///< estimate for all steps, with checkpoints and evaluations
   ProgressStyle style_ = progress_style_of_stderr();
 };
@@ -188,7 +171,24 @@ void Session::load() {
   const Seconds start = now();
   load_state();
   progress_.clear();
-  recovery_.note_load(inputs_.start.memory.has_value(), start, now());
+  const Seconds end = now();
+  if (!changes_.has_changed()) {
+    recovery_.note_load(inputs_.start.memory.has_value(), start, end);
+  }
+  make_rates(end - start);
+}
+
+void Session::make_rates(Seconds load_seconds) {
+  // A change writes the state, and loads it.
+  rates_.emplace(
+      arguments_, inputs_,
+      RunRates::Site{.rank = rank_,
+                     .watch = watch_,
+                     .pace = changes_.pace(),
+                     .say = say,
+                     .on_prediction = [this](Seconds first,
+                                             Seconds second) { take_prediction(first, second); }},
+      first_step_, 2 * load_seconds);
 }
 
 void Session::load_state() {
@@ -205,11 +205,6 @@ void Session::load_state() {
     trainer_.start_fresh();
   }
   first_step_ = trainer_.steps_done();
-  if (!why_no_second_prediction(arguments_, inputs_, first_step_).empty()) return;
-  measures_after_ = first_step_ + kStepsToMeasure;
-  if (rank_ == 0) {
-    second_.emplace(inputs_, predicted_ > 0 ? std::optional(predicted_) : std::nullopt, say);
-  }
 }
 
 void Session::start_log() {
@@ -257,6 +252,10 @@ void Session::agree_to_stop() {
 void Session::train() {
   watch_.leave_stopping_to_caller();
   agree_to_stop();
+  // The memory of snapshots is the plan's from its first step on: there is no way back then.
+  if (rank_ == 0 && inputs_.adopted && inputs_.plan.snapshot != Snapshot::None) {
+    note_working(*inputs_.adopted);
+  }
   if (is_stopping_) return;
   start_log();
   report_forgotten_steps();
@@ -267,46 +266,40 @@ void Session::train() {
     const std::int64_t stop =
         same_on_all(pace.next_stop(trainer_.steps_done(), next_pause(), now()));
     trainer_.train_until(stop, [this](const StepReport& report) { on_step(report); });
-    if (!trainer_.is_stopping() && trainer_.steps_done() == measures_after_) measure_rates();
+    rates_->measure_if_due(trainer_);
     if (!trainer_.is_stopping() && is_evaluated(trainer_.steps_done())) evaluate();
     if (unwritten_) metrics_->write(*std::exchange(unwritten_, std::nullopt));
     is_stopping_ = trainer_.is_stopping();
-    if (is_stopping_) return;
+    if (is_stopping_ || changes_plan()) return;
     if (same_on_all(pace.is_due(trainer_.steps_done(), now()) ? 1 : 0) == 0) continue;
     write_checkpoint();
     pace.note_checkpoint(now());
     agree_to_stop();
   }
   if (arguments_.checkpoint_interval.is_on()) write_checkpoint();
-  if (!second_) return;
-  await_second_prediction(kPatienceAtEnd);
-  second_->give_up();
+  rates_->end();
 }
 
-/// Lets rank 0 predict again from what every rank has measured. Every rank calls it, between steps.
-void Session::measure_rates() {
-  const Timeline timeline = trainer_.timeline();
-  const bool waits = arguments_.repredict == "wait";
-  if (second_) {
-    watch_.set_activity("it predicts the step again");
-    second_->start(trainer_.program(), timeline, waits ? Priority::Normal : Priority::Idle);
-    if (waits) await_second_prediction(kPatienceBetweenSteps);
-    watch_.set_activity("it is between steps");
-  }
-  if (waits) static_cast<void>(trainer_.exchange(0));
+/// Changes to a better plan, if there is one. Every rank calls it, between steps.
+bool Session::changes_plan() {
+  if (!rates_->agrees_to_change(trainer_)) return false;
+  const Seconds start = now();
+  write_checkpoint();
+  const std::int64_t step = trainer_.steps_done();
+  const FoundPlan* const found = rank_ == 0 ? &rates_->found() : nullptr;
+  const auto keep = [&](const std::string& why) { rates_->keep_plan(step, why); };
+  const int adopted = found != nullptr ? changes_.adopt(*found, step, say, keep) : 0;
+  const auto numbers = trainer_.exchange(static_cast<std::uint64_t>(adopted));
+  if (numbers.front() == 0) return false;
+  changes_.go_to(found, static_cast<int>(numbers.front()), start);
+  has_new_plan_ = true;
+  return true;
 }
 
-void Session::await_second_prediction(Seconds patience) {
-  take(second_->wait(patience, [this] { return watch_.is_stop_wanted(); }));
-}
-
-void Session::take(std::optional<Seconds> repredicted) {
-  if (!repredicted) return;
-  repredicted_ = *repredicted;
-  metrics_->set_repredicted(repredicted_);
-  if (!arguments_.quiet) {
-    print(second_prediction_line(predicted_, repredicted_), /*stays=*/true);
-  }
+void Session::take_prediction(Seconds first, Seconds second) {
+  repredicted_ = second;
+  metrics_->set_repredicted(second);
+  if (!arguments_.quiet) print(second_prediction_line(first, second), /*stays=*/true);
 }
 
 /// A failure leaves the snapshot in memory, which is not freed by itself.
@@ -329,14 +322,7 @@ void Session::save_interrupted() {
   if (step > 0) write_checkpoint();
   if (rank_ != 0) return;
   if (style_.rewrite && !arguments_.quiet) fmt::print(stderr, "\n");
-  const int signal = watch_.stop_signal();
-  const std::string why = signal != 0 ? signal_name(signal) : "a signal to another rank";
-  say(step == 0 ? fmt::format("interrupted by {} before the first step; the same command starts it "
-                              "again",
-                              why)
-                : fmt::format("interrupted by {} after step {}; it is saved in {}. To go on, give "
-                              "the same command with --resume {}",
-                              why, step, checkpoint_, arguments_.out));
+  say(interrupted_line(watch_.stop_signal(), step, checkpoint_, arguments_.out));
 }
 
 /// Whether the model is evaluated after that step. The last step always is.
@@ -346,8 +332,9 @@ bool Session::is_evaluated(std::int64_t step) const {
 
 /// Returns the next step after which something is done between steps, or else the last.
 std::int64_t Session::next_pause() const {
-  const bool measures = trainer_.steps_done() < measures_after_;
-  return measures ? std::min(next_evaluation(), measures_after_) : next_evaluation();
+  const std::int64_t measures_after = rates_->measures_after();
+  const bool measures = trainer_.steps_done() < measures_after;
+  return measures ? std::min(next_evaluation(), measures_after) : next_evaluation();
 }
 
 /// Returns the next step that is evaluated, or else the last.
@@ -369,6 +356,8 @@ void Session::on_step(StepReport report) {
   if (rank_ != 0) return;
   report.recovery = recovery_.end(now());
   if (report.recovery) say(recovery_line(*report.recovery, report.step));
+  if (inputs_.adopted && report.step == first_step_ + 1) note_working(*inputs_.adopted);
+  report.plan_change = changes_.end(now() - report.seconds);
   if (is_evaluated(report.step)) {
     unwritten_ = report;
   } else {
@@ -380,7 +369,7 @@ void Session::on_step(StepReport report) {
                         repredicted_ > 0 ? repredicted_ : predicted_, left_.left()),
           /*stays=*/is_evaluated(report.step) || report.step == arguments_.steps);
   }
-  if (second_) take(second_->poll());
+  rates_->note_step(report);
 }
 
 void Session::note_time(std::int64_t step) {
@@ -403,16 +392,7 @@ std::string Session::described(std::int64_t step) const {
 }
 
 CheckpointState Session::checkpoint_state(std::int64_t step) const {
-  return {.run = run_,
-          .step = step,
-          .position = {.samples = shift_ + step * inputs_.plan.global_batch(),
-                       .sequence_length = inputs_.plan.sequence_length},
-          .world_size = inputs_.plan.world_size,
-          .seed = seed_,
-          .model = inputs_.architecture.name,
-          .parameters = hash_parameters(inputs_.architecture),
-          .settings = settings_,
-          .files = {}};
+  return state_of(inputs_, {run_, seed_, settings_}, step, shift_);
 }
 
 /// Writes a checkpoint of the steps that are done, unless there is one already. Every rank calls it
@@ -466,28 +446,24 @@ void Session::export_or_keep() {
   if (has_failed) keep_weights_of_failed_export(failure);
 }
 
-}  // namespace
-
-int train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
-          Backend& backend, JobWatch& watch) {
-  std::optional<RunFolderLock> lock;
-  std::string run;
-  Collectives& ranks = backend.host_collectives();
-  if (ranks.rank() == 0) {
-    lock.emplace(inputs.start.folder);
-    run = prepare_run(arguments, inputs, run_json, say);
-  }
-  run = of_first_rank(run, ranks);
+/// Runs under one plan: to the end, until it is interrupted, or until the plan is changed.
+int train_under(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run,
+                Backend& backend, JobWatch& watch, PlanChanges& changes) {
+  const int rank = backend.host_collectives().rank();
   watch.set_activity("it takes its memory");
   std::optional<MemoryProgress> reserving(std::in_place, planned_host_bytes(inputs.plan),
-                                          progress_on_stderr(arguments.quiet || ranks.rank() != 0));
-  Session session(arguments, inputs, run, backend, watch);
+                                          progress_on_stderr(arguments.quiet || rank != 0));
+  Session session(arguments, inputs, run, backend, watch, changes);
   reserving.reset();
   watch.set_activity("it loads the state of the model");
   session.load();
   watch.set_activity("it is between steps");
   if (!is_finished(arguments, inputs.start)) {
     session.train_or_say_where_state_is();
+    if (session.has_new_plan()) {
+      session.forget_snapshot();
+      return kExitDone;
+    }
     if (!session.is_stopping() && session.has_trained()) session.measure();
   }
   if (!session.is_stopping()) session.export_or_keep();
@@ -495,6 +471,26 @@ int train(const TrainArguments& arguments, const TrainInputs& inputs, const std:
   if (!is_done) session.save_interrupted();
   session.forget_snapshot();
   return is_done ? kExitDone : kExitInterrupted;
+}
+
+}  // namespace
+
+int train(const TrainArguments& arguments, const TrainInputs& inputs, const std::string& run_json,
+          Backend& backend, JobWatch& watch) {
+  std::optional<RunFolderLock> lock;
+  Collectives& ranks = backend.host_collectives();
+  if (ranks.rank() == 0) lock.emplace(inputs.start.folder);
+  PlanChanges changes(arguments, inputs);
+  for (;;) {
+    std::string run;
+    if (ranks.rank() == 0) {
+      run = prepare_run(changes.arguments(), changes.inputs(), run_json, say);
+    }
+    run = of_first_rank(run, ranks);
+    const int code =
+        train_under(changes.arguments(), changes.inputs(), run, backend, watch, changes);
+    if (!changes.take_next()) return code;
+  }
 }
 
 }  // namespace athanor::cli

@@ -2,6 +2,9 @@
 #include "cli/train/trainer_options.hpp"
 
 #include "cli/train/run_settings.hpp"
+#include "executor/batches/prefetch.hpp"
+#include "executor/batches/token_batches.hpp"
+#include "executor/units/torch_types.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -41,6 +44,24 @@ TrainOptions trainer_options(const TrainArguments& arguments, const TrainInputs&
 Bytes planned_host_bytes(const Plan& plan) {
   if (!plan.prediction) return 0;
   return plan.prediction->peak_bytes.pinned + plan.prediction->peak_bytes.host;
+}
+
+BatchSource training_batches(const TrainArguments& arguments, const TrainInputs& inputs,
+                             std::int64_t shift, const Device& device) {
+  return prefetched(token_batches(inputs.data, inputs.plan.sequence_length,
+                                  {shift, sample_order(arguments, inputs)}),
+                    torch_device(device.index()));
+}
+
+EvaluationSource shown(const TrainInputs& inputs, ProgressLine& progress) {
+  EvaluationSource source = evaluation_source(inputs.eval_data, inputs.plan.sequence_length);
+  // The lane that takes batches is alone with the line while the calling thread waits for it.
+  source.batches = [&progress, samples = source.num_samples, batches = std::move(source.batches)](
+                       std::int64_t first, std::int64_t count) {
+    progress.update("evaluating", first, samples);
+    return batches(first, count);
+  };
+  return source;
 }
 
 std::vector<StateRange> counted(std::vector<StateRange> ranges, ProgressLine& progress) {

@@ -73,6 +73,11 @@ void MetricsLog::write(const StepReport& report) {
     record["recovery_metrics/load(s)"] = report.recovery->load;
     record["recovery_metrics/first_step(s)"] = report.recovery->first_step;
   }
+  if (report.plan_change) {
+    record["retune_metrics/predicted_before(s)"] = report.plan_change->before;
+    record["retune_metrics/predicted_after(s)"] = report.plan_change->after;
+    record["retune_metrics/change(s)"] = report.plan_change->seconds;
+  }
   file_ << record.dump() << '\n' << std::flush;
   if (!file_) throw Error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
 }

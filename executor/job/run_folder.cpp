@@ -54,7 +54,7 @@ void require_own_file(const std::string& path) {
   }
 }
 
-void require_own_checkpoints(const std::string& path) {
+void require_own_folder(const std::string& path) {
   const fs::file_status status = status_of(path);
   if (!fs::exists(status) || fs::is_directory(status)) return;
   throw InputError(path,
@@ -99,7 +99,8 @@ void check_run_folder(const RunFolder& folder, bool resuming) {
   for (const std::string_view name : kRunFiles) {
     require_own_file(folder.path + "/" + std::string(name));
   }
-  require_own_checkpoints(folder.checkpoints());
+  require_own_folder(folder.checkpoints());
+  require_own_folder(folder.retunes());
   check_folder_can_be_made("--output", folder.checkpoints());
   if (!resuming && fs::exists(status_of(folder.metrics()))) {
     throw InputError("--output:" + folder.path, "already holds a run",
@@ -108,6 +109,7 @@ void check_run_folder(const RunFolder& folder, bool resuming) {
 }
 
 bool is_run_file(const std::string& name) {
+  if (name == "retunes") return true;
   return std::ranges::find(kRunFiles, name) != kRunFiles.end();
 }
 
@@ -156,6 +158,12 @@ void note_prediction(const RunFolder& folder, const RunPrediction& prediction) {
   const std::string record = read_run_record(folder);
   if (record.empty()) throw Error(folder.run_record() + ": is not there any more, or damaged");
   write_own_file(folder, "run.json", with_prediction(record, prediction));
+}
+
+void note_retune(const RunFolder& folder, const std::string& json) {
+  const std::string record = read_run_record(folder);
+  if (record.empty()) throw Error(folder.run_record() + ": is not there any more, or damaged");
+  write_own_file(folder, "run.json", with_retune(record, json));
 }
 
 void write_measured_trace(const RunFolder& folder, const Program& program,

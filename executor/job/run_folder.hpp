@@ -20,6 +20,7 @@ struct RunFolder {
   [[nodiscard]] std::string run_record() const { return path + "/run.json"; }
   [[nodiscard]] std::string metrics() const { return path + "/metrics.jsonl"; }
   [[nodiscard]] std::string checkpoints() const { return path + "/checkpoints"; }
+  [[nodiscard]] std::string retunes() const { return path + "/retunes"; }
 };
 
 /// Throws InputError when `folder` cannot be used: it already holds a run (unless `resuming` that
@@ -56,6 +57,9 @@ void write_measured_rates(const RunFolder& folder, const MeasuredRates& rates);
 
 /// Notes the prediction in run.json.
 void note_prediction(const RunFolder& folder, const RunPrediction& prediction);
+
+/// Appends a JSON object to run.json's list `retunes`: what a search for a better plan came to.
+void note_retune(const RunFolder& folder, const std::string& json);
 
 /// Writes measured.trace.json.
 void write_measured_trace(const RunFolder& folder, const Program& program,

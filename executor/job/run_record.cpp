@@ -66,4 +66,18 @@ std::string with_prediction(const std::string& run_json, const RunPrediction& pr
   return record.dump(2, ' ', false, Record::error_handler_t::replace) + "\n";
 }
 
+std::string with_retune(const std::string& run_json, const std::string& retune) {
+  Record record = parse_record(run_json);
+  Record& list = record["retunes"];
+  if (!list.is_array()) list = Record::array();
+  list.push_back(parse_record(retune));
+  return record.dump(2, ' ', false, Record::error_handler_t::replace) + "\n";
+}
+
+std::string with_changed_plan(const std::string& run_json, const std::string& changed_plan) {
+  Record record = parse_record(run_json);
+  record["changed_plan"] = parse_record(changed_plan);
+  return record.dump(2, ' ', false, Record::error_handler_t::replace) + "\n";
+}
+
 }  // namespace athanor

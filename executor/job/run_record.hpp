@@ -37,4 +37,12 @@ struct RunPrediction {
 [[nodiscard]] std::string with_prediction(const std::string& run_json,
                                           const RunPrediction& prediction);
 
+/// Returns the text of a run.json with one more JSON object in its list `retunes`.
+[[nodiscard]] std::string with_retune(const std::string& run_json, const std::string& retune);
+
+/// Returns the text of a start's object that says by which change of the plan it came about:
+/// `changed_plan` is a JSON object.
+[[nodiscard]] std::string with_changed_plan(const std::string& run_json,
+                                            const std::string& changed_plan);
+
 }  // namespace athanor

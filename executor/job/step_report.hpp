@@ -29,6 +29,12 @@ struct RecoveryReport {
   Seconds first_step = 0;          ///< from then until a step was done
 };
 
+/// Change of the plan before a step.
+struct PlanChangeReport {
+  Seconds before = 0, after = 0;  ///< predicted steps, both with the run's own rates
+  Seconds seconds = 0;            ///< from the end of a step to the start of the next
+};
+
 struct StepReport {
   std::int64_t step = 0;                ///< 1 for the first step of training
   double loss = 0;                      ///< mean over the global batch
@@ -38,6 +44,7 @@ struct StepReport {
   Bytes device_peak_bytes = 0;  ///< peak of this rank so far
   std::optional<EvaluationReport> evaluation = std::nullopt;
   std::optional<RecoveryReport> recovery = std::nullopt;  ///< filled in the first step after it
+  std::optional<PlanChangeReport> plan_change = std::nullopt;  ///< likewise
 };
 
 }  // namespace athanor

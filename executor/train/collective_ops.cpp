@@ -48,7 +48,9 @@ void compute_norm(const RankContext& context, const Operation& op, const StepSca
 
 void gather_losses(const RankContext& context, const Operation& op, const StepScalars& scalars) {
   const std::span<double> losses = scalars.losses(Home::Gpu);
-  *scalars.own_stop_wish() = context.watch != nullptr && context.watch->is_stop_wanted() ? 1 : 0;
+  const JobWatch* const watch = context.watch;
+  const bool stops = watch != nullptr && (watch->is_stop_wanted() || watch->is_pause_wanted());
+  *scalars.own_stop_wish() = stops ? 1 : 0;
   context.device.copy(op.lane, scalars.stop_wish_slot(), scalars.own_stop_wish(), sizeof(double));
   const auto ranks = static_cast<std::size_t>(context.collectives.world_size());
   context.collectives.all_gather(losses.data(), static_cast<Bytes>(losses.size_bytes() / ranks));

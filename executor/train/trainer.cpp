@@ -124,6 +124,7 @@ class Trainer::Rank {
   const TimelineRecorder& recorder() const { return recorder_; }
   std::int64_t steps_done() const { return steps_done_; }
   bool is_stopping() const { return is_stopping_; }
+  void go_on() { is_stopping_ = false; }
 
   /// Returns the memory in which weights may be made ahead at a start. It is a quarter of what is
   /// left beside the state of the node's ranks.
@@ -336,6 +337,8 @@ void Trainer::forget_snapshot() { rank_->forget_snapshot(); }
 void Trainer::train_until(std::int64_t end, const OnStep& on_step) {
   rank_->train_until(end, on_step);
 }
+
+void Trainer::go_on() { rank_->go_on(); }
 
 std::optional<EvaluationReport> Trainer::evaluate(const EvaluationSource& source) {
   return rank_->evaluate(source);

@@ -88,8 +88,11 @@ class Trainer {
 
   /// Runs steps until `end` steps are done in total, and returns when all lanes are idle.
   /// `on_step` is called on the calling thread, in order. Where the watch of some rank wants to
-  /// stop, all ranks return after the same earlier step, and is_stopping() is true on all.
+  /// stop or to pause, all ranks return after the same earlier step, and is_stopping() is true on
+  /// all.
   void train_until(std::int64_t end, const OnStep& on_step);
+  /// Makes is_stopping() false again. Every rank calls it, once all know that it was a pause.
+  void go_on();
 
   /// Evaluates the model as it is after steps_done() steps: forward alone, with the plan's global
   /// batch and in the memory of training. Every rank calls it with the same source. Returns nothing

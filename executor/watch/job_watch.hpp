@@ -50,6 +50,10 @@ class JobWatch {
   /// Returns the signal that asked for it, here or at the launcher; 0: none.
   [[nodiscard]] int stop_signal() const noexcept;
 
+  /// Lets all ranks return from their steps, as a signal would, for something between two steps.
+  void want_pause(bool wanted) noexcept { wants_pause_ = wanted; }
+  [[nodiscard]] bool is_pause_wanted() const noexcept { return wants_pause_; }
+
   // Meeting of ranks on several machines.
   [[nodiscard]] bool is_linked() const;
   [[nodiscard]] MeetingPlace open_meeting();
@@ -89,7 +93,7 @@ class JobWatch {
   const std::string program_name_;
   const pid_t parent_;  ///< 0: not started by a launcher
   RankProgress progress_;
-  std::atomic<bool> caller_stops_{false};
+  std::atomic<bool> caller_stops_{false}, wants_pause_{false};
   std::atomic<int> launchers_signal_{0};
   std::atomic<int> exit_code_{-1};  ///< leave()'s; -1: not yet
 

@@ -13,23 +13,29 @@ namespace {
 constexpr int kRounds = 5;
 constexpr double kAgreement = 0.005;
 
-/// Scales each rate's operations in `scale` by wanted over found. Returns the largest deviation of
-/// that factor from one.
-double adjust(std::vector<double>& scale, const Program& program, const MeasuredRates& found,
+/// Multiplies each factor by wanted over found. Returns the largest deviation from one of those.
+double adjust(std::map<RateKey, double>& factors, const MeasuredRates& found,
               const std::map<RateKey, Seconds>& wanted) {
-  std::map<RateKey, double> factors;
   double largest = 0;
   for (const auto& [key, seconds] : wanted) {
     const auto rate = found.rates.find(key);
     if (rate == found.rates.end() || rate->second.seconds <= 0 || seconds <= 0) continue;
-    factors[key] = seconds / rate->second.seconds;
-    largest = std::max(largest, std::abs(factors[key] - 1));
-  }
-  for (std::size_t i = 0; i < scale.size(); ++i) {
-    const auto factor = factors.find(rate_key(program.operations[i], program));
-    if (factor != factors.end()) scale[i] *= factor->second;
+    const double change = seconds / rate->second.seconds;
+    factors.try_emplace(key, 1).first->second *= change;
+    largest = std::max(largest, std::abs(change - 1));
   }
   return largest;
+}
+
+/// Returns the factor of each operation.
+std::vector<double> scale_of(const Program& program, const std::map<RateKey, double>& factors) {
+  std::vector<double> scale;
+  scale.reserve(program.operations.size());
+  for (const Operation& op : program.operations) {
+    const auto factor = factors.find(rate_key(op, program));
+    scale.push_back(factor == factors.end() ? 1 : factor->second);
+  }
+  return scale;
 }
 
 }  // namespace
@@ -53,18 +59,25 @@ WantedRates wanted(const CombinedRates& combined) {
   return rates;
 }
 
+RatedStep fit_rates(Engine& engine, const Program& program, const Timeline& predicted,
+                    const WantedRates& rates) {
+  SimulationOptions options;
+  options.issue_speed = 1 / rates.launch_factor;
+  RatedStep step{
+      .timeline = rates.launch_factor == 1 ? predicted : engine.simulate(program, options),
+      .factors = {.operations = {}, .launch = rates.launch_factor}};
+  for (int round = 0; round < kRounds; ++round) {
+    const MeasuredRates found = measure_rates(program, step.timeline);
+    if (adjust(step.factors.operations, found, rates.seconds) < kAgreement) break;
+    options.operation_scale = scale_of(program, step.factors.operations);
+    step.timeline = engine.simulate(program, options);
+  }
+  return step;
+}
+
 Timeline simulate_with_rates(Engine& engine, const Program& program, const Timeline& predicted,
                              const WantedRates& rates) {
-  SimulationOptions options;
-  options.operation_scale.assign(program.operations.size(), 1);
-  options.issue_speed = 1 / rates.launch_factor;
-  Timeline again = rates.launch_factor == 1 ? predicted : engine.simulate(program, options);
-  for (int round = 0; round < kRounds; ++round) {
-    const MeasuredRates found = measure_rates(program, again);
-    if (adjust(options.operation_scale, program, found, rates.seconds) < kAgreement) break;
-    again = engine.simulate(program, options);
-  }
-  return again;
+  return fit_rates(engine, program, predicted, rates).timeline;
 }
 
 }  // namespace athanor

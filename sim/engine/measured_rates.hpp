@@ -24,9 +24,18 @@ struct WantedRates {
 /// Takes every rate by the spreads of calibration and run.
 [[nodiscard]] WantedRates wanted(const CombinedRates& combined);
 
+/// A simulated step, and the factors that gave its operations the rates that they have.
+struct RatedStep {
+  Timeline timeline;
+  RateFactors factors;  ///< without the rates that nothing was wanted of
+};
+
 /// Simulates `program`, whose simulation gave `predicted`, with each rate as wanted. A factor
 /// scales a rate's own cost, beside whatever disturbs it. It is found in at most five rounds, which
 /// end once every rate is within 0.5 %. Rates that nothing is wanted of stay.
+[[nodiscard]] RatedStep fit_rates(Engine& engine, const Program& program, const Timeline& predicted,
+                                  const WantedRates& rates);
+/// Returns the step of fit_rates().
 [[nodiscard]] Timeline simulate_with_rates(Engine& engine, const Program& program,
                                            const Timeline& predicted, const WantedRates& rates);
 

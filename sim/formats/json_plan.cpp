@@ -69,6 +69,41 @@ Prediction read_prediction(JsonReader json) {
   return prediction;
 }
 
+OrderedJson json_of(const PlanSearch& search) {
+  OrderedJson json = OrderedJson::object();
+  if (search.gpu > 0) json["gpu_memory"] = search.gpu;
+  if (search.host > 0) json["host_memory"] = search.host;
+  if (search.nvme > 0) json["nvme"] = search.nvme;
+  if (search.adam_threads > 0) json["adam_threads"] = search.adam_threads;
+  if (search.host_slowdown > 0) json["host_slowdown"] = search.host_slowdown;
+  if (search.energy_within > 0) json["energy_within"] = search.energy_within;
+  return json;
+}
+
+PlanSearch read_search(JsonReader json) {
+  constexpr double kMost = 1000;
+  PlanSearch search;
+  const auto read_bytes = [&](const char* key, Bytes& value) {
+    if (const auto bytes = json.optional_key(key)) value = bytes->integer(1);
+  };
+  const auto read_number = [&](const char* key, double& value) {
+    const auto number = json.optional_key(key);
+    if (!number) return;
+    value = number->number();
+    check_number(number->path(), value, 0, kMost);
+  };
+  read_bytes("gpu_memory", search.gpu);
+  read_bytes("host_memory", search.host);
+  read_bytes("nvme", search.nvme);
+  if (const auto threads = json.optional_key("adam_threads")) {
+    search.adam_threads = threads->small_integer(1);
+  }
+  read_number("host_slowdown", search.host_slowdown);
+  read_number("energy_within", search.energy_within);
+  json.reject_other_keys();
+  return search;
+}
+
 double read_max_gradient_norm(const JsonReader& json) {
   const double norm = json.number();
   check_positive(json.path(), norm);
@@ -158,6 +193,7 @@ std::string to_json(const Plan& plan) {
   }
   json["profile_path"] = plan.profile_path;
   json["platform_path"] = plan.platform_path;
+  if (plan.search) json["search"] = json_of(*plan.search);
   json["prediction"] = plan.prediction ? json_of(*plan.prediction) : OrderedJson(nullptr);
   return dump_json(json);
 }
@@ -173,6 +209,7 @@ Plan parse_plan(std::string_view text, const std::string& where) {
   }
   plan.profile_path = path_or_empty(json, "profile_path");
   plan.platform_path = path_or_empty(json, "platform_path");
+  if (const auto search = json.optional_key("search")) plan.search = read_search(*search);
   if (const auto prediction = json.optional_key("prediction")) {
     plan.prediction = read_prediction(*prediction);
   }

@@ -125,6 +125,17 @@ struct Prediction {
   TierBytes peak_bytes;
 };
 
+/// The request of the search that made a plan, besides what the plan itself says. A run that
+/// tunes again asks for the same.
+struct PlanSearch {
+  /// Limits of one GPU, of a node's host memory and of its NVMe; 0: the platform's, and no NVMe.
+  Bytes gpu = 0, host = 0, nvme = 0;
+  int adam_threads = 0;      ///< per rank; 0: chosen
+  double host_slowdown = 0;  ///< share that updates on the host may take longer
+  double energy_within = 0;  ///< times as slow as the fastest for the least energy; 0: not asked
+  bool operator==(const PlanSearch&) const = default;
+};
+
 /// Every choice about one training step.
 struct Plan {
   std::string name;  ///< the policy that made it
@@ -162,6 +173,7 @@ struct Plan {
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
 
   std::string profile_path, platform_path;  ///< inputs from which the plan was made; may be empty
+  std::optional<PlanSearch> search;         ///< absent: no search made it, or it is an older plan
   std::optional<Prediction> prediction;
 
   [[nodiscard]] std::int64_t global_batch() const noexcept {

@@ -48,4 +48,11 @@ struct MeasuredRates {
   [[nodiscard]] std::int64_t num_steps() const noexcept { return last_step - first_step + 1; }
 };
 
+/// How many times as long the operations of each rate take alone as a platform and a profile say,
+/// and launches by the host.
+struct RateFactors {
+  std::map<RateKey, double> operations = {};  // NOLINT(readability-redundant-member-init)
+  double launch = 1;
+};
+
 }  // namespace athanor

@@ -117,6 +117,44 @@ TEST_CASE_METHOD(CompareFixture, "compare shows the run's own second prediction"
 }
 
 TEST_CASE_METHOD(CompareFixture,
+                 "compare takes the steps since a change of the plan, and tells it") {
+  const auto write_steps = [&](const std::vector<double>& factors) {
+    std::string lines;
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      const nlohmann::json line{{"step", i + 1},
+                                {"time_metrics/end_to_end(s)", factors[i] * timeline.step_seconds},
+                                {"memory/device_peak_bytes", timeline.peak_bytes.gpu}};
+      lines += line.dump() + "\n";
+    }
+    write_file_atomically(folder.file("metrics.jsonl"), lines);
+  };
+  write_steps({9, 9, 5, 5, 5, 5, 5, 2, 2, 1, 1, 1});
+  const nlohmann::json change{{"after_step", 7},
+                              {"current_step_seconds", 5.0},
+                              {"best_step_seconds", 1.0},
+                              {"changes", {"sharding: replicated -> sharded"}},
+                              {"moved_rates", {"adam on cpu-adam takes 3 times as long"}}};
+  const nlohmann::json start{{"schema", "athanor.run/2"}, {"changed_plan", change}};
+  nlohmann::json record = start;  // the run was resumed under the plan
+  record["history"] = {nlohmann::json{{"host", "here"}}, start};
+  write_file_atomically(folder.file("run.json"), record.dump());
+
+  const auto json = nlohmann::json::parse(compare({"--json"}).out);
+  CHECK(json.at("step_seconds").at("measured").get<double>() == Approx(timeline.step_seconds));
+  REQUIRE(json.at("changed_plan").size() == 1);
+  CHECK(json.at("changed_plan").at(0).at("after_step") == 7);
+  CHECK(json.at("changed_plan").at(0).at("predicted_before") == 5.0);
+  CHECK_THAT(compare({}).out,
+             ContainsSubstring("changed after step 7: adam on cpu-adam takes 3 times as long; a "
+                               "step is predicted to take 1.00 s instead of 5.00 s (sharding"));
+  record["changed_plan"].erase("changes");
+  write_file_atomically(folder.file("run.json"), record.dump());
+  const ProgramResult broken = compare({});
+  CHECK(broken.exit_code == 2);
+  CHECK_THAT(broken.err, ContainsSubstring("run.json:changed_plan"));
+}
+
+TEST_CASE_METHOD(CompareFixture,
                  "compare says how to measure a GPU's host again if it has changed") {
   CHECK_THAT(compare({}).out, !ContainsSubstring("--refresh"));  // never on the CPU backend
   Platform gpus = platform;

@@ -6,6 +6,7 @@
 #include "sim/lowering/lowering.hpp"
 #include "sim/policy/policies.hpp"
 #include "sim/rates/measure_rates.hpp"
+#include "sim/rates/rated_machine.hpp"
 #include "tests/engine/programs.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -53,6 +54,31 @@ TEST_CASE("measured rates give back the step of a machine whose kinds of operati
     const Timeline again = simulate_with_rates(engine, program, before, rates);
     CHECK_THAT(again.step_seconds, WithinRel(measured.step_seconds, 0.01));
   }
+}
+
+TEST_CASE("a machine with a run's rates has the step that the run's rates give") {
+  const Platform platform = read_platform(source_file("platforms/h100x1.json"));
+  const Profile profile = read_profile(source_file("traces/profiles/h100-gpt2-4b.profile.json"));
+  const Plan plan =
+      make_policy_plan("zero3-offload", profile, platform, {.num_gpus = 1, .global_batch = 16});
+  const Program program = lower(profile, plan);
+  Timeline before, again;
+  RatedStep step;
+  {
+    Engine engine(platform, 1);
+    before = engine.simulate(program);
+    WantedRates rates = wanted(measure_rates(program, before));
+    for (auto& [key, seconds] : rates.seconds) {
+      if (key.lane == Lane::CpuAdam) seconds *= 2;
+      if (key.kind == OpKind::Backward) seconds *= 1.1;
+    }
+    step = fit_rates(engine, program, before, rates);
+  }
+  CHECK(step.timeline.step_seconds > 1.05 * before.step_seconds);
+  const RatedMachine machine = rated_machine(platform, profile, program, step.factors);
+  Engine engine(machine.platform, 1);
+  again = engine.simulate(lower(machine.profile, plan));
+  CHECK_THAT(again.step_seconds, WithinRel(step.timeline.step_seconds, 0.01));
 }
 
 TEST_CASE("measured launches give back the step of a host that issues more slowly") {

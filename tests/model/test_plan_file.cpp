@@ -64,6 +64,20 @@ TEST_CASE("a gradient ring is left out where there is none") {
   CHECK(parse_plan(to_json(plan), "input.json").gradient_ring == 5);
 }
 
+TEST_CASE("a plan says what its search was asked for, or that there was none") {
+  Plan plan = sample_plan();
+  CHECK(to_json(plan).find("search") == std::string::npos);
+  plan.search.emplace();
+  CHECK(parse_plan(to_json(plan), "input.json").search == PlanSearch{});
+  plan.search = PlanSearch{.gpu = 24 * kGiB,
+                           .host = 100 * kGiB,
+                           .nvme = kGiB,
+                           .adam_threads = 3,
+                           .host_slowdown = 0.2,
+                           .energy_within = 1.5};
+  CHECK(parse_plan(to_json(plan), "input.json").search == plan.search);
+}
+
 TEST_CASE("snapshots are left out where there are none, and need state in host memory") {
   Plan plan = sample_plan();
   CHECK(to_json(plan).find("snapshot") == std::string::npos);
@@ -130,6 +144,10 @@ TEST_CASE("a broken plan is refused by key") {
        {"/stream_buffers", "0", "stream_buffers"},
        {"/gradient_ring", "-1", "gradient_ring"},
        {"/units/0/chunks/1/gradient", "1", "units[0].chunks[1].gradient"},
+       {"/search", "7", "search"},
+       {"/search", "{\"gpu_memory\": 0}", "search.gpu_memory"},
+       {"/search", "{\"host_slowdown\": -1}", "search.host_slowdown"},
+       {"/search", "{\"batch\": 1}", "search.batch"},
        {"/profile_path", "5", "profile_path"},
        {"/prediction/step_seconds", "-1", "prediction.step_seconds"},
        {"/prediction/peak_bytes/gpu", "-1", "prediction.peak_bytes.gpu"},

@@ -107,6 +107,14 @@ function runSeries(series, predicted) {
   ];
 }
 
+function changedPlans(changes) {
+  return (changes ?? []).map((change) => element("p", {},
+    `After step ${count(change.after_step)} the run changed its plan: ` +
+    [...change.moved_rates, `a step was predicted to take ${seconds(change.predicted_after)} instead of ` +
+      `${seconds(change.predicted_before)}`].join("; ") + `. ${capital(change.changes.join("; "))}. ` +
+    "Predictions, timelines and the measured step are those of the plan that it had last."));
+}
+
 function runPage(data) {
   const {comparison} = data;
   const step = comparison.step_seconds;
@@ -124,6 +132,7 @@ function runPage(data) {
           step.repredicted ? tile("predicted again", seconds(step.repredicted), `with the rates of the run's first steps; off by ${percent(step.repredicted_relative_error)}`) : null,
           tile("tokens per second", count(data.tokens_per_step / step.measured), "all ranks, median step"),
           tile("GPU memory, peak", bytes(comparison.peak_bytes.gpu.measured), comparison.peak_bytes.gpu.predicted === comparison.peak_bytes.gpu.measured ? "as predicted, to the byte" : `predicted ${bytes(comparison.peak_bytes.gpu.predicted)}`)),
+    ...changedPlans(comparison.changed_plan),
     ...runSeries(data.series, step.predicted),
     timelineChart(data.timelines),
     pair(tierSection(peaks, equal ? "Every tier took what was predicted, to the byte." : "Prediction and measurement differ."),

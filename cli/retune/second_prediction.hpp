@@ -2,27 +2,16 @@
 // The prediction that a run makes again, once its first steps have shown how fast its machine is.
 #pragma once
 
-#include "cli/train/arguments.hpp"
-#include "cli/train/background_program.hpp"
-#include "cli/train/inputs.hpp"
+#include "cli/retune/background_program.hpp"
 #include "executor/job/run_folder.hpp"
+#include "sim/model/platform.hpp"
 #include "sim/model/timeline.hpp"
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 
 namespace athanor::cli {
-
-/// Steps until the rates are known. The first one starts from an idle machine and does not count.
-/// The difference of the other two tells how sure they are.
-inline constexpr std::int64_t kStepsToMeasure = 3;
-
-/// Returns why a run that starts after `first_step` steps has no second prediction; empty: it has.
-[[nodiscard]] std::string why_no_second_prediction(const TrainArguments& arguments,
-                                                   const TrainInputs& inputs,
-                                                   std::int64_t first_step);
 
 /// Makes the second prediction in a process of its own, so that training goes on meanwhile. Only
 /// rank 0 has one. Nothing that fails here ends the run: it is said, and noted in run.json.
@@ -30,11 +19,13 @@ class SecondPrediction {
  public:
   using Say = std::function<void(const std::string&)>;
 
-  /// `first`: the plan's prediction; none where it has none. `inputs` and `folder` outlive it.
-  SecondPrediction(const TrainInputs& inputs, std::optional<Seconds> first, Say say);
+  /// `first`: the plan's prediction; none where it has none. `folder` and `platform` outlive it.
+  SecondPrediction(const RunFolder& folder, const Platform& platform, std::optional<Seconds> first,
+                   Say say);
 
   /// Writes the rates of the steps of `timeline` into the run folder, and starts the simulator.
   void start(const Program& program, const Timeline& timeline, Priority priority);
+  [[nodiscard]] bool is_under_way() const noexcept { return simulator_.has_value(); }
   /// Returns the predicted seconds of a step, once, as soon as they are known.
   [[nodiscard]] std::optional<Seconds> poll();
   /// Waits for it until `limit` seconds have passed or `gives_up` says so.
@@ -46,7 +37,8 @@ class SecondPrediction {
   void fail(const std::string& why);
   [[nodiscard]] std::optional<Seconds> take(const BackgroundProgram::Result& result);
 
-  const TrainInputs& inputs_;
+  const RunFolder& folder_;
+  const Platform& platform_;
   RunPrediction prediction_;
   Say say_;
   std::optional<BackgroundProgram> simulator_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train/second_prediction.hpp"
+#include "cli/retune/second_prediction.hpp"
 
 #include "sim/base/errors.hpp"
 #include "sim/cost/costs.hpp"
@@ -17,29 +17,18 @@
 
 namespace athanor::cli {
 
-std::string why_no_second_prediction(const TrainArguments& arguments, const TrainInputs& inputs,
-                                     std::int64_t first_step) {
-  if (arguments.repredict == "off") return "--repredict off";
-  if (!inputs.platform) return "the run has no platform";
-  if (arguments.steps <= first_step + kStepsToMeasure) {
-    return fmt::format("the run has no step after the {} that would be measured", kStepsToMeasure);
-  }
-  return "";
-}
-
-SecondPrediction::SecondPrediction(const TrainInputs& inputs, std::optional<Seconds> first, Say say)
-    : inputs_(inputs), prediction_{.first = first}, say_(std::move(say)) {}
+SecondPrediction::SecondPrediction(const RunFolder& folder, const Platform& platform,
+                                   std::optional<Seconds> first, Say say)
+    : folder_(folder), platform_(platform), prediction_{.first = first}, say_(std::move(say)) {}
 
 void SecondPrediction::start(const Program& program, const Timeline& timeline, Priority priority) {
-  const RunFolder& folder = inputs_.start.folder;
   try {
-    const MeasuredRates rates =
-        measure_rates(program, timeline, issue_seconds(program, *inputs_.platform));
+    const MeasuredRates rates = measure_rates(program, timeline, issue_seconds(program, platform_));
     prediction_.first_step = rates.first_step;
     prediction_.last_step = rates.last_step;
-    write_measured_rates(folder, rates);
+    write_measured_rates(folder_, rates);
     simulator_.emplace("athanor-sim",
-                       std::vector<std::string>{"repredict", folder.path, "--json", "--end-with",
+                       std::vector<std::string>{"repredict", folder_.path, "--json", "--end-with",
                                                 fmt::format("{}", ::getpid())},
                        priority);
   } catch (const std::exception& error) {
@@ -52,7 +41,7 @@ void SecondPrediction::fail(const std::string& why) {
   prediction_.absent = why;
   say_("the step is not predicted again: " + why);
   try {
-    note_prediction(inputs_.start.folder, prediction_);
+    note_prediction(folder_, prediction_);
   } catch (const std::exception& error) {
     say_(error.what());
   }
@@ -71,7 +60,7 @@ std::optional<Seconds> SecondPrediction::take(const BackgroundProgram::Result& r
   }
   prediction_.second = seconds->get<Seconds>();
   try {
-    note_prediction(inputs_.start.folder, prediction_);
+    note_prediction(folder_, prediction_);
   } catch (const std::exception& error) {
     say_(error.what());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train/background_program.hpp"
+#include "cli/retune/background_program.hpp"
 
 #include "sim/base/errors.hpp"
 
