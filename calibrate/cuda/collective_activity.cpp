@@ -30,6 +30,7 @@ class Rank {
   Rank(const NcclRing& ring, int device, CollectiveKind kind, Bytes bytes)
       : kind_(kind),
         communicator_(ring.rank(device)),
+        ranks_(ring.size()),
         part_bytes_(bytes / ring.size()),
         // High priority, as in the executor: kernels that fill the device would keep it out.
         stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true,
@@ -86,7 +87,25 @@ class Rank {
                    "ncclAllReduce");
         copy(home_.mutable_data_ptr(), sum_.const_data_ptr(), static_cast<Bytes>(sum_.nbytes()));
         return;
+      case CollectiveKind::AllToAll:
+        return exchange(part);
     }
+  }
+
+  /// A send and a receive for every rank in one group, as the executor has them.
+  void exchange(std::size_t part) {
+    check_nccl(ncclGroupStart(), "ncclGroupStart");
+    const auto* const from = static_cast<const std::byte*>(buffer_.const_data_ptr());
+    auto* const to = static_cast<std::byte*>(home_.mutable_data_ptr());
+    for (int other = 0; other < ranks_; ++other) {
+      check_nccl(
+          ncclSend(from + other * part_bytes_, part, ncclBfloat16, other, communicator_, stream_),
+          "ncclSend");
+      check_nccl(
+          ncclRecv(to + other * part_bytes_, part, ncclBfloat16, other, communicator_, stream_),
+          "ncclRecv");
+    }
+    check_nccl(ncclGroupEnd(), "ncclGroupEnd");
   }
 
   void copy(void* to, const void* from, Bytes bytes) const {
@@ -96,6 +115,7 @@ class Rank {
 
   CollectiveKind kind_;
   ncclComm_t communicator_;
+  int ranks_;
   Bytes part_bytes_;
   c10::cuda::CUDAStream stream_;
   at::Tensor buffer_, home_, sum_;

@@ -19,7 +19,7 @@ namespace athanor {
 class KernelTracer;
 class UnitMeter;
 
-enum class CollectiveKind { AllGather, ReduceScatter, AllReduce };
+enum class CollectiveKind { AllGather, ReduceScatter, AllReduce, AllToAll };
 
 /// Activities run on random data and on streams of their own. Sizes are bytes of one repetition.
 /// Throws if a call of CUDA or NCCL fails; the message names the call.
@@ -44,7 +44,8 @@ class CudaCalibrator {
   [[nodiscard]] virtual ActivityPtr square_sum(int device, std::int64_t elements) = 0;
   /// Runs a collective in place between the devices 0 .. num_devices - 1, with the copy between the
   /// own part and its home, which the executor makes on the same lane. For one device only that
-  /// copy is left. `bytes` is the size of the whole buffer, a multiple of 256 times the devices.
+  /// copy is left. An all-to-all goes from one buffer to another. `bytes` is the size of the whole
+  /// buffer, a multiple of 256 times the devices.
   [[nodiscard]] virtual ActivityPtr collective(CollectiveKind kind, int num_devices,
                                                Bytes bytes) = 0;
 

@@ -192,6 +192,7 @@ class Calibration {
     platform_.all_gather.push_back({ranks, times.all_gather});
     platform_.reduce_scatter.push_back({ranks, times.reduce_scatter});
     platform_.all_reduce.push_back({ranks, times.all_reduce});
+    platform_.all_to_all.push_back({ranks, times.all_to_all});
   }
 
   [[nodiscard]] CollectiveTimes measure_ranks(int ranks) const {

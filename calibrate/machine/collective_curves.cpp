@@ -40,6 +40,7 @@ class CollectiveBench {
     ranks_.all_reduce(buffer_.data(), std::ssize(buffer_), DataType::Float32);
     host_copy(home_.data(), buffer_.data(), bytes());
   }
+  void all_to_all() { ranks_.all_to_all(buffer_.data(), home_.data(), part_); }
 
  private:
   [[nodiscard]] std::byte* own_part() noexcept {
@@ -102,6 +103,7 @@ CollectiveTimes measure_collectives(Collectives& ranks, const std::vector<Bytes>
     add(times.all_gather, [&] { bench.all_gather(); });
     add(times.reduce_scatter, [&] { bench.reduce_scatter(); });
     add(times.all_reduce, [&] { bench.all_reduce(); });
+    add(times.all_to_all, [&] { bench.all_to_all(); });
   }
   return times;
 }
@@ -109,14 +111,15 @@ CollectiveTimes measure_collectives(Collectives& ranks, const std::vector<Bytes>
 std::string to_json(const CollectiveTimes& times) {
   return nlohmann::json{{"all_gather", json_of(times.all_gather)},
                         {"reduce_scatter", json_of(times.reduce_scatter)},
-                        {"all_reduce", json_of(times.all_reduce)}}
+                        {"all_reduce", json_of(times.all_reduce)},
+                        {"all_to_all", json_of(times.all_to_all)}}
       .dump();
 }
 
 CollectiveTimes parse_collective_times(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
   return {curve_of(json.at("all_gather")), curve_of(json.at("reduce_scatter")),
-          curve_of(json.at("all_reduce"))};
+          curve_of(json.at("all_reduce")), curve_of(json.at("all_to_all"))};
 }
 
 }  // namespace athanor

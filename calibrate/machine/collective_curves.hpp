@@ -12,9 +12,9 @@
 namespace athanor {
 
 /// Curves for one number of ranks, by bytes of the whole buffer. They include the copy of the own
-/// part from or to its home, which the executor makes on the same lane.
+/// part from or to its home, which the executor makes on the same lane; an all-to-all has none.
 struct CollectiveTimes {
-  Curve all_gather, reduce_scatter, all_reduce;
+  Curve all_gather, reduce_scatter, all_reduce, all_to_all;
 };
 
 /// Measures collectives. Every rank calls it with equal arguments and gets equal results. Each

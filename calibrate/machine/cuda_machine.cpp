@@ -308,6 +308,7 @@ class CudaCalibration {
     platform_.all_gather.push_back(collective(CollectiveKind::AllGather, ranks));
     platform_.reduce_scatter.push_back(collective(CollectiveKind::ReduceScatter, ranks));
     platform_.all_reduce.push_back(collective(CollectiveKind::AllReduce, ranks));
+    platform_.all_to_all.push_back(collective(CollectiveKind::AllToAll, ranks));
   }
 
   [[nodiscard]] CollectiveCurve collective(CollectiveKind kind, int ranks) const {

@@ -61,6 +61,7 @@ std::string describe(const Platform& platform) {
   add_collectives(out, "all-gather", platform.all_gather);
   add_collectives(out, "reduce-scatter", platform.reduce_scatter);
   add_collectives(out, "all-reduce", platform.all_reduce);
+  add_collectives(out, "all-to-all", platform.all_to_all);
   for (const auto& [threads, curve] : platform.cpu_adam) {
     add_curve(out, fmt::format("AdamW, {} thread(s)", threads), curve, "G elements/s");
   }

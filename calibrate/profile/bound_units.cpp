@@ -25,13 +25,11 @@ void fill(const Parameter& parameter, const torch::Tensor& values) {
   }
 }
 
-/// Draws weights on the device. A profile only needs the values' distribution. To draw billions of
-/// values on the host would take longer than measuring.
-void fill_with_weights(const Model& model, int unit, const torch::Tensor& flat) {
+}  // namespace
+
+void fill_with_weights(const Unit& description, const torch::Tensor& flat,
+                       const std::vector<torch::Tensor>& given) {
   const torch::NoGradGuard no_grad;
-  const Unit& description = model.architecture.units[static_cast<std::size_t>(unit)];
-  const std::vector<torch::Tensor> given =
-      model.units[static_cast<std::size_t>(unit)]->initial_values();
   std::int64_t used = 0;
   const std::vector<std::int64_t> offsets = parameter_offsets(description, used);
   flat.zero_();
@@ -46,8 +44,6 @@ void fill_with_weights(const Model& model, int unit, const torch::Tensor& flat) 
     }
   }
 }
-
-}  // namespace
 
 BoundUnits::~BoundUnits() {
   while (!bound_.empty()) {
@@ -92,7 +88,7 @@ void BoundUnits::bind(int unit) {
   Bound bound{torch::empty({elements}, options), torch::zeros({elements}, options),
               std::move(former),
               UnitRunner(module, description, elements, model_.dtype, meter_.device())};
-  fill_with_weights(model_, unit, bound.parameters);
+  fill_with_weights(description, bound.parameters, module->initial_values());
   bound.runner.bind_parameters(bound.parameters.mutable_data_ptr());
   bound.runner.bind_gradients(bound.gradients.mutable_data_ptr());
   bound_.emplace(unit, std::move(bound));

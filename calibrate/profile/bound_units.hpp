@@ -13,6 +13,11 @@
 
 namespace athanor {
 
+/// Draws a unit's weights on the device, or takes those that are `given`. A profile only needs the
+/// values' distribution. To draw billions of values on the host would take longer than measuring.
+void fill_with_weights(const Unit& description, const torch::Tensor& flat,
+                       const std::vector<torch::Tensor>& given = {});
+
 /// Binds a unit and those that it borrows from to memory of the meter's device, with random
 /// weights. The modules get their former parameters back in the end.
 class BoundUnits {

@@ -7,11 +7,14 @@
 #include "calibrate/power/energy_watch.hpp"
 #include "calibrate/power/unthrottled.hpp"
 #include "calibrate/profile/bound_units.hpp"
+#include "calibrate/profile/staged_bench.hpp"
 #include "calibrate/profile/unit_bench.hpp"
 #include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
+#include "sim/model/chunk_layout.hpp"
 #include "sim/model/language_models.hpp"
+#include "sim/patterns/tokens_travel.hpp"
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -60,6 +63,29 @@ void check_options(const ProfileOptions& options) {
       throw InputError("--micro-batches", fmt::format("{} is out of range or there twice", size),
                        fmt::format("Use different sizes from 1 to {}.", kMaxMicroBatch));
     }
+  }
+}
+
+/// Refuses numbers of ranks that experts cannot be divided among.
+void check_expert_ranks(const Model& model, const ProfileOptions& options) {
+  if (options.expert_ranks.empty()) return;
+  const Architecture& architecture = model.architecture;
+  const auto experts = std::ranges::find_if(architecture.units, has_only_experts);
+  if (experts == architecture.units.end() || !model.travelling_unit) {
+    throw InputError("--expert-ranks", architecture.name + " has no units of experts alone",
+                     "Profile a mixture of experts with --split-blocks.");
+  }
+  for (const int ranks : options.expert_ranks) {
+    const std::int64_t number = num_experts(*experts);
+    const bool divides = ranks >= 1 && number % ranks == 0;
+    if (!divides || unaligned_cut(*experts, tokens_travel(), ranks)) {
+      throw InputError("--expert-ranks", fmt::format("{} experts on {} ranks", number, ranks),
+                       "Use a number of ranks that divides the number of experts.");
+    }
+  }
+  if (!(options.expert_capacity >= 1 && options.expert_capacity <= 1e6)) {
+    throw InputError("--expert-capacity", fmt::format("{}", options.expert_capacity),
+                     "Use 1 or more: rows of balanced routing have to fit.");
   }
 }
 
@@ -124,16 +150,20 @@ class ClassProfiler {
       : model_(model), count_(count), meter_(meter), bound_(model, meter) {}
 
   using Measure = std::function<UnitBenchResult(UnitBench&)>;
+  /// Adds to the costs of a unit those under other patterns.
+  using AddStaged =
+      std::function<void(int unit, const torch::Tensor& input, const Batch& batch, UnitCost& cost)>;
 
-  void add_costs(std::int64_t micro_batch, const Measure& measure, std::vector<UnitCost>& costs) {
+  void add_costs(std::int64_t micro_batch, const Measure& measure, const AddStaged& add_staged,
+                 std::vector<UnitCost>& costs) {
     const Batch batch = batch_on_device(micro_batch);
     std::map<std::string, torch::Tensor> outputs;
     for (const int unit : representatives(model_.architecture)) {
       const std::string& unit_class = class_of(unit);
       count_.begin(fmt::format("{}, micro-batch {}", unit_class, micro_batch));
       const torch::Tensor input = unit == 0 ? torch::Tensor() : outputs.at(class_of(unit - 1));
-      UnitBench bench(model_, bound_, unit, input, batch, meter_);
-      UnitBenchResult result = measure(bench);
+      UnitBenchResult result = measure_unit(unit, input, batch, measure);
+      if (add_staged) add_staged(unit, input, batch, result.cost);
       result.cost.unit_class = unit_class;
       result.cost.micro_batch = micro_batch;
       costs.push_back(result.cost);
@@ -142,6 +172,12 @@ class ClassProfiler {
   }
 
  private:
+  [[nodiscard]] UnitBenchResult measure_unit(int unit, const torch::Tensor& input,
+                                             const Batch& batch, const Measure& measure) {
+    UnitBench bench(model_, bound_, unit, input, batch, meter_);
+    return measure(bench);
+  }
+
   [[nodiscard]] const std::string& class_of(int unit) const {
     return model_.architecture.units[static_cast<std::size_t>(unit)].unit_class;
   }
@@ -164,11 +200,12 @@ class ClassProfiler {
 /// Measures every class at every micro-batch size. Leaves nothing of the model on the device.
 std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& options,
                                   UnitCount& count, UnitMeter& meter,
-                                  const ClassProfiler::Measure& measure) {
+                                  const ClassProfiler::Measure& measure,
+                                  const ClassProfiler::AddStaged& add_staged = nullptr) {
   std::vector<UnitCost> costs;
   ClassProfiler profiler(model, count, meter);
   for (const std::int64_t micro_batch : options.micro_batches) {
-    profiler.add_costs(micro_batch, measure, costs);
+    profiler.add_costs(micro_batch, measure, add_staged, costs);
   }
   return costs;
 }
@@ -203,7 +240,18 @@ std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& opti
     measure_unthrottled(result.cost, paused);
     return result;
   };
-  std::vector<UnitCost> costs = class_costs(model, options, count, meter, measure);
+  const auto add_staged = [&](int unit, const torch::Tensor& input, const Batch& batch,
+                              UnitCost& cost) {
+    const Unit& description = model.architecture.units[static_cast<std::size_t>(unit)];
+    if (!has_only_experts(description)) return;
+    for (const int ranks : options.expert_ranks) {
+      const std::int64_t capacity = profiled_capacity(
+          model.architecture, description, batch.inputs.numel(), ranks, options.expert_capacity);
+      cost.staged.push_back(
+          staged_cost(model, unit, ranks, capacity, input, batch, meter, options.rule));
+    }
+  };
+  std::vector<UnitCost> costs = class_costs(model, options, count, meter, measure, add_staged);
   complete_unthrottled(costs);
   return costs;
 }
@@ -244,6 +292,7 @@ std::string try_to_add_kernels(const Model& model, const ProfileOptions& options
 Profile profile_model(const Model& model, const ProfileOptions& options,
                       const ProfileDevice& device) {
   check_options(options);
+  check_expert_ranks(model, options);
   const ComputeThreads threads(options.compute_threads);
   Profile profile;
   profile.architecture = model.architecture;
@@ -264,6 +313,11 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   profile.matmul_flops_per_second = device.matmul_flops_per_second;
   if (device.tracer != nullptr) {
     profile.provenance.notes = try_to_add_kernels(model, options, count, device, profile.costs);
+  }
+  if (!options.expert_ranks.empty()) {
+    std::string& notes = profile.provenance.notes;
+    notes += fmt::format("{}stages of experts: balanced routing, and room for {} times its rows",
+                         notes.empty() ? "" : "; ", options.expert_capacity);
   }
   profile.validate("profile");
   return profile;

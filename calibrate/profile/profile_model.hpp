@@ -24,6 +24,11 @@ struct ProfileOptions {
   std::int64_t sequence_length = 1;         ///< tokens per sample; 1 where samples are no sequences
   std::vector<std::int64_t> micro_batches;  ///< different numbers of samples
   int compute_threads = 1;                  ///< threads of one rank's compute lane
+  /// Numbers of ranks between which tokens of experts travel, to measure that pattern too. Needs a
+  /// mixture with split blocks.
+  std::vector<int> expert_ranks = {};
+  /// Rows of an exchange that there is room for, as a multiple of those of balanced routing.
+  double expert_capacity = 2;
   StoppingRule rule{.min_repetitions = 5,
                     .max_repetitions = 100,
                     .min_seconds = 0.05,

@@ -124,6 +124,30 @@ int calibrate(CalibrateArguments& arguments) {
   return kExitDone;
 }
 
+/// Sums up the stages of a phase.
+PhaseCost whole_phase(const StagedPhase& phase) {
+  PhaseCost whole;
+  for (const PhaseCost& stage : phase.stages) {
+    whole.seconds += stage.seconds;
+    whole.issue_seconds += stage.issue_seconds;
+    whole.peak_bytes = std::max(whole.peak_bytes, stage.peak_bytes);
+  }
+  return whole;
+}
+
+/// Prints a unit's costs where tokens travel, below its own. Exchanges are not in them.
+void print_staged(const StagedCost& staged) {
+  const PhaseCost forward = whole_phase(staged.forward_keep);
+  const PhaseCost backward = whole_phase(staged.backward);
+  fmt::print(stderr, "  {:<20} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+             fmt::format("{}, {} ranks", staged.pattern, staged.world_size),
+             format_seconds(forward.seconds), format_seconds(whole_phase(staged.recompute).seconds),
+             format_seconds(backward.seconds),
+             format_seconds(forward.issue_seconds + backward.issue_seconds),
+             format_bytes(staged.saved_bytes),
+             format_bytes(std::max(forward.peak_bytes, backward.peak_bytes)));
+}
+
 void print_costs(const Profile& profile) {
   fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "unit class",
              "batch", "forward", "recompute", "backward", "launching", "saved", "peak");
@@ -134,6 +158,7 @@ void print_costs(const Profile& profile) {
                format_seconds(cost.forward_keep.issue_seconds + cost.backward.issue_seconds),
                format_bytes(cost.saved_bytes),
                format_bytes(std::max(cost.forward_keep.peak_bytes, cost.backward.peak_bytes)));
+    for (const StagedCost& staged : cost.staged) print_staged(staged);
   }
 }
 
@@ -310,6 +335,15 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action
   verb->add_flag("--split-blocks", arguments.split_blocks,
                  "Make two units of each block: attention, and the perceptron or the experts. A "
                  "plan then chooses for each. Default: a block is one unit.");
+  verb->add_option("--expert-ranks", options.expert_ranks,
+                   "Also measure experts whose tokens travel between so many ranks, like 2,4. "
+                   "Needs --split-blocks.")
+      ->delimiter(',')
+      ->type_name("N,..");
+  verb->add_option("--expert-capacity", options.expert_capacity,
+                   "Give tokens that travel room for so many times the rows of balanced routing.")
+      ->type_name("TIMES")
+      ->capture_default_str();
   cli::add_quiet(*verb, arguments.quiet);
   add_output(*verb, arguments.output, "Write this profile file.", "PROFILE.json");
   verb->callback([&] { action = [&] { return profile(arguments); }; });

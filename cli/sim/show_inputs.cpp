@@ -99,6 +99,11 @@ void print_platform(const Platform& p) {
   print_collectives("all-gather bytes", p.all_gather);
   print_collectives("reduce-scatter bytes", p.reduce_scatter);
   print_collectives("all-reduce bytes", p.all_reduce);
+  if (p.all_to_all.empty() && p.num_devices > 1) {
+    fmt::print("{:<24} not measured: as long as an all-gather of a buffer of that size\n",
+               "all-to-all bytes");
+  }
+  print_collectives("all-to-all bytes", p.all_to_all);
   for (const auto& [threads, curve] : p.cpu_adam) {
     print_curve(fmt::format("cpu adam x {} elements", threads), curve);
   }

@@ -58,8 +58,12 @@ std::string runs_text(const UnitPlan& unit) {
 }
 
 std::string unit_text(const UnitPlan& unit) {
-  return fmt::format("{:<18} {:<10} {}", name_of(kShardingNames, unit.sharding),
-                     name_of(kActivationNames, unit.activation), runs_text(unit));
+  std::string text = fmt::format("{:<18} {:<10} {}", name_of(kShardingNames, unit.sharding),
+                                 name_of(kActivationNames, unit.activation), runs_text(unit));
+  if (unit.pattern != &weights_travel()) {
+    text += fmt::format(", {} travel, capacity {}", unit.pattern->name(), unit.capacity);
+  }
+  return text;
 }
 
 /// Returns the end of the texts from `first` on that repeat every `step` texts.

@@ -74,6 +74,12 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
                       {"simulated", result.num_simulated},
                       {"pruned", result.num_pruned},
                       {"not_fitting", result.num_not_fitting}};
+  if (const auto& travel = result.travel) {
+    json["tokens_travel"] = {{"plans", travel->num_plans},
+                             {"simulated", travel->num_simulated},
+                             {"not_fitting", travel->num_not_fitting},
+                             {"best", travel->best.has_value()}};
+  }
   json["top"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < rows; ++i) {
     json["top"].push_back(ranked_json(result, i));
@@ -102,10 +108,27 @@ std::string host_slowdown_text(const SearchResult& result, double share) {
 }
 
 std::string counts_text(const SearchResult& result) {
-  return fmt::format("searched     {} plans: {} simulated, {} pruned, {} do not fit\n",
-                     result.num_plans(), result.num_simulated, result.num_pruned,
-                     result.num_not_fitting);
+  std::string text = fmt::format("searched     {} plans: {} simulated, {} pruned, {} do not fit\n",
+                                 result.num_plans(), result.num_simulated, result.num_pruned,
+                                 result.num_not_fitting);
+  if (const auto& travel = result.travel) {
+    text += fmt::format(
+        "tokens       {} more plans whose tokens travel: {} simulated, {} do not fit; {}\n",
+        travel->num_plans, travel->num_simulated, travel->num_not_fitting,
+        travel->best ? "the best is one of them" : "none is faster");
+  }
+  return text;
 }
+
+namespace {
+
+/// Says what the first of the ranked plans is.
+std::string best_name(const SearchResult& result) {
+  const bool tokens_win = result.travel && result.travel->best;
+  return tokens_win ? "the best whose weights travel" : "the best";
+}
+
+}  // namespace
 
 std::string ranking_text(const SearchResult& result, const TuningProblem& problem,
                          std::size_t rows) {
@@ -116,10 +139,10 @@ std::string ranking_text(const SearchResult& result, const TuningProblem& proble
     const std::string step = e.outcome == Outcome::Simulated ? format_seconds(e.step_seconds)
                              : e.outcome == Outcome::Pruned ? "> " + format_seconds(e.bound_seconds)
                                                             : std::string("-");
-    text +=
-        fmt::format("{:>4}  {:>9}  {:>9}  {:<44}  {}\n", i + 1, step,
-                    format_bytes(e.peak_bytes.gpu), i == 0 ? "the best" : why_not_best(e, result),
-                    plan_summary(make_plan(e.candidate, problem.profile, problem.request)));
+    text += fmt::format("{:>4}  {:>9}  {:>9}  {:<44}  {}\n", i + 1, step,
+                        format_bytes(e.peak_bytes.gpu),
+                        i == 0 ? best_name(result) : why_not_best(e, result),
+                        plan_summary(make_plan(e.candidate, problem.profile, problem.request)));
   }
   return text;
 }

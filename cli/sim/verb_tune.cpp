@@ -18,7 +18,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace athanor::cli {
@@ -31,6 +33,7 @@ struct TuneOptions {
   std::int64_t batch_per_gpu = 0;  ///< 0 = not given
   std::string plan_path, all_path;
   int top = 0;
+  TriedPatterns patterns = TriedPatterns::All;
   bool json = false, sensitivity = false, pareto = false;
   Bytes memory_resolution = 0;  ///< resolution for GPU and host; 0 = chosen for each
   double time_resolution = FrontResolution{}.time;
@@ -73,6 +76,7 @@ SearchResult run_search(const TuneOptions& options, const TuningProblem& problem
   search_options.keep = std::max(kKeep, options.top);
   if (options.energy_within > 0) search_options.energy_within = options.energy_within;
   search_options.host_update_slowdown = 1 + options.host_slowdown;
+  search_options.patterns = options.patterns;
   search_options.progress = progress.callback();
   SearchResult result = search(problem, engine, default_search_space(problem), search_options);
   if (options.pareto) add_front(options, problem, engine, std::move(search_options), result);
@@ -155,6 +159,7 @@ int tune(TuneOptions& options) {
   refuse(options.top > 0, "--top");
   refuse(options.sensitivity, "--sensitivity");
   refuse(options.pareto, "--pareto");
+  refuse(options.patterns != TriedPatterns::All, "--pattern");
   refuse(options.energy_within > 0, "--energy-within");
   refuse(options.host_slowdown > 0, "--host-slowdown");
   return tune_platforms({options.inputs, options.gpus, options.batch_per_gpu, options.platforms,
@@ -196,6 +201,12 @@ void add_tune(CLI::App& app, Action& action) {
           "Find plans whose training survives the death of its processes: redo keeps state and "
           "gradients in host memory, and updates when all gradients are there (default: none)")
       ->check(CLI::IsMember({"none", "redo"}));
+  verb->add_option("--pattern", options->patterns,
+                   "Try plans in which weights or tokens of experts travel alone (default: both, "
+                   "where the profile has --expert-ranks)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, TriedPatterns>{
+          {"weights", TriedPatterns::Weights}, {"tokens", TriedPatterns::Tokens}}))
+      ->type_name("PATTERN");
   verb->add_option("--all", options->all_path,
                    "Write every plan tried, one JSON object per line; \"plans\" counts those that "
                    "differ in updates on the host and were pruned together")

@@ -207,6 +207,16 @@ std::string describe_start(const TrainInputs& in) {
   return in.weights ? "from the weights of its folder" : "from fresh weights";
 }
 
+std::string describe_patterns(const Plan& plan) {
+  const auto units = std::ranges::count_if(
+      plan.units, [](const UnitPlan& unit) { return unit.pattern != &weights_travel(); });
+  if (units == 0) return "";
+  return fmt::format(
+      "pattern    tokens travel in {} units: losses agree to rounding with plans whose weights "
+      "do\n",
+      units);
+}
+
 std::string describe(const TrainInputs& in) {
   const TierBytes peak = peak_bytes(lower(in.profile, in.plan));
   const std::string held_out =
@@ -216,13 +226,15 @@ std::string describe(const TrainInputs& in) {
   return fmt::format(
       "model      {} ({} parameters), {}\n"
       "plan       {}: {} processes, micro-batch {}, accumulation {}, sequence {}\n"
+      "{}"
       "data       {}; {} steps go through it\n"
       "{}"
       "memory     device {}, pinned {}, host {}, nvme {} per process\n",
       in.architecture.name, in.architecture.num_parameters(), describe_start(in), in.plan.name,
       in.plan.world_size, in.plan.micro_batch, in.plan.accumulation, in.plan.sequence_length,
-      describe(*in.data), steps_per_epoch(in), held_out, format_bytes(peak.gpu),
-      format_bytes(peak.pinned), format_bytes(peak.host), format_bytes(peak.nvme));
+      describe_patterns(in.plan), describe(*in.data), steps_per_epoch(in), held_out,
+      format_bytes(peak.gpu), format_bytes(peak.pinned), format_bytes(peak.host),
+      format_bytes(peak.nvme));
 }
 
 }  // namespace athanor::cli

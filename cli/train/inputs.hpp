@@ -51,6 +51,9 @@ void start_again(const TrainArguments& arguments, TrainInputs& inputs);
 
 /// Returns what the weights start from: "from fresh weights", for example.
 [[nodiscard]] std::string describe_start(const TrainInputs& inputs);
+/// Returns a line on the units whose weights do not travel, and on what that means for losses;
+/// empty where all do.
+[[nodiscard]] std::string describe_patterns(const Plan& plan);
 
 /// Returns the text that a dry run prints.
 [[nodiscard]] std::string describe(const TrainInputs& inputs);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives between ranks, in place on one contiguous buffer whose i-th part belongs to rank i.
+// Collectives between ranks on contiguous buffers whose i-th part belongs to rank i: in place, but
+// for all_to_all.
 // An interface: MPI between processes, a local form for one process, NCCL on CUDA.
 #pragma once
 
@@ -27,6 +28,9 @@ class Collectives {
   virtual void reduce_scatter(void* buffer, std::int64_t elements, DataType dtype) = 0;
   /// Sums `buffer` over ranks, on every rank and in the order of reduce_scatter().
   virtual void all_reduce(void* buffer, std::int64_t elements, DataType dtype) = 0;
+  /// Sends part i of `from` to rank i, and writes what rank i sends into part i of `to`. Both have
+  /// world_size * part_bytes bytes, and do not overlap.
+  virtual void all_to_all(const void* from, void* to, Bytes part_bytes) = 0;
   virtual void barrier() = 0;
 
   /// Makes waiting end with Error("cancelled") soon after `*cancelled` becomes true.

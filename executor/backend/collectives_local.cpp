@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/backend/collectives_local.hpp"
 
+#include <cstddef>
+#include <cstring>
+
 namespace athanor {
 namespace {
 
@@ -11,6 +14,9 @@ class LocalCollectives final : public Collectives {
   void all_gather(void* /*buffer*/, Bytes /*part_bytes*/) override {}
   void reduce_scatter(void* /*buffer*/, std::int64_t /*elements*/, DataType /*dtype*/) override {}
   void all_reduce(void* /*buffer*/, std::int64_t /*elements*/, DataType /*dtype*/) override {}
+  void all_to_all(const void* from, void* to, Bytes part_bytes) override {
+    std::memcpy(to, from, static_cast<std::size_t>(part_bytes));
+  }
   void barrier() override {}
 };
 

@@ -112,6 +112,13 @@ class MpiCollectives final : public Collectives {
     });
   }
 
+  void all_to_all(const void* from, void* to, Bytes part_bytes) override {
+    guarded([&] {
+      meet();
+      move_all_to_all(from, to, message(part_bytes));
+    });
+  }
+
   void barrier() override {
     guarded([&] { meet(); });
   }
@@ -155,15 +162,19 @@ class MpiCollectives final : public Collectives {
     wait_for(request, cancelled_);
   }
 
+  void move_all_to_all(const void* from, void* to, const Message& part) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ialltoall(from, part.count, part.type, to, part.count, part.type, communicator_,
+                            &request));
+    wait_for(request, cancelled_);
+  }
+
   /// Replaces part rank() of `buffer` by the sum over ranks. The other parts stay as they are.
   void sum_own_part(void* buffer, std::int64_t part_elements, DataType dtype) {
     const Bytes part_bytes = part_elements * size_of(dtype);
     const Message part = message(part_bytes);
     std::byte* const received = work(part_bytes);
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Ialltoall(buffer, part.count, part.type, received, part.count, part.type,
-                            communicator_, &request));
-    wait_for(request, cancelled_);
+    move_all_to_all(buffer, received, part);
     sum_work(static_cast<std::byte*>(buffer) + rank_ * part_bytes, part_elements, dtype);
   }
 

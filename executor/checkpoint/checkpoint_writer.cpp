@@ -110,7 +110,7 @@ Bytes bytes_of(const fs::path& file) {
 std::string write_checkpoint(const std::string& folder, CheckpointState state,
                              const Architecture& architecture,
                              const std::vector<StateRange>& ranges, int rank, int keep_last,
-                             const Exchange& exchange) {
+                             const ExchangeValues& exchange) {
   const std::string name = checkpoint_name(state.step);
   const fs::path partial = fs::path(folder) / partial_name(name);
   if (rank == 0) make_partial_folder(folder, partial);

@@ -14,7 +14,7 @@
 namespace athanor {
 
 /// Exchanges a number among the ranks: returns every rank's value, [rank], once all have called.
-using Exchange = std::function<std::vector<std::uint64_t>(std::uint64_t value)>;
+using ExchangeValues = std::function<std::vector<std::uint64_t>(std::uint64_t value)>;
 
 /// Writes this rank's part of the checkpoint of `state.step` into `folder` (RUN/checkpoints). Rank
 /// 0 completes it and deletes all but the `keep_last` newest of the run. Every rank calls it.
@@ -23,7 +23,7 @@ using Exchange = std::function<std::vector<std::uint64_t>(std::uint64_t value)>;
 std::string write_checkpoint(const std::string& folder, CheckpointState state,
                              const Architecture& architecture,
                              const std::vector<StateRange>& ranges, int rank, int keep_last,
-                             const Exchange& exchange);
+                             const ExchangeValues& exchange);
 
 /// Returns the bytes that a checkpoint takes, to some percent.
 [[nodiscard]] Bytes checkpoint_bytes(const Architecture& architecture);

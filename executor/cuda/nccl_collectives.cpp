@@ -69,6 +69,23 @@ void StreamCollectives::all_reduce(void* buffer, std::int64_t elements, DataType
                       "all-reduce");
 }
 
+/// A send and a receive for every rank, itself included, in one group: NCCL runs them at once.
+void StreamCollectives::all_to_all(const void* from, void* to, Bytes part_bytes) {
+  const auto* const sent = static_cast<const std::byte*>(from);
+  auto* const received = static_cast<std::byte*>(to);
+  const std::size_t bytes = unsigned_size(part_bytes);
+  communicator_.check(ncclGroupStart(), "start an all-to-all");
+  for (int other = 0; other < world_size(); ++other) {
+    communicator_.check(
+        ncclSend(sent + other * part_bytes, bytes, ncclInt8, other, communicator_.get(), stream_),
+        "send to another rank");
+    communicator_.check(ncclRecv(received + other * part_bytes, bytes, ncclInt8, other,
+                                 communicator_.get(), stream_),
+                        "receive from another rank");
+  }
+  communicator_.check(ncclGroupEnd(), "all-to-all");
+}
+
 void StreamCollectives::barrier() { throw Error("a stream has no barrier"); }
 
 HostCollectives::HostCollectives(NcclCommunicator& communicator, cudaStream_t stream)
@@ -119,6 +136,29 @@ void HostCollectives::all_reduce(void* buffer, std::int64_t elements, DataType d
     wait();
     cuda::check(cudaMemcpyAsync(at, staging_.data(), size_here, cudaMemcpyDefault, stream_),
                 "receive from other ranks");
+    wait();
+  }
+}
+
+void HostCollectives::all_to_all(const void* from, void* to, Bytes part_bytes) {
+  const auto* const sent = static_cast<const std::byte*>(from);
+  auto* const received = static_cast<std::byte*>(to);
+  const Bytes piece = kStagingBytes / 2 / world_size();
+  std::byte* const out = staging_.data();
+  std::byte* const in = out + kStagingBytes / 2;
+  for (Bytes offset = 0; offset < part_bytes; offset += piece) {
+    const Bytes bytes = std::min(piece, part_bytes - offset);
+    const auto copy = [&](std::byte* target, const std::byte* source) {
+      cuda::check(cudaMemcpyAsync(target, source, unsigned_size(bytes), cudaMemcpyDefault, stream_),
+                  "exchange with other ranks");
+    };
+    for (int other = 0; other < world_size(); ++other) {
+      copy(out + other * bytes, sent + other * part_bytes + offset);
+    }
+    on_device_.all_to_all(out, in, bytes);
+    for (int other = 0; other < world_size(); ++other) {
+      copy(received + other * part_bytes + offset, in + other * bytes);
+    }
     wait();
   }
 }

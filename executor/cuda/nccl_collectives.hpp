@@ -47,6 +47,7 @@ class StreamCollectives final : public Collectives {
   void all_gather(void* buffer, Bytes part_bytes) override;
   void reduce_scatter(void* buffer, std::int64_t elements, DataType dtype) override;
   void all_reduce(void* buffer, std::int64_t elements, DataType dtype) override;
+  void all_to_all(const void* from, void* to, Bytes part_bytes) override;
   /// Throws Error: a stream has no barrier to wait in.
   void barrier() override;
 
@@ -65,6 +66,7 @@ class HostCollectives final : public Collectives {
   void all_gather(void* buffer, Bytes part_bytes) override;
   void reduce_scatter(void* buffer, std::int64_t elements, DataType dtype) override;
   void all_reduce(void* buffer, std::int64_t elements, DataType dtype) override;
+  void all_to_all(const void* from, void* to, Bytes part_bytes) override;
   void barrier() override;
 
  private:

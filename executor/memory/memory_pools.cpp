@@ -97,7 +97,7 @@ class MemoryPools::Builder {
       const UnitLayout& layout = program_.layouts[unit];
       const Sharding sharding = plan_.units[unit].sharding;
       if (sharding != Sharding::Sharded) {
-        pools_.storages_[unit] = device(layout.elements * pools_.element_bytes_);
+        pools_.storages_[unit] = device(layout.held_elements * pools_.element_bytes_);
       }
       for (const Chunk& chunk : layout.chunks) {
         pools_.chunks_[unit].push_back(lay_out_chunk(unit, chunk, pools_.storages_[unit]));
@@ -117,14 +117,15 @@ class MemoryPools::Builder {
   ChunkMemory lay_out_chunk(std::size_t unit, const Chunk& chunk, std::byte* storage) {
     const Sharding sharding = plan_.units[unit].sharding;
     ChunkMemory memory;
-    const bool whole = sharding == Sharding::Replicated;
+    const bool whole = sharding == Sharding::Replicated && !chunk.owned;
     memory.elements = whole ? chunk.elements : chunk.shard_elements(program_.world_size);
-    memory.offset = chunk.offset + (whole ? 0 : rank_ * memory.elements);
+    memory.offset = chunk.offset + (whole ? 0 : rank_ * chunk.stride);
+    memory.place = chunk.place + (whole || chunk.owned ? 0 : rank_ * memory.elements);
     memory.sum_offset = whole ? chunk.offset : chunk.offset / program_.world_size;
     const Bytes bytes = memory.elements * pools_.element_bytes_;
     if (sharding != Sharding::Sharded) {
       memory.device_parameters =
-          storage == nullptr ? nullptr : storage + memory.offset * pools_.element_bytes_;
+          storage == nullptr ? nullptr : storage + memory.place * pools_.element_bytes_;
     } else if (chunk.parameters == Home::Gpu) {
       memory.device_parameters = device(bytes);
     }
@@ -182,7 +183,7 @@ class MemoryPools::Builder {
 MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
                          const std::string& nvme_folder, const SharedMemory* shared)
     : element_bytes_(size_of(program.dtype)), pool_of_(program.pool_of) {
-  for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.elements);
+  for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.held_elements);
   Builder builder(program, plan, rank, *this);
   builder.lay_out(nullptr, nullptr, nullptr);
   const TierBytes accounted = static_bytes(program);

@@ -36,9 +36,10 @@ struct UpdateMemory {
 /// This rank's shard of one chunk: all of it where the unit is Replicated, else 1 / world_size.
 /// Pointers are null where the plan keeps nothing there.
 struct ChunkMemory {
-  std::int64_t offset = 0;                 ///< first element held, in the unit's flat storage
-  std::int64_t elements = 0;               ///< elements held
-  std::int64_t sum_offset = 0;             ///< first of them in an accumulator
+  std::int64_t offset = 0;      ///< first element held, in the unit's flat storage
+  std::int64_t elements = 0;    ///< elements held
+  std::int64_t place = 0;       ///< first element held, in this rank's storage of the unit
+  std::int64_t sum_offset = 0;  ///< first of them in an accumulator
   std::byte* device_parameters = nullptr;  ///< in compute dtype: own shard, or own place in the
                                            ///< storage of a unit that is whole on this rank
   std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only

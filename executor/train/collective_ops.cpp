@@ -3,6 +3,9 @@
 
 #include "executor/train/transfer_ops.hpp"
 #include "executor/watch/job_watch.hpp"
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
 
 #include <span>
 
@@ -12,23 +15,42 @@ void gather_chunk(const RankContext& context, const Operation& op) {
   const Chunk& chunk = context.chunk(op);
   std::byte* const unit = context.memory.parameters(op.unit, op.slot);
   if (context.sharding(op) == Sharding::Sharded && chunk.parameters == Home::Gpu) {
-    context.device.copy(op.lane, unit + context.bytes_of(memory.offset), memory.device_parameters,
+    context.device.copy(op.lane, unit + context.bytes_of(memory.place), memory.device_parameters,
                         context.bytes_of(memory.elements));
   }
-  context.collectives.all_gather(unit + context.bytes_of(chunk.offset),
+  context.collectives.all_gather(unit + context.bytes_of(chunk.place),
                                  context.bytes_of(memory.elements));
 }
 
 void reduce_chunk(const RankContext& context, const Operation& op) {
   const Chunk& chunk = context.chunk(op);
   std::byte* const gradient =
-      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(chunk.offset);
+      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(chunk.place);
+  if (op.own) return store_gradient(context, op);
   if (op.all_reduce) {
     context.collectives.all_reduce(gradient, chunk.elements, context.program.dtype);
   } else {
     context.collectives.reduce_scatter(gradient, chunk.elements, context.program.dtype);
   }
   if (chunk.optimizer == Home::Gpu) store_gradient(context, op);
+}
+
+void exchange_rows(const RankContext& context, const Operation& op,
+                   const std::vector<TravellingBytes>& travels) {
+  Bytes bytes = 0;
+  for (const TravellingBytes& travel : travels) bytes += travel.bytes;
+  if (bytes != op.bytes) {
+    throw Error(fmt::format("{}: {} bytes travel, but {} in the plan",
+                            context.program.unit_names.at(op.unit), bytes, op.bytes));
+  }
+  const int ranks = context.collectives.world_size();
+  for (const TravellingBytes& travel : travels) {
+    if (ranks == 1) {
+      context.device.copy(op.lane, travel.to, travel.from, travel.bytes);
+    } else {
+      context.collectives.all_to_all(travel.from, travel.to, travel.bytes / ranks);
+    }
+  }
 }
 
 void compute_norm(const RankContext& context, const Operation& op, const StepScalars& scalars) {

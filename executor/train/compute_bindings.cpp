@@ -60,7 +60,7 @@ void mark_outputs(const Program& program, std::vector<ComputeBinding>& bindings)
 std::vector<std::int32_t> units_read(const Architecture& architecture, const Program& program,
                                      std::int32_t unit) {
   std::vector<std::int32_t> units;
-  if (program.layouts.at(unit).elements > 0) units.push_back(unit);
+  if (program.layouts.at(unit).held_elements > 0) units.push_back(unit);
   for (const Borrow& borrow : architecture.units.at(unit).borrows) {
     if (std::find(units.begin(), units.end(), borrow.unit) == units.end()) {
       units.push_back(borrow.unit);

@@ -4,19 +4,42 @@
 #include "executor/units/arena_scope.hpp"
 #include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/patterns/tokens_travel.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace athanor {
 
-std::vector<UnitRunner> make_unit_runners(const Model& model, const Program& program,
-                                          const Device& device) {
+namespace {
+
+/// Returns what this rank holds of a unit whose tokens travel, and puts its module into the model.
+Unit take_part(Model& model, const Plan& plan, std::size_t index, int rank) {
+  const Unit& unit = model.architecture.units[index];
+  const UnitPlan& unit_plan = plan.units[index];
+  if (unit_plan.pattern->exchanges().empty()) return unit;
+  if (!model.travelling_unit) {
+    throw Error(fmt::format("unit {}: the model has no such unit whose tokens travel", unit.name));
+  }
+  const Unit part = part_of_rank(unit, *unit_plan.pattern, rank, plan.world_size);
+  const std::int64_t count = num_experts(unit) / plan.world_size;
+  model.units[index] = model.travelling_unit(
+      static_cast<int>(index), part, {rank * count, count, plan.world_size, unit_plan.capacity});
+  return part;
+}
+
+}  // namespace
+
+std::vector<UnitRunner> make_unit_runners(Model& model, const Plan& plan, const Program& program,
+                                          int rank, const Device& device) {
   std::vector<UnitRunner> runners;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
-    runners.emplace_back(model.units[i], model.architecture.units[i], program.layouts[i].elements,
-                         program.dtype, torch_device(device.index()));
+    const Unit part = take_part(model, plan, i, rank);
+    runners.emplace_back(model.units[i], part, program.layouts[i].held_elements, program.dtype,
+                         torch_device(device.index()));
   }
   return runners;
 }
@@ -28,7 +51,14 @@ ComputeOps::ComputeOps(const RankContext& context, const Architecture& architect
       batches_(std::move(batches)),
       bindings_(bind_compute_operations(architecture, context.program)),
       runners_(runners),
-      members_(static_cast<std::size_t>(context.plan.micro_batch_group), Member(runners.size())) {}
+      members_(static_cast<std::size_t>(context.plan.micro_batch_group), Member(runners.size())) {
+  const auto& operations = context.program.operations;
+  const auto first = std::ranges::find_if(
+      operations, [](const Operation& op) { return op.kind == OpKind::Forward && op.stages > 1; });
+  if (first != operations.end()) {
+    first_departure_ = static_cast<std::int32_t>(first - operations.begin());
+  }
+}
 
 void ComputeOps::forward(std::int32_t operation, const StepState& state) {
   const Operation& op = context_.program.operations.at(operation);
@@ -39,11 +69,13 @@ void ComputeOps::forward(std::int32_t operation, const StepState& state) {
   const ArenaScope scope(context_.device.arena());
   Member& member = member_of(op);
   UnitActivations& activations = member.activations[unit];
-  if (unit > 0) {
+  if (unit > 0 && op.stage == 0) {
     activations.input =
         std::exchange(member.activation_or_gradient, torch::Tensor()).detach().requires_grad_();
   }
-  member.activation_or_gradient = runners_[unit].forward(activations, member.batch, op.keep);
+  member.activation_or_gradient = run_forward(operation, op.keep);
+  if (op.stages > 1 && op.stage == 0) note_rows(operation, state);
+  if (!ends_phase(op)) return;
   if (binding.output_leaves) keep_output(member, unit);
   drop_and_take_outputs(binding);
   if (unit + 1 < runners_.size()) return;
@@ -55,13 +87,50 @@ void ComputeOps::forward(std::int32_t operation, const StepState& state) {
 }
 
 void ComputeOps::recompute(std::int32_t operation) {
-  const Operation& op = context_.program.operations.at(operation);
-  const auto unit = static_cast<std::size_t>(op.unit);
   bind(bindings_.at(operation));
   const ArenaScope scope(context_.device.arena());
-  Member& member = member_of(op);
   // The graph alone needs the output; activation_or_gradient already holds a gradient.
-  static_cast<void>(runners_[unit].forward(member.activations[unit], member.batch, /*keep=*/true));
+  static_cast<void>(run_forward(operation, /*keep=*/true));
+}
+
+/// Runs a whole forward, or one of its stages.
+torch::Tensor ComputeOps::run_forward(std::int32_t operation, bool keep) {
+  const Operation& op = context_.program.operations.at(operation);
+  const auto unit = static_cast<std::size_t>(op.unit);
+  Member& member = member_of(op);
+  UnitActivations& activations = member.activations[unit];
+  if (op.stages == 1) return runners_[unit].forward(activations, member.batch, keep);
+  return runners_[unit].forward_stage(op.stage, activations, member.batch, keep);
+}
+
+/// Notes how many rows more than there is room for would travel. Like a loss it is read when the
+/// step is done, and nothing waits for it.
+void ComputeOps::note_rows(std::int32_t operation, const StepState& state) {
+  const Operation& op = context_.program.operations.at(operation);
+  const auto unit = static_cast<std::size_t>(op.unit);
+  const torch::Tensor most = member_of(op).activations[unit].journey.departure.slots.most;
+  const torch::Tensor excess =
+      most.to(torch::kFloat64) - static_cast<double>(context_.plan.units[unit].capacity);
+  const torch::Tensor noted =
+      torch::from_blob(state.scalars.excess_rows_slot(), {},
+                       torch::TensorOptions().dtype(torch::kFloat64).device(device_));
+  const bool is_first = operation == first_departure_;
+  noted.copy_(is_first ? excess : torch::maximum(noted, excess), /*non_blocking=*/true);
+}
+
+std::vector<TravellingBytes> ComputeOps::travels(std::int32_t operation) const {
+  const Operation& op = context_.program.operations.at(operation);
+  // The first exchange of a phase is a dispatch, forward and backward.
+  const int stage = op.kind == OpKind::Dispatch ? 0 : 1;
+  const UnitActivations& activations =
+      members_.at(op.member).activations[static_cast<std::size_t>(op.unit)];
+  std::vector<TravellingBytes> travels;
+  for (const Travel& travel : UnitRunner::travels(stage, op.backward, activations)) {
+    travels.push_back({static_cast<const std::byte*>(travel.from.const_data_ptr()),
+                       static_cast<std::byte*>(travel.to.mutable_data_ptr()),
+                       static_cast<Bytes>(travel.from.nbytes())});
+  }
+  return travels;
 }
 
 /// Notes where the output lies. The copy to the host reads the memory as it is.
@@ -104,7 +173,11 @@ void ComputeOps::backward(std::int32_t operation) {
   Member& member = member_of(op);
   torch::Tensor& gradient = member.activation_or_gradient;
   if (unit + 1 == runners_.size()) gradient = loss_scale();
-  gradient = runners_[unit].backward(member.activations[unit], std::move(gradient));
+  UnitActivations& activations = member.activations[unit];
+  gradient = op.stages == 1
+                 ? runners_[unit].backward(activations, std::move(gradient))
+                 : runners_[unit].backward_stage(op.stage, activations, std::move(gradient));
+  if (!ends_phase(op)) return;
   member.activations[unit] = {};
   drop_and_take_outputs(binding);
   if (binding.ends_micro_batch) {

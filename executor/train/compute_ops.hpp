@@ -3,6 +3,7 @@
 #pragma once
 
 #include "executor/batches/batch_source.hpp"
+#include "executor/train/collective_ops.hpp"
 #include "executor/train/compute_bindings.hpp"
 #include "executor/train/rank_context.hpp"
 #include "executor/train/step_state.hpp"
@@ -24,7 +25,9 @@ struct DeviceOutput {
 };
 
 /// Makes a runner for each unit of `model`, with the storage that the program's layouts give it.
-[[nodiscard]] std::vector<UnitRunner> make_unit_runners(const Model& model, const Program& program,
+/// Units whose tokens travel are replaced by what this rank holds of them.
+[[nodiscard]] std::vector<UnitRunner> make_unit_runners(Model& model, const Plan& plan,
+                                                        const Program& program, int rank,
                                                         const Device& device);
 
 /// Runs units on the backend's device: at once on the host, on the calling thread's current stream
@@ -40,6 +43,9 @@ class ComputeOps {
   void forward(std::int32_t operation, const StepState& state);
   void recompute(std::int32_t operation);
   void backward(std::int32_t operation);
+
+  /// The buffers that travel in an exchange. The stage before it has made them.
+  [[nodiscard]] std::vector<TravellingBytes> travels(std::int32_t operation) const;
 
   /// The output that `copy` takes to the host or back. Its forward sets it, and the operation
   /// before the copy back sets it again.
@@ -67,6 +73,8 @@ class ComputeOps {
     torch::Tensor activation_or_gradient;
   };
 
+  [[nodiscard]] torch::Tensor run_forward(std::int32_t operation, bool keep);
+  void note_rows(std::int32_t operation, const StepState& state);
   [[nodiscard]] Member& member_of(const Operation& op) { return members_.at(op.member); }
   void bind(const ComputeBinding& binding);
   void bind_gradients(const ComputeBinding& binding);
@@ -83,6 +91,7 @@ class ComputeOps {
   std::vector<ComputeBinding> bindings_;  ///< [operation]
   std::vector<UnitRunner>& runners_;      ///< [unit]
   std::vector<Member> members_;           ///< micro-batches of the group
+  std::int32_t first_departure_ = -1;     ///< operation that first makes tokens depart; -1: none
 };
 
 }  // namespace athanor

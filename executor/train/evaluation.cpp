@@ -49,6 +49,7 @@ class Evaluator {
       }
       lanes_->release_until(prepared);
       lanes_->wait_for_step(step);
+      state_of(step).scalars.require_room("evaluation step", step + 1);
       add_losses(step);
       // All ranks know of the same wishes. Steps that are released end with the lanes.
       if (!state_of(step).scalars.is_stop_wished()) continue;

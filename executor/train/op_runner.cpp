@@ -62,6 +62,9 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::StateWrite:
       return op.lane == Lane::D2H ? copy_state_to_host(context_, op)
                                   : context_.memory.write_state(op);
+    case OpKind::Dispatch:
+    case OpKind::Combine:
+      return exchange_rows(context_, op, compute_.travels(operation));
     case OpKind::Loss:
       return gather_losses(context_, op, state.scalars);
   }

@@ -56,10 +56,10 @@ void OptimizerOps::square_sum(std::int32_t operation, const StepState& state) co
   const Operation& op = context_.program.operations.at(operation);
   const ChunkMemory& memory = context_.chunk_memory(op);
   const bool in_buffer = op.gradient_buffer >= 0;
-  const std::byte* const gradient = in_buffer
-                                        ? context_.memory.gradients(op.unit, op.gradient_buffer) +
-                                              context_.bytes_of(memory.offset)
-                                        : memory.gradient;
+  const std::byte* const gradient =
+      in_buffer
+          ? context_.memory.gradients(op.unit, op.gradient_buffer) + context_.bytes_of(memory.place)
+          : memory.gradient;
   context_.device.square_sum(op.lane, gradient,
                              in_buffer ? context_.program.dtype : context_.program.gradient_dtype,
                              memory.elements, op.lane == Lane::CpuAdam ? threads_of(op) : 1,

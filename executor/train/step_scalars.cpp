@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/train/step_scalars.hpp"
 
+#include "sim/base/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace athanor {
 namespace {
 
@@ -28,12 +34,14 @@ StepScalars::StepScalars(const Program& program, const Plan& plan, int rank, Dev
     : ranks_(static_cast<std::size_t>(plan.world_size)),
       rank_(static_cast<std::size_t>(rank)),
       micro_batches_(static_cast<std::size_t>(plan.accumulation)),
+      travels_(std::ranges::any_of(program.operations, is_exchange)),
       sum_index_(program.operations.size(), -1) {
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& op = program.operations[i];
     if (op.kind != OpKind::SquareSum) continue;
     // Every rank has the whole gradient of a replicated unit, which must count once.
-    const bool whole = plan.units.at(op.unit).sharding == Sharding::Replicated;
+    const bool owned = program.layouts.at(op.unit).chunks.at(op.chunk).owned;
+    const bool whole = !owned && plan.units.at(op.unit).sharding == Sharding::Replicated;
     if (whole && rank != 0) continue;
     std::size_t& sums = op.lane == Lane::CpuAdam ? host_sums_ : device_sums_;
     sum_index_[i] = static_cast<std::int32_t>(sums++);
@@ -123,6 +131,27 @@ double StepScalars::mean_of(std::span<const double> losses) const {
 
 double* StepScalars::stop_wish_slot() const {
   return device_losses_ + rank_ * values_per_rank() + micro_batches_;
+}
+
+double* StepScalars::excess_rows_slot() const { return travels_ ? stop_wish_slot() + 1 : nullptr; }
+
+double StepScalars::excess_rows() const {
+  double excess = 0;
+  for (std::size_t rank = 0; travels_ && rank < ranks_; ++rank) {
+    excess = std::max(excess, pinned_losses_[(rank + 1) * values_per_rank() - 1]);
+  }
+  return excess;
+}
+
+void StepScalars::require_room(const char* name, std::int64_t step) const {
+  if (excess_rows() <= 0) return;
+  throw Error(fmt::format(
+      "{} {}: a rank had {:.0f} rows more for another rank's experts than the plan has room for. "
+      "No "
+      "token is dropped, so the run ends. Raise the capacity of the units whose pattern is "
+      "\"tokens\" (micro-batch x sequence length x experts per token is enough for any routing), "
+      "or let weights travel, and go on from the last checkpoint.",
+      name, step, excess_rows()));
 }
 
 bool StepScalars::is_stop_wished() const {

@@ -56,15 +56,26 @@ class StepScalars {
   /// losses in device memory.
   [[nodiscard]] double* own_stop_wish() const noexcept { return pinned_wish_; }
   [[nodiscard]] double* stop_wish_slot() const;
+  /// Rows beyond the capacity of the fullest exchange of this rank, in device memory: a number
+  /// below 0 where all had room. Null where no tokens travel.
+  [[nodiscard]] double* excess_rows_slot() const;
+  /// The largest of all ranks' excess; 0 where all rows had room. Valid once Loss is done.
+  [[nodiscard]] double excess_rows() const;
+  /// Throws Error, with the way out, where some rows had no room in `step`, of which `name` says
+  /// the kind. What the step computed is then wrong.
+  void require_room(const char* name, std::int64_t step) const;
   /// Whether some rank wished to stop. Valid once Loss is done, and then equal on all ranks.
   [[nodiscard]] bool is_stop_wished() const;
 
  private:
   void lay_out(std::byte* device, std::byte* pinned, Bytes& device_bytes, Bytes& pinned_bytes);
 
-  [[nodiscard]] std::size_t values_per_rank() const noexcept { return micro_batches_ + 1; }
+  [[nodiscard]] std::size_t values_per_rank() const noexcept {
+    return micro_batches_ + (travels_ ? 2 : 1);
+  }
 
   std::size_t ranks_, rank_, micro_batches_;
+  bool travels_;  ///< whether tokens travel: an excess of rows follows the wish to stop
   std::size_t device_sums_ = 0, host_sums_ = 0;
   std::vector<std::int32_t> sum_index_;  ///< [operation]: index of its sum, -1 = not counted
   MemoryBlock device_, pinned_;

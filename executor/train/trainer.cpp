@@ -85,7 +85,8 @@ class Trainer::Rank {
                  backend.host_collectives(),
                  options.watch,
                  redo_.get()},
-        unit_runners_(make_unit_runners(model_, program_, context_.device)),
+        unit_runners_(make_unit_runners(model_, plan_, program_, context_.collectives.rank(),
+                                        context_.device)),
         runner_(context_, model_.architecture, unit_runners_, std::move(batches),
                 options.optimizer),
         recorder_(program_) {
@@ -181,6 +182,7 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
   const Seconds previous_end = continuous ? recorder_.step_end(step - 1) : 0;
   recorder_.finish_step(step, continuous);
   const StepScalars& scalars = state_of(step).scalars;
+  scalars.require_room("step", step + 1);
   const double loss = scalars.mean_loss();
   if (!std::isfinite(loss)) {
     throw Error(

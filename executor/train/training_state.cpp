@@ -37,10 +37,13 @@ class StateLoader {
  private:
   void load_storage(std::int32_t unit, std::int64_t logical) {
     std::byte* const storage = context_.memory.parameters(unit, -1);
-    const std::int64_t elements = context_.program.layouts.at(unit).elements;
-    for (std::int64_t at = 0; at < elements; at += kSlice) {
-      read(unit, StatePart::Master, at, std::min(kSlice, elements - at), logical);
-      write(storage + context_.bytes_of(at), in_compute_dtype());
+    for (const Chunk& chunk : context_.program.layouts.at(unit).chunks) {
+      if (chunk.owned) continue;  // load_chunk() writes it
+      for (std::int64_t at = 0; at < chunk.elements; at += kSlice) {
+        const std::int64_t elements = std::min(kSlice, chunk.elements - at);
+        read(unit, StatePart::Master, chunk.offset + at, elements, logical);
+        write(storage + context_.bytes_of(chunk.place + at), in_compute_dtype());
+      }
     }
   }
 
@@ -186,13 +189,13 @@ void publish_parameters(const RankContext& context) {
       if (memory.device_parameters != nullptr) {
         context.device.copy_now(memory.device_parameters, memory.host_parameters, bytes);
       }
-      if (sharding != Sharding::OptimizerSharded) continue;
+      if (sharding != Sharding::OptimizerSharded || layout.chunks[c].owned) continue;
       std::vector<std::byte> whole(static_cast<std::size_t>(bytes * context.program.world_size));
       const Bytes own = context.bytes_of(memory.offset - layout.chunks[c].offset);
       std::copy_n(memory.host_parameters, bytes, whole.begin() + own);
       context.host_collectives.all_gather(whole.data(), bytes);
       std::byte* const storage = context.memory.parameters(static_cast<std::int32_t>(unit), -1);
-      context.device.copy_now(storage + context.bytes_of(layout.chunks[c].offset), whole.data(),
+      context.device.copy_now(storage + context.bytes_of(layout.chunks[c].place), whole.data(),
                               std::ssize(whole));
     }
   }
@@ -205,8 +208,10 @@ std::vector<StateRange> ranges_to_save(const RankContext& context,
   const int world_size = context.program.world_size;
   for (std::size_t u = 0; u < logical.size(); ++u) {
     const auto unit = static_cast<std::int32_t>(u);
-    const bool replicated = context.plan.units[u].sharding == Sharding::Replicated;
-    for (const ChunkMemory& memory : context.memory.chunks(unit)) {
+    for (std::size_t c = 0; c < context.memory.chunks(unit).size(); ++c) {
+      const ChunkMemory& memory = context.memory.chunks(unit)[c];
+      const bool replicated = context.plan.units[u].sharding == Sharding::Replicated &&
+                              !context.program.layouts[u].chunks[c].owned;
       // Every rank has a replicated chunk: each saves its part of it.
       const std::int64_t part = replicated ? memory.elements / world_size : memory.elements;
       const std::int64_t skip = replicated ? context.collectives.rank() * part : 0;
@@ -228,14 +233,21 @@ std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,
   const auto index = static_cast<std::size_t>(unit);
   const UnitLayout& layout = context.program.layouts[index];
   std::vector<float> flat(size(layout.elements));
+  std::vector<float> shards;  // one chunk's, rank by rank
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
     const ChunkMemory& memory = context.memory.chunks(unit)[c];
+    const Chunk& chunk = layout.chunks[c];
+    const bool whole = context.plan.units[index].sharding == Sharding::Replicated && !chunk.owned;
+    shards.resize(size(chunk.elements));
+    const std::int64_t own = whole ? 0 : context.collectives.rank() * memory.elements;
     context.memory.read_part(memory, StatePart::Master, steps, 0,
-                             std::span(flat).subspan(size(memory.offset), size(memory.elements)),
+                             std::span(shards).subspan(size(own), size(memory.elements)),
                              context.device);
-    if (context.plan.units[index].sharding == Sharding::Replicated) continue;
-    context.host_collectives.all_gather(flat.data() + layout.chunks[c].offset,
-                                        memory.elements * kStateBytes);
+    if (!whole) context.host_collectives.all_gather(shards.data(), memory.elements * kStateBytes);
+    for (std::int64_t done = 0, to = chunk.offset; done < chunk.elements;
+         done += memory.elements, to += whole ? 0 : chunk.stride) {
+      std::copy_n(shards.begin() + done, memory.elements, flat.begin() + to);
+    }
   }
   flat.resize(size(logical_elements));
   return flat;

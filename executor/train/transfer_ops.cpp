@@ -29,7 +29,7 @@ void copy_state(const RankContext& context, const Operation& op, const AdamState
 void fetch_shard(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   std::byte* const unit = context.memory.parameters(op.unit, op.slot);
-  context.device.copy(op.lane, unit + context.bytes_of(memory.offset),
+  context.device.copy(op.lane, unit + context.bytes_of(memory.place),
                       context.memory.fetched_from(op), context.bytes_of(memory.elements));
 }
 
@@ -69,7 +69,7 @@ void copy_state_to_host(const RankContext& context, const Operation& op) {
 void add_gradient(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   const std::byte* const gradient =
-      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(memory.offset);
+      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(memory.place);
   context.device.accumulate(op.lane, context.memory.gradient_sum(op), gradient,
                             context.program.dtype, memory.elements, op.accumulate);
 }
@@ -89,7 +89,7 @@ void store_gradient(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   std::byte* const to = context.memory.gradient_of(op);
   const std::byte* const from =
-      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(memory.offset);
+      context.memory.gradients(op.unit, op.gradient_buffer) + context.bytes_of(memory.place);
   const bool same_type = context.program.gradient_dtype == context.program.dtype;
   if (same_type && !op.accumulate) {
     context.device.copy(op.lane, to, from, context.bytes_of(memory.elements));

@@ -54,6 +54,11 @@ std::unique_ptr<BlockHalf> make_linked_half(LanguageUnit& unit, const LanguageMo
   return std::make_unique<Mlp>(unit, config);
 }
 
+/// Makes the experts' half of a block of which a rank holds `part`. `prefix` is the block's.
+[[nodiscard]] std::shared_ptr<LanguageUnit> make_travelling_experts(
+    const Unit& part, std::string prefix, const LanguageModelConfig& config, DataType dtype,
+    const ExpertShare& share);
+
 /// One module per unit of `architecture`, whose language model must be of `family`. Throws Error
 /// when a parameter that the family needs is missing or has another shape.
 [[nodiscard]] LanguageUnits make_units(const LanguageFamily& family,

@@ -70,6 +70,18 @@ void check_sequence(const Architecture& architecture, const LanguageFamily& fami
   }
 }
 
+/// Makes the experts' half of a split block. The embedding is unit 0, and each block has two.
+std::shared_ptr<UnitModule> travelling_experts(const LanguageModelConfig& config,
+                                               const std::string& block_prefix, DataType dtype,
+                                               int unit, const Unit& part,
+                                               const ExpertShare& share) {
+  const int block = (unit - 1) / 2;
+  const auto module = make_travelling_experts(part, fmt::format("{}{}.", block_prefix, block),
+                                              config, dtype, share);
+  module->require_all_used();
+  return module;
+}
+
 }  // namespace
 
 Model make_language_model(const Architecture& architecture, DataType dtype,
@@ -83,6 +95,13 @@ Model make_language_model(const Architecture& architecture, DataType dtype,
   for (const auto& unit : make_units(family, architecture, dtype)) {
     unit->require_all_used();
     model.units.push_back(unit);
+  }
+  if (architecture.language_model->experts.exist()) {
+    model.travelling_unit = [config = *architecture.language_model, dtype,
+                             start = family.block_prefix](int unit, const Unit& part,
+                                                          const ExpertShare& share) {
+      return travelling_experts(config, start, dtype, unit, part, share);
+    };
   }
   model.random_batch = random_tokens(architecture.language_model->vocab_size, sequence_length);
   return model;

@@ -2,9 +2,14 @@
 // Mixtures of experts with llama's attention: mixtral, qwen2_moe, qwen3_moe and olmoe. A router
 // sends each token to a few experts, each a gated MLP; qwen2_moe adds one that all tokens use.
 #include "executor/experts/experts.hpp"
+#include "executor/travel/token_moves.hpp"
 #include "executor/units/language_family.hpp"
 #include "executor/units/rotary_block.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/model/language_models.hpp"
+
+#include <optional>
+#include <utility>
 
 namespace athanor {
 
@@ -14,8 +19,10 @@ using torch::Tensor;
 
 class ExpertsHalf final : public BlockHalf {
  public:
-  ExpertsHalf(LanguageUnit& unit, const LanguageModelConfig& c)
-      : config_(c), norm_(norm_behind_attention(unit, c)) {
+  /// `unit` has the experts [first, first + count).
+  ExpertsHalf(LanguageUnit& unit, const LanguageModelConfig& c, std::int64_t first,
+              std::int64_t count)
+      : config_(c), first_(first), count_(count), norm_(norm_behind_attention(unit, c)) {
     const ExpertNames names = expert_names(c.model_type);
     router_ = unit.parameter(names.router() + ".weight", {c.experts.number, c.hidden_size});
     weights_ = {{all(unit, names, {names.gate, names.up}), 2}, {all(unit, names, {names.down}), 1}};
@@ -27,28 +34,41 @@ class ExpertsHalf final : public BlockHalf {
 
   [[nodiscard]] Tensor add_to(const Tensor& x, const Batch& /*batch*/,
                               Tensor* sums) const override {
-    return x + mixture(norm_(x).flatten(0, 1), sums).view_as(x);
+    const Tensor tokens = tokens_of(x);
+    const Routing routing = routed(tokens, sums);
+    return x + with_shared(experts(tokens, routing), tokens).view_as(x);
   }
 
- private:
-  /// Returns the experts' outputs, and adds their routing to `sums` where it is wanted.
-  [[nodiscard]] Tensor mixture(const Tensor& tokens, Tensor* sums) const {
+  [[nodiscard]] Tensor tokens_of(const Tensor& x) const { return norm_(x).flatten(0, 1); }
+
+  /// Routes tokens, and adds their routing to `sums` where it is wanted.
+  [[nodiscard]] Routing routed(const Tensor& tokens, Tensor* sums) const {
     const ExpertsConfig& experts = config_.experts;
-    const Routing routing =
-        route(at::linear(tokens, router_), experts.per_token, experts.normalized);
+    Routing routing = route(at::linear(tokens, router_), experts.per_token, experts.normalized);
     if (sums != nullptr) *sums = with_routing(*sums, routing);
-    Tensor routed = apply_experts(tokens, routing, weights_, config_.activation);
+    return routing;
+  }
+
+  [[nodiscard]] Tensor experts(const Tensor& tokens, const Routing& routing) const {
+    return apply_experts(tokens, routing, weights_, config_.activation);
+  }
+
+  [[nodiscard]] bool has_shared() const { return shared_.has_value(); }
+
+  /// Returns the sum of the experts' outputs and that of the shared expert.
+  [[nodiscard]] Tensor with_shared(const Tensor& routed, const Tensor& tokens) const {
     if (!shared_) return routed;
     const Tensor part = at::sigmoid(at::linear(tokens, shared_gate_));
     return routed + part * (*shared_)(tokens, config_.activation);
   }
 
+ private:
   /// Takes the weights of `layers` of every expert, expert by expert.
   [[nodiscard]] Tensors all(LanguageUnit& unit, const ExpertNames& names,
                             std::initializer_list<std::string> layers) const {
     const std::int64_t hidden = config_.hidden_size, inner = config_.experts.intermediate_size;
     Tensors weights;
-    for (std::int64_t i = 0; i < config_.experts.number; ++i) {
+    for (std::int64_t i = first_; i < first_ + count_; ++i) {
       for (const std::string& layer : layers) {
         const std::string name = names.expert(i) + layer + ".weight";
         weights.push_back(layer == names.down ? unit.parameter(name, {hidden, inner})
@@ -59,10 +79,61 @@ class ExpertsHalf final : public BlockHalf {
   }
 
   LanguageModelConfig config_;
+  std::int64_t first_, count_;
   RmsNorm norm_;
   Tensor router_, shared_gate_;
   ExpertWeights weights_;
   std::optional<GatedMlp> shared_;
+};
+
+/// Experts' half of a block, of which this rank holds some experts.
+class TravellingExperts final : public LanguageUnit, public TravellingUnit {
+ public:
+  TravellingExperts(const Unit& part, std::string prefix, const LanguageModelConfig& config,
+                    DataType dtype, const ExpertShare& share)
+      : LanguageUnit(part, std::move(prefix), dtype),
+        experts_(config.experts),
+        hidden_(config.hidden_size),
+        share_(share),
+        half_(*this, config, share.first, share.count) {}
+
+  Tensor forward(Tensor /*activation*/, const Batch& /*batch*/) override {
+    throw Error("a unit whose tokens travel runs by stages");
+  }
+
+  Departure depart(const Tensor& activation, const Batch& batch) override {
+    Routed stream{activation, Tensor()};
+    if (carries_sums()) stream = parted(activation, batch.inputs, hidden_);
+    const Tensor tokens = half_.tokens_of(stream.hidden);
+    const Routing routing = half_.routed(tokens, carries_sums() ? &stream.sums : nullptr);
+    Departure departure;
+    departure.slots = token_slots(routing, share_);
+    departure.rows = athanor::depart(tokens, departure.slots, experts_.per_token);
+    departure.home = {at::alias(stream.hidden), routing.weights};
+    if (carries_sums()) departure.home.push_back(stream.sums);
+    if (half_.has_shared()) departure.home.push_back(tokens);
+    return departure;
+  }
+
+  Tensor run_experts(const Tensor& rows, const Tensor& ends) override {
+    return half_.experts(rows, arrived_routing(ends, rows));
+  }
+
+  Tensor arrive(const std::vector<Tensor>& home, const TokenSlots& slots, const Tensor& rows,
+                const Batch& /*batch*/) override {
+    const Tensor& x = home[0];
+    const Tensor routed = half_.with_shared(athanor::arrive(rows, home[1], slots), home.back());
+    const Tensor hidden = x + routed.view_as(x);
+    return carries_sums() ? joined({hidden, home[2]}) : hidden;
+  }
+
+ private:
+  [[nodiscard]] bool carries_sums() const { return experts_.balance_loss_factor > 0; }
+
+  ExpertsConfig experts_;
+  std::int64_t hidden_;
+  ExpertShare share_;
+  ExpertsHalf half_;
 };
 
 /// The perceptron of a block without experts.
@@ -94,10 +165,16 @@ std::unique_ptr<BlockHalf> make_mixture_half(LanguageUnit& unit, const LanguageM
     return std::make_unique<RotaryHalf>(unit, config, inner);
   }
   if (dense) return std::make_unique<DenseHalf>(unit, config);
-  return std::make_unique<ExpertsHalf>(unit, config);
+  return std::make_unique<ExpertsHalf>(unit, config, 0, experts.number);
 }
 
 }  // namespace
+
+std::shared_ptr<LanguageUnit> make_travelling_experts(const Unit& part, std::string prefix,
+                                                      const LanguageModelConfig& config,
+                                                      DataType dtype, const ExpertShare& share) {
+  return std::make_shared<TravellingExperts>(part, std::move(prefix), config, dtype, share);
+}
 
 const LanguageFamily& mixture_family() {
   static const LanguageFamily family{.tokens = "model.embed_tokens.weight",

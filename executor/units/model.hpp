@@ -3,6 +3,7 @@
 #pragma once
 
 #include "executor/layers/packing.hpp"
+#include "executor/travel/token_slots.hpp"
 #include "sim/model/architecture.hpp"
 
 #include <torch/nn/module.h>
@@ -38,6 +39,33 @@ class UnitModule : public torch::nn::Module {
   [[nodiscard]] virtual std::vector<torch::Tensor> initial_values() const { return {}; }
 };
 
+/// Results of a unit's first stage, after which its tokens depart.
+struct Departure {
+  torch::Tensor rows;  ///< [slots, hidden]: what travels; has a gradient
+  TokenSlots slots;    ///< its `ends` travel too
+  /// Inputs of the last stage beside the rows that come back. All have gradients.
+  std::vector<torch::Tensor> home;
+};
+
+/// A unit of one rank whose tokens travel. In place of forward() it has three stages; between them
+/// rows go to the ranks of their experts, and back.
+class TravellingUnit {
+ public:
+  TravellingUnit() = default;
+  virtual ~TravellingUnit() = default;
+  TravellingUnit(const TravellingUnit&) = delete;
+  TravellingUnit& operator=(const TravellingUnit&) = delete;
+
+  [[nodiscard]] virtual Departure depart(const torch::Tensor& activation, const Batch& batch) = 0;
+  /// Runs this rank's experts on the rows that arrived, with the ends that came with them.
+  [[nodiscard]] virtual torch::Tensor run_experts(const torch::Tensor& rows,
+                                                  const torch::Tensor& ends) = 0;
+  /// Returns the unit's output. `home` are those of the departure; `rows` came back.
+  [[nodiscard]] virtual torch::Tensor arrive(const std::vector<torch::Tensor>& home,
+                                             const TokenSlots& slots, const torch::Tensor& rows,
+                                             const Batch& batch) = 0;
+};
+
 /// A list of units in execution order, with the architecture that lowering needs.
 /// `architecture.units[i].parameters` describes the registered parameters of `units[i]`, in the
 /// same order and with the same shapes.
@@ -47,6 +75,10 @@ struct Model {
   DataType dtype = DataType::Float32;
   /// Makes a batch of `num_samples` random samples, for profiling.
   std::function<Batch(std::int64_t num_samples)> random_batch;
+  /// Makes a unit whose tokens travel, a TravellingUnit: `part` is what this rank holds of
+  /// architecture.units[unit]. Empty for a model without experts.
+  std::function<std::shared_ptr<UnitModule>(int unit, const Unit& part, const ExpertShare& share)>
+      travelling_unit = nullptr;
 };
 
 }  // namespace athanor

@@ -9,6 +9,9 @@
 #include <fmt/format.h>
 #include <torch/autograd.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace athanor {
 
 namespace {
@@ -57,6 +60,18 @@ void require_gradient(const torch::Tensor& parameter) {
   }
 }
 
+/// Frees a tensor's memory while its graph lives on. Nothing may have saved it.
+void free_memory(const torch::Tensor& tensor) { tensor.storage().unsafeGetStorageImpl()->reset(); }
+
+torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
+
+/// The gradient that backward has left in a leaf, in the form in which it can travel.
+torch::Tensor take_gradient(torch::Tensor& of) {
+  torch::Tensor gradient = std::exchange(of.mutable_grad(), {});
+  if (!gradient.defined()) throw Error("backward: rows that travelled have no gradient");
+  return gradient.contiguous();
+}
+
 }  // namespace
 
 UnitRunner::UnitRunner(std::shared_ptr<UnitModule> module, const Unit& unit, std::int64_t elements,
@@ -94,6 +109,101 @@ torch::Tensor UnitRunner::forward(UnitActivations& activations, const Batch& bat
   if (!keep) return output;
   activations.output = output;
   return output.detach();
+}
+
+void UnitRunner::differentiate(const std::vector<torch::Tensor>& outputs,
+                               const std::vector<torch::Tensor>& gradients,
+                               std::vector<torch::Tensor> leaves) const {
+  // Naming the leaves keeps gradients out of everything else that the graph may reach.
+  leaves.insert(leaves.begin(), parameters_.begin(), parameters_.end());
+  for (const torch::Tensor& parameter : parameters_) require_gradient(parameter);
+  torch::autograd::backward(outputs, gradients, /*retain_graph=*/false, /*create_graph=*/false,
+                            leaves);
+}
+
+TravellingUnit& UnitRunner::travelling() const {
+  auto* const unit = dynamic_cast<TravellingUnit*>(module_.get());
+  if (unit == nullptr) throw Error("a unit has no stages, and its plan has");
+  return *unit;
+}
+
+torch::Tensor UnitRunner::forward_stage(int stage, UnitActivations& activations, const Batch& batch,
+                                        bool keep) {
+  const at::AutoGradMode grad_mode(keep);
+  Journey& journey = activations.journey;
+  Departure& departure = journey.departure;
+  if (stage == 0) {
+    departure = travelling().depart(activations.input, batch);
+    journey.home = departure.home;
+    if (keep) std::ranges::transform(departure.home, journey.home.begin(), leaf);
+    journey.received = torch::empty_like(departure.rows.detach());
+    journey.ends = torch::empty_like(departure.slots.ends);
+    return {};
+  }
+  if (stage == 1) {
+    free_memory(departure.rows);
+    if (keep) journey.received.requires_grad_();
+    journey.outputs = travelling().run_experts(journey.received, journey.ends);
+    journey.returned = torch::empty_like(journey.outputs.detach());
+    if (!keep) journey.received.reset();
+    return {};
+  }
+  free_memory(journey.outputs);
+  if (keep) journey.returned.requires_grad_();
+  torch::Tensor output =
+      travelling().arrive(journey.home, departure.slots, journey.returned, batch);
+  if (!keep) {
+    journey = {};
+    return output;
+  }
+  activations.output = output;
+  return output.detach();
+}
+
+torch::Tensor UnitRunner::backward_stage(int stage, UnitActivations& activations,
+                                         torch::Tensor grad_output) {
+  Journey& journey = activations.journey;
+  if (stage == 0) {
+    std::vector<torch::Tensor> leaves = journey.home;
+    leaves.push_back(journey.returned);
+    const torch::Tensor output = std::exchange(activations.output, {});
+    differentiate({output}, {grad_output}, std::move(leaves));
+    // Gradients that are sent take the place of the rows that came back.
+    journey.returned = take_gradient(journey.returned);
+    journey.to_outputs = torch::empty_like(journey.returned);
+    return {};
+  }
+  if (stage == 1) {
+    journey.returned.reset();
+    const torch::Tensor outputs = std::exchange(journey.outputs, {});
+    differentiate({outputs}, {std::exchange(journey.to_outputs, {})}, {journey.received});
+    journey.received = take_gradient(journey.received);
+    journey.to_rows = torch::empty_like(journey.received);
+    return {};
+  }
+  journey.received.reset();
+  std::vector<torch::Tensor> outputs{std::move(journey.departure.rows)};
+  std::vector<torch::Tensor> gradients{std::exchange(journey.to_rows, {})};
+  for (std::size_t i = 0; i < journey.home.size(); ++i) {
+    torch::Tensor gradient = std::exchange(journey.home[i].mutable_grad(), {});
+    if (!gradient.defined()) continue;
+    outputs.push_back(journey.departure.home[i]);
+    gradients.push_back(std::move(gradient));
+  }
+  journey = {};
+  differentiate(outputs, gradients, {activations.input});
+  return std::exchange(activations.input.mutable_grad(), {});
+}
+
+std::vector<Travel> UnitRunner::travels(int stage, bool backward,
+                                        const UnitActivations& activations) {
+  const Journey& journey = activations.journey;
+  if (backward) {
+    return stage == 0 ? std::vector<Travel>{{journey.returned, journey.to_outputs}}
+                      : std::vector<Travel>{{journey.received, journey.to_rows}};
+  }
+  if (stage == 1) return {{journey.outputs, journey.returned}};
+  return {{journey.departure.rows, journey.received}, {journey.departure.slots.ends, journey.ends}};
 }
 
 torch::Tensor UnitRunner::backward(UnitActivations& activations, torch::Tensor grad_output) {

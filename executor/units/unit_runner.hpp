@@ -12,12 +12,29 @@
 
 namespace athanor {
 
+/// One buffer that travels: equal parts of `from` go to the ranks in turn, and what came from them
+/// is in `to`.
+struct Travel {
+  torch::Tensor from, to;
+};
+
+/// Tensors that a unit whose tokens travel holds between its stages, and until backward.
+struct Journey {
+  Departure departure;
+  std::vector<torch::Tensor> home;  ///< departure.home as leaves, which the last stage reads
+  torch::Tensor received, ends;     ///< rows of all ranks, and where each expert's end
+  torch::Tensor outputs, returned;  ///< the experts' here, and those of this rank's rows
+  torch::Tensor to_outputs;         ///< gradient of the outputs
+  torch::Tensor to_rows;            ///< gradient of this rank's rows
+};
+
 /// Tensors that one unit holds for one micro-batch between forward and backward.
 struct UnitActivations {
   /// Detached leaf that backward differentiates to; undefined for the first unit.
   torch::Tensor input;
   /// Output with its graph; undefined after a forward that discards.
   torch::Tensor output;
+  Journey journey;  ///< used by a TravellingUnit
 };
 
 /// A unit whose parameters are views of one flat storage with an address that can be set.
@@ -43,9 +60,26 @@ class UnitRunner {
   /// unit).
   [[nodiscard]] torch::Tensor backward(UnitActivations& activations, torch::Tensor grad_output);
 
+  /// Runs one stage, 0 to 2, of a TravellingUnit's forward. Before the next one, travels(..) have
+  /// to be made. The last stage returns the unit's output, as forward() does.
+  [[nodiscard]] torch::Tensor forward_stage(int stage, UnitActivations& activations,
+                                            const Batch& batch, bool keep);
+  /// Runs one stage of its backward: 0 takes `grad_output`, and 2 returns the input's gradient.
+  [[nodiscard]] torch::Tensor backward_stage(int stage, UnitActivations& activations,
+                                             torch::Tensor grad_output);
+  /// Returns what travels after `stage`. The tensors have their memory from the stage on.
+  [[nodiscard]] static std::vector<Travel> travels(int stage, bool backward,
+                                                   const UnitActivations& activations);
+
   [[nodiscard]] UnitModule& module() noexcept { return *module_; }
 
  private:
+  [[nodiscard]] TravellingUnit& travelling() const;
+  /// Differentiates `outputs` to the parameters and to `leaves`.
+  void differentiate(const std::vector<torch::Tensor>& outputs,
+                     const std::vector<torch::Tensor>& gradients,
+                     std::vector<torch::Tensor> leaves) const;
+
   std::shared_ptr<UnitModule> module_;
   torch::Tensor parameter_storage_, gradient_storage_;
   std::vector<torch::Tensor> parameters_;

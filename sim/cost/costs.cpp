@@ -154,6 +154,42 @@ double grad_add_elements(const Operation& op, const Program& program) {
   return static_cast<double>(op.elements * (size_of(program.dtype) + sum)) / kAdamBytes;
 }
 
+/// Time of an all-to-all of one node. A rank sends and gets as many bytes as in an all-gather of a
+/// buffer of that size, all but its own part, so a platform without a curve takes that one's.
+Seconds exchange_in_node(double bytes, int ranks, const Platform& platform) {
+  const bool is_known = find_curve(kAllToAll, ranks, platform) != nullptr;
+  return collective_seconds(is_known ? kAllToAll : kAllGather, bytes, ranks, platform);
+}
+
+/// Over nodes, each rank's parts for other nodes go through the NICs, which the ranks of a node
+/// share, while those for its own node go inside.
+Seconds exchange_seconds(double bytes, int world_size, const Platform& platform) {
+  const int devices = platform.num_devices;
+  const bool is_known = find_curve(kAllToAll, world_size, platform) != nullptr;
+  if (is_known || world_size <= devices || !platform.holds(world_size)) {
+    return exchange_in_node(bytes, world_size, platform);
+  }
+  const double within = bytes * devices / world_size;
+  const Seconds inside = devices > 1 ? exchange_in_node(within, devices, platform) : 0;
+  const Network& network = *platform.network;
+  const double sent = devices * (bytes - within);
+  const Seconds between = sent / (network.nics * network.bytes_per_second);
+  const int hops = world_size / devices - 1;
+  return std::max(inside, between) + hops * network.latency;
+}
+
+/// Stores or adds a gradient on the device that no other rank has a part of.
+Seconds own_gradient_seconds(const Operation& op, const Program& program,
+                             const Platform& platform) {
+  if (const Curve* curve = find_curve(kReduceScatter, 1, platform)) {
+    return curve->at(static_cast<double>(op.bytes));
+  }
+  Operation added = op;
+  added.elements = op.bytes / size_of(program.dtype);
+  return require(platform.device_adam, platform, "device_adam")
+      .at(grad_add_elements(added, program));
+}
+
 }  // namespace
 
 Seconds solo_seconds(const Operation& op, const Program& program, const Platform& platform) {
@@ -182,7 +218,11 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::Fence:
     case OpKind::Loss:
       return collective_seconds(kAllGather, bytes, program.world_size, platform);
+    case OpKind::Dispatch:
+    case OpKind::Combine:
+      return exchange_seconds(bytes, program.world_size, platform);
     case OpKind::Reduce:
+      if (op.own) return own_gradient_seconds(op, program, platform);
       return collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, bytes,
                                 program.world_size, platform);
     case OpKind::ParamRead:

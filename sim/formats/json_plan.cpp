@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor.plan/1 (see traces/README.md). Ranges are checked here; Plan::validate checks whether a
+// athanor.plan/2, and /1 where it is read (see traces/README.md). Ranges are checked here;
+// Plan::validate checks whether a
 // plan fits an architecture.
 #include "sim/formats/files.hpp"
 #include "sim/formats/json_writer.hpp"
+#include "sim/patterns/patterns.hpp"
+
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -17,9 +21,21 @@ OrderedJson json_of(const UnitPlan& unit) {
                       {"optimizer", name_of(kHomeNames, run.optimizer)}});
     if (run.gpu_adam) chunks.back()["adam"] = name_of(kAdamNames, run.gpu_adam);
   }
-  return {{"sharding", name_of(kShardingNames, unit.sharding)},
-          {"activation", name_of(kActivationNames, unit.activation)},
-          {"chunks", std::move(chunks)}};
+  OrderedJson json{{"sharding", name_of(kShardingNames, unit.sharding)},
+                   {"activation", name_of(kActivationNames, unit.activation)},
+                   {"chunks", std::move(chunks)}};
+  if (unit.pattern != &weights_travel()) {
+    json["pattern"] = unit.pattern->name();
+    json["capacity"] = unit.capacity;
+  }
+  return json;
+}
+
+const UnitPattern& read_pattern(const JsonReader& json) {
+  const std::string name = json.string();
+  if (const UnitPattern* const pattern = find_pattern(name)) return *pattern;
+  json.reject(fmt::format("there is no pattern '{}'", name),
+              fmt::format("Use one of {}.", listed_patterns()));
 }
 
 UnitPlan read_unit_plan(JsonReader json) {
@@ -32,6 +48,14 @@ UnitPlan read_unit_plan(JsonReader json) {
     const auto adam = run.optional_key("adam");
     unit.chunks.back().gpu_adam = adam && adam->choice(kAdamNames);
     run.reject_other_keys();
+  }
+  if (const auto pattern = json.optional_key("pattern")) unit.pattern = &read_pattern(*pattern);
+  if (const auto capacity = json.optional_key("capacity")) {
+    unit.capacity = capacity->integer(0);
+    if (unit.pattern == &weights_travel()) {
+      capacity->reject("weights travel, and have none",
+                       "Set pattern to \"tokens\", or leave it out.");
+    }
   }
   json.reject_other_keys();
   return unit;
@@ -163,7 +187,7 @@ void read_step(JsonReader& json, Plan& plan) {
 }  // namespace
 
 std::string to_json(const Plan& plan) {
-  OrderedJson json{{"schema", "athanor.plan/1"},
+  OrderedJson json{{"schema", "athanor.plan/2"},
                    {"name", plan.name},
                    {"world_size", plan.world_size},
                    {"micro_batch", plan.micro_batch},
@@ -201,7 +225,7 @@ std::string to_json(const Plan& plan) {
 Plan parse_plan(std::string_view text, const std::string& where) {
   const nlohmann::json document = parse_json(text, where);
   JsonReader json(document, ValuePath(where));
-  check_schema(json, "plan", "tune");
+  check_schema(json, "plan", "tune", 2);
   Plan plan;
   read_step(json, plan);
   for (const JsonReader& unit : json.key("units").items()) {

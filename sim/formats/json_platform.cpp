@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor.platform/2, and /1 where it is read (see platforms/README.md).
+// athanor.platform/3, and /1 and /2 where they are read (see platforms/README.md).
 #include "sim/formats/files.hpp"
 #include "sim/formats/json_writer.hpp"
 
@@ -164,6 +164,7 @@ void add_curves(OrderedJson& json, const Platform& platform) {
   json["all_gather"] = json_of(platform.all_gather);
   json["reduce_scatter"] = json_of(platform.reduce_scatter);
   json["all_reduce"] = json_of(platform.all_reduce);
+  if (!platform.all_to_all.empty()) json["all_to_all"] = json_of(platform.all_to_all);
   json["cpu_adam"] = json_of(platform.cpu_adam);
   if (!platform.cpu_adam_beside.empty()) {
     json["cpu_adam_beside"] = json_of(platform.cpu_adam_beside);
@@ -182,6 +183,9 @@ void read_curves(JsonReader& json, Platform& platform) {
   platform.all_gather = read_collective(json.key("all_gather"));
   platform.reduce_scatter = read_collective(json.key("reduce_scatter"));
   platform.all_reduce = read_collective(json.key("all_reduce"));
+  if (const auto curves = json.optional_key("all_to_all")) {
+    platform.all_to_all = read_collective(*curves);
+  }
   platform.cpu_adam = read_by_threads(json.key("cpu_adam"));
   if (const auto beside = json.optional_key("cpu_adam_beside")) {
     platform.cpu_adam_beside = read_by_threads(*beside);
@@ -207,7 +211,7 @@ void read_device(JsonReader& json, Platform& platform) {
 }  // namespace
 
 std::string to_json(const Platform& platform) {
-  OrderedJson json{{"schema", "athanor.platform/2"},
+  OrderedJson json{{"schema", "athanor.platform/3"},
                    {"name", platform.name},
                    {"device", platform.device},
                    {"backend", platform.backend},
@@ -237,7 +241,7 @@ std::string to_json(const Platform& platform) {
 Platform parse_platform(std::string_view text, const std::string& where) {
   const nlohmann::json document = parse_json(text, where);
   JsonReader json(document, ValuePath(where));
-  const int version = check_schema(json, "platform", "calibrate", 2);
+  const int version = check_schema(json, "platform", "calibrate", 3);
   Platform platform;
   read_device(json, platform);
   read_curves(json, platform);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor.profile/2, and /1 where it is read (see traces/README.md).
+// athanor.profile/3, and /1 and /2 where they are read (see traces/README.md).
 #include "sim/formats/files.hpp"
 #include "sim/formats/json_writer.hpp"
 
@@ -55,9 +55,26 @@ PhaseCost read_phase(JsonReader json, int version) {
   return phase;
 }
 
-OrderedJson json_of(const UnitCost& cost) {
-  return {{"unit_class", cost.unit_class},
-          {"micro_batch", cost.micro_batch},
+OrderedJson json_of(const StagedPhase& phase) {
+  OrderedJson stages = OrderedJson::array();
+  for (const PhaseCost& stage : phase.stages) stages.push_back(json_of(stage));
+  return {{"stages", std::move(stages)}, {"held", phase.held}};
+}
+
+StagedPhase read_staged_phase(JsonReader json, int version) {
+  StagedPhase phase;
+  for (const JsonReader& stage : json.key("stages").items()) {
+    phase.stages.push_back(read_phase(stage, version));
+  }
+  for (const JsonReader& bytes : json.key("held").items()) phase.held.push_back(bytes.integer(0));
+  json.reject_other_keys();
+  return phase;
+}
+
+OrderedJson json_of(const StagedCost& cost) {
+  return {{"pattern", cost.pattern},
+          {"world_size", cost.world_size},
+          {"capacity", cost.capacity},
           {"forward_keep", json_of(cost.forward_keep)},
           {"forward_discard", json_of(cost.forward_discard)},
           {"recompute", json_of(cost.recompute)},
@@ -65,6 +82,36 @@ OrderedJson json_of(const UnitCost& cost) {
           {"output_bytes", cost.output_bytes},
           {"saved_bytes", cost.saved_bytes},
           {"grad_input_bytes", cost.grad_input_bytes}};
+}
+
+StagedCost read_staged_cost(JsonReader json, int version) {
+  StagedCost cost;
+  cost.pattern = json.key("pattern").name();
+  cost.world_size = json.key("world_size").small_integer(1);
+  cost.capacity = json.key("capacity").integer(0);
+  cost.forward_keep = read_staged_phase(json.key("forward_keep"), version);
+  cost.forward_discard = read_staged_phase(json.key("forward_discard"), version);
+  cost.recompute = read_staged_phase(json.key("recompute"), version);
+  cost.backward = read_staged_phase(json.key("backward"), version);
+  cost.output_bytes = json.key("output_bytes").integer(0);
+  cost.saved_bytes = json.key("saved_bytes").integer(0);
+  cost.grad_input_bytes = json.key("grad_input_bytes").integer(0);
+  json.reject_other_keys();
+  return cost;
+}
+
+OrderedJson json_of(const UnitCost& cost) {
+  OrderedJson json{{"unit_class", cost.unit_class},
+                   {"micro_batch", cost.micro_batch},
+                   {"forward_keep", json_of(cost.forward_keep)},
+                   {"forward_discard", json_of(cost.forward_discard)},
+                   {"recompute", json_of(cost.recompute)},
+                   {"backward", json_of(cost.backward)},
+                   {"output_bytes", cost.output_bytes},
+                   {"saved_bytes", cost.saved_bytes},
+                   {"grad_input_bytes", cost.grad_input_bytes}};
+  for (const StagedCost& staged : cost.staged) json["staged"].push_back(json_of(staged));
+  return json;
 }
 
 UnitCost read_cost(JsonReader json, int version) {
@@ -78,6 +125,11 @@ UnitCost read_cost(JsonReader json, int version) {
   cost.output_bytes = json.key("output_bytes").integer(0);
   cost.saved_bytes = json.key("saved_bytes").integer(0);
   cost.grad_input_bytes = json.key("grad_input_bytes").integer(0);
+  if (const auto staged = json.optional_key("staged")) {
+    for (const JsonReader& item : staged->items()) {
+      cost.staged.push_back(read_staged_cost(item, version));
+    }
+  }
   json.reject_other_keys();
   return cost;
 }
@@ -89,7 +141,7 @@ std::string to_json(const Profile& profile) {
   for (const UnitCost& cost : profile.costs) {
     costs.push_back(json_of(cost));
   }
-  OrderedJson json = {{"schema", "athanor.profile/2"},
+  OrderedJson json = {{"schema", "athanor.profile/3"},
                       {"architecture", json_of(profile.architecture)},
                       {"device", profile.device},
                       {"dtype", name_of(kDataTypeNames, profile.dtype)},
@@ -109,7 +161,7 @@ std::string to_json(const Profile& profile) {
 Profile parse_profile(std::string_view text, const std::string& where) {
   const nlohmann::json document = parse_json(text, where);
   JsonReader json(document, ValuePath(where));
-  const int version = check_schema(json, "profile", "profile", 2);
+  const int version = check_schema(json, "profile", "profile", 3);
   Profile profile;
   profile.architecture = read_architecture(json.key("architecture"));
   profile.device = json.key("device").name();

@@ -14,6 +14,8 @@ const char* kernel_name(const Operation& op) {
     case Lane::D2H:
       return "Memcpy DtoH (Device -> Pinned) ";
     case Lane::Collective:
+      if (op.own) return "";
+      if (is_exchange(op)) return "ncclDevKernel_SendRecv ";
       if (op.kind != OpKind::Reduce) return "ncclDevKernel_AllGather ";
       return op.all_reduce ? "ncclDevKernel_AllReduce_Sum " : "ncclDevKernel_ReduceScatter_Sum ";
     case Lane::Compute:

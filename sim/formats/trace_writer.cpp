@@ -45,6 +45,7 @@ const char* category(Lane lane) {
 
 const char* collective_name(const Operation& op) {
   if (op.kind == OpKind::Reduce) return op.all_reduce ? "allreduce" : "reduce_scatter";
+  if (is_exchange(op)) return "all_to_all";
   return "all_gather";
 }
 
@@ -55,7 +56,7 @@ void add_collective(OrderedJson& args, const Program& program, const Operation& 
   const std::int64_t shard = whole / program.world_size;
   const bool reduces = op.kind == OpKind::Reduce;
   args["Collective name"] = collective_name(op);
-  args["In msg nelems"] = reduces ? whole : shard;
+  args["In msg nelems"] = reduces || is_exchange(op) ? whole : shard;
   args["Out msg nelems"] = reduces && !op.all_reduce ? shard : whole;
   args["Group size"] = program.world_size;
 }
@@ -79,7 +80,7 @@ OrderedJson arguments(const Program& program, const Interval& interval, const Op
     args["stream"] = static_cast<int>(op.lane) + 1;
   }
   if (op.bytes > 0) args["bytes"] = op.bytes;
-  if (op.lane == Lane::Collective) add_collective(args, program, op);
+  if (op.lane == Lane::Collective && !op.own) add_collective(args, program, op);
   const Seconds seconds = interval.end - interval.start;
   if ((op.lane == Lane::H2D || op.lane == Lane::D2H) && seconds > 0) {
     args["memory bandwidth (GB/s)"] = static_cast<double>(op.bytes) / seconds / kGigabyte;

@@ -19,9 +19,15 @@ namespace pb = google::protobuf;
 constexpr const char* kVersion = "1.0.0";
 
 /// Values of Chakra's CollectiveCommType.
-enum class CollectiveType : std::int64_t { AllReduce = 0, AllGather = 2, ReduceScatter = 7 };
+enum class CollectiveType : std::int64_t {
+  AllReduce = 0,
+  AllGather = 2,
+  AllToAll = 6,
+  ReduceScatter = 7
+};
 
 CollectiveType collective_type(const Operation& op) {
+  if (is_exchange(op)) return CollectiveType::AllToAll;
   if (op.kind != OpKind::Reduce) return CollectiveType::AllGather;
   return op.all_reduce ? CollectiveType::AllReduce : CollectiveType::ReduceScatter;
 }
@@ -30,7 +36,7 @@ CollectiveType collective_type(const Operation& op) {
 chakra::NodeType node_type(const Operation& op, int world_size) {
   switch (op.lane) {
     case Lane::Collective:
-      return world_size > 1 ? chakra::COMM_COLL_NODE : chakra::COMP_NODE;
+      return world_size > 1 && !op.own ? chakra::COMM_COLL_NODE : chakra::COMP_NODE;
     case Lane::H2D:
     case Lane::NvmeRead:
       return chakra::MEM_LOAD_NODE;

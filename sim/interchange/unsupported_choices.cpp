@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace athanor {
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
@@ -68,6 +70,10 @@ void UnsupportedChoices::gradient_buffers(const std::string& instead) {
 void UnsupportedChoices::schedule(const std::string& system) {
   if (plan_.schedule != Schedule{}) {
     add(fmt::format("schedule: {} overlaps copies and updates as it does", system));
+  }
+  if (std::ranges::any_of(plan_.units,
+                          [](const UnitPlan& unit) { return unit.pattern != &weights_travel(); })) {
+    add(fmt::format("pattern: tokens travel to their experts; {} has no key for it here", system));
   }
   if (plan_.micro_batch_group > 1) {
     add(fmt::format("micro_batch_group {}: {} runs micro-batches one after the other",

@@ -26,7 +26,7 @@ UnitElements count_elements(const Program& program, const Plan& plan, std::size_
   const UnitLayout& layout = program.layouts[unit];
   const Sharding sharding = plan.units[unit].sharding;
   UnitElements count;
-  if (sharding != Sharding::Sharded) count.replicated = layout.elements;
+  if (sharding != Sharding::Sharded) count.replicated = layout.held_elements;
   for (const Chunk& chunk : layout.chunks) {
     const std::int64_t owned = owned_elements(chunk, sharding, program.world_size);
     if (sharding == Sharding::Sharded && chunk.parameters == Home::Gpu) {
@@ -106,7 +106,8 @@ Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
 }
 
 std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size) {
-  return sharding == Sharding::Replicated ? chunk.elements : chunk.shard_elements(world_size);
+  const bool whole = sharding == Sharding::Replicated && !chunk.owned;
+  return whole ? chunk.elements : chunk.shard_elements(world_size);
 }
 
 void make_pools(Program& program, const Architecture& architecture, const Plan& plan) {
@@ -114,9 +115,10 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
     const std::string& unit_class = architecture.units[u].unit_class;
     auto pool = std::ranges::find(program.pools, unit_class, &UnitPool::unit_class);
     if (pool == program.pools.end()) {
-      program.pools.push_back({unit_class, program.layouts[u].elements, 0, 0});
+      program.pools.push_back({unit_class, 0, 0, 0});
       pool = std::prev(program.pools.end());
     }
+    pool->elements = std::max(pool->elements, program.layouts[u].held_elements);
     program.pool_of.push_back(static_cast<std::int32_t>(pool - program.pools.begin()));
     if (program.layouts[u].chunks.empty()) continue;
     // A group keeps the gradient that a borrower began for each of its members.

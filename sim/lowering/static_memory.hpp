@@ -36,7 +36,8 @@ struct FileBytes {
 [[nodiscard]] Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
                                      const Program& program) noexcept;
 
-/// Returns the number of elements of `chunk` whose gradient and optimizer state one rank holds.
+/// Returns the number of elements of `chunk` whose gradient and optimizer state one rank holds. A
+/// replicated chunk is whole on each rank, unless its shards belong to ranks.
 [[nodiscard]] std::int64_t owned_elements(const Chunk& chunk, Sharding sharding, int world_size);
 
 /// Fills Program::pools and pool_of from the layouts: one pool per unit class.

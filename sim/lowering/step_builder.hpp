@@ -12,7 +12,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -103,6 +105,26 @@ class StepBuilder {
   void forget_input(Operation& forward, const Access& access);
   void emit_recompute(const Access& access);
   void emit_backward(const Access& access);
+  /// First and last operation of a phase.
+  struct Phase {
+    std::int32_t first = -1, last = -1;
+  };
+  /// Emits `op`, a whole phase, or its stages with the exchanges of the unit's pattern in between.
+  /// `consumed` are buffers that it frees at its start; where there are stages, what the unit still
+  /// needs of them is part of what it holds between stages.
+  Phase emit_phase(Operation op, const Access& access, std::vector<std::int32_t> consumed);
+  Phase emit_stages(const Operation& op, const Access& access, const StagedPhase& costs,
+                    std::vector<std::int32_t> consumed);
+  /// Emits the exchange behind a stage, the index-th of its phase.
+  void emit_exchange(std::int32_t after, std::int32_t index);
+  /// Returns the buffer that stands for what a unit holds after a stage.
+  std::int32_t between_stages(OpKind kind, const Access& access, std::int32_t stage, Bytes bytes);
+  /// Device memory that a unit holds outside its phases.
+  struct Held {
+    Bytes output = 0, saved = 0, grad_input = 0;
+  };
+  [[nodiscard]] Held held_by(std::int32_t unit) const;
+  [[nodiscard]] bool has_stages(std::int32_t unit) const;
   [[nodiscard]] Operation compute_operation(OpKind kind, const Access& access,
                                             const PhaseCost& phase) const;
   /// Returns the same member's access to the unit before, or after, in the same direction.
@@ -179,6 +201,8 @@ class StepBuilder {
   std::vector<std::int32_t> saved_, outputs_, grad_inputs_;
   std::vector<std::int32_t> output_copies_;  ///< the output's last copy, by unit and member
   std::vector<std::int32_t> batches_;        ///< buffers by member, -1 = none
+  /// Buffers of between_stages(), by name and member.
+  std::map<std::pair<std::string, std::int32_t>, std::int32_t> between_stages_;
   Ring state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
   std::int32_t last_computed_ = -1;  ///< forward or backward of the access before
   std::int32_t last_forward_ = -1, norm_ = -1, fence_ = -1;

@@ -79,15 +79,17 @@ void StepBuilder::emit_forward(const Access& access) {
   Operation op = compute_operation(OpKind::Forward, access,
                                    keep ? unit_cost.forward_keep : unit_cost.forward_discard);
   op.keep = keep;
+  const Held held = held_by(access.unit);
   if (access.unit == 0) {
     op.allocates.push_back(batch_buffer(access));
     op.peak_bytes += profile_.batch_bytes_per_sample * plan_.micro_batch;
   }
-  op.allocates.push_back(keep ? buffer(saved_, access, "saved ", unit_cost.saved_bytes)
-                              : buffer(outputs_, access, "output ", unit_cost.output_bytes));
+  op.allocates.push_back(keep ? buffer(saved_, access, "saved ", held.saved)
+                              : buffer(outputs_, access, "output ", held.output));
   if (kind_ == StepKind::Evaluation) forget_input(op, access);
-  last_forward_ = last_computed_ = emit(std::move(op));
-  wait_for_parameters(last_forward_, access.unit);
+  const Phase phase = emit_phase(std::move(op), access, {});
+  last_forward_ = last_computed_ = phase.last;
+  wait_for_parameters(phase.first, access.unit);
 }
 
 void StepBuilder::forget_input(Operation& forward, const Access& access) {
@@ -131,32 +133,32 @@ void StepBuilder::fetch_output(const Access& output) {
 }
 
 void StepBuilder::emit_recompute(const Access& access) {
-  const UnitCost& unit_cost = cost(access.unit);
-  Operation op = compute_operation(OpKind::Recompute, access, unit_cost.recompute);
+  Operation op = compute_operation(OpKind::Recompute, access, cost(access.unit).recompute);
   op.keep = true;
-  op.allocates.push_back(buffer(saved_, access, "saved ", unit_cost.saved_bytes));
+  op.allocates.push_back(buffer(saved_, access, "saved ", held_by(access.unit).saved));
   if (reads_offloaded(access)) op.waits.push_back(output_copies_[member_index(input_of(access))]);
-  wait_for_parameters(emit(std::move(op)), access.unit);
+  wait_for_parameters(emit_phase(std::move(op), access, {}).first, access.unit);
 }
 
 void StepBuilder::emit_backward(const Access& access) {
   const std::int32_t unit = access.unit;
-  const UnitCost& unit_cost = cost(unit);
-  Operation op = compute_operation(OpKind::Backward, access, unit_cost.backward);
-  op.frees.push_back(saved_[member_index(access)]);
+  Operation op = compute_operation(OpKind::Backward, access, cost(unit).backward);
+  std::vector<std::int32_t> consumed{saved_[member_index(access)]};
   if (unit + 1 < static_cast<std::int32_t>(units_.size())) {
-    op.frees.push_back(grad_inputs_[member_index(output_of(access))]);
+    consumed.push_back(grad_inputs_[member_index(output_of(access))]);
   }
   if (unit == 0) {
     op.frees.push_back(batch_buffer(access));
   } else {
     op.allocates.push_back(
-        buffer(grad_inputs_, access, "gradient into ", unit_cost.grad_input_bytes));
+        buffer(grad_inputs_, access, "gradient into ", held_by(unit).grad_input));
     if (!keeps(unit - 1)) op.frees.push_back(outputs_[member_index(input_of(access))]);
   }
-  last_computed_ = emit(std::move(op));
-  wait_for_parameters(last_computed_, unit);
-  take_gradient_buffers(last_computed_, access);
+  const Phase phase = emit_phase(std::move(op), access, std::move(consumed));
+  last_computed_ = phase.last;
+  wait_for_parameters(phase.first, unit);
+  take_gradient_buffers(phase.first, access);
+  at(phase.last).gradient_buffer = at(phase.first).gradient_buffer;
 }
 
 void StepBuilder::wait_for_parameters(std::int32_t operation, std::int32_t unit) {

@@ -39,13 +39,14 @@ void StepBuilder::drain_gradients(const Access& access, std::int32_t backward) {
     const Chunk& chunk = chunk_at(unit, c);
     const bool on_host = off_gpu(chunk.optimizer);
     std::int32_t ready = backward;
-    if (!on_host || plan_.world_size > 1)
+    const bool sums_ranks = plan_.world_size > 1 && !chunk.owned;
+    if (!on_host || sums_ranks)
       ready = last_reduce = emit_reduce(unit, c, micro_batch, held, backward);
     const bool in_buffer = sums_squares_as_gradients_pass(plan_, chunk.optimizer);
     if (in_buffer) {
       // On the lane of `ready`: among collectives it is now the last to use the buffer.
       const std::int32_t sum = emit_square_sum(unit, c, ready);
-      if (plan_.world_size > 1) last_reduce = sum;
+      if (sums_ranks) last_reduce = sum;
     }
     if (on_host && sums) ready = last_add = emit_grad_add(access, c, held, ready);
     if (on_host && last_member) {
@@ -72,8 +73,10 @@ std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
   op.micro_batch = micro_batch;
   op.gradient_buffer = gradient_buffer;
   op.accumulate = micro_batch > 0;
-  op.all_reduce = unit_plan(unit).sharding == Sharding::Replicated;
-  op.bytes = chunk_at(unit, chunk).elements * size_of(plan_.dtype);
+  op.own = chunk_at(unit, chunk).owned;
+  op.all_reduce = !op.own && unit_plan(unit).sharding == Sharding::Replicated;
+  op.bytes =
+      (op.own ? elements_held(unit, chunk) : chunk_at(unit, chunk).elements) * size_of(plan_.dtype);
   op.waits.push_back(backward);
   return emit(std::move(op));
 }
@@ -357,7 +360,7 @@ void StepBuilder::publish_chunk(std::int32_t unit, std::int32_t chunk) {
     op.waits.push_back(chunk_state.updated);
     chunk_state.updated = emit(std::move(op));
   }
-  if (sharding == Sharding::OptimizerSharded && plan_.world_size > 1) {
+  if (sharding == Sharding::OptimizerSharded && plan_.world_size > 1 && !layout.owned) {
     const std::int32_t gather = emit_gather(unit, chunk, -1);
     at(gather).waits.push_back(chunk_state.updated);
     chunk_state.updated = gather;

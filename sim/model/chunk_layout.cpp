@@ -14,20 +14,73 @@ std::int64_t whole_chunk(std::int64_t chunk_elements, int world_size) {
   return round_up(chunk_elements, cut_multiple(world_size));
 }
 
+/// Consecutive elements of flat storage that are cut into chunks by themselves.
+struct Region {
+  std::int64_t offset = 0, elements = 0;
+  bool owned = false;
+};
+
+/// Divides a unit's storage at the ends of owned ranges. Padding is behind the last region.
+std::vector<Region> regions_of(const Unit& unit, const UnitPattern& pattern, int world_size) {
+  std::int64_t end = 0;
+  const std::vector<std::int64_t> offsets = parameter_offsets(unit, end);
+  const auto offset_at = [&](std::size_t i) { return i < offsets.size() ? offsets[i] : end; };
+  std::vector<Region> regions;
+  std::int64_t done = 0;
+  const auto add = [&](std::int64_t until, bool owned) {
+    if (until > done) regions.push_back({done, until - done, owned});
+    done = until;
+  };
+  for (const OwnedRange& range : pattern.owned(unit)) {
+    add(offset_at(range.first), false);
+    add(offset_at(range.first + range.count), true);
+  }
+  add(end, false);
+  if (!regions.empty() && !regions.back().owned) {
+    regions.back().elements = round_up(regions.back().elements, cut_multiple(world_size));
+  }
+  return regions;
+}
+
+/// Gives chunks the placements of a plan's runs, in order.
+class Placements {
+ public:
+  explicit Placements(const std::vector<ChunkRun>& runs) : runs_(runs) {}
+  const ChunkRun& next() {
+    while (used_ == runs_[run_].count) ++run_, used_ = 0;
+    ++used_;
+    return runs_[run_];
+  }
+
+ private:
+  const std::vector<ChunkRun>& runs_;
+  std::size_t run_ = 0;
+  std::int64_t used_ = 0;
+};
+
 UnitLayout layout_unit(const Unit& unit, const UnitPlan& unit_plan, const Plan& plan,
                        bool late_update) {
   UnitLayout layout;
-  std::int64_t remaining = 0;
-  layout.parameter_offsets = parameter_offsets(unit, remaining);
-  remaining = round_up(remaining, cut_multiple(plan.world_size));
+  std::int64_t unpadded = 0;
+  layout.parameter_offsets = parameter_offsets(unit, unpadded);
   const std::int64_t whole = whole_chunk(plan.chunk_elements, plan.world_size);
-  for (const ChunkRun& run : unit_plan.chunks) {
-    for (std::int64_t i = 0; i < run.count; ++i) {
-      const std::int64_t elements = std::min(whole, remaining);
-      layout.chunks.push_back(
-          {layout.elements, elements, run.parameters, run.optimizer, run.gpu_adam, late_update});
-      layout.elements += elements;
-      remaining -= elements;
+  const int ranks = plan.world_size;
+  Placements placements(unit_plan.chunks);
+  for (const Region& region : regions_of(unit, *unit_plan.pattern, ranks)) {
+    for (std::int64_t done = 0; done < region.elements;) {
+      const ChunkRun& run = placements.next();
+      Chunk chunk{region.offset + done, std::min(whole, region.elements - done),
+                  run.parameters,       run.optimizer,
+                  run.gpu_adam,         late_update,
+                  region.owned};
+      const std::int64_t shard = chunk.shard_elements(ranks);
+      if (region.owned) chunk.offset = region.offset + done / ranks;
+      chunk.stride = region.owned ? region.elements / ranks : shard;
+      chunk.place = layout.held_elements;
+      layout.held_elements += region.owned ? shard : chunk.elements;
+      layout.elements += chunk.elements;
+      done += chunk.elements;
+      layout.chunks.push_back(chunk);
     }
   }
   return layout;
@@ -45,11 +98,42 @@ std::vector<std::int64_t> parameter_offsets(const Unit& unit, std::int64_t& elem
   return offsets;
 }
 
-std::int64_t num_chunks(const Unit& unit, std::int64_t chunk_elements, int world_size) {
-  std::int64_t elements = 0;
-  static_cast<void>(parameter_offsets(unit, elements));
+std::int64_t num_chunks(const Unit& unit, std::int64_t chunk_elements, int world_size,
+                        const UnitPattern& pattern) {
   const std::int64_t whole = whole_chunk(chunk_elements, world_size);
-  return (elements + whole - 1) / whole;
+  std::int64_t chunks = 0;
+  for (const Region& region : regions_of(unit, pattern, world_size)) {
+    chunks += (region.elements + whole - 1) / whole;
+  }
+  return chunks;
+}
+
+Unit part_of_rank(const Unit& unit, const UnitPattern& pattern, int rank, int world_size) {
+  Unit part = unit;
+  part.parameters.clear();
+  const auto ranks = static_cast<std::size_t>(world_size), own = static_cast<std::size_t>(rank);
+  std::size_t done = 0;
+  const auto take = [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) part.parameters.push_back(unit.parameters[i]);
+  };
+  for (const OwnedRange& range : pattern.owned(unit)) {
+    const std::size_t count = range.count / ranks;
+    take(done, range.first);
+    take(range.first + own * count, range.first + (own + 1) * count);
+    done = range.first + range.count;
+  }
+  take(done, unit.parameters.size());
+  return part;
+}
+
+std::optional<std::int64_t> unaligned_cut(const Unit& unit, const UnitPattern& pattern,
+                                          int world_size) {
+  for (const Region& region : regions_of(unit, pattern, world_size)) {
+    for (const std::int64_t cut : {region.offset, region.offset + region.elements}) {
+      if (cut % cut_multiple(world_size) != 0) return cut;
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<UnitLayout> layout_units(const Architecture& architecture, const Plan& plan) {

@@ -6,6 +6,7 @@
 #include "sim/model/plan.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace athanor {
@@ -14,7 +15,8 @@ namespace athanor {
 /// the same alignment under every plan and gives the same bits.
 inline constexpr std::int64_t kParameterAlignment = 32;
 
-/// Consecutive elements of a unit's flat storage: the quantum of placement and transfer.
+/// Elements of a unit's flat storage, the quantum of placement and transfer. They are consecutive,
+/// but where shards belong to ranks: then each shard is, in its rank's part of the storage.
 struct Chunk {
   std::int64_t offset = 0;    ///< first element in the unit's flat storage
   std::int64_t elements = 0;  ///< a multiple of world_size * kParameterAlignment
@@ -22,6 +24,9 @@ struct Chunk {
   Home optimizer = Home::Gpu;
   bool gpu_adam = false;     ///< see ChunkRun
   bool late_update = false;  ///< its unit is one of Plan::late_updates
+  bool owned = false;        ///< each shard belongs to its rank alone (UnitPattern::owned)
+  std::int64_t stride = 0;   ///< elements from one rank's shard to the next one's
+  std::int64_t place = 0;    ///< first element in a rank's storage; of an owned chunk, its shard's
   [[nodiscard]] std::int64_t shard_elements(int world_size) const noexcept {
     return elements / world_size;
   }
@@ -30,17 +35,27 @@ struct Chunk {
 /// Layout of one unit under one plan.
 struct UnitLayout {
   std::vector<std::int64_t> parameter_offsets;  ///< element offset of each owned parameter
-  std::int64_t elements = 0;  ///< flat storage, padding of the last chunk included
-  std::vector<Chunk> chunks;  ///< empty for a unit without parameters
+  std::int64_t elements = 0;       ///< flat storage, padding of the last chunk included
+  std::vector<Chunk> chunks;       ///< empty for a unit without parameters
+  std::int64_t held_elements = 0;  ///< storage that a rank computes with: all but what others own
 };
 
 /// Element offset of each parameter of `unit`, and in `elements` the sum before chunk padding.
 [[nodiscard]] std::vector<std::int64_t> parameter_offsets(const Unit& unit, std::int64_t& elements);
 
 /// Number of chunks that `unit` has. The last one is cut short, so padding never exceeds
-/// world_size * kParameterAlignment elements.
-[[nodiscard]] std::int64_t num_chunks(const Unit& unit, std::int64_t chunk_elements,
-                                      int world_size);
+/// world_size * kParameterAlignment elements. What ranks own has chunks of its own.
+[[nodiscard]] std::int64_t num_chunks(const Unit& unit, std::int64_t chunk_elements, int world_size,
+                                      const UnitPattern& pattern = weights_travel());
+
+/// Returns `unit` with those of its owned parameters that belong to `rank`, as that rank holds it.
+[[nodiscard]] Unit part_of_rank(const Unit& unit, const UnitPattern& pattern, int rank,
+                                int world_size);
+
+/// Returns where in a unit's flat storage owned ranges would have to begin or end otherwise, so
+/// that every rank's part begins aligned; nothing where all is well.
+[[nodiscard]] std::optional<std::int64_t> unaligned_cut(const Unit& unit,
+                                                        const UnitPattern& pattern, int world_size);
 
 /// Layout of every unit. The plan must have been validated.
 [[nodiscard]] std::vector<UnitLayout> layout_units(const Architecture& architecture,

@@ -56,7 +56,7 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"cpu-adam", Lane::CpuAdam},
                                                         {"nvme-read", Lane::NvmeRead},
                                                         {"nvme-write", Lane::NvmeWrite}}};
-inline constexpr NameTable<OpKind, 22> kOpKindNames{{{"param-read", OpKind::ParamRead},
+inline constexpr NameTable<OpKind, 24> kOpKindNames{{{"param-read", OpKind::ParamRead},
                                                      {"fetch", OpKind::Fetch},
                                                      {"gather", OpKind::Gather},
                                                      {"forward", OpKind::Forward},
@@ -77,7 +77,9 @@ inline constexpr NameTable<OpKind, 22> kOpKindNames{{{"param-read", OpKind::Para
                                                      {"param-h2d", OpKind::ParamH2D},
                                                      {"state-read", OpKind::StateRead},
                                                      {"state-write", OpKind::StateWrite},
-                                                     {"loss", OpKind::Loss}}};
+                                                     {"loss", OpKind::Loss},
+                                                     {"dispatch", OpKind::Dispatch},
+                                                     {"combine", OpKind::Combine}}};
 inline constexpr NameTable<KernelClass, kNumKernelClasses> kKernelClassNames{
     {{"matmul", KernelClass::MatrixProduct},
      {"attention", KernelClass::Attention},

@@ -127,7 +127,9 @@ void validate_unit(const Plan& plan, const Unit& unit, const UnitPlan& unit_plan
     validate_run(unit_plan.chunks[i], unit_plan.sharding, fmt::format("{}.chunks[{}]", where, i));
     count += unit_plan.chunks[i].count;
   }
-  const std::int64_t expected = num_chunks(unit, plan.chunk_elements, plan.world_size);
+  unit_plan.pattern->validate(plan, unit, unit_plan, where);
+  const std::int64_t expected =
+      num_chunks(unit, plan.chunk_elements, plan.world_size, *unit_plan.pattern);
   if (expected > kMaxChunksPerUnit) {
     throw InputError(
         where + ".chunks", fmt::format("unit {} has {} chunks", unit.name, expected),
@@ -142,6 +144,11 @@ void validate_unit(const Plan& plan, const Unit& unit, const UnitPlan& unit_plan
 }
 
 }  // namespace
+
+const UnitPattern& weights_travel() noexcept {
+  static const UnitPattern pattern;
+  return pattern;
+}
 
 void Plan::validate(const Architecture& architecture, const std::string& where) const {
   validate_counts(*this, where);

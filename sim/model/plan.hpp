@@ -7,9 +7,11 @@
 #include "sim/model/architecture.hpp"
 #include "sim/model/tier.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace athanor {
@@ -105,12 +107,58 @@ struct ChunkRun {
                                 ///< through the GPU
 };
 
+/// Consecutive parameters of a unit that are divided among the ranks: rank r owns the r-th of equal
+/// parts, and no other rank has it.
+struct OwnedRange {
+  std::size_t first = 0, count = 0;
+};
+
+/// Collective between two stages of a unit's phase.
+enum class Exchange {
+  Dispatch,  ///< every rank sends each other rank what that one works on
+  Combine,   ///< and gets it back. The gradient of either is the other
+};
+
+struct Plan;
+struct UnitPlan;
+
+/// Pattern of a unit: what travels between ranks so that it can compute. This one is *weights
+/// travel*: parameters are the same on every rank, gathered where they are sharded, and a phase is
+/// one operation. Others derive from it (sim/patterns).
+class UnitPattern {
+ public:
+  UnitPattern() = default;
+  virtual ~UnitPattern() = default;
+  UnitPattern(const UnitPattern&) = delete;
+  UnitPattern& operator=(const UnitPattern&) = delete;
+
+  [[nodiscard]] virtual std::string_view name() const noexcept { return "weights"; }
+  /// Throws InputError where `unit` cannot have this pattern under `plan`. `where` is the unit's.
+  virtual void validate(const Plan& /*plan*/, const Unit& /*unit*/, const UnitPlan& /*unit_plan*/,
+                        const std::string& /*where*/) const {}
+  /// Returns the parameters that belong to ranks, ascending. `unit` may be any.
+  [[nodiscard]] virtual std::vector<OwnedRange> owned(const Unit& /*unit*/) const { return {}; }
+  /// Returns the collectives that divide forward into stages. Backward has them in reverse, each
+  /// replaced by its gradient.
+  [[nodiscard]] virtual std::vector<Exchange> exchanges() const { return {}; }
+  /// Returns the bytes of one rank's buffer in an exchange of forward, or of backward.
+  [[nodiscard]] virtual Bytes exchange_bytes(const Plan& /*plan*/, const Unit& /*unit*/,
+                                             const UnitPlan& /*unit_plan*/, Exchange /*exchange*/,
+                                             bool /*backward*/) const {
+    return 0;
+  }
+};
+[[nodiscard]] const UnitPattern& weights_travel() noexcept;
+
 /// Choices about one unit.
 struct UnitPlan {
   Sharding sharding = Sharding::Sharded;
   Activation activation =
       Activation::Keep;          ///< the last unit always keeps: its backward follows at once
   std::vector<ChunkRun> chunks;  ///< counts add up to the unit's number of chunks
+  const UnitPattern* pattern = &weights_travel();  ///< never null, and lives for ever
+  std::int64_t capacity = 0;  ///< tokens travel: rows that one rank can send another in an
+                              ///< exchange; a step that has more ends with an error
 };
 
 /// Element type of gradient shards: sums over micro-batches are fp32.

@@ -227,6 +227,7 @@ void Platform::validate(const std::string& where) const {
   check_collective(all_gather, path.key("all_gather"));
   check_collective(reduce_scatter, path.key("reduce_scatter"));
   check_collective(all_reduce, path.key("all_reduce"));
+  check_collective(all_to_all, path.key("all_to_all"));
   check_by_threads(cpu_adam, path.key("cpu_adam"));
   check_by_threads(cpu_adam_beside, path.key("cpu_adam_beside"));
   check_curve(device_adam, path.key("device_adam"));

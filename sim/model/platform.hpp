@@ -99,6 +99,9 @@ struct Platform {
   /// Empty: as long as reading the sums by h2d and writing them by d2h.
   Curve d2h_add;
   std::vector<CollectiveCurve> all_gather, reduce_scatter, all_reduce;
+  /// Every rank sends every other rank a part of its buffer. None for a number of ranks: as long as
+  /// an all-gather of a buffer of that size, in which a rank sends and gets as much.
+  std::vector<CollectiveCurve> all_to_all;
   std::map<int, Curve> cpu_adam;  ///< threads -> seconds by elements (fp32 state)
   /// Speculative updates, which write new state and keep the old. Empty: as long as in place, since
   /// as many bytes move.
@@ -146,6 +149,7 @@ struct RingCollective {
 };
 inline constexpr RingCollective kAllGather{&Platform::all_gather, "all_gather", 1};
 inline constexpr RingCollective kReduceScatter{&Platform::reduce_scatter, "reduce_scatter", 1};
+inline constexpr RingCollective kAllToAll{&Platform::all_to_all, "all_to_all", 1};
 inline constexpr RingCollective kAllReduce{&Platform::all_reduce, "all_reduce", 2};
 
 }  // namespace athanor

@@ -55,6 +55,33 @@ void check_phase(const PhaseCost& phase, Bytes stays, const ValuePath& path) {
   }
 }
 
+void check_staged_phase(const StagedPhase& phase, const ValuePath& path) {
+  if (phase.stages.size() < 2 || phase.held.size() + 1 != phase.stages.size()) {
+    path.reject(fmt::format("{} stages, and {} numbers of bytes between them", phase.stages.size(),
+                            phase.held.size()),
+                "Give two stages or more, and the bytes held after each but the last.");
+  }
+  for (std::size_t i = 0; i < phase.stages.size(); ++i) {
+    const bool last = i + 1 == phase.stages.size();
+    if (!last) check_integer(path.key("held").item(i), phase.held[i], 0);
+    check_phase(phase.stages[i], 0, path.key("stages").item(i));
+  }
+}
+
+void check_staged(const StagedCost& staged, const ValuePath& path) {
+  constexpr int kMostWorld = 1 << 16;
+  check_name(path.key("pattern"), staged.pattern);
+  check_integer(path.key("world_size"), staged.world_size, 1, kMostWorld);
+  check_integer(path.key("capacity"), staged.capacity, 0);
+  check_integer(path.key("output_bytes"), staged.output_bytes, 0);
+  check_integer(path.key("saved_bytes"), staged.saved_bytes, staged.output_bytes);
+  check_integer(path.key("grad_input_bytes"), staged.grad_input_bytes, 0);
+  check_staged_phase(staged.forward_keep, path.key("forward_keep"));
+  check_staged_phase(staged.forward_discard, path.key("forward_discard"));
+  check_staged_phase(staged.recompute, path.key("recompute"));
+  check_staged_phase(staged.backward, path.key("backward"));
+}
+
 void check_cost(const UnitCost& cost, const ValuePath& path) {
   constexpr std::int64_t kMaxMicroBatch = 1'000'000;
   check_name(path.key("unit_class"), cost.unit_class);
@@ -66,6 +93,9 @@ void check_cost(const UnitCost& cost, const ValuePath& path) {
   check_phase(cost.forward_discard, cost.output_bytes, path.key("forward_discard"));
   check_phase(cost.recompute, cost.saved_bytes, path.key("recompute"));
   check_phase(cost.backward, 0, path.key("backward"));
+  for (std::size_t i = 0; i < cost.staged.size(); ++i) {
+    check_staged(cost.staged[i], path.key("staged").item(i));
+  }
 }
 
 void check_costs(const Profile& profile, const ValuePath& path) {
@@ -116,6 +146,27 @@ const UnitCost& Profile::cost(const std::string& unit_class, std::int64_t micro_
       fmt::format("unit class '{}' was not profiled at micro-batch {}", unit_class, micro_batch),
       fmt::format("Profiled micro-batch sizes: {}. Use one of them or profile again.",
                   fmt::join(micro_batches(), ", ")));
+}
+
+const StagedCost& Profile::staged_cost(const std::string& unit_class, const Plan& plan,
+                                       const UnitPlan& unit_plan) const {
+  std::string known;
+  for (const StagedCost& staged : cost(unit_class, plan.micro_batch).staged) {
+    const bool fits = staged.pattern == unit_plan.pattern->name() &&
+                      staged.world_size == plan.world_size && staged.capacity == unit_plan.capacity;
+    if (fits) return staged;
+    known += fmt::format("{}{} on {} ranks with capacity {}", known.empty() ? "" : ", ",
+                         staged.pattern, staged.world_size, staged.capacity);
+  }
+  throw InputError(
+      "profile of " + architecture.name,
+      fmt::format("unit class '{}' was not profiled under pattern '{}' on {} ranks with capacity "
+                  "{} at micro-batch {}",
+                  unit_class, unit_plan.pattern->name(), plan.world_size, unit_plan.capacity,
+                  plan.micro_batch),
+      fmt::format("Profiled: {}. Use one of them, profile again (athanor profile --split-blocks "
+                  "--expert-ranks {}), or let weights travel.",
+                  known.empty() ? "none" : known, plan.world_size));
 }
 
 std::vector<std::int64_t> Profile::micro_batches() const {

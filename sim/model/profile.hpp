@@ -5,6 +5,7 @@
 #include "sim/base/quantities.hpp"
 #include "sim/model/architecture.hpp"
 #include "sim/model/kernel_classes.hpp"
+#include "sim/model/plan.hpp"
 #include "sim/model/provenance.hpp"
 
 #include <array>
@@ -45,6 +46,22 @@ struct PhaseCost {
   std::vector<KernelCost> kernels = {};  // NOLINT(readability-redundant-member-init)
 };
 
+/// Costs of one phase that has stages, with exchanges between them (UnitPattern).
+struct StagedPhase {
+  std::vector<PhaseCost> stages;
+  /// Device memory that the unit holds after each stage but the last, beside its input.
+  std::vector<Bytes> held;
+};
+
+/// Costs of a unit class under a pattern with exchanges. Times are those of balanced routing.
+struct StagedCost {
+  std::string pattern;
+  int world_size = 0;
+  std::int64_t capacity = 0;  ///< UnitPlan::capacity
+  StagedPhase forward_keep, forward_discard, recompute, backward;
+  Bytes output_bytes = 0, saved_bytes = 0, grad_input_bytes = 0;  ///< as UnitCost's
+};
+
 /// Costs of one unit class at one micro-batch size.
 struct UnitCost {
   std::string unit_class;
@@ -57,6 +74,7 @@ struct UnitCost {
   Bytes saved_bytes = 0;   ///< stays after forward_keep or recompute, the output included
   Bytes grad_input_bytes =
       0;  ///< the gradient that backward leaves for the unit before (0 for the first)
+  std::vector<StagedCost> staged;  ///< under other patterns than weights travel
 };
 
 /// Phases of a unit in the order of a step.
@@ -80,6 +98,10 @@ struct Profile {
 
   /// Throws InputError when the pair was not profiled; the message lists what was.
   [[nodiscard]] const UnitCost& cost(const std::string& unit_class, std::int64_t micro_batch) const;
+  /// Throws InputError when the unit was not profiled under the plan's pattern, number of ranks and
+  /// capacity; the message lists what was.
+  [[nodiscard]] const StagedCost& staged_cost(const std::string& unit_class, const Plan& plan,
+                                              const UnitPlan& unit_plan) const;
   /// Micro-batch sizes for which every unit class has a cost, ascending.
   [[nodiscard]] std::vector<std::int64_t> micro_batches() const;
   void validate(const std::string& where) const;

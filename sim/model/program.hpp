@@ -44,6 +44,8 @@ enum class OpKind {
   StateWrite,  ///< nvme-write: state after Adam -> file, with the new parameters if they are in the
                ///< file; or d2h: state and new parameters, stream buffer -> host memory
   Loss,        ///< collective: every rank's micro-batch losses, for the metrics
+  Dispatch,    ///< collective: rows, or gradients of rows, to the ranks of their experts
+  Combine,     ///< collective: what those ranks made of them, back
 };
 [[nodiscard]] const char* op_kind_name(OpKind kind) noexcept;  ///< "fetch", "gather", ..
 
@@ -76,9 +78,13 @@ struct Operation {
   bool accumulate = false;   ///< GradD2H, Reduce, GradAdd: add to the sum instead of writing it
   bool all_reduce = false;   ///< Reduce of a replicated unit
   bool speculative = false;  ///< Adam: before the norm is known; keeps the old state
+  bool own = false;       ///< Reduce: of a shard that belongs to this rank alone, so that nothing
+                          ///< is summed over ranks and the gradient is stored or added alone
+  bool backward = false;  ///< Dispatch, Combine: of gradients
   std::int32_t unit = -1;
   std::int32_t chunk = -1;
   std::int32_t micro_batch = -1;
+  std::int32_t stage = 0, stages = 1;  ///< phases: which of how many, with exchanges in between
   std::int32_t member = -1;  ///< position of the micro-batch in its group (phases, output copies)
   std::int32_t slot = -1;    ///< slot of the unit's class pool (Fetch, Gather into the cache)
   std::int32_t gradient_buffer = -1;  ///< buffer of the unit's class pool (Backward, Reduce,
@@ -105,6 +111,16 @@ struct Operation {
 /// Whether `op` is a phase of a unit, whose costs a profile has.
 [[nodiscard]] constexpr bool is_unit_phase(const Operation& op) noexcept {
   return op.kind == OpKind::Forward || op.kind == OpKind::Recompute || op.kind == OpKind::Backward;
+}
+
+/// Whether `op` is the last or the only operation of its phase.
+[[nodiscard]] constexpr bool ends_phase(const Operation& op) noexcept {
+  return op.stage + 1 == op.stages;
+}
+
+/// Whether `op` is a collective between two stages of a phase.
+[[nodiscard]] constexpr bool is_exchange(const Operation& op) noexcept {
+  return op.kind == OpKind::Dispatch || op.kind == OpKind::Combine;
 }
 
 /// A pool of equal device buffers that the units of one class share.

@@ -3,7 +3,7 @@
 
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
-#include "sim/search/memory_floor.hpp"
+#include "sim/policy/memory_floor.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <queue>
@@ -330,6 +331,16 @@ class Search {
   std::int64_t num_unrefined_ = 0;                 ///< leaves that were left to the sample
 };
 
+[[noreturn]] void refuse_tokens(bool ranks_by_time) {
+  if (!ranks_by_time) {
+    throw InputError("--pattern", "\"tokens\" is ranked by time on this machine alone",
+                     "Leave out --pareto, --energy-within and --host-slowdown.");
+  }
+  throw InputError("--pattern",
+                   "\"tokens\" needs several GPUs, no snapshots, and their costs in the profile",
+                   "Profile a mixture with --split-blocks --expert-ranks N, for that many GPUs.");
+}
+
 }  // namespace
 
 SearchResult search(const TuningProblem& problem, Engine& engine, const SearchSpace& space,
@@ -344,7 +355,31 @@ SearchResult search(const TuningProblem& problem, Engine& engine, const SearchSp
   }
   const Platform slower = with_host_update_slowdown(platform, options.host_update_slowdown);
   const TuningProblem on_slower = problem.on(slower);
-  return Search(on_slower, engine, space, options).run();
+  const auto search_weights = [&] { return Search(on_slower, engine, space, options).run(); };
+  const bool ranks_by_time =
+      !options.front && !options.energy_within && options.host_update_slowdown == 1;
+  const bool can_travel = ranks_by_time && can_let_tokens_travel(problem);
+  if (!can_travel && options.patterns == TriedPatterns::Tokens) refuse_tokens(ranks_by_time);
+  if (!can_travel || options.patterns == TriedPatterns::Weights) return search_weights();
+  SearchResult result;
+  std::optional<InfeasibleError> nothing_fits;
+  try {
+    result = search_weights();
+  } catch (const InfeasibleError& error) {
+    nothing_fits = error;
+  }
+  const bool has_limit = !nothing_fits && options.patterns == TriedPatterns::All;
+  const Seconds limit =
+      has_limit ? result.best.prediction->step_seconds : std::numeric_limits<Seconds>::infinity();
+  result.travel = search_travel(problem, engine, space, limit);
+  if (result.travel->best) {
+    result.best = *result.travel->best;
+  } else if (nothing_fits) {
+    throw InfeasibleError(*nothing_fits);
+  } else if (!has_limit) {
+    throw InfeasibleError("no plan whose tokens travel fits", "Leave --pattern out.");
+  }
+  return result;
 }
 
 }  // namespace athanor

@@ -8,6 +8,7 @@
 #include "sim/policy/tuning_problem.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/search_space.hpp"
+#include "sim/search/travel_search.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,9 @@
 #include <vector>
 
 namespace athanor {
+
+/// Patterns of experts that are tried.
+enum class TriedPatterns { All, Weights, Tokens };
 
 struct SearchOptions {
   int keep = 10;  ///< number of best plans that are simulated and in order
@@ -27,6 +31,7 @@ struct SearchOptions {
   /// Factor of at least 1. If present, the best plan has the least energy of a step among those
   /// that take at most this many times as long as the fastest. Needs a platform with a power model.
   std::optional<double> energy_within = std::nullopt;
+  TriedPatterns patterns = TriedPatterns::All;
   /// Factor of at least 1: the best plan is that of a machine whose updates on the host take this
   /// many times as long. Such a plan costs little where the host is as it was measured. A plan that
   /// needs all of the host costs much where others use it too.
@@ -49,6 +54,9 @@ struct SearchResult {
   FrontResolution front_resolution;  ///< that `front` has
   MemoryLimits limits;               ///< in which plans had to fit
   int ranks_per_node = 1;
+  /// Present where plans whose tokens travel were tried beside those of the space. `best` is one of
+  /// them if that is faster; `ranked` has none.
+  std::optional<TravelSearch> travel = std::nullopt;
   /// Numbers of plans. Some of those that were pruned together may not fit either.
   std::int64_t num_simulated = 0, num_pruned = 0, num_not_fitting = 0;
   std::int64_t num_lowered = 0;  ///< programs that were lowered only to bound their candidates
@@ -61,8 +69,10 @@ struct SearchResult {
 /// fewer bytes, then to the earlier candidate. The answer equals that of simulating everything,
 /// because a bound never exceeds what it bounds. Simulates in copies of this process, which must
 /// have no other thread. `engine` simulates the problem's platform with the request's number of
-/// GPUs; a process has one. Throws InfeasibleError when nothing fits, with changes that would
-/// (infeasibility_advice.hpp).
+/// GPUs; a process has one. Where the profile has their costs, plans whose tokens travel are tried
+/// too (search_travel), unless the request is for a front, for energy or for a slower host. Throws
+/// InputError where TriedPatterns::Tokens asks for them and they cannot be tried. Throws
+/// InfeasibleError when nothing fits, with changes that would (infeasibility_advice.hpp).
 [[nodiscard]] SearchResult search(const TuningProblem& problem, Engine& engine,
                                   const SearchSpace& space, const SearchOptions& options = {});
 

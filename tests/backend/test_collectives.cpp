@@ -61,6 +61,19 @@ void check_all_gather(Collectives& ranks, std::int64_t part) {
   CHECK(buffer == expected);
 }
 
+/// Rank a sends b the bytes 16 a + b.
+void check_all_to_all(Collectives& ranks, std::int64_t part) {
+  std::vector<std::uint8_t> from, expected;
+  for (int other = 0; other < ranks.world_size(); ++other) {
+    const auto size = static_cast<std::size_t>(part);
+    from.insert(from.end(), size, std::uint8_t(16 * ranks.rank() + other));
+    expected.insert(expected.end(), size, std::uint8_t(16 * other + ranks.rank()));
+  }
+  std::vector<std::uint8_t> to(from.size(), 0xFF);
+  ranks.all_to_all(from.data(), to.data(), part);
+  CHECK(to == expected);
+}
+
 void check_reduce_scatter(Collectives& ranks, std::int64_t part) {
   const int n = ranks.world_size();
   std::vector<float> buffer = contributions(ranks.rank(), n * part);
@@ -97,6 +110,7 @@ TEST_CASE("collectives between processes") {
   // Parts in whole cache lines and in bytes; below and above the eager limits.
   for (const std::int64_t part : {1, 64, 1000, 4096, 300'000, 1 << 20}) {
     check_all_gather(*ranks, part);
+    check_all_to_all(*ranks, part);
     check_reduce_scatter(*ranks, part / 4 + 1);
     check_all_reduce(*ranks, part / 4 + 1);
     check_bfloat16(*ranks, part / 4 + 1);
@@ -115,6 +129,9 @@ TEST_CASE("one process needs no collectives") {
   local->all_gather(&value, 4);
   local->barrier();
   CHECK(value == 3.0F);
+  float copy = 0;
+  local->all_to_all(&value, &copy, 4);
+  CHECK(copy == 3.0F);
   CHECK(local->world_size() == 1);
 }
 

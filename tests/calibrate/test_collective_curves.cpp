@@ -29,6 +29,8 @@ TEST_CASE("one process measures the copies that stand for collectives, and they 
   check_equal(back.all_gather, times.all_gather);
   check_equal(back.reduce_scatter, times.reduce_scatter);
   check_equal(back.all_reduce, times.all_reduce);
+  REQUIRE(times.all_to_all.points.size() == 3);
+  check_equal(back.all_to_all, times.all_to_all);
 }
 
 }  // namespace

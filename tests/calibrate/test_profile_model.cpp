@@ -5,6 +5,7 @@
 #include "calibrate/profile/unit_meter.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/formats/files.hpp"
+#include "sim/model/language_models.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -40,7 +41,7 @@ Architecture tiny(const std::string& model_type) {
   config.attention_bias = config.attention_output_bias = config.mlp_bias = model_type == "gpt2";
   if (model_type == "qwen3_moe") {
     config.experts = {
-        .number = 5, .per_token = 2, .intermediate_size = kHidden, .dense_blocks = {}};
+        .number = 6, .per_token = 2, .intermediate_size = kHidden, .dense_blocks = {}};
   }
   return make_architecture("tiny-" + model_type, config);
 }
@@ -202,6 +203,44 @@ TEST_CASE("profiling twice counts the same bytes") {
     CHECK(a.recompute.peak_bytes == b.recompute.peak_bytes);
     CHECK(a.backward.peak_bytes == b.backward.peak_bytes);
   }
+}
+
+TEST_CASE("experts whose tokens travel are profiled by stages, with room for some rows") {
+  const Architecture architecture = with_blocks(tiny("qwen3_moe"), Blocks::Split);
+  ProfileOptions options = quick_options();
+  options.expert_ranks = {2, 3};
+  options.expert_capacity = 1.5;
+  const Profile profile = profile_language_model(architecture, DataType::Float32, options);
+  CHECK(profile.provenance.notes.find("balanced routing") != std::string::npos);
+  int found = 0;
+  for (const UnitCost& cost : profile.costs) {
+    CHECK((cost.unit_class == "experts") == !cost.staged.empty());
+    for (const StagedCost& staged : cost.staged) {
+      ++found;
+      CHECK(staged.pattern == "tokens");
+      // A token's two experts: balanced routing sends each rank as many rows.
+      const std::int64_t rows = cost.micro_batch * kSequence * 2;
+      CHECK(staged.capacity == (3 * rows + 2 * staged.world_size - 1) / (2 * staged.world_size));
+      CHECK(staged.output_bytes == cost.output_bytes);
+      CHECK(staged.grad_input_bytes == cost.grad_input_bytes);
+      const Bytes buffer = staged.world_size * staged.capacity * kHidden * 4;
+      for (const StagedPhase* phase :
+           {&staged.forward_keep, &staged.forward_discard, &staged.recompute, &staged.backward}) {
+        REQUIRE(phase->stages.size() == 3);
+        for (const Bytes held : phase->held) CHECK(held >= 2 * buffer);  // sent and received
+        for (const PhaseCost& stage : phase->stages) CHECK(stage.seconds > 0);
+      }
+      // Received rows for the experts' gradients, and returned ones for the choices' weights.
+      CHECK(staged.saved_bytes >= 2 * buffer);
+    }
+  }
+  CHECK(found == 4);
+  CHECK(to_json(parse_profile(to_json(profile), "profile.json")) == to_json(profile));
+  options.expert_ranks = {4};
+  CHECK_THROWS_AS(profile_language_model(architecture, DataType::Float32, options), InputError);
+  options.expert_ranks = {2};
+  CHECK_THROWS_AS(profile_language_model(tiny("qwen3_moe"), DataType::Float32, options),
+                  InputError);
 }
 
 TEST_CASE("options out of range are refused") {

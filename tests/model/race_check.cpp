@@ -32,7 +32,8 @@ enum class MemoryKind {
   StreamBuffer,
   ParameterBuffer,
   StagedGradient,
-  GradientInFile
+  GradientInFile,
+  Rows  // those of tokens that travel
 };
 /// Location in memory: place, pool or unit, slot, buffer or member, chunk.
 using Location = std::tuple<MemoryKind, int, int, int>;
@@ -143,6 +144,11 @@ class RaceCheck {
       case OpKind::Backward:
         compute_uses(op, list);
         output_uses(op, list);
+        if (op.stages > 1) list.push_back({{MemoryKind::Rows, op.unit, op.member, 0}, true});
+        break;
+      case OpKind::Dispatch:
+      case OpKind::Combine:
+        list.push_back({{MemoryKind::Rows, op.unit, op.member, 0}, true});
         break;
       case OpKind::Fence:
       case OpKind::Loss:

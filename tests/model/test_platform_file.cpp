@@ -34,7 +34,7 @@ TEST_CASE("a platform is read back as it was written") {
 TEST_CASE("a broken platform is refused by key") {
   test::check_rejects(to_json(sample_platform()),
                       {{"/schema", "\"athanor.platform/0\"", "schema"},
-                       {"/schema", "\"athanor.platform/3\"", "schema"},
+                       {"/schema", "\"athanor.platform/4\"", "schema"},
                        {"/disturbances", "[]", "disturbances"},
                        {"/schema", "1", "schema"},
                        {"/name", "", "name"},
@@ -152,7 +152,7 @@ std::size_t distinct_names(const Table& table) {
 TEST_CASE("every lane, tier and kind of operation has a name of its own") {
   CHECK(distinct_names(kLaneNames) == kLanes.size());
   CHECK(distinct_names(kTierNames) == kTiers.size());
-  CHECK(distinct_names(kOpKindNames) == static_cast<std::size_t>(OpKind::Loss) + 1);
+  CHECK(distinct_names(kOpKindNames) == static_cast<std::size_t>(OpKind::Combine) + 1);
   CHECK(std::string(lane_name(Lane::CpuAdam)) == "cpu-adam");
   CHECK(std::string(op_kind_name(OpKind::AdamRollback)) == "adam-rollback");
 }

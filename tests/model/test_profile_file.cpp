@@ -81,7 +81,7 @@ TEST_CASE("a profile of a built-in model is read back") {
 TEST_CASE("a broken profile is refused by key") {
   test::check_rejects(
       to_json(sample_profile()),
-      {{"/schema", "\"athanor.profile/3\"", "schema"},
+      {{"/schema", "\"athanor.profile/4\"", "schema"},
        {"/schema", "\"athanor.plan/1\"", "schema"},
        {"/schema", "", "schema"},
        {"/extra", "1", "extra"},

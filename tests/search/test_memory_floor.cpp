@@ -2,7 +2,7 @@
 // Floors of memory: no plan is below them, and refusals say which of them is above its limit.
 #include "sim/base/errors.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/search/memory_floor.hpp"
+#include "sim/policy/memory_floor.hpp"
 #include "sim/search/search.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"

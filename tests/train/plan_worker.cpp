@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that trains a tiny model under every varied plan, one after the other.
-// usage: plan_worker OUT.json GLOBAL_BATCH STEPS gpt2|mixture|"split gpt2"|"split mixture"
+// usage: plan_worker OUT.json GLOBAL_BATCH STEPS gpt2|mixture|"split gpt2"|"split
+// mixture"|travelling "travelling" is a mixture with split blocks, whose weights travel in the
+// first plan and whose tokens travel in the others.
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/backend/connect.hpp"
@@ -66,10 +68,16 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   if (argc != 5) throw InputError("", "bad usage", "plan_worker OUT.json GLOBAL_BATCH STEPS MODEL");
   collectives = connect(rank_from_environment());
   const std::string model = argv[4];
-  const Architecture whole = model.ends_with("mixture") ? test::tiny_mixture() : test::tiny_gpt2();
+  const bool travels = model == "travelling";
+  const Architecture whole = travels || model.ends_with("mixture")
+                                 ? test::tiny_mixture(travels ? 8 : 6)
+                                 : test::tiny_gpt2();
   const Architecture architecture =
-      with_blocks(whole, model.starts_with("split ") ? Blocks::Split : Blocks::Whole);
+      with_blocks(whole, travels || model.starts_with("split ") ? Blocks::Split : Blocks::Whole);
+  const int world_size = collectives->world_size();
   ProfileOptions profiling;
+  if (travels) profiling.expert_ranks = {world_size};
+  profiling.expert_capacity = 1e6;  // as many rows as any routing can send
   profiling.sequence_length = test::kSequence;
   profiling.micro_batches = {1};
   profiling.rule.max_repetitions = 1;
@@ -77,8 +85,11 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
       make_language_model(architecture, DataType::Float32, test::kSequence), profiling);
   nlohmann::json results = nlohmann::json::array();
   const std::string nvme_folder = std::filesystem::path(argv[1]).parent_path();
-  const int world_size = collectives->world_size();
-  for (const Plan& plan : test::varied_plans(architecture, world_size, std::stoll(argv[2]))) {
+  const std::int64_t global_batch = std::stoll(argv[2]);
+  const std::vector<Plan> plans = travels
+                                      ? test::travelling_plans(profile, world_size, global_batch)
+                                      : test::varied_plans(architecture, world_size, global_batch);
+  for (const Plan& plan : plans) {
     results.push_back(run_plan(profile, plan, std::stoll(argv[3]), nvme_folder, *collectives));
   }
   if (collectives->rank() == 0) write_file_atomically(argv[1], results.dump(1));

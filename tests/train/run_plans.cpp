@@ -2,6 +2,7 @@
 #include "tests/train/run_plans.hpp"
 
 #include "sim/model/chunk_layout.hpp"
+#include "sim/patterns/tokens_travel.hpp"
 
 namespace athanor::test {
 namespace {
@@ -53,7 +54,7 @@ Architecture tiny_gpt2() {
   return make_architecture("tiny", config);
 }
 
-Architecture tiny_mixture() {
+Architecture tiny_mixture(std::int64_t experts) {
   LanguageModelConfig config;
   config.model_type = "qwen3_moe";
   config.vocab_size = kVocabulary;
@@ -66,7 +67,7 @@ Architecture tiny_mixture() {
   config.max_positions = kSequence;
   config.activation = "silu";
   config.tie_word_embeddings = true;
-  config.experts = {.number = 6,
+  config.experts = {.number = experts,
                     .per_token = 2,
                     .intermediate_size = 16,
                     .normalized = true,
@@ -191,6 +192,79 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   redo.cpu_adam_threads = 2;
   add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
       .schedule.eviction = Eviction::Fifo;
+  return plans;
+}
+
+void add_free_travel(Profile& profile, int world_size, std::int64_t capacity) {
+  StagedPhase free;
+  free.stages.resize(tokens_travel().exchanges().size() + 1);
+  free.held.resize(free.stages.size() - 1);
+  StagedCost staged;
+  staged.pattern = tokens_travel().name();
+  staged.world_size = world_size;
+  staged.capacity = capacity;
+  staged.forward_keep = staged.forward_discard = staged.recompute = staged.backward = free;
+  for (const Unit& unit : profile.architecture.units) {
+    if (!has_only_experts(unit)) continue;
+    for (UnitCost& cost : profile.costs) {
+      if (cost.unit_class == unit.unit_class && cost.staged.empty()) cost.staged.push_back(staged);
+    }
+  }
+}
+
+void let_tokens_travel(Plan& plan, const Profile& profile, ChunkRun run, Sharding sharding) {
+  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+    const Unit& unit = profile.architecture.units[u];
+    if (!has_only_experts(unit)) continue;
+    UnitPlan& unit_plan = plan.units[u];
+    unit_plan.pattern = &tokens_travel();
+    unit_plan.capacity = profile.cost(unit.unit_class, plan.micro_batch).staged.front().capacity;
+    unit_plan.sharding = sharding;
+    run.count = num_chunks(unit, plan.chunk_elements, plan.world_size, tokens_travel());
+    unit_plan.chunks = {run};
+  }
+}
+
+std::vector<Plan> travelling_plans(const Profile& profile, int world_size,
+                                   std::int64_t global_batch) {
+  constexpr auto kDevice = Home::Gpu;
+  constexpr auto kHost = Home::Host;
+  const std::int64_t accumulation = global_batch / world_size;
+  std::vector<Plan> plans;
+  const auto add = [&](const char* name, Sharding sharding, Home parameters, Home optimizer,
+                       Activation activation) -> Plan& {
+    Plan& plan =
+        plans.emplace_back(uniform_plan(profile.architecture, world_size, accumulation, sharding,
+                                        parameters, optimizer, activation, 3000));
+    plan.name = name;
+    plan.cache_slots = plan.prefetch_depth = 1;
+    return plan;
+  };
+  add("weights travel", Sharding::Sharded, kHost, kHost, Activation::Recompute);
+  const auto travel = [&](Plan& plan, Home optimizer, Sharding sharding) -> Plan& {
+    let_tokens_travel(plan, profile, {1, kDevice, optimizer}, sharding);
+    return plan;
+  };
+  constexpr auto kReplicated = Sharding::Replicated, kOptimizer = Sharding::OptimizerSharded;
+  travel(add("all on the device", kReplicated, kDevice, kDevice, Activation::Keep), kDevice,
+         kReplicated);
+  travel(add("optimizer sharded", kOptimizer, kDevice, kDevice, Activation::Recompute), kDevice,
+         kOptimizer);
+  travel(add("state on the host", Sharding::Sharded, kHost, kHost, Activation::Recompute), kHost,
+         kOptimizer);
+  travel(add("outputs on the host", Sharding::Sharded, kHost, kHost, Activation::Offload), kHost,
+         kReplicated);
+  travel(add("state on NVMe", Sharding::Sharded, kHost, Home::Nvme, Activation::Keep), Home::Nvme,
+         kOptimizer);
+  Plan& streamed = travel(add("streamed state", kOptimizer, kDevice, kHost, Activation::Keep),
+                          kHost, kOptimizer);
+  for (UnitPlan& unit : streamed.units) {
+    for (ChunkRun& run : unit.chunks) run.gpu_adam = true;
+  }
+  Plan& late = travel(add("late updates", Sharding::Sharded, kHost, kHost, Activation::Keep), kHost,
+                      kReplicated);
+  late.late_updates = 4;
+  late.gradient_buffers = 1;
   return plans;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/model/plan.hpp"
+#include "sim/model/profile.hpp"
 
 #include <vector>
 
@@ -14,12 +15,25 @@ inline constexpr std::int64_t kVocabulary = 64;
 /// Returns a GPT-2 with tied embeddings and some 30,000 parameters.
 [[nodiscard]] Architecture tiny_gpt2();
 /// Returns a mixture of experts with a dense block, tied weights and a balance loss.
-[[nodiscard]] Architecture tiny_mixture();
+[[nodiscard]] Architecture tiny_mixture(std::int64_t experts = 6);
 
 /// Returns plans with clipping that differ in sharding, placement, activations, chunks, slots,
 /// buffers and prefetch. `global_batch` micro-batches of one sample are split over the ranks.
 [[nodiscard]] std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
                                              std::int64_t global_batch);
+
+/// Gives units of experts costs of tokens that travel, which take neither time nor memory.
+void add_free_travel(Profile& profile, int world_size, std::int64_t capacity);
+
+/// Lets tokens travel in all units of `plan` with experts alone, whose placement is `run`. The
+/// capacity is that of `profile`.
+void let_tokens_travel(Plan& plan, const Profile& profile, ChunkRun run,
+                       Sharding sharding = Sharding::OptimizerSharded);
+
+/// Returns plans for a mixture with split blocks: weights travel in the first, and tokens in all
+/// others.
+[[nodiscard]] std::vector<Plan> travelling_plans(const Profile& profile, int world_size,
+                                                 std::int64_t global_batch);
 
 /// Returns a plan that treats every unit alike.
 [[nodiscard]] Plan uniform_plan(const Architecture& architecture, int world_size,

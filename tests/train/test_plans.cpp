@@ -97,6 +97,31 @@ TEST_CASE("split blocks have the bits of whole ones under every plan, and their 
   }
 }
 
+// Experts add up the tokens of all ranks in another order than ranks add up their gradients.
+TEST_CASE("tokens that travel train as weights that do, to rounding, and their memory is exact") {
+  constexpr int kFew = 12;
+  const int processes = GENERATE(1, 2, 4);
+  const nlohmann::json results = run_plans(processes, 2 * processes, "travelling", kFew);
+  REQUIRE(results.size() == 8);
+  const nlohmann::json& weights = results[0];
+  for (std::size_t i = 1; i < results.size(); ++i) {
+    const nlohmann::json& tokens = results[i];
+    check_memory(tokens);
+    INFO(tokens["plan"] << " on " << processes);
+    for (const char* const key : {"losses", "norms", "held out"}) {
+      REQUIRE(tokens[key].size() == weights[key].size());
+      for (std::size_t step = 0; step < tokens[key].size(); ++step) {
+        CHECK_THAT(tokens[key][step].get<double>(),
+                   Catch::Matchers::WithinRel(weights[key][step].get<double>(), 2e-4));
+      }
+    }
+    // Among themselves they have the same bits.
+    check_equal(tokens, results[1]);
+  }
+  CHECK(weights["losses"].back() < weights["losses"].front());
+  if (processes > 1) CHECK(results[1]["weights"] != weights["weights"]);
+}
+
 // Two processes add a step's four micro-batch gradients as (a+b) + (c+d), one as ((a+b)+c)+d.
 TEST_CASE("another order of summation agrees to rounding") {
   const nlohmann::json one = run_plans(1, 4);

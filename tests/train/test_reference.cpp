@@ -6,6 +6,8 @@
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
+#include "sim/model/language_models.hpp"
+#include "sim/model/profile.hpp"
 #include "tests/train/run_plans.hpp"
 #include "tests/train/train_fixture.hpp"
 
@@ -165,6 +167,25 @@ TEST_CASE("training agrees with PyTorch") {
                               Activation::Recompute, 3000));
   require_done(run(command(folder, plan, "tokens.bin", folder.file("run"))));
   compare_run(folder, architecture, folder.file("run"));
+}
+
+TEST_CASE("training with tokens that travel between ranks agrees with PyTorch") {
+  if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
+  const std::string family = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe");
+  INFO(family);
+  const TemporaryFolder folder;
+  make_reference(folder, family, {});
+  const Architecture whole = load_architecture(folder.file("model"));
+  Profile profile =
+      unmeasured_profile(with_blocks(whole, Blocks::Split), DataType::Float32, kSequence, 1);
+  add_free_travel(profile, 2, /*capacity=*/2 * kSequence);
+  write_file_atomically(folder.file("profile.json"), to_json(profile));
+  Plan plan = uniform_plan(profile.architecture, 2, 1, Sharding::Sharded, Home::Host, Home::Host,
+                           Activation::Recompute, 3000);
+  let_tokens_travel(plan, profile, {1, Home::Gpu, Home::Host});
+  require_done(run(with_processes(2, command(folder, write_plan(folder, "plan.json", plan),
+                                             "tokens.bin", folder.file("run")))));
+  compare_run(folder, whole, folder.file("run"));
 }
 
 // PyTorch trains on the documents one by one. The micro-batches of a step differ in how many tokens

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/search/memory_floor.hpp"
+#include "sim/policy/memory_floor.hpp"
 
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_layout.hpp"
@@ -22,15 +22,26 @@ struct Elements {
   std::int64_t all = 0, of_classes = 0;
 };
 
-Elements count_elements(const Architecture& architecture) {
+/// Whether the profile has costs of the class under another pattern than weights travel. A rank
+/// then has parts of it alone, and its floors take nothing for granted.
+bool may_travel(const Profile& profile, const std::string& unit_class, int num_gpus) {
+  return std::ranges::any_of(profile.costs, [&](const UnitCost& cost) {
+    return cost.unit_class == unit_class &&
+           std::ranges::any_of(cost.staged, [num_gpus](const StagedCost& staged) {
+             return staged.world_size == num_gpus;
+           });
+  });
+}
+
+Elements count_elements(const Profile& profile, int num_gpus) {
   Elements elements;
   std::map<std::string, std::int64_t> classes;
-  for (const Unit& unit : architecture.units) {
+  for (const Unit& unit : profile.architecture.units) {
     if (unit.parameters.empty()) continue;
     std::int64_t own = 0;
     static_cast<void>(parameter_offsets(unit, own));
     elements.all += own;
-    classes[unit.unit_class] = own;
+    if (!may_travel(profile, unit.unit_class, num_gpus)) classes[unit.unit_class] = own;
   }
   for (const auto& [name, own] : classes) elements.of_classes += own;
   return elements;
@@ -38,12 +49,14 @@ Elements count_elements(const Architecture& architecture) {
 
 /// Device memory of the largest backward: the batch, what the unit saved, the gradient of its
 /// output, and what backward itself takes.
-Bytes backward_bytes(const Profile& profile, std::int64_t micro_batch) {
+Bytes backward_bytes(const Profile& profile, std::int64_t micro_batch, int num_gpus) {
   Bytes most = 0, output_gradient = 0;
   const std::vector<Unit>& units = profile.architecture.units;
   for (std::size_t u = units.size(); u-- > 0;) {
     const UnitCost& cost = profile.cost(units[u].unit_class, micro_batch);
-    most = std::max(most, cost.saved_bytes + output_gradient + cost.backward.peak_bytes);
+    if (!may_travel(profile, units[u].unit_class, num_gpus)) {
+      most = std::max(most, cost.saved_bytes + output_gradient + cost.backward.peak_bytes);
+    }
     output_gradient = cost.grad_input_bytes;
   }
   return most + profile.batch_bytes_per_sample * micro_batch;
@@ -68,12 +81,12 @@ ElementBytes element_bytes(const TuningProblem& problem, std::int64_t accumulati
 MemoryFloor floor_of(const TuningProblem& problem, const BatchSplit& batch) {
   const Profile& profile = problem.profile;
   const Bytes parameter = size_of(profile.dtype);
-  const Elements elements = count_elements(profile.architecture);
+  const Elements elements = count_elements(profile, problem.request.num_gpus);
   const auto shared = [&](std::int64_t count) {
     return static_cast<double>(count) / problem.request.num_gpus;
   };
   MemoryFloor floor{.gpu = 2 * elements.of_classes * parameter + profile.workspace_bytes +
-                           backward_bytes(profile, batch.micro_batch)};
+                           backward_bytes(profile, batch.micro_batch, problem.request.num_gpus)};
   if (problem.limits.gpu == 0 || problem.limits.host == 0) return floor;
   const ElementBytes bytes = element_bytes(problem, batch.accumulation);
   // Parameters of one unit of each class are in the floor of the GPU already.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/patterns/patterns.hpp"
+
+#include "sim/patterns/tokens_travel.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace athanor {
+namespace {
+
+constexpr std::array kPatterns{&weights_travel, &tokens_travel};
+
+}  // namespace
+
+const UnitPattern* find_pattern(std::string_view name) noexcept {
+  const auto* const found = std::ranges::find_if(
+      kPatterns, [name](const auto& pattern) { return pattern().name() == name; });
+  return found == kPatterns.end() ? nullptr : &(*found)();
+}
+
+std::string listed_patterns() {
+  std::string names;
+  for (const auto& pattern : kPatterns) {
+    names.append(names.empty() ? "" : ", ").append(pattern().name());
+  }
+  return names;
+}
+
+}  // namespace athanor
