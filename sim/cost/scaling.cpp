@@ -91,13 +91,31 @@ class PhaseScaler {
   ScalingRule rule_;
 };
 
+/// Stages take as many times longer as the whole phase does: nobody has said which of them has the
+/// products.
+void scale_stages(StagedPhase& phase, const PhaseCost& before, const PhaseCost& after) {
+  const double factor = before.seconds > 0 ? after.seconds / before.seconds : 1;
+  for (PhaseCost& stage : phase.stages) {
+    stage.seconds *= factor;
+    stage.spread *= factor;
+    stage.unthrottled_seconds = stage.watts = 0;
+  }
+}
+
 void scale_unit(UnitCost& cost, Seconds forward_products, const PhaseScaler& scaler) {
+  const UnitCost before = cost;
   const Seconds backward_products = 2 * forward_products;
   const Seconds done_before = std::max(0.0, backward_products - cost.backward.seconds);
   scaler.scale(cost.forward_keep, forward_products + done_before);
   scaler.scale(cost.recompute, forward_products + done_before);
   scaler.scale(cost.forward_discard, forward_products);
   scaler.scale(cost.backward, backward_products);
+  for (StagedCost& staged : cost.staged) {
+    scale_stages(staged.forward_keep, before.forward_keep, cost.forward_keep);
+    scale_stages(staged.recompute, before.recompute, cost.recompute);
+    scale_stages(staged.forward_discard, before.forward_discard, cost.forward_discard);
+    scale_stages(staged.backward, before.backward, cost.backward);
+  }
 }
 
 }  // namespace

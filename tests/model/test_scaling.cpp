@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <random>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -56,6 +57,24 @@ TEST_CASE("scaling to a machine of the same rates changes no time") {
     scaled.provenance = profile.provenance;
     CHECK(to_json(scaled) == to_json(profile));
   }
+}
+
+TEST_CASE("stages take as many times longer as the whole phase does") {
+  Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
+  StagedCost staged;
+  staged.pattern = "tokens";
+  staged.backward.stages = {{1, 0.5, 9, 0.25}, {2, 0, 9, 0.25}};
+  staged.backward.held = {8};
+  profile.costs[0].staged = {staged};
+  const UnitCost scaled =
+      scale_profile(profile, machine("old", 1, 1), machine("new", 2, 1)).costs[0];
+  const double factor = scaled.backward.seconds / 3;
+  CHECK(factor < 0.9);
+  const std::vector<PhaseCost>& stages = scaled.staged[0].backward.stages;
+  CHECK(stages[0].seconds == Approx(factor));
+  CHECK(stages[1].seconds == Approx(2 * factor));
+  CHECK(stages[0].spread == Approx(0.5 * factor));
+  CHECK(stages[0].peak_bytes == 9);
 }
 
 TEST_CASE("products follow the matrix rate and the rest follows memory") {
