@@ -73,7 +73,8 @@ std::vector<std::string> moved_rates(const RatedRun& run) {
   std::erase_if(rates, [&](const Moved& rate) {
     return rate.change < kCounts * run.again.timeline.step_seconds;
   });
-  std::ranges::stable_sort(rates, std::greater<>(), &Moved::change);
+  std::ranges::sort(rates, {},
+                    [](const Moved& rate) { return std::tuple(-rate.change, rate.text); });
   std::vector<std::string> texts;
   for (Moved& rate : rates) {
     if (texts.size() < kMost) texts.push_back(std::move(rate.text));

@@ -166,6 +166,21 @@ int tune(TuneOptions& options) {
                          options.prices, options.json});
 }
 
+/// Adds the options that say which kinds of plans are tried.
+void add_kinds(CLI::App& verb, const std::shared_ptr<TuneOptions>& options) {
+  verb.add_option_function<std::string>(
+          "--snapshot", [options](const std::string& way) { options->inputs.redo = way == "redo"; },
+          "Find plans whose training survives the death of its processes: redo keeps state and "
+          "gradients in host memory, and updates when all gradients are there (default: none)")
+      ->check(CLI::IsMember({"none", "redo"}));
+  verb.add_option("--pattern", options->patterns,
+                  "Try plans in which weights or tokens of experts travel alone (default: both, "
+                  "where the profile has --expert-ranks)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, TriedPatterns>{
+          {"weights", TriedPatterns::Weights}, {"tokens", TriedPatterns::Tokens}}))
+      ->type_name("PATTERN");
+}
+
 }  // namespace
 
 void add_tune(CLI::App& app, Action& action) {
@@ -196,17 +211,7 @@ void add_tune(CLI::App& app, Action& action) {
                    "Write the plan here; it names profile and platform relative to its folder")
       ->type_name("FILE");
   add_count(*verb, "--top", options->top, "Rank this many plans, with the reason each lost");
-  verb->add_option_function<std::string>(
-          "--snapshot", [options](const std::string& way) { options->inputs.redo = way == "redo"; },
-          "Find plans whose training survives the death of its processes: redo keeps state and "
-          "gradients in host memory, and updates when all gradients are there (default: none)")
-      ->check(CLI::IsMember({"none", "redo"}));
-  verb->add_option("--pattern", options->patterns,
-                   "Try plans in which weights or tokens of experts travel alone (default: both, "
-                   "where the profile has --expert-ranks)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, TriedPatterns>{
-          {"weights", TriedPatterns::Weights}, {"tokens", TriedPatterns::Tokens}}))
-      ->type_name("PATTERN");
+  add_kinds(*verb, options);
   verb->add_option("--all", options->all_path,
                    "Write every plan tried, one JSON object per line; \"plans\" counts those that "
                    "differ in updates on the host and were pruned together")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/search/infeasibility_advice.hpp"
 
+#include "sim/policy/memory_floor.hpp"
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
-#include "sim/policy/memory_floor.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

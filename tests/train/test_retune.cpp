@@ -376,7 +376,7 @@ TEST_CASE("a run that has changed its plan goes on under that, unless --plan is 
   CHECK_FALSE(record_of(run).contains("changed_plan"));
 }
 
-TEST_CASE("--retune is refused where it could do nothing") {
+TEST_CASE("a retune that could do nothing is refused") {
   const Scripted fixture("exit 0");
   const auto refused = [&](const std::vector<std::string>& more) {
     const Finished finished = run(fixture.job(8, "run", more));
