@@ -95,6 +95,9 @@ SearchOptions search_options(const RatedRun& run, const RetuneOptions& options,
   constexpr int kPart = 4;
   SearchOptions search;
   search.workers = options.workers > 0 ? options.workers : std::max(1, usable_cores() / kPart);
+  // Another pattern would change how sums are rounded.
+  search.patterns =
+      num_travelling_units(run.plan) > 0 ? TriedPatterns::Tokens : TriedPatterns::Weights;
   if (run.plan.search) {
     search.host_update_slowdown = 1 + run.plan.search->host_slowdown;
     if (run.plan.search->energy_within > 0) search.energy_within = run.plan.search->energy_within;

@@ -60,8 +60,7 @@ std::string activation_text(const Plan& plan) {
   const std::int64_t recompute = std::ssize(plan.units) - keep;
   std::string text;
   if (recompute > 0) text += fmt::format(", {} of {} recompute", recompute, plan.units.size());
-  const auto travel = std::ranges::count_if(
-      plan.units, [](const UnitPlan& unit) { return unit.pattern != &weights_travel(); });
+  const std::int64_t travel = num_travelling_units(plan);
   if (travel > 0) text += fmt::format(", tokens travel in {} units", travel);
   if (offload > 0) text += fmt::format(", {} outputs on host", offload);
   return text;

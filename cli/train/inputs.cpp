@@ -208,8 +208,7 @@ std::string describe_start(const TrainInputs& in) {
 }
 
 std::string describe_patterns(const Plan& plan) {
-  const auto units = std::ranges::count_if(
-      plan.units, [](const UnitPlan& unit) { return unit.pattern != &weights_travel(); });
+  const std::int64_t units = num_travelling_units(plan);
   if (units == 0) return "";
   return fmt::format(
       "pattern    tokens travel in {} units: losses agree to rounding with plans whose weights "

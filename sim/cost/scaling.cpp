@@ -111,10 +111,9 @@ void scale_unit(UnitCost& cost, Seconds forward_products, const PhaseScaler& sca
   scaler.scale(cost.forward_discard, forward_products);
   scaler.scale(cost.backward, backward_products);
   for (StagedCost& staged : cost.staged) {
-    scale_stages(staged.forward_keep, before.forward_keep, cost.forward_keep);
-    scale_stages(staged.recompute, before.recompute, cost.recompute);
-    scale_stages(staged.forward_discard, before.forward_discard, cost.forward_discard);
-    scale_stages(staged.backward, before.backward, cost.backward);
+    for (std::size_t i = 0; i < kUnitPhases.size(); ++i) {
+      scale_stages(staged.*kStagedPhases[i], before.*kUnitPhases[i], cost.*kUnitPhases[i]);
+    }
   }
 }
 

@@ -71,17 +71,35 @@ StagedPhase read_staged_phase(JsonReader json, int version) {
   return phase;
 }
 
+/// Adds the phases of a UnitCost or a StagedCost, and the memory that stays.
+template <typename Cost>
+void add_phases(OrderedJson& json, const Cost& cost) {
+  json["forward_keep"] = json_of(cost.forward_keep);
+  json["forward_discard"] = json_of(cost.forward_discard);
+  json["recompute"] = json_of(cost.recompute);
+  json["backward"] = json_of(cost.backward);
+  json["output_bytes"] = cost.output_bytes;
+  json["saved_bytes"] = cost.saved_bytes;
+  json["grad_input_bytes"] = cost.grad_input_bytes;
+}
+
+/// Reads what add_phases() adds. `read` reads one phase.
+template <typename Cost, typename Read>
+void read_phases(JsonReader& json, Cost& cost, const Read& read) {
+  cost.forward_keep = read(json.key("forward_keep"));
+  cost.forward_discard = read(json.key("forward_discard"));
+  cost.recompute = read(json.key("recompute"));
+  cost.backward = read(json.key("backward"));
+  cost.output_bytes = json.key("output_bytes").integer(0);
+  cost.saved_bytes = json.key("saved_bytes").integer(0);
+  cost.grad_input_bytes = json.key("grad_input_bytes").integer(0);
+}
+
 OrderedJson json_of(const StagedCost& cost) {
-  return {{"pattern", cost.pattern},
-          {"world_size", cost.world_size},
-          {"capacity", cost.capacity},
-          {"forward_keep", json_of(cost.forward_keep)},
-          {"forward_discard", json_of(cost.forward_discard)},
-          {"recompute", json_of(cost.recompute)},
-          {"backward", json_of(cost.backward)},
-          {"output_bytes", cost.output_bytes},
-          {"saved_bytes", cost.saved_bytes},
-          {"grad_input_bytes", cost.grad_input_bytes}};
+  OrderedJson json{
+      {"pattern", cost.pattern}, {"world_size", cost.world_size}, {"capacity", cost.capacity}};
+  add_phases(json, cost);
+  return json;
 }
 
 StagedCost read_staged_cost(JsonReader json, int version) {
@@ -89,27 +107,15 @@ StagedCost read_staged_cost(JsonReader json, int version) {
   cost.pattern = json.key("pattern").name();
   cost.world_size = json.key("world_size").small_integer(1);
   cost.capacity = json.key("capacity").integer(0);
-  cost.forward_keep = read_staged_phase(json.key("forward_keep"), version);
-  cost.forward_discard = read_staged_phase(json.key("forward_discard"), version);
-  cost.recompute = read_staged_phase(json.key("recompute"), version);
-  cost.backward = read_staged_phase(json.key("backward"), version);
-  cost.output_bytes = json.key("output_bytes").integer(0);
-  cost.saved_bytes = json.key("saved_bytes").integer(0);
-  cost.grad_input_bytes = json.key("grad_input_bytes").integer(0);
+  read_phases(json, cost,
+              [version](JsonReader phase) { return read_staged_phase(phase, version); });
   json.reject_other_keys();
   return cost;
 }
 
 OrderedJson json_of(const UnitCost& cost) {
-  OrderedJson json{{"unit_class", cost.unit_class},
-                   {"micro_batch", cost.micro_batch},
-                   {"forward_keep", json_of(cost.forward_keep)},
-                   {"forward_discard", json_of(cost.forward_discard)},
-                   {"recompute", json_of(cost.recompute)},
-                   {"backward", json_of(cost.backward)},
-                   {"output_bytes", cost.output_bytes},
-                   {"saved_bytes", cost.saved_bytes},
-                   {"grad_input_bytes", cost.grad_input_bytes}};
+  OrderedJson json{{"unit_class", cost.unit_class}, {"micro_batch", cost.micro_batch}};
+  add_phases(json, cost);
   for (const StagedCost& staged : cost.staged) json["staged"].push_back(json_of(staged));
   return json;
 }
@@ -118,13 +124,7 @@ UnitCost read_cost(JsonReader json, int version) {
   UnitCost cost;
   cost.unit_class = json.key("unit_class").name();
   cost.micro_batch = json.key("micro_batch").integer(1);
-  cost.forward_keep = read_phase(json.key("forward_keep"), version);
-  cost.forward_discard = read_phase(json.key("forward_discard"), version);
-  cost.recompute = read_phase(json.key("recompute"), version);
-  cost.backward = read_phase(json.key("backward"), version);
-  cost.output_bytes = json.key("output_bytes").integer(0);
-  cost.saved_bytes = json.key("saved_bytes").integer(0);
-  cost.grad_input_bytes = json.key("grad_input_bytes").integer(0);
+  read_phases(json, cost, [version](JsonReader phase) { return read_phase(phase, version); });
   if (const auto staged = json.optional_key("staged")) {
     for (const JsonReader& item : staged->items()) {
       cost.staged.push_back(read_staged_cost(item, version));

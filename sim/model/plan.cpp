@@ -184,4 +184,9 @@ bool streams_state(const Plan& plan) noexcept {
   });
 }
 
+std::int64_t num_travelling_units(const Plan& plan) {
+  return std::ranges::count_if(
+      plan.units, [](const UnitPlan& unit) { return unit.pattern != &weights_travel(); });
+}
+
 }  // namespace athanor

@@ -231,6 +231,9 @@ struct Plan {
   void validate(const Architecture& architecture, const std::string& where) const;
 };
 
+/// Returns the number of units with another pattern than weights travel.
+[[nodiscard]] std::int64_t num_travelling_units(const Plan& plan);
+
 /// Whether some chunk's optimizer state is in a file.
 [[nodiscard]] bool uses_nvme(const Plan& plan) noexcept;
 

@@ -151,5 +151,6 @@ inline constexpr RingCollective kAllGather{&Platform::all_gather, "all_gather", 
 inline constexpr RingCollective kReduceScatter{&Platform::reduce_scatter, "reduce_scatter", 1};
 inline constexpr RingCollective kAllToAll{&Platform::all_to_all, "all_to_all", 1};
 inline constexpr RingCollective kAllReduce{&Platform::all_reduce, "all_reduce", 2};
+inline constexpr std::array kRingCollectives{kAllGather, kReduceScatter, kAllReduce, kAllToAll};
 
 }  // namespace athanor

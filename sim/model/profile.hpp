@@ -80,6 +80,9 @@ struct UnitCost {
 /// Phases of a unit in the order of a step.
 inline constexpr std::array kUnitPhases{&UnitCost::forward_keep, &UnitCost::forward_discard,
                                         &UnitCost::recompute, &UnitCost::backward};
+/// Phases in stages, in the order of kUnitPhases.
+inline constexpr std::array kStagedPhases{&StagedCost::forward_keep, &StagedCost::forward_discard,
+                                          &StagedCost::recompute, &StagedCost::backward};
 
 /// Device memory and time of one model's step.
 struct Profile {

@@ -19,6 +19,8 @@ void slow(Curve& curve) {
   for (Curve::Point& point : curve.points) point.seconds += point.spread / kQuartiles;
 }
 
+void slow(PhaseCost& phase) { phase.seconds += phase.spread / kQuartiles; }
+
 /// Returns the platform with every curve slower by one standard deviation. The costs of operations
 /// follow from curves, so that those of both platforms differ by the operations' own.
 Platform slower(Platform platform) {
@@ -28,7 +30,7 @@ Platform slower(Platform platform) {
         &Platform::file_write}) {
     slow(platform.*curve);
   }
-  for (const RingCollective& ring : {kAllGather, kReduceScatter, kAllReduce}) {
+  for (const RingCollective& ring : kRingCollectives) {
     for (CollectiveCurve& collective : platform.*ring.curves) slow(collective.curve);
   }
   for (auto* curves : {&platform.cpu_adam, &platform.cpu_adam_beside}) {
@@ -40,8 +42,11 @@ Platform slower(Platform platform) {
 /// Returns the profile with every phase slower by one standard deviation.
 Profile slower(Profile profile) {
   for (UnitCost& cost : profile.costs) {
-    for (PhaseCost UnitCost::* phase : kUnitPhases) {
-      (cost.*phase).seconds += (cost.*phase).spread / kQuartiles;
+    for (PhaseCost UnitCost::* phase : kUnitPhases) slow(cost.*phase);
+    for (StagedCost& staged : cost.staged) {
+      for (StagedPhase StagedCost::* phase : kStagedPhases) {
+        for (PhaseCost& stage : (staged.*phase).stages) slow(stage);
+      }
     }
   }
   return profile;

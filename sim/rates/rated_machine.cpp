@@ -42,6 +42,7 @@ enum class Part {
   AllGather,
   ReduceScatter,
   AllReduce,
+  AllToAll,
   Adam,
   AdamBeside,
   HostSquareSum,
@@ -68,6 +69,9 @@ std::optional<Part> part_of(const Operation& op) {
       return Part::AllGather;
     case OpKind::Reduce:
       return op.all_reduce ? Part::AllReduce : Part::ReduceScatter;
+    case OpKind::Dispatch:
+    case OpKind::Combine:
+      return Part::AllToAll;
     case OpKind::ParamRead:
       return Part::FileRead;
     case OpKind::StateRead:
@@ -131,6 +135,9 @@ void write_down_derived_curves(Platform& platform, const PartFactors& factors) {
       point.seconds += platform.h2d.at(point.size);
     }
   }
+  if (factors.contains(Part::AllToAll) && platform.all_to_all.empty()) {
+    platform.all_to_all = platform.all_gather;
+  }
   if (factors.contains(Part::AdamBeside) && platform.cpu_adam_beside.empty()) {
     platform.cpu_adam_beside = platform.cpu_adam;
   }
@@ -147,10 +154,11 @@ void scale_curves(Platform& platform, const PartFactors& factors) {
        {Part::DeviceSquareSum, &Platform::device_square_sum},
        {Part::FileRead, &Platform::file_read},
        {Part::FileWrite, &Platform::file_write}}};
-  constexpr std::array<std::pair<Part, Curves>, 3> kCollectives{
+  constexpr std::array<std::pair<Part, Curves>, 4> kCollectives{
       {{Part::AllGather, &Platform::all_gather},
        {Part::ReduceScatter, &Platform::reduce_scatter},
-       {Part::AllReduce, &Platform::all_reduce}}};
+       {Part::AllReduce, &Platform::all_reduce},
+       {Part::AllToAll, &Platform::all_to_all}}};
   constexpr std::array<std::pair<Part, std::map<int, Curve> Platform::*>, 2> kUpdates{
       {{Part::Adam, &Platform::cpu_adam}, {Part::AdamBeside, &Platform::cpu_adam_beside}}};
   const auto factor_of = [&](Part part) {
@@ -198,6 +206,14 @@ RateKey key_of(PhaseCost UnitCost::* phase, const std::string& unit_class) {
   return key;
 }
 
+void scale(PhaseCost& phase, double factor, double launch) {
+  for (Seconds PhaseCost::* time :
+       {&PhaseCost::seconds, &PhaseCost::spread, &PhaseCost::unthrottled_seconds}) {
+    phase.*time *= factor;
+  }
+  phase.issue_seconds *= launch;
+}
+
 void scale_phases(Profile& profile, const Program& program, const std::vector<Seconds>& seconds,
                   const RateFactors& factors) {
   std::map<std::string, MeanFactor> of_class;
@@ -211,14 +227,15 @@ void scale_phases(Profile& profile, const Program& program, const std::vector<Se
   }
   for (UnitCost& cost : profile.costs) {
     const double others = of_class[cost.unit_class].get().value_or(of_all.get().value_or(1));
-    for (PhaseCost UnitCost::* phase : kUnitPhases) {
-      const auto own = factors.operations.find(key_of(phase, cost.unit_class));
+    for (std::size_t i = 0; i < kUnitPhases.size(); ++i) {
+      const auto own = factors.operations.find(key_of(kUnitPhases[i], cost.unit_class));
       const double factor = own == factors.operations.end() ? others : own->second;
-      for (Seconds PhaseCost::* time :
-           {&PhaseCost::seconds, &PhaseCost::spread, &PhaseCost::unthrottled_seconds}) {
-        (cost.*phase).*time *= factor;
+      scale(cost.*kUnitPhases[i], factor, factors.launch);
+      for (StagedCost& staged : cost.staged) {
+        for (PhaseCost& stage : (staged.*kStagedPhases[i]).stages) {
+          scale(stage, factor, factors.launch);
+        }
       }
-      (cost.*phase).issue_seconds *= factors.launch;
     }
   }
 }

@@ -5,10 +5,12 @@
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace athanor::test {
@@ -70,7 +72,7 @@ TEST_CASE_METHOD(RetuneFixture, "a plan made with true rates stays") {
 
 TEST_CASE("a plan whose updates on the host are slower than planned is changed") {
   RetuneFixture fixture;
-  // Where updates on the host look this fast, all are there.
+  // Updates on the host look so fast that all of them are planned there.
   for (auto& [threads, curve] : fixture.platform.cpu_adam) {
     for (Curve::Point& point : curve.points) point.seconds /= 1000;
   }
@@ -117,6 +119,43 @@ TEST_CASE("a plan is tuned again within the limits of its own search") {
   const std::string better = fixture.folder.file("better");
   if (!fixture.retune({"--output", better, "--gain", "0%"}).at("is_better").get<bool>()) return;
   CHECK(read_plan(better + "/plan.json").prediction->peak_bytes.gpu <= limit);
+}
+
+TEST_CASE("a plan is tuned again with the pattern that it has") {
+  using Curves = std::vector<CollectiveCurve> Platform::*;
+  const auto [pattern, other, slow] =
+      GENERATE(std::tuple{"weights", "tokens",
+                          std::vector<Curves>{&Platform::all_gather, &Platform::reduce_scatter,
+                                              &Platform::all_reduce}},
+               std::tuple{"tokens", "weights", std::vector<Curves>{&Platform::all_to_all}});
+  CAPTURE(pattern);
+  RetuneFixture fixture;
+  fixture.profile = mixture_profile(2);
+  fixture.platform.all_to_all = fixture.platform.all_gather;
+  for (const Curves curves : slow) {
+    for (CollectiveCurve& collective : fixture.platform.*curves) {
+      for (Curve::Point& point : collective.curve.points) point.seconds *= 100;
+    }
+  }
+  const std::string profile = fixture.folder.file("profile.json");
+  const std::string platform = fixture.folder.file("platform.json");
+  const std::string path = fixture.folder.file("plan.json");
+  write_file_atomically(profile, to_json(fixture.profile));
+  write_file_atomically(platform, to_json(fixture.platform));
+  const auto tune = [&](const std::string& choice) {
+    const ProgramResult result = run_program(
+        "athanor-sim", {"tune", "--profile", profile, "--platform", platform, "--gpus", "2",
+                        "--global-batch", "4", "--pattern", choice, "--output", path});
+    INFO(result.err);
+    REQUIRE(result.exit_code == 0);
+    return read_plan(path);
+  };
+  const Seconds of_other = tune(other).prediction->step_seconds;
+  fixture.plan = tune(pattern);
+  REQUIRE(of_other < 0.9 * fixture.plan.prediction->step_seconds);
+  fixture.write_run();
+  fixture.measure(1);
+  CHECK_FALSE(fixture.retune({}).at("is_better").get<bool>());
 }
 
 TEST_CASE("retune says what is missing, and what cannot be") {

@@ -5,7 +5,6 @@
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/chunk_layout.hpp"
-#include "sim/model/language_models.hpp"
 #include "sim/model/memory.hpp"
 #include "sim/patterns/patterns.hpp"
 #include "sim/patterns/tokens_travel.hpp"
@@ -27,21 +26,7 @@ namespace {
 
 constexpr std::int64_t kCapacity = 24;
 
-Architecture mixture() {
-  LanguageModelConfig config;
-  config.model_type = "qwen3_moe";
-  config.vocab_size = 64;
-  config.hidden_size = 32;
-  config.num_layers = 2;
-  config.num_heads = config.num_kv_heads = 2;
-  config.head_dim = 16;
-  config.intermediate_size = 64;
-  config.max_positions = 16;
-  config.activation = "silu";
-  config.experts = {
-      .number = 8, .per_token = 2, .intermediate_size = 16, .normalized = true, .dense_blocks = {}};
-  return make_architecture("mixture", config, Blocks::Split);
-}
+Architecture mixture() { return test::split_mixture(32, 8, 16); }
 
 StagedPhase staged_phase(Bytes held, Bytes stays, std::size_t stages) {
   StagedPhase phase;

@@ -4,6 +4,8 @@
 #include "sim/cost/costs.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/chunk_layout.hpp"
+#include "sim/patterns/tokens_travel.hpp"
 #include "sim/policy/policies.hpp"
 #include "sim/rates/measure_rates.hpp"
 #include "sim/rates/rated_machine.hpp"
@@ -82,6 +84,39 @@ TEST_CASE("each operation of a rated machine costs its factor more") {
       CHECK_THAT(after[i], WithinRel(factor_of(op) * before[i], kExact));
     }
   }
+}
+
+TEST_CASE("stages and exchanges of tokens that travel cost their factors more") {
+  const Platform platform = test::synthetic_platform(2);
+  const Profile profile = test::mixture_profile(2);
+  Plan plan = make_policy_plan("zero2", profile, platform,
+                               {.num_gpus = 2, .global_batch = 4, .micro_batch = 1});
+  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+    const Unit& unit = profile.architecture.units[u];
+    if (unit.unit_class != "experts") continue;
+    plan.units[u].pattern = &tokens_travel();
+    plan.units[u].capacity = 32;
+    plan.units[u].chunks = {
+        {num_chunks(unit, plan.chunk_elements, 2, tokens_travel()), Home::Gpu, Home::Gpu}};
+  }
+  const Program program = lower(profile, plan);
+  RateFactors factors;
+  for (const Operation& op : program.operations) {
+    const bool counts = is_unit_phase(op) || is_exchange(op);
+    if (counts) factors.operations[rate_key(op, program)] = factor_of(op);
+  }
+  const RatedMachine rated = rated_machine(platform, profile, program, factors);
+  const std::vector<Seconds> before = solo_seconds(program, platform);
+  const std::vector<Seconds> after = solo_seconds(lower(rated.profile, plan), rated.platform);
+  int exchanges = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const Operation& op = program.operations[i];
+    const bool counts = is_unit_phase(op) || is_exchange(op);
+    exchanges += is_exchange(op) ? 1 : 0;
+    INFO(program.name(static_cast<std::int32_t>(i)));
+    CHECK_THAT(after[i], WithinRel((counts ? factor_of(op) : 1) * before[i], kExact));
+  }
+  CHECK(exchanges > 0);
 }
 
 TEST_CASE("kinds that share a curve share the mean of their factors, weighted by time") {

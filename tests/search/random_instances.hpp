@@ -27,7 +27,7 @@ struct Question {
 [[nodiscard]] Question with_split_blocks(Question question);
 
 /// Returns the question with twice as many sequences a step, in four micro-batches of one each.
-/// Where units borrow nothing, there may be two groups of two.
+/// They may also run in two groups of two, unless a unit of the model borrows parameters.
 [[nodiscard]] Question with_four_micro_batches(Question question);
 
 /// Whether the lowered program of a candidate fits; the references outlive the result.

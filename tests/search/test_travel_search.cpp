@@ -4,74 +4,16 @@
 #include "sim/engine/engine.hpp"
 #include "sim/engine/simulation_options.hpp"
 #include "sim/lowering/lowering.hpp"
-#include "sim/model/language_models.hpp"
 #include "sim/model/memory.hpp"
-#include "sim/patterns/tokens_travel.hpp"
 #include "sim/search/search.hpp"
 #include "tests/support/synthetic.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
-#include <cstdint>
 
 namespace athanor {
 namespace {
-
-constexpr std::int64_t kSequence = 16, kCapacity = 32;
-
-Architecture mixture() {
-  LanguageModelConfig config;
-  config.model_type = "qwen3_moe";
-  config.vocab_size = 64;
-  config.hidden_size = 64;
-  config.num_layers = 2;
-  config.num_heads = config.num_kv_heads = 2;
-  config.head_dim = 32;
-  config.intermediate_size = 64;
-  config.max_positions = kSequence;
-  config.activation = "silu";
-  config.experts = {.number = 16,
-                    .per_token = 2,
-                    .intermediate_size = 64,
-                    .normalized = true,
-                    .dense_blocks = {}};
-  return make_architecture("mixture", config, Blocks::Split);
-}
-
-/// A third of the phase each, and as much memory as the whole unit.
-StagedPhase thirds(const PhaseCost& whole, Bytes held) {
-  StagedPhase phase;
-  for (int stage = 0; stage < 3; ++stage) {
-    PhaseCost cost = whole;
-    cost.seconds /= 3;
-    cost.peak_bytes += held;
-    phase.stages.push_back(cost);
-  }
-  phase.held = {held, held};
-  return phase;
-}
-
-Profile profile_for(int ranks) {
-  Profile profile = test::synthetic_profile(mixture(), kSequence, {1});
-  for (UnitCost& cost : profile.costs) {
-    if (cost.unit_class != "experts") continue;
-    StagedCost staged;
-    staged.pattern = tokens_travel().name();
-    staged.world_size = ranks;
-    staged.capacity = kCapacity;
-    staged.output_bytes = cost.output_bytes;
-    staged.saved_bytes = cost.saved_bytes;
-    staged.grad_input_bytes = cost.grad_input_bytes;
-    const Bytes held = cost.saved_bytes;
-    staged.forward_keep = thirds(cost.forward_keep, held);
-    staged.forward_discard = thirds(cost.forward_discard, held);
-    staged.recompute = thirds(cost.recompute, held);
-    staged.backward = thirds(cost.backward, held);
-    cost.staged.push_back(staged);
-  }
-  return profile;
-}
 
 /// Takes `factor` times as long for collectives of the kind.
 void slow_down(std::vector<CollectiveCurve>& curves, double factor) {
@@ -80,15 +22,12 @@ void slow_down(std::vector<CollectiveCurve>& curves, double factor) {
   }
 }
 
-bool lets_tokens_travel(const Plan& plan) {
-  return std::ranges::any_of(plan.units,
-                             [](const UnitPlan& unit) { return unit.pattern == &tokens_travel(); });
-}
+bool lets_tokens_travel(const Plan& plan) { return num_travelling_units(plan) > 0; }
 
 }  // namespace
 
 TEST_CASE("tokens travel where that is faster, and only there") {
-  const Profile profile = profile_for(2);
+  const Profile profile = test::mixture_profile(2);
   Platform platform = test::synthetic_platform(2);
   platform.all_to_all = platform.all_gather;
   const PlanRequest request{.num_gpus = 2, .global_batch = 4};
@@ -118,7 +57,7 @@ TEST_CASE("tokens travel where that is faster, and only there") {
 }
 
 TEST_CASE("either pattern can be asked for alone") {
-  const Profile profile = profile_for(2);
+  const Profile profile = test::mixture_profile(2);
   const Platform platform = test::synthetic_platform(2);
   Engine engine(platform, 2);
   const TuningProblem problem =
@@ -133,7 +72,7 @@ TEST_CASE("either pattern can be asked for alone") {
   CHECK(lets_tokens_travel(tokens));
   CHECK(best(TriedPatterns::All).prediction->step_seconds ==
         std::min(weights.prediction->step_seconds, tokens.prediction->step_seconds));
-  const Profile without = test::synthetic_profile(mixture(), kSequence, {1});
+  const Profile without = test::synthetic_profile(test::split_mixture(64, 16, 64), 16, {1});
   const TuningProblem other = tuning_problem(without, platform, {.num_gpus = 2, .global_batch = 4});
   CHECK_THROWS_AS(search(other, engine, default_search_space(other),
                          {.keep = 1, .workers = 1, .patterns = TriedPatterns::Tokens}),
@@ -141,7 +80,7 @@ TEST_CASE("either pattern can be asked for alone") {
 }
 
 TEST_CASE("without costs of tokens that travel between so many ranks they are not tried") {
-  const Profile profile = profile_for(4);
+  const Profile profile = test::mixture_profile(4);
   const Platform platform = test::synthetic_platform(4);
   const auto problem = [&](const PlanRequest& request) {
     return tuning_problem(profile, platform, request);

@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/synthetic.hpp"
 
+#include "sim/model/language_models.hpp"
+
 #include <algorithm>
 
 namespace athanor::test {
 namespace {
+
+constexpr std::int64_t kMixtureSequence = 16;
+
+/// Returns a third of the phase for each stage, with as much memory as the whole unit.
+StagedPhase thirds(const PhaseCost& whole, Bytes held) {
+  StagedPhase phase;
+  for (int stage = 0; stage < 3; ++stage) {
+    PhaseCost cost = whole;
+    cost.seconds /= 3;
+    cost.peak_bytes += held;
+    phase.stages.push_back(cost);
+  }
+  phase.held = {held, held};
+  return phase;
+}
 
 constexpr double kSustainedFlopsPerSecond = 60e9;
 constexpr double kFlopsPerSecond = 40e9;  // rate that units reach
@@ -145,6 +162,45 @@ void limit_power(std::mt19937& random, Platform& platform, Profile& profile) {
       phase.watts = 400 + 500 * share(random);
     }
   }
+}
+
+Architecture split_mixture(std::int64_t hidden, std::int64_t experts, std::int64_t inner) {
+  LanguageModelConfig config;
+  config.model_type = "qwen3_moe";
+  config.vocab_size = 64;
+  config.hidden_size = hidden;
+  config.num_layers = 2;
+  config.num_heads = config.num_kv_heads = 2;
+  config.head_dim = hidden / 2;
+  config.intermediate_size = 64;
+  config.max_positions = kMixtureSequence;
+  config.activation = "silu";
+  config.experts = {.number = experts,
+                    .per_token = 2,
+                    .intermediate_size = inner,
+                    .normalized = true,
+                    .dense_blocks = {}};
+  return make_architecture("mixture", config, Blocks::Split);
+}
+
+Profile mixture_profile(int ranks) {
+  constexpr std::int64_t kCapacity = 32;
+  Profile profile = synthetic_profile(split_mixture(64, 16, 64), kMixtureSequence, {1});
+  for (UnitCost& cost : profile.costs) {
+    if (cost.unit_class != "experts") continue;
+    StagedCost staged;
+    staged.pattern = "tokens";
+    staged.world_size = ranks;
+    staged.capacity = kCapacity;
+    staged.output_bytes = cost.output_bytes;
+    staged.saved_bytes = cost.saved_bytes;
+    staged.grad_input_bytes = cost.grad_input_bytes;
+    for (std::size_t i = 0; i < kUnitPhases.size(); ++i) {
+      staged.*kStagedPhases[i] = thirds(cost.*kUnitPhases[i], cost.saved_bytes);
+    }
+    cost.staged.push_back(staged);
+  }
+  return profile;
 }
 
 }  // namespace athanor::test

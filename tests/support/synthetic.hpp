@@ -26,4 +26,13 @@ namespace athanor::test {
 /// kernels down. Gives the phases of `profile` power and unthrottled times.
 void limit_power(std::mt19937& random, Platform& platform, Profile& profile);
 
+/// Returns a small mixture whose blocks are two units each: two blocks, two heads, two experts a
+/// token, 16 positions.
+[[nodiscard]] Architecture split_mixture(std::int64_t hidden, std::int64_t experts,
+                                         std::int64_t inner);
+
+/// Returns a synthetic profile of split_mixture(64, 16, 64) that also has costs of experts whose
+/// tokens travel between so many ranks: three stages of a third of each phase.
+[[nodiscard]] Profile mixture_profile(int ranks);
+
 }  // namespace athanor::test
