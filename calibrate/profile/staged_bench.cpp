@@ -76,9 +76,7 @@ bool StagedBench::satisfied(const StoppingRule& rule) const {
 StagedPhase StagedBench::cost_of(const PhaseOfStages& phase) const {
   StagedPhase cost;
   for (const PhaseSamples& stage : phase.stages) {
-    const Seconds seconds = meter_.settling() > 0 ? stage.device.mean() : stage.device.median();
-    cost.stages.push_back(
-        {seconds, stage.device.interquartile_range(), stage.peak, stage.issue.median()});
+    cost.stages.push_back(meter_.cost_of(stage));
   }
   cost.held.assign(phase.held.begin(), phase.held.end());
   return cost;

@@ -90,10 +90,10 @@ UnitBenchResult UnitBench::run_traced(KernelTracer& tracer, int repetitions, Ker
 
 UnitBenchResult UnitBench::result() {
   UnitBenchResult result;
-  result.cost.forward_keep = cost_of(forward_keep_);
-  result.cost.forward_discard = cost_of(forward_discard_);
-  result.cost.recompute = cost_of(recompute_);
-  result.cost.backward = cost_of(backward_);
+  result.cost.forward_keep = meter_.cost_of(forward_keep_);
+  result.cost.forward_discard = meter_.cost_of(forward_discard_);
+  result.cost.recompute = meter_.cost_of(recompute_);
+  result.cost.backward = meter_.cost_of(backward_);
   result.cost.output_bytes = output_bytes_;
   result.cost.saved_bytes = saved_bytes_;
   result.cost.grad_input_bytes = grad_input_bytes_;
@@ -118,11 +118,6 @@ void UnitBench::clear_samples() {
   for (PhaseSamples* phase : {&forward_keep_, &forward_discard_, &recompute_, &backward_}) {
     *phase = {};
   }
-}
-
-PhaseCost UnitBench::cost_of(const PhaseSamples& phase) const {
-  const Seconds seconds = meter_.settling() > 0 ? phase.device.mean() : phase.device.median();
-  return {seconds, phase.device.interquartile_range(), phase.peak, phase.issue.median()};
 }
 
 bool UnitBench::is_throttled(const UnitCost& unthrottled) const {

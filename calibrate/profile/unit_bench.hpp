@@ -63,7 +63,6 @@ class UnitBench {
   void make_output_gradient();
   void time(UnitPhase phase, PhaseSamples& samples, const std::function<void()>& body);
   [[nodiscard]] UnitBenchResult result();
-  [[nodiscard]] PhaseCost cost_of(const PhaseSamples& phase) const;
   [[nodiscard]] bool is_throttled(const UnitCost& unthrottled) const;
   [[nodiscard]] bool satisfied(const StoppingRule& rule) const;
   /// Whether the least that `rule` asks for has taken so long since `start` that it has to do. The

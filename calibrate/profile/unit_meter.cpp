@@ -6,6 +6,11 @@
 
 namespace athanor {
 
+PhaseCost UnitMeter::cost_of(const PhaseSamples& phase) const {
+  const Seconds seconds = settling() > 0 ? phase.device.mean() : phase.device.median();
+  return {seconds, phase.device.interquartile_range(), phase.peak, phase.issue.median()};
+}
+
 void HostMeter::run(const std::function<void()>& body) {
   const ArenaScope scope(arena_);
   body();

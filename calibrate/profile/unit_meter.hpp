@@ -5,6 +5,7 @@
 
 #include "calibrate/bench/samples.hpp"
 #include "executor/backend/device_arena.hpp"
+#include "sim/model/profile.hpp"
 
 #include <torch/types.h>
 
@@ -42,6 +43,8 @@ class UnitMeter {
   /// a mean. 0 for a device without a power limit, where other work can only make a repetition
   /// longer.
   [[nodiscard]] virtual Seconds settling() const { return 0; }
+  /// Returns the typical cost of a phase: the mean of a throttled device's times, else the median.
+  [[nodiscard]] PhaseCost cost_of(const PhaseSamples& phase) const;
 };
 
 /// Meter of the CPU backend. Its arena counts bytes as requested.

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <tuple>
 #include <utility>
 
 namespace athanor::cli {

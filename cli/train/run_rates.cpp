@@ -2,6 +2,7 @@
 #include "cli/train/run_rates.hpp"
 
 #include "cli/retune/adopted_plans.hpp"
+#include "executor/backend/steady_clock.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -22,10 +23,6 @@ constexpr Seconds kPatienceBetweenSteps = 600, kPatienceAtEnd = 2;
 
 /// Wishes of a rank between steps, in one number.
 constexpr std::uint64_t kStop = 1, kMeasure = 2;
-
-Seconds steady_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -72,7 +69,7 @@ void RunRates::note_step(const StepReport& report) {
   watched_.note(report.seconds);
   look();
   if (!arguments_.retune || step_ <= measures_after_ || is_busy()) return;
-  if (!watched_.departs() || !site_.pace.allows(step_, steady_now())) return;
+  if (!watched_.departs() || !site_.pace.allows(step_, steady_seconds())) return;
   wants_measure_ = has_departed_ = searches_next_ = true;
   site_.watch.want_pause(true);
 }
@@ -94,7 +91,7 @@ void RunRates::take(std::optional<Seconds> repredicted) {
 
 void RunRates::start_search() {
   searches_next_ = false;
-  site_.pace.note_start(steady_now());
+  site_.pace.note_start(steady_seconds());
   const RunFolder& folder = inputs_.start.folder;
   try {
     remove_candidate(folder);
@@ -110,7 +107,7 @@ void RunRates::start_search() {
 
 void RunRates::take(const PlanSearch::Answer& answer) {
   search_.reset();
-  site_.pace.note_end(step_, steady_now());
+  site_.pace.note_end(step_, steady_seconds());
   if (!answer.found) return fail(answer.failure);
   if (!answer.found->is_better) {
     if (std::exchange(has_departed_, false)) watched_.accept();
@@ -213,8 +210,8 @@ void RunRates::measure(Trainer& trainer) {
 
 void RunRates::await(Seconds patience) {
   constexpr auto kPause = std::chrono::milliseconds(5);
-  const Seconds end = steady_now() + patience;
-  while (steady_now() < end && !site_.watch.is_stop_wanted()) {
+  const Seconds end = steady_seconds() + patience;
+  while (steady_seconds() < end && !site_.watch.is_stop_wanted()) {
     look();
     if (!search_ && !second_->is_under_way()) return;
     std::this_thread::sleep_for(kPause);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run makes of its own rates: a second prediction, and with --retune a better plan.
+// Makes two things of a run's own rates: a second prediction, and with --retune a better plan.
 #pragma once
 
 #include "cli/retune/plan_search.hpp"

@@ -10,6 +10,7 @@
 #include "cli/train/run_settings.hpp"
 #include "cli/train/trainer_options.hpp"
 #include "cli/train/weight_export.hpp"
+#include "executor/backend/steady_clock.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
 #include "executor/checkpoint/checkpoint_writer.hpp"
@@ -23,7 +24,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -36,10 +36,6 @@ namespace {
 
 /// Prints a line that stays, whether or not progress is shown.
 void say(const std::string& line) { fmt::print(stderr, "athanor-train: {}\n", line); }
-
-Seconds now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 class Session {
  public:
@@ -168,10 +164,10 @@ void Session::load_memory() {
 }
 
 void Session::load() {
-  const Seconds start = now();
+  const Seconds start = steady_seconds();
   load_state();
   progress_.clear();
-  const Seconds end = now();
+  const Seconds end = steady_seconds();
   if (!changes_.has_changed()) {
     recovery_.note_load(inputs_.start.memory.has_value(), start, end);
   }
@@ -261,19 +257,20 @@ void Session::train() {
   report_forgotten_steps();
   if (is_stopping_) return;
   note_time(trainer_.steps_done());
-  CheckpointPace pace(arguments_.checkpoint_interval, predicted_, trainer_.steps_done(), now());
+  CheckpointPace pace(arguments_.checkpoint_interval, predicted_, trainer_.steps_done(),
+                      steady_seconds());
   while (trainer_.steps_done() < arguments_.steps && !is_stopping_) {
     const std::int64_t stop =
-        same_on_all(pace.next_stop(trainer_.steps_done(), next_pause(), now()));
+        same_on_all(pace.next_stop(trainer_.steps_done(), next_pause(), steady_seconds()));
     trainer_.train_until(stop, [this](const StepReport& report) { on_step(report); });
     rates_->measure_if_due(trainer_);
     if (!trainer_.is_stopping() && is_evaluated(trainer_.steps_done())) evaluate();
     if (unwritten_) metrics_->write(*std::exchange(unwritten_, std::nullopt));
     is_stopping_ = trainer_.is_stopping();
     if (is_stopping_ || changes_plan()) return;
-    if (same_on_all(pace.is_due(trainer_.steps_done(), now()) ? 1 : 0) == 0) continue;
+    if (same_on_all(pace.is_due(trainer_.steps_done(), steady_seconds()) ? 1 : 0) == 0) continue;
     write_checkpoint();
-    pace.note_checkpoint(now());
+    pace.note_checkpoint(steady_seconds());
     agree_to_stop();
   }
   if (arguments_.checkpoint_interval.is_on()) write_checkpoint();
@@ -283,7 +280,7 @@ void Session::train() {
 /// Changes to a better plan, if there is one. Every rank calls it, between steps.
 bool Session::changes_plan() {
   if (!rates_->agrees_to_change(trainer_)) return false;
-  const Seconds start = now();
+  const Seconds start = steady_seconds();
   write_checkpoint();
   const std::int64_t step = trainer_.steps_done();
   const FoundPlan* const found = rank_ == 0 ? &rates_->found() : nullptr;
@@ -354,10 +351,10 @@ void Session::evaluate() {
 
 void Session::on_step(StepReport report) {
   if (rank_ != 0) return;
-  report.recovery = recovery_.end(now());
+  report.recovery = recovery_.end(steady_seconds());
   if (report.recovery) say(recovery_line(*report.recovery, report.step));
   if (inputs_.adopted && report.step == first_step_ + 1) note_working(*inputs_.adopted);
-  report.plan_change = changes_.end(now() - report.seconds);
+  report.plan_change = changes_.end(steady_seconds() - report.seconds);
   if (is_evaluated(report.step)) {
     unwritten_ = report;
   } else {
@@ -373,7 +370,7 @@ void Session::on_step(StepReport report) {
 }
 
 void Session::note_time(std::int64_t step) {
-  left_.note(now(), static_cast<double>(step) / static_cast<double>(arguments_.steps));
+  left_.note(steady_seconds(), static_cast<double>(step) / static_cast<double>(arguments_.steps));
 }
 
 /// Prints a line that the next one replaces on a terminal, unless it `stays`.

@@ -18,26 +18,8 @@ namespace {
 
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
-using MaybeTensor = std::optional<Tensor>;
 
 std::int64_t choices_of(const Routing& routing) { return routing.weights.size(1); }
-
-/// Sums bags of rows: a bag for each token.
-Tensor plain_sum(const Tensor& rows, const Routing& routing, const MaybeTensor& weights) {
-  const Tensor begins =
-      torch::arange(0, routing.rows.size(0), choices_of(routing), routing.rows.options());
-  return std::get<0>(at::_embedding_bag_forward_only(rows, routing.rows, begins,
-                                                     /*scale_grad_by_freq=*/false, /*sum=*/0,
-                                                     /*sparse=*/false, weights));
-}
-
-Tensor sum_rows(const Tensor& rows, const Routing& routing, const MaybeTensor& weights) {
-  if (!fused::available(rows)) return plain_sum(rows, routing, weights);
-  static const fused::Operator<Tensor(const Tensor&, const Tensor&, std::int64_t,
-                                      const MaybeTensor&)>
-      call("athanor::sum_rows");
-  return call(rows, routing.rows, choices_of(routing), weights);
-}
 
 /// Returns the gradient of gate and up, from that of the gated product.
 Tensor plain_gate_backward(const Tensor& gradient, const Tensor& packed,
@@ -81,12 +63,19 @@ Tensor rows_of_tokens(const Tensor& x, const Routing& routing) {
   return call(x, routing.rows, choices_of(routing));
 }
 
-Tensor sum_rows(const Tensor& rows, const Routing& routing) {
-  return sum_rows(rows, routing, std::nullopt);
-}
-
-Tensor weighted_sum_rows(const Tensor& rows, const Routing& routing) {
-  return sum_rows(rows, routing, routing.weights.flatten());
+Tensor sum_rows(const Tensor& x, const Tensor& rows, std::int64_t choices,
+                const std::optional<Tensor>& weights) {
+  if (fused::available(x)) {
+    static const fused::Operator<Tensor(const Tensor&, const Tensor&, std::int64_t,
+                                        const std::optional<Tensor>&)>
+        call("athanor::sum_rows");
+    return call(x, rows, choices, weights);
+  }
+  // A bag of rows for each token.
+  const Tensor begins = torch::arange(0, rows.size(0), choices, rows.options());
+  return std::get<0>(at::_embedding_bag_forward_only(x, rows, begins,
+                                                     /*scale_grad_by_freq=*/false, /*sum=*/0,
+                                                     /*sparse=*/false, weights));
 }
 
 Tensor gated(const Tensor& packed, const std::string& activation) {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mixture does to rows between its grouped products. A row is a pair (token, choice); rows
-// are sorted by expert (routing.hpp). Where a plugin implements the operators for the device, each
-// is one pass over memory; elsewhere it is made of LibTorch's. Sums are taken in fp32, in the order
-// of a token's choices, and rounded once by the plugin's operators.
+// Operators on the rows of a mixture between its grouped products. A row is a pair (token, choice);
+// rows are sorted by expert (routing.hpp). Where a plugin implements the operators for the device,
+// each is one pass over memory, which adds in fp32, in the order of a token's choices, and rounds
+// once. Elsewhere each is made of LibTorch's operators.
 #pragma once
 
 #include "executor/experts/routing.hpp"
 
 #include <torch/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace athanor {
@@ -19,11 +21,12 @@ namespace athanor {
 /// Returns the rows [rows, columns] that tokens x [tokens, columns] send to their experts.
 [[nodiscard]] torch::Tensor rows_of_tokens(const torch::Tensor& x, const Routing& routing);
 
-/// Returns for each token the sum of its rows, [tokens, columns].
-[[nodiscard]] torch::Tensor sum_rows(const torch::Tensor& rows, const Routing& routing);
-
-/// Returns for each token the sum of its rows, each times the weight of its choice.
-[[nodiscard]] torch::Tensor weighted_sum_rows(const torch::Tensor& rows, const Routing& routing);
+/// Returns for each token the sum of its rows of x, [tokens, columns]. `rows` has the numbers of a
+/// token's rows, `choices` of them for each token. With `weights` [tokens * choices], each row is
+/// multiplied by its own first.
+[[nodiscard]] torch::Tensor sum_rows(const torch::Tensor& x, const torch::Tensor& rows,
+                                     std::int64_t choices,
+                                     const std::optional<torch::Tensor>& weights = std::nullopt);
 
 /// Gradients through y = weight * activation(gate) * up, where `weight` is a row's, and gate and up
 /// lie side by side in `packed` [rows, 2 * inner].

@@ -38,7 +38,7 @@ class Experts : public Function<Experts> {
     context->save_for_backward(
         {x, choice_weights, routing.pairs, routing.rows, routing.ends, gate_up});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    return weighted_sum_rows(rows, routing);
+    return sum_rows(rows, routing.rows, choice_weights.size(1), choice_weights.flatten());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -64,8 +64,9 @@ class Experts : public Function<Experts> {
     of_gate.inner.reset();
     Tensors of_weights = grouped_weight_gradients(of_gate.packed, rows_of_tokens(x, routing),
                                                   call.weights.gate_up, ends, call.by);
-    const Tensor of_x = sum_rows(
-        grouped_row_gradient(of_gate.packed, call.weights.gate_up, ends, call.by), routing);
+    const Tensor of_x =
+        sum_rows(grouped_row_gradient(of_gate.packed, call.weights.gate_up, ends, call.by),
+                 routing.rows, routing.weights.size(1));
     variable_list result{of_x, of_gate.weights.to(routing.weights.scalar_type()), {}, {}};
     result.insert(result.end(), of_weights.begin(), of_weights.end());
     result.insert(result.end(), of_down.begin(), of_down.end());

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/travel/token_moves.hpp"
 
-#include <ATen/ops/_embedding_bag_forward_only.h>
-#include <torch/autograd.h>
+#include "executor/experts/expert_operators.hpp"
 
-#include <optional>
-#include <tuple>
+#include <torch/autograd.h>
 
 namespace athanor {
 namespace {
@@ -14,15 +12,6 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
-
-/// Returns for each token the sum of its rows, each times its weight: a bag of rows for each token.
-Tensor bags(const Tensor& rows, const Tensor& slot_of_pair, std::int64_t choices,
-            const std::optional<Tensor>& weights) {
-  const Tensor begins = torch::arange(0, slot_of_pair.size(0), choices, slot_of_pair.options());
-  return std::get<0>(at::_embedding_bag_forward_only(rows, slot_of_pair, begins,
-                                                     /*scale_grad_by_freq=*/false, /*sum=*/0,
-                                                     /*sparse=*/false, weights));
-}
 
 class Depart : public Function<Depart> {
  public:
@@ -34,8 +23,8 @@ class Depart : public Function<Depart> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {bags(gradients[0].contiguous(), context->get_saved_variables()[0],
-                 context->saved_data["choices"].toInt(), std::nullopt),
+    return {sum_rows(gradients[0].contiguous(), context->get_saved_variables()[0],
+                     context->saved_data["choices"].toInt()),
             {},
             {},
             {}};
@@ -47,7 +36,7 @@ class Arrive : public Function<Arrive> {
   static Tensor forward(AutogradContext* context, const Tensor& rows, const Tensor& weights,
                         const Tensor& pairs, const Tensor& slot_of_pair) {
     context->save_for_backward({rows, weights, pairs, slot_of_pair});
-    return bags(rows, slot_of_pair, weights.size(1), weights.flatten());
+    return sum_rows(rows, slot_of_pair, weights.size(1), weights.flatten());
   }
 
   /// A row of an empty slot gets the gradient of some pair, which no expert reads.

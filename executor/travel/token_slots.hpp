@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the rows of tokens lie while they travel to their experts' ranks. All sizes follow from the
+// Places of the rows of tokens that travel to the ranks of their experts. All sizes follow from the
 // plan's capacity, however tokens are routed, and no number leaves the device.
 #pragma once
 
