@@ -147,7 +147,8 @@ void JobWatch::run() {
     const std::lock_guard lock(mutex_);
     now_ = clock_.now();
     look();
-    if (may_end()) return;
+    // Once more, for ranks that this one has met only after its first goodbye.
+    if (may_end()) return links_.send(goodbye());
   }
 }
 

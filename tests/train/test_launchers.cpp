@@ -127,6 +127,25 @@ TEST_CASE("a rank 0 that is stopped before it comes is named, also where nothing
   CHECK(wait_until_gone(out, 3).empty());
 }
 
+TEST_CASE("a rank that is done before rank 0 comes ends well with it") {
+  const TrainFixture fixture;
+  const std::string out = fixture.file("run");
+  const auto command =
+      fixture.command(fixture.write_plan("plan", fixture.offloaded_plan(2, 2)), /*steps=*/3, out);
+  output_of(with_words(command, {"--gpus", "2"}));
+  for (int round = 0; round < 4; ++round) {
+    RunningProgram program(with_processes(2, with_words(command, {"--resume"})));
+    std::vector<pid_t> ranks;
+    while (ranks.empty()) ranks = ranks_of(out, 2);
+    ::kill(ranks[0], SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000 + 250 * round));
+    ::kill(ranks[0], SIGCONT);
+    const Finished finished = program.wait(120);
+    INFO(finished.output);
+    CHECK(finished.exit_code == 0);
+  }
+}
+
 TEST_CASE("a stopped rank that no other rank is left to name is named by its cleaner") {
   const MpiLeftovers leftovers = make_session_folder();
   std::array<int, 2> errors{};
