@@ -320,8 +320,12 @@ bool JobWatch::may_end() {
     say_goodbye();
   }
   if (exit_code_ == kExitFailed) return true;
-  // Somebody must be left to name a rank 0 that stops before it is done, or before it has come.
-  if (rank_.rank != 0) return gone_.at(0) || (!links_.is_linked() && !watchdog_.is_missing(0));
+  // Somebody must be left to name a rank 0 that stops before it is done, or before it has come. An
+  // orphan does not wait for one that comes no more: its launcher has died.
+  if (rank_.rank != 0) {
+    const bool may_come = parent_ != 0 && watchdog_.is_missing(0);
+    return gone_.at(0) || (!links_.is_linked() && !may_come);
+  }
   const bool is_late = now_ - *left_at_ > kSilence;
   bool all_ended = true;
   for (int other = 1; other < rank_.world_size; ++other) {
@@ -333,11 +337,11 @@ bool JobWatch::may_end() {
 }
 
 /// Whether a rank has gone, as far as rank 0 can tell. One of this machine has yet to come if it
-/// has not been heard from.
+/// has not been heard from, and there is a launcher to start it.
 bool JobWatch::has_ended(int rank) const {
   if (links_.is_linked(rank)) return false;
   return gone_.at(static_cast<std::size_t>(rank)) || exit_code_ != kExitDone ||
-         !rank_.is_on_one_machine();
+         !rank_.is_on_one_machine() || parent_ == 0;
 }
 
 void JobWatch::end_late_rank(int rank) const {

@@ -146,6 +146,20 @@ TEST_CASE("a rank that is done before rank 0 comes ends well with it") {
   }
 }
 
+TEST_CASE("ranks whose launcher dies before they begin do not wait for each other") {
+  const TrainFixture fixture;
+  const std::string out = fixture.file("run");
+  auto command =
+      fixture.command(fixture.write_plan("plan", fixture.offloaded_plan(2, 2)), /*steps=*/3, out);
+  output_of(with_words(command, {"--gpus", "2"}));
+  command.emplace_back("--resume");
+  std::vector<std::string> orphaned{"sh", "-c", "kill -9 $PPID; sleep 0.5; exec \"$@\"", "sh"};
+  orphaned.insert(orphaned.end(), command.begin(), command.end());
+  RunningProgram program(with_processes(2, orphaned));
+  CHECK(program.wait(60).exit_code != 0);
+  CHECK(wait_until_gone(out, 5).empty());
+}
+
 TEST_CASE("a stopped rank that no other rank is left to name is named by its cleaner") {
   const MpiLeftovers leftovers = make_session_folder();
   std::array<int, 2> errors{};
