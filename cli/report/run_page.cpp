@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report/run_page.hpp"
 
+#include "cli/compare/comparison.hpp"
+#include "cli/compare/comparison_report.hpp"
 #include "cli/report/program_charts.hpp"
 #include "cli/report/series.hpp"
-#include "cli/sim/compare_run.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/sensitivity.hpp"
 #include "sim/engine/engine.hpp"

@@ -116,6 +116,42 @@ TEST_CASE_METHOD(CompareFixture, "compare shows the run's own second prediction"
              ContainsSubstring("again by the run") && ContainsSubstring("12.0 % off"));
 }
 
+TEST_CASE_METHOD(CompareFixture, "compare says how often updates that did not wait were undone") {
+  const auto write_norms = [&](const std::vector<double>& norms) {
+    std::string lines;
+    for (const double norm : norms) {
+      const nlohmann::json line{{"time_metrics/end_to_end(s)", timeline.step_seconds},
+                                {"memory/device_peak_bytes", timeline.peak_bytes.gpu},
+                                {"grad_norm", norm}};
+      lines += line.dump() + "\n";
+    }
+    write_file_atomically(folder.file("metrics.jsonl"), lines);
+  };
+  write_norms({1, 2, 3, 4});
+  CHECK_FALSE(nlohmann::json::parse(compare({"--json"}).out).contains("clipping"));
+
+  plan.dtype = profile.dtype = DataType::BFloat16;
+  plan.clipping = Clipping::Speculate;
+  plan.max_gradient_norm = 2.5;
+  plan.schedule = {};
+  write_run();
+  write_norms({1, 2, 3, 4});
+  const auto clipping = nlohmann::json::parse(compare({"--json"}).out).at("clipping");
+  CHECK(clipping.at("expected_share") == 0);
+  CHECK(clipping.at("measured_share") == 0.5);
+  CHECK(clipping.at("clipped_steps") == 2);
+  const auto seconds = clipping.at("predicted_step_seconds").get<double>();
+  CHECK(seconds > timeline.step_seconds);
+  CHECK_THAT(compare({}).out, ContainsSubstring("changed 2 of 4 steps, 0 % were expected") &&
+                                  ContainsSubstring("tune with --clip 2.5 --clipped-share 0.5"));
+
+  // The share that was measured gives the prediction that compare names, and no complaint.
+  plan.clipped_share = 0.5;
+  write_run();
+  CHECK(timeline.step_seconds == Approx(seconds));
+  CHECK_THAT(compare({}).out, !ContainsSubstring("clipping"));
+}
+
 TEST_CASE_METHOD(CompareFixture,
                  "compare takes the steps since a change of the plan, and tells it") {
   const auto write_steps = [&](const std::vector<double>& factors) {

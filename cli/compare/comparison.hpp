@@ -2,15 +2,12 @@
 // Compares the predictions and measurements of one run folder.
 #pragma once
 
+#include "cli/compare/clipped_steps.hpp"
+#include "cli/compare/run_data.hpp"
 #include "cli/rates/plan_changes.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/model/plan.hpp"
-#include "sim/model/platform.hpp"
-#include "sim/model/profile.hpp"
 #include "sim/model/timeline.hpp"
 #include "sim/rates/combined_rates.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -39,6 +36,7 @@ struct Comparison {
       repredicted_step;  ///< the run's own second prediction, from its first steps
   CombinedRates rates;
   std::vector<PlanChange> changes;
+  std::optional<ClippedSteps> clipped;      ///< where updates do not wait for the norm
   Seconds low_step = 0, high_step = 0;      ///< eight in ten measured steps are between them
   std::int64_t num_steps = 0;               ///< number of measured steps
   TierBytes predicted_peak, measured_peak;  ///< memory of one rank
@@ -49,48 +47,6 @@ struct Comparison {
   [[nodiscard]] double error_of(Seconds seconds) const noexcept;
 };
 
-/// One line of metrics.jsonl, one step, and where it stands ("file:line") for messages.
-struct MetricsLine {
-  nlohmann::json values;
-  std::string where;
-};
-
-/// Key of metrics.jsonl with the seconds of a step.
-inline constexpr const char* kStepSecondsKey = "time_metrics/end_to_end(s)";
-
-/// Reads the steps of metrics.jsonl. Throws InputError (file:line) for a line that is no JSON
-/// object, or if there is no line.
-[[nodiscard]] std::vector<MetricsLine> read_metrics_lines(const std::string& path);
-
-/// Figures of metrics.jsonl: the median step after the first two (warm-up), its first and ninth
-/// decile, and the highest device memory.
-struct Metrics {
-  Seconds step_seconds = 0, low_seconds = 0, high_seconds = 0;
-  Bytes peak_bytes = 0;
-  std::int64_t num_steps = 0;
-};
-
-/// Sums up the lines, of which there is one or more. Throws InputError (file:line) for a line
-/// without kStepSecondsKey and "memory/device_peak_bytes".
-[[nodiscard]] Metrics metrics_of(const std::vector<MetricsLine>& lines);
-
-/// Content of a run folder: its inputs, the program that they give, and what was measured.
-struct RunData {
-  Plan plan;
-  Profile profile;
-  Platform platform;
-  std::vector<MetricsLine> steps;
-  Metrics metrics;                  ///< figures of the steps under the plan that it had last
-  std::vector<PlanChange> changes;  ///< changes of its plan, the oldest first
-  std::optional<Seconds> repredicted_step;  ///< prediction in run.json
-  Program program;
-  Timeline measured;
-};
-
-/// Reads plan, profile, platform, metrics and timeline of a run folder. Throws InputError that
-/// names the first that is missing or broken.
-[[nodiscard]] RunData read_run(const std::string& run);
-
 /// Compares what a run measured with the timeline that was predicted for its program, and predicts
 /// it once more on `engine` with the rates that it measured.
 [[nodiscard]] Comparison compare_timelines(const RunData& run, const Timeline& predicted,
@@ -99,8 +55,5 @@ struct RunData {
 /// Lowers and simulates RUN/plan.json with RUN/profile.json and RUN/platform.json, writes
 /// RUN/predicted.trace.json, and compares it with RUN/measured.trace.json and RUN/metrics.jsonl.
 [[nodiscard]] Comparison compare_run(const std::string& run);
-
-[[nodiscard]] nlohmann::ordered_json comparison_json(const Comparison& comparison);
-[[nodiscard]] std::string comparison_text(const Comparison& comparison);
 
 }  // namespace athanor::cli

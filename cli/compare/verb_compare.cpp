@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements athanor compare, which compares a run's measurements with its prediction.
-#include "cli/sim/compare_run.hpp"
+#include "cli/compare/comparison.hpp"
+#include "cli/compare/comparison_report.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/verbs.hpp"
 #include "sim/base/errors.hpp"
