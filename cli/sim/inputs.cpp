@@ -4,6 +4,7 @@
 #include "cli/common/plan_paths.hpp"
 #include "cli/common/shipped_files.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -26,6 +27,7 @@ PlanRequest Inputs::request() const {
   }
   if (redo) request.snapshot = Snapshot::Redo;
   if (micro_batch > 0) request.micro_batch = micro_batch;
+  request.adam_state = adam_state;
   if (adam_threads > 0) request.adam_threads = adam_threads;
   return request;
 }
@@ -58,6 +60,15 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
       ->type_name("SHARE");
   add_count(verb, "--micro-batch", inputs.micro_batch, "Sequences per rank at once");
   add_count(verb, "--adam-threads", inputs.adam_threads, "CPU threads of Adam per rank");
+  verb.add_option_function<std::string>(
+          "--adam-state",
+          [&inputs](const std::string& type) {
+            inputs.adam_state = value_of(kShortDataTypeNames, type).value_or(inputs.adam_state);
+          },
+          "Type of Adam's moments: fp32, or bf16 with stochastic rounding, which takes 4 bytes a "
+          "parameter less and changes what is learnt (default: fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->type_name("TYPE");
   add_quiet(verb, inputs.quiet);
 }
 

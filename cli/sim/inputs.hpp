@@ -24,8 +24,9 @@ struct Inputs {
   std::optional<double> clipped_share;  ///< share of steps; absent: none
   std::int64_t micro_batch = 0;         ///< 0 = chosen
   int adam_threads = 0;                 ///< 0 = chosen
-  bool redo = false;                    ///< only plans that survive the death of their processes
-  bool quiet = false;                   ///< shows no progress
+  DataType adam_state = DataType::Float32;
+  bool redo = false;   ///< only plans that survive the death of their processes
+  bool quiet = false;  ///< shows no progress
 
   /// Returns the request. Throws InputError if a share of clipped steps is given, but nothing
   /// clips.
@@ -33,7 +34,8 @@ struct Inputs {
 };
 
 /// Adds --profile, --profile-platform, --gpus, --global-batch, --gpu-memory,
-/// --host-memory, --nvme, --clip, --clipped-share, --micro-batch, --adam-threads and --quiet.
+/// --host-memory, --nvme, --clip, --clipped-share, --micro-batch, --adam-threads, --adam-state and
+/// --quiet.
 void add_inputs(CLI::App& verb, Inputs& inputs);
 
 /// Completes the inputs from the plan at `plan_path`, which names its profile, its platform and its

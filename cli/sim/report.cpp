@@ -241,6 +241,7 @@ std::string plan_summary(const Plan& plan) {
   if (plan.late_updates > 0) {
     text += fmt::format(", {} units updated after backward", plan.late_updates);
   }
+  if (plan.adam_state == DataType::BFloat16) text += ", Adam's moments in bf16";
   if (plan.snapshot == Snapshot::Redo) text += ", snapshots by redo";
   if (plan.schedule.copies == Copies::Blocking) text += ", blocking copies";
   if (plan.schedule.optimizer == OptimizerStart::AfterBackward) text += ", Adam after backward";

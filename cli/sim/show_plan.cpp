@@ -177,6 +177,9 @@ void show_plan(const ShowRequest& request) {
   fmt::print("{:<12} {} ranks, {} sequences of {} per step, {}\n", "step", plan.world_size,
              plan.global_batch(), plan.sequence_length, name_of(kDataTypeNames, plan.dtype));
   fmt::print("{:<12} {}\n", "clipping", name_of(kClippingNames, plan.clipping));
+  if (plan.adam_state != DataType::Float32) {
+    fmt::print("{:<12} {}\n", "adam state", name_of(kDataTypeNames, plan.adam_state));
+  }
   if (plan.snapshot != Snapshot::None) {
     fmt::print("{:<12} {}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot));
   }

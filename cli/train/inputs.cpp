@@ -216,6 +216,11 @@ std::string describe_patterns(const Plan& plan) {
       units);
 }
 
+std::string describe_moments(const Plan& plan) {
+  if (plan.adam_state == DataType::Float32) return "";
+  return "moments    bf16, rounded stochastically: losses are not those of moments in fp32\n";
+}
+
 std::string describe(const TrainInputs& in) {
   const TierBytes peak = peak_bytes(lower(in.profile, in.plan));
   const std::string held_out =
@@ -225,15 +230,15 @@ std::string describe(const TrainInputs& in) {
   return fmt::format(
       "model      {} ({} parameters), {}\n"
       "plan       {}: {} processes, micro-batch {}, accumulation {}, sequence {}\n"
-      "{}"
+      "{}{}"
       "data       {}; {} steps go through it\n"
       "{}"
       "memory     device {}, pinned {}, host {}, nvme {} per process\n",
       in.architecture.name, in.architecture.num_parameters(), describe_start(in), in.plan.name,
       in.plan.world_size, in.plan.micro_batch, in.plan.accumulation, in.plan.sequence_length,
-      describe_patterns(in.plan), describe(*in.data), steps_per_epoch(in), held_out,
-      format_bytes(peak.gpu), format_bytes(peak.pinned), format_bytes(peak.host),
-      format_bytes(peak.nvme));
+      describe_patterns(in.plan), describe_moments(in.plan), describe(*in.data),
+      steps_per_epoch(in), held_out, format_bytes(peak.gpu), format_bytes(peak.pinned),
+      format_bytes(peak.host), format_bytes(peak.nvme));
 }
 
 }  // namespace athanor::cli

@@ -54,6 +54,8 @@ void start_again(const TrainArguments& arguments, TrainInputs& inputs);
 /// Returns a line on the units whose weights do not travel, and on what that means for losses;
 /// empty where all do.
 [[nodiscard]] std::string describe_patterns(const Plan& plan);
+/// Returns a line on what moments in bf16 mean for losses; empty where moments are fp32.
+[[nodiscard]] std::string describe_moments(const Plan& plan);
 
 /// Returns the text that a dry run prints.
 [[nodiscard]] std::string describe(const TrainInputs& inputs);

@@ -7,64 +7,121 @@
 #include "executor/cpu/parallel_blocks.hpp"
 #include "executor/cpu/split_master.hpp"
 #include "executor/cpu/target_clones.hpp"
+#include "sim/base/split_mix.hpp"
 
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 namespace athanor {
 namespace {
 
-ATHANOR_VECTOR_CLONES void update_whole(float* __restrict master, float* __restrict first,
-                                        float* __restrict second, const float* __restrict gradient,
-                                        std::int64_t elements, AdamStep k, float gradient_scale) {
+/// Arrays of a whole master and its update.
+template <typename Moment>
+struct WholeArrays {
+  float* master;
+  Moment *first, *second;
+  const float* gradient;
+};
+
+template <typename Moment>
+inline __attribute__((always_inline)) void update_whole_of(const WholeArrays<Moment>& a,
+                                                           std::int64_t elements, const AdamStep& k,
+                                                           float scale) {
+  float* __restrict master = a.master;
+  Moment* __restrict first = a.first;
+  Moment* __restrict second = a.second;
+  const float* __restrict gradient = a.gradient;
   for (std::int64_t i = 0; i < elements; ++i) {
-    master[i] = adam_update(master[i], first[i], second[i], gradient[i] * gradient_scale, k);
+    master[i] = adam_update(master[i], first[i], second[i], gradient[i] * scale, k);
   }
 }
 
-template <typename Gradient>
-inline __attribute__((always_inline)) void update_split(
-    BFloat16Bits* __restrict parameters, std::int16_t* __restrict rests, float* __restrict first,
-    float* __restrict second, const Gradient* __restrict gradient, std::int64_t elements,
-    const AdamStep& k, float gradient_scale) {
+ATHANOR_VECTOR_CLONES void update_whole(WholeArrays<float> arrays, std::int64_t elements,
+                                        AdamStep k, float scale) {
+  update_whole_of(arrays, elements, k, scale);
+}
+ATHANOR_VECTOR_CLONES void update_whole(WholeArrays<BFloat16Bits> arrays, std::int64_t elements,
+                                        AdamStep k, float scale) {
+  update_whole_of(arrays, elements, k, scale);
+}
+
+/// Arrays of a split master and its update.
+template <typename Gradient, typename Moment>
+struct SplitArrays {
+  BFloat16Bits* parameters;
+  std::int16_t* rests;
+  Moment *first, *second;
+  const Gradient* gradient;
+};
+
+template <typename Gradient, typename Moment>
+inline __attribute__((always_inline)) void update_split_of(const SplitArrays<Gradient, Moment>& a,
+                                                           std::int64_t elements, const AdamStep& k,
+                                                           float scale) {
+  BFloat16Bits* __restrict parameters = a.parameters;
+  std::int16_t* __restrict rests = a.rests;
+  Moment* __restrict first = a.first;
+  Moment* __restrict second = a.second;
+  const Gradient* __restrict gradient = a.gradient;
   for (std::int64_t i = 0; i < elements; ++i) {
     const SplitMaster updated =
         split_master(adam_update(join_master(parameters[i], rests[i]), first[i], second[i],
-                                 to_float(gradient[i]) * gradient_scale, k));
+                                 to_float(gradient[i]) * scale, k));
     parameters[i] = updated.parameter;
     rests[i] = updated.rest;
   }
 }
 
-ATHANOR_VECTOR_CLONES void update_split_fp32(BFloat16Bits* parameters, std::int16_t* rests,
-                                             float* first, float* second, const float* gradient,
-                                             std::int64_t elements, AdamStep k,
-                                             float gradient_scale) {
-  update_split(parameters, rests, first, second, gradient, elements, k, gradient_scale);
+ATHANOR_VECTOR_CLONES void update_split(SplitArrays<float, float> arrays, std::int64_t elements,
+                                        AdamStep k, float scale) {
+  update_split_of(arrays, elements, k, scale);
+}
+ATHANOR_VECTOR_CLONES void update_split(SplitArrays<BFloat16Bits, float> arrays,
+                                        std::int64_t elements, AdamStep k, float scale) {
+  update_split_of(arrays, elements, k, scale);
+}
+ATHANOR_VECTOR_CLONES void update_split(SplitArrays<float, BFloat16Bits> arrays,
+                                        std::int64_t elements, AdamStep k, float scale) {
+  update_split_of(arrays, elements, k, scale);
+}
+ATHANOR_VECTOR_CLONES void update_split(SplitArrays<BFloat16Bits, BFloat16Bits> arrays,
+                                        std::int64_t elements, AdamStep k, float scale) {
+  update_split_of(arrays, elements, k, scale);
 }
 
-ATHANOR_VECTOR_CLONES void update_split_bf16(BFloat16Bits* parameters, std::int16_t* rests,
-                                             float* first, float* second,
-                                             const BFloat16Bits* gradient, std::int64_t elements,
-                                             AdamStep k, float gradient_scale) {
-  update_split(parameters, rests, first, second, gradient, elements, k, gradient_scale);
-}
-
-void update_block(const AdamStateView& s, const float* gradient, std::int64_t elements,
-                  const AdamStep& k, float scale) {
-  if (s.is_split()) {
-    update_split_fp32(s.parameters, s.rests, s.first_moment, s.second_moment, gradient, elements, k,
-                      scale);
+template <typename Moment>
+std::pair<Moment*, Moment*> moments_of(const AdamStateView& s) {
+  if constexpr (std::is_same_v<Moment, float>) {
+    return {s.first_moment, s.second_moment};
   } else {
-    update_whole(s.master, s.first_moment, s.second_moment, gradient, elements, k, scale);
+    return {s.first_moment_bf16, s.second_moment_bf16};
   }
 }
-void update_block(const AdamStateView& s, const BFloat16Bits* gradient, std::int64_t elements,
+
+/// Calls body with both moments of `s`, whatever their type.
+template <typename Body>
+void with_moments(const AdamStateView& s, Body body) {
+  if (s.has_bf16_moments()) return body(s.first_moment_bf16, s.second_moment_bf16);
+  body(s.first_moment, s.second_moment);
+}
+
+template <typename Gradient>
+void update_block(const AdamStateView& s, const Gradient* gradient, std::int64_t elements,
                   const AdamStep& k, float scale) {
-  assert(s.is_split());
-  update_split_bf16(s.parameters, s.rests, s.first_moment, s.second_moment, gradient, elements, k,
-                    scale);
+  with_moments(s, [&]<typename Moment>(Moment* first, Moment* second) {
+    if constexpr (std::is_same_v<Gradient, float>) {
+      if (!s.is_split()) {
+        return update_whole(WholeArrays<Moment>{s.master, first, second, gradient}, elements, k,
+                            scale);
+      }
+    }
+    assert(s.is_split());
+    update_split(SplitArrays<Gradient, Moment>{s.parameters, s.rests, first, second, gradient},
+                 elements, k, scale);
+  });
 }
 
 template <typename Gradient>
@@ -78,75 +135,89 @@ void update_in_place(const AdamStateView& state, std::span<const Gradient> gradi
 }
 
 /// State of as many elements as halves fill a cache line, on its way from registers to memory.
+template <typename Moment>
 struct Lines {
   static constexpr std::int64_t kElements = kStreamedLine / sizeof(std::int16_t);
-  static constexpr std::int64_t kFloats = kStreamedLine / sizeof(float);
+  static constexpr std::int64_t kMoments = kStreamedLine / sizeof(Moment);
   alignas(kStreamedLine) BFloat16Bits old_parameters[kElements], parameters[kElements];
   alignas(kStreamedLine) std::int16_t rests[kElements];
-  alignas(kStreamedLine) float first[kElements], second[kElements];
+  alignas(kStreamedLine) Moment first[kElements], second[kElements];
+};
+constexpr std::int64_t kLineElements = Lines<float>::kElements;
+
+/// Arrays of an update of a split master that is written elsewhere.
+template <typename Gradient, typename Moment>
+struct MovedArrays {
+  SplitArrays<Gradient, Moment> from, to;
+  BFloat16Bits* old_parameters;
 };
 
-template <typename Gradient>
-inline __attribute__((always_inline)) void update_lines(
-    const AdamStateView& from, const AdamStateView& to, const Gradient* gradient,
-    BFloat16Bits* old_parameters, std::int64_t elements, const AdamStep& k, float gradient_scale) {
-  Lines lines;
-  for (std::int64_t at = 0; at < elements; at += Lines::kElements) {
-    for (std::int64_t i = 0; i < Lines::kElements; ++i) {
-      lines.old_parameters[i] = from.parameters[at + i];
-      lines.first[i] = from.first_moment[at + i];
-      lines.second[i] = from.second_moment[at + i];
+template <typename Gradient, typename Moment>
+inline __attribute__((always_inline)) void update_lines_of(const MovedArrays<Gradient, Moment>& a,
+                                                           std::int64_t elements, const AdamStep& k,
+                                                           float scale) {
+  Lines<Moment> lines;
+  for (std::int64_t at = 0; at < elements; at += kLineElements) {
+    for (std::int64_t i = 0; i < kLineElements; ++i) {
+      lines.old_parameters[i] = a.from.parameters[at + i];
+      lines.first[i] = a.from.first[at + i];
+      lines.second[i] = a.from.second[at + i];
       const SplitMaster updated = split_master(
-          adam_update(join_master(lines.old_parameters[i], from.rests[at + i]), lines.first[i],
-                      lines.second[i], to_float(gradient[at + i]) * gradient_scale, k));
+          adam_update(join_master(lines.old_parameters[i], a.from.rests[at + i]), lines.first[i],
+                      lines.second[i], to_float(a.from.gradient[at + i]) * scale, k));
       lines.parameters[i] = updated.parameter;
       lines.rests[i] = updated.rest;
     }
-    std::memcpy(to.parameters + at, lines.parameters, sizeof(lines.parameters));
-    stream_line(to.rests + at, lines.rests);
-    for (std::int64_t i = 0; i < Lines::kElements; i += Lines::kFloats) {
-      stream_line(to.first_moment + at + i, lines.first + i);
-      stream_line(to.second_moment + at + i, lines.second + i);
+    std::memcpy(a.to.parameters + at, lines.parameters, sizeof(lines.parameters));
+    stream_line(a.to.rests + at, lines.rests);
+    for (std::int64_t i = 0; i < kLineElements; i += Lines<Moment>::kMoments) {
+      stream_line(a.to.first + at + i, lines.first + i);
+      stream_line(a.to.second + at + i, lines.second + i);
     }
-    if (old_parameters != nullptr) stream_line(old_parameters + at, lines.old_parameters);
+    if (a.old_parameters != nullptr) stream_line(a.old_parameters + at, lines.old_parameters);
   }
 }
 
-ATHANOR_VECTOR_CLONES void update_lines_fp32(const AdamStateView& from, const AdamStateView& to,
-                                             const float* gradient, BFloat16Bits* old_parameters,
-                                             std::int64_t elements, AdamStep k,
-                                             float gradient_scale) {
-  update_lines(from, to, gradient, old_parameters, elements, k, gradient_scale);
+ATHANOR_VECTOR_CLONES void update_lines(MovedArrays<float, float> arrays, std::int64_t elements,
+                                        AdamStep k, float scale) {
+  update_lines_of(arrays, elements, k, scale);
+}
+ATHANOR_VECTOR_CLONES void update_lines(MovedArrays<BFloat16Bits, float> arrays,
+                                        std::int64_t elements, AdamStep k, float scale) {
+  update_lines_of(arrays, elements, k, scale);
+}
+ATHANOR_VECTOR_CLONES void update_lines(MovedArrays<float, BFloat16Bits> arrays,
+                                        std::int64_t elements, AdamStep k, float scale) {
+  update_lines_of(arrays, elements, k, scale);
+}
+ATHANOR_VECTOR_CLONES void update_lines(MovedArrays<BFloat16Bits, BFloat16Bits> arrays,
+                                        std::int64_t elements, AdamStep k, float scale) {
+  update_lines_of(arrays, elements, k, scale);
 }
 
-ATHANOR_VECTOR_CLONES void update_lines_bf16(const AdamStateView& from, const AdamStateView& to,
-                                             const BFloat16Bits* gradient,
-                                             BFloat16Bits* old_parameters, std::int64_t elements,
-                                             AdamStep k, float gradient_scale) {
-  update_lines(from, to, gradient, old_parameters, elements, k, gradient_scale);
-}
-
-void update_whole_lines(const AdamStateView& from, const AdamStateView& to, const float* gradient,
-                        BFloat16Bits* old_parameters, std::int64_t elements, const AdamStep& k,
-                        float scale) {
-  update_lines_fp32(from, to, gradient, old_parameters, elements, k, scale);
-}
+template <typename Gradient>
 void update_whole_lines(const AdamStateView& from, const AdamStateView& to,
-                        const BFloat16Bits* gradient, BFloat16Bits* old_parameters,
+                        const Gradient* gradient, BFloat16Bits* old_parameters,
                         std::int64_t elements, const AdamStep& k, float scale) {
-  update_lines_bf16(from, to, gradient, old_parameters, elements, k, scale);
+  with_moments(from, [&]<typename Moment>(Moment* first, Moment* second) {
+    const auto [to_first, to_second] = moments_of<Moment>(to);
+    update_lines(
+        MovedArrays<Gradient, Moment>{{from.parameters, from.rests, first, second, gradient},
+                                      {to.parameters, to.rests, to_first, to_second, gradient},
+                                      old_parameters},
+        elements, k, scale);
+  });
 }
 
 /// Copies the first `elements` of a split state, and the old parameters.
 void copy_state(const AdamStateView& from, const AdamStateView& to, BFloat16Bits* old_parameters,
                 std::int64_t elements) {
-  const Bytes halves = elements * static_cast<Bytes>(sizeof(std::int16_t));
-  const Bytes floats = elements * static_cast<Bytes>(sizeof(float));
+  const Bytes halves = elements * static_cast<Bytes>(sizeof(BFloat16Bits));
   if (old_parameters != nullptr) host_copy(old_parameters, from.parameters, halves);
   if (to.parameters != from.parameters) host_copy(to.parameters, from.parameters, halves);
-  host_copy(to.rests, from.rests, halves);
-  host_copy(to.first_moment, from.first_moment, floats);
-  host_copy(to.second_moment, from.second_moment, floats);
+  for_each_array(to, from, [&]<typename Value>(Value* target, const Value* source) {
+    host_copy(target, source, elements * static_cast<Bytes>(sizeof(Value)));
+  });
 }
 
 BFloat16Bits* from_element(BFloat16Bits* parameters, std::int64_t element) {
@@ -158,9 +229,10 @@ void update_out_of_place(const AdamStateView& from, const AdamStateView& to,
                          std::span<const Gradient> gradient, const AdamCoefficients& c, int threads,
                          BFloat16Bits* old_parameters) {
   assert(from.is_split() && to.is_split());
+  assert(from.has_bf16_moments() == to.has_bf16_moments());
   const AdamStep step = adam_step(c);
   parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t rest = (end - begin) % Lines::kElements;
+    const std::int64_t rest = (end - begin) % kLineElements;
     update_whole_lines(from.starting_at(begin), to.starting_at(begin), gradient.data() + begin,
                        from_element(old_parameters, begin), end - begin - rest, step,
                        c.gradient_scale);
@@ -175,8 +247,14 @@ void update_out_of_place(const AdamStateView& from, const AdamStateView& to,
 }  // namespace
 
 AdamStateView AdamStateView::starting_at(std::int64_t element) const noexcept {
-  AdamStateView rest{.first_moment = first_moment + element,
-                     .second_moment = second_moment + element};
+  AdamStateView rest;
+  if (has_bf16_moments()) {
+    rest.first_moment_bf16 = first_moment_bf16 + element;
+    rest.second_moment_bf16 = second_moment_bf16 + element;
+  } else {
+    rest.first_moment = first_moment + element;
+    rest.second_moment = second_moment + element;
+  }
   if (is_split()) {
     rest.parameters = parameters + element;
     rest.rests = rests + element;
@@ -200,6 +278,8 @@ AdamStep adam_step(const AdamCoefficients& c) {
       .step_size = static_cast<float>(learning_rate / (1.0 - std::pow(beta1, step))),
       .root_bias_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(beta2, step))),
       .epsilon = c.epsilon,
+      .noise_seed =
+          static_cast<std::uint32_t>(split_mix_finalizer(static_cast<std::uint64_t>(c.step))),
   };
 }
 

@@ -35,16 +35,32 @@ struct AdamSegment {
 /// Pointers to a shard's state: the fp32 master parameters and Adam's two moments, each as long as
 /// the shard. Where parameters are bf16 the master is split (split_master.hpp).
 struct AdamStateView {
-  float* master = nullptr;             ///< whole; null where it is split
-  BFloat16Bits* parameters = nullptr;  ///< the upper halves of a split master
-  std::int16_t* rests = nullptr;       ///< its lower halves
-  float *first_moment = nullptr, *second_moment = nullptr;
+  float* master = nullptr;                                  ///< whole; null where it is split
+  BFloat16Bits* parameters = nullptr;                       ///< the upper halves of a split master
+  std::int16_t* rests = nullptr;                            ///< its lower halves
+  float *first_moment = nullptr, *second_moment = nullptr;  ///< null where they are bf16
+  BFloat16Bits *first_moment_bf16 = nullptr, *second_moment_bf16 = nullptr;
   bool operator==(const AdamStateView&) const = default;
 
   [[nodiscard]] bool is_split() const noexcept { return master == nullptr; }
+  [[nodiscard]] bool has_bf16_moments() const noexcept { return first_moment_bf16 != nullptr; }
   /// Returns the state from `element` on.
   [[nodiscard]] AdamStateView starting_at(std::int64_t element) const noexcept;
 };
+
+/// Calls body(array of `to`, array of `from`) for every array but the parameters of two states of
+/// one kind.
+template <typename Body>
+void for_each_array(const AdamStateView& to, const AdamStateView& from, Body body) {
+  if (to.is_split()) body(to.rests, from.rests);
+  if (to.has_bf16_moments()) {
+    body(to.first_moment_bf16, from.first_moment_bf16);
+    body(to.second_moment_bf16, from.second_moment_bf16);
+  } else {
+    body(to.first_moment, from.first_moment);
+    body(to.second_moment, from.second_moment);
+  }
+}
 
 /// Updates `state` from the gradient, which is as long as the shard, with `threads` host threads. A
 /// bf16 gradient updates a split master.

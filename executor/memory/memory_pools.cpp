@@ -157,8 +157,13 @@ class MemoryPools::Builder {
         state.parameters = reinterpret_cast<BFloat16Bits*>(parameters);
         take(state.rests);
       }
-      take(state.first_moment);
-      take(state.second_moment);
+      if (program_.adam_state == DataType::Float32) {
+        take(state.first_moment);
+        take(state.second_moment);
+      } else {
+        take(state.first_moment_bf16);
+        take(state.second_moment_bf16);
+      }
     };
     take_state(memory.state);
     if (speculates(plan_, chunk)) {
@@ -182,7 +187,9 @@ class MemoryPools::Builder {
 
 MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
                          const std::string& nvme_folder, const SharedMemory* shared)
-    : element_bytes_(size_of(program.dtype)), pool_of_(program.pool_of) {
+    : element_bytes_(size_of(program.dtype)),
+      moment_bytes_(size_of(program.adam_state)),
+      pool_of_(program.pool_of) {
   for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.held_elements);
   Builder builder(program, plan, rank, *this);
   builder.lay_out(nullptr, nullptr, nullptr);

@@ -23,7 +23,7 @@ enum class StatePart { Master, FirstMoment, SecondMoment };
 inline constexpr std::array kStateParts{StatePart::Master, StatePart::FirstMoment,
                                         StatePart::SecondMoment};
 
-inline constexpr Bytes kStateBytes = 4;  ///< bytes of one element of one part: fp32
+inline constexpr Bytes kStateBytes = 4;  ///< bytes of one element of one part as it is read: fp32
 
 /// Memory of one update: old and new state (equal where the old is not kept), the gradient, and
 /// where old parameters are kept.
@@ -99,12 +99,13 @@ class MemoryPools {
   /// Reads a chunk's state from the file into the state buffer that `op` names, or writes it back.
   void read_state(const Operation& op) const;
   void write_state(const Operation& op) const;
-  /// Reads elements [skip, skip + to.size()) of one part of a chunk, from wherever it is. Call it
-  /// between steps; `steps` of them are done.
+  /// Reads elements [skip, skip + to.size()) of one part of a chunk, from wherever it is, and
+  /// widens moments in bf16. Call it between steps; `steps` of them are done.
   void read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
                  std::span<float> to, Device& device) const;
   /// Writes elements [skip, skip + from.size()) of one part, to wherever it is; the master to the
-  /// parameters, too. Call it between steps; `steps` are done.
+  /// parameters, too. Moments in bf16 are rounded to nearest. Call it between steps; `steps` are
+  /// done.
   void write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
                   std::span<const float> from, Device& device) const;
   /// Makes both moments of a chunk zero, likewise.
@@ -119,6 +120,7 @@ class MemoryPools {
   [[nodiscard]] static std::size_t index(std::int64_t value);  ///< `value` is not negative
   [[nodiscard]] AdamStateView state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const;
   [[nodiscard]] bool splits_master() const noexcept { return element_bytes_ != kStateBytes; }
+  [[nodiscard]] bool has_bf16_moments() const noexcept { return moment_bytes_ != kStateBytes; }
   /// Offset of a part in a state buffer, and in the file from file_offset on: of the lower half, if
   /// the master is split. The part is one that the chunk does not hold in memory.
   [[nodiscard]] Bytes offset_of(const ChunkMemory& chunk, StatePart part) const;
@@ -127,10 +129,14 @@ class MemoryPools {
   void write_to(void* memory, Bytes offset, std::span<const std::byte> from, Device& device) const;
   void read_split_master(const ChunkMemory& chunk, std::int64_t steps, std::int64_t skip,
                          std::span<float> to, Device& device) const;
+  void read_bf16_moment(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                        std::int64_t skip, std::span<float> to, Device& device) const;
+  void write_bf16_moment(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                         std::int64_t skip, std::span<const float> from, Device& device) const;
   void write_master(const ChunkMemory& chunk, std::int64_t steps, std::int64_t skip,
                     std::span<const float> from, Device& device) const;
 
-  Bytes element_bytes_;
+  Bytes element_bytes_, moment_bytes_;
   std::vector<std::int64_t> unit_elements_;
   std::vector<std::int32_t> pool_of_;
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_, accumulators_;  // [pool][index]

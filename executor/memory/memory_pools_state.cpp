@@ -8,6 +8,7 @@
 #include "executor/memory/memory_pools.hpp"
 #include "sim/model/program.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <memory>
@@ -33,7 +34,7 @@ struct AlignedBlock {
   [[nodiscard]] std::span<std::byte> bytes() const { return {memory.get(), size}; }
 };
 
-/// Start of a part that is one array.
+/// Start of a part that is one array in fp32.
 float* whole_part(const AdamStateView& state, StatePart part) {
   switch (part) {
     case StatePart::Master:
@@ -44,6 +45,21 @@ float* whole_part(const AdamStateView& state, StatePart part) {
       break;
   }
   return state.second_moment;
+}
+
+BFloat16Bits* bf16_moment(const AdamStateView& state, StatePart part) {
+  return part == StatePart::FirstMoment ? state.first_moment_bf16 : state.second_moment_bf16;
+}
+
+/// Places both moments of a state, one behind the other.
+void set_moments(AdamStateView& state, std::byte* first, std::byte* second, bool in_bf16) {
+  if (in_bf16) {
+    state.first_moment_bf16 = reinterpret_cast<BFloat16Bits*>(first);
+    state.second_moment_bf16 = reinterpret_cast<BFloat16Bits*>(second);
+  } else {
+    state.first_moment = reinterpret_cast<float*>(first);
+    state.second_moment = reinterpret_cast<float*>(second);
+  }
 }
 
 /// Address of an element; null in an array that is null.
@@ -75,15 +91,16 @@ UpdateMemory MemoryPools::update_memory(const Operation& adam, std::int64_t step
 UpdateMemory MemoryPools::stream_buffer(const Operation& op) const {
   const std::int64_t elements = chunk(op.unit, op.chunk).elements;
   std::byte* const buffer = stream_buffers_[static_cast<std::size_t>(op.state_buffer)];
-  auto* const state = reinterpret_cast<float*>(buffer);
-  AdamStateView view{.first_moment = state + elements, .second_moment = state + 2 * elements};
+  std::byte* const moments = buffer + elements * kStateBytes;
+  AdamStateView view;
   if (splits_master()) {
     view.parameters = reinterpret_cast<BFloat16Bits*>(buffer);
     view.rests = reinterpret_cast<std::int16_t*>(buffer) + elements;
   } else {
-    view.master = state;
+    view.master = reinterpret_cast<float*>(buffer);
   }
-  return {view, view, buffer + std::ssize(kStateParts) * elements * kStateBytes};
+  set_moments(view, moments, moments + elements * moment_bytes_, has_bf16_moments());
+  return {view, view, moments + 2 * elements * moment_bytes_};
 }
 
 AdamStateView MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const {
@@ -95,8 +112,7 @@ AdamStateView MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* 
   } else if (chunk.file_parameter_bytes > 0) {
     state.master = reinterpret_cast<float*>(buffer);
   }
-  state.first_moment = reinterpret_cast<float*>(at(StatePart::FirstMoment));
-  state.second_moment = reinterpret_cast<float*>(at(StatePart::SecondMoment));
+  set_moments(state, at(StatePart::FirstMoment), at(StatePart::SecondMoment), has_bf16_moments());
   return state;
 }
 
@@ -104,7 +120,7 @@ Bytes MemoryPools::offset_of(const ChunkMemory& chunk, StatePart part) const {
   if (part == StatePart::Master) return splits_master() ? chunk.file_parameter_bytes : 0;
   const Bytes rests = splits_master() ? kRestBytes : 0;
   const Bytes first = chunk.file_parameter_bytes + chunk.elements * rests;
-  return part == StatePart::FirstMoment ? first : first + chunk.elements * kStateBytes;
+  return part == StatePart::FirstMoment ? first : first + chunk.elements * moment_bytes_;
 }
 
 const std::byte* MemoryPools::fetched_from(const Operation& fetch) const {
@@ -143,6 +159,9 @@ void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64
   if (part == StatePart::Master && splits_master()) {
     return read_split_master(chunk, steps, skip, to, device);
   }
+  if (part != StatePart::Master && has_bf16_moments()) {
+    return read_bf16_moment(chunk, part, steps, skip, to, device);
+  }
   read_from(element_of(whole_part(chunk.state_after(steps), part), skip),
             chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes,
             std::as_writable_bytes(to), device);
@@ -162,10 +181,30 @@ void MemoryPools::read_split_master(const ChunkMemory& chunk, std::int64_t steps
   join_masters(parameters, rests, to, memory_threads());
 }
 
+void MemoryPools::read_bf16_moment(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                                   std::int64_t skip, std::span<float> to, Device& device) const {
+  std::vector<BFloat16Bits> moments(to.size());
+  read_from(element_of(bf16_moment(chunk.state_after(steps), part), skip),
+            chunk.file_offset + offset_of(chunk, part) + skip * moment_bytes_,
+            std::as_writable_bytes(std::span(moments)), device);
+  std::ranges::transform(moments, to.begin(), widen_bf16);
+}
+
+void MemoryPools::write_bf16_moment(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                                    std::int64_t skip, std::span<const float> from,
+                                    Device& device) const {
+  std::vector<BFloat16Bits> moments(from.size());
+  std::ranges::transform(from, moments.begin(), round_to_bf16);
+  write_to(element_of(bf16_moment(chunk.state_after(steps), part), skip),
+           chunk.file_offset + offset_of(chunk, part) + skip * moment_bytes_,
+           std::as_bytes(std::span(moments)), device);
+}
+
 void MemoryPools::write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                              std::int64_t skip, std::span<const float> from, Device& device) const {
   assert(skip + std::ssize(from) <= chunk.elements);
   if (part == StatePart::Master) return write_master(chunk, steps, skip, from, device);
+  if (has_bf16_moments()) return write_bf16_moment(chunk, part, steps, skip, from, device);
   write_to(element_of(whole_part(chunk.state_after(steps), part), skip),
            chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes, std::as_bytes(from),
            device);
@@ -202,8 +241,10 @@ void MemoryPools::clear_moments(const ChunkMemory& chunk, std::int64_t steps,
   const AdamStateView& state = chunk.state_after(steps);
   std::vector<float> zeros;
   for (const StatePart part : {StatePart::FirstMoment, StatePart::SecondMoment}) {
-    if (float* const memory = whole_part(state, part); memory != nullptr) {
-      device.clear_now(memory, chunk.elements * kStateBytes);
+    void* const memory = has_bf16_moments() ? static_cast<void*>(bf16_moment(state, part))
+                                            : static_cast<void*>(whole_part(state, part));
+    if (memory != nullptr) {
+      device.clear_now(memory, chunk.elements * moment_bytes_);
     } else {
       zeros.resize(index(chunk.elements));
       write_part(chunk, part, steps, 0, zeros, device);

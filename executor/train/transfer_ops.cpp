@@ -16,12 +16,10 @@ void copy_state(const RankContext& context, const Operation& op, const AdamState
   };
   if (to.is_split()) {
     copy(to.parameters, from.parameters);
-    copy(to.rests, from.rests);
   } else {
     copy(to.master, from.master);
   }
-  copy(to.first_moment, from.first_moment);
-  copy(to.second_moment, from.second_moment);
+  for_each_array(to, from, copy);
 }
 
 }  // namespace

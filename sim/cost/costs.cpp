@@ -137,12 +137,16 @@ Seconds nvme_seconds(const Operation& op, const Curve& curve, const Platform& pl
 }
 
 /// Returns the elements on AdamW's curve that move as many bytes. Curves are measured with
-/// gradients in the parameters' type: in bf16 an element moves 26 bytes (master and two moments
-/// read and written, gradient read), and 2 more if the gradient was added up in fp32.
+/// gradients in the parameters' type and moments in fp32: in bf16 an element moves 26 bytes (master
+/// and two moments read and written, gradient read), 2 more if the gradient was added up in fp32,
+/// and 8 fewer if the moments are bf16.
 double adam_elements(const Operation& op, const Program& program) {
   constexpr double kBytes = 26;
-  const auto wider = static_cast<double>(size_of(program.gradient_dtype) - size_of(program.dtype));
-  return static_cast<double>(op.elements) * (kBytes + wider) / kBytes;
+  constexpr Bytes kMomentMoves = 4;  // two are read and written
+  const Bytes wider = size_of(program.gradient_dtype) - size_of(program.dtype);
+  const Bytes narrower = kMomentMoves * (size_of(DataType::Float32) - size_of(program.adam_state));
+  return static_cast<double>(op.elements) * (kBytes + static_cast<double>(wider - narrower)) /
+         kBytes;
 }
 
 /// Memory bounds an addition as it does AdamW, so it takes as long as an AdamW that moves as many

@@ -150,6 +150,9 @@ void read_step(JsonReader& json, Plan& plan) {
     plan.micro_batch_group = group->integer(1, kMaxBatch);
   }
   plan.dtype = json.key("dtype").choice(kDataTypeNames);
+  if (const auto state = json.optional_key("adam_state")) {
+    plan.adam_state = state->choice(kDataTypeNames);
+  }
   plan.sequence_length = json.key("sequence_length").integer(1, kMaxSequence);
   plan.chunk_elements = json.key("chunk_elements").integer(1);
   plan.cache_slots = json.key("cache_slots").small_integer(1);
@@ -202,6 +205,9 @@ std::string to_json(const Plan& plan) {
                    {"max_gradient_norm", plan.max_gradient_norm},
                    {"cpu_adam_threads", plan.cpu_adam_threads},
                    {"compute_threads", plan.compute_threads}};
+  if (plan.adam_state != DataType::Float32) {
+    json["adam_state"] = name_of(kDataTypeNames, plan.adam_state);
+  }
   if (plan.micro_batch_group > 1) json["micro_batch_group"] = plan.micro_batch_group;
   if (plan.clipped_share > 0) json["clipped_share"] = plan.clipped_share;
   if (plan.late_updates > 0) json["late_updates"] = plan.late_updates;

@@ -62,7 +62,7 @@ void add_buffer(Program& program, const std::string& name, Tier tier, Bytes byte
 void add_unit(Program& program, const std::string& unit, const UnitElements& count) {
   const Bytes parameter = size_of(program.dtype);
   const Bytes gradient = size_of(program.gradient_dtype);
-  const Bytes state = optimizer_state_bytes(program.dtype);
+  const Bytes state = optimizer_state_bytes(program.dtype, program.adam_state);
   add_buffer(program, "parameters " + unit, Tier::Gpu, count.replicated * parameter);
   add_buffer(program, "parameter shards " + unit, Tier::Gpu, count.device_shards * parameter);
   add_buffer(program, "gradient shards " + unit, Tier::Gpu, count.device_optimizer * gradient);
@@ -79,20 +79,21 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
 
 }  // namespace
 
-Bytes optimizer_state_bytes(DataType dtype) noexcept {
-  constexpr Bytes kMoments = 8, kMaster = 4;
-  return kMoments + kMaster - size_of(dtype);
+Bytes optimizer_state_bytes(DataType dtype, DataType adam_state) noexcept {
+  constexpr Bytes kMoments = 2, kMaster = 4;
+  return kMoments * size_of(adam_state) + kMaster - size_of(dtype);
 }
 
 FileBytes file_bytes(std::int64_t elements, InFile in_file, const Program& program) noexcept {
   return {in_file.parameters ? file_blocks(elements * size_of(program.dtype)) : 0,
-          file_blocks(elements * optimizer_state_bytes(program.dtype)),
+          file_blocks(elements * optimizer_state_bytes(program.dtype, program.adam_state)),
           in_file.gradient ? file_blocks(elements * size_of(program.gradient_dtype)) : 0};
 }
 
-StreamBytes stream_bytes(std::int64_t elements, DataType dtype, DataType gradient_dtype) noexcept {
-  const Bytes written = elements * (size_of(dtype) + optimizer_state_bytes(dtype));
-  return {written + elements * size_of(gradient_dtype), written};
+StreamBytes stream_bytes(std::int64_t elements, const Program& program) noexcept {
+  const Bytes state = optimizer_state_bytes(program.dtype, program.adam_state);
+  const Bytes written = elements * (size_of(program.dtype) + state);
+  return {written + elements * size_of(program.gradient_dtype), written};
 }
 
 Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
@@ -101,7 +102,7 @@ Bytes state_copy_bytes(Lane lane, std::int64_t elements, InFile in_file,
     const FileBytes file = file_bytes(elements, in_file, program);
     return lane == Lane::NvmeWrite ? file.parameters + file.state : file.all();
   }
-  const StreamBytes moved = stream_bytes(elements, program.dtype, program.gradient_dtype);
+  const StreamBytes moved = stream_bytes(elements, program);
   return lane == Lane::H2D ? moved.read : moved.written;
 }
 
@@ -146,7 +147,7 @@ void make_state_buffers(Program& program, const Plan& plan) {
       const std::int64_t owned = owned_elements(chunk, plan.units[u].sharding, program.world_size);
       if (chunk.gpu_adam) {
         pass(program.stream_buffers, program.stream_buffer_bytes, plan.stream_buffers,
-             stream_bytes(owned, program.dtype, program.gradient_dtype).read);
+             stream_bytes(owned, program).read);
       }
       if (stages_gradient(plan, chunk)) {
         pass(program.staged_gradients, program.staged_gradient_bytes, most_staged_gradients(plan),

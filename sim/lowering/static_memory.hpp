@@ -8,9 +8,9 @@
 
 namespace athanor {
 
-/// Returns the bytes of state per element beside the parameters: two moments in fp32 and, where
-/// parameters are bf16, the lower half of their fp32 master (executor/cpu/split_master.hpp).
-[[nodiscard]] Bytes optimizer_state_bytes(DataType dtype) noexcept;
+/// Returns the bytes of state per element beside the parameters: two moments and, where parameters
+/// are bf16, the lower half of their fp32 master (executor/cpu/split_master.hpp).
+[[nodiscard]] Bytes optimizer_state_bytes(DataType dtype, DataType adam_state) noexcept;
 
 /// Bytes that move for a shard that streams through the GPU. Its stream buffer holds, in this
 /// order, its parameters, its state and its gradient. A read fills it; a write takes all but the
@@ -18,8 +18,8 @@ namespace athanor {
 struct StreamBytes {
   Bytes read = 0, written = 0;
 };
-[[nodiscard]] StreamBytes stream_bytes(std::int64_t elements, DataType dtype,
-                                       DataType gradient_dtype) noexcept;
+/// Returns the bytes of a shard of `elements`; of `program` only its types matter.
+[[nodiscard]] StreamBytes stream_bytes(std::int64_t elements, const Program& program) noexcept;
 
 /// Bytes of a shard in the file and in a state buffer, in whole blocks: parameters, state and
 /// gradient, in this order.

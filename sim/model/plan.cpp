@@ -50,6 +50,7 @@ void validate_snapshot(const Plan& plan, const std::string& where) {
                      "Make a plan for it (athanor tune --snapshot redo), or leave snapshots out.");
   };
   if (plan.clipping == Clipping::Speculate) refuse("clipping \"speculate\"");
+  if (plan.adam_state != DataType::Float32) refuse("adam_state \"bfloat16\"");
   for (std::size_t i = 0; i < plan.units.size(); ++i) {
     for (const ChunkRun& run : plan.units[i].chunks) {
       if (run.optimizer == Home::Gpu)

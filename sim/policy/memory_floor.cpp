@@ -70,7 +70,7 @@ struct ElementBytes {
 ElementBytes element_bytes(const TuningProblem& problem, std::int64_t accumulation) {
   const DataType dtype = problem.profile.dtype;
   const Bytes gradient = size_of(gradient_dtype(dtype, accumulation));
-  const Bytes state = optimizer_state_bytes(dtype);
+  const Bytes state = optimizer_state_bytes(dtype, problem.request.adam_state);
   const bool waits = accumulation > 1 || problem.request.clipping != Clipping::None ||
                      problem.request.snapshot != Snapshot::None;
   return {size_of(dtype) + gradient + state, size_of(dtype) + (waits ? gradient : 0) + state,

@@ -37,6 +37,7 @@ Plan uniform_plan(const std::string& name, const Profile& profile, const PlanReq
   plan.accumulation = batch.accumulation;
   plan.micro_batch_group = batch.group;
   plan.dtype = profile.dtype;
+  plan.adam_state = request.adam_state;
   plan.sequence_length = profile.sequence_length;
   plan.chunk_elements = chunk_elements;
   plan.clipping = request.clipping;

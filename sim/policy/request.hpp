@@ -24,6 +24,7 @@ struct PlanRequest {
   std::optional<std::int64_t> micro_batch = std::nullopt;  ///< absent: chosen
   std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
   Snapshot snapshot = Snapshot::None;
+  DataType adam_state = DataType::Float32;  ///< never chosen: it changes what is learnt
 };
 
 /// Split of a rank's share of the global batch into micro-batches, and of these into groups.

@@ -82,7 +82,7 @@ TierBytes Estimator::sum_placed_bytes(const Candidate& candidate) const {
   const Bytes parameter = size_of(problem_.profile.dtype);
   const Bytes gradient =
       size_of(gradient_dtype(problem_.profile.dtype, candidate.batch.accumulation));
-  const Bytes state = optimizer_state_bytes(problem_.profile.dtype);
+  const Bytes state = optimizer_state_bytes(problem_.profile.dtype, problem_.request.adam_state);
   TierBytes peak = state_bytes(candidate);
   for (const UnitClass& unit_class : classes_) {
     const Candidate c = for_class(candidate, unit_class);
@@ -122,13 +122,14 @@ Bytes Estimator::redo_bytes(const Candidate& c) const {
 
 /// Bytes of optimizer state in host memory and in files, and of the buffers that it passes through.
 TierBytes Estimator::state_bytes(const Candidate& c) const {
-  const Bytes state = optimizer_state_bytes(problem_.profile.dtype);
+  const Bytes state = optimizer_state_bytes(problem_.profile.dtype, problem_.request.adam_state);
   const std::int64_t cut = problem_.request.num_gpus * kParameterAlignment;
   const std::int64_t whole = round_up(c.chunk_elements, cut);
   const int parts = c.sharding == Sharding::Replicated ? 1 : problem_.request.num_gpus;
   TierBytes bytes;
   Program types;
   types.dtype = problem_.profile.dtype;
+  types.adam_state = problem_.request.adam_state;
   types.gradient_dtype = gradient_dtype(problem_.profile.dtype, c.batch.accumulation);
   std::int64_t in_files = 0, parameters_in_files = 0, staged = 0, streamed = 0;  // chunks
   Bytes file_buffer = 0, parameter_buffer = 0, staged_gradient = 0, stream_buffer = 0;
@@ -162,8 +163,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
         staged += placed.staged_gradients;
       }
       if (placed.streamed_optimizer > 0) {
-        stream_buffer =
-            std::max(stream_buffer, stream_bytes(elements, types.dtype, types.gradient_dtype).read);
+        stream_buffer = std::max(stream_buffer, stream_bytes(elements, types).read);
         streamed += placed.streamed_optimizer;
       }
     }

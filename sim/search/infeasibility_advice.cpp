@@ -150,6 +150,15 @@ std::vector<std::string> more_gpus(const TuningProblem& problem) {
   return {};
 }
 
+/// Proposes Adam's moments in bf16, which nobody gets unasked.
+std::vector<std::string> narrower_adam_state(const TuningProblem& problem) {
+  PlanRequest other = problem.request;
+  if (other.adam_state != DataType::Float32 || other.snapshot != Snapshot::None) return {};
+  other.adam_state = DataType::BFloat16;
+  if (!some_plan_fits(problem, other)) return {};
+  return {"--adam-state bf16, which changes what is learnt"};
+}
+
 InfeasibleError compose(const std::string& subject, const TierBytes& peak, int ranks_per_node,
                         const MemoryLimits& limits, const std::vector<std::string>& changes,
                         const std::string& proof = "") {
@@ -208,6 +217,7 @@ InfeasibleError no_plan_fits(std::span<const TierBytes> peaks, const TuningProbl
   append(changes, some_nvme(problem));
   append(changes, smaller_micro_batch(problem));
   append(changes, more_gpus(problem));
+  append(changes, narrower_adam_state(problem));
   return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest, ranks_per_node,
                  limits, changes, ". " + proof_text(problem));
 }

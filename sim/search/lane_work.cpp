@@ -52,6 +52,7 @@ Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t
   header.world_size = problem_.request.num_gpus;
   header.dtype = problem_.profile.dtype;
   header.gradient_dtype = gradient_dtype(problem_.profile.dtype, candidate.batch.accumulation);
+  header.adam_state = problem_.request.adam_state;
   header.cpu_adam_threads = candidate.adam_threads;
   header.clipped_share = problem_.request.clipped_share;
   const std::int64_t whole =

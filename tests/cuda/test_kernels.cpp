@@ -52,10 +52,11 @@ std::vector<AdamSegment> many_segments() {
   return segments;
 }
 
-/// Updates the same state three times on both processors; its master is split or whole.
+/// Updates the same state three times on both processors; its master is split or whole, its moments
+/// are bf16 or fp32.
 template <typename Gradient>
 void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamSegment>& segments,
-                  bool split) {
+                  bool split, bool bf16_moments = false) {
   std::vector<float> master = random_values(1, 0.02F);
   std::vector<float> first = random_values(2, 1e-3F);
   std::vector<float> second = random_values(3, 1e-3F);
@@ -67,9 +68,20 @@ void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamS
   const DeviceCopy device_parameters(parameters);
   const DeviceCopy device_rests(rests);
   const DeviceCopy device_gradient(gradient);
-  AdamStateView on_host{.first_moment = first.data(), .second_moment = second.data()};
-  AdamStateView on_device{.first_moment = device_first.data(),
-                          .second_moment = device_second.data()};
+  std::vector<BFloat16Bits> narrow_first = rounded(first), narrow_second = rounded(second);
+  const DeviceCopy device_narrow_first(narrow_first), device_narrow_second(narrow_second);
+  AdamStateView on_host, on_device;
+  if (bf16_moments) {
+    on_host.first_moment_bf16 = narrow_first.data();
+    on_host.second_moment_bf16 = narrow_second.data();
+    on_device.first_moment_bf16 = device_narrow_first.data();
+    on_device.second_moment_bf16 = device_narrow_second.data();
+  } else {
+    on_host.first_moment = first.data();
+    on_host.second_moment = second.data();
+    on_device.first_moment = device_first.data();
+    on_device.second_moment = device_second.data();
+  }
   if (split) {
     on_host.parameters = parameters.data();
     on_host.rests = rests.data();
@@ -102,6 +114,8 @@ void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamS
   CHECK(device_master.fetch() == master);
   CHECK(device_first.fetch() == first);
   CHECK(device_second.fetch() == second);
+  CHECK(device_narrow_first.fetch() == narrow_first);
+  CHECK(device_narrow_second.fetch() == narrow_second);
   CHECK(device_parameters.fetch() == parameters);
   CHECK(device_rests.fetch() == rests);
 }
@@ -127,6 +141,11 @@ TEST_CASE("AdamW on the device gives the host's bits") {
   SECTION("fp32") { compare_adam(gradient, segments, /*split=*/false); }
   SECTION("fp32 gradients") { compare_adam(gradient, segments, /*split=*/true); }
   SECTION("bf16 gradients") { compare_adam(rounded(gradient), segments, /*split=*/true); }
+  SECTION("moments in bf16") {
+    compare_adam(gradient, segments, /*split=*/false, /*bf16_moments=*/true);
+    compare_adam(gradient, segments, /*split=*/true, /*bf16_moments=*/true);
+    compare_adam(rounded(gradient), segments, /*split=*/true, /*bf16_moments=*/true);
+  }
 }
 
 TEST_CASE("accumulation on the device gives the host's bits") {

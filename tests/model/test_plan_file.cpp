@@ -85,6 +85,13 @@ TEST_CASE("snapshots are left out where there are none, and need state in host m
   CHECK(parse_plan(to_json(plan), "input.json").snapshot == Snapshot::Redo);
 }
 
+TEST_CASE("the type of Adam's moments is left out where it is fp32") {
+  Plan plan = sample_plan();
+  CHECK(to_json(plan).find("adam_state") == std::string::npos);
+  plan.adam_state = DataType::BFloat16;
+  CHECK(parse_plan(to_json(plan), "input.json").adam_state == DataType::BFloat16);
+}
+
 TEST_CASE("a group of one micro-batch is left out") {
   Plan plan = sample_plan();
   CHECK(to_json(plan).find("micro_batch_group") == std::string::npos);

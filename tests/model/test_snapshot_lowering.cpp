@@ -72,6 +72,7 @@ TEST_CASE("snapshots are refused where a killed step cannot be finished") {
   }
   SECTION("state on NVMe") { plan.units[1].chunks[0].optimizer = Home::Nvme; }
   SECTION("updates by the GPU") { plan.units[1].chunks[0].gpu_adam = true; }
+  SECTION("moments in bf16") { plan.adam_state = DataType::BFloat16; }
   SECTION("speculation") {
     plan.dtype = DataType::BFloat16;
     plan.clipping = Clipping::Speculate;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that trains a tiny model under every varied plan, one after the other.
 // usage: plan_worker OUT.json GLOBAL_BATCH STEPS gpt2|mixture|"split gpt2"|"split
-// mixture"|travelling "travelling" is a mixture with split blocks, whose weights travel in the
-// first plan and whose tokens travel in the others.
+// mixture"|travelling|"bf16 moments"
+// "travelling" is a mixture with split blocks, whose weights travel in the first plan and whose
+// tokens travel in the others. "bf16 moments" is gpt2 in bf16, with moments in bf16.
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/backend/connect.hpp"
@@ -25,6 +26,8 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -64,6 +67,21 @@ nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t s
   return result;
 }
 
+/// Returns those of the plans that moments in bf16 go with, in bf16, and each of them with updates
+/// that do not wait for the norm.
+std::vector<Plan> with_bf16_moments(std::vector<Plan> plans) {
+  std::erase_if(plans, [](const Plan& plan) { return plan.snapshot != Snapshot::None; });
+  std::vector<Plan> all;
+  for (Plan& plan : plans) {
+    plan.dtype = plan.adam_state = DataType::BFloat16;
+    all.push_back(plan);
+    plan.name += ", ahead of the norm";
+    plan.clipping = Clipping::Speculate;
+    all.push_back(std::move(plan));
+  }
+  return all;
+}
+
 int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   if (argc != 5) throw InputError("", "bad usage", "plan_worker OUT.json GLOBAL_BATCH STEPS MODEL");
   collectives = connect(rank_from_environment());
@@ -74,6 +92,8 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
                                  : test::tiny_gpt2();
   const Architecture architecture =
       with_blocks(whole, travels || model.starts_with("split ") ? Blocks::Split : Blocks::Whole);
+  const bool narrow = model == "bf16 moments";
+  const DataType dtype = narrow ? DataType::BFloat16 : DataType::Float32;
   const int world_size = collectives->world_size();
   ProfileOptions profiling;
   if (travels) profiling.expert_ranks = {world_size};
@@ -81,14 +101,14 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   profiling.sequence_length = test::kSequence;
   profiling.micro_batches = {1};
   profiling.rule.max_repetitions = 1;
-  const Profile profile = profile_model(
-      make_language_model(architecture, DataType::Float32, test::kSequence), profiling);
+  const Profile profile =
+      profile_model(make_language_model(architecture, dtype, test::kSequence), profiling);
   nlohmann::json results = nlohmann::json::array();
   const std::string nvme_folder = std::filesystem::path(argv[1]).parent_path();
   const std::int64_t global_batch = std::stoll(argv[2]);
-  const std::vector<Plan> plans = travels
-                                      ? test::travelling_plans(profile, world_size, global_batch)
-                                      : test::varied_plans(architecture, world_size, global_batch);
+  std::vector<Plan> plans = travels ? test::travelling_plans(profile, world_size, global_batch)
+                                    : test::varied_plans(architecture, world_size, global_batch);
+  if (narrow) plans = with_bf16_moments(std::move(plans));
   for (const Plan& plan : plans) {
     results.push_back(run_plan(profile, plan, std::stoll(argv[3]), nvme_folder, *collectives));
   }

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains small transformers models with PyTorch alone, for comparison: every loss, gradient norm, weight and moment.
 
-usage: reference.py FOLDER FAMILY STEPS [packed]
+usage: reference.py FOLDER FAMILY STEPS [packed|bf16-moments]
 
 Writes FOLDER/model (the untrained model as a Hugging Face folder), FOLDER/tokens.bin (16-bit ids; with "packed" the
 folder FOLDER/tokens of packed documents, which are trained on one by one here) and FOLDER/reference.safetensors: "losses", "norms", and for every step k and parameter p "k/master/p",
-"k/first_moment/p" and "k/second_moment/p".
+"k/first_moment/p" and "k/second_moment/p". With "bf16-moments" both moments are rounded to bf16 after every step,
+stochastically, with PyTorch's own random numbers.
 """
 
 import sys
@@ -114,6 +115,16 @@ def make_optimizer(model):
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
 
 
+def round_moments(optimizer):
+    """Rounds to one of the two nearest bf16, up with the probability of what the lower one lacks."""
+    for state in optimizer.state.values():
+        for moment in (state["exp_avg"], state["exp_avg_sq"]):
+            towards_zero = (moment.view(torch.int32) & -0x10000).view(torch.float32)
+            away = (towards_zero.view(torch.int32) + 0x10000).view(torch.float32)
+            share = (moment - towards_zero) / (away - towards_zero)
+            moment.copy_(torch.where(torch.rand_like(share) < share, away, towards_zero))
+
+
 def train_step(model, optimizer, tokens, step):
     """Returns the mean loss of the step's micro-batches and the gradient norm before clipping."""
     optimizer.zero_grad()
@@ -145,23 +156,25 @@ def make_data(folder, steps, packed):
     """Writes the data. Returns them and the function that trains a step on them."""
     if packed:
         return write_packed(folder / "tokens", steps), packed_step
-    tokens = make_tokens(4000)
+    tokens = make_tokens(max(4000, steps * ACCUMULATION * SEQUENCE + 1))
     tokens.numpy().astype("<u2").tofile(folder / "tokens.bin")
     return tokens, train_step
 
 
-def main(folder, family, steps, packed=False):
+def main(folder, family, steps, kind=""):
     torch.manual_seed(3)
     torch.set_num_threads(1)
     model = transformers.AutoModelForCausalLM.from_config(CONFIGS[family](), attn_implementation="eager")
     model.save_pretrained(folder / "model")
-    data, run_step = make_data(folder, steps, packed)
+    data, run_step = make_data(folder, steps, kind == "packed")
     optimizer = make_optimizer(model)
     tensors, losses, norms = {}, [], []
     for step in range(steps):
         loss, norm = run_step(model, optimizer, data, step)
         losses.append(loss)
         norms.append(norm)
+        if kind == "bf16-moments":
+            round_moments(optimizer)
         record(tensors, model, optimizer, step + 1)
     tensors["losses"] = torch.tensor(losses, dtype=torch.float32)
     tensors["norms"] = torch.tensor(norms, dtype=torch.float32)
@@ -169,4 +182,4 @@ def main(folder, family, steps, packed=False):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:] == ["packed"])
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

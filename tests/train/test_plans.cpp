@@ -97,6 +97,18 @@ TEST_CASE("split blocks have the bits of whole ones under every plan, and their 
   }
 }
 
+TEST_CASE("moments in bf16 have the same bits under every plan, and take less memory") {
+  constexpr int kFew = 12;
+  const int processes = GENERATE(1, 2);  // their gradients are rounded to bf16 at other places
+  const nlohmann::json results = run_plans(processes, 2, "bf16 moments", kFew);
+  REQUIRE(results.size() >= 60);
+  for (const auto& result : results) {
+    check_equal(result, results[0]);
+    check_memory(result);
+  }
+  CHECK(results[0]["losses"].back() < results[0]["losses"].front());
+}
+
 // Experts add up the tokens of all ranks in another order than ranks add up their gradients.
 TEST_CASE("tokens that travel train as weights that do, to rounding, and their memory is exact") {
   constexpr int kFew = 12;

@@ -18,6 +18,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <vector>
 
 namespace {
@@ -87,9 +88,9 @@ void compare_unit(const Architecture& architecture, std::size_t unit, StatePart 
 
 /// Writes model, profile and plan of `family` into `folder`, and what PyTorch makes of the data.
 void make_reference(const TemporaryFolder& folder, const std::string& family,
-                    const std::vector<std::string>& more) {
+                    const std::vector<std::string>& more, int steps = kSteps) {
   std::vector<std::string> words{ATHANOR_PYTHON, ATHANOR_SOURCE_DIR "/tests/train/reference.py",
-                                 folder.file(""), family, std::to_string(kSteps)};
+                                 folder.file(""), family, std::to_string(steps)};
   words.insert(words.end(), more.begin(), more.end());
   require_done(run(words, 600));
 }
@@ -224,4 +225,35 @@ TEST_CASE("training on packed documents agrees with PyTorch, however the batch i
   check("two replicas", 2, Sharding::Replicated, Home::Gpu, Activation::Recompute);
   check("two on the GPU", 2, Sharding::Sharded, Home::Gpu, Activation::Keep);
   check("two optimizer shards", 2, Sharding::OptimizerSharded, Home::Gpu, Activation::Keep);
+}
+
+// The noise differs from PyTorch's, so single losses do.
+TEST_CASE("300 steps with moments in bf16 learn as with fp32 ones, and as PyTorch rounds them") {
+  if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
+  constexpr int kManySteps = 300, kLast = 60;
+  const TemporaryFolder folder;
+  make_reference(folder, "llama", {"bf16-moments"}, kManySteps);
+  const Architecture architecture = write_profile(folder);
+  const auto train = [&](const std::string& name, DataType adam_state) {
+    Plan plan = uniform_plan(architecture, 1, 2, Sharding::Sharded, Home::Host, Home::Host,
+                             Activation::Keep, 3000);
+    plan.adam_state = adam_state;
+    auto words =
+        command(folder, write_plan(folder, name + ".json", plan), "tokens.bin", folder.file(name));
+    words = replaced(words, "--steps", std::to_string(kManySteps));
+    require_done(run(replaced(words, "--checkpoint-every", "0"), 600));
+    return loss_curve(folder.file(name)).losses;
+  };
+  const auto end_of = [](const auto& losses) {
+    REQUIRE(losses.size() == kManySteps);
+    return std::accumulate(losses.end() - kLast, losses.end(), 0.0) / kLast;
+  };
+  const std::vector<double> bf16 = train("bf16", DataType::BFloat16);
+  const std::vector<double> fp32 = train("fp32", DataType::Float32);
+  const std::vector<float> torch =
+      read(SafetensorsReader(folder.file("reference.safetensors")), "losses");
+  CHECK(bf16 != fp32);
+  CHECK(end_of(bf16) < 0.8 * bf16.front());
+  CHECK_THAT(end_of(bf16), Catch::Matchers::WithinRel(end_of(fp32), 0.01));
+  CHECK_THAT(end_of(bf16), Catch::Matchers::WithinRel(end_of(torch), 0.01));
 }

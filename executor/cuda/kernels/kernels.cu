@@ -110,39 +110,40 @@ struct SplitMasters {
   }
 };
 
-template <typename Gradient, typename Masters>
+template <typename Gradient, typename Moment, typename Masters>
 struct AdamBody {
   const AdamShard& s;
   Masters masters;
+  Moment *first_moment, *second_moment;
   AdamStep k;
   float scale;
 
   __device__ __forceinline__ void vector(std::int64_t v) const {
     Fp32x4 master = masters.load(v);
-    Fp32x4 first = reinterpret_cast<Fp32x4*>(s.state.first_moment)[v];
-    Fp32x4 second = reinterpret_cast<Fp32x4*>(s.state.second_moment)[v];
+    auto first = reinterpret_cast<Vector<Moment>*>(first_moment)[v];
+    auto second = reinterpret_cast<Vector<Moment>*>(second_moment)[v];
     const auto gradient = reinterpret_cast<const Vector<Gradient>*>(s.gradient)[v];
     for (int j = 0; j < kWidth; ++j) {
       master.at[j] =
           adam_update(master.at[j], first.at[j], second.at[j], to_float(gradient.at[j]) * scale, k);
     }
     masters.store(v, master);
-    reinterpret_cast<Fp32x4*>(s.state.first_moment)[v] = first;
-    reinterpret_cast<Fp32x4*>(s.state.second_moment)[v] = second;
+    reinterpret_cast<Vector<Moment>*>(first_moment)[v] = first;
+    reinterpret_cast<Vector<Moment>*>(second_moment)[v] = second;
   }
   __device__ __forceinline__ void scalar(std::int64_t i) const {
     const float gradient = to_float(static_cast<const Gradient*>(s.gradient)[i]) * scale;
-    masters.store_one(i, adam_update(masters.load_one(i), s.state.first_moment[i],
-                                     s.state.second_moment[i], gradient, k));
+    masters.store_one(
+        i, adam_update(masters.load_one(i), first_moment[i], second_moment[i], gradient, k));
   }
 };
 
-template <typename Gradient, typename Masters>
+template <typename Gradient, typename Moment, typename Masters>
 __global__ void __launch_bounds__(kThreads)
-    adam_kernel(const __grid_constant__ AdamShard shard, const Masters masters,
-                const __grid_constant__ AdamTable segments, AdamStep step,
+    adam_kernel(const __grid_constant__ AdamShard shard, const Masters masters, Moment* first,
+                Moment* second, const __grid_constant__ AdamTable segments, AdamStep step,
                 const float* gradient_scale) {
-  AdamBody<Gradient, Masters> body{shard, masters, step, *gradient_scale};
+  AdamBody<Gradient, Moment, Masters> body{shard, masters, first, second, step, *gradient_scale};
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * kWidth;
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   int at = 0;
@@ -210,8 +211,15 @@ template <typename Gradient, typename Masters>
 void launch_adam_of(cudaStream_t stream, const AdamShard& shard, const Masters& masters,
                     const AdamTable& table, const AdamStep& step, const float* gradient_scale) {
   const int blocks = blocks_for(table.last() - table.begin[0]);
-  adam_kernel<Gradient, Masters>
-      <<<blocks, kThreads, 0, stream>>>(shard, masters, table, step, gradient_scale);
+  const AdamStateView& state = shard.state;
+  if (state.has_bf16_moments()) {
+    adam_kernel<Gradient, std::uint16_t, Masters>
+        <<<blocks, kThreads, 0, stream>>>(shard, masters, state.first_moment_bf16,
+                                          state.second_moment_bf16, table, step, gradient_scale);
+  } else {
+    adam_kernel<Gradient, float, Masters><<<blocks, kThreads, 0, stream>>>(
+        shard, masters, state.first_moment, state.second_moment, table, step, gradient_scale);
+  }
 }
 
 template <typename Addend>
