@@ -8,9 +8,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -92,6 +90,10 @@ void add_run(CLI::App& app, TrainArguments& a) {
                  "adds for more than two GPUs")
       ->expected(0, 1)
       ->type_name("SHARE");
+  app.add_option("--metrics", a.metrics,
+                 "Write metrics.jsonl alone, or also event files that TensorBoard shows")
+      ->check(CLI::IsMember({"jsonl", "tensorboard"}))
+      ->capture_default_str();
   add_count(app, "--keep-last", a.keep_last, "Keep this many checkpoints");
   app.add_option("--resume", a.resume_from,
                  "Go on from the newest checkpoint or snapshot of RUN (default: --output), or from "
@@ -166,11 +168,6 @@ void settle_retune(TrainArguments& a) {
     throw InputError("--retune", "changes the plan at a checkpoint, and there are none",
                      "Leave out --checkpoint-every 0, or --retune.");
   }
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace
@@ -254,6 +251,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"shuffle", a.shuffle},
         {"snapshot", a.snapshot},
         {"nvme", a.nvme},
+        {"metrics", a.metrics},
         {"repredict", a.repredict},
         {"retune", a.retune ? nlohmann::ordered_json(a.retune_margin) : nlohmann::ordered_json()},
         {"checkpoint_every", a.checkpoint_every},

@@ -7,11 +7,11 @@
 #include "executor/rendezvous/rank_launcher.hpp"
 #include "executor/snapshot/run_memory.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -45,9 +45,8 @@ std::int64_t newest_step(const RunFolder& folder) {
 void say(const std::string& text) { fmt::print(stderr, "athanor-train: {}\n", text); }
 
 void note_restart(Seconds ending) {
-  const double now =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  ::setenv(kRestartVariable, fmt::format("{:.6f} {:.6f}", ending, now).c_str(), 1);
+  ::setenv(kRestartVariable, fmt::format("{:.6f} {:.6f}", ending, seconds_since_epoch()).c_str(),
+           1);
 }
 
 }  // namespace

@@ -6,20 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 namespace athanor::cli {
-namespace {
-
-double wall_clock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 void RecoveryTimes::note_load(bool from_memory, Seconds start, Seconds end) {
   loaded_at_ = end;
   double ending = 0, started = 0;
@@ -32,7 +23,7 @@ void RecoveryTimes::note_load(bool from_memory, Seconds start, Seconds end) {
              .load = end - start};
   if (!is_restart) return;
   report_->ending = ending;
-  report_->restart = std::max(0.0, wall_clock() - started - report_->load);
+  report_->restart = std::max(0.0, seconds_since_epoch() - started - report_->load);
 }
 
 std::optional<RecoveryReport> RecoveryTimes::end(Seconds now) {

@@ -208,7 +208,10 @@ void Session::start_log() {
   metrics_.emplace(inputs_.start.folder.metrics(), trainer_.steps_done(),
                    MetricsLog::Context{.tokens_per_step = tokens_per_step_,
                                        .world_size = inputs_.plan.world_size,
-                                       .predicted_step_seconds = predicted_});
+                                       .predicted_step_seconds = predicted_,
+                                       .tensorboard = arguments_.metrics == "tensorboard"
+                                                          ? inputs_.start.folder.tensorboard()
+                                                          : ""});
 }
 
 /// Reports steps that are done, but whose processes were killed before they could say so.

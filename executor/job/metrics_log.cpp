@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -36,13 +37,23 @@ std::string kept_lines(const std::string& path, std::int64_t last, std::int64_t&
   return kept;
 }
 
+/// Returns the charts of a record: every number but the step itself.
+std::vector<NamedNumber> numbers_of(const nlohmann::ordered_json& record) {
+  std::vector<NamedNumber> numbers;
+  for (const auto& [name, value] : record.items()) {
+    if (value.is_number() && name != "step") numbers.push_back({name, value.get<double>()});
+  }
+  return numbers;
+}
+
 }  // namespace
 
-MetricsLog::MetricsLog(std::string path, std::int64_t resumed_step, const Context& context)
-    : path_(std::move(path)), context_(context) {
+MetricsLog::MetricsLog(std::string path, std::int64_t resumed_step, Context context)
+    : path_(std::move(path)), context_(std::move(context)) {
   write_file_atomically(path_, kept_lines(path_, resumed_step, last_step_));
   file_.open(path_, std::ios::app);
   if (!file_) throw Error(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
+  if (!context_.tensorboard.empty()) tensorboard_.emplace(context_.tensorboard, resumed_step);
 }
 
 void MetricsLog::write(const StepReport& report) {
@@ -80,6 +91,7 @@ void MetricsLog::write(const StepReport& report) {
   }
   file_ << record.dump() << '\n' << std::flush;
   if (!file_) throw Error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
+  if (tensorboard_) tensorboard_->write(report.step, numbers_of(record));
 }
 
 }  // namespace athanor

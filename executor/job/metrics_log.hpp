@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes metrics.jsonl: one object per step, under the names that torchtitan uses.
+// Writes metrics.jsonl: one object per step, under the names that torchtitan uses. The same numbers
+// go to TensorBoard where that is wanted.
 #pragma once
 
 #include "executor/job/step_report.hpp"
+#include "executor/job/tensorboard_log.hpp"
 
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
 
 namespace athanor {
@@ -16,11 +19,12 @@ class MetricsLog {
     std::int64_t tokens_per_step = 0;    ///< over all ranks
     int world_size = 1;                  ///< throughput is per device, as in torchtitan
     Seconds predicted_step_seconds = 0;  ///< 0 = unknown
+    std::string tensorboard;             ///< folder for event files beside it; empty: none
   };
 
   /// Appends to `path` after dropping the records behind step `resumed_step` and a torn last line.
   /// Throws Error when the file cannot be written.
-  MetricsLog(std::string path, std::int64_t resumed_step, const Context& context);
+  MetricsLog(std::string path, std::int64_t resumed_step, Context context);
 
   /// Last step of the records that were there; 0: none.
   [[nodiscard]] std::int64_t last_step() const noexcept { return last_step_; }
@@ -37,6 +41,7 @@ class MetricsLog {
   Context context_;
   Seconds repredicted_ = 0;  ///< 0: there is none
   std::ofstream file_;
+  std::optional<TensorboardLog> tensorboard_;
 };
 
 }  // namespace athanor

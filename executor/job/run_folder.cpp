@@ -101,6 +101,7 @@ void check_run_folder(const RunFolder& folder, bool resuming) {
   }
   require_own_folder(folder.checkpoints());
   require_own_folder(folder.retunes());
+  require_own_folder(folder.tensorboard());
   check_folder_can_be_made("--output", folder.checkpoints());
   if (!resuming && fs::exists(status_of(folder.metrics()))) {
     throw InputError("--output:" + folder.path, "already holds a run",
@@ -109,7 +110,7 @@ void check_run_folder(const RunFolder& folder, bool resuming) {
 }
 
 bool is_run_file(const std::string& name) {
-  if (name == "retunes") return true;
+  if (name == "retunes" || name == "tensorboard") return true;
   return std::ranges::find(kRunFiles, name) != kRunFiles.end();
 }
 

@@ -21,6 +21,7 @@ struct RunFolder {
   [[nodiscard]] std::string metrics() const { return path + "/metrics.jsonl"; }
   [[nodiscard]] std::string checkpoints() const { return path + "/checkpoints"; }
   [[nodiscard]] std::string retunes() const { return path + "/retunes"; }
+  [[nodiscard]] std::string tensorboard() const { return path + "/tensorboard"; }
 };
 
 /// Throws InputError when `folder` cannot be used: it already holds a run (unless `resuming` that

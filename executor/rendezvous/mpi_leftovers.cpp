@@ -3,6 +3,7 @@
 
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/host.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -66,10 +67,8 @@ std::optional<MpiLeftovers> leftovers_from_environment() {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(job.data(), job.data() + job.size(), number);
   if (folder.empty() || error != std::errc()) return std::nullopt;
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
   return MpiLeftovers{std::string(folder), kSharedMemory,
-                      fmt::format("vader_segment.{}.{}.{:x}.", host.data(), ::geteuid(), number)};
+                      fmt::format("vader_segment.{}.{}.{:x}.", host_name(), ::geteuid(), number)};
 }
 
 MpiLeftovers make_session_folder() {

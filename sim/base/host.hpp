@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts about the host: its processor, its clock, and what this process may use of it.
+// Facts about the host: its name, its processor, its clock, and what this process may use of it.
 #pragma once
 
 #include "sim/base/quantities.hpp"
@@ -19,5 +19,9 @@ namespace athanor {
 [[nodiscard]] std::string processor_name();
 /// Date and time in ISO 8601, UTC: "2026-11-25T09:48:39Z". The first ten characters are the day.
 [[nodiscard]] std::string utc_now();
+/// Time since 1970-01-01, UTC, which processes of one machine can compare.
+[[nodiscard]] Seconds seconds_since_epoch();
+/// Name of this machine; empty where the system does not tell.
+[[nodiscard]] std::string host_name();
 
 }  // namespace athanor
