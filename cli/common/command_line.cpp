@@ -41,6 +41,30 @@ constexpr const char* kConfigOption = "--config";
                                    : fmt::format("Is it '{}'?", nearest));
 }
 
+/// Returns the command that the words on the line were for.
+const CLI::App& innermost(const CLI::App& app) {
+  const std::vector<const CLI::App*> chosen =
+      app.get_subcommands([](const CLI::App* command) { return command->count() > 0; });
+  return chosen.empty() ? app : innermost(*chosen.front());
+}
+
+/// Throws an InputError that names the first option that is not known, if there is one.
+void reject_option(const CLI::App& app) {
+  const CLI::App& command = innermost(app);
+  for (const std::string& word : command.remaining()) {
+    const std::string option = word.substr(0, word.find('='));
+    if (!option.starts_with("--")) continue;
+    std::vector<std::string> known;
+    for (const CLI::Option* candidate : command.get_options()) {
+      if (candidate->get_group().empty()) continue;
+      for (const std::string& name : candidate->get_lnames()) known.push_back("--" + name);
+    }
+    const std::string nearest = nearest_name(option, known);
+    throw InputError(option, "unknown option",
+                     nearest.empty() ? "See --help." : fmt::format("Is it '{}'?", nearest));
+  }
+}
+
 /// Prints help and version to stdout, and what is wrong with the command line to stderr.
 int finish(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream message;
@@ -90,6 +114,8 @@ int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* ar
   } catch (const CLI::ConfigError& error) {
     reject_key(app, error.what());
   } catch (const CLI::ParseError& error) {
+    // A misspelt option is also one that is missing.
+    if (error.get_exit_code() != 0) reject_option(app);
     return finish(app, error);
   }
   return action();

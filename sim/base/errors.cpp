@@ -21,7 +21,7 @@ std::string input_message(const std::string& where, const std::string& problem,
   if (!hint.empty()) {
     message += ". " + hint;
   }
-  if (message.back() != '.') {
+  if (message.back() != '.' && message.back() != '?') {
     message += '.';
   }
   return message;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <numeric>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -48,7 +49,16 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
       nearest = name;
     }
   }
-  return nearest;
+  if (!nearest.empty()) return nearest;
+  const auto begins_alike = [&wanted](const std::string& name) {
+    constexpr std::size_t kShortest = 3;
+    const std::string simple = simplified(name);
+    const std::string shared = simple.substr(0, wanted.size());
+    const auto letters = std::ranges::count_if(shared, [](char c) { return c != '_'; });
+    return std::cmp_greater_equal(letters, kShortest) && wanted.starts_with(shared);
+  };
+  const auto found = std::ranges::find_if(known, begins_alike);
+  return found == known.end() ? "" : *found;
 }
 
 }  // namespace athanor

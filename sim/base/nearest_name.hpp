@@ -9,7 +9,8 @@
 namespace athanor {
 
 /// Returns the name with the fewest edits (insert, remove, replace, swap of neighbours) to `given`;
-/// empty where none is near. A dash and an underscore are the same.
+/// where none is near, one that begins with it or with which it begins; else nothing. A dash and an
+/// underscore are the same.
 [[nodiscard]] std::string nearest_name(std::string_view given,
                                        const std::vector<std::string>& known);
 

@@ -38,6 +38,8 @@ TEST_CASE("the nearest name is the one with the fewest edits") {
   CHECK(nearest_name("min_lr", known) == "min-lr");
   CHECK(nearest_name("Steps", known) == "steps");
   CHECK(nearest_name("gloabl-batch", known) == "global-batch");
+  CHECK(nearest_name("warmup", known) == "warmup-steps");
+  CHECK(nearest_name("steps-of-the-run", known) == "steps");
   CHECK(nearest_name("something-else", known).empty());
   CHECK(nearest_name(std::string(10'000, 'x'), known).empty());
 }
