@@ -164,7 +164,10 @@ def make_data(folder, steps, packed):
 def main(folder, family, steps, kind=""):
     torch.manual_seed(3)
     torch.set_num_threads(1)
-    model = transformers.AutoModelForCausalLM.from_config(CONFIGS[family](), attn_implementation="eager")
+    config = CONFIGS[family]()
+    if kind == "packed":
+        config.output_router_logits = False  # the balance of experts is one of micro-batches, not of documents
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     model.save_pretrained(folder / "model")
     data, run_step = make_data(folder, steps, kind == "packed")
     optimizer = make_optimizer(model)

@@ -194,7 +194,7 @@ TEST_CASE("training with tokens that travel between ranks agrees with PyTorch") 
 TEST_CASE("training on packed documents agrees with PyTorch, however the batch is split") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
   const std::string family = GENERATE(as<std::string>{}, "gpt2", "opt", "llama", "mistral", "qwen2",
-                                      "qwen3", "qwen2_moe", "olmoe");
+                                      "qwen3", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe");
   INFO(family);
   const TemporaryFolder folder;
   make_reference(folder, family, {"packed"});
