@@ -88,6 +88,10 @@ void UnsupportedChoices::schedule(const std::string& system) {
   if (plan_.snapshot != Snapshot::None) {
     add(fmt::format("snapshot \"redo\": {} keeps no state in memory that outlives it", system));
   }
+  if (plan_.adam_state != DataType::Float32) {
+    add(fmt::format("adam_state \"bfloat16\": {} keeps Adam's moments in fp32 under these settings",
+                    system));
+  }
   if (plan_.clipping == Clipping::Speculate) {
     add(fmt::format("clipping \"speculate\": {} waits for the norm", system));
   }
