@@ -147,7 +147,7 @@ std::vector<std::string> MpiFiles::left() const {
 }
 
 std::vector<std::string> MpiFiles::left_behind() const {
-  constexpr int kLooks = 60;
+  constexpr int kLooks = 300;  // the cleaner may wait for a core where others use them all
   for (int i = 0; i < kLooks && !left().empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
