@@ -84,7 +84,7 @@ Finding check_numa(const Machine& machine) {
 Finding check_shared_memory(const Machine& machine) {
   const std::string name = "shared-memory";
   const std::string cost =
-      "tune --snapshot redo keeps the optimizer state of all ranks there, and MPI its messages";
+      "tune --snapshot keeps the optimizer state of all ranks there, and MPI its messages";
   const std::string way_out =
       "Enlarge it: mount -o remount,size=80% /dev/shm, or docker run --shm-size.";
   const auto room = machine.room(machine.root + "/dev/shm");

@@ -25,7 +25,12 @@ PlanRequest Inputs::request() const {
     request.max_gradient_norm = *clip;
     request.clipped_share = clipped_share.value_or(0);
   }
-  if (redo) request.snapshot = Snapshot::Redo;
+  request.snapshot = snapshot;
+  request.tries_versions = tries_versions;
+  if (tries_versions && adam_state != DataType::Float32) {  // a redo log's blocks are fp32
+    request.snapshot = Snapshot::Versions;
+    request.tries_versions = false;
+  }
   if (micro_batch > 0) request.micro_batch = micro_batch;
   request.adam_state = adam_state;
   if (adam_threads > 0) request.adam_threads = adam_threads;

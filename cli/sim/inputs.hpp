@@ -25,8 +25,9 @@ struct Inputs {
   std::int64_t micro_batch = 0;         ///< 0 = chosen
   int adam_threads = 0;                 ///< 0 = chosen
   DataType adam_state = DataType::Float32;
-  bool redo = false;   ///< only plans that survive the death of their processes
-  bool quiet = false;  ///< shows no progress
+  Snapshot snapshot = Snapshot::None;
+  bool tries_versions = false;  ///< PlanRequest::tries_versions
+  bool quiet = false;           ///< shows no progress
 
   /// Returns the request. Throws InputError if a share of clipped steps is given, but nothing
   /// clips.

@@ -6,6 +6,7 @@
 #include "sim/formats/files.hpp"
 #include "sim/formats/trace.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/enum_names.hpp"
 #include "sim/rates/calibrated_spreads.hpp"
 
 #include <fmt/format.h>
@@ -242,7 +243,9 @@ std::string plan_summary(const Plan& plan) {
     text += fmt::format(", {} units updated after backward", plan.late_updates);
   }
   if (plan.adam_state == DataType::BFloat16) text += ", Adam's moments in bf16";
-  if (plan.snapshot == Snapshot::Redo) text += ", snapshots by redo";
+  if (plan.snapshot != Snapshot::None) {
+    text += fmt::format(", snapshots by {}", name_of(kSnapshotNames, plan.snapshot));
+  }
   if (plan.schedule.copies == Copies::Blocking) text += ", blocking copies";
   if (plan.schedule.optimizer == OptimizerStart::AfterBackward) text += ", Adam after backward";
   return text;

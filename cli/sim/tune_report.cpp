@@ -22,6 +22,8 @@ void add_choice(nlohmann::ordered_json& json, const char* name, const T& value) 
     json["micro_batch_group"] = value.group;
   } else if constexpr (std::is_same_v<T, Sharding>) {
     json[name] = name_of(kShardingNames, value);
+  } else if constexpr (std::is_same_v<T, Snapshot>) {
+    json[name] = name_of(kSnapshotNames, value);
   } else {
     json[name] = value;
   }

@@ -12,6 +12,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
+#include "sim/model/enum_names.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/search.hpp"
 
@@ -166,13 +167,23 @@ int tune(TuneOptions& options) {
                          options.prices, options.json});
 }
 
+/// Way to take a snapshot of every step: by name, or whichever is faster.
+void take_snapshot_way(const std::string& way, Inputs& inputs) {
+  inputs.tries_versions = way == "every=1";
+  inputs.snapshot = inputs.tries_versions ? Snapshot::Redo
+                                          : value_of(kSnapshotNames, way).value_or(Snapshot::None);
+}
+
 /// Adds the options that say which kinds of plans are tried.
 void add_kinds(CLI::App& verb, const std::shared_ptr<TuneOptions>& options) {
   verb.add_option_function<std::string>(
-          "--snapshot", [options](const std::string& way) { options->inputs.redo = way == "redo"; },
+          "--snapshot",
+          [options](const std::string& way) { take_snapshot_way(way, options->inputs); },
           "Find plans whose training survives the death of its processes: redo keeps state and "
-          "gradients in host memory, and updates when all gradients are there (default: none)")
-      ->check(CLI::IsMember({"none", "redo"}));
+          "gradients in host memory, and updates when all gradients are there; versions keeps two "
+          "versions of the state there, and updates as gradients arrive; every=1 takes the faster "
+          "one that fits (default: none)")
+      ->check(CLI::IsMember({"none", "redo", "versions", "every=1"}));
   verb.add_option("--pattern", options->patterns,
                   "Try plans in which weights or tokens of experts travel alone (default: both, "
                   "where the profile has --expert-ranks)")

@@ -76,8 +76,9 @@ void add_run(CLI::App& app, TrainArguments& a) {
       ->capture_default_str();
   app.add_option("--snapshot", a.snapshot,
                  "Let training survive the death of its processes: redo keeps state and gradients "
-                 "in /dev/shm, from where --resume goes on with no step lost (default: the plan's)")
-      ->check(CLI::IsMember({"none", "redo"}));
+                 "in /dev/shm, versions keeps two versions of the state there, and --resume goes "
+                 "on from there with no finished step lost (default: the plan's)")
+      ->check(CLI::IsMember({"none", "redo", "versions"}));
   app.add_option("--repredict", a.repredict,
                  "Predict the step again from the rates of the first steps: beside training, at "
                  "the lowest priority; wait for it before going on; or off")

@@ -46,7 +46,7 @@ struct TrainArguments {
   bool retune = false;               ///< change to a better plan on the way
   std::string retune_margin_text;    ///< value of --retune; empty: the default
   double retune_margin = 0.05;       ///< --retune, parsed: share of the step
-  std::string snapshot;              ///< none or redo; empty: the plan's
+  std::string snapshot;              ///< a name of kSnapshotNames; empty: the plan's
   std::string metrics = "jsonl";     ///< jsonl, or tensorboard beside it
   std::string nvme;                  ///< folder for optimizer state on NVMe
   double deadline = 0;               ///< 0 = derived from the predicted step

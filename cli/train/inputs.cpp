@@ -11,13 +11,14 @@
 #include "executor/memory/memory_check.hpp"
 #include "executor/memory/memory_pools.hpp"
 #include "executor/snapshot/held_memory.hpp"
-#include "executor/snapshot/redo_log.hpp"
 #include "executor/snapshot/run_memory.hpp"
+#include "executor/snapshot/snapshot_log.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 #include "sim/base/printable.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -139,7 +140,7 @@ void read_plan_and_machine(const TrainArguments& arguments, TrainInputs& in) {
     }
   }
   if (!arguments.snapshot.empty()) {
-    in.plan.snapshot = arguments.snapshot == "redo" ? Snapshot::Redo : Snapshot::None;
+    in.plan.snapshot = value_of(kSnapshotNames, arguments.snapshot).value_or(Snapshot::None);
   }
   if (in.adopted) return;
   const std::string profile = input_path(arguments.profile, in.plan.profile_path, arguments.plan);

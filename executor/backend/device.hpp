@@ -18,8 +18,7 @@ class DeviceArena;
 
 /// One AdamW update of a shard. All its memory is that of the lane's processor.
 struct AdamWork {
-  AdamStateView from, to;  ///< equal where the old state is not kept, as always on a GPU; else
-                           ///< split masters
+  AdamStateView from, to;  ///< equal where the old state is not kept, as always on a GPU
   const void* gradient = nullptr;
   DataType gradient_dtype = DataType::Float32;
   BFloat16Bits* old_parameters = nullptr;  ///< receives those of `from`; may be null, as on a GPU

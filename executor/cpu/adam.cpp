@@ -195,12 +195,64 @@ ATHANOR_VECTOR_CLONES void update_lines(MovedArrays<BFloat16Bits, BFloat16Bits> 
   update_lines_of(arrays, elements, k, scale);
 }
 
+/// State with a whole master, likewise.
+template <typename Moment>
+struct WholeLines {
+  alignas(kStreamedLine) float master[kLineElements];
+  alignas(kStreamedLine) Moment first[kLineElements], second[kLineElements];
+};
+
+/// Arrays of an update of a whole master that is written elsewhere.
+template <typename Moment>
+struct MovedWholes {
+  WholeArrays<Moment> from, to;
+};
+
+template <typename Moment>
+inline __attribute__((always_inline)) void update_wholes_of(const MovedWholes<Moment>& a,
+                                                            std::int64_t elements,
+                                                            const AdamStep& k, float scale) {
+  constexpr std::int64_t kFloats = kStreamedLine / sizeof(float);
+  WholeLines<Moment> lines;
+  for (std::int64_t at = 0; at < elements; at += kLineElements) {
+    for (std::int64_t i = 0; i < kLineElements; ++i) {
+      lines.first[i] = a.from.first[at + i];
+      lines.second[i] = a.from.second[at + i];
+      lines.master[i] = adam_update(a.from.master[at + i], lines.first[i], lines.second[i],
+                                    a.from.gradient[at + i] * scale, k);
+    }
+    for (std::int64_t i = 0; i < kLineElements; i += kFloats) {
+      stream_line(a.to.master + at + i, lines.master + i);
+    }
+    for (std::int64_t i = 0; i < kLineElements; i += Lines<Moment>::kMoments) {
+      stream_line(a.to.first + at + i, lines.first + i);
+      stream_line(a.to.second + at + i, lines.second + i);
+    }
+  }
+}
+
+ATHANOR_VECTOR_CLONES void update_wholes(MovedWholes<float> arrays, std::int64_t elements,
+                                         AdamStep k, float scale) {
+  update_wholes_of(arrays, elements, k, scale);
+}
+ATHANOR_VECTOR_CLONES void update_wholes(MovedWholes<BFloat16Bits> arrays, std::int64_t elements,
+                                         AdamStep k, float scale) {
+  update_wholes_of(arrays, elements, k, scale);
+}
+
 template <typename Gradient>
 void update_whole_lines(const AdamStateView& from, const AdamStateView& to,
                         const Gradient* gradient, BFloat16Bits* old_parameters,
                         std::int64_t elements, const AdamStep& k, float scale) {
   with_moments(from, [&]<typename Moment>(Moment* first, Moment* second) {
     const auto [to_first, to_second] = moments_of<Moment>(to);
+    if constexpr (std::is_same_v<Gradient, float>) {
+      if (!from.is_split()) {
+        return update_wholes(MovedWholes<Moment>{{from.master, first, second, gradient},
+                                                 {to.master, to_first, to_second, gradient}},
+                             elements, k, scale);
+      }
+    }
     update_lines(
         MovedArrays<Gradient, Moment>{{from.parameters, from.rests, first, second, gradient},
                                       {to.parameters, to.rests, to_first, to_second, gradient},
@@ -209,12 +261,17 @@ void update_whole_lines(const AdamStateView& from, const AdamStateView& to,
   });
 }
 
-/// Copies the first `elements` of a split state, and the old parameters.
+/// Copies the first `elements` of a state, and the old parameters of a split one.
 void copy_state(const AdamStateView& from, const AdamStateView& to, BFloat16Bits* old_parameters,
                 std::int64_t elements) {
   const Bytes halves = elements * static_cast<Bytes>(sizeof(BFloat16Bits));
   if (old_parameters != nullptr) host_copy(old_parameters, from.parameters, halves);
-  if (to.parameters != from.parameters) host_copy(to.parameters, from.parameters, halves);
+  if (from.is_split() && to.parameters != from.parameters) {
+    host_copy(to.parameters, from.parameters, halves);
+  }
+  if (!from.is_split()) {
+    host_copy(to.master, from.master, elements * static_cast<Bytes>(sizeof(float)));
+  }
   for_each_array(to, from, [&]<typename Value>(Value* target, const Value* source) {
     host_copy(target, source, elements * static_cast<Bytes>(sizeof(Value)));
   });
@@ -228,7 +285,7 @@ template <typename Gradient>
 void update_out_of_place(const AdamStateView& from, const AdamStateView& to,
                          std::span<const Gradient> gradient, const AdamCoefficients& c, int threads,
                          BFloat16Bits* old_parameters) {
-  assert(from.is_split() && to.is_split());
+  assert(from.is_split() == to.is_split());
   assert(from.has_bf16_moments() == to.has_bf16_moments());
   const AdamStep step = adam_step(c);
   parallel_blocks(std::ssize(gradient), threads, [&](std::int64_t begin, std::int64_t end) {

@@ -69,10 +69,10 @@ void adamw(const AdamStateView& state, std::span<const float> gradient, const Ad
 void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient,
            const AdamCoefficients& c, int threads);
 
-/// Does the update of adamw() from the split state in `from` and writes the new state to `to`. It
-/// is stored past the caches, so the update moves as many bytes as in place. Both may have the same
-/// parameters; all else in `from` stays as it is. `old_parameters` receives the old ones; it may be
-/// null.
+/// Does the update of adamw() from the state in `from` and writes the new state to `to`. It is
+/// stored past the caches, so the update moves as many bytes as in place. Split states may have the
+/// same parameters; all else in `from` stays as it is. `old_parameters` receives a split state's
+/// old ones; it may be null.
 void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
                         std::span<const float> gradient, const AdamCoefficients& c, int threads,
                         BFloat16Bits* old_parameters = nullptr);

@@ -3,6 +3,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,7 +30,9 @@ std::string tune_command(const Plan& plan, const MemoryLimits& limits) {
                   plan.platform_path.empty() ? "PLATFORM" : plan.platform_path, plan.world_size,
                   plan.global_batch());
   if (plan.clipping != Clipping::None) command += fmt::format(" --clip {}", plan.max_gradient_norm);
-  if (plan.snapshot != Snapshot::None) command += " --snapshot redo";
+  if (plan.snapshot != Snapshot::None) {
+    command += fmt::format(" --snapshot {}", name_of(kSnapshotNames, plan.snapshot));
+  }
   if (limits.gpu > 0) command += " --gpu-memory " + size_option(limits.gpu);
   if (limits.host > 0) command += " --host-memory " + size_option(limits.host);
   if (limits.nvme > 0) command += " --nvme " + size_option(limits.nvme);

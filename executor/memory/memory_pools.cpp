@@ -2,7 +2,7 @@
 #include "executor/memory/memory_pools.hpp"
 
 #include "sim/base/errors.hpp"
-#include "sim/lowering/redo_memory.hpp"
+#include "sim/lowering/snapshot_memory.hpp"
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_update.hpp"
 #include "sim/model/memory.hpp"
@@ -57,7 +57,7 @@ class MemoryPools::Builder {
     pools_.stream_buffers_.clear();
     pools_.parameter_buffers_.clear();
     pools_.staged_gradients_.clear();
-    pools_.redo_log_ = pinned(redo_log_size(program_, plan_).all());
+    pools_.snapshot_log_ = pinned(snapshot_log_size(program_, plan_).all());
     for (int i = 0; i < program_.parameter_buffers; ++i) {
       pools_.parameter_buffers_.push_back(pinned(program_.parameter_buffer_bytes));
     }
@@ -131,6 +131,7 @@ class MemoryPools::Builder {
     }
     if (off_gpu(chunk.optimizer) && chunk.parameters != Home::Nvme)
       memory.host_parameters = pinned(bytes);
+    if (has_versions(plan_, chunk)) memory.other_host_parameters = pinned(bytes);
     lay_out_state(chunk, memory);
     return memory;
   }
@@ -149,8 +150,7 @@ class MemoryPools::Builder {
                                        : on_host      ? host(bytes)
                                                       : device(bytes));
     };
-    const auto take_state = [&](AdamStateView& state) {
-      std::byte* const parameters = on_host ? memory.host_parameters : memory.device_parameters;
+    const auto take_state = [&](AdamStateView& state, std::byte* parameters) {
       if (program_.dtype == DataType::Float32) {
         state.master = reinterpret_cast<float*>(parameters);
       } else {
@@ -165,9 +165,11 @@ class MemoryPools::Builder {
         take(state.second_moment_bf16);
       }
     };
-    take_state(memory.state);
-    if (speculates(plan_, chunk)) {
-      take_state(memory.other);
+    take_state(memory.state, on_host ? memory.host_parameters : memory.device_parameters);
+    if (has_versions(plan_, chunk)) {
+      take_state(memory.other, memory.other_host_parameters);
+    } else if (speculates(plan_, chunk)) {
+      take_state(memory.other, memory.host_parameters);
       take(memory.old_parameters);
     }
     if (!state_in_file) return;

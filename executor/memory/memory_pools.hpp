@@ -43,12 +43,14 @@ struct ChunkMemory {
   std::byte* device_parameters = nullptr;  ///< in compute dtype: own shard, or own place in the
                                            ///< storage of a unit that is whole on this rank
   std::byte* host_parameters = nullptr;    ///< pinned, compute dtype; optimizer on the host only
-  std::byte* gradient = nullptr;           ///< Program::gradient_dtype, beside the optimizer; null
-                                           ///< where it passes through a buffer
+  std::byte* other_host_parameters = nullptr;  ///< likewise: those of odd steps, where there are
+                                               ///< versions
+  std::byte* gradient = nullptr;  ///< Program::gradient_dtype, beside the optimizer; null
+                                  ///< where it passes through a buffer
   AdamStateView state;  ///< its master, or the upper half of it, is the parameters beside the
                         ///< optimizer; null where in the file
-  AdamStateView other;  ///< the same parameters and, where old state is kept, a second copy of the
-                        ///< rest: the old in odd steps
+  AdamStateView other;  ///< where updates keep the old state, a second copy: the old in odd steps.
+                        ///< It has the same parameters, except where there are versions
   BFloat16Bits* old_parameters = nullptr;  ///< beside `other`: those before a speculative update
   Bytes file_offset = -1;                  ///< range in the file; -1: everything is in memory
   Bytes file_parameter_bytes = 0;          ///< parameters, ahead of the state in the file
@@ -56,7 +58,12 @@ struct ChunkMemory {
 
   /// Current state after `steps` steps of training.
   [[nodiscard]] const AdamStateView& state_after(std::int64_t steps) const noexcept {
-    return old_parameters != nullptr && steps % 2 == 1 ? other : state;
+    return other.first_moment != nullptr && steps % 2 == 1 ? other : state;
+  }
+  /// Parameters on the host after `steps` steps of training.
+  [[nodiscard]] std::byte* host_parameters_after(std::int64_t steps) const noexcept {
+    return other_host_parameters != nullptr && steps % 2 == 1 ? other_host_parameters
+                                                              : host_parameters;
   }
 };
 
@@ -88,8 +95,9 @@ class MemoryPools {
   [[nodiscard]] UpdateMemory update_memory(const Operation& adam, std::int64_t steps) const;
   /// The stream buffer of `op`, laid out for its chunk.
   [[nodiscard]] UpdateMemory stream_buffer(const Operation& op) const;
-  /// Address of the shard that `fetch` copies: pinned memory of its own, or a parameter buffer.
-  [[nodiscard]] const std::byte* fetched_from(const Operation& fetch) const;
+  /// Address of the shard that `fetch` copies after `steps` steps: pinned memory of its own, or a
+  /// parameter buffer.
+  [[nodiscard]] const std::byte* fetched_from(const Operation& fetch, std::int64_t steps) const;
   /// Address to which a GradD2H copies its shard: memory of its own, or a buffer for gradients.
   [[nodiscard]] std::byte* gradient_of(const Operation& op) const;
   /// Writes the buffer that `op`, a GradWrite, names to its chunk's range of the file.
@@ -112,8 +120,8 @@ class MemoryPools {
   void clear_moments(const ChunkMemory& chunk, std::int64_t steps, Device& device) const;
 
   [[nodiscard]] const TierBytes& bytes() const noexcept { return bytes_; }
-  /// Start of the pinned memory of a plan that takes snapshots, where its redo log is.
-  [[nodiscard]] std::byte* redo_log() const noexcept { return redo_log_; }
+  /// Start of the pinned memory of a plan that takes snapshots, where its log is.
+  [[nodiscard]] std::byte* snapshot_log() const noexcept { return snapshot_log_; }
 
  private:
   class Builder;
@@ -144,7 +152,7 @@ class MemoryPools {
   std::vector<std::vector<std::byte*>> host_outputs_;  // [unit][member of a group]
   std::vector<std::vector<ChunkMemory>> chunks_;       // [unit][chunk]
   std::vector<std::byte*> state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
-  std::byte* redo_log_ = nullptr;
+  std::byte* snapshot_log_ = nullptr;
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;
   std::optional<ScratchFile> file_;

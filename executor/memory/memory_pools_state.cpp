@@ -77,7 +77,7 @@ UpdateMemory MemoryPools::update_memory(const Operation& adam, std::int64_t step
   const ChunkMemory& memory = chunk(adam.unit, adam.chunk);
   UpdateMemory update{memory.state_after(steps), memory.state_after(steps + 1), memory.gradient,
                       memory.old_parameters};
-  if (adam.kind == OpKind::AdamRollback) {
+  if (adam.kind == OpKind::AdamRollback && memory.old_parameters != nullptr) {
     update.from.parameters = std::exchange(update.old_parameters, nullptr);
   }
   if (adam.staging_buffer >= 0) update.gradient = gradient_of(adam);
@@ -123,9 +123,9 @@ Bytes MemoryPools::offset_of(const ChunkMemory& chunk, StatePart part) const {
   return part == StatePart::FirstMoment ? first : first + chunk.elements * moment_bytes_;
 }
 
-const std::byte* MemoryPools::fetched_from(const Operation& fetch) const {
-  return fetch.staging_buffer < 0 ? chunk(fetch.unit, fetch.chunk).host_parameters
-                                  : parameter_buffers_[index(fetch.staging_buffer)];
+const std::byte* MemoryPools::fetched_from(const Operation& fetch, std::int64_t steps) const {
+  if (fetch.staging_buffer >= 0) return parameter_buffers_[index(fetch.staging_buffer)];
+  return chunk(fetch.unit, fetch.chunk).host_parameters_after(steps);
 }
 
 std::byte* MemoryPools::gradient_of(const Operation& op) const {
@@ -226,7 +226,7 @@ void MemoryPools::write_master(const ChunkMemory& chunk, std::int64_t steps, std
              std::as_bytes(lower), device);
     parameters = std::as_bytes(upper);
   }
-  for (std::byte* const home : {chunk.host_parameters, chunk.device_parameters}) {
+  for (std::byte* const home : {chunk.host_parameters_after(steps), chunk.device_parameters}) {
     if (home != nullptr) {
       device.copy_now(home + skip * element_bytes_, parameters.data(), std::ssize(parameters));
     }

@@ -2,18 +2,14 @@
 #include "executor/snapshot/redo_log.hpp"
 
 #include "executor/backend/host_device.hpp"
-#include "executor/cpu/nontemporal_store.hpp"
 #include "executor/cpu/parallel_blocks.hpp"
-#include "executor/snapshot/redo_reader.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <new>
 
 namespace athanor {
 namespace {
@@ -21,13 +17,6 @@ namespace {
 constexpr std::size_t kSlotHead = 64;
 
 std::size_t size(std::int64_t value) { return static_cast<std::size_t>(value); }
-
-/// Everything stored before is in memory before anything stored after. A killed process loses no
-/// store that it has executed, so this orders what a reader finds.
-void store_barrier() noexcept {
-  finish_streams();
-  std::atomic_thread_fence(std::memory_order_release);
-}
 
 /// Calls `copy(array of the state, its bytes)` with every array that an update writes.
 template <typename Copy>
@@ -47,35 +36,14 @@ void for_each_array(const AdamStateView& state, std::int64_t elements, const Cop
 
 }  // namespace
 
-std::uint64_t layout_hash(const Program& program, const Plan& plan) {
-  std::vector<std::int64_t> facts{
-      program.world_size,  static_cast<std::int64_t>(program.dtype),
-      plan.micro_batch,    plan.accumulation,
-      plan.chunk_elements, static_cast<std::int64_t>(program.gradient_dtype)};
-  for (std::size_t unit = 0; unit < program.layouts.size(); ++unit) {
-    facts.push_back(static_cast<std::int64_t>(plan.units[unit].sharding));
-    for (const std::int64_t offset : program.layouts[unit].parameter_offsets) {
-      facts.push_back(offset);
-    }
-    for (const Chunk& chunk : program.layouts[unit].chunks) {
-      facts.insert(facts.end(),
-                   {chunk.offset, chunk.elements, static_cast<std::int64_t>(chunk.parameters),
-                    static_cast<std::int64_t>(chunk.optimizer)});
-    }
-  }
-  for (const Buffer& buffer : program.static_buffers) {
-    if (buffer.tier != Tier::Gpu) facts.push_back(buffer.bytes);
-  }
-  return redo_hash(std::as_bytes(std::span(facts)));
-}
-
-RedoLog::RedoLog(const MemoryPools& pools, const Program& program, const Plan& plan)
-    : memory_(pools.redo_log()),
-      size_(redo_log_size(program, plan)),
-      losses_(redo_losses(plan)),
+RedoLog::RedoLog(SnapshotLog& log, const MemoryPools& pools, const Program& program,
+                 const Plan& plan)
+    : log_(log),
+      memory_(pools.snapshot_log()),
+      size_(snapshot_log_size(program, plan)),
       taken_(std::make_unique<std::atomic<bool>[]>(size(kRedoSlots))) {
-  static_assert(sizeof(RedoHeader) <= kRedoTextOffset && sizeof(RedoSlot) <= kSlotHead);
-  assert(memory_ != nullptr && "the plan takes snapshots");
+  static_assert(sizeof(RedoSlot) <= kSlotHead);
+  assert(plan.snapshot == Snapshot::Redo);
   std::int64_t blocks = 0;
   for (std::size_t unit = 0; unit < program.layouts.size(); ++unit) {
     std::vector<Shard>& shards = shards_.emplace_back();
@@ -87,66 +55,21 @@ RedoLog::RedoLog(const MemoryPools& pools, const Program& program, const Plan& p
   assert(blocks == size_.blocks);
 }
 
-RedoHeader& RedoLog::header() const noexcept { return *reinterpret_cast<RedoHeader*>(memory_); }
-
-RedoMark& RedoLog::mark_of(std::int64_t steps) const noexcept {
-  return *reinterpret_cast<RedoMark*>(memory_ + size_.header +
-                                      steps % kRedoMarks * redo_mark_bytes(losses_));
-}
-
-std::atomic<std::int64_t>& RedoLog::version(std::int64_t block) const noexcept {
-  auto* const versions =
+std::atomic<std::int64_t>& RedoLog::steps_of(std::int64_t block) const noexcept {
+  auto* const steps =
       reinterpret_cast<std::atomic<std::int64_t>*>(memory_ + size_.header + size_.marks);
-  return versions[block];
+  return steps[block];
 }
 
 std::byte* RedoLog::slot(std::int64_t index) const noexcept {
-  return memory_ + size_.header + size_.marks + size_.versions + index * (size_.undo / kRedoSlots);
+  return memory_ + size_.header + size_.marks + size_.block_steps +
+         index * (size_.undo / kRedoSlots);
 }
 
-void RedoLog::spoil() noexcept {
-  header().loaded.store(kNotWhole);
-  store_barrier();
-}
-
-void RedoLog::begin(const RedoIdentity& identity, const std::string& text, std::int64_t steps) {
-  spoil();
-  if (std::ssize(text) > size_.header - kRedoTextOffset) {
-    throw Error("the description of this run is too long for a snapshot");
-  }
-  for (int i = 0; i < kRedoMarks; ++i) mark_of(i).steps = 0;
-  for (std::int64_t block = 0; block < size_.blocks; ++block) version(block) = steps;
+void RedoLog::begin(std::int64_t steps) noexcept {
+  for (std::int64_t block = 0; block < size_.blocks; ++block) steps_of(block) = steps;
   for (std::int64_t i = 0; i < kRedoSlots; ++i) reinterpret_cast<RedoSlot*>(slot(i))->block = 0;
-  RedoHeader& head = header();
-  head.magic = kRedoMagic;
-  head.run = {};
-  std::copy_n(identity.run.begin(), std::min(identity.run.size(), head.run.size() - 1),
-              head.run.begin());
-  head.rank = identity.rank;
-  head.world_size = identity.world_size;
-  head.layout = identity.layout;
-  head.bytes = identity.bytes;
-  head.blocks = size_.blocks;
-  head.losses = losses_;
-  head.text_bytes = std::ssize(text);
-  std::memcpy(memory_ + kRedoTextOffset, text.data(), text.size());
-  head.checksum = redo_checksum(memory_, text);
   store_barrier();
-  head.loaded = steps;
-  store_barrier();
-}
-
-RedoMarkPlace RedoLog::mark(std::int64_t steps) const {
-  RedoMark& mark = mark_of(steps);
-  static_assert(sizeof(RedoMark) <= kRedoMarkHead);
-  auto* const losses =
-      reinterpret_cast<double*>(reinterpret_cast<std::byte*>(&mark) + kRedoMarkHead);
-  return {&mark.steps, &mark.coefficients, &mark.clipping, {losses, size(losses_)}};
-}
-
-std::span<const double> RedoLog::losses(std::int64_t steps) const {
-  const RedoMarkPlace place = mark(steps);
-  return *place.steps == steps ? place.losses : std::span<double>();
 }
 
 std::int64_t RedoLog::take_slot() {
@@ -170,7 +93,7 @@ void RedoLog::update(std::int32_t unit, std::int32_t chunk, const AdamWork& work
 /// state is in a slot that names it.
 void RedoLog::update_block(const Shard& shard, std::int64_t index, const AdamWork& work) {
   const std::int64_t block = shard.first_block + index;
-  std::atomic<std::int64_t>& done = version(block);
+  std::atomic<std::int64_t>& done = steps_of(block);
   if (done == work.coefficients.step) return;
   assert(done == work.coefficients.step - 1);
   const std::int64_t taken = take_slot();
@@ -217,7 +140,7 @@ void RedoLog::undo_blocks(std::int64_t steps) const {
     const std::int64_t block = head.block - 1;
     if (block < 0) continue;
     if (block >= size_.blocks) throw Error("the redo log's undo slots are damaged");
-    if (version(block) != steps) {
+    if (steps_of(block) != steps) {
       const Block torn = block_of(block);
       const std::byte* from = place + kSlotHead;
       for_each_array(torn.state, torn.elements, [&](std::byte* array, std::size_t bytes) {
@@ -230,10 +153,10 @@ void RedoLog::undo_blocks(std::int64_t steps) const {
   }
 }
 
-void RedoLog::check_versions(std::int64_t steps) const {
-  const bool may_redo = mark_of(steps).steps == steps;
+void RedoLog::check_blocks(std::int64_t steps) const {
+  const bool may_redo = log_.read_mark(steps).steps == steps;
   for (std::int64_t block = 0; block < size_.blocks; ++block) {
-    const std::int64_t done = version(block);
+    const std::int64_t done = steps_of(block);
     if (done == steps || (may_redo && done == steps - 1)) continue;
     throw Error(fmt::format("block {} of the snapshot is of step {}, where step {} was expected",
                             block, done, steps));
@@ -241,25 +164,23 @@ void RedoLog::check_versions(std::int64_t steps) const {
 }
 
 void RedoLog::roll_forward(std::int64_t steps, const Redo& redo) {
-  check_versions(steps);
+  check_blocks(steps);
   undo_blocks(steps);
   for (std::size_t unit = 0; unit < shards_.size(); ++unit) {
     for (std::size_t chunk = 0; chunk < shards_[unit].size(); ++chunk) {
       const Shard& shard = shards_[unit][chunk];
       bool is_whole = true;
       for (std::int64_t i = 0; i < redo_blocks(shard.elements); ++i) {
-        is_whole &= version(shard.first_block + i) == steps;
+        is_whole &= steps_of(shard.first_block + i) == steps;
       }
       if (is_whole) continue;
-      redo(static_cast<std::int32_t>(unit), static_cast<std::int32_t>(chunk), mark_of(steps));
+      redo(static_cast<std::int32_t>(unit), static_cast<std::int32_t>(chunk),
+           log_.read_mark(steps));
     }
   }
-  check_versions(steps);
+  check_blocks(steps);
   // Gradients of a later step are about to be overwritten, here or by another rank.
-  for (int i = 0; i < kRedoMarks; ++i) {
-    if (mark_of(i).steps > steps) mark_of(i).steps = 0;
-  }
-  store_barrier();
+  log_.forget_after(steps);
 }
 
 }  // namespace athanor

@@ -61,7 +61,7 @@ std::set<std::string> living_runs(const std::vector<RankMemory>& all) {
 RunMemory read_ranks(const std::vector<RankMemory>& files, const std::string& run) {
   RunMemory found;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const RedoSummary summary = read_redo_summary(files[i].path);
+    const SnapshotSummary summary = read_snapshot_summary(files[i].path);
     if (summary.run != run || summary.rank != files[i].rank) {
       throw Error(fmt::format("{} says that it is of rank {} of run {}", files[i].path,
                               summary.rank, summary.run));

@@ -3,7 +3,7 @@
 // holds, and its end.
 #pragma once
 
-#include "executor/snapshot/redo_reader.hpp"
+#include "executor/snapshot/snapshot_reader.hpp"
 #include "sim/base/quantities.hpp"
 
 #include <cstdint>

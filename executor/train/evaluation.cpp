@@ -26,7 +26,9 @@ class Evaluator {
                  site.training.collectives,
                  site.training.host_collectives,
                  site.training.watch,
+                 /*snapshot=*/nullptr,
                  /*redo=*/nullptr},
+        trained_(site.trained),
         runner_(context_, site.profile.architecture, site.runners, source.batches, {}),
         num_steps_((source.num_samples + plan_.global_batch() - 1) / plan_.global_batch()) {
     for (std::int64_t i = 0; i < kStepStates; ++i) {
@@ -46,6 +48,7 @@ class Evaluator {
     for (std::int64_t step = 0; step < num_steps_; ++step) {
       for (; prepared < std::min(num_steps_, step + kStepsAhead); ++prepared) {
         state_of(prepared).step = prepared;
+        state_of(prepared).trained = trained_;
       }
       lanes_->release_until(prepared);
       lanes_->wait_for_step(step);
@@ -86,6 +89,7 @@ class Evaluator {
   const Plan& plan_;
   const Program program_;
   const RankContext context_;
+  const std::int64_t trained_;
   OpRunner runner_;
   const std::int64_t num_steps_;
   std::vector<StepState> states_;  ///< [step % size], a ring

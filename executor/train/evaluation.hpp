@@ -20,6 +20,7 @@ struct EvaluationSite {
   Backend& backend;
   std::atomic<bool>& cancelled;
   Seconds deadline = 0;
+  std::int64_t trained = 0;  ///< steps of training that are done
 };
 
 /// Goes once through the samples of `source`, a global batch of the plan a step (lower_evaluation).

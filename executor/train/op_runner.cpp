@@ -22,7 +22,7 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::ParamRead:
       return context_.memory.read_parameters(op);
     case OpKind::Fetch:
-      return fetch_shard(context_, op);
+      return fetch_shard(context_, op, state.trained);
     case OpKind::Gather:
       return gather_chunk(context_, op);
     case OpKind::Forward:
@@ -51,11 +51,13 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
       return compute_norm(context_, op, state.scalars);
     case OpKind::Fence:
       return optimizer_.note_gradients(op, state);
+    case OpKind::Mark:
+      return optimizer_.note_version(state);
     case OpKind::Adam:
     case OpKind::AdamRollback:
       return optimizer_.adam(op, state);
     case OpKind::ParamH2D:
-      return copy_parameters_to_device(context_, op);
+      return copy_parameters_to_device(context_, op, state.trained + 1);
     case OpKind::StateRead:
       return op.lane == Lane::H2D ? copy_state_to_device(context_, op)
                                   : context_.memory.read_state(op);

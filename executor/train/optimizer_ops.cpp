@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/train/optimizer_ops.hpp"
 
+#include "executor/snapshot/redo_log.hpp"
+#include "executor/snapshot/snapshot_log.hpp"
+
 #include <algorithm>
+#include <cassert>
 
 namespace athanor {
 namespace {
@@ -102,8 +106,8 @@ void OptimizerOps::note_gradients(const Operation& op, const StepState& state) c
   UpdateFacts* const facts = scalars.facts(Home::Gpu);
   *scalars.facts(Home::Host) = {.steps = state.step + 1, .coefficients = coefficients(state)};
   device.copy(op.lane, facts, scalars.facts(Home::Host), sizeof(UpdateFacts));
-  if (context_.redo != nullptr) {
-    const RedoMarkPlace mark = context_.redo->mark(state.step + 1);
+  if (context_.snapshot != nullptr) {
+    const SnapshotMarkPlace mark = context_.snapshot->mark(state.step + 1);
     const std::span<double> losses = scalars.losses(Home::Gpu);
     device.copy(op.lane, mark.losses.data(), losses.data(),
                 static_cast<Bytes>(losses.size_bytes()));
@@ -114,7 +118,15 @@ void OptimizerOps::note_gradients(const Operation& op, const StepState& state) c
   context_.collectives.all_gather(scalars.fence().data(), sizeof(double));
 }
 
-void OptimizerOps::redo(std::int32_t unit, std::int32_t chunk, const RedoMark& mark) const {
+/// The losses and the norm are in pinned memory: this operation waits for both.
+void OptimizerOps::note_version(const StepState& state) const {
+  assert(context_.snapshot != nullptr);
+  const StepScalars& scalars = state.scalars;
+  context_.snapshot->note_version(state.step + 1, coefficients(state),
+                                  *scalars.clipping(Home::Host), scalars.losses(Home::Host));
+}
+
+void OptimizerOps::redo(std::int32_t unit, std::int32_t chunk, const SnapshotMark& mark) const {
   const ChunkMemory& memory = context_.memory.chunk(unit, chunk);
   context_.redo->update(unit, chunk,
                         {.from = memory.state,

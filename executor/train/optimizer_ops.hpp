@@ -2,7 +2,6 @@
 // AdamW and the gradient norm on this rank's shards.
 #pragma once
 
-#include "executor/snapshot/redo_log.hpp"
 #include "executor/train/rank_context.hpp"
 #include "executor/train/step_state.hpp"
 #include "sim/model/architecture.hpp"
@@ -11,6 +10,8 @@
 #include <vector>
 
 namespace athanor {
+
+struct SnapshotMark;
 
 /// AdamW's constants; the learning rate comes from the schedule.
 struct OptimizerOptions {
@@ -33,8 +34,10 @@ class OptimizerOps {
   /// Runs Fence: notes in the redo log that all gradients are in host memory, and what their
   /// updates need, and waits until every rank has noted it.
   void note_gradients(const Operation& op, const StepState& state) const;
+  /// Runs Mark: notes that the version of the state after this step is whole.
+  void note_version(const StepState& state) const;
   /// Makes the update of a chunk whole whose process was killed.
-  void redo(std::int32_t unit, std::int32_t chunk, const RedoMark& mark) const;
+  void redo(std::int32_t unit, std::int32_t chunk, const SnapshotMark& mark) const;
 
  private:
   [[nodiscard]] int threads_of(const Operation& op) const;

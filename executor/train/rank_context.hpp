@@ -14,6 +14,7 @@ namespace athanor {
 
 class JobWatch;
 class RedoLog;
+class SnapshotLog;
 
 /// References to objects that outlive the run.
 struct RankContext {
@@ -21,10 +22,11 @@ struct RankContext {
   const Plan& plan;
   MemoryPools& memory;
   Device& device;
-  Collectives& collectives;       ///< on device memory: the collective lane's
-  Collectives& host_collectives;  ///< on host memory, outside steps
-  JobWatch* watch = nullptr;      ///< null: none
-  RedoLog* redo = nullptr;        ///< null: the plan takes no snapshots
+  Collectives& collectives;         ///< on device memory: the collective lane's
+  Collectives& host_collectives;    ///< on host memory, outside steps
+  JobWatch* watch = nullptr;        ///< null: none
+  SnapshotLog* snapshot = nullptr;  ///< null: the plan takes no snapshots
+  RedoLog* redo = nullptr;          ///< null: they are none of Snapshot::Redo
 
   [[nodiscard]] const Chunk& chunk(const Operation& op) const {
     return program.layouts.at(op.unit).chunks.at(op.chunk);

@@ -10,7 +10,8 @@ namespace athanor {
 
 struct StepState {
   StepScalars scalars;
-  std::int64_t step = 0;  ///< 0 for the first step of training
+  std::int64_t step = 0;     ///< 0 for the first step of training, or of an evaluation
+  std::int64_t trained = 0;  ///< steps of training that the parameters have behind them
   float learning_rate = 0;
 };
 

@@ -5,6 +5,7 @@
 #include "executor/memory/memory_check.hpp"
 #include "executor/snapshot/redo_log.hpp"
 #include "executor/snapshot/run_memory.hpp"
+#include "executor/snapshot/snapshot_log.hpp"
 #include "executor/train/evaluation.hpp"
 #include "executor/train/op_runner.hpp"
 #include "executor/train/rank_lanes.hpp"
@@ -74,9 +75,12 @@ class Trainer::Rank {
         shared_(take_memory(program_, plan_, backend.collectives().rank(), options)),
         memory_(program_, plan_, backend.collectives().rank(), backend.device(),
                 options.nvme_folder, shared_ ? &*shared_ : nullptr),
-        redo_(plan_.snapshot == Snapshot::None
-                  ? nullptr
-                  : std::make_unique<RedoLog>(memory_, program_, plan_)),
+        log_(plan_.snapshot == Snapshot::None
+                 ? nullptr
+                 : std::make_unique<SnapshotLog>(memory_, program_, plan_)),
+        redo_(plan_.snapshot == Snapshot::Redo
+                  ? std::make_unique<RedoLog>(*log_, memory_, program_, plan_)
+                  : nullptr),
         context_{program_,
                  plan_,
                  memory_,
@@ -84,6 +88,7 @@ class Trainer::Rank {
                  backend.collectives(),
                  backend.host_collectives(),
                  options.watch,
+                 log_.get(),
                  redo_.get()},
         unit_runners_(make_unit_runners(model_, plan_, program_, context_.collectives.rank(),
                                         context_.device)),
@@ -160,7 +165,8 @@ class Trainer::Rank {
   const std::vector<std::int64_t> logical_;
   std::optional<SharedMemory> shared_;
   MemoryPools memory_;
-  std::unique_ptr<RedoLog> redo_;  ///< null: the plan takes no snapshots
+  std::unique_ptr<SnapshotLog> log_;  ///< null: the plan takes no snapshots
+  std::unique_ptr<RedoLog> redo_;     ///< null: they are none of Snapshot::Redo
   RankContext context_;
   std::vector<UnitRunner> unit_runners_;
   OpRunner runner_;
@@ -174,7 +180,7 @@ class Trainer::Rank {
 
 void Trainer::Rank::prepare(std::int64_t step) {
   StepState& state = state_of(step);
-  state.step = step;
+  state.step = state.trained = step;
   state.learning_rate = static_cast<float>(options_.schedule.at(step));
 }
 
@@ -203,42 +209,48 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
 
 void Trainer::Rank::start(const StartState& state, std::int64_t step) {
   lanes_.reset();
-  if (redo_) redo_->spoil();
+  if (log_) log_->spoil();
   if (shared_) shared_->keep(false);  // nobody can go on from it
   load_state(context_, logical_, step, state, options_.progress);
-  if (redo_) {
+  if (redo_) redo_->begin(step);
+  if (log_) {
     const Collectives& ranks = context_.collectives;
     const SnapshotOptions snapshot = options_.snapshot.value_or(SnapshotOptions{});
-    redo_->begin({.run = snapshot.run,
-                  .rank = ranks.rank(),
-                  .world_size = ranks.world_size(),
-                  .layout = layout_hash(program_, plan_),
-                  .bytes = shared_ ? shared_->bytes() : 0},
-                 snapshot.describe(step), step);
+    log_->begin({.run = snapshot.run,
+                 .rank = ranks.rank(),
+                 .world_size = ranks.world_size(),
+                 .layout = layout_hash(program_, plan_),
+                 .bytes = shared_ ? shared_->bytes() : 0},
+                snapshot.describe(step), step);
     if (shared_) shared_->keep(true);
   }
   start_lanes(step);
 }
 
 void Trainer::Rank::start_from_memory(std::int64_t steps) {
-  assert(redo_ && shared_ && options_.snapshot->resumes);
+  assert(log_ && shared_ && options_.snapshot->resumes);
   lanes_.reset();
-  const OptimizerOps& optimizer = runner_.optimizer();
-  redo_->roll_forward(steps, [&](std::int32_t unit, std::int32_t chunk, const RedoMark& mark) {
-    optimizer.redo(unit, chunk, mark);
-  });
-  together([&] { publish_parameters(context_); });
+  if (redo_) {
+    const OptimizerOps& optimizer = runner_.optimizer();
+    redo_->roll_forward(steps,
+                        [&](std::int32_t unit, std::int32_t chunk, const SnapshotMark& mark) {
+                          optimizer.redo(unit, chunk, mark);
+                        });
+  } else {
+    log_->go_back_to_version(steps);
+  }
+  together([&] { publish_parameters(context_, steps); });
   start_lanes(steps);
 }
 
 std::optional<StepReport> Trainer::Rank::remembered(std::int64_t step) const {
-  const std::span<const double> losses = redo_ ? redo_->losses(step) : std::span<const double>();
+  const std::span<const double> losses = log_ ? log_->losses(step) : std::span<const double>();
   if (losses.empty()) return std::nullopt;
   StepReport report{.step = step,
                     .loss = states_.front().scalars.mean_of(losses),
                     .gradient_norm = std::nullopt,
                     .learning_rate = options_.schedule.at(step - 1)};
-  if (plan_.clipping != Clipping::None) report.gradient_norm = redo_->mark(step).clipping->norm;
+  if (plan_.clipping != Clipping::None) report.gradient_norm = log_->mark(step).clipping->norm;
   return report;
 }
 
@@ -276,8 +288,8 @@ void Trainer::Rank::train_until(std::int64_t end, const OnStep& on_step) {
 
 std::optional<EvaluationReport> Trainer::Rank::evaluate(const EvaluationSource& source) {
   enter(RankPhase::Stepping);
-  const EvaluationSite site{context_, profile_,   unit_runners_,
-                            backend_, cancelled_, options_.deadline};
+  const EvaluationSite site{context_,   profile_,          unit_runners_, backend_,
+                            cancelled_, options_.deadline, steps_done_};
   const std::optional<EvaluationReport> evaluation = athanor::evaluate(site, source);
   lanes_->watch();
   enter(RankPhase::BetweenSteps);

@@ -179,7 +179,7 @@ void load_state(const RankContext& context, const std::vector<std::int64_t>& log
   }
 }
 
-void publish_parameters(const RankContext& context) {
+void publish_parameters(const RankContext& context, std::int64_t steps) {
   for (std::size_t unit = 0; unit < context.program.layouts.size(); ++unit) {
     const Sharding sharding = context.plan.units[unit].sharding;
     const UnitLayout& layout = context.program.layouts[unit];
@@ -187,12 +187,13 @@ void publish_parameters(const RankContext& context) {
       const ChunkMemory& memory = context.memory.chunks(static_cast<std::int32_t>(unit))[c];
       const Bytes bytes = context.bytes_of(memory.elements);
       if (memory.device_parameters != nullptr) {
-        context.device.copy_now(memory.device_parameters, memory.host_parameters, bytes);
+        context.device.copy_now(memory.device_parameters, memory.host_parameters_after(steps),
+                                bytes);
       }
       if (sharding != Sharding::OptimizerSharded || layout.chunks[c].owned) continue;
       std::vector<std::byte> whole(static_cast<std::size_t>(bytes * context.program.world_size));
       const Bytes own = context.bytes_of(memory.offset - layout.chunks[c].offset);
-      std::copy_n(memory.host_parameters, bytes, whole.begin() + own);
+      std::copy_n(memory.host_parameters_after(steps), bytes, whole.begin() + own);
       context.host_collectives.all_gather(whole.data(), bytes);
       std::byte* const storage = context.memory.parameters(static_cast<std::int32_t>(unit), -1);
       context.device.copy_now(storage + context.bytes_of(layout.chunks[c].place), whole.data(),

@@ -43,8 +43,9 @@ struct StartState {
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
                 std::int64_t steps, const StartState& start, const OnProgress& progress);
 
-/// Fills the homes of parameters on the device from the state in host memory. A collective call.
-void publish_parameters(const RankContext& context);
+/// Fills the homes of parameters on the device from the state in host memory after `steps` steps. A
+/// collective call.
+void publish_parameters(const RankContext& context, std::int64_t steps);
 
 /// One range that this rank saves. Over all ranks every element is saved once.
 struct StateRange {

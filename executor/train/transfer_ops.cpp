@@ -24,11 +24,11 @@ void copy_state(const RankContext& context, const Operation& op, const AdamState
 
 }  // namespace
 
-void fetch_shard(const RankContext& context, const Operation& op) {
+void fetch_shard(const RankContext& context, const Operation& op, std::int64_t steps) {
   const ChunkMemory& memory = context.chunk_memory(op);
   std::byte* const unit = context.memory.parameters(op.unit, op.slot);
   context.device.copy(op.lane, unit + context.bytes_of(memory.place),
-                      context.memory.fetched_from(op), context.bytes_of(memory.elements));
+                      context.memory.fetched_from(op, steps), context.bytes_of(memory.elements));
 }
 
 void copy_output_to_host(const RankContext& context, const Operation& op,
@@ -45,9 +45,10 @@ void copy_output_to_device(const RankContext& context, const Operation& op,
   context.device.copy(op.lane, output.memory, context.memory.host_output(op), output.bytes);
 }
 
-void copy_parameters_to_device(const RankContext& context, const Operation& op) {
+void copy_parameters_to_device(const RankContext& context, const Operation& op,
+                               std::int64_t steps) {
   const ChunkMemory& memory = context.chunk_memory(op);
-  context.device.copy(op.lane, memory.device_parameters, memory.host_parameters,
+  context.device.copy(op.lane, memory.device_parameters, memory.host_parameters_after(steps),
                       context.bytes_of(memory.elements));
 }
 

@@ -7,8 +7,8 @@
 
 namespace athanor {
 
-/// Copies this rank's shard of a host chunk to its place in the cache slot.
-void fetch_shard(const RankContext& context, const Operation& op);
+/// Copies this rank's shard of a host chunk, after `steps` steps, to its place in the cache slot.
+void fetch_shard(const RankContext& context, const Operation& op, std::int64_t steps);
 
 /// Copies a unit's output to its place in pinned memory. Throws Error when it is larger than in the
 /// profile.
@@ -18,8 +18,8 @@ void copy_output_to_host(const RankContext& context, const Operation& op,
 void copy_output_to_device(const RankContext& context, const Operation& op,
                            const DeviceOutput& output);
 
-/// Copies updated parameters on the host to their home on the device.
-void copy_parameters_to_device(const RankContext& context, const Operation& op);
+/// Copies parameters on the host, after `steps` steps, to their home on the device.
+void copy_parameters_to_device(const RankContext& context, const Operation& op, std::int64_t steps);
 
 /// Copies optimizer state and gradient on the host to the stream buffer of `op`.
 void copy_state_to_device(const RankContext& context, const Operation& op);

@@ -246,10 +246,12 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::AdamRollback:
       return program.clipped_share *
              cpu_adam_beside(platform, program.cpu_adam_threads).at(adam_elements(op, program));
+    case OpKind::Mark:
+      return 0;
     case OpKind::Adam:
-      return (on_device        ? require(platform.device_adam, platform, "device_adam")
-              : op.speculative ? cpu_adam_beside(platform, program.cpu_adam_threads)
-                               : cpu_adam(platform, program.cpu_adam_threads))
+      return (on_device   ? require(platform.device_adam, platform, "device_adam")
+              : op.beside ? cpu_adam_beside(platform, program.cpu_adam_threads)
+                          : cpu_adam(platform, program.cpu_adam_threads))
           .at(adam_elements(op, program));
   }
   throw Error("costs: an operation of an unknown kind");

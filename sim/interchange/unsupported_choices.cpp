@@ -86,7 +86,8 @@ void UnsupportedChoices::schedule(const std::string& system) {
     add(fmt::format("adam \"gpu\": {} updates on the processor beside the state", system));
   }
   if (plan_.snapshot != Snapshot::None) {
-    add(fmt::format("snapshot \"redo\": {} keeps no state in memory that outlives it", system));
+    add(fmt::format("snapshot \"{}\": {} keeps no state in memory that outlives it",
+                    name_of(kSnapshotNames, plan_.snapshot), system));
   }
   if (plan_.adam_state != DataType::Float32) {
     add(fmt::format("adam_state \"bfloat16\": {} keeps Adam's moments in fp32 under these settings",

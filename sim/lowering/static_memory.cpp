@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/lowering/static_memory.hpp"
 
-#include "sim/lowering/redo_memory.hpp"
+#include "sim/lowering/snapshot_memory.hpp"
 
 #include <algorithm>
 
@@ -14,9 +14,9 @@ struct UnitElements {
   std::int64_t device_shards = 0;     ///< parameter shards on the device
   std::int64_t device_optimizer = 0;  ///< gradient shard and optimizer state on the device
   std::int64_t host_gradients = 0;    ///< gradient shard on the host
-  std::int64_t host_parameters = 0;   ///< parameters in host memory
-  std::int64_t host_state = 0;        ///< optimizer state in host memory, twice where it is kept
-                                      ///< until the norm is known
+  std::int64_t host_parameters = 0;   ///< parameters in host memory, twice where there are versions
+  std::int64_t host_state = 0;        ///< optimizer state in host memory, twice where updates keep
+                                      ///< the old
   std::int64_t old_parameters = 0;    ///< in host memory, kept until the norm is known
   std::int64_t streamed_state = 0;    ///< in pinned host memory
   FileBytes file;
@@ -42,9 +42,9 @@ UnitElements count_elements(const Program& program, const Plan& plan, std::size_
       count.streamed_state += owned;
     } else if (chunk.optimizer == Home::Host) {
       count.host_state += owned;
-      if (!speculates(plan, chunk)) continue;
+      if (!updates_beside(plan, chunk)) continue;
       count.host_state += owned;
-      count.old_parameters += owned;
+      (has_versions(plan, chunk) ? count.host_parameters : count.old_parameters) += owned;
     }
     if (chunk.optimizer != Home::Nvme) continue;
     const FileBytes file = file_bytes(owned, in_file(plan, chunk), program);
@@ -174,7 +174,7 @@ void make_static_buffers(Program& program, const Plan& plan) {
   for (std::size_t u = 0; u < program.layouts.size(); ++u) {
     add_unit(program, program.unit_names[u], count_elements(program, plan, u));
   }
-  add_buffer(program, "redo log", Tier::Pinned, redo_log_size(program, plan).all());
+  add_buffer(program, "snapshot log", Tier::Pinned, snapshot_log_size(program, plan).all());
   add_buffer(program, "optimizer state buffers", Tier::Host,
              program.state_buffers * program.state_buffer_bytes);
   add_buffer(program, "parameter buffers", Tier::Pinned,

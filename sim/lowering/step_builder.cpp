@@ -195,6 +195,8 @@ void StepBuilder::resolve_previous_waits() {
     const ChunkState& chunk = state_of(update.unit, update.chunk);
     wait(update.operation, update.adam_only ? chunk.adam : chunk.updated);
   }
+  // A gradient that ranks have reduced says that all of them have their marks of the step before.
+  if (first_reduce_ >= 0) wait(first_reduce_, mark_);
   // State that was in the buffer last was written after the chunk's own: lanes are in order.
   for (const Ring* const ring :
        {&state_buffers_, &stream_buffers_, &parameter_buffers_, &staged_gradients_}) {

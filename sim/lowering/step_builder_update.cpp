@@ -78,7 +78,9 @@ std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
   op.bytes =
       (op.own ? elements_held(unit, chunk) : chunk_at(unit, chunk).elements) * size_of(plan_.dtype);
   op.waits.push_back(backward);
-  return emit(std::move(op));
+  const std::int32_t index = emit(std::move(op));
+  if (first_reduce_ < 0) first_reduce_ = index;
+  return index;
 }
 
 GradientPool& StepBuilder::accumulators_of(std::int32_t unit) {
@@ -163,8 +165,9 @@ void StepBuilder::finish_step() {
   if (clips()) emit_square_sums();
   emit_losses();
   if (clips()) emit_norm();
-  if (plan_.snapshot != Snapshot::None) emit_fence();
+  if (plan_.snapshot == Snapshot::Redo) emit_fence();
   emit_updates(Lane::CpuAdam, /*streamed=*/false);
+  if (plan_.snapshot == Snapshot::Versions) emit_mark();
   emit_updates(Lane::Compute, /*streamed=*/false);
   emit_updates(Lane::Compute, /*streamed=*/true);
   emit_publish();
@@ -176,7 +179,7 @@ void StepBuilder::emit_losses() {
   loss.lane = Lane::Collective;
   loss.bytes = plan_.world_size * plan_.accumulation * static_cast<Bytes>(sizeof(double));
   loss.waits.push_back(last_forward_);
-  emit(std::move(loss));
+  loss_ = emit(std::move(loss));
 }
 
 void StepBuilder::emit_norm() {
@@ -205,6 +208,16 @@ void StepBuilder::emit_fence() {
   }
   fence.waits.push_back(last_gradient);
   fence_ = emit(std::move(fence));
+}
+
+/// Comes after the last update on its lane. It keeps the losses, too. Its size is that of a few
+/// numbers, so it takes no time.
+void StepBuilder::emit_mark() {
+  Operation mark;
+  mark.kind = OpKind::Mark;
+  mark.lane = Lane::CpuAdam;
+  mark.waits.push_back(loss_);
+  mark_ = emit(std::move(mark));
 }
 
 /// Emits the sums that are left, in the order in which gradients became ready.
@@ -249,6 +262,7 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   const Chunk& layout = chunk_at(unit, chunk);
   Operation op = update_operation(OpKind::Adam, unit, chunk);
   op.speculative = speculates(plan_, layout);
+  op.beside = updates_beside(plan_, layout);
   ChunkState& chunk_state = state_of(unit, chunk);
   const bool after_norm = clips() && !op.speculative;
   if (after_norm) op.waits.push_back(norm_);

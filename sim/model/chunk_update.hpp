@@ -17,11 +17,22 @@ namespace athanor {
          !chunk.late_update && plan.schedule.optimizer == OptimizerStart::Overlapped;
 }
 
+/// Whether each step leaves the state of `chunk` from which it started, and writes a version of its
+/// own, parameters included.
+[[nodiscard]] constexpr bool has_versions(const Plan& plan, const Chunk& chunk) noexcept {
+  return plan.snapshot == Snapshot::Versions && chunk.optimizer == Home::Host && !chunk.gpu_adam;
+}
+
+/// Whether an update of `chunk` writes its new state beside the old one, which it keeps.
+[[nodiscard]] constexpr bool updates_beside(const Plan& plan, const Chunk& chunk) noexcept {
+  return speculates(plan, chunk) || has_versions(plan, chunk);
+}
+
 /// Whether the CPU updates `chunk` during backward, as its gradient arrives. Such updates run in
 /// the order in which backward makes gradients.
 [[nodiscard]] constexpr bool updates_within_backward(const Plan& plan,
                                                      const Chunk& chunk) noexcept {
-  if (chunk.late_update || chunk.gpu_adam || plan.snapshot != Snapshot::None) return false;
+  if (chunk.late_update || chunk.gpu_adam || plan.snapshot == Snapshot::Redo) return false;
   if (plan.clipping != Clipping::None) return speculates(plan, chunk);
   return off_gpu(chunk.optimizer) && plan.schedule.optimizer == OptimizerStart::Overlapped;
 }
@@ -47,7 +58,7 @@ namespace athanor {
 /// Whether gradients that the CPU takes as they arrive share the buffers of Plan::gradient_ring.
 [[nodiscard]] constexpr bool has_gradient_ring(const Plan& plan) noexcept {
   return plan.gradient_ring > 0 && plan.accumulation == 1 && plan.clipping == Clipping::None &&
-         plan.snapshot == Snapshot::None;
+         plan.snapshot != Snapshot::Redo;
 }
 
 /// Whether the gradient of `chunk` has no memory of its own on the host: it passes through a

@@ -36,8 +36,8 @@ inline constexpr NameTable<Activation, 3> kActivationNames{{{"keep", Activation:
                                                             {"offload", Activation::Offload}}};
 inline constexpr NameTable<Clipping, 3> kClippingNames{
     {{"none", Clipping::None}, {"wait", Clipping::Wait}, {"speculate", Clipping::Speculate}}};
-inline constexpr NameTable<Snapshot, 2> kSnapshotNames{
-    {{"none", Snapshot::None}, {"redo", Snapshot::Redo}}};
+inline constexpr NameTable<Snapshot, 3> kSnapshotNames{
+    {{"none", Snapshot::None}, {"redo", Snapshot::Redo}, {"versions", Snapshot::Versions}}};
 inline constexpr NameTable<Copies, 2> kCopiesNames{
     {{"overlapped", Copies::Overlapped}, {"blocking", Copies::Blocking}}};
 inline constexpr NameTable<OptimizerStart, 2> kOptimizerStartNames{
@@ -56,7 +56,7 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"cpu-adam", Lane::CpuAdam},
                                                         {"nvme-read", Lane::NvmeRead},
                                                         {"nvme-write", Lane::NvmeWrite}}};
-inline constexpr NameTable<OpKind, 24> kOpKindNames{{{"param-read", OpKind::ParamRead},
+inline constexpr NameTable<OpKind, 25> kOpKindNames{{{"param-read", OpKind::ParamRead},
                                                      {"fetch", OpKind::Fetch},
                                                      {"gather", OpKind::Gather},
                                                      {"forward", OpKind::Forward},
@@ -74,6 +74,7 @@ inline constexpr NameTable<OpKind, 24> kOpKindNames{{{"param-read", OpKind::Para
                                                      {"fence", OpKind::Fence},
                                                      {"adam", OpKind::Adam},
                                                      {"adam-rollback", OpKind::AdamRollback},
+                                                     {"mark", OpKind::Mark},
                                                      {"param-h2d", OpKind::ParamH2D},
                                                      {"state-read", OpKind::StateRead},
                                                      {"state-write", OpKind::StateWrite},

@@ -4,6 +4,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/model/cache_slots.hpp"
 #include "sim/model/chunk_layout.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -42,15 +43,19 @@ void validate_clipping(const Plan& plan, const std::string& where) {
   }
 }
 
-/// Refuses a plan whose state a redo log cannot finish.
+/// Refuses a plan of which a killed step could be neither finished nor done again.
 void validate_snapshot(const Plan& plan, const std::string& where) {
   if (plan.snapshot == Snapshot::None) return;
-  const auto refuse = [&where](const std::string& problem) {
-    throw InputError(where + ":snapshot", "\"redo\" does not go with " + problem,
-                     "Make a plan for it (athanor tune --snapshot redo), or leave snapshots out.");
+  const auto refuse = [&](const std::string& problem) {
+    const std::string way(name_of(kSnapshotNames, plan.snapshot));
+    throw InputError(where + ":snapshot", fmt::format("\"{}\" does not go with {}", way, problem),
+                     fmt::format("Make a plan for it (athanor tune --snapshot {}), or leave "
+                                 "snapshots out.",
+                                 way));
   };
-  if (plan.clipping == Clipping::Speculate) refuse("clipping \"speculate\"");
-  if (plan.adam_state != DataType::Float32) refuse("adam_state \"bfloat16\"");
+  const bool needs_gradients = plan.snapshot == Snapshot::Redo;
+  if (needs_gradients && plan.clipping == Clipping::Speculate) refuse("clipping \"speculate\"");
+  if (needs_gradients && plan.adam_state != DataType::Float32) refuse("adam_state \"bfloat16\"");
   for (std::size_t i = 0; i < plan.units.size(); ++i) {
     for (const ChunkRun& run : plan.units[i].chunks) {
       if (run.optimizer == Home::Gpu)

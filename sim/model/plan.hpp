@@ -56,11 +56,15 @@ enum class Clipping {
 };
 
 /// Snapshots: how training goes on after its processes were killed, without a checkpoint on disk.
+/// All need all optimizer state in host memory, updated by the CPU.
 enum class Snapshot {
   None,
   Redo,  ///< state and gradients are in host memory that outlives the processes. All updates wait
          ///< until every rank has all gradients of the step, so that a killed step can be finished
-         ///< from them. Needs all optimizer state in host memory, updated by the CPU
+         ///< from them
+  Versions,  ///< two versions of the state are in host memory that outlives the processes. An
+             ///< update reads one and writes the other, as soon as it has its gradient; a killed
+             ///< step is done again from the version that it has left whole
 };
 
 /// Copies between host and device.
@@ -215,8 +219,8 @@ struct Plan {
   int stream_buffers = 2;     ///< chunks whose state streams through the GPU at once
   int gradient_ring = 0;    ///< pinned buffers for gradients of chunks that the CPU updates as they
                             ///< arrive; 0: every chunk has one of its own. No effect with
-                            ///< accumulation, clipping or snapshots, which need gradients
-                            ///< longer
+                            ///< accumulation, clipping or Snapshot::Redo, which need
+                            ///< gradients longer
   int compute_threads = 1;  ///< CPU backend: threads of the compute lane
   Snapshot snapshot = Snapshot::None;
   Schedule schedule;

@@ -103,8 +103,8 @@ struct Platform {
   /// an all-gather of a buffer of that size, in which a rank sends and gets as much.
   std::vector<CollectiveCurve> all_to_all;
   std::map<int, Curve> cpu_adam;  ///< threads -> seconds by elements (fp32 state)
-  /// Speculative updates, which write new state and keep the old. Empty: as long as in place, since
-  /// as many bytes move.
+  /// Updates that write new state beside the old, which they keep. Empty: as long as in place,
+  /// since as many bytes move.
   std::map<int, Curve> cpu_adam_beside;
   Curve device_adam;                         ///< seconds by elements
   Curve device_square_sum, host_square_sum;  ///< partial gradient norm, by elements

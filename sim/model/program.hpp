@@ -38,6 +38,7 @@ enum class OpKind {
                  ///< waits until every rank has noted it
   Adam,          ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
   AdamRollback,  ///< cpu-adam: Adam again from the old state, where the norm asks for clipping
+  Mark,          ///< cpu-adam: this rank notes that its new version of the state is whole
   ParamH2D,      ///< h2d: updated shard -> its home on the device
   StateRead,     ///< nvme-read: a shard's optimizer state, and its gradient if that is there too,
                  ///< file -> state buffer; or h2d: state and gradient, host memory -> stream buffer
@@ -77,7 +78,8 @@ struct Operation {
   bool keep = false;         ///< Forward: save for backward
   bool accumulate = false;   ///< GradD2H, Reduce, GradAdd: add to the sum instead of writing it
   bool all_reduce = false;   ///< Reduce of a replicated unit
-  bool speculative = false;  ///< Adam: before the norm is known; keeps the old state
+  bool speculative = false;  ///< Adam: before the norm is known
+  bool beside = false;       ///< Adam: keeps the old state, beside which it writes the new
   bool own = false;       ///< Reduce: of a shard that belongs to this rank alone, so that nothing
                           ///< is summed over ranks and the gradient is stored or added alone
   bool backward = false;  ///< Dispatch, Combine: of gradients

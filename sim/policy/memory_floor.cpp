@@ -72,9 +72,10 @@ ElementBytes element_bytes(const TuningProblem& problem, std::int64_t accumulati
   const Bytes gradient = size_of(gradient_dtype(dtype, accumulation));
   const Bytes state = optimizer_state_bytes(dtype, problem.request.adam_state);
   const bool waits = accumulation > 1 || problem.request.clipping != Clipping::None ||
-                     problem.request.snapshot != Snapshot::None;
-  return {size_of(dtype) + gradient + state, size_of(dtype) + (waits ? gradient : 0) + state,
-          state};
+                     problem.request.snapshot == Snapshot::Redo;
+  const Bytes versions = problem.request.snapshot == Snapshot::Versions ? 2 : 1;
+  return {size_of(dtype) + gradient + state,
+          versions * (size_of(dtype) + state) + (waits ? gradient : 0), state};
 }
 
 /// Floors of the plans with one division of the batch.

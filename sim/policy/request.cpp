@@ -96,8 +96,9 @@ void validate_request(const PlanRequest& request, const Profile& profile,
                      fmt::format("{} does not say how fast its CPU runs Adam", platform.name),
                      "Calibrate the machine again, or leave the option out.");
   }
-  if (request.snapshot != Snapshot::None && request.adam_state != DataType::Float32) {
-    throw InputError("--adam-state", "bf16 does not go with --snapshot", "Leave out one of them.");
+  if (request.snapshot == Snapshot::Redo && request.adam_state != DataType::Float32) {
+    throw InputError("--adam-state", "bf16 does not go with --snapshot redo",
+                     "Take --snapshot versions, or leave out one of them.");
   }
   if (!std::isfinite(request.max_gradient_norm) || request.max_gradient_norm <= 0) {
     throw InputError("--clip", fmt::format("{} is not a norm", request.max_gradient_norm),

@@ -24,6 +24,8 @@ struct PlanRequest {
   std::optional<std::int64_t> micro_batch = std::nullopt;  ///< absent: chosen
   std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
   Snapshot snapshot = Snapshot::None;
+  bool tries_versions =
+      false;  ///< auto takes Snapshot::Versions where that is faster than `snapshot`
   DataType adam_state = DataType::Float32;  ///< never chosen: it changes what is learnt
 };
 

@@ -194,7 +194,7 @@ RateKey rate_key(const Operation& op, const Program& program) {
   if (is_unit_phase(op) && op.unit >= 0 && unit < program.pool_of.size()) {
     key.unit_class = program.pools[static_cast<std::size_t>(program.pool_of[unit])].unit_class;
   }
-  key.variant = op.kind == OpKind::Forward ? op.keep : op.accumulate || op.speculative;
+  key.variant = op.kind == OpKind::Forward ? op.keep : op.accumulate || op.beside;
   return key;
 }
 
@@ -203,7 +203,7 @@ std::string rate_name(const RateKey& key) {
   if (!key.unit_class.empty()) name += " " + key.unit_class;
   if (!key.variant) return name;
   if (key.kind == OpKind::Forward) return name + " that keeps";
-  return name + (key.kind == OpKind::Adam ? " that speculates" : " that adds");
+  return name + (key.kind == OpKind::Adam ? " that keeps the old state" : " that adds");
 }
 
 MeasuredRates measure_rates(const Program& program, const Timeline& timeline,

@@ -84,7 +84,7 @@ std::optional<Part> part_of(const Operation& op) {
       return on_host ? Part::HostSquareSum : Part::DeviceSquareSum;
     case OpKind::Adam:
       if (!on_host) return Part::DeviceAdam;
-      return op.speculative ? Part::AdamBeside : Part::Adam;
+      return op.beside ? Part::AdamBeside : Part::Adam;
     default:
       return std::nullopt;
   }

@@ -19,7 +19,8 @@ struct RateKey {
   Lane lane = Lane::Compute;
   /// Class of a phase's unit; else empty.
   std::string unit_class = {};  // NOLINT(readability-redundant-member-init)
-  bool variant = false;  ///< Forward that keeps, Adam that speculates, a sum that is added to
+  bool variant =
+      false;  ///< Forward that keeps, Adam that keeps the old state, a sum that is added to
   auto operator<=>(const RateKey&) const = default;
 };
 

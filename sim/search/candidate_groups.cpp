@@ -67,7 +67,8 @@ class NormalForm {
       c.attention_on_gpu = false;
     }
     normalise_updates(c);
-    if (clips_ || c.batch.accumulation > 1 || c.leading_gpu_optimizer == num_units_) {
+    if (clips_ || c.snapshot == Snapshot::Redo || c.batch.accumulation > 1 ||
+        c.leading_gpu_optimizer == num_units_) {
       c.gradient_ring = 0;
     }
     if (c.sharding == Sharding::Sharded) {
@@ -90,6 +91,10 @@ class NormalForm {
     c.late_updates = std::min(c.late_updates, num_units_ - c.trailing_gpu_optimizer);
     if (c.late_updates <= first_on_cpu) c.late_updates = 0;
     if (std::max(first_on_cpu, c.late_updates) >= in_memory) c.speculate = false;
+    if (c.snapshot == Snapshot::Redo) {  // all updates are late
+      c.late_updates = 0;
+      c.speculate = false;
+    }
     // The norm of gradients that were added up on the host is summed there.
     const bool sums = clips_ && c.batch.accumulation > 1;
     const bool updates = first_on_cpu < num_units_ - c.trailing_gpu_optimizer;
@@ -175,6 +180,7 @@ class Choices {
     const std::vector<Candidate> placements = distinct<ChoiceGroup::Placement>(any);
     if (placements.empty()) return;
     any = *std::ranges::min_element(placements, {}, &Candidate::leading_gpu_optimizer);
+    any.snapshot = Snapshot::None;  // it says nothing of the others here, as any_of() does
     placements_ = by_counts(placements);
     chunks_ = distinct<ChoiceGroup::Chunks>(any);
     activations_ = distinct<ChoiceGroup::Activations>(any);
@@ -192,7 +198,7 @@ class Choices {
       for (const Candidate& pool : pools_) {
         if (pool.gradient_ring > 0 && !may_stage(batch)) continue;
         for (OptimizerCounts counts : placements_) {
-          if (pool.gradient_ring > 0) drop_all_on_gpu(counts);
+          if (pool.gradient_ring > 0) drop_without_ring(counts);
           if (counts.empty()) continue;
           for (ParameterCounts& parameters : counts) {
             for (Candidate& placement : parameters) {
@@ -214,8 +220,9 @@ class Choices {
   [[nodiscard]] const std::vector<Candidate>& activations() const { return activations_; }
 
  private:
-  /// Drops placements under which no gradient goes to the host.
-  void drop_all_on_gpu(OptimizerCounts& counts) const {
+  /// Drops placements under which no gradient goes to the host, or all have to stay there.
+  void drop_without_ring(OptimizerCounts& counts) const {
+    if (counts.back().front().snapshot == Snapshot::Redo) return counts.clear();
     if (counts.back().front().leading_gpu_optimizer == normal_form_.num_units()) counts.pop_back();
   }
   /// Whether the CPU may take gradients as they arrive.
@@ -310,7 +317,8 @@ Candidate CandidateGroups::with_updates(Candidate representative, const Candidat
 const std::vector<Candidate>& CandidateGroups::updates_of(const Candidate& representative) {
   const auto [entry, is_new] = updates_.try_emplace(
       {representative.leading_gpu_optimizer, representative.trailing_gpu_optimizer,
-       representative.trailing_nvme_optimizer, representative.batch.accumulation > 1});
+       representative.trailing_nvme_optimizer, representative.snapshot,
+       representative.batch.accumulation > 1});
   std::vector<Candidate>& updates = entry->second;
   if (!is_new) return updates;
   const NormalForm normal_form(architecture_, num_gpus_, space_.clips);

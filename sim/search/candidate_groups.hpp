@@ -62,8 +62,9 @@ class CandidateGroups {
   [[nodiscard]] std::vector<CandidateSet> branches(const CandidateSet& set);
 
  private:
-  /// Placement of optimizer state, and whether gradients of several micro-batches are added up.
-  using Placement = std::tuple<int, int, int, bool>;
+  /// Placement of optimizer state, the way of snapshots, and whether gradients of several
+  /// micro-batches are added up.
+  using Placement = std::tuple<int, int, int, Snapshot, bool>;
 
   /// Calls `visit` with each combination of other choices, as a MemoryFiller and its placements,
   /// until it returns true. Returns whether it did. `fills`: with every count that memory allows.

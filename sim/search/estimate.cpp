@@ -247,7 +247,7 @@ int Estimator::update_barrier_unit(const Candidate& c) const {
   const int end = num_units_ - std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer);
   const auto is_updated = [&](int unit) { return may_be_off_gpu(c, unit); };
   // As gradients arrive, the first unit is updated last; after backward or a norm, the last unit.
-  if (problem_.request.clipping == Clipping::None && problem_.request.snapshot == Snapshot::None) {
+  if (problem_.request.clipping == Clipping::None && c.snapshot != Snapshot::Redo) {
     for (int unit = std::max(first, c.late_updates); unit < end; ++unit) {
       if (is_updated(unit)) return unit;
     }

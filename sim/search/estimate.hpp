@@ -28,7 +28,7 @@ struct ChunkWork {
   OpKind kind;
   Lane lane;
   bool accumulate = false;
-  bool speculative = false;
+  bool beside = false;
   InFile in_file = {};
   bool operator==(const ChunkWork&) const = default;
 };
@@ -147,8 +147,8 @@ class Estimator {
   [[nodiscard]] const TierBytes& placed_bytes(const Candidate& candidate);
   [[nodiscard]] TierBytes sum_placed_bytes(const Candidate& candidate) const;
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
-  /// Bytes of a rank's redo log.
-  [[nodiscard]] Bytes redo_bytes(const Candidate& candidate) const;
+  /// Bytes of a rank's log of snapshots.
+  [[nodiscard]] Bytes snapshot_bytes(const Candidate& candidate) const;
   /// Buffers in the class's gradient pool.
   [[nodiscard]] static int gradient_buffers(const Candidate& candidate,
                                             const UnitClass& unit_class);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placement of the units of each class, and the bytes that they take.
-#include "sim/lowering/redo_memory.hpp"
+#include "sim/lowering/snapshot_memory.hpp"
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/search/estimate.hpp"
@@ -45,7 +45,8 @@ Estimator::Placed Estimator::place(const Candidate& c, const UnitClass& unit_cla
   }
   if (c.batch.accumulation > 1) return placed;
   placed.staged_gradients = placed.parameters.nvme;
-  if (c.gradient_ring > 0 && problem_.request.clipping == Clipping::None) {
+  if (c.gradient_ring > 0 && problem_.request.clipping == Clipping::None &&
+      c.snapshot != Snapshot::Redo) {
     const int first_early = std::max({c.leading_gpu_optimizer, c.gpu_adam_units, c.late_updates});
     placed.staged_gradients = unit_class.members(first_early, host_end) + placed.nvme_gradients;
   }
@@ -96,16 +97,17 @@ TierBytes Estimator::sum_placed_bytes(const Candidate& candidate) const {
     peak.gpu += accumulators(c, placed) * owned * gradient;
     if (sharded) peak.gpu += placed.parameters.device * owned * parameter;
     peak.gpu += placed.device_optimizer * owned * (gradient + state);
-    peak.pinned += placed.host_optimizer * owned * (parameter + gradient);
+    const int versions = c.snapshot == Snapshot::Versions ? 2 : 1;
+    peak.pinned += placed.host_optimizer * owned * (versions * parameter + gradient);
     peak.pinned -= placed.parameters.nvme * owned * parameter;
     peak.pinned -= placed.staged_gradients * owned * gradient;
   }
   return peak;
 }
 
-Bytes Estimator::redo_bytes(const Candidate& c) const {
+Bytes Estimator::snapshot_bytes(const Candidate& c) const {
   Plan plan;
-  plan.snapshot = problem_.request.snapshot;
+  plan.snapshot = c.snapshot;
   if (plan.snapshot == Snapshot::None) return 0;
   plan.world_size = problem_.request.num_gpus;
   plan.accumulation = c.batch.accumulation;
@@ -117,7 +119,7 @@ Bytes Estimator::redo_bytes(const Candidate& c) const {
       blocks += unit_class.units * redo_blocks(std::min(whole, left) / parts);
     }
   }
-  return redo_log_size(plan, blocks).all();
+  return snapshot_log_size(plan, blocks).all();
 }
 
 /// Bytes of optimizer state in host memory and in files, and of the buffers that it passes through.
@@ -138,7 +140,9 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
     const std::int64_t elements_owned = unit_class.elements / parts;
     const Bytes owned = elements_owned * state;
     bytes.host += placed.cpu_optimizer() * owned;
-    if (c.speculate) {
+    if (c.snapshot == Snapshot::Versions) {
+      bytes.host += placed.cpu_optimizer() * owned;
+    } else if (c.speculate) {
       bytes.host +=
           placed.early_optimizer() * (owned + elements_owned * size_of(problem_.profile.dtype));
     }
@@ -171,7 +175,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   bytes.host += std::min<std::int64_t>(in_files, Plan().nvme_buffers) * file_buffer;
   bytes.pinned +=
       std::min<std::int64_t>(parameters_in_files, Plan().parameter_buffers) * parameter_buffer;
-  bytes.pinned += redo_bytes(c);
+  bytes.pinned += snapshot_bytes(c);
   Plan rings;
   rings.gradient_ring = c.gradient_ring;
   rings.clipping = problem_.request.clipping;

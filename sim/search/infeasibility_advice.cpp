@@ -140,6 +140,15 @@ std::vector<std::string> smaller_micro_batch(const TuningProblem& problem) {
   return {};
 }
 
+/// Proposes a redo log where versions do not fit. It needs less memory, unless the model is tiny.
+std::vector<std::string> redo_log(const TuningProblem& problem) {
+  PlanRequest other = problem.request;
+  if (other.snapshot != Snapshot::Versions || other.adam_state != DataType::Float32) return {};
+  other.snapshot = Snapshot::Redo;
+  if (!some_plan_fits(problem, other)) return {};
+  return {"--snapshot redo"};
+}
+
 std::vector<std::string> more_gpus(const TuningProblem& problem) {
   PlanRequest other = problem.request;
   for (other.num_gpus *= 2; problem.platform.holds(other.num_gpus); other.num_gpus *= 2) {
@@ -153,7 +162,7 @@ std::vector<std::string> more_gpus(const TuningProblem& problem) {
 /// Proposes Adam's moments in bf16, which nobody gets unasked.
 std::vector<std::string> narrower_adam_state(const TuningProblem& problem) {
   PlanRequest other = problem.request;
-  if (other.adam_state != DataType::Float32 || other.snapshot != Snapshot::None) return {};
+  if (other.adam_state != DataType::Float32 || other.snapshot == Snapshot::Redo) return {};
   other.adam_state = DataType::BFloat16;
   if (!some_plan_fits(problem, other)) return {};
   return {"--adam-state bf16, which changes what is learnt"};
@@ -216,6 +225,7 @@ InfeasibleError no_plan_fits(std::span<const TierBytes> peaks, const TuningProbl
   std::vector<std::string> changes = memory_changes(peaks, closest, ranks_per_node, limits);
   append(changes, some_nvme(problem));
   append(changes, smaller_micro_batch(problem));
+  append(changes, redo_log(problem));
   append(changes, more_gpus(problem));
   append(changes, narrower_adam_state(problem));
   return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest, ranks_per_node,

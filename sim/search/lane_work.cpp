@@ -19,7 +19,7 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   op.kind = work.kind;
   op.lane = work.lane;
   op.accumulate = work.accumulate;
-  op.speculative = work.speculative;
+  op.beside = work.beside;
   op.all_reduce = sharding == Sharding::Replicated;
   op.elements = owned_elements(chunk, sharding, header.world_size);
   const bool whole = op.kind == OpKind::Gather || op.kind == OpKind::Reduce;
@@ -212,8 +212,10 @@ void Estimator::ClassWork::add_adam() {
   const int beside_state = placed.cpu_optimizer() - ahead;
   add({OpKind::Adam, Lane::Compute},
       {.after_norm = placed.device_optimizer + placed.streamed_optimizer});
-  const ChunkWork adam{OpKind::Adam, Lane::CpuAdam};
-  const ChunkWork speculative{.kind = OpKind::Adam, .lane = Lane::CpuAdam, .speculative = true};
+  const ChunkWork adam{.kind = OpKind::Adam,
+                       .lane = Lane::CpuAdam,
+                       .beside = candidate.snapshot == Snapshot::Versions};
+  const ChunkWork speculative{.kind = OpKind::Adam, .lane = Lane::CpuAdam, .beside = true};
   add(speculative, {.before_barrier = ahead});
   add(adam, {.step_boundary = placed.nvme_optimizer});
   if (level == SearchLevel::Leaf) {
@@ -234,12 +236,12 @@ void Estimator::ClassWork::add_adam() {
   add({OpKind::SquareSum, of_host}, {.before_norm = placed.host_optimizer});
   add({OpKind::AdamRollback, Lane::CpuAdam}, {.after_norm = ahead});
   if (level != SearchLevel::Leaf) return;
-  const auto seconds = [&](OpKind kind, int times) {
-    return times == 0 ? 0 : times * sum({kind, Lane::CpuAdam}).seconds;
+  const auto seconds = [&](const ChunkWork& work, int times) {
+    return times == 0 ? 0 : times * sum(work).seconds;
   };
   if (lanes.update_barrier_unit >= 0) add_tails();
-  lanes.updates_after_norm += seconds(OpKind::AdamRollback, ahead) +
-                              seconds(OpKind::Adam, beside_state + placed.nvme_optimizer);
+  lanes.updates_after_norm += seconds({OpKind::AdamRollback, Lane::CpuAdam}, ahead) +
+                              seconds(adam, beside_state + placed.nvme_optimizer);
 }
 
 /// Adds state that moves between file and CPU, or between host memory and the device.
@@ -285,7 +287,7 @@ void Estimator::add_scalars(const Candidate& c, LaneWork& lanes) const {
   };
   add(OpKind::Loss, c.batch.accumulation * Bytes{sizeof(double)});
   if (problem_.request.clipping != Clipping::None) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
-  if (problem_.request.snapshot != Snapshot::None) add(OpKind::Fence, Bytes{sizeof(double)});
+  if (c.snapshot == Snapshot::Redo) add(OpKind::Fence, Bytes{sizeof(double)});
 }
 
 }  // namespace athanor

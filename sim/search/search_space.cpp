@@ -46,15 +46,19 @@ std::vector<int> up_to(std::set<int> values, int highest) {
   return {values.begin(), values.end()};
 }
 
-/// Leaves the plans whose killed steps can be finished: all state in host memory, updated by the
-/// CPU once all gradients are there.
-void keep_redoable(SearchSpace& space) {
-  for (std::vector<int>* const none :
-       {&space.leading_gpu_optimizer, &space.trailing_gpu_optimizer, &space.trailing_nvme_optimizer,
-        &space.gradient_rings, &space.gpu_adam_units, &space.late_updates}) {
+/// Leaves the plans that can take snapshots: all state in host memory, updated by the CPU.
+void keep_state_on_host(SearchSpace& space) {
+  for (std::vector<int>* const none : {&space.leading_gpu_optimizer, &space.trailing_gpu_optimizer,
+                                       &space.trailing_nvme_optimizer, &space.gpu_adam_units}) {
     *none = {0};
   }
-  space.nvme_parameters = space.speculate = space.attention_on_gpu = {false};
+  space.nvme_parameters = space.attention_on_gpu = {false};
+}
+
+/// Ways to take the snapshots that the request asks for.
+std::vector<Snapshot> snapshots_of(const PlanRequest& request) {
+  if (request.tries_versions) return {Snapshot::Redo, Snapshot::Versions};
+  return {request.snapshot};
 }
 
 }  // namespace
@@ -113,7 +117,8 @@ SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
       return units == num_units || (units > 0 && 2 * units < num_units - 1);
     });
   }
-  if (request.snapshot != Snapshot::None) keep_redoable(space);
+  space.snapshots = snapshots_of(request);
+  if (space.snapshots != std::vector{Snapshot::None}) keep_state_on_host(space);
   constexpr Seconds kMaxSeconds = 1e-9;  // 28 GB/s for each rank at 28 bytes an element
   space.max_cpu_seconds_per_element = kMaxSeconds;
   return space;
@@ -179,6 +184,7 @@ Plan make_plan(const Candidate& candidate, const Profile& profile, const PlanReq
   plan.gradient_ring = candidate.gradient_ring;
   plan.cpu_adam_threads = candidate.adam_threads;
   plan.late_updates = candidate.late_updates;
+  plan.snapshot = candidate.snapshot;
   if (candidate.speculate) plan.clipping = Clipping::Speculate;
   recompute_leading(plan, candidate.recompute_units, candidate.offload_units);
   const int num_units = static_cast<int>(plan.units.size());

@@ -30,6 +30,7 @@ struct Candidate {
   /// is not fetched and takes no slot. Several GPUs divide its optimizer state. The other choices
   /// are about the other units then.
   bool attention_on_gpu = false;
+  Snapshot snapshot = Snapshot::None;
   /// Leading and trailing units whose parameters stay on the GPU, besides those whose state does.
   int leading_gpu_parameters = 0, trailing_gpu_parameters = 0;
   int cache_slots = 2;
@@ -54,6 +55,7 @@ struct SearchSpace {
   std::vector<int> leading_gpu_optimizer, trailing_gpu_optimizer, trailing_nvme_optimizer;
   std::vector<bool> nvme_parameters{false};
   std::vector<bool> attention_on_gpu{false};
+  std::vector<Snapshot> snapshots{Snapshot::None};
   std::vector<int> leading_gpu_parameters, trailing_gpu_parameters;
   std::vector<int> cache_slots;
   std::vector<int> prefetch_depths;
@@ -120,6 +122,7 @@ inline constexpr auto kChoices = [] {
              &S::trailing_nvme_optimizer, 0),
       choice("nvme_parameters", Placement, &C::nvme_parameters, &S::nvme_parameters, false),
       choice("attention_on_gpu", Placement, &C::attention_on_gpu, &S::attention_on_gpu, false),
+      choice("snapshot", Placement, &C::snapshot, &S::snapshots, {}),
       choice("leading_gpu_parameters", Placement, &C::leading_gpu_parameters,
              &S::leading_gpu_parameters, 0),
       choice("trailing_gpu_parameters", Placement, &C::trailing_gpu_parameters,

@@ -179,6 +179,29 @@ TEST_CASE("AdamW updates parameters in place, keeps the old ones and can be done
   CHECK(to.rests == expected_clipped.rests);
 }
 
+TEST_CASE("AdamW writes a whole master beside the old one, with the bits of an update in place") {
+  constexpr std::size_t kCount = 40'003;
+  const std::vector<float> gradient = random_values(kCount, 2);
+  const AdamCoefficients c{.weight_decay = 0.01F, .gradient_scale = 0.3F, .step = 7};
+  State old(kCount);
+  adamw(old.view(), random_values(kCount, 3), {}, 1);
+  State expected = old;
+  adamw(expected.view(), gradient, c, 1);
+  for (const int threads : {1, 2}) {
+    State from = old, to(kCount);
+    std::ranges::fill(to.master, 0.0F);
+    std::ranges::fill(to.first, 0.0F);
+    std::ranges::fill(to.second, 0.0F);
+    adamw_out_of_place(from.view(), to.view(), std::span<const float>(gradient), c, threads);
+    CHECK(to.master == expected.master);
+    CHECK(to.first == expected.first);
+    CHECK(to.second == expected.second);
+    CHECK(from.master == old.master);
+    CHECK(from.first == old.first);
+    CHECK(from.second == old.second);
+  }
+}
+
 TEST_CASE("AdamW gives the same bits under every cut and number of threads") {
   constexpr std::size_t kCount = 100'003;
   const std::vector<float> gradient = random_values(kCount, 2);

@@ -186,15 +186,24 @@ TEST_CASE("bf16 moments have the same bits however an update is cut, placed and 
   check(std::span<const float>(wide), threads);
   check(std::span<const BFloat16Bits>(narrow), threads);
 
-  std::vector<float> master(kCount);
+  std::vector<float> master(kCount), moved(kCount);
   join_masters(old.parameters, old.rests, master, 1);
-  State whole = old;
-  adamw({.master = master.data(),
-         .first_moment_bf16 = whole.first.data(),
-         .second_moment_bf16 = whole.second.data()},
-        std::span<const float>(wide), c, threads);
-  CHECK(whole.first == expected.first);
-  CHECK(whole.second == expected.second);
+  State whole = old, other = old;
+  const AdamStateView from{.master = master.data(),
+                           .first_moment_bf16 = whole.first.data(),
+                           .second_moment_bf16 = whole.second.data()};
+  adamw_out_of_place(from,
+                     {.master = moved.data(),
+                      .first_moment_bf16 = other.first.data(),
+                      .second_moment_bf16 = other.second.data()},
+                     std::span<const float>(wide), c, threads);
+  CHECK(whole.first == old.first);
+  adamw(from, std::span<const float>(wide), c, threads);
+  CHECK(moved == master);
+  for (const State& updated : {whole, other}) {
+    CHECK(updated.first == expected.first);
+    CHECK(updated.second == expected.second);
+  }
 }
 
 }  // namespace

@@ -53,6 +53,38 @@ TEST_CASE_METHOD(SimFixture,
   CHECK(run("tune", {"--host-slowdown", "-1%"}).exit_code == 2);
 }
 
+TEST_CASE_METHOD(SimFixture, "tune takes the faster way to a snapshot every step that fits") {
+  // The undo slots of a redo log are small beside this model.
+  profile = synthetic_profile(load_architecture("gpt2"), 128, {1, 2});
+  write_file_atomically(folder.file("profile.json"), to_json(profile));
+  const auto options = [](const char* way, const std::vector<std::string>& more) {
+    std::vector<std::string> all{"--gpu-memory", "1GiB", "--snapshot", way};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const auto tuned = [&](const char* way, const std::vector<std::string>& more = {}) {
+    return json("tune", options(way, more));
+  };
+  const auto redo = tuned("redo"), versions = tuned("versions"), either = tuned("every=1");
+  CHECK(redo.at("plan").at("snapshot") == "redo");
+  CHECK(versions.at("plan").at("snapshot") == "versions");
+  CHECK(either.at("plan").at("snapshot") == "versions");
+  const auto seconds = [](const auto& result) {
+    return result.at("step_seconds").template get<double>();
+  };
+  CHECK(seconds(versions) < seconds(redo));
+  CHECK(seconds(either) == seconds(versions));
+  const Bytes host = versions.at("peak_bytes").at("host").get<Bytes>() +
+                     versions.at("peak_bytes").at("pinned").get<Bytes>();
+  const std::vector<std::string> less{"--host-memory", std::to_string(2 * host / 5 * 4)};
+  CHECK(tuned("every=1", less).at("plan").at("snapshot") == "redo");
+  const ProgramResult infeasible = run("tune", options("versions", less));
+  CHECK(infeasible.exit_code == 3);
+  CHECK_THAT(infeasible.err, ContainsSubstring("--snapshot redo"));
+  CHECK(run("tune", options("every=2", {})).exit_code == 2);
+  CHECK_THAT(run("tune", options("versions", {})).out, ContainsSubstring("snapshots by versions"));
+}
+
 TEST_CASE_METHOD(SimFixture, "optimizer state goes to NVMe if host memory is short") {
   const std::vector<std::string> limits{"--gpu-memory", tight_limit(*this), "--host-memory",
                                         "16MiB"};

@@ -81,9 +81,9 @@ TEST_CASE(
   ahead.kind = OpKind::Adam;
   ahead.lane = Lane::CpuAdam;
   ahead.elements = 1000;
-  ahead.speculative = true;
+  ahead.beside = true;
   Operation in_place = ahead;
-  in_place.speculative = false;
+  in_place.beside = false;
   Operation rollback = ahead;
   rollback.kind = OpKind::AdamRollback;
   Program program;

@@ -151,6 +151,7 @@ class RaceCheck {
         list.push_back({{MemoryKind::Rows, op.unit, op.member, 0}, true});
         break;
       case OpKind::Fence:
+      case OpKind::Mark:
       case OpKind::Loss:
         break;
     }

@@ -83,6 +83,8 @@ TEST_CASE("snapshots are left out where there are none, and need state in host m
   CHECK(to_json(plan).find("snapshot") == std::string::npos);
   plan.snapshot = Snapshot::Redo;
   CHECK(parse_plan(to_json(plan), "input.json").snapshot == Snapshot::Redo);
+  plan.snapshot = Snapshot::Versions;
+  CHECK(parse_plan(to_json(plan), "input.json").snapshot == Snapshot::Versions);
 }
 
 TEST_CASE("the type of Adam's moments is left out where it is fp32") {

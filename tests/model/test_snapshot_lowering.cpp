@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
-#include "sim/lowering/redo_memory.hpp"
+#include "sim/lowering/snapshot_memory.hpp"
 #include "tests/model/race_check.hpp"
 #include "tests/support/random_plans.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -20,23 +23,52 @@ using test::small_architecture;
 using test::small_profile;
 using test::uniform_plan;
 
+Architecture architecture_of(int round) {
+  return small_architecture(2 + round % 4, round % 2 == 0);
+}
+
+/// All state in host memory, everything else as the round says.
+Plan plan_of(const Architecture& architecture, int round, Snapshot snapshot) {
+  constexpr std::array kShardings{Sharding::Sharded, Sharding::OptimizerSharded,
+                                  Sharding::Replicated};
+  const Sharding sharding = kShardings.at(static_cast<std::size_t>(round / 3) % 3);
+  Plan plan = uniform_plan(architecture, 1 << (round % 3), sharding,
+                           sharding == Sharding::Sharded ? Home::Host : Home::Gpu, Home::Host);
+  plan.snapshot = snapshot;
+  plan.gradient_ring = round % 2;
+  plan.late_updates = round % 3;
+  plan.accumulation = 1 + round % 2;
+  plan.clipping = round % 4 < 2 ? Clipping::None : Clipping::Wait;
+  if (round % 5 == 0) plan.schedule.optimizer = OptimizerStart::AfterBackward;
+  return plan;
+}
+
+Bytes bytes_named(const Program& program, const std::string& start) {
+  Bytes bytes = 0;
+  for (const Buffer& buffer : program.static_buffers) {
+    if (buffer.name.starts_with(start)) bytes += buffer.bytes;
+  }
+  return bytes;
+}
+
+std::vector<std::int32_t> operations_of(const Program& program, OpKind kind) {
+  std::vector<std::int32_t> found;
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    if (program.operations[i].kind == kind) found.push_back(static_cast<std::int32_t>(i));
+  }
+  return found;
+}
+
+const Operation& at(const Program& program, std::int32_t operation) {
+  return program.operations[static_cast<std::size_t>(operation)];
+}
+
 }  // namespace
 
-TEST_CASE("with snapshots, every update waits until all ranks have all gradients") {
+TEST_CASE("with a redo log, every update waits until all ranks have all gradients") {
   for (int round = 0; round < 60; ++round) {
-    const Architecture architecture = small_architecture(2 + round % 4, round % 2 == 0);
-    const int world_size = 1 << (round % 3);
-    constexpr std::array kShardings{Sharding::Sharded, Sharding::OptimizerSharded,
-                                    Sharding::Replicated};
-    const Sharding sharding = kShardings.at(static_cast<std::size_t>(round / 3) % 3);
-    Plan plan = uniform_plan(architecture, world_size, sharding,
-                             sharding == Sharding::Sharded ? Home::Host : Home::Gpu, Home::Host);
-    plan.snapshot = Snapshot::Redo;
-    plan.gradient_ring = round % 2;
-    plan.late_updates = round % 3;
-    plan.accumulation = 1 + round % 2;
-    plan.clipping = round % 4 < 2 ? Clipping::None : Clipping::Wait;
-    if (round % 5 == 0) plan.schedule.optimizer = OptimizerStart::AfterBackward;
+    const Architecture architecture = architecture_of(round);
+    const Plan plan = plan_of(architecture, round, Snapshot::Redo);
     const Program program = lower(small_profile(architecture, plan.micro_batch, plan.dtype), plan);
     CAPTURE(round);
     REQUIRE(find_races(program, architecture, plan).empty());
@@ -56,16 +88,87 @@ TEST_CASE("with snapshots, every update waits until all ranks have all gradients
       REQUIRE(fence >= 0);
       REQUIRE(std::ranges::count(op.waits, fence) == 1);
     }
-    const auto log = std::ranges::find(program.static_buffers, "redo log", &Buffer::name);
+    const auto log = std::ranges::find(program.static_buffers, "snapshot log", &Buffer::name);
     REQUIRE(log != program.static_buffers.end());
-    CHECK(log->bytes == redo_log_size(program, plan).all());
+    CHECK(log->bytes == snapshot_log_size(program, plan).all());
   }
 }
 
-TEST_CASE("snapshots are refused where a killed step cannot be finished") {
+TEST_CASE("with versions, a mark follows the last update, and says so to all ranks") {
+  for (int round = 0; round < 60; ++round) {
+    const Architecture architecture = architecture_of(round);
+    const Plan plan = plan_of(architecture, round, Snapshot::Versions);
+    const Program program = lower(small_profile(architecture, plan.micro_batch, plan.dtype), plan);
+    CAPTURE(round);
+    REQUIRE(find_races(program, architecture, plan).empty());
+    CHECK(operations_of(program, OpKind::Fence).empty());
+    const std::vector<std::int32_t> marks = operations_of(program, OpKind::Mark);
+    REQUIRE(marks.size() == 1);
+    const Operation& mark = at(program, marks.front());
+    CHECK(mark.lane == Lane::CpuAdam);
+    CHECK(mark.waits == operations_of(program, OpKind::Loss));
+    for (const std::int32_t adam : operations_of(program, OpKind::Adam)) {
+      REQUIRE(at(program, adam).lane == mark.lane);
+      REQUIRE(adam < marks.front());
+      REQUIRE(at(program, adam).beside);
+    }
+    // No rank gives a gradient to the others before its mark of the step before.
+    const std::vector<std::int32_t> reduces = operations_of(program, OpKind::Reduce);
+    REQUIRE(reduces.empty() == (plan.world_size == 1));
+    if (reduces.empty()) continue;
+    CHECK(std::ranges::count(at(program, reduces.front()).previous_waits, marks.front()) >= 1);
+  }
+}
+
+TEST_CASE("versions take twelve bytes more of each element, and no fence") {
+  for (int round = 0; round < 60; ++round) {
+    const Architecture architecture = architecture_of(round);
+    Plan plan = plan_of(architecture, round, Snapshot::Versions);
+    plan.dtype = round % 7 < 3 ? DataType::BFloat16 : DataType::Float32;
+    const Profile profile = small_profile(architecture, plan.micro_batch, plan.dtype);
+    const Program program = lower(profile, plan);
+    plan.snapshot = Snapshot::None;
+    const Program without = lower(profile, plan);
+    CAPTURE(round);
+    std::int64_t elements = 0;
+    for (const std::int32_t adam : operations_of(program, OpKind::Adam)) {
+      elements += at(program, adam).elements;
+    }
+    const auto more = [&](const char* name) {
+      return bytes_named(program, name) - bytes_named(without, name);
+    };
+    CHECK(more("host parameters") == elements * size_of(plan.dtype));
+    CHECK(more("host ") == elements * kUpdatedBytes);
+    CHECK(more("staged gradients") == 0);
+    plan.snapshot = Snapshot::Versions;
+    const SnapshotLogSize log = snapshot_log_size(program, plan);
+    CHECK(more("snapshot log") == log.all());
+    CHECK(log.undo == 0);
+    // But for the mark, the step is that of a plan without snapshots.
+    REQUIRE(program.operations.size() == without.operations.size() + 1);
+  }
+}
+
+TEST_CASE("updates that speculate roll back into the version that they wrote") {
+  const Architecture architecture = architecture_of(1);
+  Plan plan = plan_of(architecture, 1, Snapshot::Versions);
+  plan.dtype = DataType::BFloat16;
+  plan.clipping = Clipping::Speculate;
+  plan.accumulation = 1;
+  const Profile profile = small_profile(architecture, plan.micro_batch, plan.dtype);
+  const Program program = lower(profile, plan);
+  REQUIRE(find_races(program, architecture, plan).empty());
+  const std::vector<std::int32_t> rollbacks = operations_of(program, OpKind::AdamRollback);
+  REQUIRE_FALSE(rollbacks.empty());
+  CHECK(rollbacks.back() < operations_of(program, OpKind::Mark).front());
+  plan.clipping = Clipping::Wait;
+  CHECK(bytes_named(program, "host ") == bytes_named(lower(profile, plan), "host "));
+}
+
+TEST_CASE("snapshots are refused where a killed step could not be done again") {
   const Architecture architecture = small_architecture(3, false);
   Plan plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
-  plan.snapshot = Snapshot::Redo;
+  plan.snapshot = GENERATE(Snapshot::Redo, Snapshot::Versions);
   CHECK_NOTHROW(plan.validate(architecture, "plan"));
   SECTION("state on the GPU") {
     plan.units[1].chunks[0] = {plan.units[1].chunks[0].count, Home::Gpu, Home::Gpu};
@@ -74,6 +177,7 @@ TEST_CASE("snapshots are refused where a killed step cannot be finished") {
   SECTION("updates by the GPU") { plan.units[1].chunks[0].gpu_adam = true; }
   SECTION("moments in bf16") { plan.adam_state = DataType::BFloat16; }
   SECTION("speculation") {
+    if (plan.snapshot == Snapshot::Versions) return;
     plan.dtype = DataType::BFloat16;
     plan.clipping = Clipping::Speculate;
   }

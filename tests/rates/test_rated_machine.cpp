@@ -46,7 +46,7 @@ struct Machine {
 /// Whether an operation's cost is that of a curve or a phase that rates are taken for.
 bool has_rate(OpKind kind) {
   return kind != OpKind::GradAdd && kind != OpKind::Norm && kind != OpKind::Fence &&
-         kind != OpKind::Loss && kind != OpKind::AdamRollback;
+         kind != OpKind::Mark && kind != OpKind::Loss && kind != OpKind::AdamRollback;
 }
 
 /// One factor for all that share a curve.

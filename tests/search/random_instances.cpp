@@ -147,6 +147,29 @@ Question with_four_micro_batches(Question question) {
   return question;
 }
 
+Question with_snapshots(std::mt19937& random, Question question) {
+  // A redo log has 25 MiB of undo slots, which only large models do not notice.
+  constexpr std::int64_t kLarger = 4000;
+  Architecture architecture = question.profile.architecture;
+  for (Unit& unit : architecture.units) {
+    for (Parameter& parameter : unit.parameters) parameter.shape.front() *= kLarger;
+  }
+  const DataType dtype = question.profile.dtype;
+  question.profile = synthetic_profile(architecture, 64, {1, 2});
+  question.profile.dtype = dtype;
+  question.request.limits.gpu *= kLarger;
+  question.request.limits.host = std::uniform_int_distribution<Bytes>(150, 500)(random) * kMiB;
+  SearchSpace& space = question.space;
+  for (std::int64_t& elements : space.chunk_elements) elements *= kLarger;
+  for (std::vector<int>* const none : {&space.leading_gpu_optimizer, &space.trailing_gpu_optimizer,
+                                       &space.trailing_nvme_optimizer, &space.gpu_adam_units}) {
+    *none = {0};
+  }
+  space.nvme_parameters = {false};
+  space.snapshots = {Snapshot::Redo, Snapshot::Versions};
+  return question;
+}
+
 CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform) {
   return [&](const Candidate& candidate) {
     const auto& [profile, request, space] = question;

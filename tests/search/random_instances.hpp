@@ -30,6 +30,10 @@ struct Question {
 /// They may also run in two groups of two, unless a unit of the model borrows parameters.
 [[nodiscard]] Question with_four_micro_batches(Question question);
 
+/// Returns the question about plans of a larger model that take snapshots, by a redo log or by
+/// versions. Host memory may rule out none, some or all of them.
+[[nodiscard]] Question with_snapshots(std::mt19937& random, Question question);
+
 /// Whether the lowered program of a candidate fits; the references outlive the result.
 [[nodiscard]] CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform);
 

@@ -210,7 +210,8 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
   int count = 0, tight = 0;
   for (int round = 0; round < 120; ++round) {
     Case c(random, round);
-    c.request.snapshot = Snapshot::Redo;
+    const bool may_speculate =
+        c.request.clipping != Clipping::None && c.profile.dtype == DataType::BFloat16;
     Estimator estimator(tuning_problem(c.profile, c.platform, c.request), kThreads);
     Engine engine(c.platform, c.request.num_gpus);
     for (int i = 0; i < 20; ++i) {
@@ -218,8 +219,11 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
       const std::int64_t micro_batch = 1 << (i % 3);
       candidate.batch = {micro_batch, 4 / micro_batch};
       candidate.leading_gpu_optimizer = candidate.trailing_gpu_optimizer = 0;
-      candidate.trailing_nvme_optimizer = candidate.gradient_ring = 0;
+      candidate.trailing_nvme_optimizer = 0;
       candidate.nvme_parameters = candidate.attention_on_gpu = false;
+      candidate.snapshot = i % 4 == 0 ? Snapshot::Redo : Snapshot::Versions;
+      candidate.late_updates = i % 5;
+      candidate.speculate = may_speculate && i % 3 != 0;
       if (!is_sensible(candidate, c.request.num_gpus, c.profile.architecture)) continue;
       candidate = normal_form(candidate, c.profile.architecture, c.request.num_gpus);
       group_micro_batches(random, candidate, c.profile.architecture);

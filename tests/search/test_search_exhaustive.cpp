@@ -111,6 +111,43 @@ TEST_CASE("the search returns what simulating everything returns") {
   CHECK(on_gpu > 0);
 }
 
+TEST_CASE("the search takes the faster way of snapshots that fits, as simulating everything does") {
+  constexpr int kMachines = 10;
+  constexpr int kQuestions = 30;
+  const int num_gpus = GENERATE(1, 2, 4);
+  std::mt19937 random(900 + static_cast<unsigned>(num_gpus));
+  int by_redo = 0, by_versions = 0, because_of_memory = 0;
+  for (int machine = 0; machine < kMachines; ++machine) {
+    const Platform platform = test::random_machine(random, num_gpus);
+    Engine engine(platform, num_gpus);
+    for (int i = 0; i < kQuestions; ++i) {
+      Question question = test::with_snapshots(random, test::random_question(random, num_gpus));
+      question.space.fill_memory = i % 2 == 0;
+      if (i % 7 == 3) question = test::with_four_micro_batches(std::move(question));
+      const auto& [profile, request, space] = question;
+      const std::vector<Simulated> expected = test::simulate_all(question, platform, engine);
+      if (expected.empty()) continue;
+      CAPTURE(num_gpus, machine, i, request.limits.host, expected.size());
+      const SearchResult result = search(tuning_problem(profile, platform, request), engine, space,
+                                         {.keep = 2, .workers = 1});
+      for (std::size_t k = 0; k < std::min<std::size_t>(expected.size(), 2); ++k) {
+        REQUIRE(result.ranked[k].candidate == expected[k].candidate);
+        REQUIRE(result.ranked[k].step_seconds == expected[k].step_seconds);
+      }
+      REQUIRE(result.num_plans() == size_of(question, platform));
+      const Snapshot best = expected.front().candidate.snapshot;
+      REQUIRE(result.best.snapshot == best);
+      (best == Snapshot::Redo ? by_redo : by_versions) += 1;
+      because_of_memory += std::ranges::none_of(expected, [](const Simulated& one) {
+        return one.candidate.snapshot == Snapshot::Versions;
+      });
+    }
+  }
+  CHECK(by_redo > 3);
+  CHECK(by_versions > 10);
+  CHECK(because_of_memory > 0);
+}
+
 TEST_CASE("under a power limit the search finds the fastest plan, and the one of least energy") {
   constexpr int kMachines = 8;
   constexpr int kQuestions = 20;

@@ -70,7 +70,7 @@ nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t s
 /// Returns those of the plans that moments in bf16 go with, in bf16, and each of them with updates
 /// that do not wait for the norm.
 std::vector<Plan> with_bf16_moments(std::vector<Plan> plans) {
-  std::erase_if(plans, [](const Plan& plan) { return plan.snapshot != Snapshot::None; });
+  std::erase_if(plans, [](const Plan& plan) { return plan.snapshot == Snapshot::Redo; });
   std::vector<Plan> all;
   for (Plan& plan : plans) {
     plan.dtype = plan.adam_state = DataType::BFloat16;

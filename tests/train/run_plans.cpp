@@ -190,6 +190,20 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
       add("snapshots of shards", uniform(Sharding::OptimizerSharded, kDevice, kHost, kKeep, 2000));
   redo.snapshot = Snapshot::Redo;
   redo.cpu_adam_threads = 2;
+  const auto keep_versions = [&](const char* name, const Plan& plan) -> Plan& {
+    Plan& added = add(name, plan);
+    added.snapshot = Snapshot::Versions;
+    added.cpu_adam_threads = 2;
+    return added;
+  };
+  keep_versions("versions", uniform(Sharding::Sharded, kHost, kHost, kAgain, 3000)).late_updates =
+      1;
+  keep_versions("versions of shards",
+                uniform(Sharding::OptimizerSharded, kDevice, kHost, kKeep, 2000));
+  keep_versions("versions of whole units",
+                uniform(Sharding::Replicated, kDevice, kHost, kKeep, kWholeUnit));
+  keep_versions("versions and a ring", uniform(Sharding::Sharded, kDevice, kHost, kKeep, 700))
+      .gradient_ring = 3;
   add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
       .schedule.eviction = Eviction::Fifo;
   return plans;

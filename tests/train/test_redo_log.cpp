@@ -7,24 +7,19 @@
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/train/cut_off.hpp"
 #include "tests/train/run_plans.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,15 +31,6 @@ using namespace athanor::test;
 
 constexpr std::int64_t kSteps = 7;  ///< done before the update that is cut off
 constexpr const char* kRun = "0123456789abcdef";
-constexpr std::size_t kPage = 4096;
-
-Architecture architecture_of_many_blocks() {
-  LanguageModelConfig config = *tiny_gpt2().language_model;
-  config.vocab_size = 1024;
-  config.hidden_size = 64;
-  config.head_dim = 32;
-  return make_architecture("blocks", config);
-}
 
 Plan redo_plan(const Architecture& architecture, DataType dtype) {
   Plan plan = uniform_plan(architecture, 1, 1, Sharding::Sharded, Home::Host, Home::Host,
@@ -54,27 +40,6 @@ Plan redo_plan(const Architecture& architecture, DataType dtype) {
   return plan;
 }
 
-/// Copy of a gradient of which the pages from one on cannot be read: who does ends.
-class GuardedCopy {
- public:
-  GuardedCopy(const std::byte* gradient, std::size_t bytes, std::size_t readable_pages)
-      : bytes_((bytes + kPage - 1) / kPage * kPage),
-        memory_(static_cast<std::byte*>(
-            ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
-    std::memcpy(memory_, gradient, bytes);
-    const std::size_t readable = std::min(readable_pages * kPage, bytes_);
-    if (readable < bytes_) ::mprotect(memory_ + readable, bytes_ - readable, PROT_NONE);
-  }
-  ~GuardedCopy() { ::munmap(memory_, bytes_); }
-  GuardedCopy(const GuardedCopy&) = delete;
-  GuardedCopy& operator=(const GuardedCopy&) = delete;
-  [[nodiscard]] const std::byte* data() const { return memory_; }
-
- private:
-  std::size_t bytes_;
-  std::byte* memory_;
-};
-
 class Cut {
  public:
   explicit Cut(DataType dtype)
@@ -83,12 +48,13 @@ class Cut {
         program_(lower(unmeasured_profile(architecture_, dtype, kSequence, 1), plan_)),
         shared_(SharedMemory::create(path(), shared_bytes(static_bytes(program_)))),
         pools_(program_, plan_, 0, device_, "", &shared_),
+        log_(pools_, program_, plan_),
         whole_(shared_.map(0, shared_.bytes())) {
-    fill();
-    RedoLog log(pools_, program_, plan_);
-    log.begin({.run = kRun, .layout = layout_hash(program_, plan_), .bytes = shared_.bytes()},
-              "text", kSteps);
-    RedoMarkPlace mark = log.mark(kSteps + 1);
+    fill_state(pools_, program_, 0, device_);
+    RedoLog(log_, pools_, program_, plan_).begin(kSteps);
+    log_.begin({.run = kRun, .layout = layout_hash(program_, plan_), .bytes = shared_.bytes()},
+               "text", kSteps);
+    SnapshotMarkPlace mark = log_.mark(kSteps + 1);
     *mark.coefficients = {.weight_decay = 0.1F, .step = kSteps + 1};
     mark.clipping->scale = 0.5F;
     std::ranges::fill(mark.losses, 2.0);
@@ -113,9 +79,9 @@ class Cut {
 
   /// Brings everything back but the slots of the log, which a recovery has freed.
   void restore() {
-    const RedoLogSize log = redo_log_size(program_, plan_);
+    const SnapshotLogSize log = snapshot_log_size(program_, plan_);
     std::memcpy(whole_.get(), before_.data(),
-                static_cast<std::size_t>(log.header + log.marks + log.versions));
+                static_cast<std::size_t>(log.header + log.marks + log.block_steps));
     std::memcpy(whole_.get() + log.all(), before_.data() + log.all(),
                 before_.size() - static_cast<std::size_t>(log.all()));
   }
@@ -126,70 +92,36 @@ class Cut {
 
   /// Recovers in a process of its own that ends at a page of its gradients.
   void recover_and_die(std::size_t readable_pages) {
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      const rlimit no_core{0, 0};
-      ::setrlimit(RLIMIT_CORE, &no_core);
-      std::signal(SIGSEGV, SIG_DFL);
-      recover(readable_pages);
-      ::_exit(0);
-    }
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
+    in_a_process_of_its_own([&] { recover(readable_pages); });
   }
 
   void recover(std::size_t readable_pages) {
-    RedoLog log(pools_, program_, plan_);
-    log.roll_forward(kSteps + 1, [&](std::int32_t unit, std::int32_t chunk, const RedoMark& mark) {
-      const ChunkMemory& memory = pools_.chunk(unit, chunk);
-      const GuardedCopy gradient(
-          memory.gradient,
-          static_cast<std::size_t>(memory.elements * size_of(program_.gradient_dtype)),
-          readable_pages);
-      const std::vector<AdamSegment> segments{{0, 1000, false}, {1000, memory.elements, true}};
-      log.update(unit, chunk,
-                 {.from = memory.state,
-                  .to = memory.state,
-                  .gradient = gradient.data(),
-                  .gradient_dtype = program_.gradient_dtype,
-                  .segments = segments,
-                  .coefficients = mark.coefficients,
-                  .gradient_scale = &mark.clipping.scale});
-    });
+    RedoLog log(log_, pools_, program_, plan_);
+    log.roll_forward(
+        kSteps + 1, [&](std::int32_t unit, std::int32_t chunk, const SnapshotMark& mark) {
+          const ChunkMemory& memory = pools_.chunk(unit, chunk);
+          const GuardedCopy gradient(
+              memory.gradient,
+              static_cast<std::size_t>(memory.elements * size_of(program_.gradient_dtype)),
+              readable_pages);
+          const std::vector<AdamSegment> segments{{0, 1000, false}, {1000, memory.elements, true}};
+          log.update(unit, chunk,
+                     {.from = memory.state,
+                      .to = memory.state,
+                      .gradient = gradient.data(),
+                      .gradient_dtype = program_.gradient_dtype,
+                      .segments = segments,
+                      .coefficients = mark.coefficients,
+                      .gradient_scale = &mark.clipping.scale});
+        });
   }
 
  private:
-  void fill() {
-    std::mt19937 random(5);
-    std::normal_distribution<float> normal;
-    const auto fill = [&](float* values, std::int64_t count) {
-      for (std::int64_t i = 0; i < count; ++i) values[i] = std::abs(normal(random));
-    };
-    for (std::size_t unit = 0; unit < program_.layouts.size(); ++unit) {
-      for (const ChunkMemory& chunk : pools_.chunks(static_cast<std::int32_t>(unit))) {
-        std::vector<float> master(static_cast<std::size_t>(chunk.elements));
-        fill(master.data(), chunk.elements);
-        pools_.write_part(chunk, StatePart::Master, 0, 0, master, device_);
-        fill(chunk.state.first_moment, chunk.elements);
-        fill(chunk.state.second_moment, chunk.elements);
-        for (std::int64_t i = 0; i < chunk.elements; ++i) {
-          const float value = normal(random);
-          if (program_.gradient_dtype == DataType::Float32) {
-            reinterpret_cast<float*>(chunk.gradient)[i] = value;
-          } else {
-            reinterpret_cast<BFloat16Bits*>(chunk.gradient)[i] = split_master(value).parameter;
-          }
-        }
-      }
-    }
-  }
-
   [[nodiscard]] std::string image() const {
     return {reinterpret_cast<const char*>(whole_.get()), static_cast<std::size_t>(shared_.bytes())};
   }
   [[nodiscard]] bool has_state_of(const std::string& image) const {
-    const auto log = static_cast<std::size_t>(redo_log_size(program_, plan_).all());
+    const auto log = static_cast<std::size_t>(snapshot_log_size(program_, plan_).all());
     return std::memcmp(whole_.get() + log, image.data() + log, image.size() - log) == 0;
   }
 
@@ -200,6 +132,7 @@ class Cut {
   HostDevice device_;
   SharedMemory shared_;
   MemoryPools pools_;
+  SnapshotLog log_;
   MemoryBlock whole_;
   std::string before_, after_;
 };
@@ -245,20 +178,20 @@ TEST_CASE("what a log says is read, and damage is noticed") {
     ::chmod(copy.c_str(), S_IRUSR | S_IWUSR);
   };
   write_copy(1U << 30);
-  const RedoSummary summary = read_redo_summary(copy);
+  const SnapshotSummary summary = read_snapshot_summary(copy);
   CHECK(summary.run == kRun);
   CHECK(summary.text == "text");
   CHECK(summary.loaded == kSteps);
   CHECK(summary.steps == kSteps + 1);
   for (const std::size_t damaged :
-       {std::size_t{0}, std::size_t{12}, std::size_t{64}, offsetof(RedoHeader, checksum),
-        static_cast<std::size_t>(kRedoTextOffset)}) {
+       {std::size_t{0}, std::size_t{12}, std::size_t{64}, offsetof(SnapshotHeader, checksum),
+        static_cast<std::size_t>(kSnapshotTextOffset)}) {
     INFO("byte " << damaged << " is damaged");
     write_copy(damaged);
-    CHECK_THROWS_AS(read_redo_summary(copy), Error);
+    CHECK_THROWS_AS(read_snapshot_summary(copy), Error);
   }
   ::chmod(copy.c_str(), S_IRUSR | S_IWUSR | S_IROTH);
-  CHECK_THROWS_AS(read_redo_summary(copy), Error);
+  CHECK_THROWS_AS(read_snapshot_summary(copy), Error);
 }
 
 TEST_CASE("shared memory is this user's alone, whole, and one process's") {

@@ -417,16 +417,16 @@ void wait_for_change(const std::string& run, std::mt19937& random) {
 
 TEST_CASE("killed at any moment of a change and resumed, a run is the same to the bit") {
   constexpr int kKills = 10, kSteps = 60;
-  const bool snapshots = GENERATE(false, true);
+  const std::string snapshots = GENERATE(as<std::string>{}, "none", "redo", "versions");
   const Scripted source("");
-  if (snapshots) {
+  if (snapshots != "none") {
     athanor::Plan better = source.offloaded_plan(2, 4);  // all state stays on the host
     better.cache_slots = 4;
     static_cast<void>(source.write_plan("better", better));
   }
   const Scripted fixture(source.finds("better.json"));
   const auto job = [&](const std::string& out, const std::vector<std::string>& more) {
-    return with_words(fixture.job(kSteps, out, more), {"--snapshot", snapshots ? "redo" : "none"});
+    return with_words(fixture.job(kSteps, out, more), {"--snapshot", snapshots});
   };
   const std::string plain = fixture.file("plain");
   static_cast<void>(output_of(job("plain", {})));

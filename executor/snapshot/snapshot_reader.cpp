@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/snapshot/redo_reader.hpp"
+#include "executor/snapshot/snapshot_reader.hpp"
 
 #include "executor/memory/shared_memory.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/lowering/redo_memory.hpp"
+#include "sim/lowering/snapshot_memory.hpp"
 
 #include <fmt/format.h>
 
@@ -35,13 +35,13 @@ Value value_at(const std::string& bytes, Bytes offset) {
 /// Steps of the newest mark, or those that were loaded.
 std::int64_t newest(const std::string& path, std::int64_t loaded, std::int64_t losses,
                     Bytes header) {
-  const Bytes mark_bytes = redo_mark_bytes(losses);
-  const std::string bytes = read_start(path, header + kRedoMarks * mark_bytes);
-  if (std::ssize(bytes) < header + kRedoMarks * mark_bytes) throw Error(path + " is too short");
+  const Bytes mark_bytes = snapshot_mark_bytes(losses);
+  const std::string bytes = read_start(path, header + kSnapshotMarks * mark_bytes);
+  if (std::ssize(bytes) < header + kSnapshotMarks * mark_bytes) throw Error(path + " is too short");
   std::int64_t steps = loaded;
-  for (int i = 0; i < kRedoMarks; ++i) {
+  for (int i = 0; i < kSnapshotMarks; ++i) {
     const auto mark = value_at<std::int64_t>(bytes, header + i * mark_bytes);
-    if (mark != 0 && (mark <= loaded || mark % kRedoMarks != i)) {
+    if (mark != 0 && (mark <= loaded || mark % kSnapshotMarks != i)) {
       throw Error(fmt::format("{} is damaged: mark {} is of step {}", path, i, mark));
     }
     steps = std::max(steps, mark);
@@ -51,37 +51,39 @@ std::int64_t newest(const std::string& path, std::int64_t loaded, std::int64_t l
 
 }  // namespace
 
-std::uint64_t redo_hash(std::span<const std::byte> bytes) noexcept {
+std::uint64_t snapshot_hash(std::span<const std::byte> bytes) noexcept {
   return hash_on(kOffsetBasis, bytes);
 }
 
-std::uint64_t redo_checksum(const std::byte* log, const std::string& text) {
-  const std::uint64_t head = hash_on(kOffsetBasis, {log, offsetof(RedoHeader, checksum)});
+std::uint64_t snapshot_checksum(const std::byte* log, const std::string& text) {
+  const std::uint64_t head = hash_on(kOffsetBasis, {log, offsetof(SnapshotHeader, checksum)});
   return hash_on(head, std::as_bytes(std::span(text)));
 }
 
-RedoSummary read_redo_summary(const std::string& path) {
-  const Bytes header = redo_header_bytes();
+SnapshotSummary read_snapshot_summary(const std::string& path) {
+  const Bytes header = snapshot_header_bytes();
   const std::string bytes = read_start(path, header);
   if (std::ssize(bytes) < header) throw Error(path + " is too short");
-  RedoHeader head;
-  std::memcpy(static_cast<void*>(&head), bytes.data(), offsetof(RedoHeader, loaded));
-  if (head.magic != kRedoMagic) {
+  SnapshotHeader head;
+  std::memcpy(static_cast<void*>(&head), bytes.data(), offsetof(SnapshotHeader, loaded));
+  if (head.magic != kSnapshotMagic) {
     throw Error(path + " is damaged, or its process died before the first step");
   }
-  if (head.text_bytes < 0 || head.text_bytes > header - kRedoTextOffset) {
+  if (head.text_bytes < 0 || head.text_bytes > header - kSnapshotTextOffset) {
     throw Error(path + " is damaged: its text is too long");
   }
-  const std::string text = bytes.substr(kRedoTextOffset, static_cast<std::size_t>(head.text_bytes));
+  const std::string text =
+      bytes.substr(kSnapshotTextOffset, static_cast<std::size_t>(head.text_bytes));
   const auto* const log = reinterpret_cast<const std::byte*>(bytes.data());
-  if (redo_checksum(log, text) != head.checksum || head.losses < 1 || head.losses > kMostLosses) {
+  if (snapshot_checksum(log, text) != head.checksum || head.losses < 1 ||
+      head.losses > kMostLosses) {
     throw Error(path + " is damaged: its checksum differs from its content");
   }
-  RedoSummary summary{.run = head.run.data(), .text = text};
+  SnapshotSummary summary{.run = head.run.data(), .text = text};
   summary.rank = head.rank;
   summary.world_size = head.world_size;
   summary.layout = head.layout;
-  summary.loaded = value_at<std::int64_t>(bytes, offsetof(RedoHeader, loaded));
+  summary.loaded = value_at<std::int64_t>(bytes, offsetof(SnapshotHeader, loaded));
   if (summary.loaded < 0) throw Error(path + " was not whole yet when its process died");
   summary.steps = newest(path, summary.loaded, head.losses, header);
   return summary;

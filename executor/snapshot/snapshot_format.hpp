@@ -13,12 +13,12 @@
 
 namespace athanor {
 
-inline constexpr std::array<char, 8> kRedoMagic{'a', 't', 'h', 'r', 'e', 'd', 'o', '1'};
+inline constexpr std::array<char, 8> kSnapshotMagic{'a', 't', 'h', 's', 'n', 'a', 'p', '1'};
 /// Steps of a log whose state is not whole: its process died while it loaded.
 inline constexpr std::int64_t kNotWhole = -1;
 
 /// Start of a log. All but `loaded` is written once, and hashed.
-struct RedoHeader {
+struct SnapshotHeader {
   std::array<char, 8> magic{};
   std::array<char, 40> run{};  ///< identity of the run, with a zero at the end
   std::int32_t rank = 0, world_size = 0;
@@ -31,7 +31,7 @@ struct RedoHeader {
 };
 
 /// Everything that the updates of one step need besides gradients. The losses follow it.
-struct RedoMark {
+struct SnapshotMark {
   std::atomic<std::int64_t> steps = 0;  ///< done with these updates; written last. 0: no mark
   AdamCoefficients coefficients;
   ClippingResult clipping;

@@ -2,7 +2,7 @@
 // Reads what a redo log says about itself, before any memory is mapped.
 #pragma once
 
-#include "executor/snapshot/redo_format.hpp"
+#include "executor/snapshot/snapshot_format.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,18 +14,18 @@
 namespace athanor {
 
 /// Byte of the log at which the description of the run starts: behind the header.
-inline constexpr std::int64_t kRedoTextOffset = 256;
+inline constexpr std::int64_t kSnapshotTextOffset = 256;
 /// Byte of a mark at which its losses start: behind its constants.
-inline constexpr std::int64_t kRedoMarkHead = 128;
+inline constexpr std::int64_t kSnapshotMarkHead = 128;
 
 /// FNV-1a: it guards against damage by accident.
-[[nodiscard]] std::uint64_t redo_hash(std::span<const std::byte> bytes) noexcept;
+[[nodiscard]] std::uint64_t snapshot_hash(std::span<const std::byte> bytes) noexcept;
 
 /// Checksum of the header at `log` and of the text behind it.
-[[nodiscard]] std::uint64_t redo_checksum(const std::byte* log, const std::string& text);
+[[nodiscard]] std::uint64_t snapshot_checksum(const std::byte* log, const std::string& text);
 
 /// Content of the log of one rank.
-struct RedoSummary {
+struct SnapshotSummary {
   std::string run, text;
   int rank = 0, world_size = 0;
   std::uint64_t layout = 0;
@@ -34,6 +34,6 @@ struct RedoSummary {
 };
 
 /// Reads a log from the file at `path`. Throws Error that says what is wrong with it.
-[[nodiscard]] RedoSummary read_redo_summary(const std::string& path);
+[[nodiscard]] SnapshotSummary read_snapshot_summary(const std::string& path);
 
 }  // namespace athanor

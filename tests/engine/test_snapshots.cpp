@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What snapshots of every step cost, in closed form: a redo log lets no update run beside backward,
+// and versions cost nothing.
+#include "sim/engine/engine.hpp"
+#include "sim/lowering/lowering.hpp"
+#include "tests/engine/programs.hpp"
+#include "tests/support/random_plans.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace athanor {
+namespace {
+
+using Catch::Matchers::WithinAbs;
+using Catch::Matchers::WithinRel;
+
+constexpr int kUnits = 5;
+constexpr std::int64_t kElements = 32;
+constexpr Seconds kForward = 1, kBackward = 3, kAdam = 2;
+constexpr double kExact = 1e-9;
+
+struct Snapshots {
+  Architecture architecture;
+  Plan plan;
+  Program program;
+  Platform platform = test::plain_platform();
+
+  explicit Snapshots(Snapshot snapshot) {
+    architecture.name = "equal";
+    for (int i = 0; i < kUnits; ++i) {
+      architecture.units.push_back(
+          {"unit." + std::to_string(i), "unit", {{"weight", {kElements}}}, {}});
+    }
+    plan = test::uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Host);
+    plan.snapshot = snapshot;
+    plan.gradient_buffers = kUnits;
+    program = lower(test::small_profile(architecture, 1), plan);
+    for (Operation& op : program.operations) {
+      op.compute_seconds = op.kind == OpKind::Backward ? kBackward : kForward;
+    }
+    platform.h2d = platform.d2h = {{{1, 0, 0}, {2, 0, 0}}};
+    platform.cpu_adam[1] = {{{1, kAdam, 0}, {2, kAdam, 0}}};
+  }
+
+  [[nodiscard]] Timeline timeline() { return Engine(platform, 1).simulate(program); }
+};
+
+/// Start or end of the operations of one kind by unit, in the last step of a timeline.
+std::map<std::int32_t, Seconds> times(const Snapshots& s, const Timeline& timeline, OpKind kind,
+                                      Seconds Interval::* time) {
+  std::int32_t last = 0;
+  for (const Interval& interval : timeline.intervals) last = std::max(last, interval.step);
+  std::map<std::int32_t, Seconds> found;
+  for (const Interval& interval : timeline.intervals) {
+    const Operation& op = s.program.operations[static_cast<std::size_t>(interval.operation)];
+    if (interval.step == last && op.kind == kind) found[op.unit] = interval.*time;
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("with versions the CPU updates each unit when its backward ends") {
+  Snapshots versions(Snapshot::Versions);
+  const Timeline timeline = versions.timeline();
+  const auto backward = times(versions, timeline, OpKind::Backward, &Interval::end);
+  const auto update = times(versions, timeline, OpKind::Adam, &Interval::start);
+  REQUIRE(update.size() == kUnits);
+  for (const auto& [unit, start] : update) CHECK_THAT(start, WithinAbs(backward.at(unit), kExact));
+  // Only the first unit's update is left when backward ends.
+  CHECK_THAT(timeline.step_seconds, WithinRel(kUnits * (kForward + kBackward) + kAdam, kExact));
+  Snapshots none(Snapshot::None);
+  CHECK_THAT(none.timeline().step_seconds, WithinRel(timeline.step_seconds, kExact));
+}
+
+TEST_CASE("with a redo log the CPU updates when backward has ended") {
+  Snapshots redo(Snapshot::Redo);
+  const Timeline timeline = redo.timeline();
+  const auto backward = times(redo, timeline, OpKind::Backward, &Interval::end);
+  for (const auto& [unit, start] : times(redo, timeline, OpKind::Adam, &Interval::start)) {
+    CHECK(start >= backward.at(0) - kExact);
+  }
+  // The last unit's forward waits for the last update.
+  CHECK_THAT(timeline.step_seconds, WithinRel(kUnits * (kBackward + kAdam) + kForward, kExact));
+}
+
+TEST_CASE("a version that is written beside the last takes as long as was measured") {
+  Snapshots versions(Snapshot::Versions);
+  constexpr Seconds kBeside = 2.5;
+  versions.platform.cpu_adam_beside[1] = {{{1, kBeside, 0}, {2, kBeside, 0}}};
+  CHECK_THAT(versions.timeline().step_seconds,
+             WithinRel(kUnits * (kForward + kBackward) + kBeside, kExact));
+}
+
+}  // namespace athanor
