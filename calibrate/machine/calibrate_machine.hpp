@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures this machine: the entry for both backends, and the calibration of the CPU backend.
+// Measures this machine: the entry for both backends.
 #pragma once
 
 #include "calibrate/power/power_fit.hpp"

@@ -61,17 +61,6 @@ Seconds slowest_rank(Collectives& ranks, Seconds own) {
   return *std::max_element(seconds.begin(), seconds.end());
 }
 
-Samples measure_on_all_ranks(Collectives& ranks, const StoppingRule& rule,
-                             const std::function<void()>& collective) {
-  Samples samples;
-  collective();
-  while (!rule.satisfied_by(samples)) {
-    ranks.barrier();
-    samples.add(slowest_rank(ranks, time_once(collective)));
-  }
-  return samples;
-}
-
 nlohmann::json json_of(const Curve& curve) {
   nlohmann::json points = nlohmann::json::array();
   for (const Curve::Point& point : curve.points) {
@@ -89,6 +78,17 @@ Curve curve_of(const nlohmann::json& points) {
 }
 
 }  // namespace
+
+Samples measure_on_all_ranks(Collectives& ranks, const StoppingRule& rule,
+                             const std::function<void()>& collective) {
+  Samples samples;
+  collective();
+  while (!rule.satisfied_by(samples)) {
+    ranks.barrier();
+    samples.add(slowest_rank(ranks, time_once(collective)));
+  }
+  return samples;
+}
 
 CollectiveTimes measure_collectives(Collectives& ranks, const std::vector<Bytes>& sizes,
                                     const StoppingRule& rule) {

@@ -6,6 +6,7 @@
 #include "executor/backend/collectives.hpp"
 #include "sim/model/platform.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,11 @@ struct CollectiveTimes {
 [[nodiscard]] CollectiveTimes measure_collectives(Collectives& ranks,
                                                   const std::vector<Bytes>& sizes,
                                                   const StoppingRule& rule);
+
+/// Repeats `collective` until its time is known. Every rank calls it. All get the times of the
+/// slowest rank, which start at a barrier.
+[[nodiscard]] Samples measure_on_all_ranks(Collectives& ranks, const StoppingRule& rule,
+                                           const std::function<void()>& collective);
 
 /// Writes the JSON text that worker processes hand to the calibrator.
 [[nodiscard]] std::string to_json(const CollectiveTimes& times);

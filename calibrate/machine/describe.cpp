@@ -32,6 +32,12 @@ void add_collectives(Out out, const std::string& name, const std::vector<Collect
   }
 }
 
+void add_network(Out out, const Network& network) {
+  for (const LinkCurve& link : network.links) {
+    add_curve(out, fmt::format("to a node, {} rank(s) each", link.ranks), link.curve, "GB/s");
+  }
+}
+
 void add_contention(Out out, const Platform& platform) {
   for (const SharedResource& resource : platform.shared) {
     fmt::format_to(out, "  {:<28} {:>9.2f} activities at full speed\n", "shared " + resource.name,
@@ -51,6 +57,7 @@ void add_contention(Out out, const Platform& platform) {
 std::string describe(const Platform& platform) {
   std::string text;
   const Out out = std::back_inserter(text);
+  if (platform.network) fmt::format_to(out, "{} nodes, each with\n", platform.network->max_nodes);
   fmt::format_to(out, "{}: {} rank(s) with {} each\n", platform.name, platform.num_devices,
                  format_bytes(platform.device_memory));
   fmt::format_to(out, "  {:<28} {:>9.1f} GFLOP/s\n", "matrix products",
@@ -72,6 +79,7 @@ std::string describe(const Platform& platform) {
   add_curve(out, "square sum", platform.host_square_sum, "G elements/s");
   add_curve(out, "file read", platform.file_read, "GB/s");
   add_curve(out, "file write", platform.file_write, "GB/s");
+  if (platform.network) add_network(out, *platform.network);
   add_contention(out, platform);
   return text;
 }

@@ -2,6 +2,7 @@
 // athanor-calibrate: measures machines and models.
 #include "calibrate/device/cuda_calibrator.hpp"
 #include "calibrate/kernels/kineto_trace.hpp"
+#include "calibrate/machine/calibrate_job.hpp"
 #include "calibrate/machine/calibrate_machine.hpp"
 #include "calibrate/machine/cuda_machine.hpp"
 #include "calibrate/machine/describe.hpp"
@@ -9,9 +10,13 @@
 #include "calibrate/power/power_bursts.hpp"
 #include "calibrate/profile/profile_model.hpp"
 #include "calibrate/profile/unit_meter.hpp"
+#include "cli/calibrate/print_profile.hpp"
 #include "cli/common/command_line.hpp"
 #include "cli/common/progress_line.hpp"
+#include "executor/backend/collectives_mpi.hpp"
+#include "executor/ranks/connect.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
+#include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/traced/make_model.hpp"
 #include "executor/units/torch_errors.hpp"
 #include "sim/base/errors.hpp"
@@ -40,6 +45,10 @@
 
 namespace athanor {
 namespace {
+
+/// The ranks of a job that measure together. They outlive a failure, because an orderly end of MPI
+/// would wait for ranks that never come.
+using Ranks = std::unique_ptr<HostCollectives>;
 
 struct CalibrateArguments {
   CalibrationOptions options;
@@ -104,7 +113,17 @@ void keep_power_bursts(CalibrateArguments& arguments, bool& kept) {
   };
 }
 
-int calibrate(CalibrateArguments& arguments) {
+/// Measures this machine, or all machines of the job that a launcher has started: then rank 0 alone
+/// gets a platform.
+std::optional<Platform> measure(const CalibrateArguments& arguments, Ranks& ranks) {
+  const RankInfo rank = rank_from_environment();
+  if (rank.world_size == 1) return calibrate_machine(arguments.options, own_program());
+  ranks = connect_processes(rank);
+  return calibrate_job(arguments.options, rank, *ranks);
+}
+
+int calibrate(CalibrateArguments& arguments, Ranks& ranks) {
+  arguments.quiet |= rank_from_environment().rank != 0;
   require_folder_of("--output", arguments.output);
   const bool keeps_bursts = !arguments.power_bursts.empty();
   bool kept_bursts = false;
@@ -114,52 +133,15 @@ int calibrate(CalibrateArguments& arguments) {
   arguments.options.progress = sayings.progress();
   arguments.options.remark = sayings.remark();
   if (!arguments.refresh.empty()) arguments.options.before = read_platform(arguments.refresh);
-  const Platform platform = calibrate_machine(arguments.options, own_program());
+  const std::optional<Platform> platform = measure(arguments, ranks);
   sayings.end();
-  write_file_atomically(arguments.output, to_json(platform));
-  fmt::print(stderr, "{}written to {}\n", describe(platform), arguments.output);
+  if (!platform) return kExitDone;
+  write_file_atomically(arguments.output, to_json(*platform));
+  fmt::print(stderr, "{}written to {}\n", describe(*platform), arguments.output);
   if (keeps_bursts && !kept_bursts) {
-    throw Error("--power-bursts: there is nothing to write; " + platform.provenance.notes);
+    throw Error("--power-bursts: there is nothing to write; " + platform->provenance.notes);
   }
   return kExitDone;
-}
-
-/// Sums up the stages of a phase.
-PhaseCost whole_phase(const StagedPhase& phase) {
-  PhaseCost whole;
-  for (const PhaseCost& stage : phase.stages) {
-    whole.seconds += stage.seconds;
-    whole.issue_seconds += stage.issue_seconds;
-    whole.peak_bytes = std::max(whole.peak_bytes, stage.peak_bytes);
-  }
-  return whole;
-}
-
-/// Prints a unit's costs where tokens travel, below its own. Exchanges are not in them.
-void print_staged(const StagedCost& staged) {
-  const PhaseCost forward = whole_phase(staged.forward_keep);
-  const PhaseCost backward = whole_phase(staged.backward);
-  fmt::print(stderr, "  {:<20} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-             fmt::format("{}, {} ranks", staged.pattern, staged.world_size),
-             format_seconds(forward.seconds), format_seconds(whole_phase(staged.recompute).seconds),
-             format_seconds(backward.seconds),
-             format_seconds(forward.issue_seconds + backward.issue_seconds),
-             format_bytes(staged.saved_bytes),
-             format_bytes(std::max(forward.peak_bytes, backward.peak_bytes)));
-}
-
-void print_costs(const Profile& profile) {
-  fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "unit class",
-             "batch", "forward", "recompute", "backward", "launching", "saved", "peak");
-  for (const UnitCost& cost : profile.costs) {
-    fmt::print(stderr, "{:<16} {:>5} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", cost.unit_class,
-               cost.micro_batch, format_seconds(cost.forward_keep.seconds),
-               format_seconds(cost.recompute.seconds), format_seconds(cost.backward.seconds),
-               format_seconds(cost.forward_keep.issue_seconds + cost.backward.issue_seconds),
-               format_bytes(cost.saved_bytes),
-               format_bytes(std::max(cost.forward_keep.peak_bytes, cost.backward.peak_bytes)));
-    for (const StagedCost& staged : cost.staged) print_staged(staged);
-  }
 }
 
 /// Profiles the model on `device`.
@@ -253,7 +235,7 @@ int profile(ProfileArguments& arguments) {
       on_gpu ? profile_on_gpu(arguments, architecture) : profile_on_host(arguments, architecture);
   sayings.end();
   write_file_atomically(arguments.output, to_json(profile));
-  print_costs(profile);
+  cli::print_costs(profile);
   fmt::print(stderr, "written to {}\n", arguments.output);
   if (!arguments.trace.empty()) write_trace_file(arguments.trace, traces, profile);
   return kExitDone;
@@ -267,29 +249,32 @@ void add_output(CLI::App& verb, std::string& path, const std::string& help,
   cli::add_hidden_alias(verb, "--out", output);
 }
 
-void add_calibrate(CLI::App& app, CalibrateArguments& arguments, cli::Action& action) {
-  CLI::App* verb = app.add_subcommand("calibrate", "Measure this machine.");
+void add_calibrate(CLI::App& app, CalibrateArguments& arguments, Ranks& ranks,
+                   cli::Action& action) {
+  CLI::App* verb = app.add_subcommand(
+      "calibrate",
+      "Measure this machine; under mpirun, srun or torchrun, several and their network.");
   CalibrationOptions& options = arguments.options;
   verb->add_option("--backend", options.backend, "Use this backend: auto, cpu or cuda.")
       ->capture_default_str();
-  CLI::Option* ranks =
+  CLI::Option* count =
       cli::add_count(*verb, "--gpus", options.ranks,
                      "Measure collectives for 1 to N processes or GPUs. Default: 2, or every GPU.");
-  cli::add_hidden_alias(*verb, "--ranks", ranks);
+  cli::add_hidden_alias(*verb, "--ranks", count);
   verb->add_flag("--quick", options.quick, "Take fewer sizes and repetitions.");
   CLI::Option* refresh =
       verb->add_option("--refresh", arguments.refresh,
                        "Read this machine's file and measure only its host again: copies, AdamW on "
                        "the CPU, files, launches. Other tenants of a host change them. GPUs only.")
           ->type_name("PLATFORM.json")
-          ->excludes(ranks);
+          ->excludes(count);
   verb->add_option("--power-bursts", arguments.power_bursts,
                    "Also write the measurements that the power model is fitted to. GPUs only.")
       ->type_name("BURSTS.json")
       ->excludes(refresh);
   cli::add_quiet(*verb, arguments.quiet);
   add_output(*verb, arguments.output, "Write this platform file.", "PLATFORM.json");
-  verb->callback([&] { action = [&] { return calibrate(arguments); }; });
+  verb->callback([&] { action = [&] { return calibrate(arguments, ranks); }; });
 }
 
 void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action) {
@@ -362,7 +347,7 @@ void add_worker(CLI::App& app, CalibrateArguments& arguments, cli::Action& actio
   });
 }
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, Ranks& ranks) {
   CLI::App app("Measure machines and models for the simulator.", "athanor-calibrate");
   app.set_version_flag("--version", cli::version_text());
   app.require_subcommand(1);
@@ -373,7 +358,7 @@ int run(int argc, char** argv) {
   // The path of the program is left out: it says nothing about what was measured.
   const std::string command = fmt::format("athanor {}", fmt::join(words.subspan(1), " "));
   machine.options.command = model.options.command = command;
-  add_calibrate(app, machine, action);
+  add_calibrate(app, machine, ranks, action);
   add_profile(app, model, action);
   add_worker(app, machine, action);
   return cli::parse_and_run(app, action, argc, argv);
@@ -383,7 +368,10 @@ int run(int argc, char** argv) {
 }  // namespace athanor
 
 int main(int argc, char** argv) {
-  return athanor::run_main("athanor-calibrate", [&] {
-    return athanor::without_frames([&] { return athanor::run(argc, argv); });
+  athanor::Ranks ranks;
+  const int code = athanor::run_main("athanor-calibrate", [&] {
+    return athanor::without_frames([&] { return athanor::run(argc, argv, ranks); });
   });
+  if (ranks && code != athanor::kExitDone) athanor::abort_job(code);
+  return code;
 }

@@ -99,7 +99,7 @@ Finding check_python(const PythonFacts& python) {
 
 Finding check_mpi(const Machine& machine) {
   Finding finding{"mpi", Verdict::Costs, "",
-                  "training on the CPU by more than one rank does not start; GPUs need no launcher",
+                  "training on the CPU by more than one rank needs torchrun; GPUs need no launcher",
                   "Install Open MPI (Debian: openmpi-bin)."};
   const std::string launcher = machine.find_program("mpirun");
   if (launcher.empty()) {

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/rendezvous/rank_store.hpp"
 
+#include "executor/rendezvous/network_socket.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
-namespace athanor::cuda {
+namespace athanor {
 namespace {
 
 constexpr std::chrono::seconds kPatience{120};
@@ -45,25 +50,62 @@ std::optional<int> take_listen_descriptor() {
   return number;
 }
 
+std::string master_address() {
+  const std::string_view given = environment_variable("MASTER_ADDR");
+  return std::string(given.empty() ? "127.0.0.1" : given);
+}
+
+/// Returns a descriptor that listens at the job's address and at no other of this machine. Nothing
+/// where that is not this machine's own (the others come through a gateway), or is one that its
+/// name has here alone: the store then listens everywhere.
+std::optional<int> listen_where_others_come(const RankInfo& rank, std::uint16_t port) {
+  const std::optional<std::uint32_t> address = resolve(master_address());
+  if (!address || (is_loopback(*address) && !rank.is_on_one_machine())) return std::nullopt;
+  return listen_at_port({*address, port});
+}
+
+/// Returns what keeps the keys of this job apart from those of others in the store: a job's own
+/// earlier start is one, too.
+std::string key_prefix() {
+  return fmt::format("athanor/{}/{}", environment_variable("TORCHELASTIC_RUN_ID"),
+                     environment_variable("TORCHELASTIC_RESTART_COUNT"));
+}
+
 }  // namespace
 
+std::vector<std::uint32_t> addresses_for_ranks(const RankInfo& rank) {
+  const std::optional<std::uint32_t> master = resolve(master_address());
+  if (!master || (is_loopback(*master) && !rank.is_on_one_machine())) return own_addresses();
+  const std::vector<std::uint32_t> own = own_addresses();
+  const bool is_here = is_loopback(*master) || std::ranges::find(own, *master) != own.end();
+  return is_here ? std::vector{*master} : addresses_towards({&*master, 1});
+}
+
 c10::intrusive_ptr<c10d::Store> join_rank_store(const RankInfo& rank) {
-  const std::string_view given = environment_variable("MASTER_ADDR");
-  const std::string address(given.empty() ? "127.0.0.1" : given);
+  const std::string address = master_address();
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(
       read_number("MASTER_PORT", "port", std::numeric_limits<std::uint16_t>::max()));
   options.isServer = rank.rank == 0 && !launcher_keeps_store();
   options.waitWorkers = false;
   options.timeout = kPatience;
-  if (options.isServer) options.masterListenFd = take_listen_descriptor();
+  const auto failure = [&](const std::string& why) {
+    return Error(fmt::format("rank {} cannot {} {}:{} (MASTER_ADDR, MASTER_PORT): {}", rank.rank,
+                             options.isServer ? "listen for the others at" : "reach rank 0 at",
+                             address, options.port, why));
+  };
   try {
-    return c10::make_intrusive<c10d::TCPStore>(address, options);
+    if (options.isServer) options.masterListenFd = take_listen_descriptor();
+    if (options.isServer && !options.masterListenFd) {
+      options.masterListenFd = listen_where_others_come(rank, options.port);
+    }
+    return c10::make_intrusive<c10d::PrefixStore>(
+        key_prefix(), c10::make_intrusive<c10d::TCPStore>(address, options));
   } catch (const c10::Error& error) {
-    throw Error(fmt::format("rank {} cannot {} {}:{} (MASTER_ADDR, MASTER_PORT): {}", rank.rank,
-                            options.isServer ? "listen for the others at" : "reach rank 0 at",
-                            address, options.port, error.what_without_backtrace()));
+    throw failure(error.what_without_backtrace());
+  } catch (const std::system_error& error) {
+    throw failure(error.what());
   }
 }
 
-}  // namespace athanor::cuda
+}  // namespace athanor

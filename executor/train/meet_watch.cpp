@@ -28,8 +28,9 @@ bool meet_watch(JobWatch& watch, Collectives& ranks) {
   std::vector<std::int64_t> linked = gather_links(ranks, watch);
   if (!std::ranges::all_of(linked, [](std::int64_t is) { return is != 0; })) {
     const bool is_first = ranks.rank() == 0;
+    const std::vector<MachineAddresses> machines = gather(ranks, own_machine_addresses());
     const MeetingPlace place =
-        gather(ranks, is_first ? watch.open_meeting() : MeetingPlace{}).front();
+        gather(ranks, is_first ? watch.open_meeting(machines) : MeetingPlace{}).front();
     if (!is_first) watch.go_to(place);
     linked = gather_links(ranks, watch);
   }

@@ -107,9 +107,9 @@ bool JobWatch::is_linked() const {
   return links_.is_linked();
 }
 
-MeetingPlace JobWatch::open_meeting() {
+MeetingPlace JobWatch::open_meeting(std::span<const MachineAddresses> others) {
   const std::lock_guard lock(mutex_);
-  return links_.open_meeting();
+  return links_.open_meeting(others);
 }
 
 void JobWatch::go_to(const MeetingPlace& place) {
@@ -160,6 +160,7 @@ void JobWatch::look() {
   hear_launcher();
   check_launcher();
   check_missing_ranks();
+  check_links();
   if (const auto finding = watchdog_.look(now_)) {
     fail(finding->message, links_.process_of(finding->rank));
   }
@@ -273,6 +274,17 @@ void JobWatch::check_missing_ranks() {
                        rank, *process, kSilence),
            *process);
     }
+  }
+}
+
+/// Says which link to another machine is slow. Rank 0 sees them all, and nobody ends for it.
+void JobWatch::check_links() {
+  for (int other = 1; rank_.rank == 0 && other < rank_.world_size; ++other) {
+    const std::optional<Seconds> round_trip = links_.round_trip(other);
+    if (!round_trip) continue;
+    const std::string host = watchdog_.host_of(other);
+    if (host.empty()) continue;  // not heard yet
+    if (const auto remark = link_watch_.look(host, *round_trip, now_)) say(*remark);
   }
 }
 

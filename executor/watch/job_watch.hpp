@@ -4,6 +4,7 @@
 
 #include "executor/rendezvous/process_watch.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
+#include "executor/watch/link_watch.hpp"
 #include "executor/watch/rank_links.hpp"
 #include "executor/watch/rank_progress.hpp"
 #include "executor/watch/watchdog.hpp"
@@ -14,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -56,7 +58,7 @@ class JobWatch {
 
   // Meeting of ranks on several machines.
   [[nodiscard]] bool is_linked() const;
-  [[nodiscard]] MeetingPlace open_meeting();
+  [[nodiscard]] MeetingPlace open_meeting(std::span<const MachineAddresses> others);
   /// Tries for some seconds to reach rank 0 there.
   void go_to(const MeetingPlace& place);
   /// Rank 0: from now on every rank that is linked, or is to be, must be heard from.
@@ -76,6 +78,7 @@ class JobWatch {
   void hear_launcher();
   void check_launcher();
   void check_missing_ranks();
+  void check_links();
   void handle_interrupt();
   [[nodiscard]] bool may_end();
   [[nodiscard]] bool has_ended(int rank) const;
@@ -103,6 +106,7 @@ class JobWatch {
   OnFailure on_failure_;
   RankLinks links_;
   Watchdog watchdog_;
+  LinkWatch link_watch_;
   MessageLink launcher_;
   bool has_launcher_ = false;
 

@@ -3,18 +3,13 @@
 
 #include "executor/rendezvous/process_watch.hpp"
 #include "executor/rendezvous/rank_feed.hpp"
-#include "sim/base/errors.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
-#include <poll.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <string_view>
@@ -29,42 +24,6 @@ constexpr Seconds kPatience = 5;
 /// The name does not give the key away: all users can list names.
 std::string socket_name(const std::string& key) {
   return fmt::format("athanor-ranks-{:016x}", std::hash<std::string>{}("athanor" + key));
-}
-
-/// This machine's IPv4 addresses that others can reach; the loopback's where there is no other.
-std::vector<std::uint32_t> own_addresses() {
-  std::vector<std::uint32_t> addresses;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return addresses;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    const bool usable = entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET &&
-                        (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!usable) continue;
-    addresses.push_back(reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr.s_addr);
-  }
-  ::freeifaddrs(list);
-  if (addresses.empty()) addresses.push_back(::htonl(INADDR_LOOPBACK));
-  return addresses;
-}
-
-/// Connects within two seconds. Not open: nobody answers there.
-Descriptor connect_to(std::uint32_t address, std::uint16_t port) {
-  constexpr int kPatienceMs = 2000;
-  Descriptor connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = ::htons(port);
-  name.sin_addr.s_addr = address;
-  const auto* const plain = reinterpret_cast<const sockaddr*>(&name);
-  if (::connect(connection.get(), plain, sizeof name) != 0 && errno != EINPROGRESS) return {};
-  pollfd ready{.fd = connection.get(), .events = POLLOUT, .revents = 0};
-  int error = 0;
-  socklen_t length = sizeof error;
-  if (::poll(&ready, 1, kPatienceMs) != 1 ||
-      ::getsockopt(connection.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) {
-    return {};
-  }
-  return connection;
 }
 
 }  // namespace
@@ -88,27 +47,35 @@ RankLinks::RankLinks(const RankInfo& rank, std::string key)
   if (rank_ == 0 && !key_.empty()) local_ = listen_locally(socket_name(key_));
 }
 
-MeetingPlace RankLinks::open_meeting() {
-  network_ = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = ::htonl(INADDR_ANY);
-  socklen_t length = sizeof name;
-  auto* const plain = reinterpret_cast<sockaddr*>(&name);
-  if (::bind(network_.get(), plain, length) != 0 || ::listen(network_.get(), SOMAXCONN) != 0 ||
-      ::getsockname(network_.get(), plain, &length) != 0) {
-    throw Error(fmt::format("no port for the ranks to meet at: {}", std::strerror(errno)));
+MachineAddresses own_machine_addresses() {
+  MachineAddresses machine;
+  for (const std::uint32_t address : own_addresses()) {
+    if (machine.count < machine.addresses.size()) machine.addresses.at(machine.count++) = address;
   }
+  return machine;
+}
+
+MeetingPlace RankLinks::open_meeting(std::span<const MachineAddresses> others) {
+  std::vector<std::uint32_t> addresses;
+  for (const MachineAddresses& other : others) {
+    addresses.insert(addresses.end(), other.addresses.begin(),
+                     other.addresses.begin() + other.count);
+  }
+  network_ = listen_at(addresses_towards(addresses));
   nonce_ = random_key();
   MeetingPlace place;
-  place.port = ::ntohs(name.sin_port);
   std::ranges::copy(nonce_, place.nonce.begin());
-  for (const std::uint32_t address : own_addresses()) {
-    if (place.num_addresses < place.addresses.size()) {
-      place.addresses.at(place.num_addresses++) = address;
+  for (const Listener& listener : network_) {
+    if (place.num_endpoints < place.endpoints.size()) {
+      place.endpoints.at(place.num_endpoints++) = listener.endpoint;
     }
   }
   return place;
+}
+
+/// Closes the ports of the meeting once nobody else is to come.
+void RankLinks::end_meeting() {
+  if (num_admitted_ + 1 == links_.size()) network_.clear();
 }
 
 void RankLinks::accept_newcomers(Seconds now) {
@@ -117,11 +84,12 @@ void RankLinks::accept_newcomers(Seconds now) {
     if (!connection.is_open()) break;
     newcomers_.push_back({MessageLink(std::move(connection)), now});
   }
-  while (network_.is_open() && newcomers_.size() < kMostNewcomers) {
-    Descriptor connection(
-        ::accept4(network_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!connection.is_open()) break;
-    newcomers_.push_back({MessageLink(std::move(connection)), now});
+  for (const Listener& listener : network_) {
+    while (newcomers_.size() < kMostNewcomers) {
+      Descriptor connection = accept_from(listener);
+      if (!connection.is_open()) break;
+      newcomers_.push_back({MessageLink(std::move(connection)), now});
+    }
   }
 }
 
@@ -136,16 +104,13 @@ void RankLinks::admit(Newcomer& newcomer) {
       !linked_[rank]) {
     links_[rank] = std::move(newcomer.link);
     linked_[rank] = true;
+    ++num_admitted_;
   }
   newcomer.link.close();
 }
 
 Descriptor RankLinks::reach_meeting() const {
-  for (std::size_t i = 0; i < place_->num_addresses; ++i) {
-    Descriptor connection = connect_to(place_->addresses.at(i), place_->port);
-    if (connection.is_open()) return connection;
-  }
-  return {};
+  return connect_to(std::span(place_->endpoints).first(place_->num_endpoints));
 }
 
 void RankLinks::connect_to_rank_0(const RankMessage& status) {
@@ -175,6 +140,7 @@ void RankLinks::connect(const RankMessage& status, Seconds now) {
     if (now - newcomer.came_at > kPatience) newcomer.link.close();
   }
   std::erase_if(newcomers_, [](const Newcomer& newcomer) { return !newcomer.link.is_open(); });
+  end_meeting();
 }
 
 bool RankLinks::is_linked(int rank) const { return linked_.at(static_cast<std::size_t>(rank)); }
@@ -201,6 +167,18 @@ std::vector<int> RankLinks::take_broken() {
 
 void RankLinks::send(const RankMessage& message) {
   for (MessageLink& link : links_) link.send(message);
+}
+
+std::optional<Seconds> RankLinks::round_trip(int rank) const {
+  constexpr double kMicroseconds = 1e-6;
+  const auto index = static_cast<std::size_t>(rank);
+  if (index >= links_.size() || !links_[index].is_open()) return std::nullopt;
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (::getsockopt(links_[index].descriptor(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
+    return std::nullopt;  // a local socket
+  }
+  return kMicroseconds * info.tcpi_rtt;
 }
 
 pid_t RankLinks::process_of(int rank) const {

@@ -3,6 +3,7 @@
 // follows from the job's key, before anything else; across machines at a port of rank 0.
 #pragma once
 
+#include "executor/rendezvous/network_socket.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/rendezvous/rank_message.hpp"
 #include "sim/base/quantities.hpp"
@@ -10,19 +11,27 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace athanor {
 
-/// Address at which rank 0 listens for ranks of other machines, with the nonce that they must send.
+/// Addresses at which rank 0 listens for ranks of other machines, with the nonce that they must
+/// send.
 struct MeetingPlace {
-  std::uint16_t port = 0;
-  std::uint16_t num_addresses = 0;
-  std::array<std::uint32_t, 16> addresses{};  ///< IPv4, in network order
+  std::uint32_t num_endpoints = 0;
+  std::array<Endpoint, 16> endpoints{};
   std::array<char, 36> nonce{};
 };
+
+/// Addresses of a rank's machine, as they travel through a collective.
+struct MachineAddresses {
+  std::uint32_t count = 0;
+  std::array<std::uint32_t, 16> addresses{};
+};
+[[nodiscard]] MachineAddresses own_machine_addresses();
 
 class RankLinks {
  public:
@@ -31,8 +40,8 @@ class RankLinks {
   /// `key`: of a job whose ranks are all on this machine; empty: it is not.
   RankLinks(const RankInfo& rank, std::string key);
 
-  /// Rank 0 listens on the network.
-  [[nodiscard]] MeetingPlace open_meeting();
+  /// Rank 0 listens at the addresses by which its machine reaches `others`, until all have come.
+  [[nodiscard]] MeetingPlace open_meeting(std::span<const MachineAddresses> others);
   /// Other ranks try this place from now on.
   void go_to(const MeetingPlace& place) { place_ = place; }
 
@@ -47,6 +56,8 @@ class RankLinks {
   [[nodiscard]] std::vector<int> take_broken();
   /// Rank 0 sends to all, others to rank 0.
   void send(const RankMessage& message);
+  /// Time of a message to a rank of another machine and back, as TCP sees it; nothing: unknown.
+  [[nodiscard]] std::optional<Seconds> round_trip(int rank) const;
   /// Process of a rank on this machine, as this process sees it; 0: unknown.
   [[nodiscard]] pid_t process_of(int rank) const;
 
@@ -58,13 +69,16 @@ class RankLinks {
 
   void accept_newcomers(Seconds now);
   void admit(Newcomer& newcomer);
+  void end_meeting();
   void connect_to_rank_0(const RankMessage& status);
   [[nodiscard]] Descriptor reach_meeting() const;
 
   const int rank_;
   const std::string key_;
   std::string nonce_;  ///< the meeting place asks for it
-  Descriptor local_, network_;
+  Descriptor local_;
+  std::vector<Listener> network_;
+  std::size_t num_admitted_ = 0;
   std::optional<MeetingPlace> place_;
   std::vector<Newcomer> newcomers_;
   std::vector<MessageLink> links_;  ///< [rank]; others than rank 0 have links_[0] alone

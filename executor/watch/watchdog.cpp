@@ -32,6 +32,10 @@ bool Watchdog::is_missing(int rank) const {
   return record.expected && !record.came;
 }
 
+std::string Watchdog::host_of(int rank) const {
+  return ranks_.at(static_cast<std::size_t>(rank)).status.host_of();
+}
+
 std::vector<int> Watchdog::missing() const {
   std::vector<int> missing;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -53,12 +57,31 @@ std::optional<std::string> Watchdog::problem_of(const Rank& rank, Seconds now) c
   if (rank.lost) return "has died";
   const Seconds silent = now - rank.heard_at;
   if (rank.came && silent > kSilence) {
-    return fmt::format("has not been heard from for {} s", kSilence);
+    return fmt::format("has not been heard from for {} s{}", kSilence,
+                       is_machine_silent(rank, now)
+                           ? fmt::format(", nor has any rank of {}, so the link to it may be cut",
+                                         rank.status.host_of())
+                           : "");
   }
   if (!rank.came && silent > kArrival) {
     return fmt::format("has not started within {} s; it may be stopped", kArrival);
   }
   return std::nullopt;
+}
+
+/// Whether none of the ranks on this rank's machine is heard, and there are others elsewhere.
+bool Watchdog::is_machine_silent(const Rank& rank, Seconds now) const {
+  constexpr Seconds kMargin =
+      4;  // a cut link silences them together, but a busy machine hears late
+  const std::string host = rank.status.host_of();
+  bool has_other_machine = false;
+  for (const Rank& other : ranks_) {
+    if (!other.expected || !other.came) continue;
+    const bool is_there = other.status.host_of() == host;
+    has_other_machine |= !is_there;
+    if (is_there && now - other.heard_at < kSilence - kMargin) return false;
+  }
+  return has_other_machine;
 }
 
 std::optional<Watchdog::Finding> Watchdog::look(Seconds now) {

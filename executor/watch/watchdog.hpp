@@ -36,6 +36,8 @@ class Watchdog {
   /// Returns the ranks that are expected and have not been heard from yet.
   [[nodiscard]] std::vector<int> missing() const;
   [[nodiscard]] bool is_missing(int rank) const;
+  /// Returns the machine from which a rank was heard last.
+  [[nodiscard]] std::string host_of(int rank) const;
   /// Returns the first rank with which something is wrong.
   [[nodiscard]] std::optional<Finding> look(Seconds now);
 
@@ -48,6 +50,7 @@ class Watchdog {
   };
 
   [[nodiscard]] std::optional<std::string> problem_of(const Rank& rank, Seconds now) const;
+  [[nodiscard]] bool is_machine_silent(const Rank& rank, Seconds now) const;
   [[nodiscard]] std::optional<Finding> find_hanging(Seconds now);
   [[nodiscard]] Finding describe(std::size_t rank, const std::string& what) const;
 

@@ -41,6 +41,23 @@ const Curve* find_curve(const RingCollective& collective, int world_size,
 /// Returns the share of the buffer that every rank of a ring sends in one pass.
 constexpr double ring_share(int ranks) noexcept { return (ranks - 1.0) / ranks; }
 
+/// Time in which `ranks` ranks of a node together send `bytes` to others, and get as many: as
+/// measured with as many ranks, or else at the rate of the NICs. Latency is not in it.
+Seconds between_nodes(double bytes, int ranks, const Network& network) {
+  const auto link = std::ranges::find(network.links, ranks, &LinkCurve::ranks);
+  if (link == network.links.end()) return bytes / (network.nics * network.bytes_per_second);
+  return std::max(0.0, link->curve.at(bytes / ranks) - network.latency);
+}
+
+/// A ring leaves a node from whatever number of its ranks is fastest.
+Seconds ring_between_nodes(double bytes, int devices, const Network& network) {
+  Seconds fastest = between_nodes(bytes, devices, network);
+  for (const LinkCurve& link : network.links) {
+    fastest = std::min(fastest, between_nodes(bytes, link.ranks, network));
+  }
+  return fastest;
+}
+
 /// A ring over all ranks enters and leaves every node once, as NCCL's do: inside nodes each rank
 /// sends a little more than in a ring of one node, between nodes all NICs together send as much as
 /// one rank. Both go on at once, piece by piece, and the slower one counts.
@@ -54,8 +71,8 @@ Seconds ring_over_nodes(const RingCollective& collective, double bytes, int worl
     inside = curve->at(bytes * ring_share(world_size) / ring_share(devices));
   }
   const Network& network = *platform.network;
-  const double sent = collective.passes * ring_share(world_size) * bytes;
-  const Seconds between = sent / (network.nics * network.bytes_per_second);
+  const double sent = ring_share(world_size) * bytes;
+  const Seconds between = collective.passes * ring_between_nodes(sent, devices, network);
   const int hops = collective.passes * (world_size / devices - 1);
   return std::max(inside, between) + hops * network.latency;
 }
@@ -177,7 +194,7 @@ Seconds exchange_seconds(double bytes, int world_size, const Platform& platform)
   const Seconds inside = devices > 1 ? exchange_in_node(within, devices, platform) : 0;
   const Network& network = *platform.network;
   const double sent = devices * (bytes - within);
-  const Seconds between = sent / (network.nics * network.bytes_per_second);
+  const Seconds between = between_nodes(sent, devices, network);
   const int hops = world_size / devices - 1;
   return std::max(inside, between) + hops * network.latency;
 }

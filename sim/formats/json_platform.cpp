@@ -141,10 +141,14 @@ PowerModel read_power(JsonReader json) {
 }
 
 OrderedJson json_of(const Network& network) {
-  return {{"max_nodes", network.max_nodes},
-          {"nics", network.nics},
-          {"bytes_per_second", network.bytes_per_second},
-          {"latency", network.latency}};
+  OrderedJson json{{"max_nodes", network.max_nodes},
+                   {"nics", network.nics},
+                   {"bytes_per_second", network.bytes_per_second},
+                   {"latency", network.latency}};
+  for (const LinkCurve& link : network.links) {
+    json["links"].push_back({{"ranks", link.ranks}, {"curve", json_of(link.curve)}});
+  }
+  return json;
 }
 
 Network read_network(JsonReader json) {
@@ -153,6 +157,12 @@ Network read_network(JsonReader json) {
   network.nics = json.key("nics").small_integer(1);
   network.bytes_per_second = json.key("bytes_per_second").number();
   network.latency = json.key("latency").number();
+  if (const auto links = json.optional_key("links")) {
+    for (JsonReader& link : links->items()) {
+      network.links.push_back({link.key("ranks").small_integer(1), read_curve(link.key("curve"))});
+      link.reject_other_keys();
+    }
+  }
   json.reject_other_keys();
   return network;
 }

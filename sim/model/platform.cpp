@@ -145,6 +145,16 @@ void check_network(const Network& network, const ValuePath& path) {
   check_integer(path.key("nics"), network.nics, 1, kMaxRanks);
   check_positive(path.key("bytes_per_second"), network.bytes_per_second);
   check_number(path.key("latency"), network.latency, 0, kMaxSeconds);
+  int fewer = 0;
+  for (std::size_t i = 0; i < network.links.size(); ++i) {
+    const ValuePath link = path.key("links").item(i);
+    check_integer(link.key("ranks"), network.links[i].ranks, fewer + 1, kMaxRanks);
+    fewer = network.links[i].ranks;
+    check_curve(network.links[i].curve, link.key("curve"));
+    if (network.links[i].curve.points.empty()) {
+      link.key("curve").reject("no point", "Give at least one, or leave the entry out.");
+    }
+  }
 }
 
 void check_device(const Platform& platform, const ValuePath& path) {

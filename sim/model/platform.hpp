@@ -76,12 +76,21 @@ struct PowerModel {
   double exponent = 0;  ///< under a limit, their watts above idle go with speed^exponent
 };
 
+/// Seconds in which each of `ranks` ranks of a node sends bytes to a rank of another node and gets
+/// as many from it, by those bytes.
+struct LinkCurve {
+  int ranks = 1;
+  Curve curve;
+};
+
 /// Network between nodes of one kind.
 struct Network {
   int max_nodes = 1;            ///< nodes that a job can have at most
   int nics = 1;                 ///< NICs of each node; its ranks use them evenly
   double bytes_per_second = 0;  ///< rate of one NIC in each direction
   Seconds latency = 0;          ///< smallest message, through a node and on to the next
+  /// As measured, in ascending order of ranks. Empty: the NICs' rate, whatever the size.
+  std::vector<LinkCurve> links = {};
 };
 
 /// One node, and how it reaches others of its kind.

@@ -18,7 +18,7 @@ constexpr const char* kArrived = "arrived";
 constexpr const char* kHeard = "heard";
 
 int meet(const athanor::RankInfo& rank) {
-  const auto store = athanor::cuda::join_rank_store(rank);
+  const auto store = athanor::join_rank_store(rank);
   if (store->add(kArrived, 1) == rank.world_size) store->set(kHeard, "all");
   store->wait({kHeard});
   // Rank 0 keeps the store, and nobody may go before the others have read it.

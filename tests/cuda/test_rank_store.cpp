@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that --nproc starts meet at a port that is theirs from the start.
+#include "executor/rendezvous/network_socket.hpp"
 #include "tests/train/processes.hpp"
 
 #include <arpa/inet.h>
@@ -9,7 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
+#include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace athanor::test {
@@ -69,6 +74,25 @@ TEST_CASE("the error names a port that another program has, without a backtrace"
   CHECK_THAT(finished.output, ContainsSubstring("MASTER_PORT"));
   CHECK_THAT(finished.output, ContainsSubstring(port.number()));
   CHECK_THAT(finished.output, !ContainsSubstring("frame #"));
+}
+
+TEST_CASE("rank 0 listens at MASTER_ADDR and at no other address") {
+  std::uint16_t port = 0;
+  {
+    const auto free_port = listen_at(std::array{*resolve("127.0.0.1")});
+    port = free_port.front().endpoint.port;
+  }
+  std::vector<std::string> command = rank_zero_of_two(std::to_string(port));
+  command.insert(command.begin() + 1, {"MASTER_ADDR=127.0.0.1", "LOCAL_WORLD_SIZE=2"});
+  const RunningProgram rank_zero(command);
+  const auto answers = [&](const char* address) {
+    return connect_to(std::array{Endpoint{*resolve(address), port}}).is_open();
+  };
+  for (int i = 0; i < 300 && !answers("127.0.0.1"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  CHECK(answers("127.0.0.1"));
+  CHECK_FALSE(answers("127.0.0.2"));
 }
 
 TEST_CASE("a MASTER_PORT that is no port is refused") {

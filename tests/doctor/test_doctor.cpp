@@ -144,7 +144,7 @@ TEST_CASE("a disk that rotates costs something, by its own queue or that of its 
   CHECK(host.finding("folder").verdict == Verdict::Good);
 }
 
-TEST_CASE("without MPI's launcher, or with another MPI's, only one rank trains on the CPU") {
+TEST_CASE("without MPI's launcher, or with another MPI's, ranks on the CPU need torchrun") {
   FakeMachine host;
   host.outputs["mpirun"] = {0, "HYDRA build details:\n"};
   costs(host, "mpi", "not Open MPI's", "openmpi-bin");

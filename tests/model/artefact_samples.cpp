@@ -99,7 +99,8 @@ Platform sample_platform() {
                       100e9,
                       {{Lane::H2D, 50e9}, {Lane::CpuAdam, 28 * kAwkward}}},
                      {"bridge", SharedResource::Scope::Device, 60e9, {{Lane::H2D, 50e9}}}};
-  platform.network = Network{4, 2, 25e9, 5e-6 * kAwkward};
+  platform.network =
+      Network{4, 2, 25e9, 5e-6 * kAwkward, {{1, sample_curve(16)}, {2, sample_curve(17)}}};
   platform.provenance = sample_provenance();
   return platform;
 }

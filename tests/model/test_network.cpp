@@ -102,6 +102,29 @@ TEST_CASE("a curve measured on as many ranks is used unchanged") {
   CHECK(seconds_of(OpKind::Gather, false, 4, platform) == 42);
 }
 
+/// A link on which a rank's first byte takes `start` and the others go at `rate`.
+LinkCurve link_of(int ranks, Seconds start, double rate) {
+  return {ranks, {{{0, start, 0}, {16 * kBytes, start + 16 * kBytes / rate, 0}}}};
+}
+
+TEST_CASE("a ring leaves a node from the number of ranks that was measured to be fastest") {
+  Network network{.max_nodes = 4, .nics = 1, .bytes_per_second = 1, .latency = 1e-3};
+  network.links = {link_of(1, 1e-3, 3e9), link_of(2, 1e-3, 1e9)};
+  const Platform platform = nodes_of(2, 1e12, network);
+  const double sent = 7.0 / 8 * kBytes;  // 8 ranks on 4 nodes: 3 hops
+  CHECK_THAT(seconds_of(OpKind::Gather, false, 8, platform), WithinRel(sent / 3e9 + 3e-3, 1e-12));
+  CHECK_THAT(seconds_of(OpKind::Reduce, true, 8, platform),
+             WithinRel(2 * (sent / 3e9 + 3e-3), 1e-12));
+}
+
+TEST_CASE("tokens leave a node from all of its ranks") {
+  Network network{.max_nodes = 2, .nics = 1, .bytes_per_second = 1, .latency = 1e-3};
+  network.links = {link_of(1, 1e-3, 3e9), link_of(2, 1e-3, 1e9)};
+  const Platform platform = nodes_of(2, 1e12, network);
+  CHECK_THAT(seconds_of(OpKind::Dispatch, false, 4, platform),
+             WithinRel(kBytes / 2 / 1e9 + 1e-3, 1e-12));  // each sends half of its buffer
+}
+
 TEST_CASE("a faster network or more NICs never make a collective slower") {
   for (const int world_size : {2, 4, 6, 16}) {
     Seconds before = 1e9;

@@ -72,6 +72,10 @@ TEST_CASE("a broken platform is refused by key") {
                        {"/network/nics", "0.5", "network.nics"},
                        {"/network/bytes_per_second", "0", "network.bytes_per_second"},
                        {"/network/latency", "-1e-6", "network.latency"},
+                       {"/network/links/0/ranks", "0", "network.links[0].ranks"},
+                       {"/network/links/1/ranks", "1", "network.links[1].ranks"},
+                       {"/network/links/0/curve", "[]", "network.links[0].curve"},
+                       {"/network/links/0/rate", "1", "network.links[0].rate"},
                        {"/network/topology", "\"torus\"", "network.topology"},
                        {"/provenance", "null", "provenance"}},
                       read);

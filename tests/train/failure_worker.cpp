@@ -2,7 +2,7 @@
 // One rank of a job of two whose rank 1 fails or hangs at its sixth batch.
 // usage: failure_worker throw|hang
 #include "executor/backend/collectives_mpi.hpp"
-#include "executor/backend/connect.hpp"
+#include "executor/ranks/connect.hpp"
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/train/trainer.hpp"

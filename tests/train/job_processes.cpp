@@ -11,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <thread>
 
@@ -88,12 +89,22 @@ char state_of(pid_t process) {
   return bracket == std::string::npos ? '?' : stat[bracket + 2];
 }
 
+namespace {
+
+/// Returns the rank that mpirun or torchrun has told a process; empty: neither has.
+std::string rank_told_to(pid_t process) {
+  const std::string rank = variable_of(process, "OMPI_COMM_WORLD_RANK");
+  return rank.empty() ? variable_of(process, "RANK") : rank;
+}
+
+}  // namespace
+
 std::vector<pid_t> ranks_of(const std::string& run, int world_size) {
   std::vector<pid_t> ranks(static_cast<std::size_t>(world_size), 0);
   for (const pid_t process : processes_of(run)) {
-    const std::string rank = variable_of(process, "OMPI_COMM_WORLD_RANK");
+    const std::string rank = rank_told_to(process);
     // A rank's own child is its cleaner, which has a name of its own only after a moment.
-    const bool is_child_of_rank = variable_of(parent_of(process), "OMPI_COMM_WORLD_RANK") == rank;
+    const bool is_child_of_rank = rank_told_to(parent_of(process)) == rank;
     if (!rank.empty() && !is_child_of_rank && !is_cleaner(process)) {
       ranks.at(static_cast<std::size_t>(std::stol(rank))) = process;
     }
@@ -102,11 +113,11 @@ std::vector<pid_t> ranks_of(const std::string& run, int world_size) {
   return ranks;
 }
 
-std::vector<pid_t> wait_for_steps(const std::string& run, int seconds) {
+std::vector<pid_t> wait_for_steps(const std::string& run, int seconds, int world_size) {
   constexpr int kLooksPerSecond = 20, kFewestSteps = 4;
   for (int i = 0; i < seconds * kLooksPerSecond; ++i) {
-    std::vector<pid_t> ranks = ranks_of(run, 2);
-    if (ranks.size() == 2 && loss_curve(run).steps.size() >= kFewestSteps) return ranks;
+    std::vector<pid_t> ranks = ranks_of(run, world_size);
+    if (!ranks.empty() && loss_curve(run).steps.size() >= kFewestSteps) return ranks;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   FAIL("training did not start");
@@ -154,15 +165,40 @@ std::vector<std::string> MpiFiles::left_behind() const {
   return left();
 }
 
-std::vector<pid_t> wait_until_gone(const std::string& run, double seconds) {
+namespace {
+
+/// Waits until `find_left` finds no process, but no longer than `seconds`; returns what it found
+/// last.
+std::vector<pid_t> wait_for_none(const std::function<std::vector<pid_t>()>& find_left,
+                                 double seconds) {
   const auto now = [] { return std::chrono::steady_clock::now(); };
   const auto end = now() + std::chrono::duration<double>(seconds);
-  std::vector<pid_t> left = processes_of(run);
+  std::vector<pid_t> left = find_left();
   while (!left.empty() && now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    left = processes_of(run);
+    left = find_left();
   }
   return left;
+}
+
+bool has_ended(pid_t process) {
+  const char state = state_of(process);
+  return state == '?' || state == 'Z';
+}
+
+}  // namespace
+
+std::vector<pid_t> wait_until_ended(std::vector<pid_t> processes, double seconds) {
+  return wait_for_none(
+      [&] {
+        std::erase_if(processes, has_ended);
+        return processes;
+      },
+      seconds);
+}
+
+std::vector<pid_t> wait_until_gone(const std::string& run, double seconds) {
+  return wait_for_none([&] { return processes_of(run); }, seconds);
 }
 
 }  // namespace athanor::test

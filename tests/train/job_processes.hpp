@@ -14,9 +14,9 @@ namespace athanor::test {
 [[nodiscard]] std::vector<pid_t> processes_of(const std::string& run);
 /// Returns the ranks of the job, [rank]; empty until all `world_size` are there.
 [[nodiscard]] std::vector<pid_t> ranks_of(const std::string& run, int world_size);
-/// Waits until both ranks of a job of two are under way, and returns them. Fails the test after
-/// `seconds`.
-[[nodiscard]] std::vector<pid_t> wait_for_steps(const std::string& run, int seconds);
+/// Waits until all ranks of a job are under way, and returns them. Fails the test after `seconds`.
+[[nodiscard]] std::vector<pid_t> wait_for_steps(const std::string& run, int seconds,
+                                                int world_size = 2);
 /// Returns the job's mpirun; 0: there is none.
 [[nodiscard]] pid_t mpirun_of(const std::string& run);
 [[nodiscard]] std::string variable_of(pid_t process, const std::string& name);
@@ -39,6 +39,8 @@ class MpiFiles {
   bool has_cleaner_ = false;
 };
 
+/// Waits up to `seconds` until the processes have ended; returns those that have not.
+[[nodiscard]] std::vector<pid_t> wait_until_ended(std::vector<pid_t> processes, double seconds);
 /// Waits up to `seconds` until no process of the run is left; returns those that are.
 [[nodiscard]] std::vector<pid_t> wait_until_gone(const std::string& run, double seconds);
 

@@ -6,8 +6,8 @@
 // tokens travel in the others. "bf16 moments" is gpt2 in bf16, with moments in bf16.
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_mpi.hpp"
-#include "executor/backend/connect.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
+#include "executor/ranks/connect.hpp"
 #include "executor/rendezvous/launcher.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/train/trainer.hpp"

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conclusions of the watchdog from messages, on a clock of the test.
 #include "executor/rendezvous/process_watch.hpp"
+#include "executor/watch/link_watch.hpp"
 #include "executor/watch/rank_progress.hpp"
 #include "executor/watch/watchdog.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -43,6 +46,25 @@ TEST_CASE("a silent rank is named with its process, host and work, and not befor
   CHECK(names(message, status(1).host_of()));
   CHECK(names(message, "not been heard from"));
   CHECK(names(message, "'forward block.1'"));
+}
+
+TEST_CASE("where a whole machine is silent, the link to it is named") {
+  const auto from = [](int rank, std::string_view host) {
+    RankMessage message = status(rank);
+    message.host = {};
+    std::ranges::copy(host, message.host.begin());
+    return message;
+  };
+  Watchdog dog(4);
+  for (const int rank : {0, 1}) dog.hear(rank, from(rank, "machine-a"), 1);
+  for (const int rank : {2, 3}) dog.hear(rank, from(rank, "machine-b"), 0.5 * (rank - 2));
+  for (const int rank : {0, 1}) dog.hear(rank, from(rank, "machine-a"), kSilence);
+  const Seconds now = kSilence + 0.1;
+  CHECK(names(problem(dog, now), "nor has any rank of machine-b, so the link to it may be cut"));
+  dog.hear(3, from(3, "machine-b"), now);
+  const std::string message = problem(dog, now);
+  CHECK(names(message, "on machine-b) has not been heard from"));
+  CHECK_FALSE(names(message, "link"));
 }
 
 TEST_CASE("a rank whose connection breaks has died; one that said goodbye has not") {
@@ -94,4 +116,20 @@ TEST_CASE("outside steps no operation has to end") {
     dog.hear(0, message, now);
     CHECK(problem(dog, now).empty());
   }
+}
+
+TEST_CASE("a link is said to be slow once, after it has been slow for a while") {
+  LinkWatch watch;
+  const auto look = [&](Seconds round_trip, Seconds now) {
+    return watch.look("machine-b", round_trip, now).value_or("");
+  };
+  CHECK(look(2 * kSlowRoundTrip, 0).empty());
+  CHECK(look(kSlowRoundTrip / 2, kSlowFor - 1).empty());  // it was busy
+  CHECK(look(2 * kSlowRoundTrip, kSlowFor).empty());
+  CHECK(look(2 * kSlowRoundTrip, 2 * kSlowFor - 1.1).empty());
+  CHECK(look(2 * kSlowRoundTrip, 2 * kSlowFor) ==
+        "the link to machine-b is slow: a message takes 200 ms there and back");
+  CHECK(look(2 * kSlowRoundTrip, 3 * kSlowFor).empty());
+  CHECK_FALSE(watch.look("machine-c", 2 * kSlowRoundTrip, 3 * kSlowFor));
+  CHECK(watch.look("machine-c", 2 * kSlowRoundTrip, 4 * kSlowFor));
 }

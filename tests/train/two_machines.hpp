@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two "machines": network namespaces with host names and process numbers of their own, and a link
+// between them.
+#pragma once
+
+#include "tests/train/processes.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace athanor::test {
+
+/// Machines a and b. A link with a delay leads through a third namespace, m.
+class TwoMachines {
+ public:
+  explicit TwoMachines(double delay = 0);
+  ~TwoMachines();
+  TwoMachines(const TwoMachines&) = delete;
+  TwoMachines& operator=(const TwoMachines&) = delete;
+
+  /// Whether namespaces can be made here, and mpirun started.
+  [[nodiscard]] bool works() const { return works_; }
+  void cut() const;
+  /// Returns the words that run `command` under mpirun, with so many ranks on a and then on b.
+  [[nodiscard]] std::vector<std::string> across(const std::vector<std::string>& command,
+                                                int ranks_each = 1) const;
+  /// Returns the words that start torchrun on one of the two, for such a job.
+  [[nodiscard]] std::vector<std::string> torchrun(char side,
+                                                  const std::vector<std::string>& command,
+                                                  int ranks_each) const;
+  /// Returns the addresses at which the processes of a machine listen on networks, as ss prints
+  /// them.
+  [[nodiscard]] std::string listening(char side) const;
+
+ private:
+  void make(const std::string& command);
+  void join(char side, const std::string& interface, char other_side, const std::string& other);
+  [[nodiscard]] std::string name(char side) const;
+  [[nodiscard]] std::string link(char side) const;
+  [[nodiscard]] std::string subnet() const;
+  [[nodiscard]] std::string address(char side) const;
+  [[nodiscard]] std::vector<std::string> on(char side) const;
+  void write_agent() const;
+
+  const int id_;
+  TemporaryFolder folder_;
+  bool works_ = false;
+  std::optional<RunningProgram> carrier_;
+};
+
+}  // namespace athanor::test
