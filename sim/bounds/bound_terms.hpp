@@ -15,13 +15,16 @@ enum class BoundTerm : unsigned {
   Parts,             ///< the sum over consecutive parts of a step
   UpdateBarrier,     ///< in Parts, the split of the step boundary at the update barrier
   NormParts,         ///< in Parts, the split before the update barrier at the norm
+  UpdateParts,       ///< in Parts, the split there at the last gradient where nothing is clipped
   Serials,           ///< in Parts, work during which few kernels can run
+  FurtherWeights,    ///< dual bounds that are not plain: copies that add, and a fourth lane
   FirstMultiplier,   ///< bounds at kEnergyMultipliers[1]
   SecondMultiplier,  ///< bounds at kEnergyMultipliers[2]
   ThirdMultiplier,   ///< bounds at kEnergyMultipliers[3]
+  FourthMultiplier,  ///< bounds at kEnergyMultipliers[4]
   LoweredCycle,      ///< the longest cycle of the lowered program
 };
-inline constexpr unsigned kNumBoundTerms = 12;
+inline constexpr unsigned kNumBoundTerms = 15;
 
 /// A set of terms. Bounds hold with any set; all of them rule out most.
 class BoundTerms {

@@ -4,23 +4,49 @@
 #include "sim/bounds/polytope_vertices.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <functional>
-#include <iterator>
 #include <limits>
 
 namespace athanor {
 namespace {
 
-using Lanes = std::array<Lane, kDimensions>;
-
 constexpr double kSafe = 1 - 1e-9;  // never above the optimum by rounding
 
+/// Kinds of work with the same weight: of one lane, all or some.
+using Variable = WorkSet;
+using Variables = std::array<Variable, kDimensions>;
+constexpr Variable kAnyCopies = work_bit(lane_index(Lane::D2H)) | work_bit(kAddingCopies);
+
+bool has(WorkSet set, std::size_t kind) noexcept { return (set & work_bit(kind)) != 0; }
+
+Lane lane_of(Variable variable) {
+  return lane_of_work(static_cast<std::size_t>(std::countr_zero(variable)));
+}
+
+/// The states of a device: each set of lanes that may run, once.
+std::vector<LaneSet> all_states() {
+  std::vector<LaneSet> states;
+  for (LaneSet running = 1; running < kNumLaneSets; ++running) {
+    const bool adds = (running & kD2HAdds) != 0;
+    if (!adds || (running & lane_bit(Lane::D2H)) != 0) states.push_back(running);
+  }
+  return states;
+}
+
 /// Whether one of `others` gives no smaller a sum than `weights`, for any work.
-bool is_dominated(const LaneValues& weights, const std::vector<LaneValues>& others) {
-  return std::any_of(others.begin(), others.end(), [&](const LaneValues& other) {
+bool is_dominated(const WorkValues& weights, const std::vector<WorkValues>& others) {
+  return std::any_of(others.begin(), others.end(), [&](const WorkValues& other) {
     return std::equal(weights.begin(), weights.end(), other.begin(), std::less_equal<>());
   });
+}
+
+void add_undominated(const WorkValues& weights, std::vector<WorkValues>& all) {
+  if (is_dominated(weights, all)) return;
+  std::erase_if(all, [&](const WorkValues& other) { return is_dominated(other, {weights}); });
+  all.push_back(weights);
 }
 
 /// Whether any lane is slower, or faster, while `lane` runs.
@@ -38,13 +64,22 @@ bool contends(const ContentionModel& contention, Lane lane) {
   return false;
 }
 
-/// Best rate of `lane` while exactly `running` of `lanes` run, over all sets of the other lanes.
-double best_rate(const ContentionModel& contention, LaneSet lanes, LaneSet running, Lane lane) {
-  double rate = 0;
-  for (LaneSet set = 0; set < kNumLaneSets; ++set) {
-    if ((set & lanes) == running) rate = std::max(rate, 1 / contention.slowdown(lane, set));
+/// Whether copies that add contend in another way than those that do not.
+bool tells_adding(const ContentionModel& contention) {
+  const std::vector<LaneSet> states = all_states();
+  return std::ranges::any_of(states, [&](LaneSet running) {
+    return contention.slowdowns(running) != contention.slowdowns(running & ~kD2HAdds);
+  });
+}
+
+bool has_variable(unsigned subset, std::size_t i) noexcept { return (subset >> i & 1U) != 0; }
+
+/// Whether of all `variables` exactly those of `subset` run.
+bool runs_alone(LaneSet running, const Variables& variables, unsigned subset) {
+  for (std::size_t i = 0; i < kDimensions; ++i) {
+    if (((work_of(running) & variables[i]) != 0) != has_variable(subset, i)) return false;
   }
-  return rate;
+  return true;
 }
 
 /// Power draw of a device's states, above idle, and its cost with one multiplier.
@@ -97,40 +132,66 @@ class DualBoundSolver {
   DualBoundSolver(const ContentionModel& contention, const Energy& energy)
       : contention_(contention), energy_(energy) {}
 
-  void add(const Lanes& lanes) {
-    for (const Vector& corner : vertices(constraints(lanes))) {
-      LaneValues weights{};
-      for (std::size_t i = 0; i < kDimensions; ++i) {
-        weights[lane_index(lanes[i])] = kSafe * std::max(0.0, corner[i]);
+  /// Adds vertices at which all kinds of work but `variables` weigh nothing.
+  void add_vertices(const Variables& variables, std::vector<WorkValues>& all) const {
+    for (const Vector& corner : vertices(constraints(variables))) {
+      WorkValues weights{};
+      for (std::size_t kind = 0; kind < kNumWorkKinds; ++kind) {
+        for (std::size_t i = 0; i < kDimensions; ++i) {
+          if (has(variables[i], kind)) weights[kind] = kSafe * std::max(0.0, corner[i]);
+        }
       }
-      if (is_dominated(weights, weights_)) continue;
-      std::erase_if(weights_,
-                    [&](const LaneValues& other) { return is_dominated(other, {weights}); });
-      weights_.push_back(weights);
+      add_undominated(weights, all);
     }
   }
 
-  void append_to(std::vector<DualBound>& bounds, std::size_t multiplier) const {
-    for (const LaneValues& weights : weights_) {
-      DualBound bound = with_kernels(weights);
-      bound.multiplier = multiplier;
-      if (bound.weights[lane_index(Lane::Compute)] >= 0) bounds.push_back(bound);
+  /// Returns `weights` with the work of `used` lanes, but kernels', raised as far as all states
+  /// allow, one kind after the other: the first or the last first.
+  [[nodiscard]] WorkValues raised(WorkValues weights, LaneSet used, bool last_first) const {
+    for (std::size_t i = 0; i < kNumWorkKinds; ++i) {
+      const std::size_t kind = last_first ? kNumWorkKinds - 1 - i : i;
+      const Lane lane = lane_of_work(kind);
+      if (lane == Lane::Compute || (used & lane_bit(lane)) == 0) continue;
+      weights[kind] = std::max(weights[kind], kSafe * most_weight(kind, weights));
     }
+    return weights;
+  }
+
+  /// Completes a bound: a kernel's weight is the time and energy that the other lanes leave.
+  [[nodiscard]] DualBound with_kernels(const WorkValues& weights) const {
+    DualBound bound;
+    bound.weights = weights;
+    for (const double watts : energy_.limits()) {
+      bound.throttled.push_back({watts, std::numeric_limits<double>::infinity()});
+    }
+    for (const LaneSet running : states_) {
+      if ((running & lane_bit(Lane::Compute)) != 0) add_kernels(running, bound);
+    }
+    bound.weights[lane_index(Lane::Compute)] = bound.weight({1, energy_.memory_bound_watts(), 0});
+    for (std::size_t kind = 0; kind < kNumWorkKinds; ++kind) {
+      if (lane_of_work(kind) != Lane::Compute) {
+        bound.idle_weights[kind] = idle_weight(kind, weights);
+      }
+    }
+    return bound;
   }
 
  private:
-  /// Half-spaces of the states that differ in what `lanes` do, and of the axes.
-  [[nodiscard]] std::vector<HalfSpace> constraints(const Lanes& lanes) const {
+  /// Half-spaces of the states that differ in what `variables` do, and of the axes.
+  [[nodiscard]] std::vector<HalfSpace> constraints(const Variables& variables) const {
     std::vector<HalfSpace> result;
-    const LaneSet all = lane_bit(lanes[0]) | lane_bit(lanes[1]) | lane_bit(lanes[2]);
-    for (LaneSet running = 1; running < kNumLaneSets; ++running) {
-      if ((running & all) != running) continue;
+    for (unsigned subset = 1; subset < 1U << kDimensions; ++subset) {
       Vector rates{};
-      for (std::size_t i = 0; i < kDimensions; ++i) {
-        if ((running & lane_bit(lanes[i])) == 0) continue;
-        rates[i] = best_rate(contention_, all, running, lanes[i]);
+      bool occurs = false;
+      for (const LaneSet running : states_) {
+        if (!runs_alone(running, variables, subset)) continue;
+        occurs = true;
+        for (std::size_t i = 0; i < kDimensions; ++i) {
+          if (!has_variable(subset, i)) continue;
+          rates[i] = std::max(rates[i], 1 / contention_.slowdown(lane_of(variables[i]), running));
+        }
       }
-      add_states(lanes, running, rates, result);
+      if (occurs) add_states(variables, subset, rates, result);
     }
     for (std::size_t i = 0; i < kDimensions; ++i) {
       HalfSpace axis;
@@ -140,68 +201,90 @@ class DualBoundSolver {
     return result;
   }
 
-  void add_states(const Lanes& lanes, LaneSet running, const Vector& rates,
+  void add_states(const Variables& variables, unsigned subset, const Vector& rates,
                   std::vector<HalfSpace>& result) const {
+    LaneSet running = 0;
+    for (std::size_t i = 0; i < kDimensions; ++i) {
+      if (has_variable(subset, i)) running |= lane_bit(lane_of(variables[i]));
+    }
+    for (const PowerState& state : power_states(running)) {
+      Vector slowed = rates;
+      for (std::size_t i = 0; i < kDimensions; ++i) {
+        if (lane_of(variables[i]) == Lane::Compute) slowed[i] *= state.speed;
+      }
+      result.push_back({slowed, state.cost});
+    }
+  }
+
+  /// Speed of a matrix product in a state, and the cost of a second.
+  struct PowerState {
+    double speed = 1, cost = 1;
+  };
+  [[nodiscard]] std::vector<PowerState> power_states(LaneSet running) const {
     const PowerDraw& matmul = energy_.matmul();
     const bool computes = (running & lane_bit(Lane::Compute)) != 0;
     const double watts = energy_.other_watts(running) + (computes ? matmul.watts : 0);
     const bool is_throttled = computes && matmul.watts > energy_.sustained();
-    result.push_back(
-        {rates, energy_.cost(is_throttled ? watts : std::min(watts, energy_.sustained()))});
-    if (!is_throttled) return;
+    std::vector<PowerState> states{
+        {1, energy_.cost(is_throttled ? watts : std::min(watts, energy_.sustained()))}};
+    if (!is_throttled) return states;
     for (const double limit : energy_.limits()) {
-      if (limit >= matmul.watts) continue;
-      Vector slowed = rates;
-      for (std::size_t i = 0; i < kDimensions; ++i) {
-        if (lanes[i] == Lane::Compute) slowed[i] *= matmul.speed_at(limit);
-      }
-      result.push_back({slowed, energy_.cost(limit)});
+      if (limit < matmul.watts) states.push_back({matmul.speed_at(limit), energy_.cost(limit)});
     }
+    return states;
   }
 
-  /// Completes a bound: a kernel's weight is the time and energy that the other lanes leave.
-  [[nodiscard]] DualBound with_kernels(const LaneValues& weights) const {
-    DualBound bound;
-    bound.weights = weights;
-    for (const double watts : energy_.limits()) {
-      bound.throttled.push_back({watts, std::numeric_limits<double>::infinity()});
+  /// Cost of a second in a state, less what the work in it weighs but that of `left_out` and of
+  /// kernels.
+  [[nodiscard]] double left_by_others(LaneSet running, double cost, const WorkValues& weights,
+                                      std::size_t left_out = kNumWorkKinds) const {
+    for (std::size_t kind = 0; kind < kNumWorkKinds; ++kind) {
+      const Lane lane = lane_of_work(kind);
+      if (kind == left_out || lane == Lane::Compute || !has(work_of(running), kind)) continue;
+      cost -= weights[kind] / contention_.slowdown(lane, running);
     }
-    for (LaneSet running = 1; running < kNumLaneSets; ++running) {
-      if ((running & lane_bit(Lane::Compute)) != 0) add_kernels(running, bound);
-    }
-    bound.weights[lane_index(Lane::Compute)] = bound.weight({1, energy_.memory_bound_watts(), 0});
-    for (const Lane lane : kLanes) {
-      if (lane != Lane::Compute) bound.idle_weights[lane_index(lane)] = idle_weight(lane, weights);
-    }
-    return bound;
+    return cost;
   }
 
-  [[nodiscard]] double idle_weight(Lane lane, const LaneValues& weights) const {
+  /// The most that a second of `kind` may weigh beside the other weights.
+  [[nodiscard]] double most_weight(std::size_t kind, const WorkValues& weights) const {
     double least = std::numeric_limits<double>::infinity();
-    for (LaneSet running = 1; running < kNumLaneSets; ++running) {
-      if ((running & lane_bit(lane)) == 0) continue;
-      double left = energy_.cost(std::min(energy_.other_watts(running), energy_.sustained()));
-      for (const Lane other : kLanes) {
-        if (other == lane || other == Lane::Compute || (running & lane_bit(other)) == 0) continue;
-        left -= weights[lane_index(other)] / contention_.slowdown(other, running);
+    for (const LaneSet running : states_) {
+      if (!has(work_of(running), kind)) continue;
+      const bool computes = (running & lane_bit(Lane::Compute)) != 0;
+      const double compute = computes ? weights[lane_index(Lane::Compute)] /
+                                            contention_.slowdown(Lane::Compute, running)
+                                      : 0;
+      for (const PowerState& state : power_states(running)) {
+        const double left = left_by_others(running, state.cost, weights, kind);
+        least = std::min(least, contention_.slowdown(lane_of_work(kind), running) *
+                                    (left - compute * state.speed));
       }
-      least = std::min(least, contention_.slowdown(lane, running) * left);
     }
-    return std::max(weights[lane_index(lane)], kSafe * least);
+    return least;
+  }
+
+  [[nodiscard]] double idle_weight(std::size_t kind, const WorkValues& weights) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const LaneSet running : states_) {
+      if (!has(work_of(running), kind)) continue;
+      const double cost = energy_.cost(std::min(energy_.other_watts(running), energy_.sustained()));
+      least = std::min(least, contention_.slowdown(lane_of_work(kind), running) *
+                                  left_by_others(running, cost, weights, kind));
+    }
+    return std::max(weights[kind], kSafe * least);
   }
 
   void add_kernels(LaneSet running, DualBound& bound) const {
-    double others = 0;
-    for (const Lane lane : kLanes) {
-      if (lane == Lane::Compute || (running & lane_bit(lane)) == 0) continue;
-      others += bound.weights[lane_index(lane)] / contention_.slowdown(lane, running);
-    }
     const double slowdown = contention_.slowdown(Lane::Compute, running);
     const double lanes_cost = energy_.cost(energy_.other_watts(running));
-    add_unthrottled({slowdown * (lanes_cost - others), slowdown * energy_.cost_per_watt()}, bound);
+    add_unthrottled({slowdown * left_by_others(running, lanes_cost, bound.weights),
+                     slowdown * energy_.cost_per_watt()},
+                    bound);
     for (DualBound::Throttled& throttled : bound.throttled) {
+      const double cost = energy_.cost(throttled.watts);
       throttled.weight =
-          std::min(throttled.weight, slowdown * (energy_.cost(throttled.watts) - others));
+          std::min(throttled.weight, slowdown * left_by_others(running, cost, bound.weights));
     }
   }
 
@@ -218,8 +301,61 @@ class DualBoundSolver {
 
   const ContentionModel& contention_;
   const Energy& energy_;
-  std::vector<LaneValues> weights_;
+  std::vector<LaneSet> states_ = all_states();
 };
+
+/// Calls `visit` with any three of `variables` that have no kind of work in common. Unless
+/// `any_lanes`, one is the compute lane.
+template <typename Visit>
+void for_each_three(const std::vector<Variable>& variables, bool any_lanes, const Visit& visit) {
+  for (std::size_t a = 0; a < variables.size(); ++a) {
+    if (!any_lanes && lane_of(variables[a]) != Lane::Compute) continue;
+    for (std::size_t b = a + 1; b < variables.size(); ++b) {
+      if ((variables[a] & variables[b]) != 0) continue;
+      for (std::size_t c = b + 1; c < variables.size(); ++c) {
+        if (((variables[a] | variables[b]) & variables[c]) != 0) continue;
+        visit(Variables{variables[a], variables[b], variables[c]});
+      }
+    }
+  }
+}
+
+/// Lanes as variables; those of files only where they contend.
+std::vector<Variable> lane_variables(const ContentionModel& contention, LaneSet lanes) {
+  std::vector<Variable> variables;
+  for (const Lane lane : kLanes) {
+    if ((lanes & lane_bit(lane)) == 0) continue;
+    if (is_nvme_lane(lane) && !contends(contention, lane)) continue;
+    variables.push_back(lane == Lane::D2H ? kAnyCopies : work_bit(lane_index(lane)));
+  }
+  return variables;
+}
+
+/// Vertices for any three of `variables`. Unless `any_lanes`, one is the compute lane.
+std::vector<WorkValues> vertices_of(const std::vector<Variable>& variables, bool any_lanes,
+                                    const DualBoundSolver& solver) {
+  std::vector<WorkValues> all;
+  for_each_three(variables, any_lanes,
+                 [&](const Variables& three) { solver.add_vertices(three, all); });
+  return all;
+}
+
+/// Weights that tell copies that add from others, and of more than three kinds of work.
+std::vector<WorkValues> further_weights(std::vector<Variable> variables, bool tells_adding,
+                                        bool any_lanes, const DualBoundSolver& solver,
+                                        LaneSet used) {
+  if (tells_adding) {
+    variables.push_back(work_bit(lane_index(Lane::D2H)));
+    variables.push_back(work_bit(kAddingCopies));
+  }
+  std::vector<WorkValues> further;
+  for (const WorkValues& found : vertices_of(variables, any_lanes, solver)) {
+    for (const bool last_first : {false, true}) {
+      add_undominated(solver.raised(found, used, last_first), further);
+    }
+  }
+  return further;
+}
 
 }  // namespace
 
@@ -235,28 +371,32 @@ double DualBound::weight(const PowerDraw& kernel) const noexcept {
 }
 
 std::vector<DualBound> lp_dual_bounds(const ContentionModel& contention,
-                                      const std::optional<PowerModel>& power) {
-  std::vector<DualBound> bounds;
-  if (contention.none() && !power) return bounds;
-  std::vector<Lane> lanes;  // file lanes only where they contend
-  std::ranges::copy_if(kLanes, std::back_inserter(lanes), [&](Lane lane) {
-    return !is_nvme_lane(lane) || contends(contention, lane);
-  });
+                                      const std::optional<PowerModel>& power, LaneSet used) {
+  constexpr LaneSet kAllLanes = kD2HAdds - 1;
+  std::vector<DualBound> plain, further;
+  if (contention.none() && !power) return plain;
+  const std::vector<Variable> lanes = lane_variables(contention, kAllLanes);
+  const std::vector<Variable> used_lanes = lane_variables(contention, used);
+  const bool is_told = (used & lane_bit(Lane::D2H)) != 0 && tells_adding(contention);
   for (std::size_t multiplier = 0; multiplier < kEnergyMultipliers.size(); ++multiplier) {
     const bool has_energy = kEnergyMultipliers[multiplier] > 0;
     if (has_energy && !power) break;
     const Energy energy(power, kEnergyMultipliers[multiplier]);
-    DualBoundSolver solver(contention, energy);
-    for (std::size_t a = 0; a < lanes.size(); ++a) {
-      if (has_energy && lanes[a] != Lane::Compute) continue;
-      for (std::size_t b = a + 1; b < lanes.size(); ++b) {
-        for (std::size_t c = b + 1; c < lanes.size(); ++c)
-          solver.add({lanes[a], lanes[b], lanes[c]});
+    const DualBoundSolver solver(contention, energy);
+    const auto append = [&](const std::vector<WorkValues>& all, bool is_plain) {
+      std::vector<DualBound>& bounds = is_plain ? plain : further;
+      for (const WorkValues& weights : all) {
+        DualBound bound = solver.with_kernels(weights);
+        bound.multiplier = multiplier;
+        bound.is_plain = is_plain;
+        if (bound.weights[lane_index(Lane::Compute)] >= 0) bounds.push_back(bound);
       }
-    }
-    solver.append_to(bounds, multiplier);
+    };
+    if (is_plain_multiplier(multiplier)) append(vertices_of(lanes, !has_energy, solver), true);
+    append(further_weights(used_lanes, is_told, !has_energy, solver, used), false);
   }
-  return bounds;
+  plain.insert(plain.end(), further.begin(), further.end());
+  return plain;
 }
 
 }  // namespace athanor

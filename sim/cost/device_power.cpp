@@ -53,6 +53,7 @@ void DevicePower::pass(Seconds time) {
     if (levels_[i] <= 0) ++times_empty_[i];
     if (windows_[i] <= 0) continue;
     const double steady = 1 - drawn_ / watts_above_idle_[i];
+    if (levels_[i] <= 0 && steady <= 0) continue;  // stays empty
     const double level = levels_[i] - (steady - levels_[i]) * std::expm1(-time / windows_[i]);
     levels_[i] = level < kEmpty ? 0 : level;
   }

@@ -40,8 +40,9 @@ struct PowerDraw {
 void add_kernel(std::vector<PowerDraw>& kernels, const PowerDraw& kernel);
 
 /// Multipliers of energy: the share of a second's cost that its energy has when it is drawn at the
-/// lowest limit. Time has the rest.
-inline constexpr std::array kEnergyMultipliers{0.0, 0.5, 0.75, 1.0};
+/// lowest limit. Time has the rest. Matrix products on H100s cost least where they are throttled
+/// from about 0.35 on: above that, what lanes that wait cost is lost.
+inline constexpr std::array kEnergyMultipliers{0.0, 0.375, 0.5, 0.75, 1.0};
 
 /// Lower bounds on the time that some work adds to a step, one for each multiplier of
 /// kEnergyMultipliers: Lagrangian bounds on the shortest time in which the work can be done with

@@ -7,32 +7,23 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 namespace athanor {
-namespace {
-
-bool has_work_for_threads(const Program& program) {
-  return std::ranges::any_of(program.operations, [](const Operation& operation) {
-    return operation.lane == Lane::CpuAdam;
-  });
-}
-
-}  // namespace
-
 CandidateEvaluator::CandidateEvaluator(const TuningProblem& problem, Engine& engine,
                                        const std::vector<int>& adam_threads,
-                                       double host_update_slowdown, BoundTerms terms)
+                                       double host_update_slowdown, BoundTableCache& tables)
     : problem_(problem),
       engine_(engine),
       adam_threads_(adam_threads),
       cpu_adam_speed_(1 / host_update_slowdown),
-      tables_(problem.platform, problem.request.num_gpus, terms) {}
+      tables_(tables) {}
 
 JobResult CandidateEvaluator::evaluate(const Job& job) {
-  Program program = lowered(job.candidate);
+  const Program program = lowered(job.candidate);
   if (job.simulate) return simulated(program);
-  return {.seconds = bound_with_any_threads(std::move(program))};
+  // Plans that differ only in threads are one program.
+  ProgramBound bound(program, problem_.platform);
+  return {.seconds = bound.least_seconds(adam_threads_, tables_)};
 }
 
 Seconds CandidateEvaluator::step_seconds_as_measured(const Candidate& candidate) {
@@ -41,19 +32,6 @@ Seconds CandidateEvaluator::step_seconds_as_measured(const Candidate& candidate)
 
 Program CandidateEvaluator::lowered(const Candidate& candidate) const {
   return lower(problem_.profile, make_plan(candidate, problem_.profile, problem_.request));
-}
-
-/// Plans that differ only in threads are one program.
-Seconds CandidateEvaluator::bound_with_any_threads(Program program) {
-  Seconds least =
-      lower_bound_seconds(program, problem_.platform, tables_.at(program.cpu_adam_threads));
-  if (!has_work_for_threads(program)) return least;
-  for (const int threads : adam_threads_) {
-    if (threads == program.cpu_adam_threads) continue;
-    program.cpu_adam_threads = threads;
-    least = std::min(least, lower_bound_seconds(program, problem_.platform, tables_.at(threads)));
-  }
-  return least;
 }
 
 JobResult CandidateEvaluator::simulated(const Program& program) {

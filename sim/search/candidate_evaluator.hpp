@@ -11,7 +11,8 @@
 
 namespace athanor {
 
-/// Evaluates candidates of one problem. Engine and `adam_threads` outlive this object.
+/// Evaluates candidates of one problem. Engine, `adam_threads` and
+/// tables outlive this object.
 class CandidateEvaluator {
  public:
   /// Takes a problem on a platform whose updates on the host take `host_update_slowdown` times as
@@ -19,7 +20,7 @@ class CandidateEvaluator {
   /// have.
   CandidateEvaluator(const TuningProblem& problem, Engine& engine,
                      const std::vector<int>& adam_threads, double host_update_slowdown,
-                     BoundTerms terms);
+                     BoundTableCache& tables);
 
   /// Bounds or simulates on the problem's platform. A bound holds with any of `adam_threads`.
   [[nodiscard]] JobResult evaluate(const Job& job);
@@ -28,14 +29,13 @@ class CandidateEvaluator {
 
  private:
   [[nodiscard]] Program lowered(const Candidate& candidate) const;
-  [[nodiscard]] Seconds bound_with_any_threads(Program program);
   [[nodiscard]] JobResult simulated(const Program& program);
 
   TuningProblem problem_;
   Engine& engine_;
   const std::vector<int>& adam_threads_;
   double cpu_adam_speed_;  ///< relative to the engine's platform
-  BoundTableCache tables_;
+  BoundTableCache& tables_;
 };
 
 }  // namespace athanor

@@ -249,6 +249,10 @@ class Choices {
   std::vector<Candidate> chunks_, activations_, pools_;
 };
 
+bool shares_chunks(const Candidate& a, const Candidate& b) {
+  return a.batch == b.batch && a.sharding == b.sharding && a.chunk_elements == b.chunk_elements;
+}
+
 /// Whether two members of a group belong to the same set of that level.
 bool agree(const Candidate& a, const Candidate& b, SearchLevel level) {
   if (level == SearchLevel::Leaf) return a == b;
@@ -291,10 +295,20 @@ bool CandidateGroups::any_of(bool fills, const Visit& visit) const {
   return false;
 }
 
+/// Memory does not depend on the prefetch depth, so what fills it is found once for all depths.
 void CandidateGroups::for_each(const std::function<void(const Candidate&)>& visit) const {
   const bool fills = space_.fill_memory && fits_;
+  std::map<Candidate, std::vector<Candidate>> known;  // by the first placement, of one chunk size
   static_cast<void>(any_of(fills, [&](const MemoryFiller& filler, const OptimizerCounts& counts) {
-    std::ranges::for_each(fills ? filler.fill(counts) : filler.all(counts), visit);
+    Candidate first = counts.front().front();
+    const int depth = std::exchange(first.prefetch_depth, 0);
+    if (!known.empty() && !shares_chunks(known.begin()->first, first)) known.clear();
+    const auto [entry, is_new] = known.try_emplace(first);
+    if (is_new) entry->second = fills ? filler.fill(counts) : filler.all(counts);
+    for (Candidate candidate : entry->second) {
+      candidate.prefetch_depth = depth;
+      visit(candidate);
+    }
     return false;
   }));
 }

@@ -32,7 +32,7 @@ Estimator::Estimator(const TuningProblem& problem)
 
 Estimator::Estimator(const TuningProblem& problem, std::vector<int> adam_threads, BoundTerms terms)
     : problem_(problem),
-      tables_(problem.platform, problem.request.num_gpus, terms),
+      tables_(problem.platform, problem.request.num_gpus, terms, problem.request.limits.nvme > 0),
       adam_threads_(std::move(adam_threads)),
       terms_(terms),
       num_units_(static_cast<int>(problem.profile.architecture.units.size())),
@@ -180,24 +180,28 @@ Seconds Estimator::overlapped_seconds(const Candidate& c, const LaneWork& lanes,
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = lane_index(Lane::Compute);
   const BoundTables& tables = tables_.at(c.adam_threads);
+  const bool is_group = level == SearchLevel::Group;
   Seconds compute = 0;
   for (std::size_t multiplier = 0; multiplier < units.compute.at.size(); ++multiplier) {
-    if (terms_.has_multiplier(multiplier))
-      compute = std::max(compute, units.compute.at[multiplier]);
+    if (!terms_.has_multiplier(multiplier)) continue;
+    if (is_group && !is_plain_multiplier(multiplier)) continue;
+    compute = std::max(compute, units.compute.at[multiplier]);
   }
   const Seconds throttled = accumulation * compute * tables.least_slowdown[kCompute];
   Seconds issue = accumulation * units.issue_seconds;
   for (const auto& [lane, seconds] : problem_.platform.issue) {
     issue += static_cast<double>(lanes.operations[lane_index(lane)]) * seconds;
   }
-  const Seconds busiest = std::max({issue, throttled, busiest_seconds(lanes.busy, tables)});
+  WorkValues others = lanes.busy;
+  if (is_group) others[lane_index(Lane::D2H)] += std::exchange(others[kAddingCopies], 0);
+  const Seconds busiest = std::max({issue, throttled, busiest_seconds(others, tables)});
   // Under max-min sharing a faster lane may take more from another, which raises the bound.
-  const bool may_rise = level == SearchLevel::Group && tables.dual_bounds_are_max_min;
+  const bool may_rise = is_group && tables.dual_bounds_are_max_min;
   if (busiest > cutoff || may_rise || !terms_.has(BoundTerm::Overlap)) return busiest;
-  LaneValues others = lanes.busy;
   others[kCompute] -= accumulation * units.compute.unthrottled();
-  return std::max(busiest,
-                  dual_bound_seconds(others, kernel_sums(c).all, accumulation, tables).most());
+  std::span<const Seconds> kernels = kernel_sums(c).all;
+  if (is_group) kernels = kernels.first(tables.num_plain_bounds);
+  return std::max(busiest, dual_bound_seconds(others, kernels, accumulation, tables).most());
 }
 
 const Estimator::KernelSums& Estimator::kernel_sums(const Candidate& c) {
@@ -206,7 +210,7 @@ const Estimator::KernelSums& Estimator::kernel_sums(const Candidate& c) {
   KernelSums& sums = entry->second;
   if (!is_new) return sums;
   const auto plus = [&](std::vector<Seconds> sum, const PowerDraw& kernel) {
-    const std::vector<double>& weights = kernel_weights(kernel, c.adam_threads);
+    const std::vector<double>& weights = tables_.kernel_weights(kernel, c.adam_threads);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += kernel.seconds * weights[i];
     return sum;
   };
@@ -232,16 +236,6 @@ const Estimator::KernelSums& Estimator::kernel_sums(const Candidate& c) {
   return sums;
 }
 
-const std::vector<double>& Estimator::kernel_weights(const PowerDraw& kernel, int adam_threads) {
-  const auto [entry, is_new] =
-      kernel_weights_.try_emplace({adam_threads, kernel.watts, kernel.exponent});
-  if (is_new) {
-    const PowerDraw second{1, kernel.watts, kernel.exponent};
-    entry->second = dual_kernel_seconds({&second, 1}, tables_.at(adam_threads));
-  }
-  return entry->second;
-}
-
 int Estimator::update_barrier_unit(const Candidate& c) const {
   const int first = std::max(c.leading_gpu_optimizer, c.gpu_adam_units);
   const int end = num_units_ - std::max(c.trailing_gpu_optimizer, c.trailing_nvme_optimizer);
@@ -256,6 +250,11 @@ int Estimator::update_barrier_unit(const Candidate& c) const {
     if (is_updated(unit)) return unit;
   }
   return -1;
+}
+
+int Estimator::last_gradient_unit(const Candidate& c, int barrier) const {
+  if (barrier >= c.late_updates) return barrier;
+  return static_cast<int>(first_off_gpu(c, std::max(c.leading_gpu_optimizer, c.gpu_adam_units)));
 }
 
 std::size_t Estimator::first_with_parameters(int from) const {

@@ -58,6 +58,8 @@ class Estimator {
                                       Seconds cutoff = kNever);
   /// Number of elements of each rank whose optimizer state is in host memory or on NVMe.
   [[nodiscard]] double host_elements(const Candidate& candidate) const;
+  /// Tables that this and others may use.
+  [[nodiscard]] BoundTableCache& tables() noexcept { return tables_; }
 
  private:
   struct UnitClass {
@@ -128,6 +130,10 @@ class Estimator {
     Seconds seconds = 0;
     Seconds last = 0;  ///< seconds of the last chunk
     std::int64_t operations = 0;
+    /// Seconds of the first chunk: all but the last are equal.
+    [[nodiscard]] Seconds first() const noexcept {
+      return operations > 1 ? (seconds - last) / static_cast<double>(operations - 1) : last;
+    }
   };
   /// Sums by unit class and kind of operation, for candidates that cut units alike.
   using ChunkSums = std::vector<std::vector<std::pair<ChunkWork, ChunkSum>>>;
@@ -166,12 +172,12 @@ class Estimator {
                                            SearchLevel level, Seconds cutoff);
   void add_scalars(const Candidate& candidate, LaneWork& lanes) const;
   [[nodiscard]] const KernelSums& kernel_sums(const Candidate& candidate);
-  /// Weight of one second of `kernel`, by each of BoundTables::dual_bounds.
-  [[nodiscard]] const std::vector<double>& kernel_weights(const PowerDraw& kernel,
-                                                          int adam_threads);
   /// Unit whose forward is the update barrier: it waits for all CPU updates of state in memory. -1:
   /// none.
   [[nodiscard]] int update_barrier_unit(const Candidate& candidate) const;
+  /// Unit whose gradient the CPU takes last as gradients arrive, or first after backward where all
+  /// its updates are late. There must be an update barrier, and nothing is clipped.
+  [[nodiscard]] int last_gradient_unit(const Candidate& candidate, int barrier) const;
   /// The first unit with parameters, `from` one on.
   [[nodiscard]] std::size_t first_with_parameters(int from) const;
   /// The first unit, `from` one on, whose optimizer state is in host memory or in a file. There
@@ -190,6 +196,7 @@ class Estimator {
   [[nodiscard]] static LagrangianBound part_seconds(Part part, const BoundTables& tables);
   [[nodiscard]] LagrangianBound inner_seconds(Candidate candidate, const LaneWork& lanes);
   [[nodiscard]] std::vector<Part> norm_parts(const Candidate& candidate, const LaneWork& lanes);
+  [[nodiscard]] std::vector<Part> update_parts(const Candidate& candidate, const LaneWork& lanes);
   [[nodiscard]] std::vector<std::vector<Part>> boundary_parts(const Candidate& candidate,
                                                               const LaneWork& lanes);
   /// Phases of one micro-batch: all, and forward or backward of the units from `unit` on.
@@ -204,7 +211,7 @@ class Estimator {
                                            bool at_boundary);
   [[nodiscard]] std::vector<Serial> serials(const Candidate& candidate, const LaneWork& lanes,
                                             bool at_boundary);
-  [[nodiscard]] static LagrangianBound serial_seconds(const Serial& serial, LaneValues busy,
+  [[nodiscard]] static LagrangianBound serial_seconds(const Serial& serial, WorkValues busy,
                                                       std::span<const Seconds> kernels,
                                                       const BoundTables& tables);
   [[nodiscard]] Seconds stream_cycle_seconds(const Candidate& candidate, const LaneWork& lanes);
@@ -222,7 +229,6 @@ class Estimator {
       activation_bytes_;
   std::vector<PlacedBytes> placed_bytes_;  ///< latest of each hash
   std::map<std::tuple<std::int64_t, int, int>, Activations> activations_;
-  std::map<std::tuple<int, double, double>, std::vector<double>> kernel_weights_;
   std::map<std::tuple<std::int64_t, Sharding, DataType, int>, ChunkSums> chunk_sums_;
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -19,8 +21,7 @@ void raise(LagrangianBound& bound, const LagrangianBound& other) {
 
 /// Work of one lane in a part of a step during which only certain kernels of units can run.
 struct Estimator::Serial {
-  Lane lane = Lane::D2H;
-  Seconds seconds = 0;
+  WorkValues work{};
   std::vector<Seconds> kernels;  ///< that can run meanwhile, by each of BoundTables::dual_bounds
 };
 
@@ -38,7 +39,7 @@ struct Estimator::PhaseSum {
 
 /// One of the consecutive parts of a step.
 struct Estimator::Part {
-  LaneValues busy;  ///< without phases
+  WorkValues busy;  ///< without phases
   PhaseSum phases;
   std::vector<Serial> serials;
   Seconds chain = 0;  ///< operations of which each waits for the one before; none is a phase
@@ -142,9 +143,13 @@ std::vector<std::vector<Estimator::Part>> Estimator::boundary_parts(const Candid
   before.add(-1, after);
   const Part after_barrier{lanes.after_barrier, after, {}};
   const std::vector<Part> at_barrier{{lanes.before_barrier, before, serials}, after_barrier};
-  if (problem_.request.clipping == Clipping::None || !terms_.has(BoundTerm::NormParts)) {
-    return {at_barrier};
+  if (problem_.request.clipping == Clipping::None) {
+    if (lanes.tail.unit < 0 || !terms_.has(BoundTerm::UpdateParts)) return {at_barrier};
+    std::vector<Part> at_update = update_parts(c, lanes);
+    at_update.push_back(after_barrier);
+    return {at_update, at_barrier};
   }
+  if (!terms_.has(BoundTerm::NormParts)) return {at_barrier};
   std::vector<Part> at_norm = norm_parts(c, lanes);
   PhaseSum before_norm = at_norm[0].phases;
   before_norm.add(1, at_norm[1].phases);
@@ -172,7 +177,8 @@ std::vector<Estimator::Part> Estimator::norm_parts(const Candidate& c, const Lan
   PhaseSum after = forward_from(c, first);
   after.add(-1, forward_from(c, static_cast<std::size_t>(lanes.update_barrier_unit)));
   after.add(members - 1, after);
-  const Seconds to_norm = least[lane_index(Lane::D2H)] * lanes.last_copied +
+  const bool adds = c.batch.group == 1 && c.batch.accumulation > 1;
+  const Seconds to_norm = least[work_index(Lane::D2H, adds)] * lanes.last_copied +
                           least[lane_index(Lane::CpuAdam)] * lanes.last_squared;
   const Seconds to_barrier =
       least[lane_index(Lane::CpuAdam)] * lanes.after_norm[lane_index(Lane::CpuAdam)] +
@@ -182,15 +188,58 @@ std::vector<Estimator::Part> Estimator::norm_parts(const Candidate& c, const Lan
           {lanes.after_norm, after, {}, to_barrier}};
 }
 
+/// Parts of the step boundary before the update barrier where nothing is clipped: up to the end of
+/// the backward whose gradient the CPU takes last, and from there on. Where all its updates are
+/// late, it is the backward whose gradient it takes first.
+std::vector<Estimator::Part> Estimator::update_parts(const Candidate& c, const LaneWork& lanes) {
+  const auto members = static_cast<double>(c.batch.group);
+  const auto& least = tables_.at(c.adam_threads).least_slowdown;
+  const LaneWork::Tail& tail = lanes.tail;
+  const auto last = static_cast<std::size_t>(tail.unit);
+  PhaseSum draining = backward_from(c, last);
+  draining.add(members - 1, draining)
+      .add(members - 1, forward_from(c, static_cast<std::size_t>(num_units_) - 1));
+  PhaseSum after = backward_from(c, 0);
+  after.add(-1, backward_from(c, last))
+      .add(1, forward_from(c, 0))
+      .add(-1, forward_from(c, static_cast<std::size_t>(lanes.update_barrier_unit)));
+  after.add(members - 1, after);
+  const std::size_t copies = work_index(Lane::D2H, tail.adds);
+  const std::size_t adds =
+      lane_index(problem_.request.num_gpus > 1 ? Lane::Collective : Lane::Compute);
+  const double collective = least[lane_index(Lane::Collective)];
+  const double cpu = least[lane_index(Lane::CpuAdam)];
+  WorkValues busy{};
+  busy[copies] = tail.copied.seconds;
+  busy[lane_index(Lane::CpuAdam)] = tail.updated.seconds + lanes.late;
+  busy[lane_index(Lane::H2D)] = tail.published.seconds;
+  busy[lane_index(Lane::Collective)] = tail.reduced.seconds + tail.gathered.seconds;
+  busy[adds] += tail.added.seconds;
+  const Seconds to_copy = collective * tail.reduced.first() + least[adds] * tail.added.first();
+  const Seconds from_update =
+      least[lane_index(Lane::H2D)] * tail.published.last + collective * tail.gathered.last;
+  const bool is_early = tail.updated.operations > 0;
+  const Seconds by_copies =
+      to_copy + least[copies] * tail.copied.seconds + cpu * tail.updated.last + from_update;
+  const Seconds by_updates = to_copy + least[copies] * tail.copied.first() +
+                             cpu * (tail.updated.seconds + lanes.late) +
+                             (is_early && lanes.late > 0 ? 0 : from_update);
+  const Seconds chain = std::max(is_early ? by_copies : 0, by_updates);
+  return {{tail.before, draining, {}}, {busy, after, {}, chain}};
+}
+
 /// Gradients that leave the only buffer while the device recomputes.
 std::vector<Estimator::Serial> Estimator::drains(const Candidate& c, const LaneWork& lanes,
                                                  bool at_boundary) {
   const auto before_last = static_cast<double>(c.batch.accumulation - c.batch.group);
-  const Seconds last = before_last > 0 ? lanes.later_drains : lanes.first_drains;
-  const Seconds others = lanes.first_drains + (before_last - 1) * lanes.later_drains;
-  const Seconds seconds = at_boundary ? last : others;
-  if (seconds <= 0 || !terms_.has(BoundTerm::Serials)) return {};
-  Serial drains{Lane::D2H, seconds, kernel_sums(c).recompute_below.back()};
+  const bool has_first = at_boundary == (before_last == 0);
+  const double later = at_boundary ? (before_last > 0 ? 1 : 0) : before_last - 1;
+  Serial drains{{}, kernel_sums(c).recompute_below.back()};
+  Seconds& copied = drains.work[lane_index(Lane::D2H)];
+  Seconds& added = drains.work[kAddingCopies];
+  copied = has_first ? lanes.first_drains : 0;
+  added = later * lanes.later_drains;
+  if (copied + added <= 0 || !terms_.has(BoundTerm::Serials)) return {};
   for (Seconds& kernel : drains.kernels) kernel *= at_boundary ? 1 : before_last;
   return {drains};
 }
@@ -203,22 +252,25 @@ std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const Lane
   std::vector<Serial> result = drains(c, lanes, at_boundary);
   if (!terms_.has(BoundTerm::Serials)) return result;
   if (at_boundary && lanes.update_barrier_unit >= 0 && lanes.streamed > 0) {
-    result.push_back({Lane::H2D, lanes.streamed,
-                      kernels.backward_below[first_off_gpu(c, c.leading_gpu_optimizer)]});
+    Serial streams{{}, kernels.backward_below[first_off_gpu(c, c.leading_gpu_optimizer)]};
+    streams.work[lane_index(Lane::H2D)] = lanes.streamed;
+    result.push_back(std::move(streams));
     for (Seconds& seconds : result.back().kernels) seconds *= group;
   }
   return result;
 }
 
-LagrangianBound Estimator::serial_seconds(const Serial& serial, LaneValues busy,
+LagrangianBound Estimator::serial_seconds(const Serial& serial, WorkValues busy,
                                           std::span<const Seconds> kernels,
                                           const BoundTables& tables) {
   busy[lane_index(Lane::Compute)] = 0;  // updates may run meanwhile
-  busy[lane_index(serial.lane)] -= serial.seconds;
   std::vector<Seconds> fixed(kernels.size());
-  const std::vector<double>& weights = tables.lane_idle_weights[lane_index(serial.lane)];
-  for (std::size_t i = 0; i < fixed.size(); ++i) {
-    fixed[i] = kernels[i] - serial.kernels[i] + serial.seconds * weights[i];
+  std::ranges::transform(kernels, serial.kernels, fixed.begin(), std::minus());
+  for (std::size_t kind = 0; kind < busy.size(); ++kind) {
+    if (serial.work[kind] == 0) continue;
+    busy[kind] -= serial.work[kind];
+    const std::vector<double>& weights = tables.idle_weights[kind];
+    for (std::size_t i = 0; i < fixed.size(); ++i) fixed[i] += serial.work[kind] * weights[i];
   }
   return dual_bound_seconds(busy, fixed, 1, tables);
 }

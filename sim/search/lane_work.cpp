@@ -70,22 +70,37 @@ Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t
 Estimator::LaneWork Estimator::lane_work(const Candidate& c, SearchLevel level) {
   LaneWork lanes;
   lanes.update_barrier_unit = update_barrier_unit(c);
+  const bool updates_on_arrival =
+      problem_.request.clipping == Clipping::None && problem_.request.snapshot == Snapshot::None;
+  if (level == SearchLevel::Leaf && updates_on_arrival && lanes.update_barrier_unit >= 0) {
+    lanes.tail.unit = last_gradient_unit(c, lanes.update_barrier_unit);
+  }
+  const int first_copied = lanes.update_barrier_unit < 0
+                               ? c.leading_gpu_optimizer
+                               : static_cast<int>(first_off_gpu(c, c.leading_gpu_optimizer));
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].units == 0) continue;
     const Candidate own = for_class(c, classes_[i]);
-    ClassWork work{*this, own, level, i, place(own, classes_[i]), lanes, chunk_sums(own)};
+    ClassWork work{*this, c, own, level, i, place(own, classes_[i]), lanes, chunk_sums(own)};
     if (own.sharding == Sharding::Sharded) work.add_fetches();
     work.add_gradients();
     work.add_adam();
     work.add_state();
     work.add_parameters();
+    if (level != SearchLevel::Leaf) continue;
+    const std::int64_t inner = c.batch.num_groups() - 1;
+    if (inner > 0) work.add_drained(lanes.inner_drains, c.leading_gpu_optimizer, inner, true);
+    work.add_drained(lanes.last_drains, first_copied, 1, /*has_first=*/inner == 0);
+    if (lanes.tail.unit < 0) continue;
+    work.add_drained(lanes.tail.before, lanes.tail.unit, 1, /*has_first=*/inner == 0);
+    work.add_update_tail();
   }
   add_scalars(c, lanes);
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = lane_index(Lane::Compute);
   lanes.busy[kCompute] += accumulation * units.compute.unthrottled();
-  for (std::size_t lane = 0; lane < lanes.busy.size(); ++lane) {
+  for (std::size_t lane = 0; lane < kNumLanes; ++lane) {
     lanes.busy[lane] += accumulation * units.copies[lane];
     lanes.operations[lane] += c.batch.accumulation * units.operations[lane];
   }
@@ -94,7 +109,7 @@ Estimator::LaneWork Estimator::lane_work(const Candidate& c, SearchLevel level) 
 
 void Estimator::ClassWork::add(const ChunkWork& work, const LaneWork::Times& times) {
   if (times.all() == 0 || (level == SearchLevel::Group && work.lane == Lane::CpuAdam)) return;
-  lanes.add(work.lane, sum(work), times);
+  lanes.add(work.lane, work.accumulate, sum(work), times);
 }
 
 Estimator::ChunkSum Estimator::ClassWork::sum(const ChunkWork& work) {
@@ -274,6 +289,107 @@ void Estimator::ClassWork::add_parameters() {
   }
 }
 
+/// First unit, from `first` on, whose gradient must have left its buffer before the backward of the
+/// units below: of each class all but as many as there are buffers. Lanes are in order, so with one
+/// unit's gradient those of all units above it have left. `of_host`: copies to the host, else
+/// reductions. The number of units where none must.
+int Estimator::ClassWork::last_drained(int first, bool of_host) const {
+  int lowest = estimator.num_units_;
+  for (const UnitClass& each : estimator.classes_) {
+    if (each.units == 0) continue;
+    const Candidate own = estimator.for_class(candidate_of_all, each);
+    const int begin = of_host ? std::max(first, own.leading_gpu_optimizer) : first;
+    const int end = estimator.num_units_ - (of_host ? own.trailing_gpu_optimizer : 0);
+    const int drained = each.members(begin, end) - gradient_buffers(own, each);
+    if (drained <= 0) continue;
+    int unit = end;
+    for (int found = 0; found < drained; found += each.members(unit, unit + 1)) --unit;
+    lowest = std::min(lowest, unit);
+  }
+  return lowest;
+}
+
+/// Fills of units that had no slot when backward began, and gradients that left their buffers.
+void Estimator::ClassWork::add_drained(WorkValues& drained, int first, std::int64_t groups,
+                                       bool has_first) {
+  const UnitClass& own = estimator.classes_[unit_class];
+  const int end = estimator.num_units_;
+  const auto take = [&](const ChunkWork& work, std::int64_t times) {
+    if (times <= 0) return;
+    drained[work_index(work.lane, work.accumulate)] +=
+        static_cast<double>(times) * sum(work).seconds;
+  };
+  if (candidate.sharding == Sharding::Sharded) {
+    const int slots = std::min(candidate.cache_slots, units);
+    const int on_host =
+        placed.parameters.host - estimator.parameter_homes(candidate, own, first).host;
+    take({OpKind::Fetch, Lane::H2D}, groups * (on_host - slots));
+    if (several) {
+      take({OpKind::Gather, Lane::Collective}, groups * (own.members(first, end) - slots));
+    }
+  }
+  const std::int64_t group = candidate.batch.group;
+  if (several) {
+    take({OpKind::Reduce, Lane::Collective},
+         groups * group * own.members(last_drained(first, /*of_host=*/false), end));
+  }
+  const int host_end = end - candidate.trailing_gpu_optimizer;
+  if (group == 1) {
+    const int copied = own.members(
+        std::max(candidate.leading_gpu_optimizer, last_drained(first, /*of_host=*/true)), host_end);
+    ChunkWork copy{.kind = OpKind::GradD2H, .lane = Lane::D2H};
+    if (has_first) take(copy, copied);
+    copy.accumulate = true;
+    take(copy, (groups - (has_first ? 1 : 0)) * copied);
+    return;
+  }
+  const int buffers = gradient_buffers(candidate, own);
+  const int host_units = own.members(std::max(first, candidate.leading_gpu_optimizer), host_end);
+  take({.kind = OpKind::GradAdd,
+        .lane = several ? Lane::Collective : Lane::Compute,
+        .accumulate = true},
+       (groups * group - (has_first ? 1 : 0)) * (host_units - buffers));
+  // Sums leave accumulators for units whose additions have begun: buffers hold back the others.
+  const std::int64_t held = accumulators(candidate, placed) + (buffers + group - 1) / group;
+  take({OpKind::GradD2H, Lane::D2H}, groups * (host_units - held));
+}
+
+/// A unit's gradient of the last micro-batch, or the sum of a group, on its way to the host.
+ChunkWork Estimator::ClassWork::grad_copy() const {
+  return {.kind = OpKind::GradD2H,
+          .lane = Lane::D2H,
+          .accumulate = candidate.batch.accumulation > 1 && candidate.batch.group == 1};
+}
+
+/// Adds what lies between the last gradient for the CPU and the forward at the update barrier where
+/// updates run as gradients arrive, or after backward.
+void Estimator::ClassWork::add_update_tail() {
+  LaneWork::Tail& tail = lanes.tail;
+  const int barrier = lanes.update_barrier_unit;
+  if (has(static_cast<std::size_t>(tail.unit))) {
+    const ChunkWork copied = grad_copy();
+    tail.adds = copied.accumulate;
+    tail.copied = sum(copied);
+    if (several) tail.reduced = sum({OpKind::Reduce, Lane::Collective});
+    if (candidate.batch.group > 1) {
+      tail.added = sum({.kind = OpKind::GradAdd,
+                        .lane = several ? Lane::Collective : Lane::Compute,
+                        .accumulate = true});
+    }
+    if (barrier >= candidate.late_updates) tail.updated = sum({OpKind::Adam, Lane::CpuAdam});
+  }
+  if (!has(static_cast<std::size_t>(barrier))) return;
+  const UnitClass& own = estimator.classes_[unit_class];
+  const bool on_host = candidate.sharding == Sharding::Sharded &&
+                       estimator.parameter_homes(candidate, own, barrier + 1).host >
+                           estimator.parameter_homes(candidate, own, barrier).host;
+  tail.published = sum({on_host ? OpKind::Fetch : OpKind::ParamH2D, Lane::H2D});
+  const bool gathers = candidate.sharding == Sharding::Sharded
+                           ? several || !on_host
+                           : several && candidate.sharding == Sharding::OptimizerSharded;
+  if (gathers) tail.gathered = sum({OpKind::Gather, Lane::Collective});
+}
+
 /// Adds the loss, the norm and the fence, one small collective each.
 void Estimator::add_scalars(const Candidate& c, LaneWork& lanes) const {
   Program header;
@@ -283,7 +399,8 @@ void Estimator::add_scalars(const Candidate& c, LaneWork& lanes) const {
     op.kind = kind;
     op.lane = Lane::Collective;
     op.bytes = header.world_size * bytes;
-    lanes.add(op.lane, {solo_seconds(op, header, problem_.platform), 1}, {.anywhere = 1});
+    lanes.add(op.lane, /*adds=*/false, {solo_seconds(op, header, problem_.platform), 1},
+              {.anywhere = 1});
   };
   add(OpKind::Loss, c.batch.accumulation * Bytes{sizeof(double)});
   if (problem_.request.clipping != Clipping::None) add(OpKind::Norm, 2 * Bytes{sizeof(double)});

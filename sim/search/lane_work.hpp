@@ -13,20 +13,19 @@ namespace athanor {
 
 /// Work of the lanes of one rank.
 struct Estimator::LaneWork {
-  /// Seconds by lane. `busy`: the whole step. `step_boundary`: work that must fall between the
-  /// start of the last group's backward and the end of the first forward through all units in the
-  /// next step. Its
-  /// parts `before_barrier` and `after_barrier` must end before, or start after, the start of the
-  /// forward at the update barrier. Where gradients are clipped, the parts `before_norm` and
-  /// `after_norm` of `before_barrier` must end before, or start after, the end of the norm.
-  /// `inner_micro_batches`: work that must fall into the rest of the step. Its parts
+  /// Seconds by kind of work. `busy`: the whole step. `step_boundary`: work that must fall between
+  /// the start of the last group's backward and the end of the first forward through all units in
+  /// the next step. Its parts `before_barrier` and `after_barrier` must end before, or start after,
+  /// the start of the forward at the update barrier. Where gradients are clipped, the parts
+  /// `before_norm` and `after_norm` of `before_barrier` must end before, or start after, the end of
+  /// the norm. `inner_micro_batches`: work that must fall into the rest of the step. Its parts
   /// `inner_forward` and `inner_backward` must fall into passes forward, or backward, over all
-  /// units. `inner_drains` and `last_drains` are the parts of `inner_backward` and `before_norm`
-  /// that must end before the backward of the leading units with state on the device. Only `busy`
-  /// includes phases of units.
-  LaneValues busy{}, step_boundary{}, before_barrier{}, after_barrier{}, inner_micro_batches{};
-  LaneValues before_norm{}, after_norm{}, inner_forward{}, inner_backward{};
-  LaneValues inner_drains{}, last_drains{};
+  /// units. `inner_drains` and `last_drains` are the parts of these passes, and of the last
+  /// group's, that must end before the backward of the leading units with state on the device. Only
+  /// `busy` includes phases of units.
+  WorkValues busy{}, step_boundary{}, before_barrier{}, after_barrier{}, inner_micro_batches{};
+  WorkValues before_norm{}, after_norm{}, inner_forward{}, inner_backward{};
+  WorkValues inner_drains{}, last_drains{};
   std::array<std::int64_t, kNumLanes> operations{};
   Seconds updates_after_norm = 0;  ///< CPU work between the norm and the next forward
   Seconds late = 0;                ///< late updates
@@ -36,7 +35,18 @@ struct Estimator::LaneWork {
   /// Copy of the last unit's sum to the host, and its last chunk's square sum there. None where
   /// gradients are not added up.
   Seconds last_copied = 0, last_squared = 0;
-  Seconds last_fetched = 0;      ///< copy to the device of the chunk that the CPU updates last
+  Seconds last_fetched = 0;  ///< copy to the device of the chunk that the CPU updates last
+  /// Work before the update barrier where nothing is clipped: what must end before the last
+  /// backward of the unit whose gradient the CPU takes last does; and what lies between the end of
+  /// that and the forward at the barrier, of that unit and of the barrier's.
+  struct Tail {
+    int unit = -1;  ///< Estimator::last_gradient_unit(); -1: gradients are clipped, or no barrier
+    WorkValues before{};
+    ChunkSum reduced, added, copied;        ///< the gradient
+    ChunkSum updated, published, gathered;  ///< parameters; `updated` only if not late
+    bool adds = false;                      ///< the copy adds to sums in host memory
+  };
+  Tail tail;
   Seconds streamed = 0;          ///< reads of state that streams through the device
   int update_barrier_unit = -1;  ///< Estimator::update_barrier_unit()
 
@@ -92,12 +102,11 @@ struct Estimator::LaneWork {
     return {.before_norm = times * units - drained, .last_drains = drained};
   }
 
-  void add(Lane lane, const ChunkSum& unit, const Times& times) {
-    const auto index = lane_index(lane);
+  void add(Lane lane, bool adds, const ChunkSum& unit, const Times& times) {
+    const std::size_t index = work_index(lane, adds);
     busy[index] += static_cast<double>(times.all()) * unit.seconds;
     step_boundary[index] += static_cast<double>(times.at_boundary()) * unit.seconds;
     before_norm[index] += static_cast<double>(times.before_norm + times.last_drains) * unit.seconds;
-    last_drains[index] += static_cast<double>(times.last_drains) * unit.seconds;
     after_norm[index] += static_cast<double>(times.after_norm) * unit.seconds;
     before_barrier[index] += static_cast<double>(times.all_before_barrier()) * unit.seconds;
     after_barrier[index] += static_cast<double>(times.after_barrier) * unit.seconds;
@@ -105,15 +114,15 @@ struct Estimator::LaneWork {
     inner_forward[index] += static_cast<double>(times.inner_forward) * unit.seconds;
     inner_backward[index] +=
         static_cast<double>(times.inner_backward + times.inner_drains) * unit.seconds;
-    inner_drains[index] += static_cast<double>(times.inner_drains) * unit.seconds;
-    operations[index] += times.all() * unit.operations;
+    operations[lane_index(lane)] += times.all() * unit.operations;
   }
 };
 
 /// Work that the units of one class add.
 struct Estimator::ClassWork {
   Estimator& estimator;
-  const Candidate& candidate;
+  const Candidate& candidate_of_all;
+  const Candidate& candidate;  ///< how the class is treated
   SearchLevel level;
   std::size_t unit_class;
   Placed placed;
@@ -129,6 +138,10 @@ struct Estimator::ClassWork {
   void add_adam();
   void add_state();
   void add_parameters();
+  /// Adds to `work` what must end before the backward of the units below `first` in `groups`
+  /// groups, the first of the step's among them or not.
+  void add_drained(WorkValues& drained, int first, std::int64_t groups, bool has_first);
+  void add_update_tail();
 
  private:
   void add_tails();
@@ -138,6 +151,8 @@ struct Estimator::ClassWork {
   }
   void add(const ChunkWork& work, const LaneWork::Times& times);
   [[nodiscard]] ChunkSum sum(const ChunkWork& work);
+  [[nodiscard]] ChunkWork grad_copy() const;
+  [[nodiscard]] int last_drained(int first, bool of_host) const;
 };
 
 }  // namespace athanor

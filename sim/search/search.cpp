@@ -63,7 +63,7 @@ class Search {
                 [this](const Candidate& candidate) { return fits_memory(candidate); }),
         estimator_(problem, space.adam_threads, options.bound_terms),
         evaluator_(problem, engine, space.adam_threads, options.host_update_slowdown,
-                   options.bound_terms),
+                   estimator_.tables()),
         incumbents_(options.keep, options.energy_within) {}
 
   SearchResult run() {

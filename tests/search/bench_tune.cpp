@@ -25,8 +25,10 @@ std::string source(const std::string& path) {
   return std::string(ATHANOR_SOURCE_DIR) + "/" + path + ".json";
 }
 
-/// A profile that was measured on an H200, on a platform of as many GPUs as it has.
+/// A profile that was measured on an H200, on a platform of as many GPUs as it has; or any.
 struct Setting {
+  Setting(Platform machine, Profile measured, PlanRequest asked)
+      : platform(std::move(machine)), profile(std::move(measured)), request(std::move(asked)) {}
   explicit Setting(const std::string& model, const std::string& platform_name = "h200x4",
                    std::int64_t global_batch = 64)
       : platform(read_platform(source("platforms/" + platform_name))),
@@ -187,6 +189,59 @@ BENCHMARK_CAPTURE(ablation, gpt2_4b_dgx, "gpt2-4b", "dgx-h100", 128, Clipping::N
     ->Apply(every_term);
 BENCHMARK_CAPTURE(ablation, gpt2_20b_a100, "gpt2-20b", "a100-40x4", 64, Clipping::None)
     ->Apply(every_term);
+
+/// A setting of lab/grid.py on H100s, with memory in GiB.
+struct GridSetting {
+  const char* profile;
+  const char* platform;
+  int gpus;
+  Bytes gpu_gib, host_gib;
+  std::int64_t batch;
+};
+
+/// The searches of the grid that took longest, with and without the terms that were added for them.
+/// Last argument: whether these count.
+void grid(benchmark::State& state, const GridSetting& asked) {
+  PlanRequest request{.num_gpus = asked.gpus, .global_batch = asked.batch};
+  request.limits.gpu = asked.gpu_gib * kGiB;
+  request.limits.host = asked.host_gib * kGiB;
+  const Setting s(
+      read_platform(source(std::string("platforms/") + asked.platform)),
+      read_profile(source(std::string("traces/profiles/") + asked.profile + ".profile")), request);
+  Engine engine(s.platform, s.request.num_gpus);
+  const SearchSpace space = s.space();
+  SearchOptions options;
+  if (state.range(0) == 0) {
+    for (const BoundTerm term :
+         {BoundTerm::FurtherWeights, BoundTerm::FirstMultiplier, BoundTerm::UpdateParts}) {
+      options.bound_terms = options.bound_terms.without(term);
+    }
+  }
+  SearchResult result;
+  for (auto _ : state) {
+    result = search(s.problem(), engine, space, options);
+  }
+  state.counters["simulated"] = static_cast<double>(result.num_simulated);
+  state.counters["lowered"] = static_cast<double>(result.num_lowered);
+  state.counters["step"] = result.ranked.front().step_seconds;
+}
+void with_and_without(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("further")
+      ->DenseRange(0, 1)
+      ->Iterations(1)
+      ->MeasureProcessCPUTime()
+      ->UseRealTime()
+      ->Unit(benchmark::kSecond);
+}
+BENCHMARK_CAPTURE(grid, qwen_7b_40_126_128,
+                  GridSetting{"h100-qwen2.5-7b-fused", "h100x1", 1, 40, 126, 128})
+    ->Apply(with_and_without);
+BENCHMARK_CAPTURE(grid, qwen_7b_2x75_126_32,
+                  GridSetting{"h100-qwen2.5-7b-fused", "h100x2", 2, 75, 126, 32})
+    ->Apply(with_and_without);
+BENCHMARK_CAPTURE(grid, llama_8b_75_252_32,
+                  GridSetting{"h100-llama-3-8b", "h100x1", 1, 75, 252, 32})
+    ->Apply(with_and_without);
 
 }  // namespace
 }  // namespace athanor

@@ -108,6 +108,21 @@ Platform random_machine(std::mt19937& random, int num_gpus) {
   return platform;
 }
 
+Platform with_adding_copies(std::mt19937& random, Platform platform, int num_gpus) {
+  std::erase_if(platform.shared,
+                [](const SharedResource& shared) { return shared.name != "nvme"; });
+  const int ranks = platform.ranks_per_node(num_gpus);
+  for (const bool adds : {false, true}) {
+    for (const Lane other : {Lane::Compute, Lane::H2D}) {
+      platform.contention.push_back({ranks,
+                                     {{Lane::D2H, log_uniform(random, 1, adds ? 4 : 1.5)},
+                                      {other, log_uniform(random, 1, adds ? 4 : 1.5)}},
+                                     adds});
+    }
+  }
+  return platform;
+}
+
 Question random_question(std::mt19937& random, int num_gpus) {
   Question question;
   const int blocks = std::uniform_int_distribution<int>(2, 4)(random);

@@ -13,6 +13,9 @@ namespace athanor::test {
 /// Makes a machine of one node or two. Any lane may be the bottleneck. Copies and CPU Adam contend
 /// more or less, through shared resources or as if measured.
 [[nodiscard]] Platform random_machine(std::mt19937& random, int num_gpus);
+/// Returns the machine with copies that contend with kernels and fetches, and contend more where
+/// they add, as if measured on each of `num_gpus`.
+[[nodiscard]] Platform with_adding_copies(std::mt19937& random, Platform platform, int num_gpus);
 
 struct Question {
   Profile profile;

@@ -69,7 +69,8 @@ TEST_CASE("the search returns what simulating everything returns") {
   int feasible = 0, with_fewer_threads = 0, in_groups = 0, in_some_groups = 0, on_gpu = 0;
   std::int64_t pruned = 0;
   for (int machine = 0; machine < kMachines; ++machine) {
-    const Platform platform = test::random_machine(random, num_gpus);
+    Platform platform = test::random_machine(random, num_gpus);
+    if (machine % 2 == 1) platform = test::with_adding_copies(random, platform, num_gpus);
     Engine engine(platform, num_gpus);
     for (int i = 0; i < kQuestions; ++i) {
       Question question = test::random_question(random, num_gpus);
