@@ -44,6 +44,9 @@ struct AdamStateView {
 
   [[nodiscard]] bool is_split() const noexcept { return master == nullptr; }
   [[nodiscard]] bool has_bf16_moments() const noexcept { return first_moment_bf16 != nullptr; }
+  [[nodiscard]] bool has_moments() const noexcept {
+    return first_moment != nullptr || has_bf16_moments();
+  }
   /// Returns the state from `element` on.
   [[nodiscard]] AdamStateView starting_at(std::int64_t element) const noexcept;
 };

@@ -58,7 +58,7 @@ struct ChunkMemory {
 
   /// Current state after `steps` steps of training.
   [[nodiscard]] const AdamStateView& state_after(std::int64_t steps) const noexcept {
-    return other.first_moment != nullptr && steps % 2 == 1 ? other : state;
+    return other.has_moments() && steps % 2 == 1 ? other : state;
   }
   /// Parameters on the host after `steps` steps of training.
   [[nodiscard]] std::byte* host_parameters_after(std::int64_t steps) const noexcept {
