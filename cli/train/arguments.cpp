@@ -45,6 +45,26 @@ void add_evaluation(CLI::App& app, TrainArguments& a) {
       ->needs(data);
 }
 
+void add_snapshots_and_tuning(CLI::App& app, TrainArguments& a) {
+  app.add_option("--snapshot", a.snapshot,
+                 "Let training survive the death of its processes: redo keeps state and gradients "
+                 "in /dev/shm, versions keeps two versions of the state there, and --resume goes "
+                 "on from there with no finished step lost (default: the plan's)")
+      ->check(CLI::IsMember({"none", "redo", "versions"}));
+  app.add_option("--repredict", a.repredict,
+                 "Predict the step again from the rates of the first steps: beside training, at "
+                 "the lowest priority; wait for it before going on; or off")
+      ->check(CLI::IsMember({"beside", "wait", "off"}))
+      ->capture_default_str();
+  app.add_option("--retune", a.retune_margin_text,
+                 "Tune again with the rates of the run itself, beside training at the lowest "
+                 "priority, and go on under the best plan where it is faster by more than SHARE of "
+                 "a step (default 5%). Losses stay the same to the bit, and to rounding where NCCL "
+                 "adds for more than two GPUs")
+      ->expected(0, 1)
+      ->type_name("SHARE");
+}
+
 void add_run(CLI::App& app, TrainArguments& a) {
   auto* const steps = add_count(app, "--steps", a.steps, "Train for this many steps in all");
   app.add_option("--epochs", a.epochs, "Train for as many steps as go this often through the data")
@@ -74,23 +94,6 @@ void add_run(CLI::App& app, TrainArguments& a) {
                  "either")
       ->type_name("N|TIME")
       ->capture_default_str();
-  app.add_option("--snapshot", a.snapshot,
-                 "Let training survive the death of its processes: redo keeps state and gradients "
-                 "in /dev/shm, versions keeps two versions of the state there, and --resume goes "
-                 "on from there with no finished step lost (default: the plan's)")
-      ->check(CLI::IsMember({"none", "redo", "versions"}));
-  app.add_option("--repredict", a.repredict,
-                 "Predict the step again from the rates of the first steps: beside training, at "
-                 "the lowest priority; wait for it before going on; or off")
-      ->check(CLI::IsMember({"beside", "wait", "off"}))
-      ->capture_default_str();
-  app.add_option("--retune", a.retune_margin_text,
-                 "Tune again with the rates of the run itself, beside training at the lowest "
-                 "priority, and go on under the best plan where it is faster by more than SHARE of "
-                 "a step (default 5%). Losses stay the same to the bit, and to rounding where NCCL "
-                 "adds for more than two GPUs")
-      ->expected(0, 1)
-      ->type_name("SHARE");
   app.add_option("--metrics", a.metrics,
                  "Write metrics.jsonl alone, or also event files that TensorBoard shows")
       ->check(CLI::IsMember({"jsonl", "tensorboard"}))
@@ -178,6 +181,7 @@ void add_train_options(CLI::App& app, TrainArguments& arguments) {
   add_inputs(app, arguments);
   add_evaluation(app, arguments);
   add_run(app, arguments);
+  add_snapshots_and_tuning(app, arguments);
   add_optimizer(app, arguments);
   app.callback([&app, &arguments] {
     arguments.resume = app.count("--resume") > 0;

@@ -112,7 +112,8 @@ std::span<const double> SnapshotLog::losses(std::int64_t steps) const {
 
 /// The number is stored last, so that a mark with that number is whole, and after all of the state.
 void SnapshotLog::note_version(std::int64_t steps, const AdamCoefficients& coefficients,
-                               const ClippingResult& clipping, std::span<const double> losses) {
+                               const ClippingResult& clipping,
+                               std::span<const double> losses) const {
   const SnapshotMarkPlace place = mark(steps);
   assert(losses.size() == place.losses.size());
   std::ranges::copy(losses, place.losses.begin());

@@ -57,7 +57,7 @@ class SnapshotLog {
   /// Makes the mark of `steps` from what is in host memory: the version that a step has written is
   /// whole.
   void note_version(std::int64_t steps, const AdamCoefficients& coefficients,
-                    const ClippingResult& clipping, std::span<const double> losses);
+                    const ClippingResult& clipping, std::span<const double> losses) const;
 
   /// Goes back to the version of `steps`, where it is whole and not written over yet, and forgets
   /// the later one. Throws Error where there is none. It may be killed and called again.

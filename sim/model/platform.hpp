@@ -90,7 +90,7 @@ struct Network {
   double bytes_per_second = 0;  ///< rate of one NIC in each direction
   Seconds latency = 0;          ///< smallest message, through a node and on to the next
   /// As measured, in ascending order of ranks. Empty: the NICs' rate, whatever the size.
-  std::vector<LinkCurve> links = {};
+  std::vector<LinkCurve> links = {};  // NOLINT(readability-redundant-member-init)
 };
 
 /// One node, and how it reaches others of its kind.
