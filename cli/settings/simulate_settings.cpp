@@ -62,7 +62,6 @@ Inputs inputs_of(const PeerSettings& settings, Inputs inputs) {
   inputs.micro_batch = 0;
   inputs.clip.reset();
   if (settings.clip.value > 0) inputs.clip = settings.clip.value;
-  if (settings.bf16_moments.value) inputs.adam_state = DataType::BFloat16;
   return inputs;
 }
 

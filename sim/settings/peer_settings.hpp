@@ -53,7 +53,6 @@ struct PeerSettings {
   Setting<std::int64_t> accumulation;      ///< micro-batches a rank and step; 0: not said
   Setting<double> clip;                    ///< global L2 norm; 0: no clipping
   Setting<std::optional<DataType>> dtype;  ///< absent: whatever the profile has
-  Setting<bool> bf16_moments;              ///< Adam's two moments are bf16
   Setting<std::int64_t> sequence_length;   ///< tokens; 0: not said
   Setting<Partition> partition;
   Setting<Home> optimizer, parameters;

@@ -137,9 +137,9 @@ void read_types(SettingsSection& top, PeerSettings& settings) {
   SettingsSection bf16 = top.section(name);
   const Setting<bool> enabled = bf16.flag("enabled", false);
   constexpr auto kState = std::to_array<UnmodelledKey>({
-      {"bf16_master_weights_and_grads", "false", "athanor keeps masters in fp32", true},
+      {"bf16_master_weights_and_grads", "false", "athanor keeps state in fp32", true},
+      {"bf16_optimizer_states", "false", "athanor keeps state in fp32", true},
   });
-  settings.bf16_moments = bf16.flag("bf16_optimizer_states", false);
   bf16.unmodelled(kState, settings.notes);
   SettingsSection fp16 = top.section("fp16");
   const Setting<bool> half = fp16.flag("enabled", false);

@@ -82,16 +82,6 @@ TEST_CASE_METHOD(SettingsFixture,
   CHECK(named("zero_optimization.offload_optimizer.device"));
 }
 
-TEST_CASE_METHOD(SettingsFixture, "moments in bf16 are taken from settings that have them") {
-  const ProgramResult result =
-      settings({"--deepspeed", kCorpus + "deepspeed/bf16-states.json", "--gpus", "2", "--json"});
-  CAPTURE(result.err);
-  REQUIRE(result.exit_code == 0);
-  const Json report = Json::parse(result.out);
-  CHECK(report.at("plan").at("adam_state") == "bfloat16");
-  CHECK(report.at("tuned").at("plan").at("adam_state") == "bfloat16");
-}
-
 TEST_CASE_METHOD(SettingsFixture, "tune's answer is that of tune for the same batch and clipping") {
   const std::string path = kCorpus + "accelerate/deepspeed.yaml";
   const ProgramResult result = settings({"--accelerate", path, "--micro-batch", "4", "--json"});

@@ -141,9 +141,6 @@ TEST_CASE("what is not modelled, not read or taken from an option is a note with
               "not read: gradient_cliping (line 3), which is unknown here: is it "
               "'gradient_clipping'?"));
   CHECK(notes(read("deepspeed/misspelt.json"), "grad_accum_dtype"));
-  CHECK(notes(read("deepspeed/bf16-states.json"), "bf16_master_weights_and_grads (line 5) = true"));
-  CHECK(read("deepspeed/bf16-states.json").bf16_moments.value);
-  CHECK_FALSE(read("deepspeed/zero2-offload.json").bf16_moments.value);
   CHECK(notes(read("accelerate/grad-op.yaml"), "auto_wrap_policy (line 4) = SIZE_BASED_WRAP"));
   CHECK(notes(read("accelerate/fsdp.json"), "NO_WRAP, which means: the whole model"));
   CHECK(notes(read("accelerate/multi-gpu.yaml"), "mixed_precision (line 3) = fp16"));
