@@ -147,9 +147,9 @@ class Simulator(unittest.TestCase):
         with self.assertRaises(athanor.InputError) as caught:
             athanor.tune(**{**CASE, "platform": "h20x4"})
         self.assertIn("Is it 'h200x4'?", caught.exception.hint)
-        with self.assertRaisesRegex(athanor.InputError, "--gpu-memry=1GiB") as caught:
+        with self.assertRaisesRegex(athanor.InputError, "--gpu-memry: unknown option") as caught:
             athanor.tune(**CASE, gpu_memry="1GiB")
-        self.assertTrue(caught.exception.hint)
+        self.assertIn("--gpu-memory", caught.exception.hint)
         with self.assertRaisesRegex(athanor.Error, "no-such-run"):
             athanor.compare("no-such-run")
 
