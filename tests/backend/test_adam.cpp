@@ -4,6 +4,7 @@
 #include "executor/backend/host_device.hpp"
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/bfloat16.hpp"
+#include "tests/backend/random_values.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -18,14 +19,9 @@
 namespace athanor {
 namespace {
 
-std::vector<float> random_values(std::size_t count, unsigned seed, float scale = 1.0F) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0F, scale);
-  std::vector<float> values(count);
-  std::generate(values.begin(), values.end(), [&] { return normal(random); });
-  return values;
-}
-
+using test::narrowed;
+using test::random_values;
+using test::widened;
 /// State with a whole master.
 struct State {
   std::vector<float> master, first, second;
@@ -59,18 +55,6 @@ struct SplitState {
   }
   bool operator==(const SplitState&) const = default;
 };
-
-std::vector<BFloat16Bits> narrowed(const std::vector<float>& values) {
-  std::vector<BFloat16Bits> narrow(values.size());
-  std::transform(values.begin(), values.end(), narrow.begin(), round_to_bf16);
-  return narrow;
-}
-
-std::vector<float> widened(const std::vector<BFloat16Bits>& values) {
-  std::vector<float> wide(values.size());
-  std::transform(values.begin(), values.end(), wide.begin(), widen_bf16);
-  return wide;
-}
 
 /// One element of Loshchilov & Hutter's Algorithm 2 in double.
 struct Reference {

@@ -3,6 +3,7 @@
 // update beside that of fp32 moments, and equal bits under every cut and number of threads.
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/bfloat16.hpp"
+#include "tests/backend/random_values.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -21,27 +22,16 @@ namespace athanor {
 namespace {
 
 using Catch::Approx;
-
-std::vector<float> random_values(std::size_t count, unsigned seed, float scale = 1.0F) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0F, scale);
-  std::vector<float> values(count);
-  std::generate(values.begin(), values.end(), [&] { return normal(random); });
-  return values;
-}
-
-std::vector<BFloat16Bits> narrowed(const std::vector<float>& values) {
-  std::vector<BFloat16Bits> narrow(values.size());
-  std::transform(values.begin(), values.end(), narrow.begin(), round_to_bf16);
-  return narrow;
-}
+using test::narrowed;
+using test::random_values;
+using test::widened;
 
 /// A split master with moments in bf16.
-struct State {
+struct NarrowState {
   std::vector<BFloat16Bits> parameters;
   std::vector<std::int16_t> rests;
   std::vector<BFloat16Bits> first, second;
-  explicit State(const std::vector<float>& master)
+  explicit NarrowState(const std::vector<float>& master)
       : parameters(master.size()),
         rests(master.size()),
         first(narrowed(random_values(master.size(), 11, 1e-3F))),
@@ -55,7 +45,7 @@ struct State {
             .first_moment_bf16 = first.data() + offset,
             .second_moment_bf16 = second.data() + offset};
   }
-  bool operator==(const State&) const = default;
+  bool operator==(const NarrowState&) const = default;
 };
 
 /// Returns how often a value is rounded away from zero, over all noise.
@@ -116,10 +106,8 @@ TEST_CASE("an update reads bf16 moments as their values, and rounds them only af
   const std::vector<float> master = random_values(kCount, 1);
   const std::vector<float> gradient = random_values(kCount, 2, 1e-3F);
   const AdamCoefficients c{.weight_decay = 0.01F, .step = 40};
-  State state(master);
-  std::vector<float> whole = master, first(kCount), second(kCount);
-  std::ranges::transform(state.first, first.begin(), widen_bf16);
-  std::ranges::transform(state.second, second.begin(), widen_bf16);
+  NarrowState state(master);
+  std::vector<float> whole = master, first = widened(state.first), second = widened(state.second);
   adamw({.master = whole.data(), .first_moment = first.data(), .second_moment = second.data()},
         std::span<const float>(gradient), c, 1);
   adamw(state.view(), std::span<const float>(gradient), c, 2);
@@ -139,7 +127,7 @@ TEST_CASE("second moments in bf16 follow changes that are smaller than a step of
   constexpr float kGradient = 1e-2F;
   const std::vector<float> gradient(kCount, kGradient);
   AdamCoefficients c{.learning_rate = 1e-3F};
-  State state(random_values(kCount, 1));
+  NarrowState state(random_values(kCount, 1));
   std::ranges::fill(state.second, round_to_bf16(kGradient * kGradient * 0.5F));
   double exact = kGradient * kGradient * 0.5;
   BFloat16Bits nearest = state.second[0];
@@ -158,22 +146,21 @@ TEST_CASE("second moments in bf16 follow changes that are smaller than a step of
 TEST_CASE("bf16 moments have the same bits however an update is cut, placed and threaded") {
   constexpr std::size_t kCount = 40'003;
   const std::vector<BFloat16Bits> narrow = narrowed(random_values(kCount, 2));
-  std::vector<float> wide(kCount);
-  std::ranges::transform(narrow, wide.begin(), widen_bf16);
+  const std::vector<float> wide = widened(narrow);
   const AdamCoefficients c{.weight_decay = 0.01F, .step = 7};
-  const State old(random_values(kCount, 1));
-  State expected = old;
+  const NarrowState old(random_values(kCount, 1));
+  NarrowState expected = old;
   adamw(expected.view(), std::span<const float>(wide), c, 1);
 
   const auto check = [&](auto gradient, int threads) {
-    State in_place = old;
+    NarrowState in_place = old;
     adamw(in_place.view(), gradient, c, threads);
     CHECK(in_place == expected);
-    State before = old, after = old;
+    NarrowState before = old, after = old;
     adamw_out_of_place(before.view(), after.view(), gradient, c, threads);
     CHECK(after == expected);
     CHECK(before == old);
-    State cut = old;
+    NarrowState cut = old;
     std::mt19937 random(3);
     for (std::size_t offset = 0; offset < kCount;) {
       const std::size_t count = std::min<std::size_t>(kCount - offset, 1 + random() % 5000);
@@ -188,7 +175,7 @@ TEST_CASE("bf16 moments have the same bits however an update is cut, placed and 
 
   std::vector<float> master(kCount), moved(kCount);
   join_masters(old.parameters, old.rests, master, 1);
-  State whole = old, other = old;
+  NarrowState whole = old, other = old;
   const AdamStateView from{.master = master.data(),
                            .first_moment_bf16 = whole.first.data(),
                            .second_moment_bf16 = whole.second.data()};
@@ -200,7 +187,7 @@ TEST_CASE("bf16 moments have the same bits however an update is cut, placed and 
   CHECK(whole.first == old.first);
   adamw(from, std::span<const float>(wide), c, threads);
   CHECK(moved == master);
-  for (const State& updated : {whole, other}) {
+  for (const NarrowState& updated : {whole, other}) {
     CHECK(updated.first == expected.first);
     CHECK(updated.second == expected.second);
   }
