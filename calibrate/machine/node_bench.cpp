@@ -2,6 +2,7 @@
 #include "calibrate/machine/node_bench.hpp"
 
 #include "calibrate/activities/activities.hpp"
+#include "executor/backend/gather.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -12,15 +13,6 @@
 
 namespace athanor {
 namespace {
-
-/// Returns every rank's value, [rank].
-template <typename T>
-std::vector<T> gather(Collectives& ranks, const T& own) {
-  std::vector<T> values(static_cast<std::size_t>(ranks.world_size()));
-  values.at(static_cast<std::size_t>(ranks.rank())) = own;
-  ranks.all_gather(values.data(), sizeof(T));
-  return values;
-}
 
 std::vector<int> first(int count) {
   std::vector<int> members(static_cast<std::size_t>(count));

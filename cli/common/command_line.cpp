@@ -35,10 +35,8 @@ constexpr const char* kConfigOption = "--config";
       known.push_back(option->get_single_name());
     }
   }
-  const std::string nearest = nearest_name(key, known);
   throw InputError(file + ":" + key, "unknown key",
-                   nearest.empty() ? fmt::format("Known: {}.", fmt::join(known, ", "))
-                                   : fmt::format("Is it '{}'?", nearest));
+                   nearest_hint(key, known, fmt::format("Known: {}.", fmt::join(known, ", "))));
 }
 
 /// Returns the command that the words on the line were for.
@@ -59,9 +57,7 @@ void reject_option(const CLI::App& app) {
       if (candidate->get_group().empty()) continue;
       for (const std::string& name : candidate->get_lnames()) known.push_back("--" + name);
     }
-    const std::string nearest = nearest_name(option, known);
-    throw InputError(option, "unknown option",
-                     nearest.empty() ? "See --help." : fmt::format("Is it '{}'?", nearest));
+    throw InputError(option, "unknown option", nearest_hint(option, known, "See --help."));
   }
 }
 

@@ -30,8 +30,7 @@ struct ClippedSteps {
 
 /// Counts the steps whose gradient had a greater norm than `plan` allows, and predicts the step
 /// with their share. Returns nothing where no update runs before the norm is known, or no norm is
-/// known. A norm
-/// that is not a number changes no step.
+/// known. A norm that is not a number changes no step.
 [[nodiscard]] std::optional<ClippedSteps> count_clipped_steps(const Plan& plan,
                                                               const Program& program,
                                                               std::span<const double> norms,

@@ -129,10 +129,9 @@ void set_key(SnapshotChoice& choice, const std::string& key, const std::string& 
   } else if (key == "placement") {
     choice.rule = parse_rule(value);
   } else {
-    const std::string nearest = nearest_name(key, {"every", "copies", "placement", "jump"});
     throw InputError(kSnapshot, fmt::format("unknown key '{}'", key),
-                     nearest.empty() ? "Use every, copies, placement and jump."
-                                     : fmt::format("Is it '{}'?", nearest));
+                     nearest_hint(key, {"every", "copies", "placement", "jump"},
+                                  "Use every, copies, placement and jump."));
   }
 }
 

@@ -167,7 +167,7 @@ int tune(TuneOptions& options) {
                          options.prices, options.json});
 }
 
-/// Way to take a snapshot of every step: by name, or whichever is faster.
+/// Takes the way of a snapshot of every step, by name; "every=1" is whichever is faster.
 void take_snapshot_way(const std::string& way, Inputs& inputs) {
   inputs.tries_versions = way == "every=1";
   inputs.snapshot = inputs.tries_versions ? Snapshot::Redo

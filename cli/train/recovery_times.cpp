@@ -11,6 +11,7 @@
 #include <utility>
 
 namespace athanor::cli {
+
 void RecoveryTimes::note_load(bool from_memory, Seconds start, Seconds end) {
   loaded_at_ = end;
   double ending = 0, started = 0;

@@ -51,7 +51,7 @@ BFloat16Bits* bf16_moment(const AdamStateView& state, StatePart part) {
   return part == StatePart::FirstMoment ? state.first_moment_bf16 : state.second_moment_bf16;
 }
 
-/// Places both moments of a state, one behind the other.
+/// Places both moments of a state, in bf16 or fp32.
 void set_moments(AdamStateView& state, std::byte* first, std::byte* second, bool in_bf16) {
   if (in_bf16) {
     state.first_moment_bf16 = reinterpret_cast<BFloat16Bits*>(first);

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/train/meet_watch.hpp"
 
+#include "executor/backend/gather.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 namespace athanor {
 namespace {
-
-/// Returns every rank's value, [rank].
-template <typename T>
-std::vector<T> gather(Collectives& ranks, const T& own) {
-  std::vector<T> values(static_cast<std::size_t>(ranks.world_size()));
-  values.at(static_cast<std::size_t>(ranks.rank())) = own;
-  ranks.all_gather(values.data(), sizeof(T));
-  return values;
-}
 
 std::vector<std::int64_t> gather_links(Collectives& ranks, const JobWatch& watch) {
   return gather<std::int64_t>(ranks, watch.is_linked() ? 1 : 0);

@@ -61,4 +61,10 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
   return found == known.end() ? "" : *found;
 }
 
+std::string nearest_hint(std::string_view given, const std::vector<std::string>& known,
+                         const std::string& otherwise) {
+  const std::string nearest = nearest_name(given, known);
+  return nearest.empty() ? otherwise : "Is it '" + nearest + "'?";
+}
+
 }  // namespace athanor

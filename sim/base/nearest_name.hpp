@@ -14,4 +14,9 @@ namespace athanor {
 [[nodiscard]] std::string nearest_name(std::string_view given,
                                        const std::vector<std::string>& known);
 
+/// Returns a hint for a name that is not known: the nearest of those that are, or `otherwise`.
+[[nodiscard]] std::string nearest_hint(std::string_view given,
+                                       const std::vector<std::string>& known,
+                                       const std::string& otherwise);
+
 }  // namespace athanor

@@ -120,11 +120,10 @@ bool JsonReader::has(const std::string& name) const {
 void JsonReader::reject_other_keys() const {
   for (const auto& [name, value] : value_->items()) {
     if (std::find(known_keys_.begin(), known_keys_.end(), name) == known_keys_.end()) {
-      const std::string nearest = nearest_name(name, known_keys_);
-      path_.key(name).reject("unknown key",
-                             nearest.empty()
-                                 ? fmt::format("Known here: {}.", fmt::join(known_keys_, ", "))
-                                 : fmt::format("Is it '{}'?", nearest));
+      path_.key(name).reject(
+          "unknown key",
+          nearest_hint(name, known_keys_,
+                       fmt::format("Known here: {}.", fmt::join(known_keys_, ", "))));
     }
   }
 }

@@ -159,10 +159,8 @@ std::vector<std::string> SettingsSection::other_keys() const {
 
 void SettingsSection::reject_other_keys() const {
   for (const std::string& key : other_keys()) {
-    const std::string nearest = nearest_name(key, known_);
     reject(key, "unknown key",
-           nearest.empty() ? fmt::format("Known here: {}.", fmt::join(known_, ", "))
-                           : fmt::format("Is it '{}'?", nearest));
+           nearest_hint(key, known_, fmt::format("Known here: {}.", fmt::join(known_, ", "))));
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where ranks listen, and what they write down about it.
+// Tests at which addresses ranks listen, and how these are written as text.
 #include "executor/rendezvous/network_socket.hpp"
 
 #include <arpa/inet.h>

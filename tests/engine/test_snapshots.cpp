@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What snapshots of every step cost, in closed form: a redo log lets no update run beside backward,
-// and versions cost nothing.
+// Tests the cost of a snapshot of every step in closed form: a redo log lets no update run beside
+// backward, and versions hold none back.
 #include "sim/engine/engine.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "tests/engine/programs.hpp"

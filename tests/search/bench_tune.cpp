@@ -150,19 +150,10 @@ BENCHMARK(search_space)
     ->UseRealTime()
     ->Unit(benchmark::kSecond);
 
-/// The search with one term of the bounds off: how many plans it simulates, and how many it lowers.
-/// Last argument: the term's number, or kNumBoundTerms for the search as it is.
-void ablation(benchmark::State& state, const std::string& model, const std::string& platform,
-              std::int64_t global_batch, Clipping clipping) {
-  Setting s(model, platform, global_batch);
-  s.request.clipping = clipping;
+/// Measures a search, and notes what it found and what it took.
+void measure_search(benchmark::State& state, const Setting& s, const SearchOptions& options) {
   Engine engine(s.platform, s.request.num_gpus);
   const SearchSpace space = s.space();
-  const auto term = static_cast<unsigned>(state.range(0));
-  SearchOptions options;
-  if (term < kNumBoundTerms) {
-    options.bound_terms = options.bound_terms.without(static_cast<BoundTerm>(term));
-  }
   SearchResult result;
   for (auto _ : state) {
     result = search(s.problem(), engine, space, options);
@@ -170,6 +161,20 @@ void ablation(benchmark::State& state, const std::string& model, const std::stri
   state.counters["simulated"] = static_cast<double>(result.num_simulated);
   state.counters["lowered"] = static_cast<double>(result.num_lowered);
   state.counters["step"] = result.ranked.front().step_seconds;
+}
+
+/// The search with one term of the bounds off: how many plans it simulates, and how many it lowers.
+/// Last argument: the term's number, or kNumBoundTerms for the search as it is.
+void ablation(benchmark::State& state, const std::string& model, const std::string& platform,
+              std::int64_t global_batch, Clipping clipping) {
+  Setting s(model, platform, global_batch);
+  s.request.clipping = clipping;
+  const auto term = static_cast<unsigned>(state.range(0));
+  SearchOptions options;
+  if (term < kNumBoundTerms) {
+    options.bound_terms = options.bound_terms.without(static_cast<BoundTerm>(term));
+  }
+  measure_search(state, s, options);
 }
 void every_term(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgName("off")
@@ -208,8 +213,6 @@ void grid(benchmark::State& state, const GridSetting& asked) {
   const Setting s(
       read_platform(source(std::string("platforms/") + asked.platform)),
       read_profile(source(std::string("traces/profiles/") + asked.profile + ".profile")), request);
-  Engine engine(s.platform, s.request.num_gpus);
-  const SearchSpace space = s.space();
   SearchOptions options;
   if (state.range(0) == 0) {
     for (const BoundTerm term :
@@ -217,13 +220,7 @@ void grid(benchmark::State& state, const GridSetting& asked) {
       options.bound_terms = options.bound_terms.without(term);
     }
   }
-  SearchResult result;
-  for (auto _ : state) {
-    result = search(s.problem(), engine, space, options);
-  }
-  state.counters["simulated"] = static_cast<double>(result.num_simulated);
-  state.counters["lowered"] = static_cast<double>(result.num_lowered);
-  state.counters["step"] = result.ranked.front().step_seconds;
+  measure_search(state, s, options);
 }
 void with_and_without(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgName("further")

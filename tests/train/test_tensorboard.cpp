@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What TensorBoard itself reads of a run's event files (check_tensorboard.py), beside
+// Compares what TensorBoard itself reads of a run's event files (check_tensorboard.py) with
 // metrics.jsonl.
 #include "executor/job/metrics_log.hpp"
 #include "tests/train/train_fixture.hpp"
