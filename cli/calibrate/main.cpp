@@ -14,6 +14,7 @@
 #include "cli/common/command_line.hpp"
 #include "cli/common/progress_line.hpp"
 #include "executor/backend/collectives_mpi.hpp"
+#include "executor/backend/scratch_file.hpp"
 #include "executor/ranks/connect.hpp"
 #include "executor/rendezvous/mpi_launch.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
@@ -27,6 +28,7 @@
 #include "sim/model/architecture.hpp"
 #include "sim/model/enum_names.hpp"
 #include "sim/model/language_models.hpp"
+#include "sim/model/program.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,7 +54,7 @@ using Ranks = std::unique_ptr<HostCollectives>;
 
 struct CalibrateArguments {
   CalibrationOptions options;
-  std::string output, refresh, power_bursts;
+  std::string output, refresh, power_bursts, nvme;
   bool quiet = false;
 };
 
@@ -99,6 +101,18 @@ void require_folder_of(const std::string& option, const std::string& path) {
   }
 }
 
+/// Returns the folder in which files are measured: that of `--nvme`, or else of the output. Tries
+/// it first, as minutes of measuring come before files.
+std::string measured_folder(const CalibrateArguments& arguments) {
+  if (arguments.nvme.empty()) return folder_of(arguments.output);
+  try {
+    const ScratchFile probe(arguments.nvme, kFileBlock);
+  } catch (const Error& error) {
+    throw InputError("--nvme", error.what(), "Name a folder on the disk that train --nvme uses.");
+  }
+  return arguments.nvme;
+}
+
 /// Has the measurements of power written before a model is fitted: also if no model fits them.
 void keep_power_bursts(CalibrateArguments& arguments, bool& kept) {
   if (!uses_cuda(arguments.options.backend)) {
@@ -128,7 +142,7 @@ int calibrate(CalibrateArguments& arguments, Ranks& ranks) {
   const bool keeps_bursts = !arguments.power_bursts.empty();
   bool kept_bursts = false;
   if (keeps_bursts) keep_power_bursts(arguments, kept_bursts);
-  arguments.options.folder = folder_of(arguments.output);
+  arguments.options.folder = measured_folder(arguments);
   Sayings sayings(arguments.quiet);
   arguments.options.progress = sayings.progress();
   arguments.options.remark = sayings.remark();
@@ -268,6 +282,10 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments, Ranks& ranks,
                        "the CPU, files, launches. Other tenants of a host change them. GPUs only.")
           ->type_name("PLATFORM.json")
           ->excludes(count);
+  verb->add_option("--nvme", arguments.nvme,
+                   "Measure files here, in the folder that train --nvme will name (default: the "
+                   "folder of --output)")
+      ->type_name("FOLDER");
   verb->add_option("--power-bursts", arguments.power_bursts,
                    "Also write the measurements that the power model is fitted to. GPUs only.")
       ->type_name("BURSTS.json")

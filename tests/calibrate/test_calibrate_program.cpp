@@ -115,6 +115,8 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
         "without it");
   check("calibrate --backend cpu --power-bursts b.json" + out, "--power-bursts");
   check("calibrate --refresh x.json --power-bursts b.json" + out, "--power-bursts");
+  check("calibrate --nvme " + folder.file("missing") + out, "--nvme");
+  check("calibrate --nvme /proc" + out, "/proc");
   check("profile" + out, "--model");
   check("profile --model no-such-model" + out, "no-such-model");
   check("profile --model gpt2-tiny --micro-batches 1,one" + out, "one");
