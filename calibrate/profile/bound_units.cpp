@@ -89,6 +89,7 @@ void BoundUnits::bind(int unit) {
               std::move(former),
               UnitRunner(module, description, elements, model_.dtype, meter_.device())};
   fill_with_weights(description, bound.parameters, module->initial_values());
+  bound.runner.set_deterministic(deterministic_);
   bound.runner.bind_parameters(bound.parameters.mutable_data_ptr());
   bound.runner.bind_gradients(bound.gradients.mutable_data_ptr());
   bound_.emplace(unit, std::move(bound));

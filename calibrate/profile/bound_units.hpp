@@ -22,7 +22,9 @@ void fill_with_weights(const Unit& description, const torch::Tensor& flat,
 /// weights. The modules get their former parameters back in the end.
 class BoundUnits {
  public:
-  BoundUnits(const Model& model, UnitMeter& meter) : model_(model), meter_(meter) {}
+  /// Backward runs with `deterministic` kernels, or with the fastest.
+  BoundUnits(const Model& model, UnitMeter& meter, bool deterministic)
+      : model_(model), meter_(meter), deterministic_(deterministic) {}
   ~BoundUnits();
   BoundUnits(const BoundUnits&) = delete;
   BoundUnits& operator=(const BoundUnits&) = delete;
@@ -46,6 +48,7 @@ class BoundUnits {
 
   const Model& model_;
   UnitMeter& meter_;
+  bool deterministic_;
   std::map<int, Bound> bound_;
 };
 

@@ -127,7 +127,7 @@ Architecture shortened(const Architecture& architecture) {
   return architecture;
 }
 
-/// Counts units that are measured, twice each where kernels are traced, too.
+/// Counts units that are measured: once for each kind of kernels, and once more under a trace.
 class UnitCount {
  public:
   UnitCount(const OnProgress& progress, std::int64_t total) : progress_(progress), total_(total) {}
@@ -146,8 +146,8 @@ class UnitCount {
 /// that unit's representative.
 class ClassProfiler {
  public:
-  ClassProfiler(const Model& model, UnitCount& count, UnitMeter& meter)
-      : model_(model), count_(count), meter_(meter), bound_(model, meter) {}
+  ClassProfiler(const Model& model, UnitCount& count, UnitMeter& meter, bool deterministic)
+      : model_(model), count_(count), meter_(meter), bound_(model, meter, deterministic) {}
 
   using Measure = std::function<UnitBenchResult(UnitBench&)>;
   /// Adds to the costs of a unit those under other patterns.
@@ -199,11 +199,11 @@ class ClassProfiler {
 
 /// Measures every class at every micro-batch size. Leaves nothing of the model on the device.
 std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& options,
-                                  UnitCount& count, UnitMeter& meter,
+                                  UnitCount& count, UnitMeter& meter, bool deterministic,
                                   const ClassProfiler::Measure& measure,
                                   const ClassProfiler::AddStaged& add_staged = nullptr) {
   std::vector<UnitCost> costs;
-  ClassProfiler profiler(model, count, meter);
+  ClassProfiler profiler(model, count, meter, deterministic);
   for (const std::int64_t micro_batch : options.micro_batches) {
     profiler.add_costs(micro_batch, measure, add_staged, costs);
   }
@@ -231,7 +231,7 @@ std::optional<double> idle_watts_of(const UnitMeter& meter) {
 
 /// Measures costs under sustained load and, if the device counts energy, unthrottled.
 std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& options,
-                                  UnitCount& count, UnitMeter& meter) {
+                                  UnitCount& count, UnitMeter& meter, bool deterministic) {
   const std::optional<double> idle_watts = idle_watts_of(meter);
   const auto measure = [&](UnitBench& bench) {
     UnitCost paused;
@@ -247,12 +247,33 @@ std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& opti
     for (const int ranks : options.expert_ranks) {
       const std::int64_t capacity = profiled_capacity(
           model.architecture, description, batch.inputs.numel(), ranks, options.expert_capacity);
-      cost.staged.push_back(
-          staged_cost(model, unit, ranks, capacity, input, batch, meter, options.rule));
+      cost.staged.push_back(staged_cost(model, unit, ranks, capacity, input, batch, meter,
+                                        deterministic, options.rule));
     }
   };
-  std::vector<UnitCost> costs = class_costs(model, options, count, meter, measure, add_staged);
+  std::vector<UnitCost> costs =
+      class_costs(model, options, count, meter, deterministic, measure, add_staged);
   complete_unthrottled(costs);
+  return costs;
+}
+
+/// Takes backward from costs with the fastest kernels, in the same order.
+void add_nondeterministic(std::vector<UnitCost>& costs, std::vector<UnitCost> fastest) {
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    costs[i].nondeterministic_backward = std::move(fastest[i].backward);
+    for (std::size_t s = 0; s < costs[i].staged.size(); ++s) {
+      costs[i].staged[s].nondeterministic_backward = std::move(fastest[i].staged[s].backward);
+    }
+  }
+}
+
+/// Measures all costs, of backward with each kind of kernels that the device has.
+std::vector<UnitCost> all_costs(const Model& model, const ProfileOptions& options, UnitCount& count,
+                                UnitMeter& meter, bool both_kernels) {
+  std::vector<UnitCost> costs = timed_costs(model, options, count, meter, /*deterministic=*/true);
+  if (both_kernels) {
+    add_nondeterministic(costs, timed_costs(model, options, count, meter, /*deterministic=*/false));
+  }
   return costs;
 }
 
@@ -264,8 +285,8 @@ std::string add_kernels(const Model& model, const ProfileOptions& options, UnitC
   const auto measure = [&](UnitBench& bench) {
     return bench.run_traced(*device.tracer, kRepetitions, traces.emplace_back());
   };
-  const std::string overhead =
-      take_kernels(costs, class_costs(model, options, count, device.meter, measure));
+  const std::string overhead = take_kernels(
+      costs, class_costs(model, options, count, device.meter, /*deterministic=*/true, measure));
   Seconds own = 0;
   for (const KernelTrace& trace : traces) own += trace.overhead();
   if (options.traced) options.traced(std::move(traces));
@@ -306,8 +327,12 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
   const Bytes before = device.meter.live();  // left by measurements of the device
   const auto classes = static_cast<std::int64_t>(representatives(model.architecture).size());
   const auto sizes = static_cast<std::int64_t>(options.micro_batches.size());
-  UnitCount count(options.progress, classes * sizes * (device.tracer == nullptr ? 1 : 2));
-  profile.costs = timed_costs(model, options, count, device.meter);
+  profile.always_deterministic = device.meter.is_deterministic();
+  const bool both_kernels = options.both_kernels && !profile.always_deterministic;
+  UnitCount count(
+      options.progress,
+      classes * sizes * (1 + (both_kernels ? 1 : 0) + (device.tracer == nullptr ? 0 : 1)));
+  profile.costs = all_costs(model, options, count, device.meter, both_kernels);
   profile.workspace_bytes = device.meter.live() - before;
   profile.launch_seconds = device.launch_seconds;
   profile.matmul_flops_per_second = device.matmul_flops_per_second;

@@ -29,6 +29,9 @@ struct ProfileOptions {
   std::vector<int> expert_ranks = {};
   /// Rows of an exchange that there is room for, as a multiple of those of balanced routing.
   double expert_capacity = 2;
+  /// Measure backward also with the fastest kernels, where the device has others than deterministic
+  /// ones.
+  bool both_kernels = true;
   StoppingRule rule{.min_repetitions = 5,
                     .max_repetitions = 100,
                     .min_seconds = 0.05,

@@ -15,7 +15,8 @@
 namespace athanor {
 
 StagedBench::StagedBench(const Model& model, int unit, int world_size, std::int64_t capacity,
-                         torch::Tensor input, const Batch& batch, UnitMeter& meter)
+                         torch::Tensor input, const Batch& batch, UnitMeter& meter,
+                         bool deterministic)
     : meter_(meter),
       batch_(batch),
       world_size_(world_size),
@@ -34,6 +35,7 @@ StagedBench::StagedBench(const Model& model, int unit, int world_size, std::int6
     fill_with_weights(part, parameters_);
   });
   runner_ = std::make_unique<UnitRunner>(module, part, elements, model.dtype, meter_.device());
+  runner_->set_deterministic(deterministic);
   runner_->bind_parameters(parameters_.mutable_data_ptr());
   runner_->bind_gradients(gradients_.mutable_data_ptr());
 }
@@ -165,8 +167,9 @@ std::int64_t profiled_capacity(const Architecture& architecture, const Unit& uni
 
 StagedCost staged_cost(const Model& model, int unit, int world_size, std::int64_t capacity,
                        const torch::Tensor& input, const Batch& batch, UnitMeter& meter,
-                       const StoppingRule& rule) {
-  return StagedBench(model, unit, world_size, capacity, input, batch, meter).run(rule);
+                       bool deterministic, const StoppingRule& rule) {
+  return StagedBench(model, unit, world_size, capacity, input, batch, meter, deterministic)
+      .run(rule);
 }
 
 }  // namespace athanor

@@ -23,7 +23,7 @@ class StagedBench {
   /// `unit` of `model` has experts and no attention. `input` is the activation that the unit before
   /// gives. Both it and `batch` are on the meter's device.
   StagedBench(const Model& model, int unit, int world_size, std::int64_t capacity,
-              torch::Tensor input, const Batch& batch, UnitMeter& meter);
+              torch::Tensor input, const Batch& batch, UnitMeter& meter, bool deterministic);
 
   [[nodiscard]] StagedCost run(const StoppingRule& rule);
 
@@ -60,10 +60,11 @@ class StagedBench {
 [[nodiscard]] std::int64_t profiled_capacity(const Architecture& architecture, const Unit& unit,
                                              std::int64_t tokens, int world_size, double times);
 
-/// Returns the costs of `unit` with tokens that travel between `world_size` ranks.
+/// Returns the costs of `unit` with tokens that travel between `world_size` ranks. Backward runs
+/// with `deterministic` kernels, or with the fastest.
 [[nodiscard]] StagedCost staged_cost(const Model& model, int unit, int world_size,
                                      std::int64_t capacity, const torch::Tensor& input,
-                                     const Batch& batch, UnitMeter& meter,
+                                     const Batch& batch, UnitMeter& meter, bool deterministic,
                                      const StoppingRule& rule);
 
 }  // namespace athanor

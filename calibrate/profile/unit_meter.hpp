@@ -25,6 +25,8 @@ class UnitMeter {
  public:
   virtual ~UnitMeter() = default;
   [[nodiscard]] virtual torch::Device device() const = 0;
+  /// Whether the device has no kernels but deterministic ones.
+  [[nodiscard]] virtual bool is_deterministic() const { return device().is_cpu(); }
   /// Runs `body` with the device's allocator and stream, untimed.
   virtual void run(const std::function<void()>& body) = 0;
   /// Runs `body` as a timed phase. The time may reach `phase` later; `phase` outlives finish().

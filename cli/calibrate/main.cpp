@@ -61,6 +61,7 @@ struct CalibrateArguments {
 struct ProfileArguments {
   ProfileOptions options;
   std::string model, output, trace, backend = "auto";
+  std::string deterministic;  ///< both, on, or empty: both
   std::optional<DataType> dtype;
   std::optional<std::int64_t> sequence;
   bool without_kernels = false, split_blocks = false, quiet = false;
@@ -239,6 +240,12 @@ int profile(ProfileArguments& arguments) {
   Sayings sayings(arguments.quiet);
   arguments.options.progress = sayings.progress();
   arguments.options.remark = sayings.remark();
+  arguments.options.both_kernels = arguments.deterministic != "on";
+  if (!arguments.deterministic.empty() && !on_gpu) {
+    sayings.remark()(
+        "--deterministic: processors have deterministic kernels alone; these costs are "
+        "those of on and of off");
+  }
   std::vector<KernelTrace> traces;
   arguments.options.traced = [&](std::vector<KernelTrace> found) { traces = std::move(found); };
   const Architecture found = load_architecture(arguments.model);
@@ -295,6 +302,15 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments, Ranks& ranks,
   verb->callback([&] { action = [&] { return calibrate(arguments, ranks); }; });
 }
 
+void add_kernels_of_backward(CLI::App& verb, ProfileArguments& arguments) {
+  verb.add_option(
+          "--deterministic", arguments.deterministic,
+          "Measure backward with both kinds of kernels on GPUs: deterministic ones, and the "
+          "fastest, which tune --deterministic off needs; or with the former alone (on), "
+          "which takes half of the time. Default: both.")
+      ->check(CLI::IsMember({"both", "on"}));
+}
+
 void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action) {
   const std::map<std::string, DataType> dtypes(kShortDataTypeNames.begin(),
                                                kShortDataTypeNames.end());
@@ -328,6 +344,7 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action
   verb->add_option("--backend", arguments.backend, "Use this backend: auto, cpu or cuda.")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
+  add_kernels_of_backward(*verb, arguments);
   CLI::Option* without =
       verb->add_flag("--no-kernels", arguments.without_kernels, "Do not trace kernels on GPUs.");
   verb->add_option(

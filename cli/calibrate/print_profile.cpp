@@ -33,6 +33,12 @@ void print_staged(const StagedCost& staged) {
              format_bytes(std::max(forward.peak_bytes, backward.peak_bytes)));
 }
 
+/// Says what backward takes with the fastest kernels, below the costs of a unit.
+void print_nondeterministic(const PhaseCost& backward) {
+  fmt::print(stderr, "  {:<20} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "not deterministic",
+             "", "", format_seconds(backward.seconds), "", "", format_bytes(backward.peak_bytes));
+}
+
 }  // namespace
 
 void print_costs(const Profile& profile) {
@@ -45,6 +51,7 @@ void print_costs(const Profile& profile) {
                format_seconds(cost.forward_keep.issue_seconds + cost.backward.issue_seconds),
                format_bytes(cost.saved_bytes),
                format_bytes(std::max(cost.forward_keep.peak_bytes, cost.backward.peak_bytes)));
+    if (cost.nondeterministic_backward) print_nondeterministic(*cost.nondeterministic_backward);
     for (const StagedCost& staged : cost.staged) print_staged(staged);
   }
 }

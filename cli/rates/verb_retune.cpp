@@ -81,6 +81,7 @@ PlanRequest request_of(const RatedRun& run, const std::vector<Bytes>& within) {
   request.micro_batch = plan.micro_batch;
   request.snapshot = plan.snapshot;
   request.adam_state = plan.adam_state;
+  request.deterministic = plan.deterministic;
   if (plan.search && plan.search->adam_threads > 0) {
     request.adam_threads = plan.search->adam_threads;
   }

@@ -33,6 +33,7 @@ PlanRequest Inputs::request() const {
   }
   if (micro_batch > 0) request.micro_batch = micro_batch;
   request.adam_state = adam_state;
+  request.deterministic = deterministic;
   if (adam_threads > 0) request.adam_threads = adam_threads;
   return request;
 }
@@ -74,6 +75,13 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
           "parameter less and changes what is learnt (default: fp32)")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->type_name("TYPE");
+  verb.add_option_function<std::string>(
+          "--deterministic",
+          [&inputs](const std::string& value) { inputs.deterministic = value == "on"; },
+          "on: losses are the same to the bit whatever the plan; off: backward takes the fastest "
+          "kernels, and losses agree to rounding from run to run (default: on)")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("on|off");
   add_quiet(verb, inputs.quiet);
 }
 
@@ -92,6 +100,7 @@ void complete_from(Plan& plan, const std::string& plan_path, Inputs& inputs) {
   agree("--global-batch", inputs.global_batch, plan.global_batch());
   inputs.num_gpus = plan.world_size;
   inputs.global_batch = plan.global_batch();
+  inputs.deterministic = plan.deterministic;
   if (plan.clipping == Clipping::None) return;
   inputs.clip = plan.max_gradient_norm;
   plan.clipped_share = inputs.clipped_share.value_or(plan.clipped_share);

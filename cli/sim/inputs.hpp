@@ -25,6 +25,7 @@ struct Inputs {
   std::int64_t micro_batch = 0;         ///< 0 = chosen
   int adam_threads = 0;                 ///< 0 = chosen
   DataType adam_state = DataType::Float32;
+  bool deterministic = true;  ///< PlanRequest::deterministic
   Snapshot snapshot = Snapshot::None;
   bool tries_versions = false;  ///< PlanRequest::tries_versions
   bool quiet = false;           ///< shows no progress
@@ -35,8 +36,8 @@ struct Inputs {
 };
 
 /// Adds --profile, --profile-platform, --gpus, --global-batch, --gpu-memory,
-/// --host-memory, --nvme, --clip, --clipped-share, --micro-batch, --adam-threads, --adam-state and
-/// --quiet.
+/// --host-memory, --nvme, --clip, --clipped-share, --micro-batch, --adam-threads, --adam-state,
+/// --deterministic and --quiet.
 void add_inputs(CLI::App& verb, Inputs& inputs);
 
 /// Completes the inputs from the plan at `plan_path`, which names its profile, its platform and its

@@ -96,6 +96,35 @@ std::string path_text(const std::vector<PathPart>& path, Seconds step_seconds) {
   return text;
 }
 
+/// Simulates the plan with the other kind of kernels, where the profile knows both.
+std::optional<DeterminismCost> determinism_cost(const Plan& plan, const Profile& profile,
+                                                Seconds step_seconds, Engine& engine) {
+  if (!profile.measures_both_kernels()) return std::nullopt;
+  Plan other = plan;
+  other.deterministic = !plan.deterministic;
+  const Seconds seconds = engine.simulate(lower(profile, other)).step_seconds;
+  return plan.deterministic ? DeterminismCost{step_seconds, seconds}
+                            : DeterminismCost{seconds, step_seconds};
+}
+
+/// Says what determinism costs this plan, or that there is nothing to choose.
+std::string kernels_text(const Report& report) {
+  constexpr double kNothing = 0.0005;  // shown as 0.0 %
+  const bool deterministic = report.plan.deterministic;
+  if (!report.determinism) {
+    return report.always_deterministic && !deterministic
+               ? "deterministic: this device has no others, so --deterministic off changes nothing"
+               : "";
+  }
+  const auto [on, off] = *report.determinism;
+  const double share = report.determinism->share();
+  const std::string cost =
+      share < kNothing ? "deterministic ones cost this plan nothing"
+                       : fmt::format("deterministic ones cost {:.1f} % of this step", 100 * share);
+  return fmt::format("{}; with --deterministic {} it takes {}", cost, deterministic ? "off" : "on",
+                     format_seconds(deterministic ? off : on));
+}
+
 const char* ranks_text(const Report& report) {
   if (report.plan.world_size > report.ranks_per_node) return ", all ranks of a node";
   return report.ranks_per_node > 1 ? ", all ranks" : "";
@@ -121,6 +150,8 @@ Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engin
   report.explanation =
       explain(program, plan, problem.profile, problem.platform, report.step_seconds);
   report.critical_path = critical_path(program, timeline);
+  report.determinism = determinism_cost(plan, problem.profile, report.step_seconds, engine);
+  report.always_deterministic = problem.profile.always_deterministic;
   report.plan.prediction = Prediction{report.step_seconds, report.peak_bytes};
   if (!options.trace_path.empty()) write_traces(options.trace_path, program, timeline);
   if (options.sensitivity) report.sensitivities = sensitivities(program, engine);
@@ -147,6 +178,10 @@ nlohmann::ordered_json report_json(const Report& report) {
     json["step_seconds_low"] = report.scaling->low;
     json["step_seconds_high"] = report.scaling->high;
     json["profile_device"] = report.scaling->measured_on;
+  }
+  if (report.determinism) {
+    json["deterministic_step_seconds"] = {{"on", report.determinism->on},
+                                          {"off", report.determinism->off}};
   }
   json["tokens_per_second"] = report.explanation.tokens_per_second;
   if (report.step_joules > 0) {
@@ -197,6 +232,7 @@ std::string report_text(const Report& report) {
   line("bottleneck", fmt::format("{} ({:.0f} % busy)", explanation.bottleneck().name,
                                  100 * explanation.bottleneck().share));
   line("critical", path_text(report.critical_path, report.step_seconds));
+  if (const std::string kernels = kernels_text(report); !kernels.empty()) line("kernels", kernels);
   line("gpu memory", of_limit(peak.gpu, report.limits.gpu));
   line("host memory", of_limit(node_host, report.limits.host) + ranks_text(report));
   if (peak.nvme > 0) {
@@ -243,6 +279,7 @@ std::string plan_summary(const Plan& plan) {
     text += fmt::format(", {} units updated after backward", plan.late_updates);
   }
   if (plan.adam_state == DataType::BFloat16) text += ", Adam's moments in bf16";
+  if (!plan.deterministic) text += ", not deterministic";
   if (plan.snapshot != Snapshot::None) {
     text += fmt::format(", snapshots by {}", name_of(kSnapshotNames, plan.snapshot));
   }

@@ -23,12 +23,21 @@ struct ScalingRange {
   std::string measured_on;  ///< device of the profile before it was scaled
 };
 
+/// Step times of one plan with each kind of kernels in backward.
+struct DeterminismCost {
+  Seconds on = 0, off = 0;
+  /// Returns the share of the step that deterministic kernels cost; below 0 if they are faster.
+  [[nodiscard]] double share() const noexcept { return on > 0 ? (on - off) / on : 0; }
+};
+
 struct Report {
   Plan plan;
   Seconds step_seconds = 0;
   double step_joules = 0;  ///< energy of all GPUs; 0: the platform has no power model
-  std::vector<RateDeviation> deviations;  ///< independent of each other; for the interval
-  std::optional<ScalingRange> scaling;    ///< absent: the profile was taken as it is
+  std::vector<RateDeviation> deviations;       ///< independent of each other; for the interval
+  std::optional<ScalingRange> scaling;         ///< absent: the profile was taken as it is
+  std::optional<DeterminismCost> determinism;  ///< absent: the profile does not know both
+  bool always_deterministic = false;           ///< the device has no other kernels
   TierBytes peak_bytes;
   int ranks_per_node = 1;
   MemoryLimits limits;
@@ -56,7 +65,8 @@ struct ReportOptions {
 /// Returns step_seconds, step_seconds_p10, step_seconds_p90, tokens_per_second,
 /// model_flops_utilization, peak_bytes, feasible, bottleneck, loads, critical_path (seconds by
 /// name) and plan. A power model adds step_joules and joules_per_token, both for all GPUs. A scaled
-/// profile adds step_seconds_low, step_seconds_high and profile_device. A request for it adds
+/// profile adds step_seconds_low, step_seconds_high and profile_device. A profile that has
+/// both kinds of kernels adds deterministic_step_seconds, "on" and "off". A request for it adds
 /// sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 

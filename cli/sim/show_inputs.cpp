@@ -136,6 +136,9 @@ void print_profile(const Profile& p) {
                cost.micro_batch, format_seconds(cost.forward_keep.seconds),
                format_seconds(cost.recompute.seconds), format_seconds(cost.backward.seconds),
                format_bytes(cost.saved_bytes), format_bytes(cost.output_bytes));
+    if (!cost.nondeterministic_backward) continue;
+    fmt::print("  {:<19} {:>10} {:>10} {:>10}\n", "not deterministic", "", "",
+               format_seconds(cost.nondeterministic_backward->seconds));
   }
   fmt::print("\n");
   if (const std::string kernels = kernel_table(p); !kernels.empty()) fmt::print("{}\n", kernels);

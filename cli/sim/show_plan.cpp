@@ -180,6 +180,7 @@ void show_plan(const ShowRequest& request) {
   if (plan.adam_state != DataType::Float32) {
     fmt::print("{:<12} {}\n", "adam state", name_of(kDataTypeNames, plan.adam_state));
   }
+  if (!plan.deterministic) fmt::print("{:<12} off\n", "deterministic");
   if (plan.snapshot != Snapshot::None) {
     fmt::print("{:<12} {}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot));
   }

@@ -86,6 +86,11 @@ void add_run(CLI::App& app, TrainArguments& a) {
       ->capture_default_str();
   app.add_option("--seed", a.seed, "Seed of fresh weights and of --shuffle")
       ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()));
+  app.add_option("--deterministic", a.deterministic,
+                 "Insist on a plan with this choice (default: the plan's). on: losses are the same "
+                 "to the bit whatever the plan; off: they agree to rounding from run to run")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("on|off");
   app.add_flag("--shuffle", a.shuffle,
                "Take the data's sequences in an order of the seed, another one in every epoch "
                "(default: as they are stored)");
@@ -255,6 +260,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"seed", a.seed},
         {"shuffle", a.shuffle},
         {"snapshot", a.snapshot},
+        {"deterministic", a.deterministic},
         {"nvme", a.nvme},
         {"metrics", a.metrics},
         {"repredict", a.repredict},

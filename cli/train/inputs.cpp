@@ -153,11 +153,25 @@ void read_plan_and_machine(const TrainArguments& arguments, TrainInputs& in) {
   if (!platform.empty()) in.platform = read_platform(platform);
 }
 
+/// Takes the plan's choice of kernels, and refuses another one: its prediction is for the plan's.
+void settle_kernels(TrainArguments& arguments, const Plan& plan) {
+  const std::string planned = plan.deterministic ? "on" : "off";
+  if (arguments.deterministic.empty()) arguments.deterministic = planned;
+  if (arguments.deterministic == planned) return;
+  throw InputError(
+      "--deterministic",
+      fmt::format("{}, but the plan was made for {}", arguments.deterministic, planned),
+      fmt::format("Leave the option out, or tune a plan for it: athanor tune "
+                  "--deterministic {}",
+                  arguments.deterministic));
+}
+
 }  // namespace
 
 TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   TrainInputs in;
   read_plan_and_machine(arguments, in);
+  settle_kernels(arguments, in.plan);
   ModelSource model =
       open_model(arguments.model, arguments.fresh ? Weights::Fresh : Weights::AsFound,
                  blocks_of(in.profile.architecture));
@@ -222,6 +236,15 @@ std::string describe_moments(const Plan& plan) {
   return "moments    bf16, rounded stochastically: losses are not those of moments in fp32\n";
 }
 
+std::string describe_kernels(const TrainInputs& in) {
+  if (in.plan.deterministic) return "";
+  return in.profile.always_deterministic
+             ? "kernels    deterministic, although the plan does not ask for it: there are no "
+               "others\n"
+             : "kernels    not deterministic: losses agree to rounding from run to run, not to the "
+               "bit\n";
+}
+
 std::string describe(const TrainInputs& in) {
   const TierBytes peak = peak_bytes(lower(in.profile, in.plan));
   const std::string held_out =
@@ -231,15 +254,15 @@ std::string describe(const TrainInputs& in) {
   return fmt::format(
       "model      {} ({} parameters), {}\n"
       "plan       {}: {} processes, micro-batch {}, accumulation {}, sequence {}\n"
-      "{}{}"
+      "{}{}{}"
       "data       {}; {} steps go through it\n"
       "{}"
       "memory     device {}, pinned {}, host {}, nvme {} per process\n",
       in.architecture.name, in.architecture.num_parameters(), describe_start(in), in.plan.name,
       in.plan.world_size, in.plan.micro_batch, in.plan.accumulation, in.plan.sequence_length,
-      describe_patterns(in.plan), describe_moments(in.plan), describe(*in.data),
-      steps_per_epoch(in), held_out, format_bytes(peak.gpu), format_bytes(peak.pinned),
-      format_bytes(peak.host), format_bytes(peak.nvme));
+      describe_patterns(in.plan), describe_moments(in.plan), describe_kernels(in),
+      describe(*in.data), steps_per_epoch(in), held_out, format_bytes(peak.gpu),
+      format_bytes(peak.pinned), format_bytes(peak.host), format_bytes(peak.nvme));
 }
 
 }  // namespace athanor::cli

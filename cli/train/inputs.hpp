@@ -56,6 +56,9 @@ void start_again(const TrainArguments& arguments, TrainInputs& inputs);
 [[nodiscard]] std::string describe_patterns(const Plan& plan);
 /// Returns a line on what moments in bf16 mean for losses; empty where moments are fp32.
 [[nodiscard]] std::string describe_moments(const Plan& plan);
+/// Returns a line on what kernels that are not deterministic mean for losses; empty where the plan
+/// has none.
+[[nodiscard]] std::string describe_kernels(const TrainInputs& in);
 
 /// Returns the text that a dry run prints.
 [[nodiscard]] std::string describe(const TrainInputs& inputs);

@@ -81,9 +81,9 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
   const bool cuda = uses_cuda(arguments, inputs);
   if (launches) return athanor::cli::launch(arguments, inputs, argv);
   if (rank.rank == 0 && !arguments.quiet) {
-    fmt::print(stderr, "{} starts {}\n{}{}", inputs.architecture.name, describe_start(inputs),
+    fmt::print(stderr, "{} starts {}\n{}{}{}", inputs.architecture.name, describe_start(inputs),
                athanor::cli::describe_patterns(inputs.plan),
-               athanor::cli::describe_moments(inputs.plan));
+               athanor::cli::describe_moments(inputs.plan), athanor::cli::describe_kernels(inputs));
   }
   machine.watch->set_activity("it connects with the other ranks");
   connect(rank, inputs.limits.gpu, cuda, machine);

@@ -40,6 +40,7 @@ std::vector<UnitRunner> make_unit_runners(Model& model, const Plan& plan, const 
     const Unit part = take_part(model, plan, i, rank);
     runners.emplace_back(model.units[i], part, program.layouts[i].held_elements, program.dtype,
                          torch_device(device.index()));
+    runners.back().set_deterministic(plan.deterministic);
   }
   return runners;
 }

@@ -72,6 +72,27 @@ torch::Tensor take_gradient(torch::Tensor& of) {
   return gradient.contiguous();
 }
 
+/// Lets LibTorch take kernels that add in the order in which threads happen to run, unless
+/// `deterministic`, until the end of its life. The setting is the process's; one thread at a time
+/// issues phases, and nothing else that runs beside them depends on it. It is written only where
+/// it changes, which is never on the CPU.
+class BackwardKernels {
+ public:
+  explicit BackwardKernels(bool deterministic)
+      : relaxes_(!deterministic && at::globalContext().deterministicAlgorithms()) {
+    set_deterministic(false);
+  }
+  ~BackwardKernels() { set_deterministic(true); }
+  BackwardKernels(const BackwardKernels&) = delete;
+  BackwardKernels& operator=(const BackwardKernels&) = delete;
+
+ private:
+  void set_deterministic(bool value) const {
+    if (relaxes_) at::globalContext().setDeterministicAlgorithms(value, /*warn_only=*/false);
+  }
+  bool relaxes_;
+};
+
 }  // namespace
 
 UnitRunner::UnitRunner(std::shared_ptr<UnitModule> module, const Unit& unit, std::int64_t elements,
@@ -114,6 +135,7 @@ torch::Tensor UnitRunner::forward(UnitActivations& activations, const Batch& bat
 void UnitRunner::differentiate(const std::vector<torch::Tensor>& outputs,
                                const std::vector<torch::Tensor>& gradients,
                                std::vector<torch::Tensor> leaves) const {
+  const BackwardKernels kernels(deterministic_);
   // Naming the leaves keeps gradients out of everything else that the graph may reach.
   leaves.insert(leaves.begin(), parameters_.begin(), parameters_.end());
   for (const torch::Tensor& parameter : parameters_) require_gradient(parameter);
@@ -216,6 +238,7 @@ torch::Tensor UnitRunner::backward(UnitActivations& activations, torch::Tensor g
   torch::Tensor output = std::exchange(activations.output, {});
   // A first unit without trainable parameters has nothing to differentiate.
   if (!leaves.empty()) {
+    const BackwardKernels kernels(deterministic_);
     torch::autograd::backward({output}, {grad_output}, /*retain_graph=*/false,
                               /*create_graph=*/false, leaves);
   }

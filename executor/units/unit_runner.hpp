@@ -46,6 +46,11 @@ class UnitRunner {
   UnitRunner(std::shared_ptr<UnitModule> module, const Unit& unit, std::int64_t elements,
              DataType dtype, torch::Device device = torch::kCPU);
 
+  /// Lets backward take LibTorch's fastest kernels where `deterministic` is false: gradients then
+  /// differ in the last bits from run to run. Forward stays deterministic, so that a recompute
+  /// gives what forward gave. The CPU has one kind of kernels.
+  void set_deterministic(bool deterministic) noexcept { deterministic_ = deterministic; }
+
   /// Points the parameters at a slot. Saved tensors follow: the storage object stays.
   void bind_parameters(void* slot);
   /// Points every parameter's gradient at a flat buffer of the same layout.
@@ -83,6 +88,7 @@ class UnitRunner {
   std::shared_ptr<UnitModule> module_;
   torch::Tensor parameter_storage_, gradient_storage_;
   std::vector<torch::Tensor> parameters_;
+  bool deterministic_ = true;
 };
 
 }  // namespace athanor

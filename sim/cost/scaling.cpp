@@ -91,15 +91,18 @@ class PhaseScaler {
   ScalingRule rule_;
 };
 
+/// Scales `phase`, whose kernels nobody has traced, by as much as another phase of the unit.
+void scale_like(PhaseCost& phase, const PhaseCost& before, const PhaseCost& after) {
+  const double factor = before.seconds > 0 ? after.seconds / before.seconds : 1;
+  phase.seconds *= factor;
+  phase.spread *= factor;
+  phase.unthrottled_seconds = phase.watts = 0;
+}
+
 /// Stages take as many times longer as the whole phase does: nobody has said which of them has the
 /// products.
 void scale_stages(StagedPhase& phase, const PhaseCost& before, const PhaseCost& after) {
-  const double factor = before.seconds > 0 ? after.seconds / before.seconds : 1;
-  for (PhaseCost& stage : phase.stages) {
-    stage.seconds *= factor;
-    stage.spread *= factor;
-    stage.unthrottled_seconds = stage.watts = 0;
-  }
+  for (PhaseCost& stage : phase.stages) scale_like(stage, before, after);
 }
 
 void scale_unit(UnitCost& cost, Seconds forward_products, const PhaseScaler& scaler) {
@@ -110,9 +113,15 @@ void scale_unit(UnitCost& cost, Seconds forward_products, const PhaseScaler& sca
   scaler.scale(cost.recompute, forward_products + done_before);
   scaler.scale(cost.forward_discard, forward_products);
   scaler.scale(cost.backward, backward_products);
+  if (cost.nondeterministic_backward) {
+    scale_like(*cost.nondeterministic_backward, before.backward, cost.backward);
+  }
   for (StagedCost& staged : cost.staged) {
     for (std::size_t i = 0; i < kUnitPhases.size(); ++i) {
       scale_stages(staged.*kStagedPhases[i], before.*kUnitPhases[i], cost.*kUnitPhases[i]);
+    }
+    if (staged.nondeterministic_backward) {
+      scale_stages(*staged.nondeterministic_backward, before.backward, cost.backward);
     }
   }
 }

@@ -181,6 +181,9 @@ void read_step(JsonReader& json, Plan& plan) {
     plan.gradient_ring = buffers->small_integer(0);
   }
   plan.compute_threads = json.key("compute_threads").small_integer(1);
+  if (const auto deterministic = json.optional_key("deterministic")) {
+    plan.deterministic = deterministic->boolean();
+  }
   if (const auto snapshot = json.optional_key("snapshot")) {
     plan.snapshot = snapshot->choice(kSnapshotNames);
   }
@@ -208,6 +211,7 @@ std::string to_json(const Plan& plan) {
   if (plan.adam_state != DataType::Float32) {
     json["adam_state"] = name_of(kDataTypeNames, plan.adam_state);
   }
+  if (!plan.deterministic) json["deterministic"] = false;
   if (plan.micro_batch_group > 1) json["micro_batch_group"] = plan.micro_batch_group;
   if (plan.clipped_share > 0) json["clipped_share"] = plan.clipped_share;
   if (plan.late_updates > 0) json["late_updates"] = plan.late_updates;

@@ -78,6 +78,9 @@ void add_phases(OrderedJson& json, const Cost& cost) {
   json["forward_discard"] = json_of(cost.forward_discard);
   json["recompute"] = json_of(cost.recompute);
   json["backward"] = json_of(cost.backward);
+  if (cost.nondeterministic_backward) {
+    json["nondeterministic_backward"] = json_of(*cost.nondeterministic_backward);
+  }
   json["output_bytes"] = cost.output_bytes;
   json["saved_bytes"] = cost.saved_bytes;
   json["grad_input_bytes"] = cost.grad_input_bytes;
@@ -90,6 +93,9 @@ void read_phases(JsonReader& json, Cost& cost, const Read& read) {
   cost.forward_discard = read(json.key("forward_discard"));
   cost.recompute = read(json.key("recompute"));
   cost.backward = read(json.key("backward"));
+  if (const auto backward = json.optional_key("nondeterministic_backward")) {
+    cost.nondeterministic_backward = read(*backward);
+  }
   cost.output_bytes = json.key("output_bytes").integer(0);
   cost.saved_bytes = json.key("saved_bytes").integer(0);
   cost.grad_input_bytes = json.key("grad_input_bytes").integer(0);
@@ -150,6 +156,7 @@ std::string to_json(const Profile& profile) {
                       {"costs", std::move(costs)},
                       {"batch_bytes_per_sample", profile.batch_bytes_per_sample},
                       {"workspace_bytes", profile.workspace_bytes}};
+  if (profile.always_deterministic) json["always_deterministic"] = true;
   if (profile.launch_seconds > 0) json["launch_seconds"] = profile.launch_seconds;
   if (profile.matmul_flops_per_second > 0) {
     json["matmul_flops_per_second"] = profile.matmul_flops_per_second;
@@ -173,6 +180,9 @@ Profile parse_profile(std::string_view text, const std::string& where) {
   }
   profile.batch_bytes_per_sample = json.key("batch_bytes_per_sample").integer(0);
   profile.workspace_bytes = json.key("workspace_bytes").integer(0);
+  if (const auto always = json.optional_key("always_deterministic")) {
+    profile.always_deterministic = always->boolean();
+  }
   if (const auto seconds = json.optional_key("launch_seconds")) {
     profile.launch_seconds = seconds->number();
   }

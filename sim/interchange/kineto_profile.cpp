@@ -104,6 +104,7 @@ Profile profile_from_kineto(const KinetoTable& table, const std::string& where, 
     set_forward(cost, seconds.of(cost.unit_class, KinetoPhase::Forward),
                 seconds.of(cost.unit_class, KinetoPhase::Recompute));
     set_seconds(cost.backward, seconds.of(cost.unit_class, KinetoPhase::Backward));
+    cost.nondeterministic_backward.reset();  // another run's
   }
   // Times of two devices do not make one profile.
   if (!table.device.empty() && table.device != base.device) {

@@ -32,6 +32,7 @@ Program make_header(const Profile& profile, const Plan& plan) {
   program.dtype = plan.dtype;
   program.gradient_dtype = gradient_dtype(plan.dtype, plan.accumulation);
   program.adam_state = plan.adam_state;
+  program.deterministic = plan.deterministic;
   program.cpu_adam_threads = plan.cpu_adam_threads;
   program.clipped_share = plan.clipped_share;
   program.workspace_bytes = profile.workspace_bytes;

@@ -142,7 +142,8 @@ void StepBuilder::emit_recompute(const Access& access) {
 
 void StepBuilder::emit_backward(const Access& access) {
   const std::int32_t unit = access.unit;
-  Operation op = compute_operation(OpKind::Backward, access, cost(unit).backward);
+  Operation op = compute_operation(OpKind::Backward, access,
+                                   profile_.backward(cost(unit), plan_.deterministic));
   std::vector<std::int32_t> consumed{saved_[member_index(access)]};
   if (unit + 1 < static_cast<std::int32_t>(units_.size())) {
     consumed.push_back(grad_inputs_[member_index(output_of(access))]);

@@ -13,8 +13,9 @@
 namespace athanor {
 namespace {
 
-const StagedPhase& phase_of(const StagedCost& cost, const Operation& op) {
-  if (op.kind == OpKind::Backward) return cost.backward;
+const StagedPhase& phase_of(const Profile& profile, const StagedCost& cost, const Operation& op,
+                            bool deterministic) {
+  if (op.kind == OpKind::Backward) return profile.backward(cost, deterministic);
   if (op.kind == OpKind::Recompute) return cost.recompute;
   return op.keep ? cost.forward_keep : cost.forward_discard;
 }
@@ -50,7 +51,8 @@ StepBuilder::Phase StepBuilder::emit_phase(Operation op, const Access& access,
   if (has_stages(access.unit)) {
     const StagedCost& staged =
         profile_.staged_cost(cost(access.unit).unit_class, plan_, unit_plan(access.unit));
-    return emit_stages(op, access, phase_of(staged, op), std::move(consumed));
+    return emit_stages(op, access, phase_of(profile_, staged, op, plan_.deterministic),
+                       std::move(consumed));
   }
   consumed.insert(consumed.end(), op.frees.begin(), op.frees.end());
   op.frees = std::move(consumed);

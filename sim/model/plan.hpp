@@ -222,6 +222,9 @@ struct Plan {
                             ///< accumulation, clipping or Snapshot::Redo, which need
                             ///< gradients longer
   int compute_threads = 1;  ///< CPU backend: threads of the compute lane
+  bool deterministic = true;  ///< off: backward takes the fastest kernels, which add in the order
+                              ///< in which threads happen to run, so that gradients differ in the
+                              ///< last bits from run to run
   Snapshot snapshot = Snapshot::None;
   Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry

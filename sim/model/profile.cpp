@@ -80,6 +80,9 @@ void check_staged(const StagedCost& staged, const ValuePath& path) {
   check_staged_phase(staged.forward_discard, path.key("forward_discard"));
   check_staged_phase(staged.recompute, path.key("recompute"));
   check_staged_phase(staged.backward, path.key("backward"));
+  if (staged.nondeterministic_backward) {
+    check_staged_phase(*staged.nondeterministic_backward, path.key("nondeterministic_backward"));
+  }
 }
 
 void check_cost(const UnitCost& cost, const ValuePath& path) {
@@ -93,6 +96,9 @@ void check_cost(const UnitCost& cost, const ValuePath& path) {
   check_phase(cost.forward_discard, cost.output_bytes, path.key("forward_discard"));
   check_phase(cost.recompute, cost.saved_bytes, path.key("recompute"));
   check_phase(cost.backward, 0, path.key("backward"));
+  if (cost.nondeterministic_backward) {
+    check_phase(*cost.nondeterministic_backward, 0, path.key("nondeterministic_backward"));
+  }
   for (std::size_t i = 0; i < cost.staged.size(); ++i) {
     check_staged(cost.staged[i], path.key("staged").item(i));
   }
@@ -133,7 +139,51 @@ void check_sequence_length(const Profile& profile, const ValuePath& path) {
   }
 }
 
+/// Returns the phase of `cost` with the kernels of a plan.
+template <typename Phase, typename Cost>
+const Phase& backward_of(const Profile& profile, const Cost& cost, const std::string& unit_class,
+                         bool deterministic) {
+  if (deterministic || profile.always_deterministic) return cost.backward;
+  if (cost.nondeterministic_backward) return *cost.nondeterministic_backward;
+  throw InputError("profile of " + profile.architecture.name,
+                   fmt::format("backward{} was measured with deterministic kernels alone, and the "
+                               "plan has \"deterministic\": false",
+                               unit_class.empty() ? "" : " of unit class '" + unit_class + "'"),
+                   "Profile the model again with athanor profile --deterministic both, or plan "
+                   "with --deterministic on.");
+}
+
 }  // namespace
+
+std::vector<PhaseCost*> costs_of_phase(UnitCost& cost, std::size_t index) {
+  const bool is_backward = kUnitPhases.at(index) == &UnitCost::backward;
+  std::vector<PhaseCost*> found{&(cost.*kUnitPhases.at(index))};
+  if (is_backward && cost.nondeterministic_backward)
+    found.push_back(&*cost.nondeterministic_backward);
+  for (StagedCost& staged : cost.staged) {
+    for (PhaseCost& stage : (staged.*kStagedPhases.at(index)).stages) found.push_back(&stage);
+    if (!is_backward || !staged.nondeterministic_backward) continue;
+    for (PhaseCost& stage : staged.nondeterministic_backward->stages) found.push_back(&stage);
+  }
+  return found;
+}
+
+const PhaseCost& Profile::backward(const UnitCost& cost, bool deterministic) const {
+  return backward_of<PhaseCost>(*this, cost, cost.unit_class, deterministic);
+}
+
+const StagedPhase& Profile::backward(const StagedCost& cost, bool deterministic) const {
+  return backward_of<StagedPhase>(*this, cost, "", deterministic);
+}
+
+bool Profile::measures_both_kernels() const noexcept {
+  return std::ranges::all_of(costs, [](const UnitCost& cost) {
+    return cost.nondeterministic_backward &&
+           std::ranges::all_of(cost.staged, [](const StagedCost& staged) {
+             return staged.nondeterministic_backward.has_value();
+           });
+  });
+}
 
 const UnitCost& Profile::cost(const std::string& unit_class, std::int64_t micro_batch) const {
   for (const UnitCost& cost : costs) {
@@ -206,6 +256,7 @@ Profile unmeasured_profile(const Architecture& architecture, DataType dtype,
   profile.device = "unmeasured";
   profile.dtype = dtype;
   profile.sequence_length = sequence_length;
+  profile.always_deterministic = true;  // no costs tell kernels apart
   for (const std::string& unit_class : classes_of(architecture)) {
     UnitCost cost;
     cost.unit_class = unit_class;

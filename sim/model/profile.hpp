@@ -9,7 +9,9 @@
 #include "sim/model/provenance.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +61,7 @@ struct StagedCost {
   int world_size = 0;
   std::int64_t capacity = 0;  ///< UnitPlan::capacity
   StagedPhase forward_keep, forward_discard, recompute, backward;
+  std::optional<StagedPhase> nondeterministic_backward;           ///< as UnitCost's
   Bytes output_bytes = 0, saved_bytes = 0, grad_input_bytes = 0;  ///< as UnitCost's
 };
 
@@ -69,7 +72,10 @@ struct UnitCost {
   PhaseCost forward_keep;     ///< forward that saves what backward needs
   PhaseCost forward_discard;  ///< forward without autograd; the output alone stays
   PhaseCost recompute;        ///< forward again from the saved input, before backward
-  PhaseCost backward;      ///< starts with the output's gradient live; frees it and what was saved
+  PhaseCost backward;  ///< starts with the output's gradient live; frees it and what was saved.
+                       ///< Its kernels are deterministic
+  /// Backward with the fastest kernels, for plans that are not deterministic; absent: not measured.
+  std::optional<PhaseCost> nondeterministic_backward;
   Bytes output_bytes = 0;  ///< stays after forward_discard (0 for the unit with the loss)
   Bytes saved_bytes = 0;   ///< stays after forward_keep or recompute, the output included
   Bytes grad_input_bytes =
@@ -84,13 +90,19 @@ inline constexpr std::array kUnitPhases{&UnitCost::forward_keep, &UnitCost::forw
 inline constexpr std::array kStagedPhases{&StagedCost::forward_keep, &StagedCost::forward_discard,
                                           &StagedCost::recompute, &StagedCost::backward};
 
+/// Returns every cost of the phase at `index` of kUnitPhases: the whole unit's, its stages', and
+/// those with the fastest kernels.
+[[nodiscard]] std::vector<PhaseCost*> costs_of_phase(UnitCost& cost, std::size_t index);
+
 /// Device memory and time of one model's step.
 struct Profile {
   Architecture architecture;  ///< embedded, so that a profile is enough to simulate
   std::string device;         ///< name as in Platform::device
   DataType dtype = DataType::Float32;
   std::int64_t sequence_length = 0;
-  int compute_threads = 1;  ///< host threads of one rank's compute lane (CPU backend)
+  int compute_threads = 1;            ///< host threads of one rank's compute lane (CPU backend)
+  bool always_deterministic = false;  ///< the device has no other kernels (CPU backend), so that
+                                      ///< costs are those of every plan
   std::vector<UnitCost> costs;
   Bytes batch_bytes_per_sample = 0;  ///< inputs and targets of one sequence on the device
   Bytes workspace_bytes = 0;         ///< device memory that libraries keep from their first call on
@@ -105,6 +117,12 @@ struct Profile {
   /// capacity; the message lists what was.
   [[nodiscard]] const StagedCost& staged_cost(const std::string& unit_class, const Plan& plan,
                                               const UnitPlan& unit_plan) const;
+  /// Returns the cost of backward with kernels of a plan's kind. Throws InputError when it was not
+  /// measured; the message says how to.
+  [[nodiscard]] const PhaseCost& backward(const UnitCost& cost, bool deterministic) const;
+  [[nodiscard]] const StagedPhase& backward(const StagedCost& cost, bool deterministic) const;
+  /// Whether backward was measured with both kinds of kernels everywhere.
+  [[nodiscard]] bool measures_both_kernels() const noexcept;
   /// Micro-batch sizes for which every unit class has a cost, ascending.
   [[nodiscard]] std::vector<std::int64_t> micro_batches() const;
   void validate(const std::string& where) const;

@@ -142,6 +142,7 @@ struct Program {
   DataType dtype = DataType::Float32;
   DataType gradient_dtype = DataType::Float32;  ///< type of gradient shards; fp32 when accumulating
   DataType adam_state = DataType::Float32;      ///< type of Adam's moments
+  bool deterministic = true;                    ///< kernels of backward; see Plan
   int cpu_adam_threads = 1;
   double clipped_share = 0;      ///< share of its time that an AdamRollback takes on average
   int state_buffers = 0;         ///< buffers for optimizer state between file and CPU

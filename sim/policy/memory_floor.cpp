@@ -49,13 +49,15 @@ Elements count_elements(const Profile& profile, int num_gpus) {
 
 /// Device memory of the largest backward: the batch, what the unit saved, the gradient of its
 /// output, and what backward itself takes.
-Bytes backward_bytes(const Profile& profile, std::int64_t micro_batch, int num_gpus) {
+Bytes backward_bytes(const Profile& profile, std::int64_t micro_batch, int num_gpus,
+                     bool deterministic) {
   Bytes most = 0, output_gradient = 0;
   const std::vector<Unit>& units = profile.architecture.units;
   for (std::size_t u = units.size(); u-- > 0;) {
     const UnitCost& cost = profile.cost(units[u].unit_class, micro_batch);
     if (!may_travel(profile, units[u].unit_class, num_gpus)) {
-      most = std::max(most, cost.saved_bytes + output_gradient + cost.backward.peak_bytes);
+      most = std::max(most, cost.saved_bytes + output_gradient +
+                                profile.backward(cost, deterministic).peak_bytes);
     }
     output_gradient = cost.grad_input_bytes;
   }
@@ -87,7 +89,8 @@ MemoryFloor floor_of(const TuningProblem& problem, const BatchSplit& batch) {
     return static_cast<double>(count) / problem.request.num_gpus;
   };
   MemoryFloor floor{.gpu = 2 * elements.of_classes * parameter + profile.workspace_bytes +
-                           backward_bytes(profile, batch.micro_batch, problem.request.num_gpus)};
+                           backward_bytes(profile, batch.micro_batch, problem.request.num_gpus,
+                                          problem.request.deterministic)};
   if (problem.limits.gpu == 0 || problem.limits.host == 0) return floor;
   const ElementBytes bytes = element_bytes(problem, batch.accumulation);
   // Parameters of one unit of each class are in the floor of the GPU already.

@@ -38,6 +38,7 @@ Plan uniform_plan(const std::string& name, const Profile& profile, const PlanReq
   plan.micro_batch_group = batch.group;
   plan.dtype = profile.dtype;
   plan.adam_state = request.adam_state;
+  plan.deterministic = request.deterministic;
   plan.sequence_length = profile.sequence_length;
   plan.chunk_elements = chunk_elements;
   plan.clipping = request.clipping;

@@ -45,6 +45,21 @@ void validate_threads(const PlanRequest& request, const Platform& platform) {
                     : fmt::format("Use one of {}.", fmt::join(known, ", ")));
 }
 
+void validate_kernels(const PlanRequest& request, const Profile& profile) {
+  if (request.deterministic || profile.always_deterministic || profile.measures_both_kernels()) {
+    return;
+  }
+  const std::string& command = profile.provenance.command;
+  const bool is_profile = command.find(" profile") != std::string::npos &&
+                          command.find("--deterministic") == std::string::npos;
+  throw InputError("--deterministic",
+                   fmt::format("off, but the profile of {} has backward with deterministic kernels "
+                               "alone",
+                               profile.architecture.name),
+                   fmt::format("Measure both kinds: {} --deterministic both",
+                               is_profile ? command : "athanor profile .."));
+}
+
 /// Returns `memory` without a reserve of 5 %, and at least `least` where half of it is left.
 Bytes without_reserve(Bytes memory, Bytes least) {
   constexpr Bytes kReservedShare = 20;  // divisor: 5 %
@@ -81,6 +96,7 @@ void validate_request(const PlanRequest& request, const Profile& profile,
   }
   validate_batch(request);
   validate_threads(request, platform);
+  validate_kernels(request, profile);
   if (request.limits.gpu < 0 || request.limits.host < 0 || request.limits.nvme < 0) {
     throw InputError("--gpu-memory, --host-memory, --nvme", "a negative size",
                      "Use a size like 40GiB.");

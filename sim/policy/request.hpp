@@ -27,6 +27,7 @@ struct PlanRequest {
   bool tries_versions =
       false;  ///< auto takes Snapshot::Versions where that is faster than `snapshot`
   DataType adam_state = DataType::Float32;  ///< never chosen: it changes what is learnt
+  bool deterministic = true;                ///< Plan::deterministic; never chosen: it changes bits
 };
 
 /// Split of a rank's share of the global batch into micro-batches, and of these into groups.

@@ -42,11 +42,8 @@ Platform slower(Platform platform) {
 /// Returns the profile with every phase slower by one standard deviation.
 Profile slower(Profile profile) {
   for (UnitCost& cost : profile.costs) {
-    for (PhaseCost UnitCost::* phase : kUnitPhases) slow(cost.*phase);
-    for (StagedCost& staged : cost.staged) {
-      for (StagedPhase StagedCost::* phase : kStagedPhases) {
-        for (PhaseCost& stage : (staged.*phase).stages) slow(stage);
-      }
+    for (std::size_t i = 0; i < kUnitPhases.size(); ++i) {
+      for (PhaseCost* const phase : costs_of_phase(cost, i)) slow(*phase);
     }
   }
   return profile;

@@ -230,12 +230,7 @@ void scale_phases(Profile& profile, const Program& program, const std::vector<Se
     for (std::size_t i = 0; i < kUnitPhases.size(); ++i) {
       const auto own = factors.operations.find(key_of(kUnitPhases[i], cost.unit_class));
       const double factor = own == factors.operations.end() ? others : own->second;
-      scale(cost.*kUnitPhases[i], factor, factors.launch);
-      for (StagedCost& staged : cost.staged) {
-        for (PhaseCost& stage : (staged.*kStagedPhases[i]).stages) {
-          scale(stage, factor, factors.launch);
-        }
-      }
+      for (PhaseCost* const phase : costs_of_phase(cost, i)) scale(*phase, factor, factors.launch);
     }
   }
 }

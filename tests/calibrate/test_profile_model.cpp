@@ -107,6 +107,61 @@ TEST_CASE("an energy counter that stands still counts as none") {
   CHECK(profile.cost("block", 1).backward.unthrottled_seconds == 0);
 }
 
+/// Host meter that stands for a device with two kinds of kernels.
+class TwoKindsMeter final : public UnitMeter {
+ public:
+  [[nodiscard]] torch::Device device() const override { return host_.device(); }
+  [[nodiscard]] bool is_deterministic() const override { return false; }
+  void run(const std::function<void()>& body) override { host_.run(body); }
+  void time(PhaseSamples& phase, const std::function<void()>& body) override {
+    host_.time(phase, body);
+  }
+  void collect() override {}
+  void finish() override {}
+  [[nodiscard]] Bytes live() const override { return host_.live(); }
+  [[nodiscard]] Seconds warm_up() const override { return 0; }
+
+ private:
+  HostMeter host_;
+};
+
+TEST_CASE("backward is measured with both kinds of kernels where a device has two") {
+  TwoKindsMeter meter;
+  const Architecture architecture = with_blocks(tiny("qwen3_moe"), Blocks::Split);
+  ProfileOptions options = quick_options();
+  options.expert_ranks = {2};
+  std::int64_t begun = 0, total = 0;
+  options.progress = [&](std::string_view, std::int64_t, std::int64_t all) {
+    ++begun;
+    total = all;
+  };
+  const Profile both =
+      profile_language_model(architecture, DataType::Float32, options, {meter, "two", {}});
+  CHECK(both.measures_both_kernels());
+  CHECK_FALSE(both.always_deterministic);
+  CHECK(begun == total);
+  for (const UnitCost& cost : both.costs) {
+    CHECK(both.backward(cost, false).seconds > 0);
+    CHECK(both.backward(cost, false).peak_bytes == cost.backward.peak_bytes);  // the same kernels
+    for (const StagedCost& staged : cost.staged) {
+      CHECK(both.backward(staged, false).stages.size() == staged.backward.stages.size());
+    }
+  }
+  options.both_kernels = false;
+  const Profile one =
+      profile_language_model(architecture, DataType::Float32, options, {meter, "two", {}});
+  CHECK_FALSE(one.measures_both_kernels());
+  CHECK_THROWS_AS(one.backward(one.costs[0], false), InputError);
+  CHECK(&one.backward(one.costs[0], true) == &one.costs[0].backward);
+}
+
+TEST_CASE("costs on processors are those of either setting") {
+  const Profile profile = profile_language_model(tiny("gpt2"), DataType::Float32, quick_options());
+  CHECK(profile.always_deterministic);
+  CHECK_FALSE(profile.measures_both_kernels());
+  CHECK(&profile.backward(profile.costs[0], false) == &profile.costs[0].backward);
+}
+
 /// Meter of a device whose phases take no time of its own, and much of the host's.
 class WaitingMeter final : public UnitMeter {
  public:

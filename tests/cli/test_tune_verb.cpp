@@ -85,6 +85,53 @@ TEST_CASE_METHOD(SimFixture, "tune takes the faster way to a snapshot every step
   CHECK_THAT(run("tune", options("versions", {})).out, ContainsSubstring("snapshots by versions"));
 }
 
+TEST_CASE_METHOD(SimFixture, "tune says what determinism costs, and plans without it") {
+  for (UnitCost& cost : profile.costs) {
+    cost.nondeterministic_backward = cost.backward;
+    cost.nondeterministic_backward->seconds *= 0.5;
+  }
+  write_file_atomically(folder.file("profile.json"), to_json(profile));
+  const auto on = json("tune", {}), off = json("tune", {"--deterministic", "off"});
+  CHECK_FALSE(on.at("plan").contains("deterministic"));
+  CHECK(off.at("plan").at("deterministic") == false);
+  CHECK(off.at("step_seconds").get<double>() < 0.95 * on.at("step_seconds").get<double>());
+  CHECK(on.at("deterministic_step_seconds").at("on") == on.at("step_seconds"));
+  CHECK(on.at("deterministic_step_seconds").at("off") < on.at("step_seconds"));
+  CHECK(off.at("deterministic_step_seconds").at("off") == off.at("step_seconds"));
+  CHECK_THAT(run("tune", {}).out,
+             ContainsSubstring("deterministic ones cost") &&
+                 ContainsSubstring(" % of this step; with --deterministic off it takes"));
+  const std::string plan = folder.file("off.json");
+  const ProgramResult text = run("tune", {"--deterministic", "off", "-o", plan});
+  CHECK_THAT(text.out, ContainsSubstring(", not deterministic") &&
+                           ContainsSubstring("with --deterministic on it takes"));
+  const auto again =
+      nlohmann::json::parse(run_program("athanor-sim", {"simulate", "--plan", plan, "--json"}).out);
+  CHECK(again.at("step_seconds") == off.at("step_seconds"));
+
+  for (UnitCost& cost : profile.costs) cost.nondeterministic_backward.reset();
+  profile.provenance.command = "athanor profile --model gpt2-tiny";
+  write_file_atomically(folder.file("profile.json"), to_json(profile));
+  const std::string way_out = "athanor profile --model gpt2-tiny --deterministic both";
+  for (const ProgramResult& refused :
+       {run("tune", {"--deterministic", "off"}), run("simulate", {"--plan", plan})}) {
+    CHECK(refused.exit_code == 2);
+    CHECK_THAT(refused.err, ContainsSubstring("--deterministic") && ContainsSubstring(way_out));
+  }
+  CHECK_THAT(run("tune", {}).out, !ContainsSubstring("deterministic"));
+}
+
+TEST_CASE_METHOD(SimFixture, "on a device whose kernels are deterministic, off changes nothing") {
+  profile.always_deterministic = true;
+  write_file_atomically(folder.file("profile.json"), to_json(profile));
+  const auto on = json("tune", {}), off = json("tune", {"--deterministic", "off"});
+  CHECK(off.at("step_seconds") == on.at("step_seconds"));
+  CHECK_FALSE(off.contains("deterministic_step_seconds"));
+  CHECK_THAT(run("tune", {"--deterministic", "off"}).out,
+             ContainsSubstring("--deterministic off changes nothing"));
+  CHECK_THAT(run("tune", {}).out, !ContainsSubstring("deterministic"));
+}
+
 TEST_CASE_METHOD(SimFixture, "optimizer state goes to NVMe if host memory is short") {
   const std::vector<std::string> limits{"--gpu-memory", tight_limit(*this), "--host-memory",
                                         "16MiB"};

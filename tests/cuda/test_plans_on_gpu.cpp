@@ -124,6 +124,18 @@ TEST_CASE("every plan gives the same bits on a GPU with moments in bf16") {
   check_all_plans(DataType::BFloat16, all);
 }
 
+TEST_CASE("without determinism a plan's losses on a GPU agree to rounding") {
+  if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
+  Plan plan = plans(kGlobalBatch).front();
+  const Result on = train(plan, DataType::BFloat16, gpu());
+  plan.deterministic = false;
+  const Result off = train(plan, DataType::BFloat16, gpu());
+  CHECK(off.losses.front() == on.losses.front());  // forward has the same kernels
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    CHECK_THAT(off.losses[step], Catch::Matchers::WithinRel(on.losses[step], 0.02));
+  }
+}
+
 TEST_CASE("training on a GPU and on the host agrees") {
   if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
   const Plan plan = plans(kGlobalBatch).front();

@@ -102,6 +102,20 @@ TEST_CASE("kernels add up to the phases' device time") {
   }
 }
 
+TEST_CASE("backward is measured with both kinds of kernels, and forward with one") {
+  require_device();
+  const Profile& profile = traced().profile;
+  REQUIRE(profile.measures_both_kernels());
+  CHECK_FALSE(profile.always_deterministic);
+  for (const UnitCost& cost : profile.costs) {
+    const PhaseCost& fastest = profile.backward(cost, /*deterministic=*/false);
+    CAPTURE(cost.unit_class, fastest.seconds, cost.backward.seconds);
+    CHECK(fastest.seconds > 0.3 * cost.backward.seconds);
+    CHECK(fastest.seconds < 1.25 * cost.backward.seconds);
+    CHECK(fastest.issue_seconds > 0);
+  }
+}
+
 TEST_CASE("the classes of kernels are known for nine tenths of the time") {
   require_device();
   for (const auto& [name, phase] : phases(traced().profile)) {

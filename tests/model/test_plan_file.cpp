@@ -94,6 +94,14 @@ TEST_CASE("the type of Adam's moments is left out where it is fp32") {
   CHECK(parse_plan(to_json(plan), "input.json").adam_state == DataType::BFloat16);
 }
 
+TEST_CASE("a plan is deterministic unless it says otherwise") {
+  Plan plan = sample_plan();
+  CHECK(to_json(plan).find("deterministic") == std::string::npos);
+  CHECK(parse_plan(to_json(plan), "input.json").deterministic);
+  plan.deterministic = false;
+  CHECK_FALSE(parse_plan(to_json(plan), "input.json").deterministic);
+}
+
 TEST_CASE("a group of one micro-batch is left out") {
   Plan plan = sample_plan();
   CHECK(to_json(plan).find("micro_batch_group") == std::string::npos);

@@ -70,6 +70,30 @@ TEST_CASE("kernels are read back, and may be missing") {
   CHECK(parse_profile(without, "input.json").cost("block", 2).backward.kernels.empty());
 }
 
+TEST_CASE("both kinds of backward are read back, and one may be missing") {
+  Profile written = sample_profile();
+  CHECK_FALSE(written.measures_both_kernels());
+  CHECK(to_json(written).find("deterministic") == std::string::npos);
+  for (UnitCost& cost : written.costs) {
+    cost.nondeterministic_backward = PhaseCost{test::kAwkward, 1e-300, 77, 0.5};
+    for (StagedCost& staged : cost.staged) staged.nondeterministic_backward = staged.backward;
+  }
+  const std::string text = to_json(written);
+  const Profile profile = parse_profile(text, "input.json");
+  CHECK(to_json(profile) == text);
+  CHECK(profile.measures_both_kernels());
+  CHECK(profile.backward(profile.cost("block", 2), false).seconds == test::kAwkward);
+  CHECK(profile.backward(profile.cost("block", 2), true).seconds != test::kAwkward);
+  Profile of_host = sample_profile();
+  of_host.always_deterministic = true;
+  CHECK(parse_profile(to_json(of_host), "input.json").always_deterministic);
+  test::check_rejects(text,
+                      {{"/costs/0/nondeterministic_backward/seconds", "-1",
+                        "costs[0].nondeterministic_backward.seconds"},
+                       {"/always_deterministic", "1", "always_deterministic"}},
+                      read);
+}
+
 TEST_CASE("a profile of a built-in model is read back") {
   const Profile written =
       unmeasured_profile(load_architecture("qwen3-0.6b"), DataType::Float32, 64, 2);

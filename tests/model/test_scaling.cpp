@@ -59,6 +59,16 @@ TEST_CASE("scaling to a machine of the same rates changes no time") {
   }
 }
 
+TEST_CASE("the fastest kernels of backward take as many times longer as deterministic ones") {
+  Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
+  profile.costs[0].nondeterministic_backward = PhaseCost{2, 0.5, 9, 0.25};
+  const UnitCost scaled =
+      scale_profile(profile, machine("old", 1, 1), machine("new", 2, 1)).costs[0];
+  CHECK(scaled.backward.seconds < 2.7);
+  CHECK(scaled.nondeterministic_backward->seconds == Approx(scaled.backward.seconds / 3 * 2));
+  CHECK(scaled.nondeterministic_backward->peak_bytes == 9);
+}
+
 TEST_CASE("stages take as many times longer as the whole phase does") {
   Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
   StagedCost staged;

@@ -51,6 +51,15 @@ struct Case {
       for (UnitCost& cost : profile.costs) cost.forward_keep.issue_seconds = micro(random);
     }
     if (round % 2 == 1) limit_power(random, platform, profile);
+    if (round % 6 == 4) {  // backward that takes less of everything
+      request.deterministic = false;
+      for (UnitCost& cost : profile.costs) {
+        PhaseCost& fastest = cost.nondeterministic_backward.emplace(cost.backward);
+        fastest.seconds *= 0.7;
+        fastest.unthrottled_seconds *= 0.7;
+        fastest.peak_bytes /= 2;
+      }
+    }
     if (round % 5 > 2) {  // slow updates, which a micro-batch does not hide
       platform = with_host_update_slowdown(platform, 1 << (1 + round % 6));
       std::erase_if(platform.shared, [](const auto& shared) { return shared.name != "nvme"; });

@@ -78,6 +78,32 @@ TEST_CASE("a run that cannot work is refused before anything starts") {
   CHECK_FALSE(fs::exists(out));
 }
 
+TEST_CASE("a run takes the kernels of its plan, and says so") {
+  const TrainFixture fixture;
+  athanor::Plan fastest = fixture.replicated_plan(1, 2);
+  const std::string on = fixture.write_plan("on", fastest);
+  fastest.deterministic = false;
+  const std::string off = fixture.write_plan("off", fastest);
+  const auto run_of = [&](const std::string& plan, const std::string& out, std::int64_t steps) {
+    return with_words(fixture.command(plan, steps, fixture.file(out)), {"--backend", "cpu"});
+  };
+  check_refused(run_of(off, "run", 4), {"--deterministic", "on"}, 2, "the plan was made for off");
+  check_refused(run_of(on, "run", 4), {"--deterministic", "off"}, 2,
+                "athanor tune --deterministic off");
+  CHECK(output_of(run_of(on, "on", 4)).find("kernels ") == std::string::npos);
+  const std::string said = output_of(with_words(run_of(off, "off", 4), {"--deterministic", "off"}));
+  CHECK(said.find("kernels    deterministic, although") != std::string::npos);
+  CHECK(loss_curve(fixture.file("off")) == loss_curve(fixture.file("on")));
+  const auto config = [&](const std::string& out) {
+    return nlohmann::json::parse(athanor::read_text_file(fixture.file(out) + "/run.json"))
+        .at("config");
+  };
+  CHECK(config("on").at("deterministic") == "on");
+  CHECK(config("off").at("deterministic") == "off");
+  CHECK(output_of(with_words(run_of(on, "off", 6), {"--resume"}))
+            .find("other than before: deterministic: off -> on") != std::string::npos);
+}
+
 TEST_CASE("a dry run starts nothing") {
   const TrainFixture fixture;
   auto command = fixture.command(fixture.write_plan("plan", fixture.replicated_plan(2, 2)), 4,

@@ -51,6 +51,51 @@ TEST_CASE("saved tensors follow a unit into another slot") {
   CHECK(equal_bits(chain.gradients(1), expected_parameters));
 }
 
+/// Doubles its input, and notes LibTorch's setting in forward and in backward.
+class NotingUnit final : public UnitModule {
+ public:
+  torch::Tensor forward(torch::Tensor activation, const Batch& /*batch*/) override {
+    in_forward = at::globalContext().deterministicAlgorithms();
+    torch::Tensor output = 2 * activation;
+    if (output.requires_grad()) {
+      output.register_hook([this](const torch::Tensor& gradient) {
+        in_backward = at::globalContext().deterministicAlgorithms();
+        return gradient;
+      });
+    }
+    return output;
+  }
+  bool in_forward = false, in_backward = false;
+};
+
+/// Asks LibTorch for deterministic kernels, or for the fastest, until the end of its life.
+class Setting {
+ public:
+  explicit Setting(bool deterministic) { set(deterministic); }
+  ~Setting() { set(false); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  static void set(bool value) { at::globalContext().setDeterministicAlgorithms(value, false); }
+};
+
+TEST_CASE("backward alone may take kernels that are not deterministic") {
+  const bool of_process = GENERATE(true, false), of_plan = GENERATE(true, false);
+  const Setting setting(of_process);
+  const auto module = std::make_shared<NotingUnit>();
+  UnitRunner runner(module, {"noting", "noting", {}, {}, 0, 0}, 0, DataType::Float32);
+  runner.set_deterministic(of_plan);
+  UnitActivations activations;
+  activations.input = random_activation().requires_grad_();
+  const torch::Tensor output = runner.forward(activations, {}, /*keep=*/true);
+  CHECK(torch::equal(runner.backward(activations, torch::ones_like(output)),
+                     torch::full_like(output, 2)));
+  CHECK(module->in_forward == of_process);
+  CHECK(module->in_backward == (of_process && of_plan));
+  CHECK(at::globalContext().deterministicAlgorithms() == of_process);
+}
+
 TEST_CASE("backward reads the slot that is bound, not the one of the forward") {
   UnitChain chain = tiny_chain("gpt2");
   const torch::Tensor expected = input_gradient(chain, [] {});

@@ -9,14 +9,15 @@
 
 namespace athanor::test {
 
-UnitChain::UnitChain(Model model) : model_(std::move(model)) {
+UnitChain::UnitChain(Model model, torch::Device device) : model_(std::move(model)) {
   for (std::size_t i = 0; i < model_.units.size(); ++i) {
     const Unit& unit = model_.architecture.units[i];
     std::int64_t elements = 0;
     (void)parameter_offsets(unit, elements);
-    slots_.push_back(torch::zeros({elements}, torch_dtype(model_.dtype)));
+    slots_.push_back(
+        torch::zeros({elements}, torch::dtype(torch_dtype(model_.dtype)).device(device)));
     gradients_.push_back(torch::zeros_like(slots_.back()));
-    runners_.emplace_back(model_.units[i], unit, elements, model_.dtype);
+    runners_.emplace_back(model_.units[i], unit, elements, model_.dtype, device);
     runners_.back().bind_parameters(slots_.back().data_ptr());
     runners_.back().bind_gradients(gradients_.back().data_ptr());
   }
@@ -44,7 +45,7 @@ float UnitChain::step(const Batch& batch, float loss_scale) {
     flow = runners_[i].forward(activations[i], batch, /*keep=*/true);
   }
   const auto loss = flow.item<float>();
-  flow = torch::full({}, loss_scale);
+  flow = torch::full({}, loss_scale, torch::dtype(torch::kFloat32).device(slots_[0].device()));
   for (std::size_t i = runners_.size(); i-- > 0;) {
     flow = runners_[i].backward(activations[i], flow);
     activations[i] = {};

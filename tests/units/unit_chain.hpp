@@ -14,7 +14,7 @@ namespace athanor::test {
 
 class UnitChain {
  public:
-  explicit UnitChain(Model model);
+  explicit UnitChain(Model model, torch::Device device = torch::kCPU);
 
   [[nodiscard]] const Model& model() const noexcept { return model_; }
   /// Fills every unit's parameters with its initial weights.

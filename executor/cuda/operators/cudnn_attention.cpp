@@ -177,10 +177,10 @@ const Plan& plan_of(const Key& problem, const Make& make) {
 const Plan& forward_of(const Problem& problem) { return plan_of(problem, forward_plan); }
 const Plan& backward_of(const BackwardProblem& problem) { return plan_of(problem, backward_plan); }
 
-Problem problem_of(const AttentionInputs& inputs, const Layout& out) {
+Problem problem_of(const AttentionInputs& inputs, const Layout& out, bool deterministic = true) {
   return {inputs.query.device().index(),
           inputs.window,
-          at::globalContext().deterministicAlgorithms(),
+          deterministic,
           layout_of(inputs.query),
           layout_of(inputs.key),
           layout_of(inputs.value),
@@ -388,10 +388,15 @@ CudnnAttended cudnn_attention(const AttentionInputs& inputs) {
 void cudnn_attention_backward(const at::Tensor& grad_out, const AttentionInputs& inputs,
                               const CudnnAttended& attended, std::int64_t most_workspace,
                               const CudnnGradients& gradients) {
-  const BackwardProblem whole = backward_problem(
-      problem_of(inputs, layout_of(attended.out)), layout_of(grad_out), layout_of(gradients.query),
-      layout_of(gradients.key), layout_of(gradients.value));
-  const std::optional<Slice> slice = slice_of(whole, most_workspace);
+  BackwardProblem whole = backward_problem(
+      problem_of(inputs, layout_of(attended.out), at::globalContext().deterministicAlgorithms()),
+      layout_of(grad_out), layout_of(gradients.query), layout_of(gradients.key),
+      layout_of(gradients.value));
+  std::optional<Slice> slice = slice_of(whole, most_workspace);
+  if (!slice && !whole.problem.deterministic) {
+    whole.problem.deterministic = true;  // cudnn_takes() has found that it runs
+    slice = slice_of(whole, most_workspace);
+  }
   TORCH_CHECK(slice, "attention by cuDNN: no backward for tensors that forward took");
   SlicedBackward(grad_out, inputs, attended, gradients, whole, *slice).run();
 }

@@ -20,7 +20,8 @@ struct AttentionInputs {
 };
 
 /// Whether cuDNN computes forward and backward of these shapes here, with a workspace of at most
-/// `most_workspace` bytes. Both have to be the same library's: they share log_sums.
+/// `most_workspace` bytes. Both have to be the same library's: they share log_sums. Forward does
+/// not know which kernels backward will be allowed, so the answer is that for deterministic ones.
 [[nodiscard]] bool cudnn_takes(const AttentionInputs& inputs, std::int64_t most_workspace);
 
 /// Result [batch, sequence, heads, head_dim], and log_sums fp32 [batch, heads, sequence, 1].
