@@ -50,7 +50,7 @@ ROOMS = {
     "executor/traced": [*MODEL, "sim/formats", "executor/layers", "executor/units", "executor/vision"],
     "executor/batches": [*MODEL, "executor/data", "executor/layers", "executor/units"],
     "executor/memory": [*MODEL, "sim/lowering", "executor/cpu", "executor/backend"],
-    "executor/snapshot": [*MODEL, "sim/lowering", "executor/cpu", "executor/backend", "executor/memory"],
+    "executor/snapshot": [*MODEL, "sim/failures", "sim/lowering", "executor/cpu", "executor/backend", "executor/memory"],
     "executor/job": [*MODEL, "sim/rates", "sim/formats", "executor/io"],
     "executor/train": [*MODEL, "sim/patterns", "sim/lowering", "executor/cpu", "executor/io", "executor/batches", "executor/backend",
                        "executor/units", "executor/memory", "executor/snapshot", "executor/job", "executor/watch"],

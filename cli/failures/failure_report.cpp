@@ -15,7 +15,8 @@ namespace athanor::cli {
 namespace {
 
 constexpr double kMonthDays = kMonth / kDay;
-constexpr const char* kNote = "simulated; the executor does not copy snapshots to peers yet";
+constexpr const char* kNote =
+    "simulated; the executor copies snapshots to peers for ranks on the CPU alone";
 
 using Json = nlohmann::ordered_json;
 
@@ -146,7 +147,8 @@ void add_failures(CLI::App& verb, FailureOptions& options) {
       verb.add_option("--failures", options.failures,
                       "Say what failures leave of a month: rates such as 1.5%/machine/day, "
                       "0.1/4machines/month (neighbours that fail together), 2/job/week (processes "
-                      "alone). Simulated: the executor does not copy snapshots to peers yet")
+                      "alone). Simulated: the executor copies snapshots to peers for ranks on the "
+                      "CPU alone")
           ->type_name("RATES");
   verb.add_option("--snapshot", options.snapshot,
                   "Snapshots in memory: every=1,copies=2,placement=mixed,jump=1 (default: none)")

@@ -55,10 +55,12 @@ SnapshotTraffic snapshot_traffic(const Report& report, const Platform& platform,
   const double on_gpu = gpu_optimizer_share(report.plan) * state_bytes / report.plan.world_size;
   SnapshotTraffic traffic{.step = report.step_seconds, .copy = {}, .send = {}};
   traffic.copy = {on_gpu > 0 ? platform.d2h.at(on_gpu) : 0, idle_seconds(report, Lane::D2H)};
-  if (placement.num_copies > 1) {
-    traffic.send = {peer_seconds(state_bytes, placement.num_machines, placement.num_copies,
-                                 network_rate(platform)),
-                    idle_seconds(report, Lane::Collective)};
+  // The plan's own step sends those that it has.
+  const int copies = placement.num_copies - (report.plan.snapshot_copies - 1);
+  if (copies > 1) {
+    traffic.send = {
+        peer_seconds(state_bytes, placement.num_machines, copies, network_rate(platform)),
+        idle_seconds(report, Lane::Collective)};
   }
   return traffic;
 }

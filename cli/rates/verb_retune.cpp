@@ -80,6 +80,7 @@ PlanRequest request_of(const RatedRun& run, const std::vector<Bytes>& within) {
   request.limits = limits_of(run, within);
   request.micro_batch = plan.micro_batch;
   request.snapshot = plan.snapshot;
+  request.snapshot_copies = plan.snapshot_copies;
   request.adam_state = plan.adam_state;
   request.deterministic = plan.deterministic;
   if (plan.search && plan.search->adam_threads > 0) {

@@ -26,6 +26,7 @@ PlanRequest Inputs::request() const {
     request.clipped_share = clipped_share.value_or(0);
   }
   request.snapshot = snapshot;
+  request.snapshot_copies = snapshot_copies;
   request.tries_versions = tries_versions;
   if (tries_versions && adam_state != DataType::Float32) {  // a redo log's blocks are fp32
     request.snapshot = Snapshot::Versions;

@@ -27,6 +27,7 @@ struct Inputs {
   DataType adam_state = DataType::Float32;
   bool deterministic = true;  ///< PlanRequest::deterministic
   Snapshot snapshot = Snapshot::None;
+  int snapshot_copies = 1;
   bool tries_versions = false;  ///< PlanRequest::tries_versions
   bool quiet = false;           ///< shows no progress
 

@@ -182,7 +182,8 @@ void show_plan(const ShowRequest& request) {
   }
   if (!plan.deterministic) fmt::print("{:<12} off\n", "deterministic");
   if (plan.snapshot != Snapshot::None) {
-    fmt::print("{:<12} {}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot));
+    fmt::print("{:<12} {}{}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot),
+               plan.snapshot_copies > 1 ? ", each with a copy on another node" : "");
   }
   if (plan.schedule != Schedule{}) {
     fmt::print("{:<12} copies {}, optimizer {}, optimizer lanes {}, eviction {}\n", "schedule",

@@ -167,8 +167,17 @@ int tune(TuneOptions& options) {
                          options.prices, options.json});
 }
 
-/// Takes the way of a snapshot of every step, by name; "every=1" is whichever is faster.
-void take_snapshot_way(const std::string& way, Inputs& inputs) {
+/// Takes the way of a snapshot of every step, by name, and the number of its copies; "every=1" is
+/// whichever is faster. Only versions can have several copies.
+void take_snapshot_way(const std::string& value, Inputs& inputs) {
+  const std::size_t comma = value.find(',');
+  const std::string way = value.substr(0, comma);
+  inputs.snapshot_copies = comma != std::string::npos && value.ends_with('2') ? 2 : 1;
+  if (way == "every=1" && inputs.snapshot_copies > 1) {
+    inputs.tries_versions = false;
+    inputs.snapshot = Snapshot::Versions;
+    return;
+  }
   inputs.tries_versions = way == "every=1";
   inputs.snapshot = inputs.tries_versions ? Snapshot::Redo
                                           : value_of(kSnapshotNames, way).value_or(Snapshot::None);
@@ -182,8 +191,10 @@ void add_kinds(CLI::App& verb, const std::shared_ptr<TuneOptions>& options) {
           "Find plans whose training survives the death of its processes: redo keeps state and "
           "gradients in host memory, and updates when all gradients are there; versions keeps two "
           "versions of the state there, and updates as gradients arrive; every=1 takes the faster "
-          "one that fits (default: none)")
-      ->check(CLI::IsMember({"none", "redo", "versions", "every=1"}));
+          "one that fits; with copies=2, another node keeps each version too (default: none)")
+      ->check(CLI::IsMember({"none", "redo", "versions", "every=1", "redo,copies=1",
+                             "versions,copies=1", "every=1,copies=1", "versions,copies=2",
+                             "every=1,copies=2"}));
   verb.add_option("--pattern", options->patterns,
                   "Try plans in which weights or tokens of experts travel alone (default: both, "
                   "where the profile has --expert-ranks)")

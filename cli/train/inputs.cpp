@@ -11,6 +11,7 @@
 #include "executor/memory/memory_check.hpp"
 #include "executor/memory/memory_pools.hpp"
 #include "executor/snapshot/held_memory.hpp"
+#include "executor/snapshot/peer_ranks.hpp"
 #include "executor/snapshot/run_memory.hpp"
 #include "executor/snapshot/snapshot_log.hpp"
 #include "sim/base/errors.hpp"
@@ -140,7 +141,9 @@ void read_plan_and_machine(const TrainArguments& arguments, TrainInputs& in) {
     }
   }
   if (!arguments.snapshot.empty()) {
-    in.plan.snapshot = value_of(kSnapshotNames, arguments.snapshot).value_or(Snapshot::None);
+    const std::string way = arguments.snapshot.substr(0, arguments.snapshot.find(','));
+    in.plan.snapshot = value_of(kSnapshotNames, way).value_or(Snapshot::None);
+    in.plan.snapshot_copies = way == arguments.snapshot ? 1 : kMostSnapshotCopies;
   }
   if (in.adopted) return;
   const std::string profile = input_path(arguments.profile, in.plan.profile_path, arguments.plan);
@@ -209,6 +212,12 @@ TrainInputs inputs_under(const TrainArguments& arguments, const TrainInputs& inp
 void start_again(const TrainArguments& arguments, TrainInputs& inputs) {
   inputs.start = plan_start(arguments, inputs.architecture, inputs.plan, snapshot_layout(inputs),
                             /*looks_closely=*/false);
+  inputs.start.asks_ranks = false;  // the checkpoint has just been written, and memory is freed
+}
+
+void ask_ranks(const TrainArguments& arguments, Collectives& ranks, TrainInputs& inputs) {
+  complete_start(arguments, inputs.architecture, inputs.plan, snapshot_layout(inputs), ranks,
+                 inputs.start);
 }
 
 bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs) {
@@ -216,7 +225,19 @@ bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs) {
   return inputs.platform ? inputs.platform->backend == "cuda" : why_no_cuda().empty();
 }
 
+void check_copies(const TrainArguments& arguments, const TrainInputs& inputs, bool launches) {
+  if (inputs.plan.snapshot_copies == 1) return;
+  if (uses_cuda(arguments, inputs)) {
+    throw InputError("plan:snapshot_copies",
+                     "copies on other machines are kept by ranks of the CPU backend alone",
+                     "Set snapshot_copies to 1, or give --snapshot versions here.");
+  }
+  // Ranks that are there already check that they are on several machines.
+  if (launches) static_cast<void>(peer_ranks(0, inputs.plan.world_size, inputs.plan.world_size));
+}
+
 std::string describe_start(const TrainInputs& in) {
+  if (in.start.asks_ranks) return "from the newest step that its machines have";
   if (in.start.memory) return fmt::format("from memory, after step {}", in.start.memory->steps);
   if (in.start.checkpoint) return "from checkpoint " + printable(in.start.checkpoint->folder);
   return in.weights ? "from the weights of its folder" : "from fresh weights";

@@ -46,8 +46,16 @@ struct TrainInputs {
 /// Finds the checkpoint again from which the run goes on, under the plan of `inputs`.
 void start_again(const TrainArguments& arguments, TrainInputs& inputs);
 
+/// Decides what the run starts from where that takes all ranks; every rank calls it, once
+/// connected.
+void ask_ranks(const TrainArguments& arguments, Collectives& ranks, TrainInputs& inputs);
+
 /// Returns whether to run on GPUs.
 [[nodiscard]] bool uses_cuda(const TrainArguments& arguments, const TrainInputs& inputs);
+
+/// Throws InputError where the plan has copies on other machines, and ranks are on GPUs or are
+/// started on this machine alone.
+void check_copies(const TrainArguments& arguments, const TrainInputs& inputs, bool launches);
 
 /// Returns what the weights start from: "from fresh weights", for example.
 [[nodiscard]] std::string describe_start(const TrainInputs& inputs);

@@ -62,7 +62,7 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
     machine.watch = std::make_unique<athanor::JobWatch>(rank, "athanor-train");
     machine.watch->set_activity("it reads its inputs");
   }
-  const athanor::cli::TrainInputs inputs =
+  athanor::cli::TrainInputs inputs =
       athanor::cli::read_inputs(arguments, /*looks_closely=*/rank.rank == 0);
   athanor::check_world_size(inputs.plan.world_size, rank, arguments.num_processes);
   if (rank.rank == 0) {
@@ -79,6 +79,7 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
     return athanor::kExitDone;
   }
   const bool cuda = uses_cuda(arguments, inputs);
+  check_copies(arguments, inputs, launches);
   if (launches) return athanor::cli::launch(arguments, inputs, argv);
   if (rank.rank == 0 && !arguments.quiet) {
     fmt::print(stderr, "{} starts {}\n{}{}{}", inputs.architecture.name, describe_start(inputs),
@@ -87,6 +88,8 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
   }
   machine.watch->set_activity("it connects with the other ranks");
   connect(rank, inputs.limits.gpu, cuda, machine);
+  machine.watch->set_activity("it looks for the newest step that all ranks have");
+  ask_ranks(arguments, machine.backend->host_collectives(), inputs);
   machine.watch->set_activity("it prepares the run folder, or waits for that");
   const std::string run_json =
       athanor::cli::run_json(arguments, static_cast<int>(argv.size()), argv.data());

@@ -8,6 +8,8 @@
 #include "executor/io/tensor_type.hpp"
 #include "executor/job/run_record.hpp"
 #include "executor/memory/shared_memory.hpp"
+#include "executor/rendezvous/rank_from_environment.hpp"
+#include "executor/snapshot/memory_of_ranks.hpp"
 #include "sim/base/errors.hpp"
 
 #include <fmt/format.h>
@@ -57,15 +59,22 @@ void remark_on_later(RunStart& start) {
       fmt::format("resuming from {} (step {}{})", start.checkpoint->folder, state.step, later));
 }
 
-/// Returns the newest checkpoint on disk, or null where memory serves without it.
+/// Returns the newest checkpoint on disk, or null where memory serves without it. `trouble`: why
+/// memory does not.
 std::optional<ChosenCheckpoint> choose_unless(bool has_memory, const TrainArguments& a,
                                               const RunFolder& source,
-                                              const std::string& source_run) {
+                                              const std::string& source_run,
+                                              const std::string& trouble = "") {
   try {
     return choose(a, source, source_run);
-  } catch (const InputError&) {
-    if (!has_memory) throw;
-    return std::nullopt;
+  } catch (const InputError& error) {
+    if (has_memory) return std::nullopt;
+    if (trouble.empty()) throw;
+    throw InputError(error.where(),
+                     fmt::format("the snapshot in memory is not used ({}), and there is no "
+                                 "checkpoint that can be",
+                                 trouble),
+                     error.hint());
   }
 }
 
@@ -95,28 +104,49 @@ void take_memory(RunMemory memory, const Architecture& architecture, const Plan&
   start.memory = std::move(memory);
 }
 
-/// Looks for the state of killed processes, which is used where it is newer than what is on disk.
-void resume_newest(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
-                   std::uint64_t layout, const RunFolder& source, const std::string& source_run,
-                   RunStart& start) {
-  FoundMemory found;
-  if (plan.snapshot != Snapshot::None && a.resume_checkpoint.empty()) {
-    found = find_run_memory(kSharedMemoryFolder, source_run);
-  }
+/// Whether some ranks are on other machines, whose memory this process does not see.
+bool spans_machines() {
+  const RankInfo rank = rank_from_environment();
+  return rank.world_size > 1 && rank.local_size > 0 && !rank.is_on_one_machine();
+}
+
+/// Uses the memory where it is newer than what is on disk.
+void take_newest(FoundMemory found, const TrainArguments& a, const Architecture& architecture,
+                 const Plan& plan, std::uint64_t layout, const std::string& source_run,
+                 RunStart& start) {
   if (found.is_held) {
     throw InputError(start.folder.path, "is the folder of a run that goes on: " + found.problem,
                      "Wait for its end, or end it.");
   }
   if (!found.problem.empty()) {
-    start.remarks.push_back("the snapshot in memory is not used: " + found.problem);
+    start.remarks.push_back((found.memory ? "a part of the snapshot in memory is not used: "
+                                          : "the snapshot in memory is not used: ") +
+                            found.problem);
   }
-  start.checkpoint = choose_unless(found.memory.has_value(), a, source, source_run);
+  start.checkpoint =
+      choose_unless(found.memory.has_value(), a, {a.resume_run}, source_run, found.problem);
   const std::int64_t on_disk = start.checkpoint ? start.checkpoint->state.step : -1;
   if (found.memory && found.memory->steps > on_disk) {
     start.run = source_run;
     return take_memory(std::move(*found.memory), architecture, plan, layout, start);
   }
   remark_on_later(start);
+}
+
+/// Looks for the state of killed processes. Where ranks are on several machines, that is left to
+/// complete_start().
+void resume_newest(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
+                   std::uint64_t layout, const RunFolder& source, const std::string& source_run,
+                   RunStart& start) {
+  FoundMemory found;
+  const bool looks = plan.snapshot != Snapshot::None && a.resume_checkpoint.empty();
+  if (looks && !source_run.empty() && spans_machines()) {
+    start.asks_ranks = true;
+    start.checkpoint = choose_unless(true, a, source, source_run);
+    return;
+  }
+  if (looks) found = find_run_memory(kSharedMemoryFolder, source_run);
+  take_newest(std::move(found), a, architecture, plan, layout, source_run, start);
 }
 
 void resume(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
@@ -131,7 +161,7 @@ void resume(const TrainArguments& a, const Architecture& architecture, const Pla
     start.checkpoint = choose(a, source, source_run);
     remark_on_later(start);
   }
-  const CheckpointState& state = start.checkpoint->state;
+  const CheckpointState state = start.checkpoint ? start.checkpoint->state : CheckpointState{};
   if (here && !source_run.empty() && !state.run.empty() && state.run != source_run) {
     throw InputError(start.checkpoint->folder,
                      "is of run " + state.run + ", and the folder's run is " + source_run,
@@ -205,9 +235,32 @@ RunStart plan_start(const TrainArguments& a, const Architecture& architecture, c
   return start;
 }
 
+void complete_start(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
+                    std::uint64_t layout, Collectives& ranks, RunStart& start) {
+  if (!std::exchange(start.asks_ranks, false)) return;
+  const auto peer_of = [&](int rank) {
+    if (plan.snapshot_copies < 2) return -1;
+    return peer_ranks(rank, ranks.world_size(), machine_ranks()).peer;
+  };
+  FoundMemory found = find_memory_of_ranks(kSharedMemoryFolder, start.run, peer_of, ranks);
+  const std::string run = start.run;
+  take_newest(std::move(found), a, architecture, plan, layout, run, start);
+  if (!start.memory || start.memory->lost.empty()) return;
+  start.remarks.push_back(
+      fmt::format("the memory of {} of {} ranks is lost; they get their state from its copies",
+                  std::ranges::count(start.memory->lost, true), start.memory->world_size));
+}
+
+int machine_ranks() {
+  const RankInfo rank = rank_from_environment();
+  const bool fill = rank.local_size > 0 && rank.rank % rank.local_size == rank.local_rank;
+  return fill ? rank.local_size : 0;
+}
+
 bool is_finished(const TrainArguments& arguments, const RunStart& start) {
   // The last step may be in memory alone.
-  return start.checkpoint && !start.memory && start.checkpoint->state.step >= arguments.steps;
+  return start.checkpoint && !start.memory && !start.asks_ranks &&
+         start.checkpoint->state.step >= arguments.steps;
 }
 
 }  // namespace athanor::cli

@@ -53,17 +53,19 @@ class Session {
         predicted_(inputs.plan.prediction ? inputs.plan.prediction->step_seconds : 0),
         data_start_(data_start(arguments, inputs)),
         shift_(shift_of(inputs, data_start_)),
-        trainer_(
-            make_model(inputs.architecture, arguments.model, inputs.plan.dtype,
-                       inputs.plan.sequence_length),
-            inputs.profile, inputs.plan,
-            training_batches(arguments, inputs, shift_, backend.device()),
-            trainer_options(arguments, inputs,
-                            {.run = run_,
-                             .resumes = inputs.start.memory.has_value(),
-                             .describe = [this](std::int64_t step) { return described(step); }},
-                            progress_.callback(), watch),
-            backend) {
+        trainer_(make_model(inputs.architecture, arguments.model, inputs.plan.dtype,
+                            inputs.plan.sequence_length),
+                 inputs.profile, inputs.plan,
+                 training_batches(arguments, inputs, shift_, backend.device()),
+                 trainer_options(
+                     arguments, inputs,
+                     {.run = run_,
+                      .resumes = inputs.start.memory.has_value(),
+                      .lost = inputs.start.memory ? inputs.start.memory->lost : std::vector<bool>(),
+                      .machine_ranks = machine_ranks(),
+                      .describe = [this](std::int64_t step) { return described(step); }},
+                     progress_.callback(), watch),
+                 backend) {
     if (inputs.eval_data) evaluation_ = shown(inputs, progress_);
   }
 

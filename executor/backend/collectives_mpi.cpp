@@ -130,6 +130,20 @@ class MpiCollectives final : public HostCollectives {
     wait_for(request, cancelled_);
   }
 
+  void move_shift(int to, int from, const Shifted& part) override {
+    constexpr int kTag = 1;
+    const Message sent = message(part.bytes);
+    MPI_Request receive = MPI_REQUEST_NULL, send = MPI_REQUEST_NULL;
+    if (from >= 0) {
+      check_mpi(MPI_Irecv(part.in, sent.count, sent.type, from, kTag, communicator_, &receive));
+    }
+    if (to >= 0) {
+      check_mpi(MPI_Isend(part.out, sent.count, sent.type, to, kTag, communicator_, &send));
+    }
+    if (from >= 0) wait_for(receive, cancelled_);
+    if (to >= 0) wait_for(send, cancelled_);
+  }
+
   std::shared_ptr<MpiSession> session_;  // first: finalizes after everything else is freed
   MPI_Comm communicator_ = MPI_COMM_NULL;
   MPI_Datatype line_ = MPI_DATATYPE_NULL;

@@ -52,6 +52,15 @@ void HostCollectives::barrier() {
   guarded([&] { synchronize(); });
 }
 
+void HostCollectives::shift(int to, int from, std::span<const Shifted> parts) {
+  guarded([&] {
+    meet();
+    for (const Shifted& part : parts) {
+      if (part.bytes > 0 && (to >= 0 || from >= 0)) move_shift(to, from, part);
+    }
+  });
+}
+
 void HostCollectives::guarded(const std::function<void()>& collective) {
   if (failed_) {
     throw Error("a collective failed before; the job cannot go on");

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace athanor {
@@ -20,6 +21,16 @@ class HostCollectives : public Collectives {
   void all_reduce(void* buffer, std::int64_t elements, DataType dtype) final;
   void all_to_all(const void* from, void* to, Bytes part_bytes) final;
   void barrier() final;
+
+  /// Bytes that this rank sends to another, and room for as many from a third.
+  struct Shifted {
+    const void* out = nullptr;
+    void* in = nullptr;
+    Bytes bytes = 0;
+  };
+  /// Sends every part to rank `to`, and receives as many parts of these sizes from rank `from`; -1:
+  /// none. All ranks call it. What one sends must be what the other expects.
+  void shift(int to, int from, std::span<const Shifted> parts);
 
   /// Makes collectives between some of these ranks, who all call it with the same `members`, in
   /// ascending order. Those are then called rank 0, 1, .. in them.
@@ -34,6 +45,9 @@ class HostCollectives : public Collectives {
   virtual void move_all_gather(void* buffer, Bytes part_bytes) = 0;
   /// Sends part i of `from` to rank i, and writes what it sends into part i of `to`.
   virtual void move_all_to_all(const void* from, void* to, Bytes part_bytes) = 0;
+
+  /// Sends `part` to `to` and receives one of the same size from `from`; -1: none.
+  virtual void move_shift(int to, int from, const Shifted& part) = 0;
 
   /// Whether an exception has left a collective. Peers may be gone, or still send.
   [[nodiscard]] bool has_failed() const noexcept { return failed_; }

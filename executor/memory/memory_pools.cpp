@@ -132,11 +132,11 @@ class MemoryPools::Builder {
     if (off_gpu(chunk.optimizer) && chunk.parameters != Home::Nvme)
       memory.host_parameters = pinned(bytes);
     if (has_versions(plan_, chunk)) memory.other_host_parameters = pinned(bytes);
-    lay_out_state(chunk, memory);
+    lay_out_state(chunk, sharding, memory);
     return memory;
   }
 
-  void lay_out_state(const Chunk& chunk, ChunkMemory& memory) {
+  void lay_out_state(const Chunk& chunk, Sharding sharding, ChunkMemory& memory) {
     const bool on_host = off_gpu(chunk.optimizer);
     const bool state_in_file = chunk.optimizer == Home::Nvme;
     const Bytes gradient = memory.elements * size_of(program_.gradient_dtype);
@@ -171,6 +171,11 @@ class MemoryPools::Builder {
     } else if (speculates(plan_, chunk)) {
       take_state(memory.other, memory.host_parameters);
       take(memory.old_parameters);
+    }
+    if (has_peer_copy(plan_, chunk, sharding)) {
+      for (AdamStateView& copy : memory.ward) {
+        take_state(copy, host(memory.elements * pools_.element_bytes_));
+      }
     }
     if (!state_in_file) return;
     const FileBytes file = file_bytes(memory.elements, in_file(plan_, chunk), program_);

@@ -61,6 +61,18 @@ class MeshCollectives final : public HostCollectives {
     });
   }
 
+  void move_shift(int to, int from, const Shifted& part) override {
+    const auto size = static_cast<std::size_t>(part.bytes);
+    std::vector<Mesh::Transfer> transfers;
+    if (to >= 0) {
+      transfers.push_back({members_[to], {static_cast<const std::byte*>(part.out), size}, {}});
+    }
+    if (from >= 0) {
+      transfers.push_back({members_[from], {}, {static_cast<std::byte*>(part.in), size}});
+    }
+    mesh_->exchange(std::move(transfers), cancelled_);
+  }
+
   /// Exchanges a part with every other rank.
   void exchange(const std::function<Part(int)>& part_of) const {
     std::vector<Mesh::Transfer> transfers;

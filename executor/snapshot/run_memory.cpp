@@ -70,6 +70,7 @@ RunMemory read_ranks(const std::vector<RankMemory>& files, const std::string& ru
       found = {.steps = summary.steps,
                .world_size = summary.world_size,
                .layouts = {},
+               .lost = {},
                .text = summary.text};
     }
     const bool is_next = summary.rank == static_cast<int>(i);

@@ -35,8 +35,9 @@ struct RankMemory {
 struct RunMemory {
   std::int64_t steps = 0;  ///< to which all ranks can be brought
   int world_size = 1;
-  std::vector<std::uint64_t> layouts;  ///< [rank]
-  std::string text;                    ///< rank 0's
+  std::vector<std::uint64_t> layouts;  ///< hashes of the ranks that have their memory
+  std::vector<bool> lost = {};  ///< [rank]: those that take the copy of their peer; empty: none
+  std::string text;             ///< rank 0's
 };
 struct FoundMemory {
   std::optional<RunMemory> memory;

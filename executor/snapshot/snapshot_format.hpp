@@ -13,7 +13,7 @@
 
 namespace athanor {
 
-inline constexpr std::array<char, 8> kSnapshotMagic{'a', 't', 'h', 's', 'n', 'a', 'p', '1'};
+inline constexpr std::array<char, 8> kSnapshotMagic{'a', 't', 'h', 's', 'n', 'a', 'p', '2'};
 /// Steps of a log whose state is not whole: its process died while it loaded.
 inline constexpr std::int64_t kNotWhole = -1;
 
@@ -25,8 +25,9 @@ struct SnapshotHeader {
   std::uint64_t layout = 0;  ///< hash of the plan and of the places of all state
   std::int64_t bytes = 0;    ///< size of the whole shared memory
   std::int64_t blocks = 0, losses = 0;
-  std::int64_t text_bytes = 0;                   ///< size of the text behind this header
-  std::uint64_t checksum = 0;                    ///< hash of the fields above and the text
+  std::int64_t copied_chunks = 0;  ///< checksums in each CopyRecord; 0: there are no copies
+  std::int64_t text_bytes = 0;     ///< size of the text behind this header
+  std::uint64_t checksum = 0;      ///< hash of the fields above and the text
   std::atomic<std::int64_t> loaded = kNotWhole;  ///< steps of the state that was loaded
 };
 
@@ -35,6 +36,13 @@ struct SnapshotMark {
   std::atomic<std::int64_t> steps = 0;  ///< done with these updates; written last. 0: no mark
   AdamCoefficients coefficients;
   ClippingResult clipping;
+};
+
+/// Record of one version of the ward, of which there is a copy in this memory. A checksum of each
+/// chunk of the program follows it, as the ward has made it.
+struct CopyRecord {
+  std::atomic<std::int64_t> mark = 0;  ///< 1 more than the steps of the version; 0: it is not whole
+  std::int64_t owner = -1;             ///< rank of the ward
 };
 
 /// Head of an undo slot, which the old state of its block follows.

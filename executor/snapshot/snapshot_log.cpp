@@ -14,6 +14,16 @@
 
 namespace athanor {
 
+namespace {
+
+std::int64_t num_chunks_of(const Program& program) {
+  std::int64_t chunks = 0;
+  for (const UnitLayout& layout : program.layouts) chunks += std::ssize(layout.chunks);
+  return chunks;
+}
+
+}  // namespace
+
 std::uint64_t layout_hash(const Program& program, const Plan& plan) {
   std::vector<std::int64_t> facts{program.world_size,
                                   static_cast<std::int64_t>(program.dtype),
@@ -21,7 +31,8 @@ std::uint64_t layout_hash(const Program& program, const Plan& plan) {
                                   plan.accumulation,
                                   plan.chunk_elements,
                                   static_cast<std::int64_t>(program.gradient_dtype),
-                                  static_cast<std::int64_t>(plan.snapshot)};
+                                  static_cast<std::int64_t>(plan.snapshot),
+                                  plan.snapshot_copies};
   for (std::size_t unit = 0; unit < program.layouts.size(); ++unit) {
     facts.push_back(static_cast<std::int64_t>(plan.units[unit].sharding));
     for (const std::int64_t offset : program.layouts[unit].parameter_offsets) {
@@ -47,9 +58,11 @@ void store_barrier() noexcept {
 SnapshotLog::SnapshotLog(const MemoryPools& pools, const Program& program, const Plan& plan)
     : memory_(pools.snapshot_log()),
       size_(snapshot_log_size(program, plan)),
-      losses_(snapshot_losses(plan)) {
+      losses_(snapshot_losses(plan)),
+      copied_chunks_(plan.snapshot_copies > 1 ? num_chunks_of(program) : 0) {
   static_assert(sizeof(SnapshotHeader) <= kSnapshotTextOffset);
   static_assert(sizeof(SnapshotMark) <= kSnapshotMarkHead);
+  static_assert(sizeof(CopyRecord) <= kCopyRecordHead);
   assert(memory_ != nullptr && "the plan takes snapshots");
 }
 
@@ -70,10 +83,19 @@ void SnapshotLog::spoil() noexcept {
 void SnapshotLog::begin(const SnapshotIdentity& identity, const std::string& text,
                         std::int64_t steps) {
   spoil();
+  for (int i = 0; i < kSnapshotMarks; ++i) mark_of(i).steps = 0;
+  if (copied_chunks_ > 0) {
+    for (int i = 0; i < kKeptVersions; ++i) copy_record(i).mark = 0;
+  }
+  begin_with_marks(identity, text, steps);
+}
+
+void SnapshotLog::begin_with_marks(const SnapshotIdentity& identity, const std::string& text,
+                                   std::int64_t loaded) {
+  spoil();
   if (std::ssize(text) > size_.header - kSnapshotTextOffset) {
     throw Error("the description of this run is too long for a snapshot");
   }
-  for (int i = 0; i < kSnapshotMarks; ++i) mark_of(i).steps = 0;
   SnapshotHeader& head = header();
   head.magic = kSnapshotMagic;
   head.run = {};
@@ -85,12 +107,29 @@ void SnapshotLog::begin(const SnapshotIdentity& identity, const std::string& tex
   head.bytes = identity.bytes;
   head.blocks = size_.blocks;
   head.losses = losses_;
+  head.copied_chunks = copied_chunks_;
   head.text_bytes = std::ssize(text);
   std::memcpy(memory_ + kSnapshotTextOffset, text.data(), text.size());
   head.checksum = snapshot_checksum(memory_, text);
   store_barrier();
-  head.loaded = steps;
+  head.loaded = loaded;
   store_barrier();
+}
+
+std::span<std::byte> SnapshotLog::marks() const noexcept {
+  return {memory_ + size_.header, static_cast<std::size_t>(size_.marks)};
+}
+
+CopyRecord& SnapshotLog::copy_record(std::int64_t steps) const noexcept {
+  std::byte* const records = memory_ + size_.header + size_.marks;
+  return *reinterpret_cast<CopyRecord*>(records +
+                                        steps % kKeptVersions * copy_record_bytes(copied_chunks_));
+}
+
+std::span<std::uint64_t> SnapshotLog::copy_checksums(std::int64_t steps) const noexcept {
+  auto* const head = reinterpret_cast<std::byte*>(&copy_record(steps));
+  return {reinterpret_cast<std::uint64_t*>(head + kCopyRecordHead),
+          static_cast<std::size_t>(copied_chunks_)};
 }
 
 SnapshotMarkPlace SnapshotLog::mark(std::int64_t steps) const {
@@ -139,6 +178,9 @@ void SnapshotLog::go_back_to_version(std::int64_t steps) {
 void SnapshotLog::forget_after(std::int64_t steps) noexcept {
   for (int i = 0; i < kSnapshotMarks; ++i) {
     if (mark_of(i).steps > steps) mark_of(i).steps = 0;
+  }
+  for (int i = 0; copied_chunks_ > 0 && i < kKeptVersions; ++i) {
+    if (copy_record(i).mark > steps + 1) copy_record(i).mark = 0;
   }
   store_barrier();
 }

@@ -47,6 +47,9 @@ class SnapshotLog {
   /// Says that the state after `steps` steps is whole. `text` is for whoever resumes the run.
   /// Throws Error where it is too long.
   void begin(const SnapshotIdentity& identity, const std::string& text, std::int64_t steps);
+  /// Says that state is whole which has come from a peer, with its marks(). `loaded`: the peer's.
+  void begin_with_marks(const SnapshotIdentity& identity, const std::string& text,
+                        std::int64_t loaded);
 
   /// Place of the mark of the step after which `steps` are done.
   [[nodiscard]] SnapshotMarkPlace mark(std::int64_t steps) const;
@@ -59,10 +62,19 @@ class SnapshotLog {
   void note_version(std::int64_t steps, const AdamCoefficients& coefficients,
                     const ClippingResult& clipping, std::span<const double> losses) const;
 
+  /// All marks.
+  [[nodiscard]] std::span<std::byte> marks() const noexcept;
+  /// Steps of the state that was loaded.
+  [[nodiscard]] std::int64_t loaded() const noexcept { return header().loaded; }
+  /// Record of the copy of the ward's version of `steps`, and its checksums. Only where the plan
+  /// keeps copies.
+  [[nodiscard]] CopyRecord& copy_record(std::int64_t steps) const noexcept;
+  [[nodiscard]] std::span<std::uint64_t> copy_checksums(std::int64_t steps) const noexcept;
+
   /// Goes back to the version of `steps`, where it is whole and not written over yet, and forgets
   /// the later one. Throws Error where there is none. It may be killed and called again.
   void go_back_to_version(std::int64_t steps);
-  /// Forgets the marks of later steps than `steps`.
+  /// Forgets the marks of later steps than `steps`, and copies of later versions.
   void forget_after(std::int64_t steps) noexcept;
 
  private:
@@ -71,7 +83,7 @@ class SnapshotLog {
 
   std::byte* memory_;
   SnapshotLogSize size_;
-  std::int64_t losses_;
+  std::int64_t losses_, copied_chunks_;
 };
 
 }  // namespace athanor

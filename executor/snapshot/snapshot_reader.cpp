@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kOffsetBasis = 0xcbf29ce484222325U, kPrime = 0x100000001b3U;
 /// More ranks times micro-batches than any run has.
+constexpr std::int64_t kMostChunks = std::int64_t{1} << 32;
 constexpr std::int64_t kMostLosses = std::int64_t{1} << 24;
 
 std::uint64_t hash_on(std::uint64_t hash, std::span<const std::byte> bytes) noexcept {
@@ -49,6 +50,28 @@ std::int64_t newest(const std::string& path, std::int64_t loaded, std::int64_t l
   return steps;
 }
 
+/// Copies that are whole, whose records follow the marks.
+std::vector<CopySummary> read_copies(const std::string& path, const SnapshotHeader& head) {
+  if (head.copied_chunks == 0) return {};
+  const Bytes first = snapshot_header_bytes() + kSnapshotMarks * snapshot_mark_bytes(head.losses);
+  const Bytes record = copy_record_bytes(head.copied_chunks);
+  const std::string bytes = read_start(path, first + kKeptVersions * record);
+  if (std::ssize(bytes) < first + kKeptVersions * record) throw Error(path + " is too short");
+  std::vector<CopySummary> copies;
+  for (int i = 0; i < kKeptVersions; ++i) {
+    const Bytes at = first + i * record;
+    const auto mark = value_at<std::int64_t>(bytes, at + offsetof(CopyRecord, mark));
+    const auto owner = value_at<std::int64_t>(bytes, at + offsetof(CopyRecord, owner));
+    if (mark == 0) continue;
+    if (mark < 0 || (mark - 1) % kKeptVersions != i || owner < 0 || owner >= head.world_size) {
+      throw Error(
+          fmt::format("{} is damaged: copy {} is of step {} of rank {}", path, i, mark - 1, owner));
+    }
+    copies.push_back({static_cast<int>(owner), mark - 1});
+  }
+  return copies;
+}
+
 }  // namespace
 
 std::uint64_t snapshot_hash(std::span<const std::byte> bytes) noexcept {
@@ -76,7 +99,7 @@ SnapshotSummary read_snapshot_summary(const std::string& path) {
       bytes.substr(kSnapshotTextOffset, static_cast<std::size_t>(head.text_bytes));
   const auto* const log = reinterpret_cast<const std::byte*>(bytes.data());
   if (snapshot_checksum(log, text) != head.checksum || head.losses < 1 ||
-      head.losses > kMostLosses) {
+      head.losses > kMostLosses || head.copied_chunks < 0 || head.copied_chunks > kMostChunks) {
     throw Error(path + " is damaged: its checksum differs from its content");
   }
   SnapshotSummary summary{.run = head.run.data(), .text = text};
@@ -86,6 +109,7 @@ SnapshotSummary read_snapshot_summary(const std::string& path) {
   summary.loaded = value_at<std::int64_t>(bytes, offsetof(SnapshotHeader, loaded));
   if (summary.loaded < 0) throw Error(path + " was not whole yet when its process died");
   summary.steps = newest(path, summary.loaded, head.losses, header);
+  summary.copies = read_copies(path, head);
   return summary;
 }
 

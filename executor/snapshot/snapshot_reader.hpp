@@ -18,19 +18,29 @@ inline constexpr std::int64_t kSnapshotTextOffset = 256;
 /// Byte of a mark at which its losses start: behind its constants.
 inline constexpr std::int64_t kSnapshotMarkHead = 128;
 
+/// Byte of a record of a copy at which its checksums start.
+inline constexpr std::int64_t kCopyRecordHead = 64;
+
 /// FNV-1a: it guards against damage by accident.
 [[nodiscard]] std::uint64_t snapshot_hash(std::span<const std::byte> bytes) noexcept;
 
 /// Checksum of the header at `log` and of the text behind it.
 [[nodiscard]] std::uint64_t snapshot_checksum(const std::byte* log, const std::string& text);
 
+/// Copy of a version of another rank.
+struct CopySummary {
+  int owner = -1;
+  std::int64_t steps = 0;
+};
+
 /// Content of the log of one rank.
 struct SnapshotSummary {
   std::string run, text;
   int rank = 0, world_size = 0;
   std::uint64_t layout = 0;
-  std::int64_t loaded = kNotWhole;  ///< steps of the state that was loaded
-  std::int64_t steps = kNotWhole;   ///< steps to which this rank's state can be brought
+  std::int64_t loaded = kNotWhole;       ///< steps of the state that was loaded
+  std::int64_t steps = kNotWhole;        ///< steps to which this rank's state can be brought
+  std::vector<CopySummary> copies = {};  ///< those that are whole
 };
 
 /// Reads a log from the file at `path`. Throws Error that says what is wrong with it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/train/op_runner.hpp"
 
+#include "executor/snapshot/peer_copies.hpp"
 #include "executor/train/collective_ops.hpp"
 #include "executor/train/transfer_ops.hpp"
 #include "sim/base/errors.hpp"
@@ -53,6 +54,10 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
       return optimizer_.note_gradients(op, state);
     case OpKind::Mark:
       return optimizer_.note_version(state);
+    case OpKind::PeerCopy:
+      return context_.peers->copy(op.unit, op.chunk, state.step);
+    case OpKind::PeerMark:
+      return context_.peers->note_copy(state.step);
     case OpKind::Adam:
     case OpKind::AdamRollback:
       return optimizer_.adam(op, state);

@@ -13,6 +13,7 @@
 namespace athanor {
 
 class JobWatch;
+class PeerCopies;
 class RedoLog;
 class SnapshotLog;
 
@@ -26,6 +27,7 @@ struct RankContext {
   Collectives& host_collectives;    ///< on host memory, outside steps
   JobWatch* watch = nullptr;        ///< null: none
   SnapshotLog* snapshot = nullptr;  ///< null: the plan takes no snapshots
+  PeerCopies* peers = nullptr;      ///< null: no rank keeps copies of another's state
   RedoLog* redo = nullptr;          ///< null: they are none of Snapshot::Redo
 
   [[nodiscard]] const Chunk& chunk(const Operation& op) const {

@@ -3,6 +3,8 @@
 
 #include "executor/backend/host_backend.hpp"
 #include "executor/memory/memory_check.hpp"
+#include "executor/snapshot/peer_copies.hpp"
+#include "executor/snapshot/rank_memory.hpp"
 #include "executor/snapshot/redo_log.hpp"
 #include "executor/snapshot/run_memory.hpp"
 #include "executor/snapshot/snapshot_log.hpp"
@@ -30,6 +32,10 @@
 namespace athanor {
 namespace {
 
+bool has_lost(const SnapshotOptions& snapshot, int rank) {
+  return !snapshot.lost.empty() && snapshot.lost.at(static_cast<std::size_t>(rank));
+}
+
 const Plan& checked(const Plan& plan, const TrainOptions& options, const Collectives& collectives) {
   check_nvme_folder(plan, options.nvme_folder);
   if (plan.world_size != collectives.world_size()) {
@@ -48,15 +54,10 @@ const Plan& checked(const Plan& plan, const TrainOptions& options, const Collect
 std::optional<SharedMemory> take_memory(const Program& program, const Plan& plan, int rank,
                                         const TrainOptions& options) {
   if (plan.snapshot == Snapshot::None || !options.snapshot) return std::nullopt;
-  const std::string path = memory_path(options.snapshot->folder, options.snapshot->run, rank);
-  const Bytes bytes = shared_bytes(static_bytes(program));
-  if (!options.snapshot->resumes) {
-    remove_rank_memory(path);
-    return SharedMemory::create(path, bytes);
-  }
-  SharedMemory memory = SharedMemory::open(path);
-  if (memory.bytes() == bytes) return memory;
-  throw Error(fmt::format("{} has {} bytes, and this plan needs {}", path, memory.bytes(), bytes));
+  const SnapshotOptions& snapshot = *options.snapshot;
+  return take_rank_memory(memory_path(snapshot.folder, snapshot.run, rank),
+                          shared_bytes(static_bytes(program)),
+                          snapshot.resumes && !has_lost(snapshot, rank));
 }
 
 }  // namespace
@@ -81,6 +82,9 @@ class Trainer::Rank {
         redo_(plan_.snapshot == Snapshot::Redo
                   ? std::make_unique<RedoLog>(*log_, memory_, program_, plan_)
                   : nullptr),
+        peers_(plan_.snapshot_copies == 1 ? nullptr
+                                          : make_peer_copies(backend.collectives(), machine_ranks(),
+                                                             *log_, memory_, program_)),
         context_{program_,
                  plan_,
                  memory_,
@@ -89,6 +93,7 @@ class Trainer::Rank {
                  backend.host_collectives(),
                  options.watch,
                  log_.get(),
+                 peers_.get(),
                  redo_.get()},
         unit_runners_(make_unit_runners(model_, plan_, program_, context_.collectives.rank(),
                                         context_.device)),
@@ -148,6 +153,9 @@ class Trainer::Rank {
   }
 
  private:
+  void restore(std::int64_t steps);
+  int machine_ranks() const { return options_.snapshot ? options_.snapshot->machine_ranks : 0; }
+  SnapshotIdentity identity() const;
   StepState& state_of(std::int64_t step) {
     return states_[static_cast<std::size_t>(step) % states_.size()];
   }
@@ -165,8 +173,9 @@ class Trainer::Rank {
   const std::vector<std::int64_t> logical_;
   std::optional<SharedMemory> shared_;
   MemoryPools memory_;
-  std::unique_ptr<SnapshotLog> log_;  ///< null: the plan takes no snapshots
-  std::unique_ptr<RedoLog> redo_;     ///< null: they are none of Snapshot::Redo
+  std::unique_ptr<SnapshotLog> log_;   ///< null: the plan takes no snapshots
+  std::unique_ptr<RedoLog> redo_;      ///< null: they are none of Snapshot::Redo
+  std::unique_ptr<PeerCopies> peers_;  ///< null: the plan has no copies on other machines
   RankContext context_;
   std::vector<UnitRunner> unit_runners_;
   OpRunner runner_;
@@ -214,17 +223,31 @@ void Trainer::Rank::start(const StartState& state, std::int64_t step) {
   load_state(context_, logical_, step, state, options_.progress);
   if (redo_) redo_->begin(step);
   if (log_) {
-    const Collectives& ranks = context_.collectives;
-    const SnapshotOptions snapshot = options_.snapshot.value_or(SnapshotOptions{});
-    log_->begin({.run = snapshot.run,
-                 .rank = ranks.rank(),
-                 .world_size = ranks.world_size(),
-                 .layout = layout_hash(program_, plan_),
-                 .bytes = shared_ ? shared_->bytes() : 0},
-                snapshot.describe(step), step);
+    log_->begin(identity(), options_.snapshot.value_or(SnapshotOptions{}).describe(step), step);
     if (shared_) shared_->keep(true);
   }
   start_lanes(step);
+}
+
+SnapshotIdentity Trainer::Rank::identity() const {
+  const Collectives& ranks = context_.collectives;
+  return {.run = options_.snapshot ? options_.snapshot->run : "",
+          .rank = ranks.rank(),
+          .world_size = ranks.world_size(),
+          .layout = layout_hash(program_, plan_),
+          .bytes = shared_ ? shared_->bytes() : 0};
+}
+
+/// Gets the state of `steps` for the ranks that have lost theirs. On these, it counts as loaded.
+void Trainer::Rank::restore(std::int64_t steps) {
+  const SnapshotOptions& snapshot = *options_.snapshot;
+  const bool is_lost = has_lost(snapshot, context_.collectives.rank());
+  if (is_lost) log_->spoil();
+  std::int64_t loaded = 0;
+  together([&] { loaded = peers_->restore(steps, snapshot.lost); });
+  if (!is_lost) return;
+  log_->begin_with_marks(identity(), snapshot.describe(steps), loaded);
+  shared_->keep(true);
 }
 
 void Trainer::Rank::start_from_memory(std::int64_t steps) {
@@ -237,7 +260,10 @@ void Trainer::Rank::start_from_memory(std::int64_t steps) {
                           optimizer.redo(unit, chunk, mark);
                         });
   } else {
-    log_->go_back_to_version(steps);
+    if (!has_lost(*options_.snapshot, context_.collectives.rank())) {
+      log_->go_back_to_version(steps);
+    }
+    if (!options_.snapshot->lost.empty() && peers_) restore(steps);
   }
   together([&] { publish_parameters(context_, steps); });
   start_lanes(steps);

@@ -29,7 +29,10 @@ class JobWatch;
 struct SnapshotOptions {
   std::string run;  ///< identity of the run, in hexadecimal digits; it names the memory
   std::string folder = kSharedMemoryFolder;
-  bool resumes = false;  ///< takes over the memory of ranks that were killed
+  bool resumes = false;         ///< takes over the memory of ranks that were killed
+  std::vector<bool> lost = {};  ///< [rank]: those whose memory is lost too; empty: none
+  int machine_ranks = 0;  ///< ranks on each machine, for a plan with copies on others; 0: they
+                          ///< do not fill one machine after the other
   /// Describes the run after so many steps, for whoever resumes it.
   std::function<std::string(std::int64_t steps)> describe = [](std::int64_t) { return ""; };
 };

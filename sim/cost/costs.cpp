@@ -199,6 +199,23 @@ Seconds exchange_seconds(double bytes, int world_size, const Platform& platform)
   return std::max(inside, between) + hops * network.latency;
 }
 
+/// Every rank sends its peer on another node as much as it gets from its ward. The checksum of what
+/// it sends is not counted.
+Seconds peer_copy_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  if (platform.num_nodes(program.world_size) < 2) {
+    throw InputError(
+        fmt::format("platform {}:network", platform.name),
+        fmt::format("{} ranks have no peers on another node, which copies of "
+                    "snapshots need",
+                    program.world_size),
+        "Use the ranks of several nodes and a platform with their network, or one copy "
+        "(snapshot_copies 1).");
+  }
+  const int ranks = platform.ranks_per_node(program.world_size);
+  const Network& network = *platform.network;
+  return network.latency + between_nodes(ranks * static_cast<double>(op.bytes), ranks, network);
+}
+
 /// Stores or adds a gradient on the device that no other rank has a part of.
 Seconds own_gradient_seconds(const Operation& op, const Program& program,
                              const Platform& platform) {
@@ -263,6 +280,9 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::AdamRollback:
       return program.clipped_share *
              cpu_adam_beside(platform, program.cpu_adam_threads).at(adam_elements(op, program));
+    case OpKind::PeerCopy:
+    case OpKind::PeerMark:
+      return peer_copy_seconds(op, program, platform);
     case OpKind::Mark:
       return 0;
     case OpKind::Adam:

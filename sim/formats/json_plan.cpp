@@ -187,6 +187,9 @@ void read_step(JsonReader& json, Plan& plan) {
   if (const auto snapshot = json.optional_key("snapshot")) {
     plan.snapshot = snapshot->choice(kSnapshotNames);
   }
+  if (const auto copies = json.optional_key("snapshot_copies")) {
+    plan.snapshot_copies = copies->small_integer(1);
+  }
   if (const auto schedule = json.optional_key("schedule")) plan.schedule = read_schedule(*schedule);
 }
 
@@ -220,6 +223,7 @@ std::string to_json(const Plan& plan) {
   if (streams_state(plan)) json["stream_buffers"] = plan.stream_buffers;
   if (plan.gradient_ring > 0) json["gradient_ring"] = plan.gradient_ring;
   if (plan.snapshot != Snapshot::None) json["snapshot"] = name_of(kSnapshotNames, plan.snapshot);
+  if (plan.snapshot_copies > 1) json["snapshot_copies"] = plan.snapshot_copies;
   if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
   json["units"] = OrderedJson::array();
   for (const UnitPlan& unit : plan.units) {

@@ -46,6 +46,7 @@ const char* category(Lane lane) {
 const char* collective_name(const Operation& op) {
   if (op.kind == OpKind::Reduce) return op.all_reduce ? "allreduce" : "reduce_scatter";
   if (is_exchange(op)) return "all_to_all";
+  if (op.kind == OpKind::PeerCopy || op.kind == OpKind::PeerMark) return "send_recv";
   return "all_gather";
 }
 
@@ -55,8 +56,9 @@ void add_collective(OrderedJson& args, const Program& program, const Operation& 
   const std::int64_t whole = op.bytes / size_of(program.dtype);
   const std::int64_t shard = whole / program.world_size;
   const bool reduces = op.kind == OpKind::Reduce;
+  const bool sends_all = is_exchange(op) || op.kind == OpKind::PeerCopy;
   args["Collective name"] = collective_name(op);
-  args["In msg nelems"] = reduces || is_exchange(op) ? whole : shard;
+  args["In msg nelems"] = reduces || sends_all ? whole : shard;
   args["Out msg nelems"] = reduces && !op.all_reduce ? shard : whole;
   args["Group size"] = program.world_size;
 }

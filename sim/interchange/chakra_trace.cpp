@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/interchange/chakra_trace.hpp"
 
+#include "sim/base/errors.hpp"
+
 #include <chakra_trace.pb.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -114,6 +117,11 @@ void append(std::string& out, const pb::MessageLite& message) {
 }  // namespace
 
 std::string chakra_trace(const Program& program, const std::vector<Seconds>& solo_seconds) {
+  if (std::ranges::any_of(program.operations,
+                          [](const Operation& op) { return op.kind == OpKind::PeerMark; })) {
+    throw InputError("plan:snapshot_copies", "Chakra has no collective that sends to a peer",
+                     "Write the trace of the plan with snapshot_copies 1.");
+  }
   chakra::Metadata metadata;
   metadata.set_version(kVersion);
   add_attribute(metadata, "athanor.world_size").set_int64_val(program.world_size);

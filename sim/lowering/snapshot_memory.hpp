@@ -14,6 +14,9 @@ namespace athanor {
 /// Steps whose marks are kept: the main thread reads losses that many steps late at most.
 inline constexpr int kSnapshotMarks = 4;
 
+/// Versions that are kept: one is whole while the next one is written.
+inline constexpr int kKeptVersions = 2;
+
 // A redo log also has what follows. An update under Snapshot::Versions leaves the old state whole,
 // and needs none of it.
 
@@ -35,6 +38,7 @@ struct SnapshotLogSize {
   Bytes marks = 0;          ///< constants of the last steps' updates, and losses
   Bytes block_steps = 0;    ///< steps that each block has
   Bytes undo = 0;           ///< old state of the blocks under way
+  Bytes copies = 0;         ///< records of the copies of the ward's versions
   [[nodiscard]] Bytes all() const noexcept;
 };
 
@@ -44,14 +48,20 @@ struct SnapshotLogSize {
 /// Returns the bytes of one mark, which ends with the losses of `losses` ranks and micro-batches.
 [[nodiscard]] Bytes snapshot_mark_bytes(std::int64_t losses) noexcept;
 
+/// Returns the bytes by which the log knows one version of the ward: a mark, and a checksum of each
+/// chunk.
+[[nodiscard]] Bytes copy_record_bytes(std::int64_t chunks) noexcept;
+
 /// Returns the losses in a mark: every rank's of each micro-batch, and one number more.
 [[nodiscard]] std::int64_t snapshot_losses(const Plan& plan) noexcept;
 
 /// Returns the blocks of a shard.
 [[nodiscard]] std::int64_t redo_blocks(std::int64_t elements) noexcept;
 
-/// Returns the size of the log of `blocks` blocks; 0 where the plan takes no snapshots.
-[[nodiscard]] SnapshotLogSize snapshot_log_size(const Plan& plan, std::int64_t blocks) noexcept;
+/// Returns the size of the log of `blocks` blocks and `chunks` chunks; 0 where the plan takes no
+/// snapshots.
+[[nodiscard]] SnapshotLogSize snapshot_log_size(const Plan& plan, std::int64_t blocks,
+                                                std::int64_t chunks) noexcept;
 
 /// Returns the size of the log of a program's chunks; 0 where the plan takes no snapshots.
 [[nodiscard]] SnapshotLogSize snapshot_log_size(const Program& program, const Plan& plan) noexcept;

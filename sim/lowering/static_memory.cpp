@@ -19,6 +19,7 @@ struct UnitElements {
                                       ///< the old
   std::int64_t old_parameters = 0;    ///< in host memory, kept until the norm is known
   std::int64_t streamed_state = 0;    ///< in pinned host memory
+  std::int64_t ward_state = 0;        ///< versions of the ward, in host memory
   FileBytes file;
 };
 
@@ -42,6 +43,7 @@ UnitElements count_elements(const Program& program, const Plan& plan, std::size_
       count.streamed_state += owned;
     } else if (chunk.optimizer == Home::Host) {
       count.host_state += owned;
+      if (has_peer_copy(plan, chunk, sharding)) count.ward_state += kKeptVersions * owned;
       if (!updates_beside(plan, chunk)) continue;
       count.host_state += owned;
       (has_versions(plan, chunk) ? count.host_parameters : count.old_parameters) += owned;
@@ -71,6 +73,8 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
   add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_gradients * gradient);
   add_buffer(program, "host optimizer " + unit, Tier::Host,
              count.host_state * state + count.old_parameters * parameter);
+  add_buffer(program, "copies for the ward " + unit, Tier::Host,
+             version_bytes(count.ward_state, program));
   add_buffer(program, "streamed optimizer " + unit, Tier::Pinned, count.streamed_state * state);
   add_buffer(program, "nvme parameters " + unit, Tier::Nvme, count.file.parameters);
   add_buffer(program, "nvme optimizer " + unit, Tier::Nvme, count.file.state);
@@ -90,9 +94,13 @@ FileBytes file_bytes(std::int64_t elements, InFile in_file, const Program& progr
           in_file.gradient ? file_blocks(elements * size_of(program.gradient_dtype)) : 0};
 }
 
+Bytes version_bytes(std::int64_t elements, const Program& program) noexcept {
+  return elements *
+         (size_of(program.dtype) + optimizer_state_bytes(program.dtype, program.adam_state));
+}
+
 StreamBytes stream_bytes(std::int64_t elements, const Program& program) noexcept {
-  const Bytes state = optimizer_state_bytes(program.dtype, program.adam_state);
-  const Bytes written = elements * (size_of(program.dtype) + state);
+  const Bytes written = version_bytes(elements, program);
   return {written + elements * size_of(program.gradient_dtype), written};
 }
 

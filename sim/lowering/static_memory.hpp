@@ -12,6 +12,10 @@ namespace athanor {
 /// are bf16, the lower half of their fp32 master (executor/cpu/split_master.hpp).
 [[nodiscard]] Bytes optimizer_state_bytes(DataType dtype, DataType adam_state) noexcept;
 
+/// Returns the bytes of a version of a shard of `elements`: its parameters and its optimizer state.
+/// Only the types of `program` matter.
+[[nodiscard]] Bytes version_bytes(std::int64_t elements, const Program& program) noexcept;
+
 /// Bytes that move for a shard that streams through the GPU. Its stream buffer holds, in this
 /// order, its parameters, its state and its gradient. A read fills it; a write takes all but the
 /// gradient.

@@ -197,6 +197,7 @@ void StepBuilder::resolve_previous_waits() {
   }
   // A gradient that ranks have reduced says that all of them have their marks of the step before.
   if (first_reduce_ >= 0) wait(first_reduce_, mark_);
+  if (peer_mark_ >= 0) wait(peer_mark_, mark_);
   // State that was in the buffer last was written after the chunk's own: lanes are in order.
   for (const Ring* const ring :
        {&state_buffers_, &stream_buffers_, &parameter_buffers_, &staged_gradients_}) {

@@ -169,6 +169,7 @@ class StepBuilder {
   void emit_norm();
   void emit_fence();
   void emit_mark();
+  void emit_peer_copies(std::int32_t unit);
   void emit_square_sums();
   std::int32_t emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after);
   [[nodiscard]] Operation update_operation(OpKind kind, std::int32_t unit,
@@ -207,6 +208,7 @@ class StepBuilder {
   Ring state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
   std::int32_t last_computed_ = -1;  ///< forward or backward of the access before
   std::int32_t last_forward_ = -1, norm_ = -1, loss_ = -1, fence_ = -1, mark_ = -1;
+  std::int32_t peer_mark_ = -1;
   std::int32_t first_reduce_ = -1;
   std::array<std::int32_t, kNumLanes> square_sums_;  ///< the last one on each lane, -1 = none
 };

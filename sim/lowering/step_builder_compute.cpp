@@ -28,6 +28,8 @@ void StepBuilder::compute(std::size_t position) {
   }
   if (!access.backward) {
     emit_forward(access);
+    const bool is_first = kind_ == StepKind::Training && access.micro_batch == 0;
+    if (is_first && plan_.snapshot_copies > 1) emit_peer_copies(access.unit);
     const Access* const before = position > 0 ? &order_[position - 1] : nullptr;
     if (before != nullptr && !before->backward && reads_offloaded(*before)) {
       drop_output(last_forward_, input_of(*before));

@@ -23,6 +23,14 @@ namespace athanor {
   return plan.snapshot == Snapshot::Versions && chunk.optimizer == Home::Host && !chunk.gpu_adam;
 }
 
+/// Whether the rank's peer keeps a copy of its versions of `chunk`. What every rank has whole needs
+/// none.
+[[nodiscard]] constexpr bool has_peer_copy(const Plan& plan, const Chunk& chunk,
+                                           Sharding sharding) noexcept {
+  return plan.snapshot_copies > 1 && has_versions(plan, chunk) &&
+         (sharding != Sharding::Replicated || chunk.owned);
+}
+
 /// Whether an update of `chunk` writes its new state beside the old one, which it keeps.
 [[nodiscard]] constexpr bool updates_beside(const Plan& plan, const Chunk& chunk) noexcept {
   return speculates(plan, chunk) || has_versions(plan, chunk);

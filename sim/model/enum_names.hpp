@@ -56,7 +56,7 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"cpu-adam", Lane::CpuAdam},
                                                         {"nvme-read", Lane::NvmeRead},
                                                         {"nvme-write", Lane::NvmeWrite}}};
-inline constexpr NameTable<OpKind, 25> kOpKindNames{{{"param-read", OpKind::ParamRead},
+inline constexpr NameTable<OpKind, 27> kOpKindNames{{{"param-read", OpKind::ParamRead},
                                                      {"fetch", OpKind::Fetch},
                                                      {"gather", OpKind::Gather},
                                                      {"forward", OpKind::Forward},
@@ -80,7 +80,9 @@ inline constexpr NameTable<OpKind, 25> kOpKindNames{{{"param-read", OpKind::Para
                                                      {"state-write", OpKind::StateWrite},
                                                      {"loss", OpKind::Loss},
                                                      {"dispatch", OpKind::Dispatch},
-                                                     {"combine", OpKind::Combine}}};
+                                                     {"combine", OpKind::Combine},
+                                                     {"peer-copy", OpKind::PeerCopy},
+                                                     {"peer-mark", OpKind::PeerMark}}};
 inline constexpr NameTable<KernelClass, kNumKernelClasses> kKernelClassNames{
     {{"matmul", KernelClass::MatrixProduct},
      {"attention", KernelClass::Attention},

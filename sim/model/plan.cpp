@@ -43,6 +43,25 @@ void validate_clipping(const Plan& plan, const std::string& where) {
   }
 }
 
+/// Refuses copies that no peer could keep.
+void validate_copies(const Plan& plan, const std::string& where) {
+  const auto refuse = [&](const std::string& problem, const std::string& hint) {
+    throw InputError(where + ":snapshot_copies", problem, hint);
+  };
+  require_between(where, "snapshot_copies", plan.snapshot_copies, 1, kMostSnapshotCopies);
+  if (plan.snapshot_copies == 1) return;
+  if (plan.snapshot != Snapshot::Versions) {
+    refuse(fmt::format("{} copies go with versions alone: only these stay as they are while they "
+                       "travel to a peer",
+                       plan.snapshot_copies),
+           "Set snapshot to \"versions\", or snapshot_copies to 1.");
+  }
+  if (plan.world_size == 1) {
+    refuse(fmt::format("{} copies need a rank on another node", plan.snapshot_copies),
+           "Set snapshot_copies to 1, or make a plan for the ranks of several nodes.");
+  }
+}
+
 /// Refuses a plan of which a killed step could be neither finished nor done again.
 void validate_snapshot(const Plan& plan, const std::string& where) {
   if (plan.snapshot == Snapshot::None) return;
@@ -160,6 +179,7 @@ void Plan::validate(const Architecture& architecture, const std::string& where) 
   validate_counts(*this, where);
   validate_clipping(*this, where);
   validate_snapshot(*this, where);
+  validate_copies(*this, where);
   if (units.size() != architecture.units.size()) {
     throw InputError(where + ":units",
                      fmt::format("{} units, but model {} has {}", units.size(), architecture.name,

@@ -67,6 +67,9 @@ enum class Snapshot {
              ///< step is done again from the version that it has left whole
 };
 
+/// Most copies of a snapshot: a rank's own, and its peer's.
+inline constexpr int kMostSnapshotCopies = 2;
+
 /// Copies between host and device.
 enum class Copies {
   Overlapped,  ///< on their own lanes; only those wait that need what is copied
@@ -226,6 +229,8 @@ struct Plan {
                               ///< in which threads happen to run, so that gradients differ in the
                               ///< last bits from run to run
   Snapshot snapshot = Snapshot::None;
+  int snapshot_copies = 1;  ///< copies of each version: the rank's own and, with 2, one in the
+                            ///< memory of a rank of another node, its peer
   Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
 

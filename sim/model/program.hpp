@@ -47,6 +47,9 @@ enum class OpKind {
   Loss,        ///< collective: every rank's micro-batch losses, for the metrics
   Dispatch,    ///< collective: rows, or gradients of rows, to the ranks of their experts
   Combine,     ///< collective: what those ranks made of them, back
+  PeerCopy,    ///< collective: a shard's version of the state -> its copy in the memory of the
+               ///< rank's peer, while the copy of the rank's ward comes in
+  PeerMark,    ///< collective: this rank notes that the copy of its ward's version is whole
 };
 [[nodiscard]] const char* op_kind_name(OpKind kind) noexcept;  ///< "fetch", "gather", ..
 

@@ -75,6 +75,7 @@ ElementBytes element_bytes(const TuningProblem& problem, std::int64_t accumulati
   const Bytes state = optimizer_state_bytes(dtype, problem.request.adam_state);
   const bool waits = accumulation > 1 || problem.request.clipping != Clipping::None ||
                      problem.request.snapshot == Snapshot::Redo;
+  // Copies for a ward are not counted: a plan of replicated units keeps none.
   const Bytes versions = problem.request.snapshot == Snapshot::Versions ? 2 : 1;
   return {size_of(dtype) + gradient + state,
           versions * (size_of(dtype) + state) + (waits ? gradient : 0), state};

@@ -74,6 +74,26 @@ Bytes plannable_device_memory(const Platform& platform) {
                                     : platform.device_memory;
 }
 
+void validate_copies(const PlanRequest& request, const Platform& platform) {
+  if (request.snapshot_copies == 1) return;
+  const auto refuse = [](const std::string& problem, const std::string& hint) {
+    throw InputError("--snapshot", problem, hint);
+  };
+  if (request.snapshot_copies < 1 || request.snapshot_copies > kMostSnapshotCopies) {
+    refuse(fmt::format("{} copies", request.snapshot_copies),
+           fmt::format("Give 1 to {}.", kMostSnapshotCopies));
+  }
+  if (request.snapshot != Snapshot::Versions || request.tries_versions) {
+    refuse("several copies go with versions alone", "Give --snapshot versions,copies=2.");
+  }
+  if (platform.num_nodes(request.num_gpus) < 2) {
+    refuse(fmt::format("a copy on another node needs several nodes, and {} ranks of {} are on one",
+                       request.num_gpus, platform.name),
+           "Give the ranks of several nodes (--gpus) and a platform with a network, or leave "
+           "copies out.");
+  }
+}
+
 /// Returns the host memory that plans may take. A host also holds the system, the CUDA contexts,
 /// and at a start the weights of a unit on their way to their places.
 Bytes plannable_host_memory(const Platform& platform) {
@@ -112,6 +132,7 @@ void validate_request(const PlanRequest& request, const Profile& profile,
                      fmt::format("{} does not say how fast its CPU runs Adam", platform.name),
                      "Calibrate the machine again, or leave the option out.");
   }
+  validate_copies(request, platform);
   if (request.snapshot == Snapshot::Redo && request.adam_state != DataType::Float32) {
     throw InputError("--adam-state", "bf16 does not go with --snapshot redo",
                      "Take --snapshot versions, or leave out one of them.");

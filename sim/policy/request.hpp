@@ -25,7 +25,8 @@ struct PlanRequest {
   std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
   Snapshot snapshot = Snapshot::None;
   bool tries_versions =
-      false;  ///< auto takes Snapshot::Versions where that is faster than `snapshot`
+      false;                ///< auto takes Snapshot::Versions where that is faster than `snapshot`
+  int snapshot_copies = 1;  ///< Plan::snapshot_copies; 2 only with Snapshot::Versions
   DataType adam_state = DataType::Float32;  ///< never chosen: it changes what is learnt
   bool deterministic = true;                ///< Plan::deterministic; never chosen: it changes bits
 };

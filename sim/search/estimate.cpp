@@ -67,6 +67,7 @@ Program Estimator::lower_group(const Candidate& c, std::int64_t group) const {
   recompute_leading(plan, c.recompute_units, c.offload_units);
   plan.gradient_buffers =
       std::max(largest_class_size(problem_.profile.architecture), static_cast<int>(group));
+  plan.snapshot_copies = 1;
   plan.snapshot = Snapshot::None;  // it moves no activations, and needs state on the host
   return lower(problem_.profile, plan);
 }

@@ -153,6 +153,11 @@ class Estimator {
   [[nodiscard]] const TierBytes& placed_bytes(const Candidate& candidate);
   [[nodiscard]] TierBytes sum_placed_bytes(const Candidate& candidate) const;
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
+  /// Whether the peer keeps copies of the units of `c`, a candidate for one class.
+  [[nodiscard]] bool copies_to_peer(const Candidate& c) const noexcept {
+    return problem_.request.snapshot_copies > 1 && c.snapshot == Snapshot::Versions &&
+           c.sharding != Sharding::Replicated;
+  }
   /// Bytes of a rank's log of snapshots.
   [[nodiscard]] Bytes snapshot_bytes(const Candidate& candidate) const;
   /// Buffers in the class's gradient pool.

@@ -111,15 +111,17 @@ Bytes Estimator::snapshot_bytes(const Candidate& c) const {
   if (plan.snapshot == Snapshot::None) return 0;
   plan.world_size = problem_.request.num_gpus;
   plan.accumulation = c.batch.accumulation;
+  plan.snapshot_copies = problem_.request.snapshot_copies;
   const std::int64_t whole = round_up(c.chunk_elements, plan.world_size * kParameterAlignment);
   const int parts = c.sharding == Sharding::Replicated ? 1 : plan.world_size;
-  std::int64_t blocks = 0;
+  std::int64_t blocks = 0, chunks = 0;
   for (const UnitClass& unit_class : classes_) {
     for (std::int64_t left = unit_class.elements; left > 0; left -= whole) {
       blocks += unit_class.units * redo_blocks(std::min(whole, left) / parts);
+      chunks += unit_class.units;
     }
   }
-  return snapshot_log_size(plan, blocks).all();
+  return snapshot_log_size(plan, blocks, chunks).all();
 }
 
 /// Bytes of optimizer state in host memory and in files, and of the buffers that it passes through.
@@ -142,6 +144,9 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
     bytes.host += placed.cpu_optimizer() * owned;
     if (c.snapshot == Snapshot::Versions) {
       bytes.host += placed.cpu_optimizer() * owned;
+      if (copies_to_peer(for_class(c, unit_class))) {
+        bytes.host += placed.cpu_optimizer() * kKeptVersions * version_bytes(elements_owned, types);
+      }
     } else if (c.speculate) {
       bytes.host +=
           placed.early_optimizer() * (owned + elements_owned * size_of(problem_.profile.dtype));

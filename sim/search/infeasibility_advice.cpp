@@ -144,6 +144,7 @@ std::vector<std::string> smaller_micro_batch(const TuningProblem& problem) {
 std::vector<std::string> redo_log(const TuningProblem& problem) {
   PlanRequest other = problem.request;
   if (other.snapshot != Snapshot::Versions || other.adam_state != DataType::Float32) return {};
+  if (other.snapshot_copies > 1) return {};  // a log has no copies
   other.snapshot = Snapshot::Redo;
   if (!some_plan_fits(problem, other)) return {};
   return {"--snapshot redo"};

@@ -30,6 +30,7 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
     op.bytes = state_copy_bytes(op.lane, op.elements, work.in_file, header);
   }
+  if (op.kind == OpKind::PeerCopy) op.bytes = version_bytes(op.elements, header);
   const bool through_file = op.kind == OpKind::ParamRead || op.kind == OpKind::GradWrite;
   if (through_file) op.bytes = file_blocks(op.bytes);
   return op;
@@ -233,6 +234,9 @@ void Estimator::ClassWork::add_adam() {
   const ChunkWork speculative{.kind = OpKind::Adam, .lane = Lane::CpuAdam, .beside = true};
   add(speculative, {.before_barrier = ahead});
   add(adam, {.step_boundary = placed.nvme_optimizer});
+  if (estimator.copies_to_peer(candidate)) {
+    add({OpKind::PeerCopy, Lane::Collective}, {.anywhere = placed.cpu_optimizer()});
+  }
   if (level == SearchLevel::Leaf) {
     add(adam, {.after_norm = beside_state});
   } else if (level == SearchLevel::Subgroup) {
@@ -405,6 +409,14 @@ void Estimator::add_scalars(const Candidate& c, LaneWork& lanes) const {
   add(OpKind::Loss, c.batch.accumulation * Bytes{sizeof(double)});
   if (problem_.request.clipping != Clipping::None) add(OpKind::Norm, 2 * Bytes{sizeof(double)});
   if (c.snapshot == Snapshot::Redo) add(OpKind::Fence, Bytes{sizeof(double)});
+  if (problem_.request.snapshot_copies > 1) {
+    Operation mark;
+    mark.kind = OpKind::PeerMark;
+    mark.lane = Lane::Collective;
+    mark.bytes = static_cast<Bytes>(sizeof(std::int64_t));
+    lanes.add(mark.lane, /*adds=*/false, {solo_seconds(mark, header, problem_.platform), 1},
+              {.anywhere = 1});
+  }
 }
 
 }  // namespace athanor

@@ -132,6 +132,36 @@ TEST_CASE_METHOD(SimFixture, "on a device whose kernels are deterministic, off c
   CHECK_THAT(run("tune", {}).out, !ContainsSubstring("deterministic"));
 }
 
+TEST_CASE_METHOD(SimFixture, "tune counts the copies that another node keeps, and what they cost") {
+  platform.network = Network{.max_nodes = 2, .nics = 1, .bytes_per_second = 1e9, .latency = 1e-5};
+  const auto tuned = [&](const char* way, const char* gpus) {
+    write_file_atomically(folder.file("platform.json"), to_json(platform));
+    return run_program("athanor-sim",
+                       {"tune", "--profile", folder.file("profile.json"), "--platform",
+                        folder.file("platform.json"), "--global-batch", "32", "--gpus", gpus,
+                        "--micro-batch", "4", "--snapshot", way, "--json"});
+  };
+  const auto result = [&](const char* way) { return nlohmann::json::parse(tuned(way, "8").out); };
+  const auto seconds = [](const nlohmann::json& json) {
+    return json.at("step_seconds").get<double>();
+  };
+  const auto host = [](const nlohmann::json& json) {
+    return json.at("peak_bytes").at("host").get<Bytes>();
+  };
+  const nlohmann::json one = result("versions,copies=1"), two = result("versions,copies=2");
+  CHECK_FALSE(one.at("plan").contains("snapshot_copies"));
+  CHECK(two.at("plan").at("snapshot_copies") == 2);
+  CHECK(host(two) > 2 * host(one));
+  CHECK(seconds(two) >= seconds(one));
+  CHECK(result("every=1,copies=2").at("plan") == two.at("plan"));
+  platform.network->bytes_per_second /= 20;
+  CHECK(seconds(result("versions,copies=2")) > seconds(two));
+  CHECK(tuned("redo,copies=2", "8").exit_code == 2);
+  const ProgramResult refused = tuned("versions,copies=2", "4");
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("needs several nodes"));
+}
+
 TEST_CASE_METHOD(SimFixture, "optimizer state goes to NVMe if host memory is short") {
   const std::vector<std::string> limits{"--gpu-memory", tight_limit(*this), "--host-memory",
                                         "16MiB"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the cost of a snapshot of every step in closed form: a redo log lets no update run beside
 // backward, and versions hold none back.
+#include "sim/base/errors.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "tests/engine/programs.hpp"
@@ -96,6 +97,29 @@ TEST_CASE("a version that is written beside the last takes as long as was measur
   versions.platform.cpu_adam_beside[1] = {{{1, kBeside, 0}, {2, kBeside, 0}}};
   CHECK_THAT(versions.timeline().step_seconds,
              WithinRel(kUnits * (kForward + kBackward) + kBeside, kExact));
+}
+
+TEST_CASE("copies for peers take the time of their bytes on the link") {
+  const Architecture architecture = test::small_architecture(4, false);
+  Plan plan = test::uniform_plan(architecture, 4, Sharding::Sharded, Home::Host, Home::Host);
+  plan.snapshot = Snapshot::Versions;
+  plan.snapshot_copies = 2;
+  const Program program = lower(test::small_profile(architecture, 1), plan);
+  Platform platform = test::cluster(test::plain_platform(), 2);
+  platform.network->bytes_per_second = 1e3;
+  const Timeline timeline = Engine(platform, 4).simulate(program);
+  int copies = 0;
+  for (const Interval& interval : timeline.intervals) {
+    const Operation& op = program.operations[static_cast<std::size_t>(interval.operation)];
+    if (op.kind != OpKind::PeerCopy || interval.step == 0) continue;
+    ++copies;
+    // Both ranks of a node send through its NICs at once.
+    const double rate = platform.network->nics * 1e3;
+    const Seconds expected = 2 * static_cast<double>(op.bytes) / rate + platform.network->latency;
+    CHECK_THAT(interval.end - interval.start, WithinRel(expected, kExact));
+  }
+  CHECK(copies > 0);
+  CHECK_THROWS_AS(Engine(test::plain_platform(), 4).simulate(program), InputError);
 }
 
 }  // namespace athanor

@@ -33,6 +33,7 @@ enum class MemoryKind {
   ParameterBuffer,
   StagedGradient,
   GradientInFile,
+  WardShard,
   Rows  // those of tokens that travel
 };
 /// Location in memory: place, pool or unit, slot, buffer or member, chunk.
@@ -150,6 +151,11 @@ class RaceCheck {
       case OpKind::Combine:
         list.push_back({{MemoryKind::Rows, op.unit, op.member, 0}, true});
         break;
+      case OpKind::PeerCopy:
+        list.push_back({{MemoryKind::HostShard, op.unit, 0, op.chunk}, false});
+        list.push_back({{MemoryKind::WardShard, op.unit, 0, op.chunk}, true});
+        break;
+      case OpKind::PeerMark:
       case OpKind::Fence:
       case OpKind::Mark:
       case OpKind::Loss:

@@ -85,6 +85,9 @@ TEST_CASE("snapshots are left out where there are none, and need state in host m
   CHECK(parse_plan(to_json(plan), "input.json").snapshot == Snapshot::Redo);
   plan.snapshot = Snapshot::Versions;
   CHECK(parse_plan(to_json(plan), "input.json").snapshot == Snapshot::Versions);
+  CHECK(to_json(plan).find("snapshot_copies") == std::string::npos);
+  plan.snapshot_copies = 2;
+  CHECK(parse_plan(to_json(plan), "input.json").snapshot_copies == 2);
 }
 
 TEST_CASE("the type of Adam's moments is left out where it is fp32") {

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -147,6 +148,68 @@ TEST_CASE("versions take twelve bytes more of each element, and no fence") {
     // But for the mark, the step is that of a plan without snapshots.
     REQUIRE(program.operations.size() == without.operations.size() + 1);
   }
+}
+
+TEST_CASE("copies for peers are whole on all ranks before a gradient leads to the next version") {
+  for (int round = 0; round < 60; ++round) {
+    const Architecture architecture = architecture_of(round);
+    Plan plan = plan_of(architecture, round, Snapshot::Versions);
+    if (plan.world_size == 1) continue;
+    plan.dtype = round % 7 < 3 ? DataType::BFloat16 : DataType::Float32;
+    const Profile profile = small_profile(architecture, plan.micro_batch, plan.dtype);
+    const Program without = lower(profile, plan);
+    plan.snapshot_copies = 2;
+    const Program program = lower(profile, plan);
+    CAPTURE(round);
+    REQUIRE(find_races(program, architecture, plan).empty());
+    const std::vector<std::int32_t> copies = operations_of(program, OpKind::PeerCopy);
+    const std::vector<std::int32_t> marks = operations_of(program, OpKind::PeerMark);
+    REQUIRE(marks.size() == 1);
+    REQUIRE(marks.front() < operations_of(program, OpKind::Reduce).front());
+    const auto own_mark = operations_of(program, OpKind::Mark).front();
+    CHECK(std::ranges::count(at(program, marks.front()).previous_waits, own_mark) >= 1);
+    Bytes sent = 0;
+    std::vector<std::pair<std::int32_t, std::int32_t>> shards;
+    for (const std::int32_t copy : copies) {
+      const Operation& op = at(program, copy);
+      REQUIRE(copy < marks.front());
+      REQUIRE(op.lane == Lane::Collective);
+      const auto update = std::ranges::find_if(op.previous_waits, [&](std::int32_t wait) {
+        return at(program, wait).unit == op.unit && at(program, wait).chunk == op.chunk;
+      });
+      REQUIRE(update != op.previous_waits.end());
+      REQUIRE(at(program, *update).beside);
+      REQUIRE(op.bytes == at(program, *update).elements * kUpdatedBytes);
+      sent += op.bytes;
+      shards.emplace_back(op.unit, op.chunk);
+    }
+    // A chunk that every rank has whole needs no copy; all else has one, and two places for it.
+    const bool whole = plan.units[1].sharding == Sharding::Replicated;
+    CHECK(copies.size() == (whole ? 0 : operations_of(program, OpKind::Adam).size()));
+    std::ranges::sort(shards);
+    CHECK(std::ranges::adjacent_find(shards) == shards.end());
+    CHECK(bytes_named(program, "copies for the ward") == kKeptVersions * sent);
+    CHECK(bytes_named(program, "host ") == bytes_named(without, "host "));
+    CHECK(program.operations.size() == without.operations.size() + copies.size() + 1);
+  }
+}
+
+TEST_CASE("copies for peers are refused where nobody can keep them") {
+  const Architecture architecture = small_architecture(3, false);
+  Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
+  plan.snapshot = Snapshot::Versions;
+  plan.snapshot_copies = 2;
+  CHECK_NOTHROW(plan.validate(architecture, "plan"));
+  SECTION("three copies") { plan.snapshot_copies = 3; }
+  SECTION("none") { plan.snapshot_copies = 0; }
+  SECTION("a redo log") { plan.snapshot = Snapshot::Redo; }
+  SECTION("no snapshots") { plan.snapshot = Snapshot::None; }
+  SECTION("one rank") {
+    plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
+    plan.snapshot = Snapshot::Versions;
+    plan.snapshot_copies = 2;
+  }
+  CHECK_THROWS_AS(plan.validate(architecture, "plan"), InputError);
 }
 
 TEST_CASE("updates that speculate roll back into the version that they wrote") {

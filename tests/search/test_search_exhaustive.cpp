@@ -117,7 +117,7 @@ TEST_CASE("the search takes the faster way of snapshots that fits, as simulating
   constexpr int kQuestions = 30;
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(900 + static_cast<unsigned>(num_gpus));
-  int by_redo = 0, by_versions = 0, because_of_memory = 0;
+  int by_redo = 0, by_versions = 0, because_of_memory = 0, with_copies = 0;
   for (int machine = 0; machine < kMachines; ++machine) {
     const Platform platform = test::random_machine(random, num_gpus);
     Engine engine(platform, num_gpus);
@@ -125,10 +125,16 @@ TEST_CASE("the search takes the faster way of snapshots that fits, as simulating
       Question question = test::with_snapshots(random, test::random_question(random, num_gpus));
       question.space.fill_memory = i % 2 == 0;
       if (i % 7 == 3) question = test::with_four_micro_batches(std::move(question));
+      if (i % 3 == 1 && platform.num_nodes(num_gpus) > 1) {
+        question.request.snapshot = Snapshot::Versions;
+        question.request.snapshot_copies = 2;
+        question.space.snapshots = {Snapshot::Versions};
+      }
       const auto& [profile, request, space] = question;
       const std::vector<Simulated> expected = test::simulate_all(question, platform, engine);
       if (expected.empty()) continue;
       CAPTURE(num_gpus, machine, i, request.limits.host, expected.size());
+      with_copies += request.snapshot_copies > 1 ? 1 : 0;
       const SearchResult result = search(tuning_problem(profile, platform, request), engine, space,
                                          {.keep = 2, .workers = 1});
       for (std::size_t k = 0; k < std::min<std::size_t>(expected.size(), 2); ++k) {
@@ -147,6 +153,7 @@ TEST_CASE("the search takes the faster way of snapshots that fits, as simulating
   CHECK(by_redo > 3);
   CHECK(by_versions > 10);
   CHECK(because_of_memory > 0);
+  CHECK((with_copies > 5) == (num_gpus > 1));
 }
 
 TEST_CASE("under a power limit the search finds the fastest plan, and the one of least energy") {

@@ -28,8 +28,8 @@ Architecture architecture_of_many_blocks() {
 }
 
 void fill_state(const MemoryPools& pools, const Program& program, std::int64_t steps,
-                Device& device) {
-  std::mt19937 random(5);
+                Device& device, unsigned seed) {
+  std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   for (std::size_t unit = 0; unit < program.layouts.size(); ++unit) {
     for (const ChunkMemory& chunk : pools.chunks(static_cast<std::int32_t>(unit))) {

@@ -20,7 +20,7 @@ inline constexpr std::size_t kPage = 4096;
 
 /// Fills the state after `steps` steps, and the gradients, at random.
 void fill_state(const MemoryPools& pools, const Program& program, std::int64_t steps,
-                Device& device);
+                Device& device, unsigned seed = 5);
 
 /// Copy of some memory of which the pages from one on cannot be read: who does ends.
 class GuardedCopy {

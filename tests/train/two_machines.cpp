@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 namespace athanor::test {
@@ -44,6 +45,29 @@ TwoMachines::~TwoMachines() {
 
 void TwoMachines::cut() const {
   CHECK(succeeds(fmt::format("ip -n {} link set {} down", name('a'), link('a'))));
+}
+
+void TwoMachines::give_own_memory(const std::string& shared) {
+  shared_ = shared;
+  for (const char side : {'a', 'b'}) std::filesystem::create_directory(memory_folder(side));
+  write_agent();
+}
+
+std::string TwoMachines::memory_folder(char side) const {
+  return fmt::format("{}/memory-of-{}", shared_, side);
+}
+
+/// Commands that mount the machine's own memory. Folders that this would hide are mounted in it.
+std::string TwoMachines::mounts(char side) const {
+  if (shared_.empty()) return {};
+  const std::string hidden = "/dev/shm/", memory = memory_folder(side);
+  std::string commands;
+  for (const std::string& folder : {shared_, folder_.path().string()}) {
+    if (!folder.starts_with(hidden)) continue;
+    commands += fmt::format("mkdir -p {0}/{1} && mount --bind {2} {0}/{1} && ", memory,
+                            folder.substr(hidden.size()), folder);
+  }
+  return fmt::format("{}mount --rbind {} /dev/shm && ", commands, memory);
 }
 
 std::vector<std::string> TwoMachines::across(const std::vector<std::string>& command,
@@ -124,7 +148,7 @@ std::vector<std::string> TwoMachines::on(char side) const {
           "--kill-child",
           "sh",
           "-c",
-          fmt::format("hostname machine-{}; exec \"$@\"", side),
+          fmt::format("hostname machine-{}; {}exec \"$@\"", side, mounts(side)),
           "sh"};
 }
 
@@ -133,8 +157,8 @@ void TwoMachines::write_agent() const {
   const std::string path = folder_.file("agent");
   std::ofstream(path) << fmt::format(
       "#!/bin/sh\nshift\nexec ip netns exec {} unshare --mount --uts --pid --fork --mount-proc "
-      "--kill-child sh -c \"hostname machine-b; $*\"\n",
-      name('b'));
+      "--kill-child sh -c \"hostname machine-b; {}$*\"\n",
+      name('b'), mounts('b'));
   succeeds("chmod +x " + path);
 }
 

@@ -22,6 +22,11 @@ class TwoMachines {
   /// Whether namespaces can be made here, and mpirun started.
   [[nodiscard]] bool works() const { return works_; }
   void cut() const;
+  /// Gives each machine a /dev/shm of its own, for what is started from now on: it outlives its
+  /// processes, as a machine's does, and lies in the folder `shared`, which both machines see.
+  void give_own_memory(const std::string& shared);
+  /// Returns the folder in which this test sees a machine's /dev/shm.
+  [[nodiscard]] std::string memory_folder(char side) const;
   /// Returns the words that run `command` under mpirun, with so many ranks on a and then on b.
   [[nodiscard]] std::vector<std::string> across(const std::vector<std::string>& command,
                                                 int ranks_each = 1) const;
@@ -41,11 +46,13 @@ class TwoMachines {
   [[nodiscard]] std::string subnet() const;
   [[nodiscard]] std::string address(char side) const;
   [[nodiscard]] std::vector<std::string> on(char side) const;
+  [[nodiscard]] std::string mounts(char side) const;
   void write_agent() const;
 
   const int id_;
   TemporaryFolder folder_;
   bool works_ = false;
+  std::string shared_;  ///< empty: the machines have this one's /dev/shm
   std::optional<RunningProgram> carrier_;
 };
 
