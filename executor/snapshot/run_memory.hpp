@@ -36,7 +36,8 @@ struct RunMemory {
   std::int64_t steps = 0;  ///< to which all ranks can be brought
   int world_size = 1;
   std::vector<std::uint64_t> layouts;  ///< hashes of the ranks that have their memory
-  std::vector<bool> lost = {};  ///< [rank]: those that take the copy of their peer; empty: none
+  /// [rank]: those that take the copy of their peer; empty: none
+  std::vector<bool> lost = {};  // NOLINT(readability-redundant-member-init)
   std::string text;             ///< rank 0's
 };
 struct FoundMemory {

@@ -38,9 +38,10 @@ struct SnapshotSummary {
   std::string run, text;
   int rank = 0, world_size = 0;
   std::uint64_t layout = 0;
-  std::int64_t loaded = kNotWhole;       ///< steps of the state that was loaded
-  std::int64_t steps = kNotWhole;        ///< steps to which this rank's state can be brought
-  std::vector<CopySummary> copies = {};  ///< those that are whole
+  std::int64_t loaded = kNotWhole;  ///< steps of the state that was loaded
+  std::int64_t steps = kNotWhole;   ///< steps to which this rank's state can be brought
+  /// those that are whole
+  std::vector<CopySummary> copies = {};  // NOLINT(readability-redundant-member-init)
 };
 
 /// Reads a log from the file at `path`. Throws Error that says what is wrong with it.

@@ -228,6 +228,20 @@ Seconds own_gradient_seconds(const Operation& op, const Program& program,
       .at(grad_add_elements(added, program));
 }
 
+/// Returns the time of an update, or of the expected share of updates that are done again.
+Seconds adam_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  const double elements = adam_elements(op, program);
+  if (op.lane != Lane::CpuAdam) {
+    return require(platform.device_adam, platform, "device_adam").at(elements);
+  }
+  const int threads = program.cpu_adam_threads;
+  if (op.kind == OpKind::AdamRollback) {
+    return program.clipped_share * cpu_adam_beside(platform, threads).at(elements);
+  }
+  return (op.beside ? cpu_adam_beside(platform, threads) : cpu_adam(platform, threads))
+      .at(elements);
+}
+
 }  // namespace
 
 Seconds solo_seconds(const Operation& op, const Program& program, const Platform& platform) {
@@ -278,18 +292,13 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
                  ? require(platform.device_square_sum, platform, "device_square_sum").at(elements)
                  : host_square_sum_seconds(elements, program.cpu_adam_threads, platform);
     case OpKind::AdamRollback:
-      return program.clipped_share *
-             cpu_adam_beside(platform, program.cpu_adam_threads).at(adam_elements(op, program));
+    case OpKind::Adam:
+      return adam_seconds(op, program, platform);
     case OpKind::PeerCopy:
     case OpKind::PeerMark:
       return peer_copy_seconds(op, program, platform);
     case OpKind::Mark:
       return 0;
-    case OpKind::Adam:
-      return (on_device   ? require(platform.device_adam, platform, "device_adam")
-              : op.beside ? cpu_adam_beside(platform, program.cpu_adam_threads)
-                          : cpu_adam(platform, program.cpu_adam_threads))
-          .at(adam_elements(op, program));
   }
   throw Error("costs: an operation of an unknown kind");
 }

@@ -124,6 +124,23 @@ Bytes Estimator::snapshot_bytes(const Candidate& c) const {
   return snapshot_log_size(plan, blocks, chunks).all();
 }
 
+/// Bytes in host memory of other versions of state: those that updates leave as they were, and
+/// those of a ward.
+Bytes Estimator::kept_state_bytes(const Candidate& c, const UnitClass& unit_class,
+                                  const Placed& placed, const Program& types) const {
+  const int parts = c.sharding == Sharding::Replicated ? 1 : problem_.request.num_gpus;
+  const std::int64_t elements = unit_class.elements / parts;
+  const Bytes owned = elements * optimizer_state_bytes(types.dtype, types.adam_state);
+  if (c.snapshot == Snapshot::Versions) {
+    const Bytes copied = copies_to_peer(for_class(c, unit_class))
+                             ? kKeptVersions * version_bytes(elements, types)
+                             : 0;
+    return placed.cpu_optimizer() * (owned + copied);
+  }
+  if (!c.speculate) return 0;
+  return placed.early_optimizer() * (owned + elements * size_of(types.dtype));
+}
+
 /// Bytes of optimizer state in host memory and in files, and of the buffers that it passes through.
 TierBytes Estimator::state_bytes(const Candidate& c) const {
   const Bytes state = optimizer_state_bytes(problem_.profile.dtype, problem_.request.adam_state);
@@ -142,15 +159,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
     const std::int64_t elements_owned = unit_class.elements / parts;
     const Bytes owned = elements_owned * state;
     bytes.host += placed.cpu_optimizer() * owned;
-    if (c.snapshot == Snapshot::Versions) {
-      bytes.host += placed.cpu_optimizer() * owned;
-      if (copies_to_peer(for_class(c, unit_class))) {
-        bytes.host += placed.cpu_optimizer() * kKeptVersions * version_bytes(elements_owned, types);
-      }
-    } else if (c.speculate) {
-      bytes.host +=
-          placed.early_optimizer() * (owned + elements_owned * size_of(problem_.profile.dtype));
-    }
+    bytes.host += kept_state_bytes(c, unit_class, placed, types);
     bytes.pinned += placed.streamed_optimizer * owned;
     if (placed.nvme_optimizer + placed.streamed_optimizer + placed.staged_gradients == 0) continue;
     for (std::int64_t left = unit_class.elements; left > 0; left -= whole) {
