@@ -18,7 +18,7 @@ athanor_install_headers(sim/model architecture chunk_layout image_classifier ker
   plan platform profile program provenance tier timeline)
 athanor_install_headers(sim/patterns patterns tokens_travel)
 athanor_install_headers(sim/policy policies request tuning_problem)
-athanor_install_headers(sim/rates combined_rates measure_rates rated_machine rates)
+athanor_install_headers(sim/rates borrowed_rates combined_rates measure_rates rated_machine rates)
 athanor_install_headers(sim/report critical_path)
 if(ATHANOR_HAS_ENGINE)
   athanor_install_headers(sim/bounds bound_terms)

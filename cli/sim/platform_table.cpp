@@ -13,6 +13,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -38,9 +39,8 @@ double parse_price(const std::string& text, const std::string& whole) {
 double number(const PlatformRow& row, const char* key) { return row.report.at(key).get<double>(); }
 
 std::string interval_text(const PlatformRow& row) {
-  if (!row.report.contains("step_seconds_low")) return "-";
-  return fmt::format("{} - {}", format_seconds(number(row, "step_seconds_low")),
-                     format_seconds(number(row, "step_seconds_high")));
+  return fmt::format("{} - {}", format_seconds(number(row, "step_seconds_p10")),
+                     format_seconds(number(row, "step_seconds_p90")));
 }
 
 std::string price_text(const PlatformRow& row) {
@@ -80,14 +80,25 @@ std::string row_text(const PlatformRow& row, std::size_t width, Columns columns)
                              row.report.at("plan_summary").get<std::string>());
 }
 
-/// Returns the meaning of the column "between"; empty if no profile was scaled.
+/// Returns what widens intervals, and which if not all; empty if nothing does.
 std::string legend_text(const std::vector<PlatformRow>& rows) {
-  const auto scaled = std::ranges::find_if(
-      rows, [](const PlatformRow& row) { return row.report.contains("profile_device"); });
-  if (scaled == rows.end()) return "";
-  return fmt::format(
-      "between: the profile of {} scaled by the ratio of matrix rates alone, and of memory alone\n",
-      scaled->report.at("profile_device").get<std::string>());
+  std::map<std::string, std::vector<std::string>> platforms;  // by what widens their intervals
+  std::size_t planned = 0;
+  for (const PlatformRow& row : rows) {
+    if (row.outcome != PlatformOutcome::Planned) continue;
+    ++planned;
+    const auto reasons = row.report.find("interval_widened_by");
+    if (reasons == row.report.end()) continue;
+    const auto texts = reasons->get<std::vector<std::string>>();
+    platforms[fmt::format("{}", fmt::join(texts, ", "))].push_back(row.platform);
+  }
+  std::string text;
+  for (const auto& [reasons, names] : platforms) {
+    const std::string which =
+        names.size() == planned ? "" : fmt::format(" ({})", fmt::join(names, "; "));
+    text += fmt::format("wide intervals: {}{}\n", reasons, which);
+  }
+  return text;
 }
 
 constexpr NameTable<PlatformOutcome, 4> kPlatformOutcomeNames{
@@ -188,8 +199,8 @@ std::string table_text(const std::vector<PlatformRow>& rows) {
       std::ranges::any_of(rows, [](const PlatformRow& row) { return row.price.has_value(); }),
       scales(rows)};
   std::string text = fmt::format("{:<{}}  {:>4}  {:>8}  {:<19}  {:>9}  {:>6}  {:>9}  {}{}{}\n",
-                                 "platform", width, "gpus", "step", "between", "tokens/s", "util",
-                                 "gpu", columns.scaling ? "speed-up  efficiency  " : "",
+                                 "platform", width, "gpus", "step", "8 of 10 runs", "tokens/s",
+                                 "util", "gpu", columns.scaling ? "speed-up  efficiency  " : "",
                                  columns.prices ? " per Mtok  " : "", "plan");
   for (const PlatformRow& row : rows) text += row_text(row, width, columns);
   return text + legend_text(rows);

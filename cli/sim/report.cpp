@@ -125,6 +125,15 @@ std::string kernels_text(const Report& report) {
                      format_seconds(deterministic ? off : on));
 }
 
+/// Returns "8 of 10 runs: 6.62 s to 9.78 s; wide: machine from data sheets".
+std::string interval_text(const Report& report) {
+  const PredictionInterval interval = interval_of(report);
+  const std::vector<std::string> reasons = interval_widened_by(report);
+  return fmt::format("8 of 10 runs: {} to {}{}{}", format_seconds(interval.p10),
+                     format_seconds(interval.p90),
+                     reasons.empty() ? "" : "; wide: ", fmt::join(reasons, ", "));
+}
+
 const char* ranks_text(const Report& report) {
   if (report.plan.world_size > report.ranks_per_node) return ", all ranks of a node";
   return report.ranks_per_node > 1 ? ", all ranks" : "";
@@ -144,9 +153,10 @@ Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engin
   const Timeline timeline = engine.simulate(program);
   report.step_seconds = timeline.step_seconds;
   report.step_joules = timeline.step_joules;
-  report.deviations =
-      rate_deviations(engine, program, timeline,
-                      repetition_spreads(program, problem.profile, plan, problem.platform));
+  report.borrowed = borrowed_rates(problem.profile, problem.platform);
+  report.deviations = rate_deviations(
+      engine, program, timeline,
+      repetition_spreads(program, problem.profile, plan, problem.platform), report.borrowed);
   report.explanation =
       explain(program, plan, problem.profile, problem.platform, report.step_seconds);
   report.critical_path = critical_path(program, timeline);
@@ -156,6 +166,16 @@ Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engin
   if (!options.trace_path.empty()) write_traces(options.trace_path, program, timeline);
   if (options.sensitivity) report.sensitivities = sensitivities(program, engine);
   return report;
+}
+
+std::vector<std::string> interval_widened_by(const Report& report) {
+  std::vector<std::string> reasons;
+  if (report.borrowed.kernels) {
+    reasons.push_back("profile scaled from " +
+                      (report.scaling ? report.scaling->measured_on : "another GPU"));
+  }
+  if (report.borrowed.lanes) reasons.emplace_back("machine from data sheets");
+  return reasons;
 }
 
 PredictionInterval interval_of(const Report& report) {
@@ -174,6 +194,9 @@ nlohmann::ordered_json report_json(const Report& report) {
   const PredictionInterval interval = interval_of(report);
   json["step_seconds_p10"] = interval.p10;
   json["step_seconds_p90"] = interval.p90;
+  if (const auto reasons = interval_widened_by(report); !reasons.empty()) {
+    json["interval_widened_by"] = reasons;
+  }
   if (report.scaling) {
     json["step_seconds_low"] = report.scaling->low;
     json["step_seconds_high"] = report.scaling->high;
@@ -206,14 +229,12 @@ std::string report_text(const Report& report) {
   const TierBytes& peak = report.peak_bytes;
   const Explanation& explanation = report.explanation;
   const Bytes node_host = node_host_bytes(peak, report.ranks_per_node);
-  const PredictionInterval interval = interval_of(report);
   std::string text;
   const auto line = [&text](std::string_view key, const std::string& value) {
     text += fmt::format("{:<12} {}\n", key, value);
   };
   line("plan", fmt::format("{}: {}", report.plan.name, plan_summary(report.plan)));
-  line("step", fmt::format("{} (8 of 10 runs: {} to {})", format_seconds(report.step_seconds),
-                           format_seconds(interval.p10), format_seconds(interval.p90)));
+  line("step", fmt::format("{} ({})", format_seconds(report.step_seconds), interval_text(report)));
   if (report.scaling) {
     line("between", fmt::format("{} and {}: the profile is scaled from {}",
                                 format_seconds(report.scaling->low),

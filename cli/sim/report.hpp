@@ -35,6 +35,7 @@ struct Report {
   Seconds step_seconds = 0;
   double step_joules = 0;  ///< energy of all GPUs; 0: the platform has no power model
   std::vector<RateDeviation> deviations;       ///< independent of each other; for the interval
+  BorrowedRates borrowed;                      ///< reasons of a wide interval
   std::optional<ScalingRange> scaling;         ///< absent: the profile was taken as it is
   std::optional<DeterminismCost> determinism;  ///< absent: the profile does not know both
   bool always_deterministic = false;           ///< the device has no other kernels
@@ -66,9 +67,13 @@ struct ReportOptions {
 /// model_flops_utilization, peak_bytes, feasible, bottleneck, loads, critical_path (seconds by
 /// name) and plan. A power model adds step_joules and joules_per_token, both for all GPUs. A scaled
 /// profile adds step_seconds_low, step_seconds_high and profile_device. A profile that has
-/// both kinds of kernels adds deterministic_step_seconds, "on" and "off". A request for it adds
-/// sensitivity.
+/// both kinds of kernels adds deterministic_step_seconds, "on" and "off". Rates that are borrowed
+/// add interval_widened_by, a list of texts. A request for it adds sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
+
+/// Returns why the interval is wide: "profile scaled from NVIDIA H200", "machine from data sheets".
+/// Empty: all rates were measured on the machine.
+[[nodiscard]] std::vector<std::string> interval_widened_by(const Report& report);
 
 /// Returns where 80 % of runs are expected.
 [[nodiscard]] PredictionInterval interval_of(const Report& report);

@@ -2,9 +2,9 @@
 #include "cli/sim/scaled_profile.hpp"
 
 #include "sim/base/errors.hpp"
-#include "sim/cost/scaling.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/rates/borrowed_rates.hpp"
 
 #include <fmt/format.h>
 
@@ -27,9 +27,10 @@ std::optional<Platform> read_profile_platform(const std::string& path, const Pro
 
 ScaledProfile profile_for(const Profile& profile, const std::optional<Platform>& measured_on,
                           const Platform& platform) {
-  ScaledProfile result{profile, {}, profile.device};
+  ScaledProfile result{.profile = profile, .extremes = {}, .measured_on = profile.device};
   if (!measured_on || profile.device == platform.device) return result;
   result.profile = scale_profile(profile, *measured_on, platform);
+  result.ratios = scaling_ratios(profile, *measured_on, platform);
   for (const ScalingRule rule : {ScalingRule::Products, ScalingRule::Memory}) {
     result.extremes.push_back(scale_profile(profile, *measured_on, platform, rule));
   }
@@ -46,8 +47,9 @@ Report make_report(const Plan& plan, const ScaledProfile& scaled, const TuningPr
     range.low = std::min(range.low, timeline.step_seconds);
     range.high = std::max(range.high, timeline.step_seconds);
   }
-  // The range counts as another rate, which nobody has measured.
-  report.deviations.push_back(deviation_between(range.low, report.step_seconds, range.high));
+  if (!roofline_is_held(scaled.ratios.products)) {
+    report.deviations.push_back(deviation_between(range.low, report.step_seconds, range.high));
+  }
   report.scaling = range;
   return report;
 }

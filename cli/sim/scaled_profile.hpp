@@ -5,6 +5,7 @@
 
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
+#include "sim/cost/scaling.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
 #include "sim/policy/tuning_problem.hpp"
@@ -19,6 +20,7 @@ struct ScaledProfile {
   Profile profile;                ///< profile for the platform at hand
   std::vector<Profile> extremes;  ///< empty: not scaled; else all phases scaled by one ratio alone
   std::string measured_on;        ///< device of the profile as it was read
+  ScalingRatios ratios = {};      // NOLINT(readability-redundant-member-init)
 };
 
 /// Returns the platform that --profile-platform names, or nothing for an empty path. Throws
@@ -33,7 +35,8 @@ struct ScaledProfile {
                                         const Platform& platform);
 
 /// Makes a report on the scaled profile. If it was scaled, the plan's step times under the two
-/// extremes are its range, which widens the interval.
+/// extremes are its range. Where no record holds the scaling (roofline_is_held()), the range widens
+/// the interval.
 [[nodiscard]] Report make_report(const Plan& plan, const ScaledProfile& scaled,
                                  const TuningProblem& problem, Engine& engine,
                                  const ReportOptions& options = {});

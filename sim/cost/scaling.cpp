@@ -30,6 +30,14 @@ double matrix_rate(const Platform& platform) {
                    "Calibrate the machine again, or give the figure from its data sheet.");
 }
 
+/// Returns `platform` with the matrix rate of the profile's own GPU, where the profile has it.
+Platform as_profiled(Platform platform, const Profile& profile) {
+  if (profile.matmul_flops_per_second > 0) {
+    platform.matmul_flops_per_second = profile.matmul_flops_per_second;
+  }
+  return platform;
+}
+
 double forward_flops(const Profile& profile, const UnitCost& cost) {
   const auto& units = profile.architecture.units;
   const auto unit = std::ranges::find(units, cost.unit_class, &Unit::unit_class);
@@ -133,6 +141,10 @@ ScalingRatios scaling_ratios(const Platform& from, const Platform& to) {
           .memory = memory_rate(from) / memory_rate(to)};
 }
 
+ScalingRatios scaling_ratios(const Profile& profile, const Platform& from, const Platform& to) {
+  return scaling_ratios(as_profiled(from, profile), to);
+}
+
 Platform with_host_update_slowdown(Platform platform, double factor) {
   const auto scale = [factor](Curve& curve) {
     for (Curve::Point& point : curve.points) point.seconds *= factor;
@@ -151,10 +163,7 @@ Profile scale_profile(const Profile& profile, const Platform& from, const Platfo
         fmt::format("'{}', but the profile was made on '{}'", from.device, profile.device),
         "Scale from the machine that the profile was measured on.");
   }
-  Platform measured_on = from;
-  if (profile.matmul_flops_per_second > 0) {
-    measured_on.matmul_flops_per_second = profile.matmul_flops_per_second;
-  }
+  const Platform measured_on = as_profiled(from, profile);
   const ScalingRatios ratios = scaling_ratios(measured_on, to);
   const PhaseScaler scaler(ratios, rule);
   Profile scaled = profile;

@@ -22,6 +22,9 @@ struct ScalingRatios {
 
 /// Returns the ratios of two platforms. Throws InputError when one lacks the figures.
 [[nodiscard]] ScalingRatios scaling_ratios(const Platform& from, const Platform& to);
+/// Returns those by which scale_profile() scales `profile`.
+[[nodiscard]] ScalingRatios scaling_ratios(const Profile& profile, const Platform& from,
+                                           const Platform& to);
 
 /// Returns `profile`, measured on `from`, as `to` would give it. The share that matrix products and
 /// attention have of a phase's kernels counts as products. If no kernels were traced, the FLOPs of

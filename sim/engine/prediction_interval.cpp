@@ -31,16 +31,26 @@ std::array<LaneRates, kNumLanes> lane_rates(const MeasuredRates& predicted,
   return lanes;
 }
 
-/// Simulates with options that `change` makes for rates of a given speed.
+/// Simulates with options that `change` makes for rates so many standard deviations faster.
 template <typename Change>
-RateDeviation deviation(Engine& engine, const Program& program, double spread,
-                        const Change& change) {
-  const auto at_speed = [&](double speed) {
+RateDeviation deviation(Engine& engine, const Program& program, const Change& change) {
+  const auto at = [&](double deviations) {
     SimulationOptions options{.record_intervals = false};
-    change(options, speed);
+    change(options, deviations);
     return engine.simulate(program, options).step_seconds;
   };
-  return {at_speed(std::exp(spread)), at_speed(std::exp(-spread))};
+  return {at(1), at(-1)};
+}
+
+/// Simulates with all that lanes have borrowed of the host's memory: it is wrong together.
+RateDeviation host_deviation(Engine& engine, const Program& program,
+                             const BorrowedRates& borrowed) {
+  return deviation(engine, program, [&](SimulationOptions& options, double deviations) {
+    for (const Lane lane : kHostMemoryLanes) {
+      options.lane_speed.at(lane_index(lane)) =
+          std::exp(deviations * borrowed_spread(lane, borrowed));
+    }
+  });
 }
 
 }  // namespace
@@ -62,21 +72,27 @@ RateDeviation deviation_between(Seconds low, Seconds step_seconds, Seconds high)
 
 std::vector<RateDeviation> rate_deviations(Engine& engine, const Program& program,
                                            const Timeline& predicted,
-                                           const std::map<RateKey, double>& repetitions) {
+                                           const std::map<RateKey, double>& repetitions,
+                                           const BorrowedRates& borrowed) {
   const auto lanes = lane_rates(measure_rates(program, predicted), repetitions);
   std::vector<RateDeviation> deviations;
   for (const Lane lane : kLanes) {
     const LaneRates& of = lanes.at(lane_index(lane));
     if (of.seconds <= 0) continue;
     const double scatter = of.variance / (of.seconds * of.seconds);
-    deviations.push_back(deviation(engine, program, std::hypot(drift_of(lane), std::sqrt(scatter)),
-                                   [lane](SimulationOptions& options, double speed) {
-                                     options.lane_speed.at(lane_index(lane)) = speed;
-                                   }));
+    const double own = uses_host_memory(lane) ? 0 : borrowed_spread(lane, borrowed);
+    const double spread = std::hypot(drift_of(lane), std::sqrt(scatter), own);
+    deviations.push_back(
+        deviation(engine, program, [=](SimulationOptions& options, double deviations_faster) {
+          options.lane_speed.at(lane_index(lane)) = std::exp(deviations_faster * spread);
+        }));
   }
+  if (borrowed.lanes) deviations.push_back(host_deviation(engine, program, borrowed));
+  const double launches = std::hypot(kLaunchDrift, borrowed_launch_spread(borrowed));
   deviations.push_back(
-      deviation(engine, program, kLaunchDrift,
-                [](SimulationOptions& options, double speed) { options.issue_speed = speed; }));
+      deviation(engine, program, [=](SimulationOptions& options, double deviations_faster) {
+        options.issue_speed = std::exp(deviations_faster * launches);
+      }));
   deviations.push_back({predicted.step_seconds * std::exp(-kModelSpread),
                         predicted.step_seconds * std::exp(kModelSpread)});
   return deviations;

@@ -112,7 +112,9 @@ void validate_request(const PlanRequest& request, const Profile& profile,
         fmt::format("{} ranks on {}, which has {} devices{}", request.num_gpus, platform.name,
                     platform.num_devices, platform.network ? " a node" : ""),
         fmt::format("Use {}{}.", platform.world_sizes(),
-                    platform.network ? "" : ", or a platform file with a network"));
+                    platform.network ? ""
+                                     : ", a platform file with a network, or one made from the "
+                                       "data sheet of a machine with more"));
   }
   validate_batch(request);
   validate_threads(request, platform);

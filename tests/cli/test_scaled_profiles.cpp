@@ -49,14 +49,43 @@ TEST_CASE_METHOD(ScalingFixture, "a scaled profile gives a step time and an inte
       run("simulate", {"--policy", "zero3", "--profile-platform", folder.file("old.json")});
   CHECK(result.exit_code == 0);
   CHECK(result.err.empty());
-  CHECK_THAT(result.out, ContainsSubstring("between") && ContainsSubstring("from made-up CPU"));
+  CHECK_THAT(result.out, ContainsSubstring("between") && ContainsSubstring("from made-up CPU") &&
+                             ContainsSubstring("; wide: profile scaled from made-up CPU)"));
   for (const char* policy : {"ddp", "zero3", "zero3-offload"}) {
     CAPTURE(policy);
     const auto json = scaled("simulate", {"--policy", policy});
     CHECK(json.at("profile_device") == "made-up CPU");
     CHECK(number(json, "step_seconds_low") < number(json, "step_seconds"));
     CHECK(number(json, "step_seconds") < number(json, "step_seconds_high"));
+    CHECK(json.at("interval_widened_by") ==
+          nlohmann::json::array({"profile scaled from made-up CPU"}));
   }
+}
+
+TEST_CASE_METHOD(ScalingFixture,
+                 "an interval says which rates are borrowed, and is wider for them") {
+  set_up(1, 4, platform.device);
+  const auto measured = json("simulate", {"--policy", "zero3-offload"});
+  CHECK_FALSE(measured.contains("interval_widened_by"));
+  const auto share = [](const nlohmann::json& json) {
+    return number(json, "step_seconds_p90") / number(json, "step_seconds");
+  };
+  // Records hold the scaling between GPUs of one matrix rate, and the extremes say no more.
+  set_up(1, 4);
+  const auto held = scaled("simulate", {"--policy", "zero3-offload"});
+  CHECK(number(held, "step_seconds_p90") < number(held, "step_seconds_high"));
+  set_up(2, 8);
+  const auto other = scaled("simulate", {"--policy", "zero3-offload"});
+  CHECK(number(other, "step_seconds_p90") > number(other, "step_seconds_high"));
+  Platform sheet = read_platform(folder.file("platform.json"));
+  sheet.provenance.source = Source::DataSheet;
+  write_file_atomically(folder.file("platform.json"), to_json(sheet));
+  const auto both = scaled("simulate", {"--policy", "zero3-offload"});
+  CHECK(both.at("interval_widened_by") ==
+        nlohmann::json::array({"profile scaled from made-up CPU", "machine from data sheets"}));
+  CHECK(number(both, "step_seconds") == number(other, "step_seconds"));
+  CHECK(share(both) > share(other));
+  CHECK(share(other) > share(measured));
 }
 
 TEST_CASE_METHOD(ScalingFixture,

@@ -125,8 +125,9 @@ TEST_CASE_METHOD(PlatformsFixture, "the table as text has a line for each platfo
   CHECK(result.exit_code == 0);
   CHECK(result.err.empty());
   CHECK(std::ranges::count(result.out, '\n') == 4);
-  for (const char* word : {"platform", "tokens/s", "per Mtok", "example-cpu", "fast machine",
-                           "micro-batch 2", "between: the profile of made-up CPU"}) {
+  for (const char* word :
+       {"platform", "tokens/s", "per Mtok", "example-cpu", "fast machine", "micro-batch 2",
+        "8 of 10 runs", "wide intervals: profile scaled from made-up CPU (fast machine)"}) {
     CHECK_THAT(result.out, ContainsSubstring(word));
   }
   const ProgramResult plain = tune({"four", "two"}, {});

@@ -311,10 +311,10 @@ function planPage(data) {
   ];
 }
 
-// Tokens per second of one row, and the range that scaling leaves open.
+// Range of tokens per second in which eight of ten runs are expected; one point where an older version gave none.
 function throughputRange(row) {
   const tokens = row.tokens_per_second * row.step_seconds;
-  return row.step_seconds_low ? [tokens / row.step_seconds_high, tokens / row.step_seconds_low] : [row.tokens_per_second, row.tokens_per_second];
+  return row.step_seconds_p10 ? [tokens / row.step_seconds_p90, tokens / row.step_seconds_p10] : [row.tokens_per_second, row.tokens_per_second];
 }
 
 // Errors as lines with ends, over bars or points. Each datum is [place, low, high] on the axes that `horizontal` names.
@@ -333,7 +333,7 @@ function whisker(horizontal) {
 const platformColumns = [
   {name: "platform", text: (row) => row.platform}, {name: "GPUs", number: true, text: (row) => count(row.gpus)},
   {name: "step", number: true, text: (row) => row.step_seconds ? seconds(row.step_seconds) : "-"},
-  {name: "between", number: true, text: (row) => row.step_seconds_low ? `${seconds(row.step_seconds_low)} and ${seconds(row.step_seconds_high)}` : "-"},
+  {name: "8 of 10 runs", number: true, text: (row) => row.step_seconds_p10 ? `${seconds(row.step_seconds_p10)} to ${seconds(row.step_seconds_p90)}` : "-"},
   {name: "tokens/s", number: true, text: (row) => row.tokens_per_second ? count(row.tokens_per_second) : "-"},
   {name: "utilization", number: true, text: (row) => row.model_flops_utilization ? percent(row.model_flops_utilization) : "-"},
   {name: "GPU", number: true, text: (row) => row.peak_bytes ? bytes(row.peak_bytes.gpu) : "-"},
@@ -344,7 +344,7 @@ const platformColumns = [
 
 function platformTip(row) {
   const [low, high] = throughputRange(row);
-  return tip(row.platform, `${count(row.tokens_per_second)} tokens/s${low < high ? `, between ${count(low)} and ${count(high)}` : ""}`,
+  return tip(row.platform, `${count(row.tokens_per_second)} tokens/s${low < high ? `, eight of ten runs ${count(low)} to ${count(high)}` : ""}`,
              `${seconds(row.step_seconds)} a step on ${row.gpus} GPUs`,
              ...(row.price_per_million_tokens !== undefined ? [`${digits(row.price_per_million_tokens)} per million tokens`] : []), row.plan_summary);
 }
@@ -368,7 +368,7 @@ function pricesSection(rows) {
   return section({
     title: "Tokens per second against price",
     finding: `${cheapest.platform} trains cheapest: ${digits(cheapest.price_per_million_tokens)} per million tokens. Prices are the caller's.`,
-    option, height: 420, columns: platformColumns, rows, notes: [rows.some((row) => row.step_seconds_low) ? "Lines span what scaling the profile leaves open." : null, narrow() ? "A point shows its platform." : null],
+    option, height: 420, columns: platformColumns, rows, notes: [rows.some((row) => row.step_seconds_p10) ? "Lines span eight of ten runs." : null, narrow() ? "A point shows its platform." : null],
   });
 }
 
@@ -391,7 +391,7 @@ function platformsPage({platforms}) {
     section({title: "Tokens per second of each platform's best plan",
              finding: rows.length > 0 ? `${rows[0].platform} is the fastest: ${count(rows[0].tokens_per_second)} tokens per second.` : "No platform has a plan.",
              option: rows.length > 0 ? option : null, height: 56 + rows.length * 34,
-             notes: [scaled ? `Lines span what scaling the profile of ${scaled.profile_device} leaves open: by the ratio of matrix rates alone, and of memory alone.` : null],
+             notes: [rows.some((row) => row.step_seconds_p10) ? `Lines span eight of ten runs.${scaled ? ` The profile is scaled from ${scaled.profile_device}.` : ""}` : null],
              tableName: "All platforms", columns: platformColumns, rows: platforms}),
   ];
 }
