@@ -14,6 +14,7 @@
 #include "sim/base/host.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/language_models.hpp"
+#include "sim/patterns/tensors_split.hpp"
 #include "sim/patterns/tokens_travel.hpp"
 
 #include <fmt/format.h>
@@ -86,6 +87,30 @@ void check_expert_ranks(const Model& model, const ProfileOptions& options) {
   if (!(options.expert_capacity >= 1 && options.expert_capacity <= 1e6)) {
     throw InputError("--expert-capacity", fmt::format("{}", options.expert_capacity),
                      "Use 1 or more: rows of balanced routing have to fit.");
+  }
+}
+
+/// Refuses numbers of ranks that tensors cannot be divided among.
+void check_tensor_ranks(const Model& model, const ProfileOptions& options) {
+  const Architecture& architecture = model.architecture;
+  for (const int ranks : options.tensor_ranks) {
+    bool any = false, divide = true;
+    for (const Unit& unit : architecture.units) {
+      if (!has_tensors_to_split(architecture, unit)) continue;
+      any = true;
+      divide = divide && tensors_divide(architecture, unit, ranks);
+    }
+    if (!any || !model.split_unit) {
+      throw InputError("--tensor-ranks",
+                       architecture.name + " has no units whose tensors can be split",
+                       "Profile llama, mistral, qwen2 or qwen3 with --split-blocks.");
+    }
+    if (!divide) {
+      throw InputError(
+          "--tensor-ranks",
+          fmt::format("heads and matrices of {} on {} ranks", architecture.name, ranks),
+          "Use a number of ranks that divides heads and inner features.");
+    }
   }
 }
 
@@ -229,6 +254,24 @@ std::optional<double> idle_watts_of(const UnitMeter& meter) {
   }
 }
 
+/// Lists the patterns with stages under which a unit is measured.
+std::vector<StagedSetting> staged_settings(const Architecture& architecture, int unit,
+                                           std::int64_t tokens, const ProfileOptions& options) {
+  const Unit& description = architecture.units[static_cast<std::size_t>(unit)];
+  std::vector<StagedSetting> settings;
+  if (has_only_experts(description)) {
+    for (const int ranks : options.expert_ranks) {
+      settings.push_back(
+          {&tokens_travel(), ranks,
+           profiled_capacity(architecture, description, tokens, ranks, options.expert_capacity)});
+    }
+  }
+  if (has_tensors_to_split(architecture, description)) {
+    for (const int ranks : options.tensor_ranks) settings.push_back({&tensors_split(), ranks, 0});
+  }
+  return settings;
+}
+
 /// Measures costs under sustained load and, if the device counts energy, unthrottled.
 std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& options,
                                   UnitCount& count, UnitMeter& meter, bool deterministic) {
@@ -242,13 +285,10 @@ std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& opti
   };
   const auto add_staged = [&](int unit, const torch::Tensor& input, const Batch& batch,
                               UnitCost& cost) {
-    const Unit& description = model.architecture.units[static_cast<std::size_t>(unit)];
-    if (!has_only_experts(description)) return;
-    for (const int ranks : options.expert_ranks) {
-      const std::int64_t capacity = profiled_capacity(
-          model.architecture, description, batch.inputs.numel(), ranks, options.expert_capacity);
-      cost.staged.push_back(staged_cost(model, unit, ranks, capacity, input, batch, meter,
-                                        deterministic, options.rule));
+    for (const StagedSetting& setting :
+         staged_settings(model.architecture, unit, batch.inputs.numel(), options)) {
+      cost.staged.push_back(
+          staged_cost(model, unit, setting, input, batch, meter, deterministic, options.rule));
     }
   };
   std::vector<UnitCost> costs =
@@ -314,6 +354,7 @@ Profile profile_model(const Model& model, const ProfileOptions& options,
                       const ProfileDevice& device) {
   check_options(options);
   check_expert_ranks(model, options);
+  check_tensor_ranks(model, options);
   const ComputeThreads threads(options.compute_threads);
   Profile profile;
   profile.architecture = model.architecture;

@@ -29,6 +29,9 @@ struct ProfileOptions {
   std::vector<int> expert_ranks = {};
   /// Rows of an exchange that there is room for, as a multiple of those of balanced routing.
   double expert_capacity = 2;
+  /// Numbers of ranks among which tensors are split, to measure that pattern too. Needs a model of
+  /// llama's kind with split blocks.
+  std::vector<int> tensor_ranks = {};
   /// Measure backward also with the fastest kernels, where the device has others than deterministic
   /// ones.
   bool both_kernels = true;

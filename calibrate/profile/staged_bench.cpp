@@ -5,6 +5,7 @@
 #include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
+#include "sim/patterns/tensors_split.hpp"
 #include "sim/patterns/tokens_travel.hpp"
 
 #include <algorithm>
@@ -14,18 +15,26 @@
 
 namespace athanor {
 
-StagedBench::StagedBench(const Model& model, int unit, int world_size, std::int64_t capacity,
+namespace {
+
+/// Makes what the first of the ranks runs; `part` is what it holds of `whole`.
+std::shared_ptr<UnitModule> first_part(const Model& model, int unit, const Unit& whole,
+                                       const Unit& part, const StagedSetting& setting) {
+  const int ranks = setting.world_size;
+  if (setting.pattern == &tensors_split()) return model.split_unit(unit, part, ranks);
+  return model.travelling_unit(unit, part,
+                               {0, num_experts(whole) / ranks, ranks, setting.capacity});
+}
+
+}  // namespace
+
+StagedBench::StagedBench(const Model& model, int unit, const StagedSetting& setting,
                          torch::Tensor input, const Batch& batch, UnitMeter& meter,
                          bool deterministic)
-    : meter_(meter),
-      batch_(batch),
-      world_size_(world_size),
-      capacity_(capacity),
-      input_(std::move(input)) {
+    : meter_(meter), batch_(batch), setting_(setting), input_(std::move(input)) {
   const Unit& whole = model.architecture.units.at(static_cast<std::size_t>(unit));
-  const Unit part = part_of_rank(whole, tokens_travel(), /*rank=*/0, world_size);
-  const auto module =
-      model.travelling_unit(unit, part, {0, num_experts(whole) / world_size, world_size, capacity});
+  const Unit part = part_of_rank(whole, *setting.pattern, /*rank=*/0, setting.world_size);
+  const auto module = first_part(model, unit, whole, part, setting);
   std::int64_t elements = 0;
   static_cast<void>(parameter_offsets(part, elements));
   meter_.run([&] {
@@ -52,9 +61,9 @@ StagedCost StagedBench::run(const StoppingRule& rule) {
   } while (!satisfied(rule));
   meter_.finish();
   StagedCost cost;
-  cost.pattern = tokens_travel().name();
-  cost.world_size = world_size_;
-  cost.capacity = capacity_;
+  cost.pattern = setting_.pattern->name();
+  cost.world_size = setting_.world_size;
+  cost.capacity = setting_.capacity;
   cost.forward_keep = cost_of(forward_keep_);
   cost.forward_discard = cost_of(forward_discard_);
   cost.recompute = cost_of(recompute_);
@@ -142,16 +151,17 @@ void StagedBench::backward(Bytes before) {
   }
 }
 
-/// Copies what this rank sends itself to the place of what every rank sends it.
+/// Copies what this rank sends itself to the place of what every rank sends it. Where tensors are
+/// split, that is all of its rows when they are gathered, and those of one rank when they are
+/// summed.
 void StagedBench::travel(int stage, bool backward) {
   meter_.run([&] {
     const torch::NoGradGuard no_gradient;
     for (const Travel& travel : UnitRunner::travels(stage, backward, activations_)) {
-      const std::int64_t part = travel.from.size(0) / world_size_;
-      for (int rank = 0; rank < world_size_; ++rank) {
-        travel.to.detach()
-            .narrow(0, rank * part, part)
-            .copy_(travel.from.detach().narrow(0, 0, part));
+      const std::int64_t part =
+          std::max(travel.from.size(0), travel.to.size(0)) / setting_.world_size;
+      for (std::int64_t place = 0; place < travel.to.size(0); place += part) {
+        travel.to.detach().narrow(0, place, part).copy_(travel.from.detach().narrow(0, 0, part));
       }
     }
   });
@@ -165,11 +175,10 @@ std::int64_t profiled_capacity(const Architecture& architecture, const Unit& uni
                   static_cast<std::int64_t>(std::ceil(times * balanced)));
 }
 
-StagedCost staged_cost(const Model& model, int unit, int world_size, std::int64_t capacity,
+StagedCost staged_cost(const Model& model, int unit, const StagedSetting& setting,
                        const torch::Tensor& input, const Batch& batch, UnitMeter& meter,
                        bool deterministic, const StoppingRule& rule) {
-  return StagedBench(model, unit, world_size, capacity, input, batch, meter, deterministic)
-      .run(rule);
+  return StagedBench(model, unit, setting, input, batch, meter, deterministic).run(rule);
 }
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times the stages of a unit whose tokens travel, and counts their memory, on one device that
+// Times the stages of a unit whose activations travel, and counts their memory, on one device that
 // stands for one of several ranks. Nothing leaves it: every other rank is taken to send what this
 // one sends to itself, so experts are as busy as on average.
 #pragma once
@@ -18,12 +18,19 @@
 
 namespace athanor {
 
+/// A pattern with stages, and what its costs depend on.
+struct StagedSetting {
+  const UnitPattern* pattern = nullptr;  ///< tokens_travel() or tensors_split()
+  int world_size = 1;
+  std::int64_t capacity = 0;  ///< UnitPlan::capacity
+};
+
 class StagedBench {
  public:
-  /// `unit` of `model` has experts and no attention. `input` is the activation that the unit before
-  /// gives. Both it and `batch` are on the meter's device.
-  StagedBench(const Model& model, int unit, int world_size, std::int64_t capacity,
-              torch::Tensor input, const Batch& batch, UnitMeter& meter, bool deterministic);
+  /// `unit` of `model` can have the setting's pattern. `input` is the activation that the unit
+  /// before gives. Both it and `batch` are on the meter's device.
+  StagedBench(const Model& model, int unit, const StagedSetting& setting, torch::Tensor input,
+              const Batch& batch, UnitMeter& meter, bool deterministic);
 
   [[nodiscard]] StagedCost run(const StoppingRule& rule);
 
@@ -45,8 +52,7 @@ class StagedBench {
 
   UnitMeter& meter_;
   const Batch& batch_;
-  int world_size_;
-  std::int64_t capacity_;
+  StagedSetting setting_;
   torch::Tensor input_, output_, parameters_, gradients_;
   std::unique_ptr<UnitRunner> runner_;
   UnitActivations activations_;
@@ -60,11 +66,11 @@ class StagedBench {
 [[nodiscard]] std::int64_t profiled_capacity(const Architecture& architecture, const Unit& unit,
                                              std::int64_t tokens, int world_size, double times);
 
-/// Returns the costs of `unit` with tokens that travel between `world_size` ranks. Backward runs
-/// with `deterministic` kernels, or with the fastest.
-[[nodiscard]] StagedCost staged_cost(const Model& model, int unit, int world_size,
-                                     std::int64_t capacity, const torch::Tensor& input,
-                                     const Batch& batch, UnitMeter& meter, bool deterministic,
+/// Returns the costs of `unit` under a pattern. Backward runs with `deterministic` kernels, or with
+/// the fastest.
+[[nodiscard]] StagedCost staged_cost(const Model& model, int unit, const StagedSetting& setting,
+                                     const torch::Tensor& input, const Batch& batch,
+                                     UnitMeter& meter, bool deterministic,
                                      const StoppingRule& rule);
 
 }  // namespace athanor

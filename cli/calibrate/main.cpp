@@ -360,6 +360,11 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, cli::Action& action
                    "Needs --split-blocks.")
       ->delimiter(',')
       ->type_name("N,..");
+  verb->add_option("--tensor-ranks", options.tensor_ranks,
+                   "Also measure attention and perceptrons whose tensors are split among so many "
+                   "ranks, like 2,4. Needs --split-blocks.")
+      ->delimiter(',')
+      ->type_name("N,..");
   verb->add_option("--expert-capacity", options.expert_capacity,
                    "Give tokens that travel room for so many times the rows of balanced routing.")
       ->type_name("TIMES")

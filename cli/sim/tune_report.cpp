@@ -2,6 +2,7 @@
 #include "cli/sim/tune_report.hpp"
 
 #include "sim/model/enum_names.hpp"
+#include "sim/patterns/tokens_travel.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/pareto.hpp"
 #include "sim/search/ranking.hpp"
@@ -52,6 +53,8 @@ nlohmann::ordered_json front_json(const SearchResult& result, int ranks_per_node
   return json;
 }
 
+bool travels_tokens(const TravelSearch& travel) { return travel.pattern == &tokens_travel(); }
+
 }  // namespace
 
 nlohmann::ordered_json ranked_json(const SearchResult& result, std::size_t index) {
@@ -77,10 +80,11 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
                       {"pruned", result.num_pruned},
                       {"not_fitting", result.num_not_fitting}};
   if (const auto& travel = result.travel) {
-    json["tokens_travel"] = {{"plans", travel->num_plans},
-                             {"simulated", travel->num_simulated},
-                             {"not_fitting", travel->num_not_fitting},
-                             {"best", travel->best.has_value()}};
+    json[travels_tokens(*travel) ? "tokens_travel" : "tensors_split"] = {
+        {"plans", travel->num_plans},
+        {"simulated", travel->num_simulated},
+        {"not_fitting", travel->num_not_fitting},
+        {"best", travel->best.has_value()}};
   }
   json["top"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < rows; ++i) {
@@ -114,10 +118,11 @@ std::string counts_text(const SearchResult& result) {
                                  result.num_plans(), result.num_simulated, result.num_pruned,
                                  result.num_not_fitting);
   if (const auto& travel = result.travel) {
-    text += fmt::format(
-        "tokens       {} more plans whose tokens travel: {} simulated, {} do not fit; {}\n",
-        travel->num_plans, travel->num_simulated, travel->num_not_fitting,
-        travel->best ? "the best is one of them" : "none is faster");
+    text += fmt::format("{:<12} {} more plans whose {}: {} simulated, {} do not fit; {}\n",
+                        travel->pattern->name(), travel->num_plans,
+                        travels_tokens(*travel) ? "tokens travel" : "tensors are split",
+                        travel->num_simulated, travel->num_not_fitting,
+                        travel->best ? "the best is one of them" : "none is faster");
   }
   return text;
 }
@@ -126,8 +131,8 @@ namespace {
 
 /// Says what the first of the ranked plans is.
 std::string best_name(const SearchResult& result) {
-  const bool tokens_win = result.travel && result.travel->best;
-  return tokens_win ? "the best whose weights travel" : "the best";
+  const bool other_wins = result.travel && result.travel->best;
+  return other_wins ? "the best whose weights travel" : "the best";
 }
 
 }  // namespace

@@ -196,10 +196,13 @@ void add_kinds(CLI::App& verb, const std::shared_ptr<TuneOptions>& options) {
                              "versions,copies=1", "every=1,copies=1", "versions,copies=2",
                              "every=1,copies=2"}));
   verb.add_option("--pattern", options->patterns,
-                  "Try plans in which weights or tokens of experts travel alone (default: both, "
-                  "where the profile has --expert-ranks)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, TriedPatterns>{
-          {"weights", TriedPatterns::Weights}, {"tokens", TriedPatterns::Tokens}}))
+                  "Try plans in which weights travel alone, or tokens of experts, or in which "
+                  "tensors are split (default: all for which the profile has costs: "
+                  "--expert-ranks, --tensor-ranks)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, TriedPatterns>{{"weights", TriedPatterns::Weights},
+                                               {"tokens", TriedPatterns::Tokens},
+                                               {"tensors", TriedPatterns::Tensors}}))
       ->type_name("PATTERN");
 }
 

@@ -66,14 +66,14 @@ EvaluationSource shown(const TrainInputs& inputs, ProgressLine& progress) {
 
 std::vector<StateRange> counted(std::vector<StateRange> ranges, ProgressLine& progress) {
   std::int64_t total = 0, before = 0;
-  for (const StateRange& range : ranges) total += range.elements;
+  for (const StateRange& range : ranges) total += range.at.elements();
   for (StateRange& range : ranges) {
     range.read = [&progress, before, total, read = std::move(range.read)](StatePart part,
                                                                           std::span<float> to) {
       progress.update("writing a checkpoint", before, total);
       read(part, to);
     };
-    before += range.elements;
+    before += range.at.elements();
   }
   return ranges;
 }

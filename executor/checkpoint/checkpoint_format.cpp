@@ -47,22 +47,47 @@ bool is_rank_file_name(const std::string& name) {
   return ::fnmatch(kPattern, name.c_str(), FNM_EXTMATCH) == 0;
 }
 
-std::string range_name(const std::string& unit, StatePart part, std::int64_t offset) {
-  return fmt::format("{}/{}@{}", unit, kPartNames[static_cast<std::size_t>(part)], offset);
+std::string range_name(const std::string& unit, StatePart part, const StridedRange& range) {
+  const std::string name =
+      fmt::format("{}/{}@{}", unit, kPartNames[static_cast<std::size_t>(part)], range.offset);
+  return range.count > 1 ? fmt::format("{}+{}/{}", name, range.run, range.stride) : name;
 }
 
+namespace {
+
+/// Reads a number from 0 to what a model can have, at the start of `text`, and removes it there.
+bool take_number(std::string_view& text, std::int64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0 || number > kMostElements) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+bool take(std::string_view& text, char letter) {
+  if (!text.starts_with(letter)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+/// Parses what follows the "@" of a range_name.
+bool parse_place(std::string_view text, RangeName& range) {
+  range.run = range.stride = 0;
+  if (!take_number(text, range.offset)) return false;
+  if (text.empty()) return true;
+  return take(text, '+') && take_number(text, range.run) && take(text, '/') &&
+         take_number(text, range.stride) && text.empty() && range.run > 0 &&
+         range.run <= range.stride;
+}
+
+}  // namespace
+
 bool parse_range_name(std::string_view name, RangeName& range) {
-  const std::size_t slash = name.rfind('/');
   const std::size_t at = name.rfind('@');
-  if (slash == std::string_view::npos || at == std::string_view::npos || at < slash) return false;
+  const std::size_t slash = at == std::string_view::npos ? at : name.rfind('/', at);
+  if (slash == std::string_view::npos) return false;
   range.unit = name.substr(0, slash);
   const std::string_view part = name.substr(slash + 1, at - slash - 1);
-  const std::string_view digits = name.substr(at + 1);
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), range.offset);
-  if (error != std::errc() || end != digits.data() + digits.size() || range.offset < 0) {
-    return false;
-  }
+  if (!parse_place(name.substr(at + 1), range)) return false;
   for (const StatePart candidate : kStateParts) {
     range.part = candidate;
     if (part == kPartNames[static_cast<std::size_t>(candidate)]) return true;

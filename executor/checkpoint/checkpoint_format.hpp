@@ -3,8 +3,9 @@
 // safetensors file per rank and a state.json (checkpoint_state.hpp), which is written last.
 //
 // A tensor "block.3/master@4096" holds fp32 elements of the unit's flat parameters from element
-// 4096 on; first_moment and second_moment likewise. Ranges of all files together cover every unit
-// once, so a checkpoint can be read under any plan and number of processes.
+// 4096 on; first_moment and second_moment likewise. "block.3/master@4096+64/256" holds runs of 64
+// elements, 256 apart: columns of a matrix. Ranges of all files together cover every unit once, so
+// a checkpoint can be read under any plan and number of processes.
 #pragma once
 
 #include "executor/train/training_state.hpp"
@@ -26,13 +27,19 @@ inline constexpr const char* kStateFile = "state.json";
 [[nodiscard]] std::optional<std::int64_t> parse_checkpoint_name(const std::string& name);
 [[nodiscard]] std::string rank_file_name(int rank, int world_size);
 [[nodiscard]] bool is_rank_file_name(const std::string& name);
-[[nodiscard]] std::string range_name(const std::string& unit, StatePart part, std::int64_t offset);
+/// A range_name has no number above this: no unit has as many elements.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
+
+/// Returns the name of a range. Its `count` and `at` are no part of the name.
+[[nodiscard]] std::string range_name(const std::string& unit, StatePart part,
+                                     const StridedRange& range);
 
 /// The parts of a range_name.
 struct RangeName {
   std::string_view unit;
   StatePart part = StatePart::Master;
   std::int64_t offset = 0;
+  std::int64_t run = 0, stride = 0;  ///< 0: all elements are one run
 };
 /// Parses a range_name. Returns false when `name` is none.
 [[nodiscard]] bool parse_range_name(std::string_view name, RangeName& range);

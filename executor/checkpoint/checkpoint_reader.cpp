@@ -71,7 +71,7 @@ class RangeIndex {
           throw InputError(files_.back()->path() + ":" + tensor.name,
                            "is no part of this model's state", kOtherCheckpoint);
         }
-        ranges_[{unit->second, range.part}][range.offset] = {files_.back().get(), &tensor};
+        add(unit->second, range, tensor);
       }
     }
   }
@@ -91,12 +91,25 @@ class RangeIndex {
   }
 
  private:
+  /// Consecutive elements in a file and in the unit.
   struct Location {
     const SafetensorsReader* file = nullptr;
     const TensorEntry* tensor = nullptr;
+    std::int64_t first = 0, elements = 0;  ///< in the tensor
   };
+
   using Ranges = std::map<std::int64_t, Location>;  ///< by first element
 
+  void add(std::int32_t unit, const RangeName& range, const TensorEntry& tensor) {
+    const std::int64_t all = tensor.num_elements();
+    const std::int64_t run = range.run > 0 ? range.run : all;
+    Ranges& ranges = ranges_[{unit, range.part}];
+    std::int64_t offset = range.offset;
+    for (std::int64_t first = 0; first < all && offset <= kMostElements;
+         first += run, offset += range.stride) {
+      ranges[offset] = {files_.back().get(), &tensor, first, std::min(run, all - first)};
+    }
+  }
   /// Reads the elements that one range has from `offset` on, and returns their number.
   static std::int64_t read_some(const Ranges& ranges, std::int64_t offset, std::span<float> out) {
     auto next = ranges.upper_bound(offset);
@@ -104,10 +117,11 @@ class RangeIndex {
     const auto& [begin, location] = *std::prev(next);
     const std::int64_t skip = offset - begin;
     const std::int64_t count =
-        std::min(location.tensor->num_elements() - skip, static_cast<std::int64_t>(out.size()));
+        std::min(location.elements - skip, static_cast<std::int64_t>(out.size()));
     if (count <= 0) return 0;
     // The elements are fp32, as the index has checked.
-    location.file->read_bytes(*location.tensor, static_cast<std::size_t>(skip) * sizeof(float),
+    location.file->read_bytes(*location.tensor,
+                              static_cast<std::size_t>(location.first + skip) * sizeof(float),
                               std::as_writable_bytes(out.first(static_cast<std::size_t>(count))));
     return count;
   }

@@ -19,8 +19,8 @@ namespace {
 using Json = nlohmann::json;
 
 /// Schemas by version, 1 first.
-constexpr std::array<std::string_view, 2> kStateSchemas{"athanor.checkpoint/1",
-                                                        "athanor.checkpoint/2"};
+constexpr std::array<std::string_view, 3> kStateSchemas{
+    "athanor.checkpoint/1", "athanor.checkpoint/2", "athanor.checkpoint/3"};
 constexpr std::int64_t kMostRanks = 1'000'000;
 constexpr Bytes kLargestState = 256 * kMiB;
 

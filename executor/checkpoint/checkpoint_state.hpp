@@ -30,7 +30,7 @@ struct DataPosition {
 
 /// The content of state.json.
 struct CheckpointState {
-  int version = 2;        ///< version of the schema, athanor.checkpoint/2
+  int version = 3;        ///< version of the schema, athanor.checkpoint/3
   std::string run;        ///< identity of the run that wrote it; empty in schema 1
   std::int64_t step = 0;  ///< steps done
   DataPosition position;  ///< first sample that is still to be used
@@ -43,7 +43,7 @@ struct CheckpointState {
   std::vector<CheckpointFile> files;  ///< [rank]
 };
 
-/// Text of schema 2.
+/// Text of schema 3, which has the keys of schema 2: its files may hold columns of matrices.
 [[nodiscard]] std::string to_json(const CheckpointState& state);
 /// Reads what to_json() wrote; `where` names it in errors. Throws InputError.
 [[nodiscard]] CheckpointState parse_checkpoint_state(const std::string& text,

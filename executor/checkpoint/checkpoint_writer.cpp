@@ -20,16 +20,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A part of a range, named as checkpoints name it.
+struct NamedPiece {
+  std::int32_t unit = 0;  ///< index in WholeUnits::architecture()
+  StridedRange range;     ///< its `at` counts in the range that this is part of
+};
+
+/// Columns of a matrix are one piece: no parameter is in two units.
+std::vector<NamedPiece> pieces_of(const WholeUnits& units, const StateRange& range) {
+  if (range.at.count > 1) {
+    NamedPiece all{0, range.at};
+    const auto first = units.pieces(range.unit, range.at.offset, 1).at(0);
+    all.unit = first.unit;
+    all.range.offset = first.offset;
+    all.range.at = 0;
+    return {all};
+  }
+  std::vector<NamedPiece> pieces;
+  for (const auto& piece : units.pieces(range.unit, range.at.offset, range.at.run)) {
+    pieces.push_back({piece.unit, {.offset = piece.offset, .run = piece.elements, .at = piece.at}});
+  }
+  return pieces;
+}
+
 std::vector<TensorEntry> entries_of(const WholeUnits& units,
                                     const std::vector<StateRange>& ranges) {
   std::vector<TensorEntry> entries;
   for (const StateRange& range : ranges) {
     for (const StatePart part : kStateParts) {
-      for (const auto& piece : units.pieces(range.unit, range.offset, range.elements)) {
+      for (const NamedPiece& piece : pieces_of(units, range)) {
         const Unit& unit = units.architecture().units[static_cast<std::size_t>(piece.unit)];
-        entries.push_back({.name = range_name(unit.name, part, piece.offset),
+        entries.push_back({.name = range_name(unit.name, part, piece.range),
                            .type = TensorType::F32,
-                           .shape = {piece.elements}});
+                           .shape = {piece.range.elements()}});
       }
     }
   }
@@ -39,7 +62,7 @@ std::vector<TensorEntry> entries_of(const WholeUnits& units,
 /// Writes this rank's file and returns the checksum of all its bytes.
 std::uint64_t write_rank_file(const fs::path& path, const Architecture& architecture,
                               const std::vector<StateRange>& ranges) {
-  const std::map<std::string, std::string> metadata{{"format", "athanor.checkpoint/2"}};
+  const std::map<std::string, std::string> metadata{{"format", "athanor.checkpoint/3"}};
   const WholeUnits units(architecture);
   std::vector<TensorEntry> entries = entries_of(units, ranges);
   const std::string header = make_safetensors_header(entries, metadata);
@@ -50,11 +73,12 @@ std::uint64_t write_rank_file(const fs::path& path, const Architecture& architec
   std::size_t entry = 0;
   for (const StateRange& range : ranges) {
     for (const StatePart part : kStateParts) {
-      values.resize(static_cast<std::size_t>(range.elements));
+      values.resize(static_cast<std::size_t>(range.at.elements()));
       range.read(part, values);
-      for (const auto& piece : units.pieces(range.unit, range.offset, range.elements)) {
+      for (const NamedPiece& piece : pieces_of(units, range)) {
         const auto bytes = std::as_bytes(std::span<const float>(values).subspan(
-            static_cast<std::size_t>(piece.at), static_cast<std::size_t>(piece.elements)));
+            static_cast<std::size_t>(piece.range.at),
+            static_cast<std::size_t>(piece.range.elements())));
         writer.write(entries[entry++].name, bytes);
         hash = hash_bytes(bytes, hash);
       }

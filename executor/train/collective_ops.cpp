@@ -35,14 +35,23 @@ void reduce_chunk(const RankContext& context, const Operation& op) {
   if (chunk.optimizer == Home::Gpu) store_gradient(context, op);
 }
 
-void exchange_rows(const RankContext& context, const Operation& op,
-                   const std::vector<TravellingBytes>& travels) {
+namespace {
+
+void require_planned(const RankContext& context, const Operation& op,
+                     const std::vector<TravellingBytes>& travels) {
   Bytes bytes = 0;
   for (const TravellingBytes& travel : travels) bytes += travel.bytes;
   if (bytes != op.bytes) {
     throw Error(fmt::format("{}: {} bytes travel, but {} in the plan",
                             context.program.unit_names.at(op.unit), bytes, op.bytes));
   }
+}
+
+}  // namespace
+
+void exchange_rows(const RankContext& context, const Operation& op,
+                   const std::vector<TravellingBytes>& travels) {
+  require_planned(context, op, travels);
   const int ranks = context.collectives.world_size();
   for (const TravellingBytes& travel : travels) {
     if (ranks == 1) {
@@ -50,6 +59,27 @@ void exchange_rows(const RankContext& context, const Operation& op,
     } else {
       context.collectives.all_to_all(travel.from, travel.to, travel.bytes / ranks);
     }
+  }
+}
+
+void gather_rows(const RankContext& context, const Operation& op,
+                 const std::vector<TravellingBytes>& travels) {
+  require_planned(context, op, travels);
+  for (const TravellingBytes& travel : travels) {
+    const Bytes own = travel.bytes / context.collectives.world_size();
+    context.device.copy(op.lane, travel.to + context.collectives.rank() * own, travel.from, own);
+    context.collectives.all_gather(travel.to, own);
+  }
+}
+
+void sum_rows_of_ranks(const RankContext& context, const Operation& op,
+                       const std::vector<TravellingBytes>& travels) {
+  require_planned(context, op, travels);
+  for (const TravellingBytes& travel : travels) {
+    const Bytes own = travel.bytes / context.collectives.world_size();
+    context.collectives.reduce_scatter(travel.from, travel.bytes / size_of(context.program.dtype),
+                                       context.program.dtype);
+    context.device.copy(op.lane, travel.to, travel.from + context.collectives.rank() * own, own);
   }
 }
 

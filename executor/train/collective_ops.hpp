@@ -21,15 +21,24 @@ void reduce_chunk(const RankContext& context, const Operation& op);
 
 /// One buffer of device memory that travels, and where what other ranks send is written.
 struct TravellingBytes {
-  const std::byte* from = nullptr;
+  std::byte* from = nullptr;  ///< an activation reduction sums in it
   std::byte* to = nullptr;
-  Bytes bytes = 0;  ///< size of each, with all ranks' parts
+  Bytes bytes = 0;  ///< size with all ranks' parts: of both, or of the larger
 };
 
 /// Sends a part of each buffer to every rank. Throws Error where they have not the size that the
 /// operation says.
 void exchange_rows(const RankContext& context, const Operation& op,
                    const std::vector<TravellingBytes>& travels);
+
+/// Gathers the rows of every rank. Throws as exchange_rows() does.
+void gather_rows(const RankContext& context, const Operation& op,
+                 const std::vector<TravellingBytes>& travels);
+
+/// Sums what every rank made of the rows of all, and keeps the sum of this rank's. Throws as
+/// exchange_rows() does.
+void sum_rows_of_ranks(const RankContext& context, const Operation& op,
+                       const std::vector<TravellingBytes>& travels);
 
 /// Computes the L2 norm of the whole gradient from every rank's square sums, and the clipping
 /// factor of torch.nn.utils.clip_grad_norm_.

@@ -5,6 +5,7 @@
 #include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
+#include "sim/patterns/tensors_split.hpp"
 #include "sim/patterns/tokens_travel.hpp"
 
 #include <fmt/format.h>
@@ -16,18 +17,30 @@ namespace athanor {
 
 namespace {
 
-/// Returns what this rank holds of a unit whose tokens travel, and puts its module into the model.
+/// Makes what this rank runs of a unit whose activations travel. `part` is what it holds.
+std::shared_ptr<UnitModule> make_part(const Model& model, const Plan& plan, std::size_t index,
+                                      const Unit& part, int rank) {
+  const auto unit = static_cast<int>(index);
+  const UnitPlan& unit_plan = plan.units[index];
+  const bool splits = unit_plan.pattern == &tensors_split();
+  if (splits && model.split_unit) return model.split_unit(unit, part, plan.world_size);
+  if (!splits && model.travelling_unit) {
+    const std::int64_t count = num_experts(model.architecture.units[index]) / plan.world_size;
+    return model.travelling_unit(unit, part,
+                                 {rank * count, count, plan.world_size, unit_plan.capacity});
+  }
+  throw Error(fmt::format("unit {}: the model has no such unit under pattern \"{}\"",
+                          model.architecture.units[index].name, unit_plan.pattern->name()));
+}
+
+/// Returns what this rank holds of a unit whose activations travel, and puts its module into the
+/// model.
 Unit take_part(Model& model, const Plan& plan, std::size_t index, int rank) {
   const Unit& unit = model.architecture.units[index];
   const UnitPlan& unit_plan = plan.units[index];
   if (unit_plan.pattern->exchanges().empty()) return unit;
-  if (!model.travelling_unit) {
-    throw Error(fmt::format("unit {}: the model has no such unit whose tokens travel", unit.name));
-  }
-  const Unit part = part_of_rank(unit, *unit_plan.pattern, rank, plan.world_size);
-  const std::int64_t count = num_experts(unit) / plan.world_size;
-  model.units[index] = model.travelling_unit(
-      static_cast<int>(index), part, {rank * count, count, plan.world_size, unit_plan.capacity});
+  Unit part = part_of_rank(unit, *unit_plan.pattern, rank, plan.world_size);
+  model.units[index] = make_part(model, plan, index, part, rank);
   return part;
 }
 
@@ -53,12 +66,21 @@ ComputeOps::ComputeOps(const RankContext& context, const Architecture& architect
       bindings_(bind_compute_operations(architecture, context.program)),
       runners_(runners),
       members_(static_cast<std::size_t>(context.plan.micro_batch_group), Member(runners.size())) {
+  for (const Unit& unit : architecture.units) {
+    has_attention_.push_back(unit.forward_flops_per_token_per_context > 0);
+  }
   const auto& operations = context.program.operations;
-  const auto first = std::ranges::find_if(
-      operations, [](const Operation& op) { return op.kind == OpKind::Forward && op.stages > 1; });
+  const auto first = std::ranges::find_if(operations, [&](const Operation& op) {
+    return op.kind == OpKind::Forward && op.stages > 1 && sends_tokens(op);
+  });
   if (first != operations.end()) {
     first_departure_ = static_cast<std::int32_t>(first - operations.begin());
   }
+}
+
+/// Whether tokens of the operation's unit travel to experts, so that rows may have no room.
+bool ComputeOps::sends_tokens(const Operation& op) const {
+  return context_.plan.units[static_cast<std::size_t>(op.unit)].pattern == &tokens_travel();
 }
 
 void ComputeOps::forward(std::int32_t operation, const StepState& state) {
@@ -75,7 +97,7 @@ void ComputeOps::forward(std::int32_t operation, const StepState& state) {
         std::exchange(member.activation_or_gradient, torch::Tensor()).detach().requires_grad_();
   }
   member.activation_or_gradient = run_forward(operation, op.keep);
-  if (op.stages > 1 && op.stage == 0) note_rows(operation, state);
+  if (op.stages > 1 && op.stage == 0 && sends_tokens(op)) note_rows(operation, state);
   if (!ends_phase(op)) return;
   if (binding.output_leaves) keep_output(member, unit);
   drop_and_take_outputs(binding);
@@ -121,15 +143,16 @@ void ComputeOps::note_rows(std::int32_t operation, const StepState& state) {
 
 std::vector<TravellingBytes> ComputeOps::travels(std::int32_t operation) const {
   const Operation& op = context_.program.operations.at(operation);
-  // The first exchange of a phase is a dispatch, forward and backward.
-  const int stage = op.kind == OpKind::Dispatch ? 0 : 1;
+  // The first exchange of a phase is a dispatch or a gather, forward and backward.
+  const bool is_first = op.kind == OpKind::Dispatch || op.kind == OpKind::ActivationGather;
+  const int stage = is_first ? 0 : 1;
   const UnitActivations& activations =
       members_.at(op.member).activations[static_cast<std::size_t>(op.unit)];
   std::vector<TravellingBytes> travels;
   for (const Travel& travel : UnitRunner::travels(stage, op.backward, activations)) {
-    travels.push_back({static_cast<const std::byte*>(travel.from.const_data_ptr()),
+    travels.push_back({static_cast<std::byte*>(travel.from.mutable_data_ptr()),
                        static_cast<std::byte*>(travel.to.mutable_data_ptr()),
-                       static_cast<Bytes>(travel.from.nbytes())});
+                       static_cast<Bytes>(std::max(travel.from.nbytes(), travel.to.nbytes()))});
   }
   return travels;
 }
@@ -210,6 +233,7 @@ void ComputeOps::load_batch(const Operation& op, const StepState& state) {
       (state.step * plan.accumulation + op.micro_batch) * plan.world_size +
       context_.collectives.rank();
   Batch host = batches_(micro_batch * plan.micro_batch, plan.micro_batch);
+  if (host.packing) require_own_documents();
   if (host.packing && host.packing->mean_targets == 0) {
     host.packing->mean_targets = mean_targets(*host.packing, state.step);
   }
@@ -219,6 +243,18 @@ void ComputeOps::load_batch(const Operation& op, const StepState& state) {
   if (!batch.packing) return;
   batch.packing->ignored = to_device(batch.packing->ignored);
   batch.packing->positions = to_device(batch.packing->positions);
+}
+
+/// Refuses documents that share sequences where attention works on the sequences of all ranks: a
+/// rank knows where documents begin in its own alone.
+void ComputeOps::require_own_documents() const {
+  for (std::size_t u = 0; u < context_.plan.units.size(); ++u) {
+    if (context_.plan.units[u].pattern != &tensors_split() || !has_attention_[u]) continue;
+    throw InputError(fmt::format("plan:units[{}].pattern", u),
+                     "\"tensors\" of attention does not go with packed documents",
+                     "Let its weights travel (the perceptron's tensors may be split), or train on "
+                     "one document a sequence.");
+  }
 }
 
 // It follows from the data of the whole step alone, so ranks and micro-batches agree without a

@@ -25,7 +25,7 @@ struct DeviceOutput {
 };
 
 /// Makes a runner for each unit of `model`, with the storage that the program's layouts give it.
-/// Units whose tokens travel are replaced by what this rank holds of them.
+/// Units whose activations travel are replaced by what this rank holds of them.
 [[nodiscard]] std::vector<UnitRunner> make_unit_runners(Model& model, const Plan& plan,
                                                         const Program& program, int rank,
                                                         const Device& device);
@@ -74,6 +74,8 @@ class ComputeOps {
   };
 
   [[nodiscard]] torch::Tensor run_forward(std::int32_t operation, bool keep);
+  [[nodiscard]] bool sends_tokens(const Operation& op) const;
+  void require_own_documents() const;
   void note_rows(std::int32_t operation, const StepState& state);
   [[nodiscard]] Member& member_of(const Operation& op) { return members_.at(op.member); }
   void bind(const ComputeBinding& binding);
@@ -91,6 +93,7 @@ class ComputeOps {
   std::vector<ComputeBinding> bindings_;  ///< [operation]
   std::vector<UnitRunner>& runners_;      ///< [unit]
   std::vector<Member> members_;           ///< micro-batches of the group
+  std::vector<bool> has_attention_;       ///< [unit]
   std::int32_t first_departure_ = -1;     ///< operation that first makes tokens depart; -1: none
 };
 

@@ -72,6 +72,10 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::Dispatch:
     case OpKind::Combine:
       return exchange_rows(context_, op, compute_.travels(operation));
+    case OpKind::ActivationGather:
+      return gather_rows(context_, op, compute_.travels(operation));
+    case OpKind::ActivationReduce:
+      return sum_rows_of_ranks(context_, op, compute_.travels(operation));
     case OpKind::Loss:
       return gather_losses(context_, op, state.scalars);
   }

@@ -34,7 +34,8 @@ StepScalars::StepScalars(const Program& program, const Plan& plan, int rank, Dev
     : ranks_(static_cast<std::size_t>(plan.world_size)),
       rank_(static_cast<std::size_t>(rank)),
       micro_batches_(static_cast<std::size_t>(plan.accumulation)),
-      travels_(std::ranges::any_of(program.operations, is_exchange)),
+      travels_(std::ranges::find(program.operations, OpKind::Dispatch, &Operation::kind) !=
+               program.operations.end()),
       sum_index_(program.operations.size(), -1) {
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& op = program.operations[i];

@@ -70,7 +70,13 @@ class StateLoader {
     buffer_.resize(size(elements));
     const std::int64_t present = std::clamp<std::int64_t>(logical - offset, 0, elements);
     const std::span<float> all(buffer_);
-    if (present > 0) start_.read(unit, part, offset, all.first(size(present)));
+    for (const StridedRange& range :
+         in_model_order(context_.program.layouts.at(unit), offset, present)) {
+      for (std::int64_t i = 0; i < range.count; ++i) {
+        start_.read(unit, part, range.offset + i * range.stride,
+                    all.subspan(size(range.at + i * range.run), size(range.run)));
+      }
+    }
     std::fill(all.begin() + present, all.end(), 0.0F);
   }
 
@@ -219,11 +225,14 @@ std::vector<StateRange> ranges_to_save(const RankContext& context,
       const std::int64_t offset = memory.offset + skip;
       const std::int64_t elements = std::min(part, logical[u] - offset);
       if (elements <= 0) continue;
-      ranges.push_back({unit, offset, elements,
-                        [&device = context.device, &pools = context.memory, &memory, steps, skip](
-                            StatePart p, std::span<float> to) {
-                          pools.read_part(memory, p, steps, skip, to, device);
-                        }});
+      for (const StridedRange& range :
+           in_model_order(context.program.layouts[u], offset, elements)) {
+        ranges.push_back({unit, range,
+                          [&device = context.device, &pools = context.memory, &memory, steps,
+                           first = skip + range.at](StatePart p, std::span<float> to) {
+                            pools.read_part(memory, p, steps, first, to, device);
+                          }});
+      }
     }
   }
   return ranges;
@@ -247,7 +256,12 @@ std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,
     if (!whole) context.host_collectives.all_gather(shards.data(), memory.elements * kStateBytes);
     for (std::int64_t done = 0, to = chunk.offset; done < chunk.elements;
          done += memory.elements, to += whole ? 0 : chunk.stride) {
-      std::copy_n(shards.begin() + done, memory.elements, flat.begin() + to);
+      for (const StridedRange& range : in_model_order(layout, to, memory.elements)) {
+        for (std::int64_t i = 0; i < range.count; ++i) {
+          std::copy_n(shards.begin() + done + range.at + i * range.run, range.run,
+                      flat.begin() + range.offset + i * range.stride);
+        }
+      }
     }
   }
   flat.resize(size(logical_elements));

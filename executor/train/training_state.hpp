@@ -9,6 +9,7 @@
 #include "sim/base/progress.hpp"
 #include "sim/base/quantities.hpp"
 #include "sim/model/architecture.hpp"
+#include "sim/model/chunk_layout.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -50,8 +51,8 @@ void publish_parameters(const RankContext& context, std::int64_t steps);
 /// One range that this rank saves. Over all ranks every element is saved once.
 struct StateRange {
   std::int32_t unit = 0;
-  std::int64_t offset = 0, elements = 0;
-  /// Copies one part, whatever its home, into `to` of `elements` elements.
+  StridedRange at;  ///< in the unit's parameters, as the model orders them
+  /// Copies one part, whatever its home, into `to` of `at.elements()` elements.
   std::function<void(StatePart part, std::span<float> to)> read;
 };
 [[nodiscard]] std::vector<StateRange> ranges_to_save(const RankContext& context,

@@ -59,6 +59,12 @@ std::unique_ptr<BlockHalf> make_linked_half(LanguageUnit& unit, const LanguageMo
     const Unit& part, std::string prefix, const LanguageModelConfig& config, DataType dtype,
     const ExpertShare& share);
 
+/// Makes half a block of the llama family, of whose split tensors a rank holds `part`. `prefix` is
+/// the block's.
+[[nodiscard]] std::shared_ptr<LanguageUnit> make_split_half(const Unit& part, std::string prefix,
+                                                            const LanguageModelConfig& config,
+                                                            DataType dtype, int ranks);
+
 /// One module per unit of `architecture`, whose language model must be of `family`. Throws Error
 /// when a parameter that the family needs is missing or has another shape.
 [[nodiscard]] LanguageUnits make_units(const LanguageFamily& family,

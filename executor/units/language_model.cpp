@@ -82,6 +82,17 @@ std::shared_ptr<UnitModule> travelling_experts(const LanguageModelConfig& config
   return module;
 }
 
+/// Makes a half of a split block, of whose tensors this rank holds parts.
+std::shared_ptr<UnitModule> split_half(const LanguageModelConfig& config,
+                                       const std::string& block_prefix, DataType dtype, int unit,
+                                       const Unit& part, int ranks) {
+  const int block = (unit - 1) / 2;
+  const auto module =
+      make_split_half(part, fmt::format("{}{}.", block_prefix, block), config, dtype, ranks);
+  module->require_all_used();
+  return module;
+}
+
 }  // namespace
 
 Model make_language_model(const Architecture& architecture, DataType dtype,
@@ -101,6 +112,12 @@ Model make_language_model(const Architecture& architecture, DataType dtype,
                              start = family.block_prefix](int unit, const Unit& part,
                                                           const ExpertShare& share) {
       return travelling_experts(config, start, dtype, unit, part, share);
+    };
+  }
+  if (&family == &llama_family() && blocks_of(architecture) == Blocks::Split) {
+    model.split_unit = [config = *architecture.language_model, dtype, start = family.block_prefix](
+                           int unit, const Unit& part, int ranks) {
+      return split_half(config, start, dtype, unit, part, ranks);
     };
   }
   model.random_batch = random_tokens(architecture.language_model->vocab_size, sequence_length);

@@ -5,6 +5,13 @@
 #include "executor/layers/fused_operators.hpp"
 #include "executor/units/language_family.hpp"
 #include "executor/units/rotary_block.hpp"
+#include "sim/base/errors.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace athanor {
 
@@ -38,7 +45,109 @@ std::unique_ptr<BlockHalf> make_llama_half(LanguageUnit& unit, const LanguageMod
   return std::make_unique<RotaryHalf>(unit, config, config.intermediate_size);
 }
 
+// Below are halves whose tensors are split among ranks: some heads of attention, or some inner
+// features of the perceptron. The norm is computed on a rank's own rows before these travel.
+
+using torch::Tensor;
+
+/// Returns the shape of a rank's part. Biases behind the sum of all parts are none of it.
+LanguageModelConfig part_of(LanguageModelConfig config, int ranks) {
+  config.num_heads /= ranks;
+  config.num_kv_heads /= ranks;
+  config.intermediate_size /= ranks;
+  config.attention_output_bias = false;
+  return config;
+}
+
+class SplitHalf : public LanguageUnit, public TravellingUnit {
+ public:
+  SplitHalf(const Unit& part, std::string prefix, DataType dtype, int ranks)
+      : LanguageUnit(part, std::move(prefix), dtype), ranks_(ranks) {}
+
+  Tensor forward(Tensor /*activation*/, const Batch& /*batch*/) override {
+    throw Error("a unit whose tensors are split runs by stages");
+  }
+
+  [[nodiscard]] std::int64_t rows_of_ranks() const override { return ranks_; }
+
+  Departure depart(const Tensor& activation, const Batch& /*batch*/) override {
+    Departure departure;
+    departure.rows = normal(activation);
+    departure.home = {at::alias(activation)};
+    return departure;
+  }
+
+  Tensor arrive(const std::vector<Tensor>& home, const TokenSlots& /*slots*/, const Tensor& rows,
+                const Batch& /*batch*/) override {
+    const Tensor sum = home[0] + rows;
+    return bias_.defined() ? sum + bias_ : sum;
+  }
+
+ protected:
+  [[nodiscard]] virtual Tensor normal(const Tensor& x) const = 0;
+  Tensor bias_;  ///< bias of the layer whose parts are summed, or undefined
+
+ private:
+  int ranks_;
+};
+
+class SplitAttention final : public SplitHalf {
+ public:
+  SplitAttention(const Unit& part, std::string prefix, const LanguageModelConfig& c, DataType dtype,
+                 int ranks)
+      : SplitHalf(part, std::move(prefix), dtype, ranks),
+        half_(*this, part_of(c, ranks), c.intermediate_size) {
+    if (c.attention_output_bias) bias_ = parameter("self_attn.o_proj.bias", {c.hidden_size});
+  }
+
+  Tensor run_part(const Tensor& rows, const Tensor& /*ends*/) override {
+    return half_.attention(rows, std::nullopt);
+  }
+
+ protected:
+  [[nodiscard]] Tensor normal(const Tensor& x) const override { return half_.normal(x); }
+
+ private:
+  RotaryHalf half_;
+};
+
+class SplitMlp final : public SplitHalf {
+ public:
+  SplitMlp(const Unit& part, std::string prefix, const LanguageModelConfig& c, DataType dtype,
+           int ranks)
+      : SplitHalf(part, std::move(prefix), dtype, ranks),
+        activation_(c.activation),
+        norm_(norm_behind_attention(*this, c)) {
+    const std::int64_t inner = part_of(c, ranks).intermediate_size;
+    mlp_ = {linear("mlp.gate_proj", inner, c.hidden_size, c.mlp_bias),
+            linear("mlp.up_proj", inner, c.hidden_size, c.mlp_bias),
+            linear("mlp.down_proj", c.hidden_size, inner, /*bias=*/false)};
+    if (c.mlp_bias) bias_ = parameter("mlp.down_proj.bias", {c.hidden_size});
+  }
+
+  Tensor run_part(const Tensor& rows, const Tensor& /*ends*/) override {
+    return mlp_(rows, activation_);
+  }
+
+ protected:
+  [[nodiscard]] Tensor normal(const Tensor& x) const override { return norm_(x); }
+
+ private:
+  std::string activation_;
+  RmsNorm norm_;
+  GatedMlp mlp_;
+};
+
 }  // namespace
+
+std::shared_ptr<LanguageUnit> make_split_half(const Unit& part, std::string prefix,
+                                              const LanguageModelConfig& config, DataType dtype,
+                                              int ranks) {
+  if (part.forward_flops_per_token_per_context > 0) {
+    return std::make_shared<SplitAttention>(part, std::move(prefix), config, dtype, ranks);
+  }
+  return std::make_shared<SplitMlp>(part, std::move(prefix), config, dtype, ranks);
+}
 
 const LanguageFamily& llama_family() {
   static const LanguageFamily family{.tokens = "model.embed_tokens.weight",

@@ -115,7 +115,7 @@ class TravellingExperts final : public LanguageUnit, public TravellingUnit {
     return departure;
   }
 
-  Tensor run_experts(const Tensor& rows, const Tensor& ends) override {
+  Tensor run_part(const Tensor& rows, const Tensor& ends) override {
     return half_.experts(rows, arrived_routing(ends, rows));
   }
 

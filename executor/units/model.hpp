@@ -42,13 +42,14 @@ class UnitModule : public torch::nn::Module {
 /// Results of a unit's first stage, after which its tokens depart.
 struct Departure {
   torch::Tensor rows;  ///< [slots, hidden]: what travels; has a gradient
-  TokenSlots slots;    ///< its `ends` travel too
+  TokenSlots slots;    ///< its `ends` travel too; undefined tensors where tensors are split
   /// Inputs of the last stage beside the rows that come back. All have gradients.
   std::vector<torch::Tensor> home;
 };
 
-/// A unit of one rank whose tokens travel. In place of forward() it has three stages; between them
-/// rows go to the ranks of their experts, and back.
+/// A unit of one rank whose activations travel. In place of forward() it has three stages. Between
+/// them rows go to the ranks of their experts, and back; or, where tensors are split, to all ranks,
+/// and the sum of what these made of them back.
 class TravellingUnit {
  public:
   TravellingUnit() = default;
@@ -56,10 +57,13 @@ class TravellingUnit {
   TravellingUnit(const TravellingUnit&) = delete;
   TravellingUnit& operator=(const TravellingUnit&) = delete;
 
+  /// Returns how many ranks' rows arrive for each row that departs.
+  [[nodiscard]] virtual std::int64_t rows_of_ranks() const { return 1; }
   [[nodiscard]] virtual Departure depart(const torch::Tensor& activation, const Batch& batch) = 0;
-  /// Runs this rank's experts on the rows that arrived, with the ends that came with them.
-  [[nodiscard]] virtual torch::Tensor run_experts(const torch::Tensor& rows,
-                                                  const torch::Tensor& ends) = 0;
+  /// Runs this rank's part, such as its experts, on the rows that arrived, with the ends that came
+  /// with them.
+  [[nodiscard]] virtual torch::Tensor run_part(const torch::Tensor& rows,
+                                               const torch::Tensor& ends) = 0;
   /// Returns the unit's output. `home` are those of the departure; `rows` came back.
   [[nodiscard]] virtual torch::Tensor arrive(const std::vector<torch::Tensor>& home,
                                              const TokenSlots& slots, const torch::Tensor& rows,
@@ -79,6 +83,10 @@ struct Model {
   /// architecture.units[unit]. Empty for a model without experts.
   std::function<std::shared_ptr<UnitModule>(int unit, const Unit& part, const ExpertShare& share)>
       travelling_unit = nullptr;
+  /// Makes a unit whose tensors are split among `ranks`, a TravellingUnit: `part` is what this rank
+  /// holds of architecture.units[unit]. Empty for a model whose tensors cannot be split.
+  std::function<std::shared_ptr<UnitModule>(int unit, const Unit& part, int ranks)> split_unit =
+      nullptr;
 };
 
 }  // namespace athanor

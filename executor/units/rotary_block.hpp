@@ -53,12 +53,15 @@ class RotaryHalf final : public BlockHalf {
   [[nodiscard]] torch::Tensor add_to(const torch::Tensor& x, const Batch& batch,
                                      torch::Tensor* sums) const override;
 
+  [[nodiscard]] torch::Tensor normal(const torch::Tensor& x) const { return norm_(x); }
+  /// Returns attention of `x`, which normal() has made, by LibTorch's own operators.
+  [[nodiscard]] torch::Tensor attention(const torch::Tensor& x,
+                                        const std::optional<Packing>& packing) const;
+
  private:
   [[nodiscard]] fused::HeadShape heads() const;
   [[nodiscard]] torch::Tensor fused_attention(const torch::Tensor& x,
                                               const std::optional<Packing>& packing) const;
-  [[nodiscard]] torch::Tensor attention(const torch::Tensor& x,
-                                        const std::optional<Packing>& packing) const;
   /// Normalizes queries and keys of `packed`, each across all heads.
   [[nodiscard]] torch::Tensor with_norms_across(const torch::Tensor& packed) const;
 

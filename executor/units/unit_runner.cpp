@@ -63,6 +63,14 @@ void require_gradient(const torch::Tensor& parameter) {
 /// Frees a tensor's memory while its graph lives on. Nothing may have saved it.
 void free_memory(const torch::Tensor& tensor) { tensor.storage().unsafeGetStorageImpl()->reset(); }
 
+/// Returns memory for what travels in place of `rows`, with `times` or a `share`-th of their
+/// number.
+torch::Tensor room_for(const torch::Tensor& rows, std::int64_t times, std::int64_t share = 1) {
+  std::vector<std::int64_t> shape = rows.sizes().vec();
+  shape.front() = shape.front() * times / share;
+  return torch::empty(shape, rows.options());
+}
+
 torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
 
 /// The gradient that backward has left in a leaf, in the form in which it can travel.
@@ -158,15 +166,15 @@ torch::Tensor UnitRunner::forward_stage(int stage, UnitActivations& activations,
     departure = travelling().depart(activations.input, batch);
     journey.home = departure.home;
     if (keep) std::ranges::transform(departure.home, journey.home.begin(), leaf);
-    journey.received = torch::empty_like(departure.rows.detach());
-    journey.ends = torch::empty_like(departure.slots.ends);
+    journey.received = room_for(departure.rows, travelling().rows_of_ranks());
+    if (departure.slots.ends.defined()) journey.ends = torch::empty_like(departure.slots.ends);
     return {};
   }
   if (stage == 1) {
     free_memory(departure.rows);
     if (keep) journey.received.requires_grad_();
-    journey.outputs = travelling().run_experts(journey.received, journey.ends);
-    journey.returned = torch::empty_like(journey.outputs.detach());
+    journey.outputs = travelling().run_part(journey.received, journey.ends);
+    journey.returned = room_for(journey.outputs, 1, travelling().rows_of_ranks());
     if (!keep) journey.received.reset();
     return {};
   }
@@ -192,7 +200,7 @@ torch::Tensor UnitRunner::backward_stage(int stage, UnitActivations& activations
     differentiate({output}, {grad_output}, std::move(leaves));
     // Gradients that are sent take the place of the rows that came back.
     journey.returned = take_gradient(journey.returned);
-    journey.to_outputs = torch::empty_like(journey.returned);
+    journey.to_outputs = room_for(journey.returned, travelling().rows_of_ranks());
     return {};
   }
   if (stage == 1) {
@@ -200,7 +208,7 @@ torch::Tensor UnitRunner::backward_stage(int stage, UnitActivations& activations
     const torch::Tensor outputs = std::exchange(journey.outputs, {});
     differentiate({outputs}, {std::exchange(journey.to_outputs, {})}, {journey.received});
     journey.received = take_gradient(journey.received);
-    journey.to_rows = torch::empty_like(journey.received);
+    journey.to_rows = room_for(journey.received, 1, travelling().rows_of_ranks());
     return {};
   }
   journey.received.reset();
@@ -225,7 +233,9 @@ std::vector<Travel> UnitRunner::travels(int stage, bool backward,
                       : std::vector<Travel>{{journey.received, journey.to_rows}};
   }
   if (stage == 1) return {{journey.outputs, journey.returned}};
-  return {{journey.departure.rows, journey.received}, {journey.departure.slots.ends, journey.ends}};
+  std::vector<Travel> travels{{journey.departure.rows, journey.received}};
+  if (journey.ends.defined()) travels.push_back({journey.departure.slots.ends, journey.ends});
+  return travels;
 }
 
 torch::Tensor UnitRunner::backward(UnitActivations& activations, torch::Tensor grad_output) {

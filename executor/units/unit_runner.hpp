@@ -12,18 +12,17 @@
 
 namespace athanor {
 
-/// One buffer that travels: equal parts of `from` go to the ranks in turn, and what came from them
-/// is in `to`.
+/// One buffer that travels, and where what came from other ranks is written.
 struct Travel {
   torch::Tensor from, to;
 };
 
-/// Tensors that a unit whose tokens travel holds between its stages, and until backward.
+/// Tensors that a unit whose activations travel holds between its stages, and until backward.
 struct Journey {
   Departure departure;
   std::vector<torch::Tensor> home;  ///< departure.home as leaves, which the last stage reads
   torch::Tensor received, ends;     ///< rows of all ranks, and where each expert's end
-  torch::Tensor outputs, returned;  ///< the experts' here, and those of this rank's rows
+  torch::Tensor outputs, returned;  ///< results here, and those of this rank's rows
   torch::Tensor to_outputs;         ///< gradient of the outputs
   torch::Tensor to_rows;            ///< gradient of this rank's rows
 };

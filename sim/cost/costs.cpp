@@ -273,6 +273,10 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::Dispatch:
     case OpKind::Combine:
       return exchange_seconds(bytes, program.world_size, platform);
+    case OpKind::ActivationGather:
+      return collective_seconds(kAllGather, bytes, program.world_size, platform);
+    case OpKind::ActivationReduce:
+      return collective_seconds(kReduceScatter, bytes, program.world_size, platform);
     case OpKind::Reduce:
       if (op.own) return own_gradient_seconds(op, program, platform);
       return collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, bytes,

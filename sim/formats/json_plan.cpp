@@ -26,7 +26,7 @@ OrderedJson json_of(const UnitPlan& unit) {
                    {"chunks", std::move(chunks)}};
   if (unit.pattern != &weights_travel()) {
     json["pattern"] = unit.pattern->name();
-    json["capacity"] = unit.capacity;
+    if (unit.capacity > 0) json["capacity"] = unit.capacity;
   }
   return json;
 }

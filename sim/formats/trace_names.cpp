@@ -15,6 +15,8 @@ const char* kernel_name(const Operation& op) {
       return "Memcpy DtoH (Device -> Pinned) ";
     case Lane::Collective:
       if (op.own) return "";
+      if (op.kind == OpKind::ActivationReduce) return "ncclDevKernel_ReduceScatter_Sum ";
+      if (op.kind == OpKind::ActivationGather) return "ncclDevKernel_AllGather ";
       if (is_exchange(op)) return "ncclDevKernel_SendRecv ";
       if (op.kind != OpKind::Reduce) return "ncclDevKernel_AllGather ";
       return op.all_reduce ? "ncclDevKernel_AllReduce_Sum " : "ncclDevKernel_ReduceScatter_Sum ";

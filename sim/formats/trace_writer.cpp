@@ -43,11 +43,15 @@ const char* category(Lane lane) {
   return "kernel";
 }
 
+bool is_all_to_all(const Operation& op) {
+  return op.kind == OpKind::Dispatch || op.kind == OpKind::Combine;
+}
+
 const char* collective_name(const Operation& op) {
   if (op.kind == OpKind::Reduce) return op.all_reduce ? "allreduce" : "reduce_scatter";
-  if (is_exchange(op)) return "all_to_all";
+  if (op.kind == OpKind::ActivationReduce) return "reduce_scatter";
   if (op.kind == OpKind::PeerCopy || op.kind == OpKind::PeerMark) return "send_recv";
-  return "all_gather";
+  return is_all_to_all(op) ? "all_to_all" : "all_gather";
 }
 
 /// Adds a collective's sizes. An all-gather reads a shard and a reduce-scatter writes one, while
@@ -55,8 +59,8 @@ const char* collective_name(const Operation& op) {
 void add_collective(OrderedJson& args, const Program& program, const Operation& op) {
   const std::int64_t whole = op.bytes / size_of(program.dtype);
   const std::int64_t shard = whole / program.world_size;
-  const bool reduces = op.kind == OpKind::Reduce;
-  const bool sends_all = is_exchange(op) || op.kind == OpKind::PeerCopy;
+  const bool reduces = op.kind == OpKind::Reduce || op.kind == OpKind::ActivationReduce;
+  const bool sends_all = is_all_to_all(op) || op.kind == OpKind::PeerCopy;
   args["Collective name"] = collective_name(op);
   args["In msg nelems"] = reduces || sends_all ? whole : shard;
   args["Out msg nelems"] = reduces && !op.all_reduce ? shard : whole;

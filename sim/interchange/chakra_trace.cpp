@@ -30,6 +30,8 @@ enum class CollectiveType : std::int64_t {
 };
 
 CollectiveType collective_type(const Operation& op) {
+  if (op.kind == OpKind::ActivationReduce) return CollectiveType::ReduceScatter;
+  if (op.kind == OpKind::ActivationGather) return CollectiveType::AllGather;
   if (is_exchange(op)) return CollectiveType::AllToAll;
   if (op.kind != OpKind::Reduce) return CollectiveType::AllGather;
   return op.all_reduce ? CollectiveType::AllReduce : CollectiveType::ReduceScatter;

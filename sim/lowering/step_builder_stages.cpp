@@ -22,7 +22,31 @@ const StagedPhase& phase_of(const Profile& profile, const StagedCost& cost, cons
 
 /// The exchange whose result is the gradient of another one's.
 Exchange gradient_of(Exchange exchange) {
-  return exchange == Exchange::Dispatch ? Exchange::Combine : Exchange::Dispatch;
+  switch (exchange) {
+    case Exchange::Dispatch:
+      return Exchange::Combine;
+    case Exchange::Combine:
+      return Exchange::Dispatch;
+    case Exchange::Gather:
+      return Exchange::Reduce;
+    case Exchange::Reduce:
+      return Exchange::Gather;
+  }
+  throw Error("lowering: an exchange of an unknown kind");
+}
+
+OpKind kind_of(Exchange exchange) {
+  switch (exchange) {
+    case Exchange::Dispatch:
+      return OpKind::Dispatch;
+    case Exchange::Combine:
+      return OpKind::Combine;
+    case Exchange::Gather:
+      return OpKind::ActivationGather;
+    case Exchange::Reduce:
+      return OpKind::ActivationReduce;
+  }
+  throw Error("lowering: an exchange of an unknown kind");
 }
 
 std::vector<Exchange> exchanges_of(const UnitPattern& pattern, bool backward) {
@@ -114,7 +138,7 @@ void StepBuilder::emit_exchange(std::int32_t after, std::int32_t index) {
   const UnitPlan& unit = unit_plan(stage.unit);
   const Exchange exchange = exchanges_of(*unit.pattern, backward)[static_cast<std::size_t>(index)];
   Operation op;
-  op.kind = exchange == Exchange::Dispatch ? OpKind::Dispatch : OpKind::Combine;
+  op.kind = kind_of(exchange);
   op.lane = Lane::Collective;
   op.unit = stage.unit;
   op.micro_batch = stage.micro_batch;

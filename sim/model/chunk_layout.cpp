@@ -58,6 +58,38 @@ class Placements {
   std::int64_t used_ = 0;
 };
 
+std::vector<ColumnCut> column_cuts(const Unit& unit, const UnitPattern& pattern, int world_size,
+                                   const std::vector<std::int64_t>& offsets) {
+  std::vector<ColumnCut> cuts;
+  for (const OwnedRange& range : pattern.owned(unit)) {
+    if (range.cut != Cut::Columns || world_size == 1) continue;
+    const Parameter& parameter = unit.parameters[range.first];
+    const std::int64_t columns = parameter.shape.back();
+    cuts.push_back(
+        {offsets[range.first], parameter.num_elements() / columns, columns, columns / world_size});
+  }
+  return cuts;
+}
+
+/// Returns the elements of a cut matrix from `begin` on, counted in its storage, that lie in one
+/// rank's part and make equal runs: the end of a row, whole rows, or the start of a row. They are
+/// no more than `most`.
+StridedRange runs_in(const ColumnCut& cut, std::int64_t begin, std::int64_t most) {
+  const std::int64_t part = cut.rows * cut.width;
+  const std::int64_t rank = begin / part, in_part = begin % part;
+  const std::int64_t row = in_part / cut.width, column = in_part % cut.width;
+  StridedRange range{.offset = cut.offset + row * cut.columns + rank * cut.width + column};
+  const std::int64_t whole_rows = std::min(cut.rows - row, most / cut.width);
+  if (column == 0 && whole_rows > 0) {
+    range.run = cut.width;
+    range.count = whole_rows;
+    range.stride = cut.columns;
+  } else {
+    range.run = std::min(most, cut.width - column);
+  }
+  return range;
+}
+
 UnitLayout layout_unit(const Unit& unit, const UnitPlan& unit_plan, const Plan& plan,
                        bool late_update) {
   UnitLayout layout;
@@ -65,6 +97,7 @@ UnitLayout layout_unit(const Unit& unit, const UnitPlan& unit_plan, const Plan& 
   layout.parameter_offsets = parameter_offsets(unit, unpadded);
   const std::int64_t whole = whole_chunk(plan.chunk_elements, plan.world_size);
   const int ranks = plan.world_size;
+  layout.column_cuts = column_cuts(unit, *unit_plan.pattern, ranks, layout.parameter_offsets);
   Placements placements(unit_plan.chunks);
   for (const Region& region : regions_of(unit, *unit_plan.pattern, ranks)) {
     for (std::int64_t done = 0; done < region.elements;) {
@@ -117,13 +150,42 @@ Unit part_of_rank(const Unit& unit, const UnitPattern& pattern, int rank, int wo
     for (std::size_t i = first; i < last; ++i) part.parameters.push_back(unit.parameters[i]);
   };
   for (const OwnedRange& range : pattern.owned(unit)) {
-    const std::size_t count = range.count / ranks;
     take(done, range.first);
-    take(range.first + own * count, range.first + (own + 1) * count);
     done = range.first + range.count;
+    if (range.cut == Cut::BetweenParameters) {
+      const std::size_t count = range.count / ranks;
+      take(range.first + own * count, range.first + (own + 1) * count);
+      continue;
+    }
+    take(range.first, done);
+    std::vector<std::int64_t>& shape = part.parameters.back().shape;
+    (range.cut == Cut::Rows ? shape.front() : shape.back()) /= world_size;
   }
   take(done, unit.parameters.size());
   return part;
+}
+
+std::vector<StridedRange> in_model_order(const UnitLayout& layout, std::int64_t offset,
+                                         std::int64_t elements) {
+  std::vector<StridedRange> ranges;
+  const std::int64_t end = offset + elements;
+  std::int64_t done = offset;
+  const auto add = [&](StridedRange range) {
+    range.at = done - offset;
+    done += range.elements();
+    ranges.push_back(range);
+  };
+  for (const ColumnCut& cut : layout.column_cuts) {
+    const std::int64_t cut_end = cut.offset + cut.rows * cut.columns;
+    if (cut_end <= done) continue;
+    const std::int64_t until = std::min(end, cut.offset);
+    if (done < until) add({.offset = done, .run = until - done});
+    while (done >= cut.offset && done < std::min(end, cut_end)) {
+      add(runs_in(cut, done - cut.offset, std::min(end, cut_end) - done));
+    }
+  }
+  if (done < end) add({.offset = done, .run = end - done});
+  return ranges;
 }
 
 std::optional<std::int64_t> unaligned_cut(const Unit& unit, const UnitPattern& pattern,

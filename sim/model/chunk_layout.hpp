@@ -32,12 +32,30 @@ struct Chunk {
   }
 };
 
+/// A matrix of which each rank owns columns. Flat storage has them rank by rank, so that a rank's
+/// part is consecutive; within it, elements have their order.
+struct ColumnCut {
+  std::int64_t offset = 0;  ///< first element, in flat storage and in the model's order
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t width = 0;  ///< columns of one rank
+};
+
 /// Layout of one unit under one plan.
 struct UnitLayout {
   std::vector<std::int64_t> parameter_offsets;  ///< element offset of each owned parameter
   std::int64_t elements = 0;       ///< flat storage, padding of the last chunk included
   std::vector<Chunk> chunks;       ///< empty for a unit without parameters
   std::int64_t held_elements = 0;  ///< storage that a rank computes with: all but what others own
+  std::vector<ColumnCut> column_cuts;  ///< ascending
+};
+
+/// Elements of flat storage in the model's order, which checkpoints and files have: `count` runs of
+/// `run` elements from `offset` on, `stride` apart.
+struct StridedRange {
+  std::int64_t offset = 0;
+  std::int64_t run = 0, count = 1, stride = 0;
+  std::int64_t at = 0;  ///< first element in the range of flat storage
+  [[nodiscard]] std::int64_t elements() const noexcept { return run * count; }
 };
 
 /// Element offset of each parameter of `unit`, and in `elements` the sum before chunk padding.
@@ -51,6 +69,11 @@ struct UnitLayout {
 /// Returns `unit` with those of its owned parameters that belong to `rank`, as that rank holds it.
 [[nodiscard]] Unit part_of_rank(const Unit& unit, const UnitPattern& pattern, int rank,
                                 int world_size);
+
+/// Returns where the model has the `elements` elements of flat storage from `offset` on. It is one
+/// run but in matrices of which ranks own columns.
+[[nodiscard]] std::vector<StridedRange> in_model_order(const UnitLayout& layout,
+                                                       std::int64_t offset, std::int64_t elements);
 
 /// Returns where in a unit's flat storage owned ranges would have to begin or end otherwise, so
 /// that every rank's part begins aligned; nothing where all is well.

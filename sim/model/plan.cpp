@@ -145,14 +145,14 @@ void validate_run(const ChunkRun& run, Sharding sharding, const std::string& whe
   }
 }
 
-void validate_unit(const Plan& plan, const Unit& unit, const UnitPlan& unit_plan,
-                   const std::string& where) {
+void validate_unit(const Plan& plan, const Architecture& architecture, const Unit& unit,
+                   const UnitPlan& unit_plan, const std::string& where) {
   std::int64_t count = 0;
   for (std::size_t i = 0; i < unit_plan.chunks.size(); ++i) {
     validate_run(unit_plan.chunks[i], unit_plan.sharding, fmt::format("{}.chunks[{}]", where, i));
     count += unit_plan.chunks[i].count;
   }
-  unit_plan.pattern->validate(plan, unit, unit_plan, where);
+  unit_plan.pattern->validate(plan, architecture, unit, unit_plan, where);
   const std::int64_t expected =
       num_chunks(unit, plan.chunk_elements, plan.world_size, *unit_plan.pattern);
   if (expected > kMaxChunksPerUnit) {
@@ -188,7 +188,8 @@ void Plan::validate(const Architecture& architecture, const std::string& where) 
   }
   validate_prefetch(*this, architecture, where);
   for (std::size_t i = 0; i < units.size(); ++i) {
-    validate_unit(*this, architecture.units[i], units[i], fmt::format("{}:units[{}]", where, i));
+    validate_unit(*this, architecture, architecture.units[i], units[i],
+                  fmt::format("{}:units[{}]", where, i));
   }
 }
 

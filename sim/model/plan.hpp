@@ -114,16 +114,27 @@ struct ChunkRun {
                                 ///< through the GPU
 };
 
+/// How what ranks own is cut.
+enum class Cut {
+  BetweenParameters,  ///< a rank has some parameters, whole
+  Rows,               ///< a rank has equal parts of one parameter's first dimension
+  Columns,            ///< or of its last
+};
+
 /// Consecutive parameters of a unit that are divided among the ranks: rank r owns the r-th of equal
-/// parts, and no other rank has it.
+/// parts, and no other rank has it. A range that is cut in rows or columns has one parameter.
 struct OwnedRange {
   std::size_t first = 0, count = 0;
+  Cut cut = Cut::BetweenParameters;
 };
 
 /// Collective between two stages of a unit's phase.
 enum class Exchange {
   Dispatch,  ///< every rank sends each other rank what that one works on
   Combine,   ///< and gets it back. The gradient of either is the other
+  Gather,    ///< every rank gets the rows of all: an all-gather
+  Reduce,    ///< and the sum of what all made of its rows: a reduce-scatter. The gradient of either
+             ///< is the other
 };
 
 struct Plan;
@@ -140,8 +151,10 @@ class UnitPattern {
   UnitPattern& operator=(const UnitPattern&) = delete;
 
   [[nodiscard]] virtual std::string_view name() const noexcept { return "weights"; }
-  /// Throws InputError where `unit` cannot have this pattern under `plan`. `where` is the unit's.
-  virtual void validate(const Plan& /*plan*/, const Unit& /*unit*/, const UnitPlan& /*unit_plan*/,
+  /// Throws InputError where `unit` of `architecture` cannot have this pattern under `plan`.
+  /// `where` is the unit's.
+  virtual void validate(const Plan& /*plan*/, const Architecture& /*architecture*/,
+                        const Unit& /*unit*/, const UnitPlan& /*unit_plan*/,
                         const std::string& /*where*/) const {}
   /// Returns the parameters that belong to ranks, ascending. `unit` may be any.
   [[nodiscard]] virtual std::vector<OwnedRange> owned(const Unit& /*unit*/) const { return {}; }

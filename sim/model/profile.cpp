@@ -198,6 +198,16 @@ const UnitCost& Profile::cost(const std::string& unit_class, std::int64_t micro_
                   fmt::join(micro_batches(), ", ")));
 }
 
+namespace {
+
+/// Says what staged costs are of: "tokens on 2 ranks with capacity 64".
+std::string staged_text(std::string_view pattern, int world_size, std::int64_t capacity) {
+  return fmt::format("{} on {} ranks{}", pattern, world_size,
+                     capacity > 0 ? fmt::format(" with capacity {}", capacity) : "");
+}
+
+}  // namespace
+
 const StagedCost& Profile::staged_cost(const std::string& unit_class, const Plan& plan,
                                        const UnitPlan& unit_plan) const {
   std::string known;
@@ -205,18 +215,18 @@ const StagedCost& Profile::staged_cost(const std::string& unit_class, const Plan
     const bool fits = staged.pattern == unit_plan.pattern->name() &&
                       staged.world_size == plan.world_size && staged.capacity == unit_plan.capacity;
     if (fits) return staged;
-    known += fmt::format("{}{} on {} ranks with capacity {}", known.empty() ? "" : ", ",
-                         staged.pattern, staged.world_size, staged.capacity);
+    known += (known.empty() ? "" : ", ") +
+             staged_text(staged.pattern, staged.world_size, staged.capacity);
   }
   throw InputError(
       "profile of " + architecture.name,
-      fmt::format("unit class '{}' was not profiled under pattern '{}' on {} ranks with capacity "
-                  "{} at micro-batch {}",
-                  unit_class, unit_plan.pattern->name(), plan.world_size, unit_plan.capacity,
+      fmt::format("unit class '{}' was not profiled under pattern {} at micro-batch {}", unit_class,
+                  staged_text(unit_plan.pattern->name(), plan.world_size, unit_plan.capacity),
                   plan.micro_batch),
       fmt::format("Profiled: {}. Use one of them, profile again (athanor profile --split-blocks "
-                  "--expert-ranks {}), or let weights travel.",
-                  known.empty() ? "none" : known, plan.world_size));
+                  "{} {}), or let weights travel.",
+                  known.empty() ? "none" : known,
+                  unit_plan.capacity > 0 ? "--expert-ranks" : "--tensor-ranks", plan.world_size));
 }
 
 std::vector<std::int64_t> Profile::micro_batches() const {

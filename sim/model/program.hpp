@@ -50,6 +50,8 @@ enum class OpKind {
   PeerCopy,    ///< collective: a shard's version of the state -> its copy in the memory of the
                ///< rank's peer, while the copy of the rank's ward comes in
   PeerMark,    ///< collective: this rank notes that the copy of its ward's version is whole
+  ActivationGather,  ///< collective: every rank's rows, or gradients of its rows, to all ranks
+  ActivationReduce,  ///< collective: the sum over ranks of what they made of a rank's rows, to it
 };
 [[nodiscard]] const char* op_kind_name(OpKind kind) noexcept;  ///< "fetch", "gather", ..
 
@@ -85,7 +87,7 @@ struct Operation {
   bool beside = false;       ///< Adam: keeps the old state, beside which it writes the new
   bool own = false;       ///< Reduce: of a shard that belongs to this rank alone, so that nothing
                           ///< is summed over ranks and the gradient is stored or added alone
-  bool backward = false;  ///< Dispatch, Combine: of gradients
+  bool backward = false;  ///< exchanges: of gradients
   std::int32_t unit = -1;
   std::int32_t chunk = -1;
   std::int32_t micro_batch = -1;
@@ -125,7 +127,8 @@ struct Operation {
 
 /// Whether `op` is a collective between two stages of a phase.
 [[nodiscard]] constexpr bool is_exchange(const Operation& op) noexcept {
-  return op.kind == OpKind::Dispatch || op.kind == OpKind::Combine;
+  return op.kind == OpKind::Dispatch || op.kind == OpKind::Combine ||
+         op.kind == OpKind::ActivationGather || op.kind == OpKind::ActivationReduce;
 }
 
 /// A pool of equal device buffers that the units of one class share.

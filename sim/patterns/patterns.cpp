@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/patterns/patterns.hpp"
 
+#include "sim/patterns/tensors_split.hpp"
 #include "sim/patterns/tokens_travel.hpp"
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 namespace athanor {
 namespace {
 
-constexpr std::array kPatterns{&weights_travel, &tokens_travel};
+constexpr std::array kPatterns{&weights_travel, &tokens_travel, &tensors_split};
 
 }  // namespace
 

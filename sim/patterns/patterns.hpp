@@ -12,7 +12,7 @@ namespace athanor {
 /// Returns the pattern of that name; null for an unknown one.
 [[nodiscard]] const UnitPattern* find_pattern(std::string_view name) noexcept;
 
-/// Names of all patterns, for messages: "weights, tokens".
+/// Names of all patterns, for messages: "weights, tokens, tensors".
 [[nodiscard]] std::string listed_patterns();
 
 }  // namespace athanor

@@ -39,8 +39,8 @@ class TokensTravel final : public UnitPattern {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "tokens"; }
 
-  void validate(const Plan& plan, const Unit& unit, const UnitPlan& unit_plan,
-                const std::string& where) const override;
+  void validate(const Plan& plan, const Architecture& architecture, const Unit& unit,
+                const UnitPlan& unit_plan, const std::string& where) const override;
 
   /// A range ends where the experts' numbers start again: first come gates and ups, then downs.
   [[nodiscard]] std::vector<OwnedRange> owned(const Unit& unit) const override {
@@ -77,7 +77,8 @@ class TokensTravel final : public UnitPattern {
   }
 };
 
-void TokensTravel::validate(const Plan& plan, const Unit& unit, const UnitPlan& unit_plan,
+void TokensTravel::validate(const Plan& plan, const Architecture& /*architecture*/,
+                            const Unit& unit, const UnitPlan& unit_plan,
                             const std::string& where) const {
   const std::string pattern = where + ".pattern";
   if (!has_only_experts(unit)) {

@@ -66,7 +66,10 @@ std::optional<Part> part_of(const Operation& op) {
     case OpKind::GradD2H:
       return op.accumulate ? Part::D2HAdd : Part::D2H;
     case OpKind::Gather:
+    case OpKind::ActivationGather:
       return Part::AllGather;
+    case OpKind::ActivationReduce:
+      return Part::ReduceScatter;
     case OpKind::Reduce:
       return op.all_reduce ? Part::AllReduce : Part::ReduceScatter;
     case OpKind::Dispatch:

@@ -5,6 +5,8 @@
 #include "sim/base/host.hpp"
 #include "sim/cost/scaling.hpp"
 #include "sim/model/memory.hpp"
+#include "sim/patterns/tensors_split.hpp"
+#include "sim/patterns/tokens_travel.hpp"
 #include "sim/search/candidate_evaluator.hpp"
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
@@ -27,6 +29,7 @@
 #include <optional>
 #include <queue>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -331,14 +334,31 @@ class Search {
   std::int64_t num_unrefined_ = 0;                 ///< leaves that were left to the sample
 };
 
-[[noreturn]] void refuse_tokens(bool ranks_by_time) {
+/// Returns the pattern other than weights travel that is tried; null where none can be. A model has
+/// units for one of them at most.
+const UnitPattern* tried_pattern(const TuningProblem& problem, TriedPatterns patterns) {
+  for (const auto& [pattern, alone] : {std::pair{&tokens_travel(), TriedPatterns::Tokens},
+                                       std::pair{&tensors_split(), TriedPatterns::Tensors}}) {
+    if (patterns != TriedPatterns::All && patterns != alone) continue;
+    if (can_have(problem, *pattern)) return pattern;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void refuse_pattern(TriedPatterns patterns, bool ranks_by_time) {
+  const bool tensors = patterns == TriedPatterns::Tensors;
+  const std::string_view name = tensors ? tensors_split().name() : tokens_travel().name();
   if (!ranks_by_time) {
-    throw InputError("--pattern", "\"tokens\" is ranked by time on this machine alone",
+    throw InputError("--pattern",
+                     fmt::format("\"{}\" is ranked by time on this machine alone", name),
                      "Leave out --pareto, --energy-within and --host-slowdown.");
   }
-  throw InputError("--pattern",
-                   "\"tokens\" needs several GPUs, no snapshots, and their costs in the profile",
-                   "Profile a mixture with --split-blocks --expert-ranks N, for that many GPUs.");
+  throw InputError(
+      "--pattern",
+      fmt::format("\"{}\" needs several GPUs, no snapshots, and their costs in the profile", name),
+      tensors ? "Profile llama, mistral, qwen2 or qwen3 with --split-blocks --tensor-ranks N, for "
+                "that many GPUs."
+              : "Profile a mixture with --split-blocks --expert-ranks N, for that many GPUs.");
 }
 
 }  // namespace
@@ -358,9 +378,12 @@ SearchResult search(const TuningProblem& problem, Engine& engine, const SearchSp
   const auto search_weights = [&] { return Search(on_slower, engine, space, options).run(); };
   const bool ranks_by_time =
       !options.front && !options.energy_within && options.host_update_slowdown == 1;
-  const bool can_travel = ranks_by_time && can_let_tokens_travel(problem);
-  if (!can_travel && options.patterns == TriedPatterns::Tokens) refuse_tokens(ranks_by_time);
-  if (!can_travel || options.patterns == TriedPatterns::Weights) return search_weights();
+  const bool wants_weights =
+      options.patterns == TriedPatterns::All || options.patterns == TriedPatterns::Weights;
+  const UnitPattern* const pattern =
+      ranks_by_time ? tried_pattern(problem, options.patterns) : nullptr;
+  if (pattern == nullptr && !wants_weights) refuse_pattern(options.patterns, ranks_by_time);
+  if (pattern == nullptr) return search_weights();
   SearchResult result;
   std::optional<InfeasibleError> nothing_fits;
   try {
@@ -371,13 +394,14 @@ SearchResult search(const TuningProblem& problem, Engine& engine, const SearchSp
   const bool has_limit = !nothing_fits && options.patterns == TriedPatterns::All;
   const Seconds limit =
       has_limit ? result.best.prediction->step_seconds : std::numeric_limits<Seconds>::infinity();
-  result.travel = search_travel(problem, engine, space, limit);
+  result.travel = search_travel(problem, engine, space, limit, *pattern);
   if (result.travel->best) {
     result.best = *result.travel->best;
   } else if (nothing_fits) {
     throw InfeasibleError(*nothing_fits);
   } else if (!has_limit) {
-    throw InfeasibleError("no plan whose tokens travel fits", "Leave --pattern out.");
+    throw InfeasibleError(fmt::format("no plan with pattern \"{}\" fits", pattern->name()),
+                          "Leave --pattern out.");
   }
   return result;
 }

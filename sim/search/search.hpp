@@ -18,8 +18,8 @@
 
 namespace athanor {
 
-/// Patterns of experts that are tried.
-enum class TriedPatterns { All, Weights, Tokens };
+/// Patterns of units that are tried.
+enum class TriedPatterns { All, Weights, Tokens, Tensors };
 
 struct SearchOptions {
   int keep = 10;  ///< number of best plans that are simulated and in order
@@ -54,8 +54,8 @@ struct SearchResult {
   FrontResolution front_resolution;  ///< that `front` has
   MemoryLimits limits;               ///< in which plans had to fit
   int ranks_per_node = 1;
-  /// Present where plans whose tokens travel were tried beside those of the space. `best` is one of
-  /// them if that is faster; `ranked` has none.
+  /// Search among plans whose tokens travel, or whose tensors are split; absent where none were
+  /// tried. `best` is one of them if that is faster; `ranked` has none.
   std::optional<TravelSearch> travel = std::nullopt;
   /// Numbers of plans. Some of those that were pruned together may not fit either.
   std::int64_t num_simulated = 0, num_pruned = 0, num_not_fitting = 0;
@@ -69,10 +69,11 @@ struct SearchResult {
 /// fewer bytes, then to the earlier candidate. The answer equals that of simulating everything,
 /// because a bound never exceeds what it bounds. Simulates in copies of this process, which must
 /// have no other thread. `engine` simulates the problem's platform with the request's number of
-/// GPUs; a process has one. Where the profile has their costs, plans whose tokens travel are tried
-/// too (search_travel), unless the request is for a front, for energy or for a slower host. Throws
-/// InputError where TriedPatterns::Tokens asks for them and they cannot be tried. Throws
-/// InfeasibleError when nothing fits, with changes that would (infeasibility_advice.hpp).
+/// GPUs; a process has one. Where the profile has their costs, plans whose tokens travel or whose
+/// tensors are split are tried too (search_travel), unless the request is for a front, for energy
+/// or for a slower host. Throws InputError where TriedPatterns asks for them and they cannot be
+/// tried. Throws InfeasibleError when nothing fits, with changes that would
+/// (infeasibility_advice.hpp).
 [[nodiscard]] SearchResult search(const TuningProblem& problem, Engine& engine,
                                   const SearchSpace& space, const SearchOptions& options = {});
 

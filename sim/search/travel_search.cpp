@@ -7,6 +7,7 @@
 #include "sim/model/cache_slots.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/memory.hpp"
+#include "sim/patterns/tensors_split.hpp"
 #include "sim/patterns/tokens_travel.hpp"
 
 #include <algorithm>
@@ -19,17 +20,32 @@
 namespace athanor {
 namespace {
 
-/// Returns the costs under the pattern of tokens at a micro-batch size, by unit class; empty where
-/// some unit of experts was not measured so.
+/// Whether `unit` can have the pattern, on some number of ranks.
+bool takes(const UnitPattern& pattern, const Architecture& architecture, const Unit& unit) {
+  return &pattern == &tensors_split() ? has_tensors_to_split(architecture, unit)
+                                      : has_only_experts(unit);
+}
+
+bool divides(const UnitPattern& pattern, const Architecture& architecture, const Unit& unit,
+             int ranks) {
+  return &pattern == &tensors_split() ? tensors_divide(architecture, unit, ranks)
+                                      : !unaligned_cut(unit, pattern, ranks);
+}
+
+/// Returns the costs under a pattern at a micro-batch size, by unit class; empty where some unit
+/// that can have it was not measured so.
 std::map<std::string, const StagedCost*> travel_costs(const TuningProblem& problem,
+                                                      const UnitPattern& pattern,
                                                       std::int64_t micro_batch) {
+  const Architecture& architecture = problem.profile.architecture;
+  const int ranks = problem.request.num_gpus;
   std::map<std::string, const StagedCost*> found;
-  for (const Unit& unit : problem.profile.architecture.units) {
-    if (!has_only_experts(unit) || found.contains(unit.unit_class)) continue;
-    if (unaligned_cut(unit, tokens_travel(), problem.request.num_gpus)) return {};
+  for (const Unit& unit : architecture.units) {
+    if (!takes(pattern, architecture, unit) || found.contains(unit.unit_class)) continue;
+    if (!divides(pattern, architecture, unit, ranks)) return {};
     const auto& staged = problem.profile.cost(unit.unit_class, micro_batch).staged;
     const auto fits = std::ranges::find_if(staged, [&](const StagedCost& cost) {
-      return cost.pattern == tokens_travel().name() && cost.world_size == problem.request.num_gpus;
+      return cost.pattern == pattern.name() && cost.world_size == ranks;
     });
     if (fits == staged.end()) return {};
     found[unit.unit_class] = &*fits;
@@ -38,14 +54,15 @@ std::map<std::string, const StagedCost*> travel_costs(const TuningProblem& probl
 }
 
 /// Candidates of the rest of the model, one for each combination of the grid.
-std::vector<Candidate> grid(const TuningProblem& problem, const SearchSpace& space) {
+std::vector<Candidate> grid(const TuningProblem& problem, const SearchSpace& space,
+                            const UnitPattern& pattern) {
   const Architecture& architecture = problem.profile.architecture;
   const int units = static_cast<int>(architecture.units.size());
   const bool offloads = !problem.platform.cpu_adam.empty();
   std::set<BatchSplit> batches;
   for (BatchSplit split : space.batches) {
     split.group = 1;
-    if (!travel_costs(problem, split.micro_batch).empty()) batches.insert(split);
+    if (!travel_costs(problem, pattern, split.micro_batch).empty()) batches.insert(split);
   }
   std::set<Candidate> candidates;
   for (const BatchSplit& batch : batches) {
@@ -73,18 +90,19 @@ std::vector<Candidate> grid(const TuningProblem& problem, const SearchSpace& spa
   return {candidates.begin(), candidates.end()};
 }
 
-Plan travelling_plan(const TuningProblem& problem, const Candidate& candidate, Home experts) {
+Plan travelling_plan(const TuningProblem& problem, const UnitPattern& pattern,
+                     const Candidate& candidate, Home optimizer) {
   Plan plan = make_plan(candidate, problem.profile, problem.request);
-  const auto costs = travel_costs(problem, plan.micro_batch);
+  const auto costs = travel_costs(problem, pattern, plan.micro_batch);
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const Unit& unit = problem.profile.architecture.units[u];
-    if (!has_only_experts(unit)) continue;
+    if (!takes(pattern, problem.profile.architecture, unit)) continue;
     UnitPlan& unit_plan = plan.units[u];
-    unit_plan.pattern = &tokens_travel();
+    unit_plan.pattern = &pattern;
     unit_plan.capacity = costs.at(unit.unit_class)->capacity;
     unit_plan.sharding = Sharding::OptimizerSharded;
-    unit_plan.chunks = {{num_chunks(unit, plan.chunk_elements, plan.world_size, tokens_travel()),
-                         Home::Gpu, experts}};
+    unit_plan.chunks = {
+        {num_chunks(unit, plan.chunk_elements, plan.world_size, pattern), Home::Gpu, optimizer}};
   }
   return plan;
 }
@@ -98,21 +116,23 @@ struct Bounded {
 
 }  // namespace
 
-bool can_let_tokens_travel(const TuningProblem& problem) {
+bool can_have(const TuningProblem& problem, const UnitPattern& pattern) {
   if (problem.request.num_gpus < 2 || problem.request.snapshot != Snapshot::None) return false;
   const std::vector<std::int64_t> sizes = problem.profile.micro_batches();
   return std::ranges::any_of(
-      sizes, [&](std::int64_t size) { return !travel_costs(problem, size).empty(); });
+      sizes, [&](std::int64_t size) { return !travel_costs(problem, pattern, size).empty(); });
 }
 
 TravelSearch search_travel(const TuningProblem& problem, Engine& engine, const SearchSpace& space,
-                           Seconds limit) {
+                           Seconds limit, const UnitPattern& pattern) {
   TravelSearch result;
+  result.pattern = &pattern;
   std::vector<Bounded> fitting;
-  for (const Candidate& candidate : grid(problem, space)) {
-    for (const Home experts : {Home::Gpu, Home::Host}) {
-      if (experts == Home::Host && problem.platform.cpu_adam.empty()) continue;
-      Bounded each{0, result.num_plans, travelling_plan(problem, candidate, experts), {}};
+  for (const Candidate& candidate : grid(problem, space, pattern)) {
+    for (const Home optimizer : {Home::Gpu, Home::Host}) {
+      if (optimizer == Home::Host && problem.platform.cpu_adam.empty()) continue;
+      Bounded each{
+          0, result.num_plans, travelling_plan(problem, pattern, candidate, optimizer), {}};
       const Program program = lower(problem.profile, each.plan);
       each.peak = peak_bytes(program);
       ++result.num_plans;

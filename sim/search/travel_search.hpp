@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose experts' tokens travel, beside those of the search, whose weights do.
+// Plans whose experts' tokens travel or whose tensors are split, beside those of the search, whose
+// weights travel.
 #pragma once
 
 #include "sim/engine/engine.hpp"
@@ -14,6 +15,7 @@ namespace athanor {
 
 /// Results of a search among such plans.
 struct TravelSearch {
+  const UnitPattern* pattern = nullptr;  ///< the pattern of all of them
   std::optional<Plan> best;    ///< the fastest that fits, with its prediction; none fits or is
                                ///< faster than the limit
   std::int64_t num_plans = 0;  ///< tried, of which
@@ -21,16 +23,17 @@ struct TravelSearch {
   std::int64_t num_simulated = 0;    ///< had a lower bound below the fastest
 };
 
-/// Whether the profile has costs of experts whose tokens travel between the request's ranks, and
-/// the request leaves room for that pattern.
-[[nodiscard]] bool can_let_tokens_travel(const TuningProblem& problem);
+/// Whether the profile has costs of `pattern` between the request's ranks for all units that can
+/// have it, and the request leaves room for that pattern.
+[[nodiscard]] bool can_have(const TuningProblem& problem, const UnitPattern& pattern);
 
-/// Tries a grid of some hundred plans in which tokens travel in every unit of experts: each batch
+/// Tries a grid of some hundred plans in which every unit that can has `pattern`: each batch
 /// split of `space`, in groups of one; each sharding; a few numbers of units that recompute; with
-/// and without state and parameters on the GPU, for experts and for the rest apart. Plans are
+/// and without state and parameters on the GPU, for these units and for the rest apart. Plans are
 /// simulated in the order of their lower bounds, while these are below `limit` and below the
 /// fastest so far. The grid is coarser than what search() tries of plans whose weights travel.
 [[nodiscard]] TravelSearch search_travel(const TuningProblem& problem, Engine& engine,
-                                         const SearchSpace& space, Seconds limit);
+                                         const SearchSpace& space, Seconds limit,
+                                         const UnitPattern& pattern);
 
 }  // namespace athanor

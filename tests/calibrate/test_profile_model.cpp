@@ -298,6 +298,41 @@ TEST_CASE("experts whose tokens travel are profiled by stages, with room for som
                   InputError);
 }
 
+TEST_CASE("tensors that are split are profiled by stages, with the rows of all ranks") {
+  const Architecture architecture = with_blocks(tiny("llama"), Blocks::Split);
+  ProfileOptions options = quick_options();
+  options.tensor_ranks = {1, 2};
+  const Profile profile = profile_language_model(architecture, DataType::Float32, options);
+  int found = 0;
+  for (const UnitCost& cost : profile.costs) {
+    const bool is_half = cost.unit_class != "embedding" && cost.unit_class != "head";
+    CHECK(is_half == !cost.staged.empty());
+    for (const StagedCost& staged : cost.staged) {
+      ++found;
+      CHECK(staged.pattern == "tensors");
+      CHECK(staged.capacity == 0);
+      CHECK(staged.output_bytes == cost.output_bytes);
+      CHECK(staged.grad_input_bytes == cost.grad_input_bytes);
+      const Bytes rows = cost.micro_batch * kSequence * kHidden * 4;
+      // After the first stage: this rank's normal rows, and room for those of all.
+      CHECK(staged.forward_discard.held.front() == (1 + staged.world_size) * rows);
+      // After the second: what this rank made of all rows, and room for the sum of its own.
+      CHECK(staged.forward_discard.held.back() == (1 + staged.world_size) * rows);
+      CHECK(staged.saved_bytes > staged.world_size * rows);
+    }
+  }
+  CHECK(found == 2 * 2 * static_cast<int>(options.micro_batches.size()));
+  CHECK(to_json(parse_profile(to_json(profile), "profile.json")) == to_json(profile));
+  const auto refused = [&](const Architecture& model, std::vector<int> ranks) {
+    options.tensor_ranks = std::move(ranks);
+    CHECK_THROWS_AS(profile_language_model(model, DataType::Float32, options), InputError);
+  };
+  refused(architecture, {3});
+  refused(architecture, {0});
+  refused(tiny("llama"), {2});
+  refused(with_blocks(tiny("qwen3_moe"), Blocks::Split), {2});
+}
+
 TEST_CASE("options out of range are refused") {
   ProfileOptions options = quick_options();
   SECTION("no micro-batch") { options.micro_batches = {}; }

@@ -149,6 +149,8 @@ class RaceCheck {
         break;
       case OpKind::Dispatch:
       case OpKind::Combine:
+      case OpKind::ActivationGather:
+      case OpKind::ActivationReduce:
         list.push_back({{MemoryKind::Rows, op.unit, op.member, 0}, true});
         break;
       case OpKind::PeerCopy:

@@ -156,7 +156,7 @@ std::size_t distinct_names(const Table& table) {
 TEST_CASE("every lane, tier and kind of operation has a name of its own") {
   CHECK(distinct_names(kLaneNames) == kLanes.size());
   CHECK(distinct_names(kTierNames) == kTiers.size());
-  CHECK(distinct_names(kOpKindNames) == static_cast<std::size_t>(OpKind::PeerMark) + 1);
+  CHECK(distinct_names(kOpKindNames) == static_cast<std::size_t>(OpKind::ActivationReduce) + 1);
   CHECK(std::string(lane_name(Lane::CpuAdam)) == "cpu-adam");
   CHECK(std::string(op_kind_name(OpKind::AdamRollback)) == "adam-rollback");
 }

@@ -5,6 +5,8 @@
 #include "sim/engine/simulation_options.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/memory.hpp"
+#include "sim/patterns/tensors_split.hpp"
+#include "sim/patterns/tokens_travel.hpp"
 #include "sim/search/search.hpp"
 #include "tests/support/synthetic.hpp"
 
@@ -85,11 +87,43 @@ TEST_CASE("without costs of tokens that travel between so many ranks they are no
   const auto problem = [&](const PlanRequest& request) {
     return tuning_problem(profile, platform, request);
   };
-  CHECK(can_let_tokens_travel(problem({.num_gpus = 4, .global_batch = 4})));
-  CHECK_FALSE(can_let_tokens_travel(problem({.num_gpus = 2, .global_batch = 4})));
+  CHECK(can_have(problem({.num_gpus = 4, .global_batch = 4}), tokens_travel()));
+  CHECK_FALSE(can_have(problem({.num_gpus = 2, .global_batch = 4}), tokens_travel()));
   PlanRequest snapshots{.num_gpus = 4, .global_batch = 4};
   snapshots.snapshot = Snapshot::Redo;
-  CHECK_FALSE(can_let_tokens_travel(problem(snapshots)));
+  CHECK_FALSE(can_have(problem(snapshots), tokens_travel()));
+}
+
+TEST_CASE("tensors are split where that is faster, asked for or not, and not without costs") {
+  const Profile profile = test::split_tensors_profile(2);
+  Platform platform = test::synthetic_platform(2);
+  const PlanRequest request{.num_gpus = 2, .global_batch = 4};
+  const auto tune = [&](const Profile& of, double weights, TriedPatterns patterns) {
+    Platform machine = platform;
+    slow_down(machine.all_reduce, weights);
+    Engine engine(machine, 2);
+    const TuningProblem problem = tuning_problem(of, machine, request);
+    const SearchResult result = search(problem, engine, default_search_space(problem),
+                                       {.keep = 1, .workers = 1, .patterns = patterns});
+    if (result.travel) CHECK(result.travel->pattern == &tensors_split());
+    for (std::size_t u = 0; u < result.best.units.size(); ++u) {
+      const bool can = has_tensors_to_split(of.architecture, of.architecture.units[u]);
+      const bool splits = result.best.units[u].pattern == &tensors_split();
+      CHECK(splits == (can && num_travelling_units(result.best) > 0));
+    }
+    const Program program = lower(of, result.best);
+    CHECK(engine.simulate(program, {.record_intervals = false}).step_seconds ==
+          result.best.prediction->step_seconds);
+    return result.best.prediction->step_seconds;
+  };
+  const Seconds weights = tune(profile, 1, TriedPatterns::Weights);
+  const Seconds tensors = tune(profile, 1, TriedPatterns::Tensors);
+  CHECK(tune(profile, 1, TriedPatterns::All) == std::min(weights, tensors));
+  Profile without = profile;
+  for (UnitCost& cost : without.costs) cost.staged.clear();
+  CHECK(tune(without, 1, TriedPatterns::All) == weights);
+  CHECK_THROWS_AS(tune(without, 1, TriedPatterns::Tensors), InputError);
+  CHECK_THROWS_AS(tune(profile, 1, TriedPatterns::Tokens), InputError);
 }
 
 }  // namespace athanor

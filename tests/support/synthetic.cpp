@@ -183,22 +183,55 @@ Architecture split_mixture(std::int64_t hidden, std::int64_t experts, std::int64
   return make_architecture("mixture", config, Blocks::Split);
 }
 
+namespace {
+
+/// Adds costs of three stages of a third of each phase to `cost`.
+void add_staged(UnitCost& cost, const char* pattern, int ranks, std::int64_t capacity) {
+  StagedCost staged;
+  staged.pattern = pattern;
+  staged.world_size = ranks;
+  staged.capacity = capacity;
+  staged.output_bytes = cost.output_bytes;
+  staged.saved_bytes = cost.saved_bytes;
+  staged.grad_input_bytes = cost.grad_input_bytes;
+  for (std::size_t i = 0; i < kUnitPhases.size(); ++i) {
+    staged.*kStagedPhases[i] = thirds(cost.*kUnitPhases[i], cost.saved_bytes);
+  }
+  cost.staged.push_back(staged);
+}
+
+}  // namespace
+
 Profile mixture_profile(int ranks) {
   constexpr std::int64_t kCapacity = 32;
   Profile profile = synthetic_profile(split_mixture(64, 16, 64), kMixtureSequence, {1});
   for (UnitCost& cost : profile.costs) {
-    if (cost.unit_class != "experts") continue;
-    StagedCost staged;
-    staged.pattern = "tokens";
-    staged.world_size = ranks;
-    staged.capacity = kCapacity;
-    staged.output_bytes = cost.output_bytes;
-    staged.saved_bytes = cost.saved_bytes;
-    staged.grad_input_bytes = cost.grad_input_bytes;
-    for (std::size_t i = 0; i < kUnitPhases.size(); ++i) {
-      staged.*kStagedPhases[i] = thirds(cost.*kUnitPhases[i], cost.saved_bytes);
+    if (cost.unit_class == "experts") add_staged(cost, "tokens", ranks, kCapacity);
+  }
+  return profile;
+}
+
+Architecture split_llama() {
+  LanguageModelConfig config;
+  config.model_type = "llama";
+  config.vocab_size = 64;
+  config.hidden_size = 64;
+  config.num_layers = 2;
+  config.num_heads = 8;
+  config.num_kv_heads = 4;
+  config.head_dim = 16;
+  config.intermediate_size = 128;
+  config.max_positions = kMixtureSequence;
+  config.activation = "silu";
+  return make_architecture("llama", config, Blocks::Split);
+}
+
+Profile split_tensors_profile(int ranks) {
+  Profile profile = synthetic_profile(split_llama(), kMixtureSequence, {1});
+  for (UnitCost& cost : profile.costs) {
+    if (cost.unit_class != "embedding" && cost.unit_class != "head") {
+      add_staged(cost, "tensors", ranks, 0);
     }
-    cost.staged.push_back(staged);
   }
   return profile;
 }

@@ -32,12 +32,12 @@ std::vector<StateRange> ranges_of(const Architecture& architecture, const std::s
     const std::int64_t half =
         architecture.units[static_cast<std::size_t>(unit)].num_elements() / kRanks;
     const std::int64_t offset = rank * half;
-    ranges.push_back({unit, offset, half, [=](StatePart part, std::span<float> to) {
-                        for (std::int64_t i = 0; i < half; ++i) {
-                          to[static_cast<std::size_t>(i)] =
-                              value_of(run, step, unit, part, offset + i);
-                        }
-                      }});
+    ranges.push_back(
+        {unit, {.offset = offset, .run = half}, [=](StatePart part, std::span<float> to) {
+           for (std::int64_t i = 0; i < half; ++i) {
+             to[static_cast<std::size_t>(i)] = value_of(run, step, unit, part, offset + i);
+           }
+         }});
   }
   return ranges;
 }

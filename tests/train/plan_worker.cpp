@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that trains a tiny model under every varied plan, one after the other.
 // usage: plan_worker OUT.json GLOBAL_BATCH STEPS gpt2|mixture|"split gpt2"|"split
-// mixture"|travelling|"bf16 moments"
+// mixture"|travelling|tensors|"bf16 moments"
 // "travelling" is a mixture with split blocks, whose weights travel in the first plan and whose
-// tokens travel in the others. "bf16 moments" is gpt2 in bf16, with moments in bf16.
+// tokens travel in the others. "tensors" is llama, whose tensors are split in the others. "bf16
+// moments" is gpt2 in bf16, with moments in bf16.
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
@@ -87,16 +88,19 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   collectives = connect(rank_from_environment());
   const std::string model = argv[4];
   const bool travels = model == "travelling";
-  const Architecture whole = travels || model.ends_with("mixture")
+  const bool splits = model == "tensors";
+  const Architecture whole = splits ? test::tiny_llama()
+                             : travels || model.ends_with("mixture")
                                  ? test::tiny_mixture(travels ? 8 : 6)
                                  : test::tiny_gpt2();
-  const Architecture architecture =
-      with_blocks(whole, travels || model.starts_with("split ") ? Blocks::Split : Blocks::Whole);
+  const Architecture architecture = with_blocks(
+      whole, travels || splits || model.starts_with("split ") ? Blocks::Split : Blocks::Whole);
   const bool narrow = model == "bf16 moments";
   const DataType dtype = narrow ? DataType::BFloat16 : DataType::Float32;
   const int world_size = collectives->world_size();
   ProfileOptions profiling;
   if (travels) profiling.expert_ranks = {world_size};
+  if (splits) profiling.tensor_ranks = {world_size};
   profiling.expert_capacity = 1e6;  // as many rows as any routing can send
   profiling.sequence_length = test::kSequence;
   profiling.micro_batches = {1};
@@ -106,8 +110,9 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   nlohmann::json results = nlohmann::json::array();
   const std::string nvme_folder = std::filesystem::path(argv[1]).parent_path();
   const std::int64_t global_batch = std::stoll(argv[2]);
-  std::vector<Plan> plans = travels ? test::travelling_plans(profile, world_size, global_batch)
-                                    : test::varied_plans(architecture, world_size, global_batch);
+  std::vector<Plan> plans = travels || splits
+                                ? test::travelling_plans(profile, world_size, global_batch)
+                                : test::varied_plans(architecture, world_size, global_batch);
   if (narrow) plans = with_bf16_moments(std::move(plans));
   for (const Plan& plan : plans) {
     results.push_back(run_plan(profile, plan, std::stoll(argv[3]), nvme_folder, *collectives));

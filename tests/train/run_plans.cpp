@@ -2,6 +2,7 @@
 #include "tests/train/run_plans.hpp"
 
 #include "sim/model/chunk_layout.hpp"
+#include "sim/patterns/tensors_split.hpp"
 #include "sim/patterns/tokens_travel.hpp"
 
 namespace athanor::test {
@@ -74,6 +75,22 @@ Architecture tiny_mixture(std::int64_t experts) {
                     .balance_loss_factor = 0.01,
                     .dense_blocks = {1}};
   return make_architecture("tiny-mixture", config);
+}
+
+Architecture tiny_llama() {
+  LanguageModelConfig config;
+  config.model_type = "llama";
+  config.vocab_size = kVocabulary;
+  config.hidden_size = 32;
+  config.num_layers = 2;
+  config.num_heads = 8;
+  config.num_kv_heads = 4;
+  config.head_dim = 32;
+  config.intermediate_size = 128;
+  config.max_positions = kSequence;
+  config.activation = "silu";
+  config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
+  return make_architecture("tiny-llama", config);
 }
 
 Plan uniform_plan(const Architecture& architecture, int world_size, std::int64_t accumulation,
@@ -226,15 +243,16 @@ void add_free_travel(Profile& profile, int world_size, std::int64_t capacity) {
   }
 }
 
-void let_tokens_travel(Plan& plan, const Profile& profile, ChunkRun run, Sharding sharding) {
+void let_activations_travel(Plan& plan, const Profile& profile, ChunkRun run, Sharding sharding) {
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const Unit& unit = profile.architecture.units[u];
-    if (!has_only_experts(unit)) continue;
+    const bool splits = has_tensors_to_split(profile.architecture, unit);
+    if (!splits && !has_only_experts(unit)) continue;
     UnitPlan& unit_plan = plan.units[u];
-    unit_plan.pattern = &tokens_travel();
+    unit_plan.pattern = splits ? &tensors_split() : &tokens_travel();
     unit_plan.capacity = profile.cost(unit.unit_class, plan.micro_batch).staged.front().capacity;
     unit_plan.sharding = sharding;
-    run.count = num_chunks(unit, plan.chunk_elements, plan.world_size, tokens_travel());
+    run.count = num_chunks(unit, plan.chunk_elements, plan.world_size, *unit_plan.pattern);
     unit_plan.chunks = {run};
   }
 }
@@ -256,7 +274,7 @@ std::vector<Plan> travelling_plans(const Profile& profile, int world_size,
   };
   add("weights travel", Sharding::Sharded, kHost, kHost, Activation::Recompute);
   const auto travel = [&](Plan& plan, Home optimizer, Sharding sharding) -> Plan& {
-    let_tokens_travel(plan, profile, {1, kDevice, optimizer}, sharding);
+    let_activations_travel(plan, profile, {1, kDevice, optimizer}, sharding);
     return plan;
   };
   constexpr auto kReplicated = Sharding::Replicated, kOptimizer = Sharding::OptimizerSharded;

@@ -17,6 +17,9 @@ inline constexpr std::int64_t kVocabulary = 64;
 /// Returns a mixture of experts with a dense block, tied weights and a balance loss.
 [[nodiscard]] Architecture tiny_mixture(std::int64_t experts = 6);
 
+/// Returns a llama with biases everywhere, whose tensors divide among 4 ranks.
+[[nodiscard]] Architecture tiny_llama();
+
 /// Returns plans with clipping that differ in sharding, placement, activations, chunks, slots,
 /// buffers and prefetch. `global_batch` micro-batches of one sample are split over the ranks.
 [[nodiscard]] std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
@@ -25,13 +28,13 @@ inline constexpr std::int64_t kVocabulary = 64;
 /// Gives units of experts costs of tokens that travel, which take neither time nor memory.
 void add_free_travel(Profile& profile, int world_size, std::int64_t capacity);
 
-/// Lets tokens travel in all units of `plan` with experts alone, whose placement is `run`. The
-/// capacity is that of `profile`.
-void let_tokens_travel(Plan& plan, const Profile& profile, ChunkRun run,
-                       Sharding sharding = Sharding::OptimizerSharded);
+/// Lets tokens travel in all units of `plan` with experts alone, and splits the tensors of all that
+/// can be split. The placement of both is `run`, and the capacity that of `profile`.
+void let_activations_travel(Plan& plan, const Profile& profile, ChunkRun run,
+                            Sharding sharding = Sharding::OptimizerSharded);
 
-/// Returns plans for a mixture with split blocks: weights travel in the first, and tokens in all
-/// others.
+/// Returns plans for a model with split blocks: weights travel in the first, and in all others
+/// tokens do, or tensors are split.
 [[nodiscard]] std::vector<Plan> travelling_plans(const Profile& profile, int world_size,
                                                  std::int64_t global_batch);
 

@@ -249,7 +249,7 @@ TEST_CASE("leftovers of killed checkpoints are removed, and only they") {
 TEST_CASE("checkpoints of schema 1 are still read, and never deleted") {
   const Run run;
   // Its checksums were over the tensors alone.
-  replace_in(run.step(30) / "state.json", "athanor.checkpoint/2", "athanor.checkpoint/1");
+  replace_in(run.step(30) / "state.json", "athanor.checkpoint/3", "athanor.checkpoint/1");
   CheckpointState state = read_checkpoint_state((run.step(30) / "state.json").string());
   CHECK(state.version == 1);
   CHECK(state.run.empty());

@@ -183,7 +183,7 @@ TEST_CASE("training with tokens that travel between ranks agrees with PyTorch") 
   write_file_atomically(folder.file("profile.json"), to_json(profile));
   Plan plan = uniform_plan(profile.architecture, 2, 1, Sharding::Sharded, Home::Host, Home::Host,
                            Activation::Recompute, 3000);
-  let_tokens_travel(plan, profile, {1, Home::Gpu, Home::Host});
+  let_activations_travel(plan, profile, {1, Home::Gpu, Home::Host});
   require_done(run(with_processes(2, command(folder, write_plan(folder, "plan.json", plan),
                                              "tokens.bin", folder.file("run")))));
   compare_run(folder, whole, folder.file("run"));

@@ -19,13 +19,21 @@ using namespace athanor;
 
 TEST_CASE("range names round-trip, and others are refused") {
   RangeName range;
-  const std::string made = range_name("a/b@c", StatePart::SecondMoment, 4096);
+  const std::string made = range_name("a/b@c", StatePart::SecondMoment, {.offset = 4096, .run = 5});
   REQUIRE(parse_range_name(made, range));
   CHECK(range.unit == "a/b@c");
   CHECK(range.part == StatePart::SecondMoment);
   CHECK(range.offset == 4096);
-  for (const char* name : {"", "unit", "unit/master", "unit@1", "unit/momentum@1", "unit/master@x",
-                           "unit/master@-1", "unit/master@1x"}) {
+  CHECK(range.run == 0);
+  const StridedRange columns{.offset = 8, .run = 2, .count = 3, .stride = 16};
+  REQUIRE(parse_range_name(range_name("u", StatePart::Master, columns), range));
+  CHECK(range.offset == 8);
+  CHECK(range.run == 2);
+  CHECK(range.stride == 16);
+  for (const char* name :
+       {"", "unit", "unit/master", "unit@1", "unit/momentum@1", "unit/master@x", "unit/master@-1",
+        "unit/master@1x", "unit/master@1+2", "unit/master@1+0/4", "unit/master@1+5/4",
+        "unit/master@1+2/4x", "unit/master@1+2/99999999999999999"}) {
     CHECK_FALSE(parse_range_name(name, range));
   }
 }
@@ -43,7 +51,7 @@ TEST_CASE("checkpoint state round-trips, and damage is refused") {
                               .files = {{rank_file_name(0, 1), 123, 0xfedcba9876543210}}};
   write_file_atomically(path, to_json(state));
   const CheckpointState read = read_checkpoint_state(path);
-  CHECK(read.version == 2);
+  CHECK(read.version == 3);
   CHECK(read.run == state.run);
   CHECK(read.step == state.step);
   CHECK(read.position.samples == 40);

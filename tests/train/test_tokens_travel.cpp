@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs whose tokens travel: they go on from checkpoints of runs whose weights travel, and export
-// the same model. On the host, and on two GPUs where there are as many.
+// Runs whose tokens travel or whose tensors are split: they go on from checkpoints of runs whose
+// weights travel, and export the same model. On the host, and on two GPUs where there are as many.
 #include "executor/io/hf_folder_reader.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
@@ -28,33 +28,53 @@ using namespace athanor::test;
 
 constexpr const char* kBin = ATHANOR_BIN_DIR "/";
 
-class TokensFixture : public TrainFixture {
+enum class Travels { Tokens, SplitTensors };
+
+class TravelFixture : public TrainFixture {
  public:
-  explicit TokensFixture(std::string backend, const std::string& capacity = "100")
-      : TrainFixture(dtype_of(backend), tiny_mixture(8)), backend_(std::move(backend)) {
-    output_of({kBin + std::string("athanor-calibrate"), "profile", "--model", file("config.json"),
-               "--seq", std::to_string(kSequence), "--micro-batches", "1", "--backend", backend_,
-               "--dtype", backend_ == "cpu" ? "fp32" : "bf16", "--split-blocks", "--expert-ranks",
-               "2", "--expert-capacity", capacity, "-o", file("split-profile.json")});
+  explicit TravelFixture(std::string backend, Travels travels = Travels::Tokens,
+                         const std::string& capacity = "100")
+      : TrainFixture(dtype_of(backend),
+                     travels == Travels::Tokens ? tiny_mixture(8) : tiny_llama()),
+        backend_(std::move(backend)) {
+    const std::vector<std::string> profile{kBin + std::string("athanor-calibrate"),
+                                           "profile",
+                                           "--model",
+                                           file("config.json"),
+                                           "--seq",
+                                           std::to_string(kSequence),
+                                           "--micro-batches",
+                                           "1",
+                                           "--backend",
+                                           backend_,
+                                           "--dtype",
+                                           backend_ == "cpu" ? "fp32" : "bf16",
+                                           "--split-blocks",
+                                           "-o",
+                                           file("split-profile.json")};
+    output_of(travels == Travels::Tokens
+                  ? with_words(profile, {"--expert-ranks", "2", "--expert-capacity", capacity})
+                  : with_words(profile, {"--tensor-ranks", "2"}));
     profile_ = read_profile(file("split-profile.json"));
   }
 
-  /// Returns a plan for two ranks whose tokens or weights travel.
-  [[nodiscard]] std::string plan(bool tokens, Home optimizer = Home::Host) const {
+  /// Returns a plan for two ranks whose activations or weights travel.
+  [[nodiscard]] std::string plan(bool activations, Home optimizer = Home::Host) const {
     Plan plan = uniform_plan(profile_.architecture, 2, 2, Sharding::Sharded, Home::Host, Home::Host,
                              Activation::Recompute, 3000);
     plan.dtype = dtype_of(backend_);
     plan.cache_slots = plan.prefetch_depth = 1;
-    if (tokens) let_tokens_travel(plan, profile_, {1, Home::Gpu, optimizer});
-    return write_plan(tokens ? "tokens" : "weights", plan);
+    if (activations) let_activations_travel(plan, profile_, {1, Home::Gpu, optimizer});
+    return write_plan(activations ? "activations" : "weights", plan);
   }
 
-  [[nodiscard]] std::vector<std::string> train(bool tokens, int steps, const std::string& run,
+  [[nodiscard]] std::vector<std::string> train(bool activations, int steps, const std::string& run,
                                                const std::vector<std::string>& more) const {
-    std::vector<std::string> words = with_words(
-        replaced(command(plan(tokens), steps, file(run)), "--profile", file("split-profile.json")),
-        {"--backend", backend_, "--nproc", "2", "--checkpoint-every", "4", "--schedule",
-         "constant"});
+    std::vector<std::string> words =
+        with_words(replaced(command(plan(activations), steps, file(run)), "--profile",
+                            file("split-profile.json")),
+                   {"--backend", backend_, "--nproc", "2", "--checkpoint-every", "4", "--schedule",
+                    "constant"});
     return with_words(std::move(words), more);
   }
 
@@ -94,8 +114,8 @@ bool has_two_gpus() {
   return found.exit_code == 0 && std::ranges::count(found.output, '\n') >= 2;
 }
 
-void check_moves_between_patterns(const std::string& backend, double tolerance) {
-  const TokensFixture fixture(backend);
+void check_moves_between_patterns(const std::string& backend, Travels travels, double tolerance) {
+  const TravelFixture fixture(backend, travels);
   output_of(fixture.train(false, 16, "weights-run", {"--export", fixture.file("weights-model")}));
   output_of(fixture.train(true, 4, "moved-run", {}));
   output_of(fixture.train(false, 8, "moved-run", {"--resume"}));
@@ -131,16 +151,21 @@ void check_moves_between_patterns(const std::string& backend, double tolerance) 
 }  // namespace
 
 TEST_CASE("runs go on from each other's checkpoints, whether tokens travel or weights") {
-  check_moves_between_patterns("cpu", 1e-4);
+  check_moves_between_patterns("cpu", Travels::Tokens, 1e-4);
 }
 
-TEST_CASE("tokens travel between two GPUs, and losses agree with weights that travel") {
+TEST_CASE("runs go on from each other's checkpoints, whether tensors are split or weights travel") {
+  check_moves_between_patterns("cpu", Travels::SplitTensors, 1e-5);
+}
+
+TEST_CASE("activations travel between two GPUs, and losses agree with weights that travel") {
   if (!has_two_gpus()) SKIP("fewer than two GPUs");
-  check_moves_between_patterns("cuda", 5e-3);
+  check_moves_between_patterns("cuda", GENERATE(Travels::Tokens, Travels::SplitTensors), 5e-3);
 }
 
 TEST_CASE("a step whose tokens have no room ends the run, with the way out") {
-  const TokensFixture fixture("cpu", "1");  // as many rows as balanced routing sends, no more
+  const TravelFixture fixture("cpu", Travels::Tokens,
+                              "1");  // as many rows as balanced routing sends, no more
   const Finished finished = run(fixture.train(true, 40, "full-run", {}));
   CHECK(finished.exit_code != 0);
   CHECK_THAT(finished.output, Catch::Matchers::ContainsSubstring("Raise the capacity") &&
