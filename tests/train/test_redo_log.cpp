@@ -40,9 +40,9 @@ Plan redo_plan(const Architecture& architecture, DataType dtype) {
   return plan;
 }
 
-class Cut {
+class CutOff {
  public:
-  explicit Cut(DataType dtype)
+  explicit CutOff(DataType dtype)
       : architecture_(architecture_of_many_blocks()),
         plan_(redo_plan(architecture_, dtype)),
         program_(lower(unmeasured_profile(architecture_, dtype, kSequence, 1), plan_)),
@@ -140,7 +140,7 @@ class Cut {
 }  // namespace
 
 TEST_CASE("an update that is cut off anywhere is finished to the same bits") {
-  Cut cut(GENERATE(DataType::Float32, DataType::BFloat16));
+  CutOff cut(GENERATE(DataType::Float32, DataType::BFloat16));
   int torn = 0;
   for (std::size_t pages = 0; pages < cut.num_pages(); ++pages) {
     INFO(pages << " pages of gradients can be read");
@@ -154,7 +154,7 @@ TEST_CASE("an update that is cut off anywhere is finished to the same bits") {
 }
 
 TEST_CASE("a recovery that is cut off is recovered") {
-  Cut cut(DataType::BFloat16);
+  CutOff cut(DataType::BFloat16);
   for (std::size_t first = 0; first < cut.num_pages(); first += 5) {
     for (std::size_t second = 0; second < cut.num_pages(); second += 3) {
       INFO("cut off after " << first << " pages, then after " << second);
@@ -168,7 +168,7 @@ TEST_CASE("a recovery that is cut off is recovered") {
 }
 
 TEST_CASE("what a log says is read, and damage is noticed") {
-  const Cut cut(DataType::BFloat16);
+  const CutOff cut(DataType::BFloat16);
   CHECK(find_run_memory(cut.folder(), kRun).problem.find("living process") != std::string::npos);
   const std::string copy = cut.folder() + "/copy";
   const auto write_copy = [&](std::size_t damaged) {
