@@ -228,6 +228,14 @@ Seconds own_gradient_seconds(const Operation& op, const Program& program,
       .at(grad_add_elements(added, program));
 }
 
+Seconds square_sum_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  const auto elements = static_cast<double>(op.elements);
+  if (op.lane == Lane::CpuAdam) {
+    return host_square_sum_seconds(elements, program.cpu_adam_threads, platform);
+  }
+  return require(platform.device_square_sum, platform, "device_square_sum").at(elements);
+}
+
 /// Returns the time of an update, or of the expected share of updates that are done again.
 Seconds adam_seconds(const Operation& op, const Program& program, const Platform& platform) {
   const double elements = adam_elements(op, program);
@@ -246,8 +254,6 @@ Seconds adam_seconds(const Operation& op, const Program& program, const Platform
 
 Seconds solo_seconds(const Operation& op, const Program& program, const Platform& platform) {
   const auto bytes = static_cast<double>(op.bytes);
-  const auto elements = static_cast<double>(op.elements);
-  const bool on_device = op.lane != Lane::CpuAdam;
   switch (op.kind) {
     case OpKind::Forward:
     case OpKind::Recompute:
@@ -292,9 +298,7 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
       if (op.lane == Lane::D2H) return require(platform.d2h, platform, "d2h").at(bytes);
       return nvme_seconds(op, platform.file_write, platform, "file_write");
     case OpKind::SquareSum:
-      return on_device
-                 ? require(platform.device_square_sum, platform, "device_square_sum").at(elements)
-                 : host_square_sum_seconds(elements, program.cpu_adam_threads, platform);
+      return square_sum_seconds(op, program, platform);
     case OpKind::AdamRollback:
     case OpKind::Adam:
       return adam_seconds(op, program, platform);

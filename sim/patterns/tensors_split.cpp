@@ -57,10 +57,10 @@ std::optional<std::string> undivided(const Architecture& architecture, const Uni
     if (number % world_size == 0) return std::nullopt;
     return fmt::format("{} {} on {} ranks", number, of, world_size);
   };
-  const auto first = has_attention(unit) ? check(config.num_heads, "heads")
-                                         : check(config.intermediate_size, "inner features");
+  auto first = has_attention(unit) ? check(config.num_heads, "heads")
+                                   : check(config.intermediate_size, "inner features");
   if (first) return first;
-  const auto second =
+  auto second =
       has_attention(unit) ? check(config.num_kv_heads, "heads of keys and values") : std::nullopt;
   if (second) return second;
   const std::int64_t multiple = world_size * kParameterAlignment;
