@@ -145,7 +145,8 @@ std::int64_t PeerCopies::restore(std::int64_t steps, const std::vector<bool>& lo
   return of_peer;
 }
 
-/// Where all ranks have the chunk whole there is no copy: the peer's own version is as good.
+/// Brings one chunk from `from`, and sends one to `to`. A chunk that every rank has whole has no
+/// copy: the peer sends its own version, which holds the same values.
 void PeerCopies::restore_chunk(std::int32_t unit, std::int32_t chunk, std::int64_t steps, int to,
                                int from) const {
   const ChunkMemory& memory = pools_.chunk(unit, chunk);

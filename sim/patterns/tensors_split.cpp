@@ -4,6 +4,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/language_models.hpp"
+#include "sim/patterns/owned_parts.hpp"
 
 #include <fmt/format.h>
 
@@ -102,38 +103,22 @@ class TensorsSplit final : public UnitPattern {
     return plan.world_size * plan.micro_batch * plan.sequence_length * gathered_elements(unit) *
            size_of(plan.dtype);
   }
-
- private:
-  [[noreturn]] static void refuse(const std::string& where, const std::string& problem,
-                                  const std::string& hint) {
-    throw InputError(where, "\"tensors\" does not go with " + problem,
-                     hint + ", or set pattern to \"weights\".");
-  }
 };
 
 void TensorsSplit::validate(const Plan& plan, const Architecture& architecture, const Unit& unit,
                             const UnitPlan& unit_plan, const std::string& where) const {
   const std::string pattern = where + ".pattern";
   if (!has_tensors_to_split(architecture, unit)) {
-    refuse(pattern,
+    refuse(*this, pattern,
            fmt::format("unit {}, which is no half of a block of llama, mistral, qwen2 or qwen3",
                        unit.name),
            "Profile such a model with --split-blocks");
   }
   if (const auto problem = undivided(architecture, unit, plan.world_size)) {
-    refuse(pattern, *problem, "Use a number of ranks that divides them");
+    refuse(*this, pattern, *problem, "Use a number of ranks that divides them");
   }
-  if (unit_plan.sharding == Sharding::Sharded) {
-    refuse(pattern, "sharding \"sharded\": each rank's part stays on its GPU",
-           "Set sharding to \"replicated\" or \"optimizer-sharded\"");
-  }
-  if (plan.micro_batch_group > 1) {
-    refuse(pattern, fmt::format("micro_batch_group {}", plan.micro_batch_group),
-           "Set micro_batch_group to 1");
-  }
-  if (plan.snapshot != Snapshot::None) {
-    refuse(pattern, "snapshots", "Set snapshot to \"none\"");
-  }
+  require_room_for_owned_parts(*this, plan, unit_plan, pattern,
+                               "each rank's part stays on its GPU");
   if (unit_plan.capacity != 0) {
     throw InputError(where + ".capacity",
                      fmt::format("{} rows, and all rows travel", unit_plan.capacity),

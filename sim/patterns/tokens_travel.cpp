@@ -3,6 +3,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
+#include "sim/patterns/owned_parts.hpp"
 
 #include <fmt/format.h>
 
@@ -68,13 +69,6 @@ class TokensTravel final : public UnitPattern {
     const Bytes ends = num_experts(unit) * static_cast<Bytes>(sizeof(std::int32_t));
     return exchange == Exchange::Dispatch && !backward ? rows + ends : rows;
   }
-
- private:
-  [[noreturn]] static void refuse(const std::string& where, const std::string& problem,
-                                  const std::string& hint) {
-    throw InputError(where, "\"tokens\" does not go with " + problem,
-                     hint + ", or set pattern to \"weights\".");
-  }
 };
 
 void TokensTravel::validate(const Plan& plan, const Architecture& /*architecture*/,
@@ -82,25 +76,16 @@ void TokensTravel::validate(const Plan& plan, const Architecture& /*architecture
                             const std::string& where) const {
   const std::string pattern = where + ".pattern";
   if (!has_only_experts(unit)) {
-    refuse(pattern, fmt::format("unit {}, which is no experts' half of a block", unit.name),
+    refuse(*this, pattern, fmt::format("unit {}, which is no experts' half of a block", unit.name),
            "Profile the model with --split-blocks");
   }
   const std::int64_t experts = num_experts(unit);
   if (experts % plan.world_size != 0) {
-    refuse(pattern, fmt::format("{} experts on {} ranks", experts, plan.world_size),
+    refuse(*this, pattern, fmt::format("{} experts on {} ranks", experts, plan.world_size),
            "Use a number of ranks that divides the number of experts");
   }
-  if (unit_plan.sharding == Sharding::Sharded) {
-    refuse(pattern, "sharding \"sharded\": experts stay on the GPU of their rank",
-           "Set sharding to \"replicated\" or \"optimizer-sharded\"");
-  }
-  if (plan.micro_batch_group > 1) {
-    refuse(pattern, fmt::format("micro_batch_group {}", plan.micro_batch_group),
-           "Set micro_batch_group to 1");
-  }
-  if (plan.snapshot != Snapshot::None) {
-    refuse(pattern, "snapshots", "Set snapshot to \"none\"");
-  }
+  require_room_for_owned_parts(*this, plan, unit_plan, pattern,
+                               "experts stay on the GPU of their rank");
   if (unit_plan.capacity < 1) {
     throw InputError(where + ".capacity",
                      fmt::format("{} rows, and tokens travel", unit_plan.capacity),
@@ -108,7 +93,7 @@ void TokensTravel::validate(const Plan& plan, const Architecture& /*architecture
                      "x experts per token are enough however tokens are routed.");
   }
   if (const auto cut = unaligned_cut(unit, *this, plan.world_size)) {
-    refuse(pattern,
+    refuse(*this, pattern,
            fmt::format("element {} of unit {}, which is no multiple of {} x {}", *cut, unit.name,
                        plan.world_size, kParameterAlignment),
            "Use fewer ranks");

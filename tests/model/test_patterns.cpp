@@ -8,6 +8,7 @@
 #include "sim/model/memory.hpp"
 #include "sim/patterns/patterns.hpp"
 #include "sim/patterns/tokens_travel.hpp"
+#include "tests/model/owned_chunks.hpp"
 #include "tests/model/race_check.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
@@ -183,15 +184,7 @@ TEST_CASE("experts whose tokens travel are on one rank each, and are not reduced
     static_cast<void>(parameter_offsets(part_of_rank(unit, tokens_travel(), 1, ranks), elements));
     CHECK(layout.held_elements == round_up(elements, ranks * kParameterAlignment));
   }
-  for (const Operation& op : program.operations) {
-    if (op.chunk < 0) continue;
-    const Chunk& chunk = program.layouts[static_cast<std::size_t>(op.unit)]
-                             .chunks[static_cast<std::size_t>(op.chunk)];
-    if (!chunk.owned) continue;
-    CHECK(op.kind != OpKind::Gather);
-    if (op.kind == OpKind::Reduce) CHECK(op.own);
-    if (op.elements > 0) CHECK(op.elements == chunk.elements / ranks);
-  }
+  test::check_owned_chunks(program, ranks);
   CHECK(lower_evaluation(profile, plan).operations.size() > 0);
 }
 

@@ -9,6 +9,7 @@
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/memory.hpp"
 #include "sim/patterns/tensors_split.hpp"
+#include "tests/model/owned_chunks.hpp"
 #include "tests/model/race_check.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
@@ -123,15 +124,7 @@ TEST_CASE("split tensors are on one rank each, and are not reduced") {
     CHECK(layout.held_elements == round_up(held, ranks * kParameterAlignment));
     CHECK(layout.held_elements == layout.elements - owned + owned / ranks);
   }
-  for (const Operation& op : program.operations) {
-    if (op.chunk < 0) continue;
-    const Chunk& chunk = program.layouts[static_cast<std::size_t>(op.unit)]
-                             .chunks[static_cast<std::size_t>(op.chunk)];
-    if (!chunk.owned) continue;
-    CHECK(op.kind != OpKind::Gather);
-    if (op.kind == OpKind::Reduce) CHECK(op.own);
-    if (op.elements > 0) CHECK(op.elements == chunk.elements / ranks);
-  }
+  test::check_owned_chunks(program, ranks);
   CHECK(lower_evaluation(profile, plan).operations.size() > 0);
 }
 

@@ -33,38 +33,6 @@ namespace fs = std::filesystem;
 constexpr int kRanks = 4, kRanksEach = 2, kSteps = 60;
 constexpr double kLimit = 30;  // seconds within which a loss is noticed
 
-enum class Launcher { Mpirun, Torchrun };
-
-/// A job on both machines. torchrun is started on each of them.
-class Job {
- public:
-  Job(const TwoMachines& machines, Launcher launcher, const std::vector<std::string>& command) {
-    if (launcher == Launcher::Mpirun) {
-      programs_.push_back(std::make_unique<RunningProgram>(machines.across(command, kRanksEach)));
-      return;
-    }
-    for (const char side : {'a', 'b'}) {
-      programs_.push_back(
-          std::make_unique<RunningProgram>(machines.torchrun(side, command, kRanksEach)));
-    }
-  }
-
-  /// Ends everything on one machine at once, as a loss of power does.
-  void kill(char side) { programs_.at(side - 'a')->signal_all(SIGKILL); }
-  [[nodiscard]] Finished wait(double limit) {
-    Finished all;
-    for (const auto& program : programs_) {
-      const Finished one = program->wait(limit);
-      all.output += one.output;
-      if (all.exit_code == 0) all.exit_code = one.exit_code;
-    }
-    return all;
-  }
-
- private:
-  std::vector<std::unique_ptr<RunningProgram>> programs_;
-};
-
 /// Files of runs in the memory of a machine.
 std::vector<RankMemory> memory_of(const TwoMachines& machines, char side) {
   return list_rank_memory(machines.memory_folder(side));
@@ -95,8 +63,7 @@ class LostMachine {
   }
 
   [[nodiscard]] bool works() const {
-    const bool has_torchrun = !std::string_view(ATHANOR_PYTHON).empty();
-    return machines_.works() && (launcher_ == Launcher::Mpirun || has_torchrun);
+    return machines_.works() && (launcher_ == Launcher::Mpirun || has_torchrun());
   }
   [[nodiscard]] std::vector<std::string> command(const std::string& out) const {
     return with_words(fixture_.command(plan_, kSteps, out), {"--export", out + "/exported"});
@@ -105,7 +72,7 @@ class LostMachine {
   [[nodiscard]] const TwoMachines& machines() const { return machines_; }
 
   /// Trains on to the end. What was killed before its first checkpoint begins anew.
-  [[nodiscard]] Job go_on() const {
+  [[nodiscard]] TwoMachineJob go_on() const {
     const std::string checkpoints = out_ + "/checkpoints";
     const bool resumes = fs::exists(checkpoints) && !fs::is_empty(checkpoints);
     if (!resumes) {
@@ -114,12 +81,12 @@ class LostMachine {
     }
     std::vector<std::string> words = with_words(command(out_), {"--checkpoint-every", "5"});
     if (resumes) words.emplace_back("--resume");
-    return {machines_, launcher_, words};
+    return {machines_, launcher_, words, kRanksEach};
   }
   /// Trains on until a random moment, at which all processes end, and mostly a machine's memory.
   /// Returns whether the job was done before.
   [[nodiscard]] bool live(std::mt19937& random) const {
-    Job job = go_on();
+    TwoMachineJob job = go_on();
     if (random() % 2 == 0) {
       sleep_for(std::uniform_real_distribution<>(1, 6)(random));
     } else {
@@ -141,7 +108,7 @@ class LostMachine {
 
   /// Trains until machine `lost` is lost, and then its memory. mpirun ends all others itself.
   void lose(char lost, const std::vector<std::string>& words) const {
-    Job job(machines_, launcher_, with_words(command(out_), words));
+    TwoMachineJob job(machines_, launcher_, with_words(command(out_), words), kRanksEach);
     const std::vector<pid_t> ranks = wait_for_steps(out_, 60, kRanks);
     wait_for_losses(out_, kSteps / 3);
     if (launcher_ == Launcher::Mpirun) {
@@ -157,7 +124,8 @@ class LostMachine {
     lose_memory(lost);
   }
   [[nodiscard]] Finished resume() const {
-    return Job(machines_, launcher_, with_words(command(out_), {"--resume"})).wait(120);
+    return TwoMachineJob(machines_, launcher_, with_words(command(out_), {"--resume"}), kRanksEach)
+        .wait(120);
   }
   /// Checks losses and weights against a run that nobody disturbed, and that no memory is left.
   void check_end() const {

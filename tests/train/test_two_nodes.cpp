@@ -21,39 +21,6 @@ using namespace athanor::test;
 
 constexpr int kRanks = 4, kRanksEach = 2;
 
-enum class Launcher { Mpirun, Torchrun };
-
-bool has_torchrun() { return !std::string_view(ATHANOR_PYTHON).empty(); }
-
-/// A job on both machines. torchrun is started on each of them.
-class Job {
- public:
-  Job(const TwoMachines& machines, Launcher launcher, const std::vector<std::string>& command) {
-    if (launcher == Launcher::Mpirun) {
-      programs_.push_back(std::make_unique<RunningProgram>(machines.across(command, kRanksEach)));
-      return;
-    }
-    for (const char side : {'a', 'b'}) {
-      programs_.push_back(
-          std::make_unique<RunningProgram>(machines.torchrun(side, command, kRanksEach)));
-    }
-  }
-
-  /// Waits for the end on all machines. Returns what was said, and the first failure.
-  Finished wait(double limit) {
-    Finished all;
-    for (const auto& program : programs_) {
-      const Finished one = program->wait(limit);
-      all.output += one.output;
-      if (all.exit_code == 0) all.exit_code = one.exit_code;
-    }
-    return all;
-  }
-
- private:
-  std::vector<std::unique_ptr<RunningProgram>> programs_;
-};
-
 void require_done(const Finished& finished) {
   INFO(finished.output);
   REQUIRE(finished.exit_code == 0);
@@ -70,7 +37,9 @@ void check_losses(const TwoMachines& machines, const TrainFixture& fixture, Laun
   const std::string one = fixture.file("one");
   if (!std::filesystem::exists(one)) require_done(run(with_processes(kRanks, command(one, 12))));
   const auto on_two = [&](int steps, const std::vector<std::string>& more) {
-    require_done(Job(machines, launcher, with_words(command(out, steps), more)).wait(120));
+    require_done(
+        TwoMachineJob(machines, launcher, with_words(command(out, steps), more), kRanksEach)
+            .wait(120));
   };
   on_two(8, {"--checkpoint-every", "8"});
   on_two(12, {"--resume"});
@@ -97,9 +66,10 @@ TEST_CASE("four ranks measure two machines and the network between them") {
   if (!machines.works()) SKIP("no namespaces here");
   const TemporaryFolder folder;
   const std::string path = folder.file("platform.json");
-  const Finished finished = Job(machines, Launcher::Mpirun,
-                                {program, "calibrate", "--backend", "cpu", "--quick", "-o", path})
-                                .wait(300);
+  const Finished finished =
+      TwoMachineJob(machines, Launcher::Mpirun,
+                    {program, "calibrate", "--backend", "cpu", "--quick", "-o", path}, kRanksEach)
+          .wait(300);
   require_done(finished);
   const Platform platform = read_platform(path);
   CHECK(platform.num_devices == kRanksEach);
@@ -126,7 +96,8 @@ TEST_CASE("under torchrun, ranks listen nowhere while they train, and a cut link
   const TrainFixture fixture;
   const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(kRanks, kRanks));
   const std::string out = fixture.file("run");
-  Job job(machines, Launcher::Torchrun, fixture.command(plan, 1'000'000, out));
+  TwoMachineJob job(machines, Launcher::Torchrun, fixture.command(plan, 1'000'000, out),
+                    kRanksEach);
   const std::vector<pid_t> ranks = wait_for_steps(out, 60, kRanks);
   CHECK(machines.listening('b').empty());
   machines.cut();

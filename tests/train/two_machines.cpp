@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 namespace athanor::test {
 namespace {
@@ -160,6 +161,30 @@ void TwoMachines::write_agent() const {
       "--kill-child sh -c \"hostname machine-b; {}$*\"\n",
       name('b'), mounts('b'));
   succeeds("chmod +x " + path);
+}
+
+bool has_torchrun() { return !std::string_view(ATHANOR_PYTHON).empty(); }
+
+TwoMachineJob::TwoMachineJob(const TwoMachines& machines, Launcher launcher,
+                             const std::vector<std::string>& command, int ranks_each) {
+  if (launcher == Launcher::Mpirun) {
+    programs_.push_back(std::make_unique<RunningProgram>(machines.across(command, ranks_each)));
+    return;
+  }
+  for (const char side : {'a', 'b'}) {
+    programs_.push_back(
+        std::make_unique<RunningProgram>(machines.torchrun(side, command, ranks_each)));
+  }
+}
+
+Finished TwoMachineJob::wait(double limit) {
+  Finished all;
+  for (const auto& program : programs_) {
+    const Finished one = program->wait(limit);
+    all.output += one.output;
+    if (all.exit_code == 0) all.exit_code = one.exit_code;
+  }
+  return all;
 }
 
 }  // namespace athanor::test

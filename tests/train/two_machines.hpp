@@ -5,6 +5,8 @@
 
 #include "tests/train/processes.hpp"
 
+#include <csignal>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +56,26 @@ class TwoMachines {
   bool works_ = false;
   std::string shared_;  ///< empty: the machines have this one's /dev/shm
   std::optional<RunningProgram> carrier_;
+};
+
+enum class Launcher { Mpirun, Torchrun };
+
+/// Whether there is a Python with torchrun.
+[[nodiscard]] bool has_torchrun();
+
+/// A job on both machines. torchrun is started on each of them.
+class TwoMachineJob {
+ public:
+  TwoMachineJob(const TwoMachines& machines, Launcher launcher,
+                const std::vector<std::string>& command, int ranks_each);
+
+  /// Ends everything on one machine at once, as a loss of power does.
+  void kill(char side) { programs_.at(side - 'a')->signal_all(SIGKILL); }
+  /// Waits for the end on all machines. Returns what was said, and the first failure.
+  [[nodiscard]] Finished wait(double limit);
+
+ private:
+  std::vector<std::unique_ptr<RunningProgram>> programs_;
 };
 
 }  // namespace athanor::test

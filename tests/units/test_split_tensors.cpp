@@ -5,6 +5,7 @@
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/language_models.hpp"
 #include "sim/patterns/tensors_split.hpp"
+#include "tests/units/staged_ranks.hpp"
 #include "tests/units/tiny_models.hpp"
 #include "tests/units/unit_chain.hpp"
 
@@ -45,7 +46,7 @@ std::vector<Tensor> parameters_in(const Tensor& flat, const Unit& unit) {
   return views;
 }
 
-struct RankPart {
+struct RankPart : test::StagedRank {
   RankPart(const Model& model, int unit, int rank_, int ranks, const Tensor& whole)
       : rank(rank_),
         part(part_of_rank(model.architecture.units[static_cast<std::size_t>(unit)], tensors_split(),
@@ -69,10 +70,6 @@ struct RankPart {
   int rank;
   Unit part;
   Tensor parameters, gradients;
-  std::unique_ptr<UnitRunner> runner;
-  UnitActivations activations;
-  Batch batch;
-  Tensor result;
 };
 
 /// Gathers rows after stage 0, and sums what ranks made of them after stage 1.
@@ -88,25 +85,6 @@ void exchange(std::vector<RankPart>& ranks, int stage, bool backward) {
   for (RankPart& rank : ranks) {
     const Tensor to = UnitRunner::travels(stage, backward, rank.activations).at(0).to.detach();
     to.copy_(stage == 0 ? all : all.narrow(0, rank.rank * to.size(0), to.size(0)));
-  }
-}
-
-void forward(std::vector<RankPart>& ranks, bool keep) {
-  for (int stage = 0; stage < 3; ++stage) {
-    for (RankPart& rank : ranks) {
-      rank.result = rank.runner->forward_stage(stage, rank.activations, rank.batch, keep);
-    }
-    if (stage < 2) exchange(ranks, stage, /*backward=*/false);
-  }
-}
-
-void backward(std::vector<RankPart>& ranks, const std::vector<Tensor>& gradients) {
-  for (int stage = 0; stage < 3; ++stage) {
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      ranks[i].result = ranks[i].runner->backward_stage(stage, ranks[i].activations,
-                                                        stage == 0 ? gradients[i] : Tensor());
-    }
-    if (stage < 2) exchange(ranks, stage, /*backward=*/true);
   }
 }
 
@@ -158,12 +136,12 @@ TEST_CASE("ranks whose tensors are split compute what one does with whole tensor
     part.activations.input = input.clone().requires_grad_();
   }
   if (GENERATE(false, true)) {  // recomputes
-    forward(ranks, /*keep=*/false);
+    test::forward(ranks, /*keep=*/false, exchange);
     for (std::size_t i = 0; i < ranks.size(); ++i) CHECK(close(ranks[i].result, outputs[i]));
   }
-  forward(ranks, /*keep=*/true);
+  test::forward(ranks, /*keep=*/true, exchange);
   for (std::size_t i = 0; i < ranks.size(); ++i) CHECK(close(ranks[i].result, outputs[i]));
-  backward(ranks, output_gradients);
+  test::backward(ranks, output_gradients, exchange);
   for (std::size_t i = 0; i < ranks.size(); ++i) CHECK(close(ranks[i].result, input_gradients[i]));
 
   // A part that one rank owns has the gradient of all rows; what all have whole is still a sum.

@@ -6,6 +6,7 @@
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/language_models.hpp"
 #include "sim/patterns/tokens_travel.hpp"
+#include "tests/units/staged_ranks.hpp"
 #include "tests/units/tiny_models.hpp"
 #include "tests/units/unit_chain.hpp"
 
@@ -32,7 +33,7 @@ Architecture split_mixture(const std::string& family, double balance_loss) {
 }
 
 /// The part of a unit that one rank has, with weights of the whole one.
-struct RankPart {
+struct RankPart : test::StagedRank {
   RankPart(const Model& model, int rank, int ranks, std::int64_t capacity, const Tensor& whole)
       : part(part_of_rank(model.architecture.units[kUnit], tokens_travel(), rank, ranks)) {
     const Unit& unit = model.architecture.units[kUnit];
@@ -57,10 +58,6 @@ struct RankPart {
 
   Unit part;
   Tensor parameters, gradients;
-  std::unique_ptr<UnitRunner> runner;
-  UnitActivations activations;
-  Batch batch;
-  Tensor result;
 };
 
 /// Does what an exchange does between the ranks.
@@ -81,25 +78,6 @@ void exchange(std::vector<RankPart>& ranks, int stage, bool backward) {
             .copy_(sent[i].from.detach().narrow(0, to * part, part));
       }
     }
-  }
-}
-
-void forward(std::vector<RankPart>& ranks, bool keep) {
-  for (int stage = 0; stage < 3; ++stage) {
-    for (RankPart& rank : ranks) {
-      rank.result = rank.runner->forward_stage(stage, rank.activations, rank.batch, keep);
-    }
-    if (stage < 2) exchange(ranks, stage, /*backward=*/false);
-  }
-}
-
-void backward(std::vector<RankPart>& ranks, const std::vector<Tensor>& gradients) {
-  for (int stage = 0; stage < 3; ++stage) {
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      ranks[i].result = ranks[i].runner->backward_stage(stage, ranks[i].activations,
-                                                        stage == 0 ? gradients[i] : Tensor());
-    }
-    if (stage < 2) exchange(ranks, stage, /*backward=*/true);
   }
 }
 
@@ -162,12 +140,12 @@ TEST_CASE("ranks whose tokens travel compute what one does with all experts") {
   }
   const bool recomputes = GENERATE(false, true);
   if (recomputes) {
-    forward(ranks, /*keep=*/false);
+    test::forward(ranks, /*keep=*/false, exchange);
     for (std::size_t i = 0; i < ranks.size(); ++i) CHECK(close(ranks[i].result, outputs[i]));
   }
-  forward(ranks, /*keep=*/true);
+  test::forward(ranks, /*keep=*/true, exchange);
   for (std::size_t i = 0; i < ranks.size(); ++i) CHECK(close(ranks[i].result, outputs[i]));
-  backward(ranks, output_gradients);
+  test::backward(ranks, output_gradients, exchange);
   for (std::size_t i = 0; i < ranks.size(); ++i) CHECK(close(ranks[i].result, input_gradients[i]));
   const Tensor expected = chain.gradients(kUnit);
   const Tensor actual = gathered(ranks, unit);
