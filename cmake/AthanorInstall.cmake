@@ -35,6 +35,7 @@ if(ATHANOR_HAS_EXECUTOR)
   athanor_install_headers(executor/job step_report)
   athanor_install_headers(executor/layers packing)
   athanor_install_headers(executor/memory memory_pools)
+  athanor_install_headers(executor/recording work_recorder)
   athanor_install_headers(executor/train lr_schedule optimizer_ops rank_context
     step_scalars step_state trainer training_state)
   athanor_install_headers(executor/travel token_slots)

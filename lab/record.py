@@ -49,7 +49,8 @@ def make_plan(arguments, folder, run, platform, path):
     """Writes the plan, with its prediction."""
     words = ["--profile", folder / run["profile"], "--platform", platform, "--gpus", run["gpus"]]
     words += ["--global-batch", run["global_batch"]]
-    for key in ("gpu_memory", "host_memory", "nvme", "micro_batch", "adam_threads", "clip", "clipped_share"):
+    for key in ("gpu_memory", "host_memory", "nvme", "micro_batch", "adam_threads", "clip", "clipped_share",
+                "cuda_graphs"):
         if key in run:
             words += ["--" + key.replace("_", "-"), run[key]]
     if run["policy"] == "auto":

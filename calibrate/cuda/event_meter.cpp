@@ -5,6 +5,7 @@
 #include "calibrate/cuda/nvml.hpp"
 #include "calibrate/cuda/stream_activity.hpp"
 #include "calibrate/cuda/stream_gate.hpp"
+#include "executor/cuda/graph_recorder.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -54,6 +55,10 @@ class EventMeter final : public UnitMeter {
         energy_(device) {}
 
   [[nodiscard]] torch::Device device() const override { return stream_.device(); }
+
+  [[nodiscard]] std::unique_ptr<WorkRecorder> make_recorder() override {
+    return std::make_unique<cuda::GraphRecorder>(stream_);
+  }
 
   void run(const std::function<void()>& body) override {
     const c10::cuda::CUDAStreamGuard guard(stream_);

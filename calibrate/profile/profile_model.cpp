@@ -7,6 +7,7 @@
 #include "calibrate/power/energy_watch.hpp"
 #include "calibrate/power/unthrottled.hpp"
 #include "calibrate/profile/bound_units.hpp"
+#include "calibrate/profile/recorded_bench.hpp"
 #include "calibrate/profile/staged_bench.hpp"
 #include "calibrate/profile/unit_bench.hpp"
 #include "executor/units/language_model.hpp"
@@ -175,11 +176,17 @@ class ClassProfiler {
       : model_(model), count_(count), meter_(meter), bound_(model, meter, deterministic) {}
 
   using Measure = std::function<UnitBenchResult(UnitBench&)>;
-  /// Adds to the costs of a unit those under other patterns.
-  using AddStaged =
-      std::function<void(int unit, const torch::Tensor& input, const Batch& batch, UnitCost& cost)>;
+  /// A unit with what it runs on.
+  struct Site {
+    int unit;
+    const torch::Tensor& input;
+    const Batch& batch;
+    BoundUnits& bound;
+  };
+  /// Adds to the costs of a unit those of other ways to run it.
+  using AddOthers = std::function<void(const Site& site, UnitCost& cost)>;
 
-  void add_costs(std::int64_t micro_batch, const Measure& measure, const AddStaged& add_staged,
+  void add_costs(std::int64_t micro_batch, const Measure& measure, const AddOthers& add_others,
                  std::vector<UnitCost>& costs) {
     const Batch batch = batch_on_device(micro_batch);
     std::map<std::string, torch::Tensor> outputs;
@@ -188,7 +195,7 @@ class ClassProfiler {
       count_.begin(fmt::format("{}, micro-batch {}", unit_class, micro_batch));
       const torch::Tensor input = unit == 0 ? torch::Tensor() : outputs.at(class_of(unit - 1));
       UnitBenchResult result = measure_unit(unit, input, batch, measure);
-      if (add_staged) add_staged(unit, input, batch, result.cost);
+      if (add_others) add_others({unit, input, batch, bound_}, result.cost);
       result.cost.unit_class = unit_class;
       result.cost.micro_batch = micro_batch;
       costs.push_back(result.cost);
@@ -226,11 +233,11 @@ class ClassProfiler {
 std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& options,
                                   UnitCount& count, UnitMeter& meter, bool deterministic,
                                   const ClassProfiler::Measure& measure,
-                                  const ClassProfiler::AddStaged& add_staged = nullptr) {
+                                  const ClassProfiler::AddOthers& add_others = nullptr) {
   std::vector<UnitCost> costs;
   ClassProfiler profiler(model, count, meter, deterministic);
   for (const std::int64_t micro_batch : options.micro_batches) {
-    profiler.add_costs(micro_batch, measure, add_staged, costs);
+    profiler.add_costs(micro_batch, measure, add_others, costs);
   }
   return costs;
 }
@@ -272,9 +279,24 @@ std::vector<StagedSetting> staged_settings(const Architecture& architecture, int
   return settings;
 }
 
+/// Adds what phases take as CUDA graphs. A unit that cannot be recorded is still trained without.
+void add_graphs(const Model& model, const ClassProfiler::Site& site, UnitMeter& meter,
+                const ProfileOptions& options, UnitCost& cost, KeptGraphs& kept) {
+  try {
+    RecordedBench(model, site.bound, site.unit, site.input, site.batch, meter)
+        .run(options.rule, cost, kept);
+  } catch (const std::exception& error) {
+    const auto unit = static_cast<std::size_t>(site.unit);
+    if (!options.remark) return;
+    options.remark(fmt::format("unit class {} is not measured as CUDA graphs: {}",
+                               model.architecture.units[unit].unit_class, error.what()));
+  }
+}
+
 /// Measures costs under sustained load and, if the device counts energy, unthrottled.
 std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& options,
-                                  UnitCount& count, UnitMeter& meter, bool deterministic) {
+                                  UnitCount& count, UnitMeter& meter, bool deterministic,
+                                  KeptGraphs& kept) {
   const std::optional<double> idle_watts = idle_watts_of(meter);
   const auto measure = [&](UnitBench& bench) {
     UnitCost paused;
@@ -283,16 +305,16 @@ std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& opti
     measure_unthrottled(result.cost, paused);
     return result;
   };
-  const auto add_staged = [&](int unit, const torch::Tensor& input, const Batch& batch,
-                              UnitCost& cost) {
+  const auto add_others = [&](const ClassProfiler::Site& site, UnitCost& cost) {
+    add_graphs(model, site, meter, options, cost, kept);
     for (const StagedSetting& setting :
-         staged_settings(model.architecture, unit, batch.inputs.numel(), options)) {
-      cost.staged.push_back(
-          staged_cost(model, unit, setting, input, batch, meter, deterministic, options.rule));
+         staged_settings(model.architecture, site.unit, site.batch.inputs.numel(), options)) {
+      cost.staged.push_back(staged_cost(model, site.unit, setting, site.input, site.batch, meter,
+                                        deterministic, options.rule));
     }
   };
   std::vector<UnitCost> costs =
-      class_costs(model, options, count, meter, deterministic, measure, add_staged);
+      class_costs(model, options, count, meter, deterministic, measure, add_others);
   complete_unthrottled(costs);
   return costs;
 }
@@ -307,13 +329,32 @@ void add_nondeterministic(std::vector<UnitCost>& costs, std::vector<UnitCost> fa
   }
 }
 
+/// Gives every phase the mean memory of a graph.
+void set_graph_bytes(std::vector<UnitCost>& costs, const KeptGraphs& kept) {
+  if (kept.empty()) return;
+  Bytes bytes = 0;
+  for (const std::unique_ptr<RecordedWork>& graph : kept) bytes += graph->bytes();
+  const Bytes mean = bytes / std::ssize(kept);
+  for (UnitCost& cost : costs) {
+    for (std::size_t i = 0; i < kUnitPhases.size(); ++i) {
+      for (PhaseCost* const phase : costs_of_phase(cost, i)) {
+        if (phase->replay) phase->replay->graph_bytes = mean;
+      }
+    }
+  }
+}
+
 /// Measures all costs, of backward with each kind of kernels that the device has.
 std::vector<UnitCost> all_costs(const Model& model, const ProfileOptions& options, UnitCount& count,
                                 UnitMeter& meter, bool both_kernels) {
-  std::vector<UnitCost> costs = timed_costs(model, options, count, meter, /*deterministic=*/true);
+  KeptGraphs kept;
+  std::vector<UnitCost> costs =
+      timed_costs(model, options, count, meter, /*deterministic=*/true, kept);
   if (both_kernels) {
-    add_nondeterministic(costs, timed_costs(model, options, count, meter, /*deterministic=*/false));
+    add_nondeterministic(costs,
+                         timed_costs(model, options, count, meter, /*deterministic=*/false, kept));
   }
+  set_graph_bytes(costs, kept);
   return costs;
 }
 

@@ -5,11 +5,13 @@
 
 #include "calibrate/bench/samples.hpp"
 #include "executor/backend/device_arena.hpp"
+#include "executor/recording/work_recorder.hpp"
 #include "sim/model/profile.hpp"
 
 #include <torch/types.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 
 namespace athanor {
@@ -27,6 +29,8 @@ class UnitMeter {
   [[nodiscard]] virtual torch::Device device() const = 0;
   /// Whether the device has no kernels but deterministic ones.
   [[nodiscard]] virtual bool is_deterministic() const { return device().is_cpu(); }
+  /// Makes a recorder of the device's stream; null where nothing can be recorded.
+  [[nodiscard]] virtual std::unique_ptr<WorkRecorder> make_recorder() { return nullptr; }
   /// Runs `body` with the device's allocator and stream, untimed.
   virtual void run(const std::function<void()>& body) = 0;
   /// Runs `body` as a timed phase. The time may reach `phase` later; `phase` outlives finish().

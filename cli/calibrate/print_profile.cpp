@@ -39,6 +39,17 @@ void print_nondeterministic(const PhaseCost& backward) {
              "", "", format_seconds(backward.seconds), "", "", format_bytes(backward.peak_bytes));
 }
 
+/// Says what phases take as CUDA graphs, below the costs of a unit. Their memory is the driver's.
+void print_graphs(const UnitCost& cost) {
+  const ReplayCost &forward = *cost.forward_keep.replay, &backward = *cost.backward.replay;
+  const Seconds recompute = cost.recompute.replay ? cost.recompute.replay->seconds : 0;
+  fmt::print(stderr, "  {:<20} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "as CUDA graphs",
+             format_seconds(forward.seconds), format_seconds(recompute),
+             format_seconds(backward.seconds),
+             format_seconds(forward.issue_seconds + backward.issue_seconds), "",
+             format_bytes(forward.graph_bytes + backward.graph_bytes));
+}
+
 }  // namespace
 
 void print_costs(const Profile& profile) {
@@ -51,6 +62,7 @@ void print_costs(const Profile& profile) {
                format_seconds(cost.forward_keep.issue_seconds + cost.backward.issue_seconds),
                format_bytes(cost.saved_bytes),
                format_bytes(std::max(cost.forward_keep.peak_bytes, cost.backward.peak_bytes)));
+    if (cost.forward_keep.replay && cost.backward.replay) print_graphs(cost);
     if (cost.nondeterministic_backward) print_nondeterministic(*cost.nondeterministic_backward);
     for (const StagedCost& staged : cost.staged) print_staged(staged);
   }

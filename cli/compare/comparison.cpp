@@ -76,6 +76,8 @@ Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engi
   };
   TierBytes measured_peak = run.measured.peak_bytes;
   measured_peak.gpu = run.metrics.peak_bytes;
+  TierBytes predicted_peak = peak_bytes(run.program);
+  predicted_peak.gpu -= run.program.graph_bytes;  // the driver's, which peaks leave out
   return {.kinds = compare_kinds(run.program, predicted, run.measured),
           .predicted_step = predicted.step_seconds,
           .measured_step = run.metrics.step_seconds,
@@ -88,7 +90,7 @@ Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engi
           .low_step = run.metrics.low_seconds,
           .high_step = run.metrics.high_seconds,
           .num_steps = run.metrics.num_steps,
-          .predicted_peak = peak_bytes(run.program),
+          .predicted_peak = predicted_peak,
           .measured_peak = measured_peak,
           .on_gpus = run.platform.backend == "cuda"};
 }

@@ -85,6 +85,7 @@ PlanRequest request_of(const RatedRun& run, const std::vector<Bytes>& within) {
   request.snapshot_copies = plan.snapshot_copies;
   request.adam_state = plan.adam_state;
   request.deterministic = plan.deterministic;
+  request.cuda_graphs = plan.cuda_graphs ? CudaGraphs::On : CudaGraphs::Off;
   if (plan.search && plan.search->adam_threads > 0) {
     request.adam_threads = plan.search->adam_threads;
   }

@@ -26,6 +26,7 @@ struct Inputs {
   int adam_threads = 0;                 ///< 0 = chosen
   DataType adam_state = DataType::Float32;
   bool deterministic = true;  ///< PlanRequest::deterministic
+  CudaGraphs cuda_graphs = CudaGraphs::Auto;
   Snapshot snapshot = Snapshot::None;
   int snapshot_copies = 1;
   bool tries_versions = false;  ///< PlanRequest::tries_versions
@@ -38,7 +39,7 @@ struct Inputs {
 
 /// Adds --profile, --profile-platform, --gpus, --global-batch, --gpu-memory,
 /// --host-memory, --nvme, --clip, --clipped-share, --micro-batch, --adam-threads, --adam-state,
-/// --deterministic and --quiet.
+/// --deterministic, --cuda-graphs and --quiet.
 void add_inputs(CLI::App& verb, Inputs& inputs);
 
 /// Completes the inputs from the plan at `plan_path`, which names its profile, its platform and its

@@ -125,6 +125,32 @@ std::string kernels_text(const Report& report) {
                      format_seconds(deterministic ? off : on));
 }
 
+/// Simulates the plan with its phases issued in the other way, where the profile knows both.
+std::optional<GraphsCost> graphs_cost(const Plan& plan, const Profile& profile,
+                                      Seconds step_seconds, Engine& engine) {
+  if (!profile.measures_graphs(plan.micro_batch) || num_travelling_units(plan) > 0) {
+    return std::nullopt;
+  }
+  if (profile.always_deterministic) return std::nullopt;  // costs of structure alone
+  Plan other = plan;
+  other.cuda_graphs = !plan.cuda_graphs;
+  const Seconds seconds = engine.simulate(lower(profile, other)).step_seconds;
+  return plan.cuda_graphs ? GraphsCost{seconds, step_seconds} : GraphsCost{step_seconds, seconds};
+}
+
+/// Says what CUDA graphs save this plan, or would.
+std::string graphs_text(const Report& report) {
+  if (!report.graphs) return "";
+  const double percent = 100 * report.graphs->saving();
+  if (report.plan.cuda_graphs) {
+    return fmt::format("used, they save {:.1f} %; launched kernel by kernel it takes {}", percent,
+                       format_seconds(report.graphs->launched));
+  }
+  return percent < 0.5
+             ? std::string("not used: the GPU does not wait for launches")
+             : fmt::format("not used; they would save {:.1f} % (--cuda-graphs on)", percent);
+}
+
 /// Returns "8 of 10 runs: 6.62 s to 9.78 s; wide: machine from data sheets".
 std::string interval_text(const Report& report) {
   const PredictionInterval interval = interval_of(report);
@@ -162,6 +188,7 @@ Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engin
   report.critical_path = critical_path(program, timeline);
   report.determinism = determinism_cost(plan, problem.profile, report.step_seconds, engine);
   report.always_deterministic = problem.profile.always_deterministic;
+  report.graphs = graphs_cost(plan, problem.profile, report.step_seconds, engine);
   report.plan.prediction = Prediction{report.step_seconds, report.peak_bytes};
   if (!options.trace_path.empty()) write_traces(options.trace_path, program, timeline);
   if (options.sensitivity) report.sensitivities = sensitivities(program, engine);
@@ -205,6 +232,10 @@ nlohmann::ordered_json report_json(const Report& report) {
   if (report.determinism) {
     json["deterministic_step_seconds"] = {{"on", report.determinism->on},
                                           {"off", report.determinism->off}};
+  }
+  if (report.graphs) {
+    json["cuda_graphs_step_seconds"] = {{"on", report.graphs->graphs},
+                                        {"off", report.graphs->launched}};
   }
   json["tokens_per_second"] = report.explanation.tokens_per_second;
   if (report.step_joules > 0) {
@@ -254,6 +285,7 @@ std::string report_text(const Report& report) {
                                  100 * explanation.bottleneck().share));
   line("critical", path_text(report.critical_path, report.step_seconds));
   if (const std::string kernels = kernels_text(report); !kernels.empty()) line("kernels", kernels);
+  if (const std::string graphs = graphs_text(report); !graphs.empty()) line("cuda graphs", graphs);
   line("gpu memory", of_limit(peak.gpu, report.limits.gpu));
   line("host memory", of_limit(node_host, report.limits.host) + ranks_text(report));
   if (peak.nvme > 0) {
@@ -301,6 +333,7 @@ std::string plan_summary(const Plan& plan) {
   }
   if (plan.adam_state == DataType::BFloat16) text += ", Adam's moments in bf16";
   if (!plan.deterministic) text += ", not deterministic";
+  if (plan.cuda_graphs) text += ", CUDA graphs";
   if (plan.snapshot != Snapshot::None) {
     text += fmt::format(", snapshots by {}", name_of(kSnapshotNames, plan.snapshot));
     if (plan.snapshot_copies > 1) text += " with a copy on another node";

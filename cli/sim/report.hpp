@@ -30,6 +30,15 @@ struct DeterminismCost {
   [[nodiscard]] double share() const noexcept { return on > 0 ? (on - off) / on : 0; }
 };
 
+/// Step times of one plan whose phases are launched kernel by kernel, or issued as CUDA graphs.
+struct GraphsCost {
+  Seconds launched = 0, graphs = 0;
+  /// Returns the share of the launched step that graphs save; below 0 if it is the faster one.
+  [[nodiscard]] double saving() const noexcept {
+    return launched > 0 ? (launched - graphs) / launched : 0;
+  }
+};
+
 struct Report {
   Plan plan;
   Seconds step_seconds = 0;
@@ -39,6 +48,7 @@ struct Report {
   std::optional<ScalingRange> scaling;         ///< absent: the profile was taken as it is
   std::optional<DeterminismCost> determinism;  ///< absent: the profile does not know both
   bool always_deterministic = false;           ///< the device has no other kernels
+  std::optional<GraphsCost> graphs;            ///< absent: the profile does not know them
   TierBytes peak_bytes;
   int ranks_per_node = 1;
   MemoryLimits limits;
@@ -67,7 +77,8 @@ struct ReportOptions {
 /// model_flops_utilization, peak_bytes, feasible, bottleneck, loads, critical_path (seconds by
 /// name) and plan. A power model adds step_joules and joules_per_token, both for all GPUs. A scaled
 /// profile adds step_seconds_low, step_seconds_high and profile_device. A profile that has
-/// both kinds of kernels adds deterministic_step_seconds, "on" and "off". Rates that are borrowed
+/// both kinds of kernels adds deterministic_step_seconds, "on" and "off", and one that knows CUDA
+/// graphs cuda_graphs_step_seconds likewise. Rates that are borrowed
 /// add interval_widened_by, a list of texts. A request for it adds sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 

@@ -136,6 +136,11 @@ void print_profile(const Profile& p) {
                cost.micro_batch, format_seconds(cost.forward_keep.seconds),
                format_seconds(cost.recompute.seconds), format_seconds(cost.backward.seconds),
                format_bytes(cost.saved_bytes), format_bytes(cost.output_bytes));
+    if (const auto &forward = cost.forward_keep.replay, &backward = cost.backward.replay;
+        forward && backward) {
+      fmt::print("  {:<19} {:>10} {:>10} {:>10}\n", "as CUDA graphs",
+                 format_seconds(forward->seconds), "", format_seconds(backward->seconds));
+    }
     if (!cost.nondeterministic_backward) continue;
     fmt::print("  {:<19} {:>10} {:>10} {:>10}\n", "not deterministic", "", "",
                format_seconds(cost.nondeterministic_backward->seconds));

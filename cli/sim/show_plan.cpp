@@ -181,6 +181,7 @@ void show_plan(const ShowRequest& request) {
     fmt::print("{:<12} {}\n", "adam state", name_of(kDataTypeNames, plan.adam_state));
   }
   if (!plan.deterministic) fmt::print("{:<12} off\n", "deterministic");
+  if (plan.cuda_graphs) fmt::print("{:<12} on\n", "cuda graphs");
   if (plan.snapshot != Snapshot::None) {
     fmt::print("{:<12} {}{}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot),
                plan.snapshot_copies > 1 ? ", each with a copy on another node" : "");

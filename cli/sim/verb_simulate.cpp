@@ -157,8 +157,8 @@ void add_simulate(CLI::App& app, Action& action) {
   for (const char* settings : {"--deepspeed", "--accelerate", "--torchtitan"}) {
     verb->get_option("--failures")->excludes(verb->get_option(settings));
   }
-  for (const char* pinned :
-       {"--clip", "--micro-batch", "--adam-threads", "--adam-state", "--deterministic"}) {
+  for (const char* pinned : {"--clip", "--micro-batch", "--adam-threads", "--adam-state",
+                             "--deterministic", "--cuda-graphs"}) {
     verb->get_option(pinned)->excludes(plan);
   }
   verb->add_option("--trace", options->trace_path,

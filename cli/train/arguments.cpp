@@ -92,6 +92,11 @@ void add_run(CLI::App& app, TrainArguments& a) {
                  "to the bit whatever the plan; off: they agree to rounding from run to run")
       ->check(CLI::IsMember({"on", "off"}))
       ->type_name("on|off");
+  app.add_option("--cuda-graphs", a.cuda_graphs,
+                 "Issue each phase of a unit as one CUDA graph (default: the plan's choice, which "
+                 "its prediction is for). Losses are the same to the bit")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("on|off");
   app.add_flag("--shuffle", a.shuffle,
                "Take the data's sequences in an order of the seed, another one in every epoch "
                "(default: as they are stored)");
@@ -262,6 +267,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"shuffle", a.shuffle},
         {"snapshot", a.snapshot},
         {"deterministic", a.deterministic},
+        {"cuda_graphs", a.cuda_graphs},
         {"nvme", a.nvme},
         {"metrics", a.metrics},
         {"repredict", a.repredict},

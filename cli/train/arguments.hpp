@@ -47,6 +47,7 @@ struct TrainArguments {
   std::string retune_margin_text;    ///< value of --retune; empty: the default
   double retune_margin = 0.05;       ///< --retune, parsed: share of the step
   std::string snapshot;              ///< a name of kSnapshotNames; empty: the plan's
+  std::string cuda_graphs;           ///< on, off, or empty: the plan's
   std::string deterministic;         ///< on, off, or empty until read_inputs(): the plan's
   std::string metrics = "jsonl";     ///< jsonl, or tensorboard beside it
   std::string nvme;                  ///< folder for optimizer state on NVMe

@@ -169,6 +169,25 @@ void settle_kernels(TrainArguments& arguments, const Plan& plan) {
                   arguments.deterministic));
 }
 
+/// Takes the choice of graphs that is asked for, else the plan's. Returns a remark where the data
+/// keep a plan from its own.
+std::string settle_graphs(const TrainArguments& arguments, TrainInputs& in) {
+  Plan& plan = in.plan;
+  if (!arguments.cuda_graphs.empty()) plan.cuda_graphs = arguments.cuda_graphs == "on";
+  if (!plan.cuda_graphs) return "";
+  const auto packs = [&](const std::shared_ptr<const TrainingData>& data) {
+    return data != nullptr && packing_bytes_per_sample(*data, plan.sequence_length) > 0;
+  };
+  if (!packs(in.data)) return "";
+  if (!arguments.cuda_graphs.empty()) {
+    throw InputError("--cuda-graphs", "on, but documents share sequences, each time otherwise",
+                     "Leave the option out.");
+  }
+  plan.cuda_graphs = false;
+  return "CUDA graphs, which the plan asks for, are not used: documents share sequences, each "
+         "time otherwise. Steps take longer than predicted.";
+}
+
 }  // namespace
 
 TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
@@ -182,12 +201,14 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   in.weights = std::move(model.weights);
   check_same_model(in.architecture, in.profile);
   open_data(arguments, in);
+  const std::string remark = settle_graphs(arguments, in);
   check_nvme_folder(in.plan, arguments.nvme);
   in.limits = limits_of(arguments, in.platform);
   check_memory(in.profile, in.plan, in.ranks_per_node(), in.limits);
 
   const std::uint64_t layout = snapshot_layout(in);
   in.start = plan_start(arguments, in.architecture, in.plan, layout, looks_closely);
+  if (!remark.empty()) in.start.remarks.push_back(remark);
   if (in.adopted) {
     in.start.remarks.push_back("going on under the plan that this run has changed to, " +
                                in.adopted->folder + ", not that of --plan");
@@ -201,6 +222,7 @@ TrainInputs inputs_under(const TrainArguments& arguments, const TrainInputs& inp
                          const AdoptedPlan& adopted) {
   TrainInputs in = inputs;
   take_adopted(adopted, in);
+  static_cast<void>(settle_graphs(arguments, in));  // said at the start
   in.start.run = run_identity_in(read_run_record(in.start.folder));
   in.start.memory.reset();
   check_nvme_folder(in.plan, arguments.nvme);
@@ -264,6 +286,12 @@ std::string describe_kernels(const TrainInputs& in) {
                "others\n"
              : "kernels    not deterministic: losses agree to rounding from run to run, not to the "
                "bit\n";
+}
+
+std::string describe_graphs(const Plan& plan, bool cuda) {
+  if (!plan.cuda_graphs) return "";
+  return cuda ? "graphs     CUDA graphs, recorded in the second step\n"
+              : "graphs     none, although the plan asks for CUDA graphs: this is no GPU\n";
 }
 
 std::string describe(const TrainInputs& in) {

@@ -68,6 +68,9 @@ void check_copies(const TrainArguments& arguments, const TrainInputs& inputs, bo
 /// has none.
 [[nodiscard]] std::string describe_kernels(const TrainInputs& in);
 
+/// Returns a line on CUDA graphs; empty where the plan has none.
+[[nodiscard]] std::string describe_graphs(const Plan& plan, bool cuda);
+
 /// Returns the text that a dry run prints.
 [[nodiscard]] std::string describe(const TrainInputs& inputs);
 

@@ -82,9 +82,10 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
   check_copies(arguments, inputs, launches);
   if (launches) return athanor::cli::launch(arguments, inputs, argv);
   if (rank.rank == 0 && !arguments.quiet) {
-    fmt::print(stderr, "{} starts {}\n{}{}{}", inputs.architecture.name, describe_start(inputs),
-               athanor::cli::describe_patterns(inputs.plan),
-               athanor::cli::describe_moments(inputs.plan), athanor::cli::describe_kernels(inputs));
+    fmt::print(
+        stderr, "{} starts {}\n{}{}{}", inputs.architecture.name, describe_start(inputs),
+        athanor::cli::describe_patterns(inputs.plan), athanor::cli::describe_moments(inputs.plan),
+        athanor::cli::describe_kernels(inputs) + athanor::cli::describe_graphs(inputs.plan, cuda));
   }
   machine.watch->set_activity("it connects with the other ranks");
   connect(rank, inputs.limits.gpu, cuda, machine);

@@ -6,6 +6,7 @@
 #include "executor/backend/host_memory.hpp"
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/reductions.hpp"
+#include "executor/recording/work_recorder.hpp"
 #include "sim/base/quantities.hpp"
 #include "sim/model/platform.hpp"
 
@@ -44,6 +45,8 @@ class Device {
   [[nodiscard]] virtual int index() const noexcept = 0;
   /// Arena that tensors come from; null where LibTorch's own device allocator serves them.
   [[nodiscard]] virtual DeviceArena* arena() noexcept = 0;
+  /// Recorder of the compute lane; null where nothing can be recorded.
+  [[nodiscard]] virtual WorkRecorder* recorder() { return nullptr; }
 
   /// Allocates device memory, zeroed, which peak() counts. Throws OutOfDeviceMemory beyond the
   /// limit.

@@ -78,10 +78,18 @@ cudaStream_t CudaDevice::stream(Lane lane) const {
   return streams_.at(static_cast<std::size_t>(lane)).get();
 }
 
+c10::cuda::CUDAStream CudaDevice::compute_stream() const {
+  return c10::cuda::getStreamFromExternal(stream(Lane::Compute), torch_index(index_));
+}
+
 void CudaDevice::make_current() const {
   check(cudaSetDevice(index_), "use the GPU");
-  c10::cuda::setCurrentCUDAStream(
-      c10::cuda::getStreamFromExternal(stream(Lane::Compute), torch_index(index_)));
+  c10::cuda::setCurrentCUDAStream(compute_stream());
+}
+
+WorkRecorder* CudaDevice::recorder() {
+  if (!recorder_) recorder_.emplace(compute_stream());
+  return &*recorder_;
 }
 
 void CudaDevice::wait_idle() const noexcept {

@@ -4,10 +4,12 @@
 
 #include "executor/backend/device.hpp"
 #include "executor/backend/host_device.hpp"
+#include "executor/cuda/graph_recorder.hpp"
 #include "executor/cuda/handles.hpp"
 #include "executor/cuda/issuing_thread.hpp"
 
 #include <array>
+#include <optional>
 
 namespace athanor::cuda {
 
@@ -21,6 +23,7 @@ class CudaDevice final : public Device {
 
   [[nodiscard]] int index() const noexcept override { return index_; }
   [[nodiscard]] DeviceArena* arena() noexcept override { return nullptr; }
+  [[nodiscard]] WorkRecorder* recorder() override;
   [[nodiscard]] MemoryBlock allocate(Bytes bytes) override;
   [[nodiscard]] MemoryBlock allocate_uncounted(Bytes bytes) override;
   [[nodiscard]] MemoryBlock allocate_pinned(Bytes bytes) override;
@@ -52,6 +55,8 @@ class CudaDevice final : public Device {
   void wait_idle() const noexcept;
 
  private:
+  [[nodiscard]] c10::cuda::CUDAStream compute_stream() const;
+
   struct Selected {
     explicit Selected(int index);
   };
@@ -61,6 +66,7 @@ class CudaDevice final : public Device {
   Selected selected_;  // before everything that belongs to the GPU
   std::array<Stream, 4> streams_;
   DeviceBuffer compute_partials_, collective_partials_;  ///< partial sums of squares on these lanes
+  std::optional<GraphRecorder> recorder_;                ///< absent: nothing was recorded yet
   HostDevice host_;
   IssuingThread issuer_;
 };

@@ -71,6 +71,7 @@ void MetricsLog::write(const StepReport& report) {
   }
   if (repredicted_ > 0) record["repredicted_step_seconds"] = repredicted_;
   record["memory/device_peak_bytes"] = report.device_peak_bytes;
+  if (report.graph_bytes > 0) record["memory/cuda_graph_bytes"] = report.graph_bytes;
   if (report.evaluation) {
     record["validation_metrics/global_avg_loss"] = report.evaluation->loss;
     record["validation_metrics/perplexity"] = report.evaluation->perplexity();

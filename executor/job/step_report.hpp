@@ -42,6 +42,7 @@ struct StepReport {
   double learning_rate = 0;
   Seconds seconds = 0;          ///< from the end of the step before, or from its own start
   Bytes device_peak_bytes = 0;  ///< peak of this rank so far
+  Bytes graph_bytes = 0;        ///< device memory of CUDA graphs, beside the peak; 0: none
   std::optional<EvaluationReport> evaluation = std::nullopt;
   std::optional<RecoveryReport> recovery = std::nullopt;  ///< filled in the first step after it
   std::optional<PlanChangeReport> plan_change = std::nullopt;  ///< likewise

@@ -44,6 +44,12 @@ Unit take_part(Model& model, const Plan& plan, std::size_t index, int rank) {
   return part;
 }
 
+/// Whether the program is one step of many, of which the second is worth recording.
+bool records_phases(const Program& program) {
+  return std::ranges::any_of(program.operations,
+                             [](const Operation& op) { return op.kind == OpKind::Backward; });
+}
+
 }  // namespace
 
 std::vector<UnitRunner> make_unit_runners(Model& model, const Plan& plan, const Program& program,
@@ -65,7 +71,14 @@ ComputeOps::ComputeOps(const RankContext& context, const Architecture& architect
       batches_(std::move(batches)),
       bindings_(bind_compute_operations(architecture, context.program)),
       runners_(runners),
-      members_(static_cast<std::size_t>(context.plan.micro_batch_group), Member(runners.size())) {
+      members_(static_cast<std::size_t>(context.plan.micro_batch_group), Member(runners.size())),
+      phases_(context.plan.cuda_graphs ? context.device.recorder() : nullptr,
+              records_phases(context.program), context.program.operations.size()) {
+  if (phases_.records()) {
+    placed_.resize(context.program.operations.size());
+    recorded_losses_ = context.device.allocate_uncounted(context.plan.accumulation *
+                                                         static_cast<Bytes>(sizeof(double)));
+  }
   for (const Unit& unit : architecture.units) {
     has_attention_.push_back(unit.forward_flops_per_token_per_context > 0);
   }
@@ -83,11 +96,42 @@ bool ComputeOps::sends_tokens(const Operation& op) const {
   return context_.plan.units[static_cast<std::size_t>(op.unit)].pattern == &tokens_travel();
 }
 
+/// Runs a phase at once, or as it was recorded. What it then does not do itself is where it puts
+/// outputs that visit the host.
+void ComputeOps::run(std::int32_t operation, const std::function<void()>& work) {
+  if (!phases_.records()) {
+    phases_.run(operation, work);
+    return;
+  }
+  std::vector<PlacedOutput>& placed = placed_.at(static_cast<std::size_t>(operation));
+  const bool ran = phases_.run(operation, [&] {
+    placed.clear();
+    placed_by_now_ = &placed;
+    work();
+    placed_by_now_ = nullptr;
+  });
+  if (ran) return;
+  for (const PlacedOutput& output : placed) *output.output = output.place;
+}
+
 void ComputeOps::forward(std::int32_t operation, const StepState& state) {
+  const Operation& op = context_.program.operations.at(operation);
+  if (bindings_.at(operation).begins_micro_batch) load_batch(op, state);
+  run(operation, [&] { forward_phase(operation, state); });
+  const bool is_last = static_cast<std::size_t>(op.unit) + 1 == runners_.size();
+  if (!is_last || !phases_.records()) return;
+  context_.device.copy(Lane::Compute, state.scalars.loss(op.micro_batch),
+                       recorded_loss(op.micro_batch), sizeof(double));
+}
+
+double* ComputeOps::recorded_loss(std::int32_t micro_batch) const {
+  return reinterpret_cast<double*>(recorded_losses_.get()) + micro_batch;
+}
+
+void ComputeOps::forward_phase(std::int32_t operation, const StepState& state) {
   const Operation& op = context_.program.operations.at(operation);
   const ComputeBinding& binding = bindings_.at(operation);
   const auto unit = static_cast<std::size_t>(op.unit);
-  if (binding.begins_micro_batch) load_batch(op, state);
   bind(binding);
   const ArenaScope scope(context_.device.arena());
   Member& member = member_of(op);
@@ -102,18 +146,30 @@ void ComputeOps::forward(std::int32_t operation, const StepState& state) {
   if (binding.output_leaves) keep_output(member, unit);
   drop_and_take_outputs(binding);
   if (unit + 1 < runners_.size()) return;
-  // The loss is read when the step is done; nothing waits for it.
-  torch::from_blob(state.scalars.loss(op.micro_batch), {},
-                   torch::TensorOptions().dtype(torch::kFloat64).device(device_))
+  // The loss is read when the step is done; nothing waits for it. Steps take turns with the places
+  // of losses, which what was recorded cannot.
+  put_loss(member,
+           phases_.records() ? recorded_loss(op.micro_batch) : state.scalars.loss(op.micro_batch));
+  if (binding.ends_micro_batch) forget_batch(member);
+}
+
+void ComputeOps::put_loss(Member& member, double* loss) const {
+  torch::from_blob(loss, {}, torch::TensorOptions().dtype(torch::kFloat64).device(device_))
       .copy_(std::exchange(member.activation_or_gradient, torch::Tensor()), /*non_blocking=*/true);
-  if (binding.ends_micro_batch) member.batch = {};
+}
+
+/// Frees the batch. Recorded phases read the next one where this one lies.
+void ComputeOps::forget_batch(Member& member) const {
+  if (!phases_.records()) member.batch = {};
 }
 
 void ComputeOps::recompute(std::int32_t operation) {
-  bind(bindings_.at(operation));
-  const ArenaScope scope(context_.device.arena());
-  // The graph alone needs the output; activation_or_gradient already holds a gradient.
-  static_cast<void>(run_forward(operation, /*keep=*/true));
+  run(operation, [&] {
+    bind(bindings_.at(operation));
+    const ArenaScope scope(context_.device.arena());
+    // The graph alone needs the output; activation_or_gradient already holds a gradient.
+    static_cast<void>(run_forward(operation, /*keep=*/true));
+  });
 }
 
 /// Runs a whole forward, or one of its stages.
@@ -166,8 +222,9 @@ void ComputeOps::keep_output(Member& member, std::size_t unit) {
                     "end its forward() with .contiguous()",
                     context_.program.unit_names[unit]));
   }
-  member.outputs[unit] = {static_cast<std::byte*>(output.mutable_data_ptr()),
-                          static_cast<Bytes>(output.nbytes())};
+  place_output(
+      member, unit,
+      {static_cast<std::byte*>(output.mutable_data_ptr()), static_cast<Bytes>(output.nbytes())});
   member.dropped[unit + 1] = {output.sizes().vec(), output.options()};
 }
 
@@ -184,10 +241,21 @@ void ComputeOps::drop_and_take_outputs(const ComputeBinding& binding) {
   torch::Tensor& input = member.activations[unit + 1].input;
   const TensorShape& shape = member.dropped[unit + 1];
   input = torch::empty(shape.sizes, shape.options).requires_grad_();
-  member.outputs[unit].memory = static_cast<std::byte*>(input.mutable_data_ptr());
+  place_output(
+      member, unit,
+      {static_cast<std::byte*>(input.mutable_data_ptr()), static_cast<Bytes>(input.nbytes())});
+}
+
+void ComputeOps::place_output(Member& member, std::size_t unit, DeviceOutput place) {
+  member.outputs[unit] = place;
+  if (placed_by_now_ != nullptr) placed_by_now_->push_back({&member.outputs[unit], place});
 }
 
 void ComputeOps::backward(std::int32_t operation) {
+  run(operation, [&] { backward_phase(operation); });
+}
+
+void ComputeOps::backward_phase(std::int32_t operation) {
   const Operation& op = context_.program.operations.at(operation);
   const ComputeBinding& binding = bindings_.at(operation);
   const auto unit = static_cast<std::size_t>(op.unit);
@@ -206,7 +274,7 @@ void ComputeOps::backward(std::int32_t operation) {
   drop_and_take_outputs(binding);
   if (binding.ends_micro_batch) {
     gradient.reset();
-    member.batch = {};
+    forget_batch(member);
   }
 }
 
@@ -237,8 +305,23 @@ void ComputeOps::load_batch(const Operation& op, const StepState& state) {
   if (host.packing && host.packing->mean_targets == 0) {
     host.packing->mean_targets = mean_targets(*host.packing, state.step);
   }
+  put_batch(member_of(op).batch, std::move(host));
+}
+
+/// Puts a batch on the device: where the one before lay, if recorded phases read it there.
+void ComputeOps::put_batch(Batch& batch, Batch host) const {
+  if (phases_.records() && host.packing) {
+    throw InputError("plan:cuda_graphs", "true, and documents share sequences, each time otherwise",
+                     "Train with --cuda-graphs off.");
+  }
+  if (phases_.records() && batch.inputs.defined()) {
+    batch.inputs.copy_(host.inputs.pin_memory(), /*non_blocking=*/true);
+    if (batch.targets.defined()) {
+      batch.targets.copy_(host.targets.pin_memory(), /*non_blocking=*/true);
+    }
+    return;
+  }
   const ArenaScope scope(context_.device.arena());
-  Batch& batch = member_of(op).batch;
   batch = {to_device(host.inputs), to_device(host.targets), std::move(host.packing)};
   if (!batch.packing) return;
   batch.packing->ignored = to_device(batch.packing->ignored);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "executor/batches/batch_source.hpp"
+#include "executor/recording/recorded_phases.hpp"
 #include "executor/train/collective_ops.hpp"
 #include "executor/train/compute_bindings.hpp"
 #include "executor/train/rank_context.hpp"
@@ -14,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace athanor {
@@ -34,6 +36,9 @@ struct DeviceOutput {
 /// on a GPU. It holds the tensors of a group's micro-batches between operations. Memory is freed in
 /// the order that the profile counts: a unit's input at the end of its backward, the batch at the
 /// end of the micro-batch.
+///
+/// Under Plan::cuda_graphs a phase that is issued again as it was recorded touches none of these
+/// tensors: it reads the batch where it lies and leaves the loss where it is fetched.
 class ComputeOps {
  public:
   /// `runners` [unit] outlive it. Programs that never run at once may share them.
@@ -46,6 +51,9 @@ class ComputeOps {
 
   /// The buffers that travel in an exchange. The stage before it has made them.
   [[nodiscard]] std::vector<TravellingBytes> travels(std::int32_t operation) const;
+
+  /// Device memory of recorded phases, beside that of their tensors. Any thread may ask.
+  [[nodiscard]] Bytes recorded_bytes() const noexcept { return phases_.bytes(); }
 
   /// The output that `copy` takes to the host or back. Its forward sets it, and the operation
   /// before the copy back sets it again.
@@ -73,6 +81,19 @@ class ComputeOps {
     torch::Tensor activation_or_gradient;
   };
 
+  /// An output whose place an operation set.
+  struct PlacedOutput {
+    DeviceOutput* output = nullptr;
+    DeviceOutput place;
+  };
+
+  void run(std::int32_t operation, const std::function<void()>& work);
+  void forward_phase(std::int32_t operation, const StepState& state);
+  void backward_phase(std::int32_t operation);
+  void place_output(Member& member, std::size_t unit, DeviceOutput place);
+  void put_loss(Member& member, double* loss) const;
+  [[nodiscard]] double* recorded_loss(std::int32_t micro_batch) const;
+  void forget_batch(Member& member) const;
   [[nodiscard]] torch::Tensor run_forward(std::int32_t operation, bool keep);
   [[nodiscard]] bool sends_tokens(const Operation& op) const;
   void require_own_documents() const;
@@ -81,6 +102,7 @@ class ComputeOps {
   void bind(const ComputeBinding& binding);
   void bind_gradients(const ComputeBinding& binding);
   void load_batch(const Operation& op, const StepState& state);
+  void put_batch(Batch& batch, Batch host) const;
   void keep_output(Member& member, std::size_t unit);
   void drop_and_take_outputs(const ComputeBinding& binding);
   [[nodiscard]] torch::Tensor to_device(const torch::Tensor& tensor) const;
@@ -95,6 +117,10 @@ class ComputeOps {
   std::vector<Member> members_;           ///< micro-batches of the group
   std::vector<bool> has_attention_;       ///< [unit]
   std::int32_t first_departure_ = -1;     ///< operation that first makes tokens depart; -1: none
+  RecordedPhases phases_;
+  std::vector<std::vector<PlacedOutput>> placed_;       ///< [operation], where phases are recorded
+  std::vector<PlacedOutput>* placed_by_now_ = nullptr;  ///< those of the operation that runs
+  MemoryBlock recorded_losses_;  ///< [micro-batch]; where phases are recorded
 };
 
 }  // namespace athanor

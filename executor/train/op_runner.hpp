@@ -19,6 +19,7 @@ class OpRunner {
   /// Runs the operation or, on a device with streams, issues it on its lane's stream. Operations of
   /// different lanes may run at the same time.
   void run(std::int32_t operation, const StepState& state);
+  [[nodiscard]] const ComputeOps& compute() const noexcept { return compute_; }
   [[nodiscard]] const OptimizerOps& optimizer() const noexcept { return optimizer_; }
 
  private:

@@ -209,7 +209,8 @@ StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
                     .learning_rate = options_.schedule.at(step),
                     .seconds = recorder_.step_end(step) -
                                (continuous ? previous_end : recorder_.step_start(step)),
-                    .device_peak_bytes = context_.device.peak()};
+                    .device_peak_bytes = context_.device.peak(),
+                    .graph_bytes = runner_.compute().recorded_bytes()};
   if (plan_.clipping != Clipping::None) {
     report.gradient_norm = scalars.clipping(Home::Host)->norm;
   }

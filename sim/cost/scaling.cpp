@@ -58,6 +58,13 @@ std::optional<double> traced_product_share(const PhaseCost& phase) {
   return products / all;
 }
 
+void scale_times(PhaseCost& phase, double factor) {
+  phase.seconds *= factor;
+  phase.spread *= factor;
+  phase.unthrottled_seconds = phase.watts = 0;  // nobody has measured them there
+  if (phase.replay) phase.replay->seconds *= factor;
+}
+
 /// Scales the phases of one unit.
 class PhaseScaler {
  public:
@@ -68,9 +75,7 @@ class PhaseScaler {
   void scale(PhaseCost& phase, Seconds product_seconds) const {
     const double factor =
         std::lerp(ratios_.memory, ratios_.products, product_share(phase, product_seconds));
-    phase.seconds *= factor;
-    phase.unthrottled_seconds = phase.watts = 0;  // nobody has measured them there
-    phase.spread *= factor;
+    scale_times(phase, factor);
     for (KernelCost& kernel : phase.kernels) {
       kernel.seconds *= follows_products(kernel) ? ratios_.products : ratios_.memory;
     }
@@ -101,10 +106,7 @@ class PhaseScaler {
 
 /// Scales `phase`, whose kernels nobody has traced, by as much as another phase of the unit.
 void scale_like(PhaseCost& phase, const PhaseCost& before, const PhaseCost& after) {
-  const double factor = before.seconds > 0 ? after.seconds / before.seconds : 1;
-  phase.seconds *= factor;
-  phase.spread *= factor;
-  phase.unthrottled_seconds = phase.watts = 0;
+  scale_times(phase, before.seconds > 0 ? after.seconds / before.seconds : 1);
 }
 
 /// Stages take as many times longer as the whole phase does: nobody has said which of them has the

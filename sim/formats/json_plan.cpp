@@ -184,6 +184,7 @@ void read_step(JsonReader& json, Plan& plan) {
   if (const auto deterministic = json.optional_key("deterministic")) {
     plan.deterministic = deterministic->boolean();
   }
+  if (const auto graphs = json.optional_key("cuda_graphs")) plan.cuda_graphs = graphs->boolean();
   if (const auto snapshot = json.optional_key("snapshot")) {
     plan.snapshot = snapshot->choice(kSnapshotNames);
   }
@@ -215,6 +216,7 @@ std::string to_json(const Plan& plan) {
     json["adam_state"] = name_of(kDataTypeNames, plan.adam_state);
   }
   if (!plan.deterministic) json["deterministic"] = false;
+  if (plan.cuda_graphs) json["cuda_graphs"] = true;
   if (plan.micro_batch_group > 1) json["micro_batch_group"] = plan.micro_batch_group;
   if (plan.clipped_share > 0) json["clipped_share"] = plan.clipped_share;
   if (plan.late_updates > 0) json["late_updates"] = plan.late_updates;

@@ -24,6 +24,21 @@ KernelCost read_kernel(JsonReader json) {
   return kernel;
 }
 
+OrderedJson json_of(const ReplayCost& replay) {
+  return {{"seconds", replay.seconds},
+          {"issue_seconds", replay.issue_seconds},
+          {"graph_bytes", replay.graph_bytes}};
+}
+
+ReplayCost read_replay(JsonReader json) {
+  ReplayCost replay;
+  replay.seconds = json.key("seconds").number();
+  replay.issue_seconds = json.key("issue_seconds").number();
+  replay.graph_bytes = json.key("graph_bytes").integer(0);
+  json.reject_other_keys();
+  return replay;
+}
+
 OrderedJson json_of(const PhaseCost& phase) {
   OrderedJson json{{"seconds", phase.seconds},
                    {"spread", phase.spread},
@@ -34,6 +49,7 @@ OrderedJson json_of(const PhaseCost& phase) {
     json["watts"] = phase.watts;
   }
   for (const KernelCost& kernel : phase.kernels) json["kernels"].push_back(json_of(kernel));
+  if (phase.replay) json["replay"] = json_of(*phase.replay);
   return json;
 }
 
@@ -51,6 +67,7 @@ PhaseCost read_phase(JsonReader json, int version) {
   if (const auto kernels = json.optional_key("kernels")) {
     for (const JsonReader& kernel : kernels->items()) phase.kernels.push_back(read_kernel(kernel));
   }
+  if (const auto replay = json.optional_key("replay")) phase.replay = read_replay(*replay);
   json.reject_other_keys();
   return phase;
 }

@@ -24,6 +24,12 @@ void require_matching(const Profile& profile, const Plan& plan) {
   require_same("dtype", dtype_name(plan.dtype), dtype_name(profile.dtype));
   require_same("sequence_length", std::to_string(plan.sequence_length),
                std::to_string(profile.sequence_length));
+  if (!plan.cuda_graphs || profile.measures_graphs(plan.micro_batch)) return;
+  throw InputError("plan:cuda_graphs",
+                   fmt::format("true, but the profile of {} has no phases as CUDA graphs with "
+                               "{} sequences a micro-batch",
+                               profile.architecture.name, plan.micro_batch),
+                   "Profile the model again, or tune a plan with --cuda-graphs off.");
 }
 
 Program make_header(const Profile& profile, const Plan& plan) {

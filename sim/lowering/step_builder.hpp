@@ -125,8 +125,9 @@ class StepBuilder {
   };
   [[nodiscard]] Held held_by(std::int32_t unit) const;
   [[nodiscard]] bool has_stages(std::int32_t unit) const;
+  /// Makes an operation with the cost of `measured`, and counts the memory of its graph.
   [[nodiscard]] Operation compute_operation(OpKind kind, const Access& access,
-                                            const PhaseCost& phase) const;
+                                            const PhaseCost& measured);
   /// Returns the same member's access to the unit before, or after, in the same direction.
   [[nodiscard]] static Access input_of(Access access);
   [[nodiscard]] static Access output_of(Access access);

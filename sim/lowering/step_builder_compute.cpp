@@ -60,7 +60,10 @@ bool StepBuilder::reads_offloaded(const Access& access) const {
 }
 
 Operation StepBuilder::compute_operation(OpKind kind, const Access& access,
-                                         const PhaseCost& phase) const {
+                                         const PhaseCost& measured) {
+  const bool replays = plan_.cuda_graphs && kind_ == StepKind::Training;
+  const PhaseCost phase = replays ? replayed(measured) : measured;
+  if (replays) program_.graph_bytes += measured.replay->graph_bytes;
   Operation op;
   op.kind = kind;
   op.lane = Lane::Compute;

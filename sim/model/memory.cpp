@@ -11,7 +11,7 @@ namespace {
 
 TierBytes static_bytes(const Program& program) {
   TierBytes total;
-  total.gpu = program.workspace_bytes;
+  total.gpu = program.workspace_bytes + program.graph_bytes;
   for (const Buffer& buffer : program.static_buffers) bytes_of(total, buffer.tier) += buffer.bytes;
   return total;
 }

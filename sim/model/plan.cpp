@@ -85,6 +85,14 @@ void validate_snapshot(const Plan& plan, const std::string& where) {
   }
 }
 
+/// Refuses graphs of units with exchanges between their stages, which nobody has measured.
+void validate_graphs(const Plan& plan, const std::string& where) {
+  if (!plan.cuda_graphs || num_travelling_units(plan) == 0) return;
+  throw InputError(where + ":cuda_graphs",
+                   "true, but the activations of some units travel between ranks",
+                   "Leave graphs out (athanor tune --cuda-graphs off), or let weights travel.");
+}
+
 void validate_group(const Plan& plan, const std::string& where) {
   require_between(where, "micro_batch_group", plan.micro_batch_group, 1, plan.accumulation);
   if (plan.accumulation % plan.micro_batch_group == 0) return;
@@ -180,6 +188,7 @@ void Plan::validate(const Architecture& architecture, const std::string& where) 
   validate_clipping(*this, where);
   validate_snapshot(*this, where);
   validate_copies(*this, where);
+  validate_graphs(*this, where);
   if (units.size() != architecture.units.size()) {
     throw InputError(where + ":units",
                      fmt::format("{} units, but model {} has {}", units.size(), architecture.name,

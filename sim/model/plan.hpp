@@ -241,6 +241,8 @@ struct Plan {
   bool deterministic = true;  ///< off: backward takes the fastest kernels, which add in the order
                               ///< in which threads happen to run, so that gradients differ in the
                               ///< last bits from run to run
+  bool cuda_graphs = false;   ///< units' phases are recorded in the second step and issued as one
+                              ///< CUDA graph each from then on
   Snapshot snapshot = Snapshot::None;
   int snapshot_copies = 1;  ///< copies of each version: the rank's own and, with 2, one in the
                             ///< memory of a rank of another node, its peer

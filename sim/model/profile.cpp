@@ -44,6 +44,12 @@ void check_phase(const PhaseCost& phase, Bytes stays, const ValuePath& path) {
     path.key("watts").reject("power and unthrottled time were not measured together",
                              "Give both unthrottled_seconds and watts, or neither.");
   }
+  if (phase.replay) {
+    const ValuePath replay = path.key("replay");
+    check_number(replay.key("seconds"), phase.replay->seconds, 0, kMaxSeconds);
+    check_number(replay.key("issue_seconds"), phase.replay->issue_seconds, 0, kMaxSeconds);
+    check_integer(replay.key("graph_bytes"), phase.replay->graph_bytes, 0);
+  }
   for (std::size_t i = 0; i < phase.kernels.size(); ++i) {
     check_kernel(phase.kernels[i], path.key("kernels").item(i));
   }
@@ -168,6 +174,15 @@ std::vector<PhaseCost*> costs_of_phase(UnitCost& cost, std::size_t index) {
   return found;
 }
 
+PhaseCost replayed(const PhaseCost& phase) {
+  PhaseCost cost = phase;
+  const ReplayCost& replay = phase.replay.value();
+  if (phase.seconds > 0) cost.unthrottled_seconds *= replay.seconds / phase.seconds;
+  cost.seconds = replay.seconds;
+  cost.issue_seconds = replay.issue_seconds;
+  return cost;
+}
+
 const PhaseCost& Profile::backward(const UnitCost& cost, bool deterministic) const {
   return backward_of<PhaseCost>(*this, cost, cost.unit_class, deterministic);
 }
@@ -183,6 +198,19 @@ bool Profile::measures_both_kernels() const noexcept {
              return staged.nondeterministic_backward.has_value();
            });
   });
+}
+
+bool Profile::measures_graphs(std::int64_t micro_batch) const noexcept {
+  bool found = false;
+  for (const UnitCost& cost : costs) {
+    if (cost.micro_batch != micro_batch) continue;
+    found = true;
+    const bool fastest = !cost.nondeterministic_backward || cost.nondeterministic_backward->replay;
+    const bool all = std::ranges::all_of(
+        kUnitPhases, [&](auto phase) { return (cost.*phase).replay.has_value(); });
+    if (!all || !fastest) return false;
+  }
+  return found;
 }
 
 const UnitCost& Profile::cost(const std::string& unit_class, std::int64_t micro_batch) const {
@@ -271,6 +299,7 @@ Profile unmeasured_profile(const Architecture& architecture, DataType dtype,
     UnitCost cost;
     cost.unit_class = unit_class;
     cost.micro_batch = micro_batch;
+    for (const auto phase : kUnitPhases) (cost.*phase).replay.emplace();
     profile.costs.push_back(cost);
   }
   return profile;

@@ -29,6 +29,14 @@ struct KernelCost {
 /// Name that joins a class's kernels which have too little of a phase's time for their own line.
 inline constexpr const char* kFewKernels = "(others)";
 
+/// A phase that was recorded once and is issued as one CUDA graph. It takes the memory of the phase
+/// that it records.
+struct ReplayCost {
+  Seconds seconds = 0;        ///< as PhaseCost's
+  Seconds issue_seconds = 0;  ///< median host time to launch the graph
+  Bytes graph_bytes = 0;  ///< device memory that the driver takes for one graph; the mean of all
+};
+
 /// One phase of a unit. `peak_bytes` is the highest device memory above the level at the phase's
 /// start, as the device's allocator counts it (CPU backend: as requested; CUDA: blocks of
 /// LibTorch's caching allocator, multiples of 512); inputs that were live before are not counted.
@@ -46,7 +54,12 @@ struct PhaseCost {
   /// which tracing does not change, and leave out the gaps between kernels.
   // GCC warns of aggregates that leave out a member without an initializer.
   std::vector<KernelCost> kernels = {};  // NOLINT(readability-redundant-member-init)
+  /// Absent: not measured, or it cannot be recorded (CPU backend).
+  std::optional<ReplayCost> replay = {};  // NOLINT(readability-redundant-member-init)
 };
+
+/// Returns the cost of `phase` as a CUDA graph. It has to have one.
+[[nodiscard]] PhaseCost replayed(const PhaseCost& phase);
 
 /// Costs of one phase that has stages, with exchanges between them (UnitPattern).
 struct StagedPhase {
@@ -123,6 +136,8 @@ struct Profile {
   [[nodiscard]] const StagedPhase& backward(const StagedCost& cost, bool deterministic) const;
   /// Whether backward was measured with both kinds of kernels everywhere.
   [[nodiscard]] bool measures_both_kernels() const noexcept;
+  /// Whether all phases of whole units were measured as CUDA graphs, too, at this micro-batch size.
+  [[nodiscard]] bool measures_graphs(std::int64_t micro_batch) const noexcept;
   /// Micro-batch sizes for which every unit class has a cost, ascending.
   [[nodiscard]] std::vector<std::int64_t> micro_batches() const;
   void validate(const std::string& where) const;

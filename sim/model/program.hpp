@@ -160,6 +160,7 @@ struct Program {
   int stream_buffers = 0;  ///< device buffers for state between host memory and GPU
   Bytes stream_buffer_bytes = 0;
   Bytes workspace_bytes = 0;           ///< device memory of libraries; not among the buffers below
+  Bytes graph_bytes = 0;               ///< device memory that the driver takes for CUDA graphs
   Seconds launch_seconds = 0;          ///< Profile::launch_seconds
   double matmul_flops_per_second = 0;  ///< Profile::matmul_flops_per_second
   std::vector<std::string> unit_names;

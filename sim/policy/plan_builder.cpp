@@ -39,6 +39,7 @@ Plan uniform_plan(const std::string& name, const Profile& profile, const PlanReq
   plan.dtype = profile.dtype;
   plan.adam_state = request.adam_state;
   plan.deterministic = request.deterministic;
+  plan.cuda_graphs = request.cuda_graphs == CudaGraphs::On;
   plan.sequence_length = profile.sequence_length;
   plan.chunk_elements = chunk_elements;
   plan.clipping = request.clipping;

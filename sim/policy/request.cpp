@@ -60,6 +60,18 @@ void validate_kernels(const PlanRequest& request, const Profile& profile) {
                                is_profile ? command : "athanor profile .."));
 }
 
+void validate_graphs(const PlanRequest& request, const Profile& profile) {
+  if (request.cuda_graphs != CudaGraphs::On) return;
+  for (const std::int64_t micro_batch : profile.micro_batches()) {
+    if (profile.measures_graphs(micro_batch)) continue;
+    throw InputError("--cuda-graphs",
+                     fmt::format("on, but the profile of {} has no phases as CUDA graphs{}",
+                                 profile.architecture.name,
+                                 profile.always_deterministic ? ": its device has none" : ""),
+                     "Profile the model again on a GPU, or leave the option out.");
+  }
+}
+
 /// Returns `memory` without a reserve of 5 %, and at least `least` where half of it is left.
 Bytes without_reserve(Bytes memory, Bytes least) {
   constexpr Bytes kReservedShare = 20;  // divisor: 5 %
@@ -118,6 +130,7 @@ void validate_request(const PlanRequest& request, const Profile& profile,
   }
   validate_batch(request);
   validate_threads(request, platform);
+  validate_graphs(request, profile);
   validate_kernels(request, profile);
   if (request.limits.gpu < 0 || request.limits.host < 0 || request.limits.nvme < 0) {
     throw InputError("--gpu-memory, --host-memory, --nvme", "a negative size",

@@ -14,6 +14,13 @@
 
 namespace athanor {
 
+/// Whether plans issue units' phases as CUDA graphs. Bits are the same either way.
+enum class CudaGraphs {
+  Off,
+  On,
+  Auto  ///< where launches may be in the way; see takes_graphs()
+};
+
 struct PlanRequest {
   int num_gpus = 1;               ///< ranks, on one node or on all devices of several
   std::int64_t global_batch = 0;  ///< sequences per step over all ranks
@@ -27,8 +34,9 @@ struct PlanRequest {
   bool tries_versions =
       false;                ///< auto takes Snapshot::Versions where that is faster than `snapshot`
   int snapshot_copies = 1;  ///< Plan::snapshot_copies; 2 only with Snapshot::Versions
-  DataType adam_state = DataType::Float32;  ///< never chosen: it changes what is learnt
-  bool deterministic = true;                ///< Plan::deterministic; never chosen: it changes bits
+  DataType adam_state = DataType::Float32;   ///< never chosen: it changes what is learnt
+  bool deterministic = true;                 ///< Plan::deterministic; never chosen: it changes bits
+  CudaGraphs cuda_graphs = CudaGraphs::Off;  ///< rules of other systems do not take them by Auto
 };
 
 /// Split of a rank's share of the global batch into micro-batches, and of these into groups.

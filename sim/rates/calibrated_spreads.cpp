@@ -19,7 +19,10 @@ void slow(Curve& curve) {
   for (Curve::Point& point : curve.points) point.seconds += point.spread / kQuartiles;
 }
 
-void slow(PhaseCost& phase) { phase.seconds += phase.spread / kQuartiles; }
+void slow(PhaseCost& phase) {
+  phase.seconds += phase.spread / kQuartiles;
+  if (phase.replay) phase.replay->seconds += phase.spread / kQuartiles;
+}
 
 /// Returns the platform with every curve slower by one standard deviation. The costs of operations
 /// follow from curves, so that those of both platforms differ by the operations' own.

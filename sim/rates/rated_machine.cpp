@@ -215,6 +215,9 @@ void scale(PhaseCost& phase, double factor, double launch) {
     phase.*time *= factor;
   }
   phase.issue_seconds *= launch;
+  if (!phase.replay) return;
+  phase.replay->seconds *= factor;
+  phase.replay->issue_seconds *= launch;
 }
 
 void scale_phases(Profile& profile, const Program& program, const std::vector<Seconds>& seconds,

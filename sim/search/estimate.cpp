@@ -7,6 +7,7 @@
 #include "sim/model/chunk_layout.hpp"
 #include "sim/model/language_models.hpp"
 #include "sim/model/memory.hpp"
+#include "sim/policy/cuda_graphs.hpp"
 #include "sim/search/lane_work.hpp"
 
 #include <algorithm>
@@ -64,6 +65,7 @@ Program Estimator::lower_group(const Candidate& c, std::int64_t group) const {
   Plan plan = uniform_plan(
       "activations", problem_.profile, problem_.request, {c.batch.micro_batch, group, group},
       largest_unit_elements(problem_.profile.architecture), Sharding::Replicated, kAllOnGpu);
+  plan.cuda_graphs = takes_graphs(problem_.profile, problem_.request, c.batch.micro_batch);
   recompute_leading(plan, c.recompute_units, c.offload_units);
   plan.gradient_buffers =
       std::max(largest_class_size(problem_.profile.architecture), static_cast<int>(group));
@@ -86,7 +88,8 @@ const Estimator::ActivationBytes& Estimator::activation_bytes(const Candidate& c
 Estimator::ActivationBytes Estimator::measure_activations(const Candidate& c) const {
   const Program program = lower_group(c, c.batch.group);
   ActivationBytes bytes;
-  Bytes statics = program.workspace_bytes;
+  bytes.graphs = program.graph_bytes;
+  Bytes statics = program.workspace_bytes + program.graph_bytes;
   for (const Buffer& buffer : program.static_buffers) {
     if (buffer.tier == Tier::Gpu) statics += buffer.bytes;
     if (buffer.tier == Tier::Pinned) bytes.pinned += buffer.bytes;

@@ -107,6 +107,7 @@ class Estimator {
   struct ActivationBytes {
     Bytes peak = 0;    ///< on the device, above the static buffers
     Bytes pinned = 0;  ///< outputs on the host
+    Bytes graphs = 0;  ///< CUDA graphs of one group
   };
   /// Bytes that do not depend on activations, and the candidate without these that has them.
   struct PlacedBytes {

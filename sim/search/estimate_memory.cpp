@@ -61,7 +61,8 @@ int Estimator::gradient_buffers(const Candidate& c, const UnitClass& unit_class)
 TierBytes Estimator::peak_bytes(const Candidate& candidate) {
   TierBytes peak = placed_bytes(candidate);
   const ActivationBytes& bytes = activation_bytes(candidate);
-  peak.gpu = device_blocks(peak.gpu) + problem_.profile.workspace_bytes + bytes.peak;
+  peak.gpu = device_blocks(peak.gpu) + problem_.profile.workspace_bytes + bytes.peak +
+             bytes.graphs * candidate.batch.num_groups();
   peak.pinned += bytes.pinned;
   return peak;
 }

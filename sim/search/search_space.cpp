@@ -4,6 +4,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/model/cache_slots.hpp"
 #include "sim/model/language_models.hpp"
+#include "sim/policy/cuda_graphs.hpp"
 
 #include <fmt/format.h>
 
@@ -185,6 +186,7 @@ Plan make_plan(const Candidate& candidate, const Profile& profile, const PlanReq
   plan.cpu_adam_threads = candidate.adam_threads;
   plan.late_updates = candidate.late_updates;
   plan.snapshot = candidate.snapshot;
+  plan.cuda_graphs = takes_graphs(profile, request, candidate.batch.micro_batch);
   if (candidate.speculate) plan.clipping = Clipping::Speculate;
   recompute_leading(plan, candidate.recompute_units, candidate.offload_units);
   const int num_units = static_cast<int>(plan.units.size());

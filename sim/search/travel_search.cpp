@@ -93,6 +93,7 @@ std::vector<Candidate> grid(const TuningProblem& problem, const SearchSpace& spa
 Plan travelling_plan(const TuningProblem& problem, const UnitPattern& pattern,
                      const Candidate& candidate, Home optimizer) {
   Plan plan = make_plan(candidate, problem.profile, problem.request);
+  plan.cuda_graphs = false;  // nobody has measured those of stages
   const auto costs = travel_costs(problem, pattern, plan.micro_batch);
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const Unit& unit = problem.profile.architecture.units[u];

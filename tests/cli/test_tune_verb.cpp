@@ -121,6 +121,47 @@ TEST_CASE_METHOD(SimFixture, "tune says what determinism costs, and plans withou
   CHECK_THAT(run("tune", {}).out, !ContainsSubstring("deterministic"));
 }
 
+TEST_CASE_METHOD(SimFixture, "tune takes CUDA graphs where the GPU waits for launches") {
+  const auto set_launches = [&](double share) {
+    for (UnitCost& cost : profile.costs) {
+      for (const auto phase : kUnitPhases) {
+        PhaseCost& launched = cost.*phase;
+        launched.issue_seconds = share * launched.seconds;
+        launched.replay = ReplayCost{launched.seconds, 0.01 * launched.seconds, 1 << 20};
+      }
+    }
+    write_file_atomically(folder.file("profile.json"), to_json(profile));
+  };
+  set_launches(3);
+  const auto taken = json("tune", {}), off = json("tune", {"--cuda-graphs", "off"});
+  CHECK(taken.at("plan").at("cuda_graphs") == true);
+  CHECK_FALSE(off.at("plan").contains("cuda_graphs"));
+  CHECK(taken.at("step_seconds").get<double>() < 0.9 * off.at("step_seconds").get<double>());
+  CHECK(taken.at("cuda_graphs_step_seconds").at("on") == taken.at("step_seconds"));
+  CHECK(off.at("cuda_graphs_step_seconds").at("off") == off.at("step_seconds"));
+  CHECK_THAT(run("tune", {}).out, ContainsSubstring("used, they save"));
+  CHECK_THAT(run("tune", {"--cuda-graphs", "off"}).out,
+             ContainsSubstring("not used; they would save"));
+  const std::string plan = folder.file("graphs.json");
+  CHECK(run("tune", {"-o", plan}).exit_code == 0);
+  const auto again =
+      nlohmann::json::parse(run_program("athanor-sim", {"simulate", "--plan", plan, "--json"}).out);
+  CHECK(again.at("step_seconds") == taken.at("step_seconds"));
+
+  set_launches(0.01);
+  CHECK_FALSE(json("tune", {}).at("plan").contains("cuda_graphs"));
+  CHECK_THAT(run("tune", {}).out, ContainsSubstring("the GPU does not wait for launches"));
+
+  for (UnitCost& cost : profile.costs) cost.recompute.replay.reset();
+  write_file_atomically(folder.file("profile.json"), to_json(profile));
+  for (const ProgramResult& refused :
+       {run("tune", {"--cuda-graphs", "on"}), run("simulate", {"--plan", plan})}) {
+    CHECK(refused.exit_code == 2);
+    CHECK_THAT(refused.err, ContainsSubstring("Profile the model again"));
+  }
+  CHECK_THAT(run("tune", {}).out, !ContainsSubstring("graphs"));
+}
+
 TEST_CASE_METHOD(SimFixture, "on a device whose kernels are deterministic, off changes nothing") {
   profile.always_deterministic = true;
   write_file_atomically(folder.file("profile.json"), to_json(profile));

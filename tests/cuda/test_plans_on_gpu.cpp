@@ -124,6 +124,19 @@ TEST_CASE("every plan gives the same bits on a GPU with moments in bf16") {
   check_all_plans(DataType::BFloat16, all);
 }
 
+TEST_CASE("plans whose phases are CUDA graphs give the same bits on a GPU") {
+  const DataType dtype = GENERATE(DataType::Float32, DataType::BFloat16);
+  std::vector<Plan> all = plans_in(dtype, kGlobalBatch);
+  Plan launched = all.front();
+  launched.name = "launched kernel by kernel";
+  for (Plan& plan : all) {
+    plan.name += ", as CUDA graphs";
+    plan.cuda_graphs = true;
+  }
+  all.insert(all.begin(), launched);
+  check_all_plans(dtype, all);
+}
+
 TEST_CASE("without determinism a plan's losses on a GPU agree to rounding") {
   if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
   Plan plan = plans(kGlobalBatch).front();

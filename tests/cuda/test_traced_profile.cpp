@@ -90,6 +90,23 @@ std::vector<NamedPhase> phases(const Profile& profile) {
 
 }  // namespace
 
+TEST_CASE("phases of a unit are measured as CUDA graphs, too") {
+  if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
+  const Profile& profile = traced().profile;
+  REQUIRE(profile.measures_graphs(kMicroBatch));
+  for (const UnitCost& cost : profile.costs) {
+    INFO(cost.unit_class);
+    for (const auto phase : kUnitPhases) {
+      const PhaseCost& launched = cost.*phase;
+      CHECK(launched.replay->seconds == Approx(launched.seconds).epsilon(0.1).margin(5e-6));
+      CHECK(launched.replay->issue_seconds > 0);
+      CHECK(launched.replay->graph_bytes > 0);
+      CHECK(launched.replay->graph_bytes < kMiB);
+    }
+    CHECK(cost.backward.replay->issue_seconds < cost.backward.issue_seconds);
+  }
+}
+
 TEST_CASE("kernels add up to the phases' device time") {
   require_device();
   UNSCOPED_INFO(traced().profile.provenance.notes);

@@ -97,6 +97,14 @@ TEST_CASE("the type of Adam's moments is left out where it is fp32") {
   CHECK(parse_plan(to_json(plan), "input.json").adam_state == DataType::BFloat16);
 }
 
+TEST_CASE("a plan launches kernels one by one unless it says otherwise") {
+  Plan plan = sample_plan();
+  CHECK(to_json(plan).find("cuda_graphs") == std::string::npos);
+  CHECK_FALSE(parse_plan(to_json(plan), "input.json").cuda_graphs);
+  plan.cuda_graphs = true;
+  CHECK(parse_plan(to_json(plan), "input.json").cuda_graphs);
+}
+
 TEST_CASE("a plan is deterministic unless it says otherwise") {
   Plan plan = sample_plan();
   CHECK(to_json(plan).find("deterministic") == std::string::npos);

@@ -70,6 +70,39 @@ TEST_CASE("kernels are read back, and may be missing") {
   CHECK(parse_profile(without, "input.json").cost("block", 2).backward.kernels.empty());
 }
 
+TEST_CASE("phases as CUDA graphs are read back, and take their own time alone") {
+  Profile written = sample_profile();
+  const std::int64_t size = written.costs.front().micro_batch;
+  CHECK_FALSE(written.measures_graphs(size));
+  CHECK(to_json(written).find("replay") == std::string::npos);
+  for (UnitCost& cost : written.costs) {
+    for (const auto phase : kUnitPhases) {
+      PhaseCost& launched = cost.*phase;
+      launched.replay = ReplayCost{launched.seconds / 2, 1e-6, 4096};
+    }
+  }
+  const std::string text = to_json(written);
+  const Profile profile = parse_profile(text, "input.json");
+  CHECK(to_json(profile) == text);
+  CHECK(profile.measures_graphs(size));
+  CHECK_FALSE(profile.measures_graphs(size + 1000));
+  const PhaseCost& launched = profile.costs[0].backward;
+  const PhaseCost graph = replayed(launched);
+  CHECK(graph.seconds == launched.seconds / 2);
+  CHECK(graph.issue_seconds == 1e-6);
+  CHECK(graph.unthrottled_seconds == launched.unthrottled_seconds / 2);
+  CHECK(graph.peak_bytes == launched.peak_bytes);
+  CHECK(graph.watts == launched.watts);
+  Profile some = profile;
+  some.costs[0].recompute.replay.reset();
+  CHECK_FALSE(some.measures_graphs(size));
+  test::check_rejects(
+      text,
+      {{"/costs/0/backward/replay/seconds", "-1", "costs[0].backward.replay.seconds"},
+       {"/costs/0/backward/replay/graph_bytes", "1.5", "costs[0].backward.replay.graph_bytes"}},
+      read);
+}
+
 TEST_CASE("both kinds of backward are read back, and one may be missing") {
   Profile written = sample_profile();
   CHECK_FALSE(written.measures_both_kernels());

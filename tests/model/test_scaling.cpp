@@ -59,6 +59,16 @@ TEST_CASE("scaling to a machine of the same rates changes no time") {
   }
 }
 
+TEST_CASE("phases as CUDA graphs take as many times longer as when they are launched") {
+  Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
+  profile.costs[0].backward.replay = ReplayCost{2, 0.25, 9};
+  const UnitCost scaled =
+      scale_profile(profile, machine("old", 1, 1), machine("new", 2, 1)).costs[0];
+  CHECK(scaled.backward.replay->seconds == Approx(scaled.backward.seconds / 3 * 2));
+  CHECK(scaled.backward.replay->issue_seconds == 0.25);
+  CHECK(scaled.backward.replay->graph_bytes == 9);
+}
+
 TEST_CASE("the fastest kernels of backward take as many times longer as deterministic ones") {
   Profile profile = profile_of(0.6 * kMatrixRate, 1, 3);
   profile.costs[0].nondeterministic_backward = PhaseCost{2, 0.5, 9, 0.25};

@@ -135,7 +135,10 @@ TEST_CASE("kinds that share a curve share the mean of their factors, weighted by
 
 TEST_CASE("what was not measured follows what is like it, and the rest stays") {
   Machine machine("zero3-offload");
-  for (UnitCost& cost : machine.profile.costs) cost.nondeterministic_backward = cost.recompute;
+  for (UnitCost& cost : machine.profile.costs) {
+    cost.backward.replay = ReplayCost{cost.backward.seconds, cost.backward.issue_seconds, 1};
+    cost.nondeterministic_backward = cost.recompute;
+  }
   RateFactors factors;
   for (const Operation& op : machine.program.operations) {
     const RateKey key = rate_key(op, machine.program);
@@ -155,6 +158,8 @@ TEST_CASE("what was not measured follows what is like it, and the rest stays") {
     CHECK_THAT(now.backward.seconds, WithinRel(2 * old.backward.seconds, kExact));
     CHECK_THAT(now.recompute.seconds, WithinRel(2 * old.recompute.seconds, kExact));
     CHECK_THAT(now.nondeterministic_backward->seconds, WithinRel(now.recompute.seconds, kExact));
+    CHECK_THAT(now.backward.replay->seconds, WithinRel(now.backward.seconds, kExact));
+    CHECK_THAT(now.backward.replay->issue_seconds, WithinRel(now.backward.issue_seconds, kExact));
   }
 }
 

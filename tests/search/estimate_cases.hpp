@@ -51,6 +51,17 @@ struct Case {
       for (UnitCost& cost : profile.costs) cost.forward_keep.issue_seconds = micro(random);
     }
     if (round % 2 == 1) limit_power(random, platform, profile);
+    if (round % 5 == 2) {  // phases that take less time, and memory of their own
+      request.cuda_graphs = CudaGraphs::On;
+      for (UnitCost& cost : profile.costs) {
+        for (std::size_t phase = 0; phase < kUnitPhases.size(); ++phase) {
+          for (PhaseCost* const launched : costs_of_phase(cost, phase)) {
+            launched->replay =
+                ReplayCost{0.9 * launched->seconds, 0.1 * launched->issue_seconds, 1 << 20};
+          }
+        }
+      }
+    }
     if (round % 6 == 4) {  // backward that takes less of everything
       request.deterministic = false;
       for (UnitCost& cost : profile.costs) {
