@@ -41,7 +41,8 @@ void RecordedBench::run(const StoppingRule& rule, UnitCost& cost, KeptGraphs& ke
   });
   cycles_for(meter_.warm_up() + (was_throttled(cost) ? meter_.settling() : 0));
   for (Phase& phase : phases_) phase.samples = {};
-  cycles_for(static_cast<double>(phases_.size()) * rule.max_seconds);
+  while (!satisfied(rule)) one_cycle();
+  meter_.finish();
   cost.forward_keep = cost_of(kKeep, cost.forward_keep);
   cost.forward_discard = cost_of(kDiscard, cost.forward_discard);
   cost.recompute = cost_of(kRecompute, cost.recompute);
@@ -92,17 +93,22 @@ void RecordedBench::backward() {
   activation_or_gradient_.reset();
 }
 
-void RecordedBench::cycles_for(Seconds seconds) {
-  std::size_t copy = 0;
-  for (Seconds spent = 0; spent < seconds; copy = (copy + 1) % kCopies) {
-    spent += time_once([&] {
-      for (Phase& phase : phases_) {
-        meter_.time(phase.samples, [&] { phase.copies[copy]->issue(); });
-      }
-      meter_.collect();
-    });
+void RecordedBench::one_cycle() {
+  for (Phase& phase : phases_) {
+    meter_.time(phase.samples, [&] { phase.copies[copy_]->issue(); });
   }
+  copy_ = (copy_ + 1) % kCopies;
+  meter_.collect();
+}
+
+void RecordedBench::cycles_for(Seconds seconds) {
+  for (Seconds spent = 0; spent < seconds;) spent += time_once([this] { one_cycle(); });
   meter_.finish();
+}
+
+bool RecordedBench::satisfied(const StoppingRule& rule) const {
+  return std::ranges::all_of(
+      phases_, [&](const Phase& phase) { return rule.satisfied_by(phase.samples.device); });
 }
 
 PhaseCost RecordedBench::cost_of(PhaseIndex index, const PhaseCost& launched) const {

@@ -48,7 +48,9 @@ class RecordedBench {
   void record_cycle();
   void forward(bool keep);
   void backward();
+  void one_cycle();
   void cycles_for(Seconds seconds);
+  [[nodiscard]] bool satisfied(const StoppingRule& rule) const;
   [[nodiscard]] PhaseCost cost_of(PhaseIndex index, const PhaseCost& launched) const;
 
   int unit_;
@@ -62,6 +64,7 @@ class RecordedBench {
   UnitActivations activations_;
   torch::Tensor activation_or_gradient_, output_gradient_;
   std::array<Phase, kCount> phases_;
+  std::size_t copy_ = 0;  ///< issued next
 };
 
 }  // namespace athanor

@@ -30,8 +30,9 @@ std::string why_no_second_prediction(const TrainArguments& arguments, const Trai
                                      std::int64_t first_step) {
   if (arguments.repredict == "off") return "--repredict off";
   if (!inputs.platform) return "the run has no platform";
-  if (arguments.steps <= first_step + kStepsToMeasure) {
-    return fmt::format("the run has no step after the {} that would be measured", kStepsToMeasure);
+  const std::int64_t steps = steps_to_measure(inputs.plan);
+  if (arguments.steps <= first_step + steps) {
+    return fmt::format("the run has no step after the {} that would be measured", steps);
   }
   return "";
 }
@@ -50,7 +51,7 @@ RunRates::RunRates(const TrainArguments& arguments, const TrainInputs& inputs, S
     if (arguments.retune && site_.rank == 0) site_.say("the plan is not tuned again: " + absent);
     return;
   }
-  measures_after_ = first_step + kStepsToMeasure;
+  measures_after_ = first_step + steps_to_measure(inputs.plan);
   // A plan that was made from this run's own rates is searched for again only where it disappoints.
   searches_next_ = arguments.retune && !inputs.adopted;
   watched_.expect(predicted_);

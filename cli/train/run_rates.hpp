@@ -7,6 +7,7 @@
 #include "cli/retune/step_watch.hpp"
 #include "cli/train/arguments.hpp"
 #include "cli/train/inputs.hpp"
+#include "executor/train/timeline_recorder.hpp"
 #include "executor/train/trainer.hpp"
 #include "executor/watch/job_watch.hpp"
 
@@ -20,6 +21,13 @@ namespace athanor::cli {
 /// Steps until the rates are known. The first one starts from an idle machine and does not count.
 /// The difference of the other two tells how sure they are.
 inline constexpr std::int64_t kStepsToMeasure = 3;
+
+/// Returns the same for a plan. Where it has CUDA graphs its first step launches kernels and its
+/// second records them; the timeline has to be free of both.
+[[nodiscard]] constexpr std::int64_t steps_to_measure(const Plan& plan) noexcept {
+  constexpr std::int64_t kStepsToRecord = 2;
+  return plan.cuda_graphs ? kStepsToRecord + TimelineRecorder::kWindow : kStepsToMeasure;
+}
 
 /// Returns why a run that starts after `first_step` steps has no second prediction; empty: it has.
 [[nodiscard]] std::string why_no_second_prediction(const TrainArguments& arguments,
