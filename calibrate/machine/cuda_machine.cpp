@@ -103,6 +103,7 @@ void take_host_figures(const Platform& fresh, Platform& platform) {
         &Platform::file_read, &Platform::file_write}) {
     platform.*curve = fresh.*curve;
   }
+  platform.file_system = fresh.file_system;
   platform.cpu_adam = fresh.cpu_adam;
   platform.cpu_adam_beside = fresh.cpu_adam_beside;
   platform.issue = fresh.issue;

@@ -4,6 +4,7 @@
 #include "calibrate/activities/rotating_file.hpp"
 #include "calibrate/bench/measure.hpp"
 #include "calibrate/machine/machine.hpp"
+#include "executor/io/file_system.hpp"
 
 #include <map>
 #include <string>
@@ -38,6 +39,7 @@ void measure_storage(const std::string& folder, const FileMeasurementOptions& op
   FileCurves files = measure_files(folder, options);
   platform.file_read = std::move(files.read);
   platform.file_write = std::move(files.write);
+  platform.file_system = file_system_of(folder);
   add_note(platform.provenance, "files: " + files.method);
 }
 

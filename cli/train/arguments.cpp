@@ -105,6 +105,13 @@ void add_run(CLI::App& app, TrainArguments& a) {
                  "either")
       ->type_name("N|TIME")
       ->capture_default_str();
+  app.add_option("--async-checkpoint", a.async_checkpoint,
+                 "Write checkpoints while training goes on, but for the last. copy: training stops "
+                 "until the state is copied; the copy takes 12 bytes of host memory a parameter. "
+                 "version: no copy and no memory, with --snapshot versions; the step after the "
+                 "next waits until the disk is done")
+      ->check(CLI::IsMember({"off", "copy", "version"}))
+      ->capture_default_str();
   app.add_option("--metrics", a.metrics,
                  "Write metrics.jsonl alone, or also event files that TensorBoard shows")
       ->check(CLI::IsMember({"jsonl", "tensorboard"}))
@@ -273,6 +280,7 @@ std::string run_json(const TrainArguments& a, int argc, const char* const* argv)
         {"repredict", a.repredict},
         {"retune", a.retune ? nlohmann::ordered_json(a.retune_margin) : nlohmann::ordered_json()},
         {"checkpoint_every", a.checkpoint_every},
+        {"async_checkpoint", a.async_checkpoint},
         {"keep_last", a.keep_last},
         {"resume_from", a.resume_from},
         {"export", a.export_folder},

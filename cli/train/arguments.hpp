@@ -2,7 +2,7 @@
 // Options of `athanor train`.
 #pragma once
 
-#include "cli/train/checkpoint_pace.hpp"
+#include "executor/checkpoint/checkpoint_pace.hpp"
 #include "executor/train/lr_schedule.hpp"
 #include "sim/base/quantities.hpp"
 
@@ -34,6 +34,7 @@ struct TrainArguments {
   bool shuffle = false;  ///< take samples in an order of the seed
   std::string checkpoint_every = "10m";
   CheckpointInterval checkpoint_interval;  ///< --checkpoint-every, parsed
+  std::string async_checkpoint = "off";    ///< off, copy or version
   int keep_last = 2;
   bool resume = false;
   std::string resume_from;        ///< run folder or checkpoint; empty: --output

@@ -6,6 +6,8 @@
 #include "executor/backend/scratch_file.hpp"
 #include "executor/batches/token_batches.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
+#include "executor/checkpoint/staged_state.hpp"
+#include "executor/io/file_system.hpp"
 #include "executor/io/weight_files.hpp"
 #include "executor/job/run_record.hpp"
 #include "executor/memory/memory_check.hpp"
@@ -124,6 +126,13 @@ void look_at_held_memory(TrainInputs& in) {
   if (!remark.empty()) in.start.remarks.push_back(remark);
 }
 
+/// Says where files lie on another kind of file system than the one that was calibrated.
+void look_at_file_system(const TrainArguments& arguments, TrainInputs& in) {
+  if (!uses_nvme(in.plan) || !in.platform) return;
+  const std::string remark = remark_on_other_file_system(arguments.nvme, in.platform->file_system);
+  if (!remark.empty()) in.start.remarks.push_back(remark);
+}
+
 /// Takes the plan with the profile and the platform that it was made from.
 void take_adopted(const AdoptedPlan& adopted, TrainInputs& in) {
   in.plan = read_plan(adopted.folder + "/plan.json");
@@ -188,6 +197,29 @@ std::string settle_graphs(const TrainArguments& arguments, TrainInputs& in) {
          "time otherwise. Steps take longer than predicted.";
 }
 
+/// Sets host memory aside for the copy that checkpoints are written from, and refuses to write them
+/// from versions that the plan does not have.
+void settle_async_checkpoint(const TrainArguments& arguments, TrainInputs& in) {
+  if (!arguments.checkpoint_interval.is_on()) return;
+  if (arguments.async_checkpoint == "version" && in.plan.snapshot != Snapshot::Versions) {
+    throw InputError("--async-checkpoint", "version, but the plan keeps no versions of its state",
+                     "Give --snapshot versions (state on the host), or --async-checkpoint copy.");
+  }
+  if (arguments.async_checkpoint != "copy") return;
+  in.checkpoint_copy = in.ranks_per_node() * staged_bytes(lower(in.profile, in.plan));
+  // The limit is at least 1, because 0 would mean no limit.
+  in.limits.host = std::max<Bytes>(1, in.limits.host - in.checkpoint_copy);
+}
+
+void check_fits(const TrainInputs& in) {
+  const std::string aside =
+      in.checkpoint_copy == 0
+          ? ""
+          : fmt::format("{} are set aside for --async-checkpoint copy, which can be left out",
+                        format_bytes(in.checkpoint_copy));
+  check_memory(in.profile, in.plan, in.ranks_per_node(), in.limits, aside);
+}
+
 }  // namespace
 
 TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
@@ -204,7 +236,8 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   const std::string remark = settle_graphs(arguments, in);
   check_nvme_folder(in.plan, arguments.nvme);
   in.limits = limits_of(arguments, in.platform);
-  check_memory(in.profile, in.plan, in.ranks_per_node(), in.limits);
+  settle_async_checkpoint(arguments, in);
+  check_fits(in);
 
   const std::uint64_t layout = snapshot_layout(in);
   in.start = plan_start(arguments, in.architecture, in.plan, layout, looks_closely);
@@ -215,6 +248,7 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
   }
   check_room_for_snapshot(in);
   if (looks_closely) look_at_held_memory(in);
+  if (looks_closely) look_at_file_system(arguments, in);
   return in;
 }
 
@@ -226,14 +260,16 @@ TrainInputs inputs_under(const TrainArguments& arguments, const TrainInputs& inp
   in.start.run = run_identity_in(read_run_record(in.start.folder));
   in.start.memory.reset();
   check_nvme_folder(in.plan, arguments.nvme);
-  check_memory(in.profile, in.plan, in.ranks_per_node(), in.limits);
+  check_fits(in);
   check_room_for_snapshot(in);
   return in;
 }
 
 void start_again(const TrainArguments& arguments, TrainInputs& inputs) {
+  const std::optional<ExportRecord> exported = std::move(inputs.start.exported);
   inputs.start = plan_start(arguments, inputs.architecture, inputs.plan, snapshot_layout(inputs),
                             /*looks_closely=*/false);
+  inputs.start.exported = exported;
   inputs.start.asks_ranks = false;  // the checkpoint has just been written, and memory is freed
 }
 
@@ -300,18 +336,23 @@ std::string describe(const TrainInputs& in) {
       in.eval_data ? fmt::format("held out   {}; {} sequences\n", describe(*in.eval_data),
                                  num_samples(*in.eval_data, in.plan.sequence_length))
                    : "";
+  const std::string copy =
+      in.checkpoint_copy > 0
+          ? fmt::format("copy       {} of host memory per process, for --async-checkpoint\n",
+                        format_bytes(in.checkpoint_copy / in.ranks_per_node()))
+          : "";
   return fmt::format(
       "model      {} ({} parameters), {}\n"
       "plan       {}: {} processes, micro-batch {}, accumulation {}, sequence {}\n"
       "{}{}{}"
       "data       {}; {} steps go through it\n"
       "{}"
-      "memory     device {}, pinned {}, host {}, nvme {} per process\n",
+      "memory     device {}, pinned {}, host {}, nvme {} per process\n{}",
       in.architecture.name, in.architecture.num_parameters(), describe_start(in), in.plan.name,
       in.plan.world_size, in.plan.micro_batch, in.plan.accumulation, in.plan.sequence_length,
       describe_patterns(in.plan), describe_moments(in.plan), describe_kernels(in),
       describe(*in.data), steps_per_epoch(in), held_out, format_bytes(peak.gpu),
-      format_bytes(peak.pinned), format_bytes(peak.host), format_bytes(peak.nvme));
+      format_bytes(peak.pinned), format_bytes(peak.host), format_bytes(peak.nvme), copy);
 }
 
 }  // namespace athanor::cli

@@ -25,7 +25,8 @@ struct TrainInputs {
   std::shared_ptr<const TrainingData> data;
   std::shared_ptr<const TrainingData> eval_data;  ///< null: none
   RunStart start;
-  MemoryLimits limits;
+  MemoryLimits limits;        ///< without `checkpoint_copy`
+  Bytes checkpoint_copy = 0;  ///< host memory of a node that --async-checkpoint copy takes
 
   /// A plan for several nodes has only some of its ranks on this one.
   [[nodiscard]] int ranks_per_node() const {

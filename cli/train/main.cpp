@@ -74,8 +74,14 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
     fmt::print("{}", describe(inputs));
     return athanor::kExitDone;
   }
-  if (athanor::cli::is_finished(arguments, inputs.start) && arguments.export_folder.empty()) {
-    if (rank.rank == 0) fmt::print(stderr, "{}", athanor::cli::nothing_left(arguments, inputs));
+  // Other machines may not see the export, and would wait for this one.
+  const bool has_export =
+      arguments.export_folder.empty() || (inputs.start.exported && rank.world_size == 1);
+  if (athanor::cli::is_finished(arguments, inputs.start) && has_export) {
+    if (rank.rank == 0) {
+      athanor::cli::free_left_snapshot(inputs.start);
+      fmt::print(stderr, "{}", athanor::cli::nothing_left(arguments, inputs));
+    }
     return athanor::kExitDone;
   }
   const bool cuda = uses_cuda(arguments, inputs);

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <vector>
 
 namespace athanor::cli {
@@ -45,7 +46,9 @@ std::string prepare_run(const TrainArguments& arguments, const TrainInputs& inpu
                         const std::function<void(const std::string&)>& report) {
   const RunStart& start = inputs.start;
   for (const std::string& remark : start.remarks) report(remark);
-  if (!arguments.export_folder.empty()) prepare_export_folder(arguments.export_folder);
+  if (!arguments.export_folder.empty() && !start.exported) {
+    prepare_export_folder(arguments.export_folder);
+  }
   make_checkpoints_folder(start.folder.checkpoints());
   for (const std::string& name : remove_leftovers(start.folder.checkpoints())) {
     report("removed what a killed process left of " + name);
@@ -89,10 +92,18 @@ std::string interrupted_line(int signal, std::int64_t step, const std::string& s
 
 std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs) {
   const ChosenCheckpoint& checkpoint = *inputs.start.checkpoint;
+  const std::string weights = inputs.start.exported
+                                  ? fmt::format("Its weights are in {}.", arguments.export_folder)
+                                  : "For the weights, give --export FOLDER.";
   return fmt::format(
-      "athanor-train: nothing is left to do: {} is of step {}, and --steps is {}. For more, give "
-      "more --steps; for the weights, --export FOLDER.\n",
-      checkpoint.folder, checkpoint.state.step, arguments.steps);
+      "athanor-train: nothing is left to do: {} is of step {}, and --steps is {}. {} For more, "
+      "give more --steps.\n",
+      checkpoint.folder, checkpoint.state.step, arguments.steps, weights);
+}
+
+void free_left_snapshot(const RunStart& start) {
+  remove_older_snapshot(
+      start, [](const std::string& line) { fmt::print(stderr, "athanor-train: {}\n", line); });
 }
 
 }  // namespace athanor::cli

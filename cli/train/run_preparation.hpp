@@ -25,6 +25,9 @@ namespace athanor::cli {
 [[nodiscard]] std::string interrupted_line(int signal, std::int64_t step, const std::string& saved,
                                            const std::string& out);
 
+/// Frees the memory that a finished run has left because it was killed before its end.
+void free_left_snapshot(const RunStart& start);
+
 /// Returns the text for a run whose steps are all done.
 [[nodiscard]] std::string nothing_left(const TrainArguments& arguments, const TrainInputs& inputs);
 

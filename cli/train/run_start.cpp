@@ -174,6 +174,25 @@ void resume(const TrainArguments& a, const Architecture& architecture, const Pla
   }
 }
 
+/// Looks for an export of the run that goes on, which is not written again. Throws InputError where
+/// something else is in the way.
+void look_for_export(const TrainArguments& a, RunStart& start) {
+  const std::optional<ExportRecord> there = read_export_record(a.export_folder);
+  const bool is_own = there && !start.run.empty() && there->run == start.run;
+  if (!is_own) return check_export_folder("--export", a.export_folder);
+  if (there->step != a.steps) {
+    throw InputError("--export:" + a.export_folder,
+                     fmt::format("exists already: it holds this run's weights of step {}, and "
+                                 "--steps is {}",
+                                 there->step, a.steps),
+                     "Name a folder that does not exist yet.");
+  }
+  start.exported = there;
+  start.remarks.push_back(
+      fmt::format("{} holds this run's weights of step {} already: they are not written again",
+                  a.export_folder, there->step));
+}
+
 void check_export(const TrainArguments& a, RunStart& start, bool looks_closely) {
   const std::string where = "--export:" + a.export_folder;
   if (lies_in(a.out, a.export_folder)) {
@@ -188,7 +207,7 @@ void check_export(const TrainArguments& a, RunStart& start, bool looks_closely) 
       is_run_file(resolved(a.export_folder).filename().string())) {
     throw InputError(where, "is the name of a file of the run", "Name another folder.");
   }
-  if (looks_closely) check_export_folder("--export", a.export_folder);
+  if (looks_closely) look_for_export(a, start);
   start.export_source = read_export_source(a.model);
 }
 
@@ -200,7 +219,7 @@ void check_room_for(const TrainArguments& a, const Architecture& architecture, c
     needs.push_back({"--output", a.out, "a checkpoint", checkpoint_bytes(architecture)});
     hint += "; --checkpoint-every 0 writes no checkpoints";
   }
-  if (!a.export_folder.empty()) {
+  if (!a.export_folder.empty() && !start.exported) {
     needs.push_back({"--export", a.export_folder, "the exported weights",
                      architecture.num_parameters() * size_of(tensor_type(plan.dtype)) +
                          companion_bytes(start.export_source)});

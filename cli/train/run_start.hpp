@@ -6,6 +6,7 @@
 #include "cli/train/arguments.hpp"
 #include "executor/backend/collectives.hpp"
 #include "executor/checkpoint/checkpoint_finder.hpp"
+#include "executor/io/export_record.hpp"
 #include "executor/io/export_source.hpp"
 #include "executor/job/run_folder.hpp"
 #include "executor/snapshot/run_memory.hpp"
@@ -26,6 +27,9 @@ struct RunStart {
   bool asks_ranks = false;  ///< ranks of several machines have yet to say what memory they have
   std::vector<std::string> in_the_way;  ///< damaged checkpoints behind that one
   ExportSource export_source;
+  /// Export of this run's last step that is there already, as a killed process has left it. Rank 0
+  /// alone looks for it.
+  std::optional<ExportRecord> exported;
   std::vector<std::string> remarks;  ///< to be printed by one rank
 };
 

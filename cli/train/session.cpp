@@ -5,6 +5,7 @@
 #include "cli/common/progress_line.hpp"
 #include "cli/train/plan_change.hpp"
 #include "cli/train/recovery_times.hpp"
+#include "cli/train/run_checkpoints.hpp"
 #include "cli/train/run_preparation.hpp"
 #include "cli/train/run_rates.hpp"
 #include "cli/train/run_settings.hpp"
@@ -13,7 +14,6 @@
 #include "executor/backend/steady_clock.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/checkpoint/checkpoint_reader.hpp"
-#include "executor/checkpoint/checkpoint_writer.hpp"
 #include "executor/job/metrics_log.hpp"
 #include "executor/job/progress_printer.hpp"
 #include "executor/rendezvous/interrupts.hpp"
@@ -65,7 +65,16 @@ class Session {
                       .machine_ranks = machine_ranks(),
                       .describe = [this](std::int64_t step) { return described(step); }},
                      progress_.callback(), watch),
-                 backend) {
+                 backend),
+        checkpoints_({.arguments = arguments,
+                      .inputs = inputs,
+                      .trainer = trainer_,
+                      .watch = watch,
+                      .progress = progress_,
+                      .rank = rank_,
+                      .state = [this](std::int64_t step) { return checkpoint_state(step); },
+                      .print = [this](const std::string& line) { print(line, /*stays=*/true); }},
+                     backend.device()) {
     if (inputs.eval_data) evaluation_ = shown(inputs, progress_);
   }
 
@@ -73,7 +82,6 @@ class Session {
   void train_or_say_where_state_is();
   void measure();
   void export_or_keep();
-  void write_checkpoint();
   /// Says where an interrupted run can go on. Every rank calls it.
   void save_interrupted();
   /// Whether a step was run by this process.
@@ -124,8 +132,7 @@ class Session {
   std::optional<EvaluationSource> evaluation_;
   std::uint64_t seed_ = 0;
   std::map<std::string, std::string> settings_;  ///< on rank 0
-  std::int64_t checkpoint_step_ = -1;            ///< newest checkpoint's; -1: there is none
-  std::string checkpoint_;                       ///< its folder
+  RunCheckpoints checkpoints_;                   ///< ends before the trainer
   bool is_stopping_ = false;
   std::int64_t first_step_ = 0;
   RecoveryTimes recovery_;
@@ -143,9 +150,8 @@ void Session::load_checkpoint() {
   const Checkpoint checkpoint =
       open_checkpoint(chosen, inputs_.architecture, rank_, inputs_.plan.world_size);
   seed_ = checkpoint.state.seed;
-  checkpoint_ = chosen.folder;
   // One in another folder is not this run's.
-  if (!inputs_.start.run.empty()) checkpoint_step_ = checkpoint.state.step;
+  checkpoints_.note_newest(inputs_.start.run.empty() ? -1 : checkpoint.state.step, chosen.folder);
   say_differences();
   trainer_.start_from(checkpoint.reader, checkpoint.state.step);
 }
@@ -273,12 +279,13 @@ void Session::train() {
     if (unwritten_) metrics_->write(*std::exchange(unwritten_, std::nullopt));
     is_stopping_ = trainer_.is_stopping();
     if (is_stopping_ || changes_plan()) return;
+    checkpoints_.finish_if_due();
     if (same_on_all(pace.is_due(trainer_.steps_done(), steady_seconds()) ? 1 : 0) == 0) continue;
-    write_checkpoint();
+    checkpoints_.make();
     pace.note_checkpoint(steady_seconds());
     agree_to_stop();
   }
-  if (arguments_.checkpoint_interval.is_on()) write_checkpoint();
+  if (arguments_.checkpoint_interval.is_on()) checkpoints_.write();
   rates_->end();
 }
 
@@ -286,7 +293,7 @@ void Session::train() {
 bool Session::changes_plan() {
   if (!rates_->agrees_to_change(trainer_)) return false;
   const Seconds start = steady_seconds();
-  write_checkpoint();
+  checkpoints_.write();
   const std::int64_t step = trainer_.steps_done();
   const FoundPlan* const found = rank_ == 0 ? &rates_->found() : nullptr;
   const auto keep = [&](const std::string& why) { rates_->keep_plan(step, why); };
@@ -321,10 +328,10 @@ void Session::train_or_say_where_state_is() {
 
 void Session::save_interrupted() {
   const std::int64_t step = trainer_.steps_done();
-  if (step > 0) write_checkpoint();
+  if (step > 0) checkpoints_.write();
   if (rank_ != 0) return;
   if (style_.rewrite && !arguments_.quiet) fmt::print(stderr, "\n");
-  say(interrupted_line(watch_.stop_signal(), step, checkpoint_, arguments_.out));
+  say(interrupted_line(watch_.stop_signal(), step, checkpoints_.newest_folder(), arguments_.out));
 }
 
 /// Whether the model is evaluated after that step. The last step always is.
@@ -334,9 +341,10 @@ bool Session::is_evaluated(std::int64_t step) const {
 
 /// Returns the next step after which something is done between steps, or else the last.
 std::int64_t Session::next_pause() const {
+  const std::int64_t next = std::min(next_evaluation(), checkpoints_.last_step_beside());
   const std::int64_t measures_after = rates_->measures_after();
   const bool measures = trainer_.steps_done() < measures_after;
-  return measures ? std::min(next_evaluation(), measures_after) : next_evaluation();
+  return measures ? std::min(next, measures_after) : next;
 }
 
 /// Returns the next step that is evaluated, or else the last.
@@ -355,6 +363,7 @@ void Session::evaluate() {
 }
 
 void Session::on_step(StepReport report) {
+  report.checkpoint = checkpoints_.look();
   if (rank_ != 0) return;
   report.recovery = recovery_.end(steady_seconds());
   if (report.recovery) say(recovery_line(*report.recovery, report.step));
@@ -397,28 +406,14 @@ CheckpointState Session::checkpoint_state(std::int64_t step) const {
   return state_of(inputs_, {run_, seed_, settings_}, step, shift_);
 }
 
-/// Writes a checkpoint of the steps that are done, unless there is one already. Every rank calls it
-/// between steps.
-void Session::write_checkpoint() {
-  if (checkpoint_step_ == trainer_.steps_done()) return;
-  watch_.set_activity(fmt::format("it writes the checkpoint of step {}", trainer_.steps_done()));
-  checkpoint_ = athanor::write_checkpoint(
-      inputs_.start.folder.checkpoints(), checkpoint_state(trainer_.steps_done()),
-      inputs_.architecture, counted(trainer_.ranges_to_save(), progress_), rank_,
-      arguments_.keep_last, [this](std::uint64_t value) { return trainer_.exchange(value); });
-  checkpoint_step_ = trainer_.steps_done();
-  progress_.clear();
-  watch_.set_activity("it is between steps");
-}
-
 void Session::keep_weights_of_failed_export(const std::string& failure) {
   if (rank_ == 0) say("the export failed: " + failure);
-  write_checkpoint();
+  checkpoints_.write();
   if (rank_ != 0) return;
-  throw Error(
-      fmt::format("{}{} The weights are in the checkpoint {}. Once that is mended, give the "
-                  "same command with --resume {}.",
-                  failure, failure.ends_with('.') ? "" : ".", checkpoint_, arguments_.out));
+  throw Error(fmt::format(
+      "{}{} The weights are in the checkpoint {}. Once that is mended, give the "
+      "same command with --resume {}.",
+      failure, failure.ends_with('.') ? "" : ".", checkpoints_.newest_folder(), arguments_.out));
 }
 
 /// Writes the timeline of the last steps. Without it the run is still worth its weights.
@@ -442,7 +437,7 @@ void Session::export_or_keep() {
   const std::string failure =
       arguments_.export_folder.empty()
           ? ""
-          : export_weights(trainer_, arguments_, inputs_, rank_, is_stopping, progress_);
+          : export_weights(trainer_, arguments_, inputs_, run_, rank_, is_stopping, progress_);
   // No rank leaves while another still writes.
   const bool has_failed = trainer_.exchange(failure.empty() ? 0 : 1).front() != 0;
   if (has_failed) keep_weights_of_failed_export(failure);

@@ -12,12 +12,12 @@
 
 namespace athanor::cli {
 
-/// Exports the weights. Every rank calls it and goes through all units, so that none waits for one
-/// that has failed. All ranks call `is_stopping` together. Returns why it failed; empty: it did
-/// not.
+/// Exports the weights of `run`, or makes sure that its export that is there already holds the
+/// same. Every rank calls it and goes through all units, so that none waits for one that has
+/// failed. All ranks call `is_stopping` together. Returns why it failed; empty: it did not.
 [[nodiscard]] std::string export_weights(Trainer& trainer, const TrainArguments& arguments,
-                                         const TrainInputs& inputs, int rank,
-                                         const std::function<bool()>& is_stopping,
+                                         const TrainInputs& inputs, const std::string& run,
+                                         int rank, const std::function<bool()>& is_stopping,
                                          ProgressLine& progress);
 
 }  // namespace athanor::cli

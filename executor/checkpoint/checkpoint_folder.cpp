@@ -26,7 +26,8 @@ constexpr std::string_view kDoomed = ".old";       ///< is being deleted
 bool is_own_file(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
   return fs::is_regular_file(entry.symlink_status()) &&
-         (is_rank_file_name(name) || name == kStateFile || is_left_over_from(kStateFile, name));
+         (is_rank_file_name(name) || is_done_file_name(name) || name == kStateFile ||
+          is_left_over_from(kStateFile, name));
 }
 
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {

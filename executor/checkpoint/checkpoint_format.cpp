@@ -37,15 +37,27 @@ std::optional<std::int64_t> parse_checkpoint_name(const std::string& name) {
   return step;
 }
 
+namespace {
+
+bool is_rank_name(const std::string& name, const std::string& ending) {
+  const std::string pattern =
+      "rank-[0-9][0-9][0-9][0-9]+([0-9])-of-[0-9][0-9][0-9][0-9]+([0-9])" + ending;
+  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_EXTMATCH) == 0;
+}
+
+}  // namespace
+
 std::string rank_file_name(int rank, int world_size) {
   return fmt::format("rank-{:05}-of-{:05}.safetensors", rank, world_size);
 }
 
-bool is_rank_file_name(const std::string& name) {
-  constexpr const char* kPattern =
-      "rank-[0-9][0-9][0-9][0-9]+([0-9])-of-[0-9][0-9][0-9][0-9]+([0-9]).safetensors";
-  return ::fnmatch(kPattern, name.c_str(), FNM_EXTMATCH) == 0;
+bool is_rank_file_name(const std::string& name) { return is_rank_name(name, ".safetensors"); }
+
+std::string done_file_name(int rank, int world_size) {
+  return fmt::format("rank-{:05}-of-{:05}.done", rank, world_size);
 }
+
+bool is_done_file_name(const std::string& name) { return is_rank_name(name, ".done"); }
 
 std::string range_name(const std::string& unit, StatePart part, const StridedRange& range) {
   const std::string name =

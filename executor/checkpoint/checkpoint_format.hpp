@@ -27,6 +27,10 @@ inline constexpr const char* kStateFile = "state.json";
 [[nodiscard]] std::optional<std::int64_t> parse_checkpoint_name(const std::string& name);
 [[nodiscard]] std::string rank_file_name(int rank, int world_size);
 [[nodiscard]] bool is_rank_file_name(const std::string& name);
+/// File beside a rank's while a checkpoint is written in the background: it says that the rank's
+/// file is durable, and has its checksum. Whole checkpoints have none.
+[[nodiscard]] std::string done_file_name(int rank, int world_size);
+[[nodiscard]] bool is_done_file_name(const std::string& name);
 /// A range_name has no number above this: no unit has as many elements.
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
 

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <map>
 #include <system_error>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -59,9 +60,13 @@ std::vector<TensorEntry> entries_of(const WholeUnits& units,
   return entries;
 }
 
+void stop_where_asked(const std::stop_token& stop, const fs::path& path) {
+  if (stop.stop_requested()) throw Error(path.string() + ": was given up");
+}
+
 /// Writes this rank's file and returns the checksum of all its bytes.
 std::uint64_t write_rank_file(const fs::path& path, const Architecture& architecture,
-                              const std::vector<StateRange>& ranges) {
+                              const std::vector<StateRange>& ranges, const std::stop_token& stop) {
   const std::map<std::string, std::string> metadata{{"format", "athanor.checkpoint/3"}};
   const WholeUnits units(architecture);
   std::vector<TensorEntry> entries = entries_of(units, ranges);
@@ -73,6 +78,7 @@ std::uint64_t write_rank_file(const fs::path& path, const Architecture& architec
   std::size_t entry = 0;
   for (const StateRange& range : ranges) {
     for (const StatePart part : kStateParts) {
+      stop_where_asked(stop, path);
       values.resize(static_cast<std::size_t>(range.at.elements()));
       range.read(part, values);
       for (const NamedPiece& piece : pieces_of(units, range)) {
@@ -84,42 +90,9 @@ std::uint64_t write_rank_file(const fs::path& path, const Architecture& architec
       }
     }
   }
+  stop_where_asked(stop, path);
   writer.finish();
   return hash;
-}
-
-/// Writes the file, or leaves nothing of it, which would take up the room that is short.
-std::uint64_t write_rank_file_whole(const fs::path& path, const Architecture& architecture,
-                                    const std::vector<StateRange>& ranges) {
-  try {
-    return write_rank_file(path, architecture, ranges);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(path, ignored);
-    throw;
-  }
-}
-
-void make_partial_folder(const std::string& folder, const fs::path& partial) {
-  make_checkpoints_folder(folder);
-  static_cast<void>(remove_leftovers(folder));
-  std::error_code error;
-  if (fs::create_directory(partial, error)) return;
-  throw Error(fmt::format("{}: cannot be created: {}", partial.string(),
-                          error ? error.message() : "it is there already"));
-}
-
-void complete(const fs::path& folder, const fs::path& partial, const CheckpointState& state,
-              int keep_last) {
-  write_file_atomically((partial / kStateFile).string(), to_json(state));
-  sync_folder(partial.string());
-  const fs::path name = folder / checkpoint_name(state.step);
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(name, error))) set_aside(name.string());
-  fs::rename(partial, name, error);
-  if (error) throw Error(fmt::format("{}: cannot be created: {}", name.string(), error.message()));
-  sync_folder(folder.string());
-  remove_older(folder.string(), state.run, keep_last);
 }
 
 Bytes bytes_of(const fs::path& file) {
@@ -131,27 +104,65 @@ Bytes bytes_of(const fs::path& file) {
 
 }  // namespace
 
+std::string checkpoint_path(const std::string& folder, std::int64_t step) {
+  return (fs::path(folder) / checkpoint_name(step)).string();
+}
+
+std::string partial_path(const std::string& folder, std::int64_t step) {
+  return (fs::path(folder) / partial_name(checkpoint_name(step))).string();
+}
+
+void begin_checkpoint(const std::string& folder, std::int64_t step) {
+  make_checkpoints_folder(folder);
+  static_cast<void>(remove_leftovers(folder));
+  const std::string partial = partial_path(folder, step);
+  std::error_code error;
+  if (fs::create_directory(partial, error)) return;
+  throw Error(fmt::format("{}: cannot be created: {}", partial,
+                          error ? error.message() : "it is there already"));
+}
+
+std::uint64_t write_part(const CheckpointPart& part, const std::stop_token& stop) {
+  const fs::path path = fs::path(partial_path(part.folder, part.state.step)) /
+                        rank_file_name(part.rank, part.state.world_size);
+  try {
+    return write_rank_file(path, *part.architecture, part.ranges, stop);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(path, ignored);  // it would take up the room that is short
+    throw;
+  }
+}
+
+void complete_checkpoint(const CheckpointPart& part, const std::vector<std::uint64_t>& checksums) {
+  CheckpointState state = part.state;
+  const fs::path partial = partial_path(part.folder, state.step);
+  for (int i = 0; i < state.world_size; ++i) {
+    const std::string file = rank_file_name(i, state.world_size);
+    state.files.push_back({file, bytes_of(partial / file), checksums[static_cast<std::size_t>(i)]});
+  }
+  write_file_atomically((partial / kStateFile).string(), to_json(state));
+  sync_folder(partial.string());
+  const fs::path name = checkpoint_path(part.folder, state.step);
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(name, error))) set_aside(name.string());
+  fs::rename(partial, name, error);
+  if (error) throw Error(fmt::format("{}: cannot be created: {}", name.string(), error.message()));
+  sync_folder(part.folder);
+  remove_older(part.folder, state.run, part.keep_last);
+}
+
 std::string write_checkpoint(const std::string& folder, CheckpointState state,
                              const Architecture& architecture,
                              const std::vector<StateRange>& ranges, int rank, int keep_last,
                              const ExchangeValues& exchange) {
-  const std::string name = checkpoint_name(state.step);
-  const fs::path partial = fs::path(folder) / partial_name(name);
-  if (rank == 0) make_partial_folder(folder, partial);
+  const CheckpointPart part{folder, std::move(state), &architecture, ranges, rank, keep_last};
+  if (rank == 0) begin_checkpoint(folder, part.state.step);
   static_cast<void>(exchange(0));  // the folder is there
-  const fs::path own = partial / rank_file_name(rank, state.world_size);
-  const std::vector<std::uint64_t> checksums =
-      exchange(write_rank_file_whole(own, architecture, ranges));
-  if (rank == 0) {
-    for (int i = 0; i < state.world_size; ++i) {
-      const std::string file = rank_file_name(i, state.world_size);
-      state.files.push_back(
-          {file, bytes_of(partial / file), checksums[static_cast<std::size_t>(i)]});
-    }
-    complete(folder, partial, state, keep_last);
-  }
+  const std::vector<std::uint64_t> checksums = exchange(write_part(part));
+  if (rank == 0) complete_checkpoint(part, checksums);
   static_cast<void>(exchange(0));  // nobody goes on before the checkpoint counts
-  return (fs::path(folder) / name).string();
+  return checkpoint_path(folder, part.state.step);
 }
 
 Bytes checkpoint_bytes(const Architecture& architecture) {

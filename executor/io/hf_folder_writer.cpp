@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <map>
+#include <utility>
 
 namespace athanor {
 
@@ -91,7 +93,15 @@ void HfFolderWriter::write_index() const {
                         json.dump(2) + "\n");
 }
 
-void HfFolderWriter::finish() {
+void HfFolderWriter::write_record(ExportRecord record) const {
+  for (const Shard& shard : shards_) {
+    record.shards[shard.file_name] =
+        static_cast<Bytes>(std::filesystem::file_size(folder_.path() / shard.file_name));
+  }
+  write_file_atomically((folder_.path() / kExportRecord).string(), to_json(record));
+}
+
+void HfFolderWriter::finish(std::optional<ExportRecord> record) {
   if (next_unit_ != static_cast<int>(architecture_.units.size())) {
     throw Error(fmt::format("{}: {} of {} units were written", folder_.target(), next_unit_,
                             architecture_.units.size()));
@@ -99,6 +109,7 @@ void HfFolderWriter::finish() {
   if (writer_) writer_->finish();
   writer_.reset();
   if (shards_.size() > 1) write_index();
+  if (record) write_record(std::move(*record));
   folder_.publish();
 }
 

@@ -2,6 +2,7 @@
 // Writes Hugging Face model folders: config.json with model.safetensors, whole or in shards.
 #pragma once
 
+#include "executor/io/export_record.hpp"
 #include "executor/io/export_source.hpp"
 #include "executor/io/safetensors_writer.hpp"
 #include "executor/io/staging_folder.hpp"
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,8 +30,9 @@ class HfFolderWriter {
                  const ExportSource& source = {}, Bytes max_shard_bytes = kMaxShardBytes);
   /// Writes the next unit's flat fp32 storage; `unit` counts up from 0.
   void write_unit(int unit, std::span<const float> flat);
-  /// Completes the folder. Throws Error unless every unit was written.
-  void finish();
+  /// Completes the folder. Throws Error unless every unit was written. `record`, whose `shards`
+  /// are filled in here, goes into the folder, too.
+  void finish(std::optional<ExportRecord> record = std::nullopt);
 
  private:
   struct Shard {
@@ -39,6 +42,7 @@ class HfFolderWriter {
   [[nodiscard]] static std::vector<Shard> make_shards(const Architecture& architecture,
                                                       DataType dtype, Bytes max_shard_bytes);
   void write_index() const;
+  void write_record(ExportRecord record) const;
   /// Closes the current file and opens the next.
   void advance_shard();
 

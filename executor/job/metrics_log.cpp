@@ -90,6 +90,12 @@ void MetricsLog::write(const StepReport& report) {
     record["retune_metrics/predicted_after(s)"] = report.plan_change->after;
     record["retune_metrics/change(s)"] = report.plan_change->seconds;
   }
+  if (report.checkpoint) {
+    record["checkpoint_metrics/step"] = report.checkpoint->step;
+    record["checkpoint_metrics/stopped(s)"] = report.checkpoint->stopped;
+    record["checkpoint_metrics/waited(s)"] = report.checkpoint->waited;
+    record["checkpoint_metrics/write(s)"] = report.checkpoint->write;
+  }
   file_ << record.dump() << '\n' << std::flush;
   if (!file_) throw Error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
   if (tensorboard_) tensorboard_->write(report.step, numbers_of(record));

@@ -38,4 +38,14 @@ std::string evaluation_line(std::int64_t step, const EvaluationReport& report) {
       report.loss, report.perplexity(), report.num_targets, report.seconds);
 }
 
+std::string checkpoint_line(const CheckpointReport& report) {
+  std::string line =
+      fmt::format("checkpoint of step {} written in {}: training stood for {}", report.step,
+                  format_seconds(report.write), format_seconds(report.stopped + report.waited));
+  if (report.waited > 0) {
+    line += fmt::format(", {} of it to wait for the disk", format_seconds(report.waited));
+  }
+  return line;
+}
+
 }  // namespace athanor

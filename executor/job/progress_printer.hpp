@@ -29,4 +29,8 @@ struct ProgressStyle {
 /// Formats "evaluation after step 50: loss 3.9876, perplexity 53.93, 12288 targets in 0.4 s".
 [[nodiscard]] std::string evaluation_line(std::int64_t step, const EvaluationReport& report);
 
+/// Formats "checkpoint of step 50 written in 3.2 s: training stood for 210 ms", and how much of
+/// that it waited for the disk.
+[[nodiscard]] std::string checkpoint_line(const CheckpointReport& report);
+
 }  // namespace athanor

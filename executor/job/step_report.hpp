@@ -35,6 +35,14 @@ struct PlanChangeReport {
   Seconds seconds = 0;            ///< from the end of a step to the start of the next
 };
 
+/// Times of a checkpoint.
+struct CheckpointReport {
+  std::int64_t step = 0;  ///< after which it was made
+  Seconds stopped = 0;    ///< training stood while it was made, or its state copied
+  Seconds waited = 0;     ///< training stood later on, until it was complete
+  Seconds write = 0;      ///< from then on until it was complete, or all of it where training stood
+};
+
 struct StepReport {
   std::int64_t step = 0;                ///< 1 for the first step of training
   double loss = 0;                      ///< mean over the global batch
@@ -46,6 +54,8 @@ struct StepReport {
   std::optional<EvaluationReport> evaluation = std::nullopt;
   std::optional<RecoveryReport> recovery = std::nullopt;  ///< filled in the first step after it
   std::optional<PlanChangeReport> plan_change = std::nullopt;  ///< likewise
+  std::optional<CheckpointReport> checkpoint =
+      std::nullopt;  ///< one complete since the step before
 };
 
 }  // namespace athanor

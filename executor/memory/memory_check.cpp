@@ -42,11 +42,12 @@ std::string tune_command(const Plan& plan, const MemoryLimits& limits) {
 }  // namespace
 
 void check_memory(const Profile& profile, const Plan& plan, int ranks_per_node,
-                  const MemoryLimits& limits) {
+                  const MemoryLimits& limits, const std::string& aside) {
   const TierBytes peak = peak_bytes(lower(profile, plan));
   const std::vector<std::string> overflows = memory_overflows(peak, ranks_per_node, limits);
   if (overflows.empty()) return;
-  throw InfeasibleError(fmt::format("the plan does not fit: {}", fmt::join(overflows, "; ")),
+  throw InfeasibleError(fmt::format("the plan does not fit: {}{}{}", fmt::join(overflows, "; "),
+                                    aside.empty() ? "" : "; ", aside),
                         "To find one that does: " + tune_command(plan, limits));
 }
 

@@ -2,6 +2,7 @@
 #include "executor/train/trainer.hpp"
 
 #include "executor/backend/host_backend.hpp"
+#include "executor/backend/host_device.hpp"
 #include "executor/memory/memory_check.hpp"
 #include "executor/snapshot/peer_copies.hpp"
 #include "executor/snapshot/rank_memory.hpp"
@@ -146,6 +147,11 @@ class Trainer::Rank {
     return std::max<Bytes>(0, share - held) / 4;
   }
 
+  std::vector<StateRange> ranges_of_version() const {
+    assert(plan_.snapshot == Snapshot::Versions && "the next step would change them");
+    return athanor::ranges_to_save(context_, logical_, steps_done_, versions_);
+  }
+
   TierBytes peak_bytes() const {
     TierBytes peak = memory_.bytes();
     peak.gpu = context_.device.peak();
@@ -173,6 +179,8 @@ class Trainer::Rank {
   const std::vector<std::int64_t> logical_;
   std::optional<SharedMemory> shared_;
   MemoryPools memory_;
+  /// Reads versions, which lie on the host, beside the lanes that have the device.
+  mutable HostDevice versions_;
   std::unique_ptr<SnapshotLog> log_;   ///< null: the plan takes no snapshots
   std::unique_ptr<RedoLog> redo_;      ///< null: they are none of Snapshot::Redo
   std::unique_ptr<PeerCopies> peers_;  ///< null: the plan has no copies on other machines
@@ -394,8 +402,11 @@ const Program& Trainer::program() const noexcept { return rank_->program(); }
 TierBytes Trainer::peak_bytes() const { return rank_->peak_bytes(); }
 
 std::vector<StateRange> Trainer::ranges_to_save() const {
-  return athanor::ranges_to_save(rank_->context(), rank_->logical(), rank_->steps_done());
+  return athanor::ranges_to_save(rank_->context(), rank_->logical(), rank_->steps_done(),
+                                 rank_->context().device);
 }
+
+std::vector<StateRange> Trainer::ranges_of_version() const { return rank_->ranges_of_version(); }
 
 std::vector<std::uint64_t> Trainer::exchange(std::uint64_t value) {
   Collectives& collectives = rank_->context().host_collectives;

@@ -109,6 +109,9 @@ class Trainer {
   [[nodiscard]] TierBytes peak_bytes() const;
   /// Returns the ranges of the state that this rank saves.
   [[nodiscard]] std::vector<StateRange> ranges_to_save() const;
+  /// Returns the same ranges under a plan with Snapshot::Versions. They read the version of the
+  /// steps that are done, on any thread, also while the next step runs, but not the one after it.
+  [[nodiscard]] std::vector<StateRange> ranges_of_version() const;
   /// Returns every rank's value, [rank], once all have called.
   [[nodiscard]] std::vector<std::uint64_t> exchange(std::uint64_t value);
   /// Returns one unit's weights in fp32, in its flat order. Every rank calls and gets them.

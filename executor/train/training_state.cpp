@@ -209,8 +209,8 @@ void publish_parameters(const RankContext& context, std::int64_t steps) {
 }
 
 std::vector<StateRange> ranges_to_save(const RankContext& context,
-                                       const std::vector<std::int64_t>& logical,
-                                       std::int64_t steps) {
+                                       const std::vector<std::int64_t>& logical, std::int64_t steps,
+                                       Device& device) {
   std::vector<StateRange> ranges;
   const int world_size = context.program.world_size;
   for (std::size_t u = 0; u < logical.size(); ++u) {
@@ -228,7 +228,7 @@ std::vector<StateRange> ranges_to_save(const RankContext& context,
       for (const StridedRange& range :
            in_model_order(context.program.layouts[u], offset, elements)) {
         ranges.push_back({unit, range,
-                          [&device = context.device, &pools = context.memory, &memory, steps,
+                          [&device, &pools = context.memory, &memory, steps,
                            first = skip + range.at](StatePart p, std::span<float> to) {
                             pools.read_part(memory, p, steps, first, to, device);
                           }});

@@ -55,9 +55,10 @@ struct StateRange {
   /// Copies one part, whatever its home, into `to` of `at.elements()` elements.
   std::function<void(StatePart part, std::span<float> to)> read;
 };
+/// Returns the ranges after `steps` steps. `device`, which reads them, outlives them.
 [[nodiscard]] std::vector<StateRange> ranges_to_save(const RankContext& context,
                                                      const std::vector<std::int64_t>& logical,
-                                                     std::int64_t steps);
+                                                     std::int64_t steps, Device& device);
 
 /// Returns the master of a whole unit after `steps` steps, without padding. A collective call.
 [[nodiscard]] std::vector<float> gather_weights(const RankContext& context, std::int32_t unit,

@@ -69,6 +69,7 @@ std::vector<std::string> import_fio(JsonReader json, Platform& platform) {
   };
   take("read", "file_read", platform.file_read);
   take("write", "file_write", platform.file_write);
+  if (!taken.empty()) platform.file_system.reset();  // fio does not say on which it ran
   if (taken.empty()) {
     json.key("jobs").reject("no job read or wrote", "Run fio with --rw=read and --rw=write.");
   }

@@ -184,6 +184,9 @@ void add_curves(OrderedJson& json, const Platform& platform) {
   json["host_square_sum"] = json_of(platform.host_square_sum);
   json["file_read"] = json_of(platform.file_read);
   json["file_write"] = json_of(platform.file_write);
+  if (const auto& system = platform.file_system) {
+    json["file_system"] = {{"type", system->type}, {"device", system->device}};
+  }
 }
 
 void read_curves(JsonReader& json, Platform& platform) {
@@ -205,6 +208,10 @@ void read_curves(JsonReader& json, Platform& platform) {
   platform.host_square_sum = read_curve(json.key("host_square_sum"));
   platform.file_read = read_curve(json.key("file_read"));
   platform.file_write = read_curve(json.key("file_write"));
+  if (auto system = json.optional_key("file_system")) {
+    platform.file_system = {system->key("type").name(), system->key("device").name()};
+    system->reject_other_keys();
+  }
 }
 
 void read_device(JsonReader& json, Platform& platform) {

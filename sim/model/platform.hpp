@@ -93,6 +93,13 @@ struct Network {
   std::vector<LinkCurve> links = {};  // NOLINT(readability-redundant-member-init)
 };
 
+/// Kind of a file system. Figures of one kind say little about another.
+struct FileSystem {
+  std::string type;    ///< "ext4", as /proc/self/mountinfo has it
+  std::string device;  ///< "nvme", "ssd", "hdd", "virtual", or "none" for one without a disk
+  bool operator==(const FileSystem&) const = default;
+};
+
 /// One node, and how it reaches others of its kind.
 struct Platform {
   std::string name;
@@ -118,6 +125,7 @@ struct Platform {
   Curve device_adam;                         ///< seconds by elements
   Curve device_square_sum, host_square_sum;  ///< partial gradient norm, by elements
   Curve file_read, file_write;               ///< by bytes
+  std::optional<FileSystem> file_system;     ///< on which files were measured; none: unknown
   /// Host time to put one operation on the lane's stream. A unit's phases have theirs in the
   /// profile. Lanes without an entry are not issued (CPU backend: running is issuing).
   std::map<Lane, Seconds> issue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program itself: files that the readers accept, exit codes, and an empty stdout.
+#include "executor/io/file_system.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 
@@ -70,6 +71,7 @@ TEST_CASE("a quick calibration is a valid platform") {
   CHECK(platform.shared[2].capacity >= 1);
   CHECK(platform.shared[2].capacity <= 2);
   CHECK(platform.shares(Lane::NvmeWrite));
+  CHECK(platform.file_system == file_system_of(folder.file("")));
   CHECK(platform.matmul_flops_per_second > 0);
   CHECK(platform.h2d.at(kMiB) > 0);
   CHECK(platform.provenance.source == Source::Measured);

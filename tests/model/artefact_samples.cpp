@@ -92,6 +92,7 @@ Platform sample_platform() {
   platform.device_square_sum = sample_curve(10);
   platform.host_square_sum = sample_curve(11);
   platform.file_read = sample_curve(12);
+  platform.file_system = FileSystem{"ext4", "nvme"};
   platform.file_write = sample_curve(13);
   platform.issue = {{Lane::Compute, 6e-6}, {Lane::H2D, kAwkward * 1e-6}};
   platform.shared = {{"host memory",

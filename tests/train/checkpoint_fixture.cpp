@@ -24,9 +24,18 @@ float value_of(const std::string& run, std::int64_t step, std::int32_t unit, Sta
   return static_cast<float>(hash_bytes(std::as_bytes(std::span(text))) % kExact);
 }
 
-/// Splits every unit between the ranks.
-std::vector<StateRange> ranges_of(const Architecture& architecture, const std::string& run,
-                                  std::int64_t step, int rank) {
+}  // namespace
+
+Architecture handful_of_parameters() {
+  Architecture architecture;
+  architecture.name = "handful";
+  architecture.units.push_back({"first", "first", {{"a", {2, 2}}, {"b", {2}}}, {}});
+  architecture.units.push_back({"last", "last", {{"c", {4}}}, {}});
+  return architecture;
+}
+
+std::vector<StateRange> ranges_of_handful(const std::string& run, std::int64_t step, int rank) {
+  const Architecture architecture = handful_of_parameters();
   std::vector<StateRange> ranges;
   for (std::int32_t unit = 0; unit < std::ssize(architecture.units); ++unit) {
     const std::int64_t half =
@@ -42,33 +51,27 @@ std::vector<StateRange> ranges_of(const Architecture& architecture, const std::s
   return ranges;
 }
 
-}  // namespace
-
-Architecture handful_of_parameters() {
-  Architecture architecture;
-  architecture.name = "handful";
-  architecture.units.push_back({"first", "first", {{"a", {2, 2}}, {"b", {2}}}, {}});
-  architecture.units.push_back({"last", "last", {{"c", {4}}}, {}});
-  return architecture;
+CheckpointState state_of_handful(const std::string& run, std::int64_t step) {
+  const Architecture architecture = handful_of_parameters();
+  return {.run = run,
+          .step = step,
+          .position = {.samples = step * kSamplesPerStep, .sequence_length = kTokens},
+          .world_size = kRanks,
+          .model = architecture.name,
+          .parameters = hash_parameters(architecture),
+          .settings = {{"lr", "0.1"}},
+          .files = {}};
 }
 
 void write_handful(const std::string& checkpoints, const std::string& run, std::int64_t step,
                    int keep_last) {
   const Architecture architecture = handful_of_parameters();
-  const CheckpointState state{
-      .run = run,
-      .step = step,
-      .position = {.samples = step * kSamplesPerStep, .sequence_length = kTokens},
-      .world_size = kRanks,
-      .model = architecture.name,
-      .parameters = hash_parameters(architecture),
-      .settings = {{"lr", "0.1"}},
-      .files = {}};
+  const CheckpointState state = state_of_handful(run, step);
   std::vector<std::uint64_t> values(kRanks);
   std::barrier meeting(kRanks);
   const auto write = [&](int rank) {
-    write_checkpoint(checkpoints, state, architecture, ranges_of(architecture, run, step, rank),
-                     rank, keep_last, [&](std::uint64_t value) {
+    write_checkpoint(checkpoints, state, architecture, ranges_of_handful(run, step, rank), rank,
+                     keep_last, [&](std::uint64_t value) {
                        values[static_cast<std::size_t>(rank)] = value;
                        meeting.arrive_and_wait();
                        const std::vector<std::uint64_t> all = values;

@@ -91,9 +91,7 @@ class Chaos {
       const bool whole = !fs::is_empty(out + "/checkpoints");
       if (whole) words.emplace_back("--resume");
     }
-    if (!fs::exists(out + "/exported")) {
-      words.insert(words.end(), {"--export", out + "/exported"});
-    }
+    words.insert(words.end(), {"--export", out + "/exported"});
     if (!own_launcher) return with_processes(2, std::move(words));
     words.insert(words.end(), {"--gpus", "2"});
     return words;

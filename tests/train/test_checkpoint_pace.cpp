@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train/checkpoint_pace.hpp"
+#include "executor/checkpoint/checkpoint_pace.hpp"
 #include "sim/base/errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,7 +8,6 @@
 #include <vector>
 
 using namespace athanor;
-using namespace athanor::cli;
 
 namespace {
 

@@ -108,6 +108,43 @@ TEST_CASE("an export that fails at the end leaves a checkpoint that is named and
   CHECK(athanor::read_text_file(one.out + "/metrics.jsonl") == metrics);
 }
 
+TEST_CASE("a run that is killed after its export knows it again, and no other") {
+  const OneProcess one;
+  const std::string exported = one.fixture.file("exported"),
+                    weights = exported + "/model.safetensors";
+  const Words often{"--checkpoint-every", "2", "--export", exported};
+  check_ends(one.command(4, often), 0, {});
+  const std::string before = read_any_file(weights);
+  const auto record = nlohmann::json::parse(athanor::read_text_file(exported + "/athanor.json"));
+  CHECK(record.at("schema") == "athanor.export/1");
+  CHECK(record.at("step") == 4);
+  CHECK(record.at("shards").at("model.safetensors") == fs::file_size(weights));
+  // Killed at its end: its newest checkpoint is whole.
+  check_ends(one.command(4, plus(often, {"--resume"})), 0,
+             {"nothing is left to do", "weights are in " + exported});
+  // Killed without that checkpoint: it trains on to the same weights.
+  fs::remove_all(one.checkpoint(4, one.out));
+  check_ends(one.command(4, plus(often, {"--resume"})), 0,
+             {"step 4 already: they are not written again", "step 4/4"});
+  CHECK(read_any_file(weights) == before);
+  // Trained on in another way it has other weights, which are neither lost nor taken for these.
+  fs::remove_all(one.checkpoint(4, one.out));
+  check_ends(
+      one.command(4, plus(often, {"--resume", "--weight-decay", "0.5"})), 1,
+      {exported + ": holds other weights of this run's step 4", "checkpoints/step-00000004"});
+  CHECK(read_any_file(weights) == before);
+  check_ends(one.command(6, plus(often, {"--resume"})), 2,
+             {"exists already: it holds this run's weights of step 4, and --steps is 6"});
+  const std::string other = one.fixture.file("other");
+  check_ends(replaced(one.command(4, often), "--output", other), 2, {"exists already"});
+  check_ends(replaced(one.command(4, {"--checkpoint-every", "2"}), "--output", other), 0, {});
+  check_ends(replaced(one.command(4, plus(often, {"--resume"})), "--output", other), 2,
+             {"exists already"});
+  // A file that is cut short is no export of anybody's.
+  fs::resize_file(weights, 100);
+  check_ends(one.command(4, plus(often, {"--resume"})), 2, {"exists already"});
+}
+
 TEST_CASE("resuming a finished run does nothing and says so") {
   const OneProcess one;
   check_ends(one.command(4, {}), 0, {});

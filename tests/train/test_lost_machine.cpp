@@ -75,7 +75,6 @@ class LostMachine {
   [[nodiscard]] TwoMachineJob go_on() const {
     const std::string checkpoints = out_ + "/checkpoints";
     const bool resumes = fs::exists(checkpoints) && !fs::is_empty(checkpoints);
-    fs::remove_all(out_ + "/exported");  // a job may be killed between its export and its end
     if (!resumes) {
       fs::remove_all(out_);
       for (const char side : {'a', 'b'}) lose_memory(side);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line of athanor-train: the files that a run leaves, and refusals before it starts.
+#include "executor/io/file_system.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/formats/trace.hpp"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 namespace {
 
@@ -76,6 +78,32 @@ TEST_CASE("a run that cannot work is refused before anything starts") {
   check_refused(on_nvme, {}, 2, "--nvme: is missing");
   check_refused(on_nvme, {"--nvme", "/dev/null"}, 2, "'/dev/null' is no folder");
   CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("files on another file system than the one that was calibrated are pointed out") {
+  const TrainFixture fixture;
+  const std::string plan = fixture.write_plan("plan", fixture.nvme_plan(1, 2));
+  const auto command = [&](const std::string& out) {
+    return with_words(fixture.on_platform(fixture.command(plan, 2, fixture.file(out))),
+                      {"--nvme", fixture.file(""), "--backend", "cpu"});
+  };
+  const auto output_on = [&](const std::string& out, std::optional<athanor::FileSystem> measured) {
+    const std::vector<std::string> words = command(out);
+    const std::string path = fixture.file("platform.json");
+    athanor::Platform platform = athanor::read_platform(path);
+    platform.file_system = std::move(measured);
+    athanor::write_file_atomically(path, athanor::to_json(platform));
+    return output_of(words);
+  };
+  const std::string other = output_on("other", athanor::FileSystem{"tapefs", "hdd"});
+  INFO(other);
+  const auto own = athanor::file_system_of(fixture.file(""));
+  REQUIRE(own);
+  CHECK(other.find("were measured on tapefs on a rotating disk") != std::string::npos);
+  CHECK(other.find("is " + describe(*own) + ", and") != std::string::npos);
+  CHECK(other.find("athanor calibrate --nvme " + fixture.file("")) != std::string::npos);
+  CHECK(output_on("same", own).find("were measured on") == std::string::npos);
+  CHECK(output_on("unknown", std::nullopt).find("were measured on") == std::string::npos);
 }
 
 TEST_CASE("a run takes the kernels of its plan, and says so") {

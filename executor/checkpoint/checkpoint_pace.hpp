@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace athanor::cli {
+namespace athanor {
 
 /// The value of --checkpoint-every. At most one of the two is above 0; neither: no checkpoints.
 struct CheckpointInterval {
@@ -42,4 +42,4 @@ class CheckpointPace {
   Seconds stopped_time_, last_checkpoint_;
 };
 
-}  // namespace athanor::cli
+}  // namespace athanor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train/checkpoint_pace.hpp"
+#include "executor/checkpoint/checkpoint_pace.hpp"
 
 #include "sim/base/durations.hpp"
 #include "sim/base/errors.hpp"
@@ -11,7 +11,7 @@
 #include <cmath>
 #include <string_view>
 
-namespace athanor::cli {
+namespace athanor {
 namespace {
 
 /// Steps before the first look at the clock where nothing was predicted.
@@ -72,4 +72,4 @@ bool CheckpointPace::is_due(std::int64_t steps_done, Seconds now) const {
   return interval_.seconds > 0 && now - last_checkpoint_ >= kNearlyDue * interval_.seconds;
 }
 
-}  // namespace athanor::cli
+}  // namespace athanor
