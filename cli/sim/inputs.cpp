@@ -34,7 +34,7 @@ PlanRequest Inputs::request() const {
   request.snapshot = snapshot;
   request.snapshot_copies = snapshot_copies;
   request.tries_versions = tries_versions;
-  if (tries_versions && adam_state != DataType::Float32) {  // a redo log's blocks are fp32
+  if (tries_versions && adam_state != AdamState::Float32) {  // a redo log's blocks are fp32
     request.snapshot = Snapshot::Versions;
     request.tries_versions = false;
   }
@@ -77,11 +77,12 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
   verb.add_option_function<std::string>(
           "--adam-state",
           [&inputs](const std::string& type) {
-            inputs.adam_state = value_of(kShortDataTypeNames, type).value_or(inputs.adam_state);
+            inputs.adam_state = value_of(kShortAdamStateNames, type).value_or(inputs.adam_state);
           },
-          "Type of Adam's moments: fp32, or bf16 with stochastic rounding, which takes 4 bytes a "
-          "parameter less and changes what is learnt (default: fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
+          "Type of Adam's moments: fp32; bf16 with stochastic rounding, which takes 4 bytes a "
+          "parameter less; or int8 with a scale for each block, which takes 6 less. The last two "
+          "change what is learnt (default: fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->type_name("TYPE");
   verb.add_option_function<std::string>(
           "--deterministic",

@@ -24,7 +24,7 @@ struct Inputs {
   std::optional<double> clipped_share;  ///< share of steps; absent: none
   std::int64_t micro_batch = 0;         ///< 0 = chosen
   int adam_threads = 0;                 ///< 0 = chosen
-  DataType adam_state = DataType::Float32;
+  AdamState adam_state = AdamState::Float32;
   bool deterministic = true;  ///< PlanRequest::deterministic
   CudaGraphs cuda_graphs = CudaGraphs::Auto;
   Snapshot snapshot = Snapshot::None;

@@ -331,7 +331,9 @@ std::string plan_summary(const Plan& plan) {
   if (plan.late_updates > 0) {
     text += fmt::format(", {} units updated after backward", plan.late_updates);
   }
-  if (plan.adam_state == DataType::BFloat16) text += ", Adam's moments in bf16";
+  if (plan.adam_state != AdamState::Float32) {
+    text += fmt::format(", Adam's moments in {}", name_of(kShortAdamStateNames, plan.adam_state));
+  }
   if (!plan.deterministic) text += ", not deterministic";
   if (plan.cuda_graphs) text += ", CUDA graphs";
   if (plan.snapshot != Snapshot::None) {

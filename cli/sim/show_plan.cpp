@@ -177,8 +177,8 @@ void show_plan(const ShowRequest& request) {
   fmt::print("{:<12} {} ranks, {} sequences of {} per step, {}\n", "step", plan.world_size,
              plan.global_batch(), plan.sequence_length, name_of(kDataTypeNames, plan.dtype));
   fmt::print("{:<12} {}\n", "clipping", name_of(kClippingNames, plan.clipping));
-  if (plan.adam_state != DataType::Float32) {
-    fmt::print("{:<12} {}\n", "adam state", name_of(kDataTypeNames, plan.adam_state));
+  if (plan.adam_state != AdamState::Float32) {
+    fmt::print("{:<12} {}\n", "adam state", name_of(kAdamStateNames, plan.adam_state));
   }
   if (!plan.deterministic) fmt::print("{:<12} off\n", "deterministic");
   if (plan.cuda_graphs) fmt::print("{:<12} on\n", "cuda graphs");

@@ -311,8 +311,10 @@ std::string describe_patterns(const Plan& plan) {
 }
 
 std::string describe_moments(const Plan& plan) {
-  if (plan.adam_state == DataType::Float32) return "";
-  return "moments    bf16, rounded stochastically: losses are not those of moments in fp32\n";
+  if (plan.adam_state == AdamState::Float32) return "";
+  const bool in_int8 = plan.adam_state == AdamState::Int8;
+  return fmt::format("moments    {}: losses are not those of moments in fp32\n",
+                     in_int8 ? "int8, with scales of blocks" : "bf16, rounded stochastically");
 }
 
 std::string describe_kernels(const TrainInputs& in) {

@@ -63,7 +63,7 @@ void check_copies(const TrainArguments& arguments, const TrainInputs& inputs, bo
 /// Returns a line on the units whose weights do not travel, and on what that means for losses;
 /// empty where all do.
 [[nodiscard]] std::string describe_patterns(const Plan& plan);
-/// Returns a line on what moments in bf16 mean for losses; empty where moments are fp32.
+/// Returns a line on what moments in bf16 or int8 mean for losses; empty where moments are fp32.
 [[nodiscard]] std::string describe_moments(const Plan& plan);
 /// Returns a line on what kernels that are not deterministic mean for losses; empty where the plan
 /// has none.

@@ -80,7 +80,7 @@ std::map<std::string, std::string> settings_of(const TrainArguments& a, const Tr
       {"sequences per step", fmt::format("{}", plan.global_batch())},
       {"sequence length", fmt::format("{}", plan.sequence_length)},
       {"type", std::string(name_of(kDataTypeNames, plan.dtype))},
-      {"adam state", std::string(name_of(kDataTypeNames, plan.adam_state))},
+      {"adam state", std::string(name_of(kAdamStateNames, plan.adam_state))},
       {"deterministic", plan.deterministic ? "on" : "off"},
       {"gradient norm",
        plan.clipping == Clipping::None ? "not clipped" : fmt::format("{}", plan.max_gradient_norm)},

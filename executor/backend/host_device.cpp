@@ -4,6 +4,7 @@
 #include "executor/cpu/host_copy.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -69,6 +70,14 @@ void update_elements(const AdamWork& work, std::int64_t begin, std::int64_t end)
   AdamCoefficients coefficients = work.coefficients;
   coefficients.gradient_scale = *work.gradient_scale;
   if (work.only_if_scaled && coefficients.gradient_scale == 1.0F) return;
+  if (work.to.has_int8_moments()) {
+    assert(begin == 0 && (work.segments.empty() || end >= work.segments.back().end));
+    with_type(work.gradient, work.gradient_dtype, end, [&](auto gradient) {
+      adamw_in_blocks(work.from, work.to, gradient, work.segments, coefficients, work.threads,
+                      work.old_parameters);
+    });
+    return;
+  }
   for (AdamSegment segment : work.segments) {
     segment.begin = std::max(segment.begin, begin);
     segment.end = std::min(segment.end, end);

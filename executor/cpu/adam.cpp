@@ -272,9 +272,10 @@ void copy_state(const AdamStateView& from, const AdamStateView& to, BFloat16Bits
   if (!from.is_split()) {
     host_copy(to.master, from.master, elements * static_cast<Bytes>(sizeof(float)));
   }
-  for_each_array(to, from, [&]<typename Value>(Value* target, const Value* source) {
-    host_copy(target, source, elements * static_cast<Bytes>(sizeof(Value)));
-  });
+  for_each_array(to, from, elements,
+                 [&]<typename Value>(Value* target, const Value* source, std::int64_t count) {
+                   host_copy(target, source, count * static_cast<Bytes>(sizeof(Value)));
+                 });
 }
 
 BFloat16Bits* from_element(BFloat16Bits* parameters, std::int64_t element) {
@@ -305,7 +306,12 @@ void update_out_of_place(const AdamStateView& from, const AdamStateView& to,
 
 AdamStateView AdamStateView::starting_at(std::int64_t element) const noexcept {
   AdamStateView rest;
-  if (has_bf16_moments()) {
+  if (has_int8_moments()) {
+    assert(element % kMomentBlock == 0);
+    rest.first_moment_int8 = first_moment_int8 + element;
+    rest.second_moment_int8 = second_moment_int8 + element;
+    rest.scales = scales + element / kMomentBlock;
+  } else if (has_bf16_moments()) {
     rest.first_moment_bf16 = first_moment_bf16 + element;
     rest.second_moment_bf16 = second_moment_bf16 + element;
   } else {
@@ -348,6 +354,16 @@ void adamw(const AdamStateView& state, std::span<const float> gradient, const Ad
 void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient,
            const AdamCoefficients& c, int threads) {
   update_in_place(state, gradient, c, threads);
+}
+
+void adamw(const AdamStateView& state, std::span<const float> gradient, const AdamStep& step,
+           float gradient_scale) {
+  update_block(state, gradient.data(), std::ssize(gradient), step, gradient_scale);
+}
+
+void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient, const AdamStep& step,
+           float gradient_scale) {
+  update_block(state, gradient.data(), std::ssize(gradient), step, gradient_scale);
 }
 
 void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,

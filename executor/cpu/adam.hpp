@@ -5,6 +5,7 @@
 
 #include "executor/cpu/adam_step.hpp"
 #include "executor/cpu/bfloat16.hpp"
+#include "executor/cpu/block_moments.hpp"
 #include "executor/cpu/split_master.hpp"
 
 #include <cstdint>
@@ -38,30 +39,38 @@ struct AdamStateView {
   float* master = nullptr;                                  ///< whole; null where it is split
   BFloat16Bits* parameters = nullptr;                       ///< the upper halves of a split master
   std::int16_t* rests = nullptr;                            ///< its lower halves
-  float *first_moment = nullptr, *second_moment = nullptr;  ///< null where they are bf16
+  float *first_moment = nullptr, *second_moment = nullptr;  ///< null where narrower
   BFloat16Bits *first_moment_bf16 = nullptr, *second_moment_bf16 = nullptr;
+  std::uint8_t *first_moment_int8 = nullptr, *second_moment_int8 = nullptr;
+  MomentScales* scales = nullptr;  ///< one for every kMomentBlock elements, beside int8
   bool operator==(const AdamStateView&) const = default;
 
   [[nodiscard]] bool is_split() const noexcept { return master == nullptr; }
   [[nodiscard]] bool has_bf16_moments() const noexcept { return first_moment_bf16 != nullptr; }
+  [[nodiscard]] bool has_int8_moments() const noexcept { return first_moment_int8 != nullptr; }
   [[nodiscard]] bool has_moments() const noexcept {
-    return first_moment != nullptr || has_bf16_moments();
+    return first_moment != nullptr || has_bf16_moments() || has_int8_moments();
   }
-  /// Returns the state from `element` on.
+  /// Returns the state from `element` on. In int8 that is a block's first.
   [[nodiscard]] AdamStateView starting_at(std::int64_t element) const noexcept;
 };
 
-/// Calls body(array of `to`, array of `from`) for every array but the parameters of two states of
-/// one kind.
+/// Calls body(array of `to`, array of `from`, its elements) for every array but the parameters of
+/// two states of one kind, which have `elements` elements.
 template <typename Body>
-void for_each_array(const AdamStateView& to, const AdamStateView& from, Body body) {
-  if (to.is_split()) body(to.rests, from.rests);
-  if (to.has_bf16_moments()) {
-    body(to.first_moment_bf16, from.first_moment_bf16);
-    body(to.second_moment_bf16, from.second_moment_bf16);
+void for_each_array(const AdamStateView& to, const AdamStateView& from, std::int64_t elements,
+                    Body body) {
+  if (to.is_split()) body(to.rests, from.rests, elements);
+  if (to.has_int8_moments()) {
+    body(to.first_moment_int8, from.first_moment_int8, elements);
+    body(to.second_moment_int8, from.second_moment_int8, elements);
+    body(to.scales, from.scales, elements / kMomentBlock);
+  } else if (to.has_bf16_moments()) {
+    body(to.first_moment_bf16, from.first_moment_bf16, elements);
+    body(to.second_moment_bf16, from.second_moment_bf16, elements);
   } else {
-    body(to.first_moment, from.first_moment);
-    body(to.second_moment, from.second_moment);
+    body(to.first_moment, from.first_moment, elements);
+    body(to.second_moment, from.second_moment, elements);
   }
 }
 
@@ -71,6 +80,12 @@ void adamw(const AdamStateView& state, std::span<const float> gradient, const Ad
            int threads);
 void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient,
            const AdamCoefficients& c, int threads);
+
+/// Updates as above on this thread, with constants that are known already.
+void adamw(const AdamStateView& state, std::span<const float> gradient, const AdamStep& step,
+           float gradient_scale);
+void adamw(const AdamStateView& state, std::span<const BFloat16Bits> gradient, const AdamStep& step,
+           float gradient_scale);
 
 /// Does the update of adamw() from the state in `from` and writes the new state to `to`. It is
 /// stored past the caches, so the update moves as many bytes as in place. Split states may have the
@@ -82,5 +97,17 @@ void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
 void adamw_out_of_place(const AdamStateView& from, const AdamStateView& to,
                         std::span<const BFloat16Bits> gradient, const AdamCoefficients& c,
                         int threads, BFloat16Bits* old_parameters = nullptr);
+
+/// Updates a state with moments in int8, in place or out of place. Segments are in order; those
+/// that do not decay pass over `c.weight_decay`. Whole blocks are written, of which elements
+/// outside of all segments keep their numbers.
+void adamw_in_blocks(const AdamStateView& from, const AdamStateView& to,
+                     std::span<const float> gradient, std::span<const AdamSegment> segments,
+                     const AdamCoefficients& c, int threads,
+                     BFloat16Bits* old_parameters = nullptr);
+void adamw_in_blocks(const AdamStateView& from, const AdamStateView& to,
+                     std::span<const BFloat16Bits> gradient, std::span<const AdamSegment> segments,
+                     const AdamCoefficients& c, int threads,
+                     BFloat16Bits* old_parameters = nullptr);
 
 }  // namespace athanor

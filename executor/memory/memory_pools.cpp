@@ -143,9 +143,9 @@ class MemoryPools::Builder {
     if (!stages_gradient(plan_, chunk)) {
       memory.gradient = on_host ? pinned(gradient) : device(gradient);
     }
-    const auto take = [&]<typename Value>(Value*& array) {
+    const auto take = [&]<typename Value>(Value*& array, std::int64_t elements_of_one = 1) {
       if (state_in_file) return;
-      const Bytes bytes = memory.elements * static_cast<Bytes>(sizeof(Value));
+      const Bytes bytes = memory.elements / elements_of_one * static_cast<Bytes>(sizeof(Value));
       array = reinterpret_cast<Value*>(chunk.gpu_adam ? pinned(bytes)
                                        : on_host      ? host(bytes)
                                                       : device(bytes));
@@ -157,12 +157,16 @@ class MemoryPools::Builder {
         state.parameters = reinterpret_cast<BFloat16Bits*>(parameters);
         take(state.rests);
       }
-      if (program_.adam_state == DataType::Float32) {
+      if (program_.adam_state == AdamState::Float32) {
         take(state.first_moment);
         take(state.second_moment);
-      } else {
+      } else if (program_.adam_state == AdamState::BFloat16) {
         take(state.first_moment_bf16);
         take(state.second_moment_bf16);
+      } else {
+        take(state.first_moment_int8);
+        take(state.second_moment_int8);
+        take(state.scales, kMomentBlock);
       }
     };
     take_state(memory.state, on_host ? memory.host_parameters : memory.device_parameters);
@@ -195,7 +199,8 @@ class MemoryPools::Builder {
 MemoryPools::MemoryPools(const Program& program, const Plan& plan, int rank, Device& device,
                          const std::string& nvme_folder, const SharedMemory* shared)
     : element_bytes_(size_of(program.dtype)),
-      moment_bytes_(size_of(program.adam_state)),
+      adam_state_(program.adam_state),
+      moment_bytes_(athanor::moment_bytes(program.adam_state, 1) / 2),
       pool_of_(program.pool_of) {
   for (const UnitLayout& layout : program.layouts) unit_elements_.push_back(layout.held_elements);
   Builder builder(program, plan, rank, *this);

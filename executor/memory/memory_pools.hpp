@@ -114,12 +114,12 @@ class MemoryPools {
   void read_state(const Operation& op) const;
   void write_state(const Operation& op) const;
   /// Reads elements [skip, skip + to.size()) of one part of a chunk, from wherever it is, and
-  /// widens moments in bf16. Call it between steps; `steps` of them are done.
+  /// widens moments in bf16 or int8. Call it between steps; `steps` of them are done.
   void read_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
                  std::span<float> to, Device& device) const;
   /// Writes elements [skip, skip + from.size()) of one part, to wherever it is; the master to the
-  /// parameters, too. Moments in bf16 are rounded to nearest. Call it between steps; `steps` are
-  /// done.
+  /// parameters, too. Moments in bf16 and int8 are rounded to nearest; those in int8 come in whole
+  /// blocks. Call it between steps; `steps` are done.
   void write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps, std::int64_t skip,
                   std::span<const float> from, Device& device) const;
   /// Makes both moments of a chunk zero, likewise.
@@ -134,7 +134,12 @@ class MemoryPools {
   [[nodiscard]] static std::size_t index(std::int64_t value);  ///< `value` is not negative
   [[nodiscard]] AdamStateView state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const;
   [[nodiscard]] bool splits_master() const noexcept { return element_bytes_ != kStateBytes; }
-  [[nodiscard]] bool has_bf16_moments() const noexcept { return moment_bytes_ != kStateBytes; }
+  [[nodiscard]] bool has_int8_moments() const noexcept { return adam_state_ == AdamState::Int8; }
+  [[nodiscard]] bool has_bf16_moments() const noexcept {
+    return adam_state_ == AdamState::BFloat16;
+  }
+  /// Places both moments of a state of `elements` elements, and their scales behind them.
+  void set_moments(AdamStateView& state, std::byte* moments, std::int64_t elements) const;
   /// Offset of a part in a state buffer, and in the file from file_offset on: of the lower half, if
   /// the master is split. The part is one that the chunk does not hold in memory.
   [[nodiscard]] Bytes offset_of(const ChunkMemory& chunk, StatePart part) const;
@@ -147,10 +152,20 @@ class MemoryPools {
                         std::int64_t skip, std::span<float> to, Device& device) const;
   void write_bf16_moment(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                          std::int64_t skip, std::span<const float> from, Device& device) const;
+  void read_int8_moment(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                        std::int64_t skip, std::span<float> to, Device& device) const;
+  void write_int8_moment(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                         std::int64_t skip, std::span<const float> from, Device& device) const;
+  /// Reads the scales of the blocks from `block` on.
+  void read_scales(const ChunkMemory& chunk, std::int64_t steps, std::int64_t block,
+                   std::span<MomentScales> to, Device& device) const;
+  [[nodiscard]] Bytes scales_offset(const ChunkMemory& chunk, std::int64_t block) const;
   void write_master(const ChunkMemory& chunk, std::int64_t steps, std::int64_t skip,
                     std::span<const float> from, Device& device) const;
 
-  Bytes element_bytes_, moment_bytes_;
+  Bytes element_bytes_;
+  AdamState adam_state_;
+  Bytes moment_bytes_;  ///< bytes of one moment of an element, without its scale
   std::vector<std::int64_t> unit_elements_;
   std::vector<std::int32_t> pool_of_;
   std::vector<std::vector<std::byte*>> slots_, gradient_buffers_, accumulators_;  // [pool][index]

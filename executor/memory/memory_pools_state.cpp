@@ -2,8 +2,8 @@
 // MemoryPools finds optimizer state, parameters and gradients in memory, in a buffer that they pass
 // through, or in the file. The file and state buffers hold, in this order, whatever a chunk does
 // not hold in memory: parameters (in fp32 they are the master, in bf16 the upper half of it), the
-// lower half of a split master, the moments, and the gradient. Stream buffers are laid out as
-// sim/lowering/static_memory.hpp says.
+// lower half of a split master, the moments with their scales, and the gradient. Stream buffers are
+// laid out as sim/lowering/static_memory.hpp says.
 #include "executor/cpu/split_master.hpp"
 #include "executor/memory/memory_pools.hpp"
 #include "sim/model/program.hpp"
@@ -51,15 +51,8 @@ BFloat16Bits* bf16_moment(const AdamStateView& state, StatePart part) {
   return part == StatePart::FirstMoment ? state.first_moment_bf16 : state.second_moment_bf16;
 }
 
-/// Places both moments of a state, in bf16 or fp32.
-void set_moments(AdamStateView& state, std::byte* first, std::byte* second, bool in_bf16) {
-  if (in_bf16) {
-    state.first_moment_bf16 = reinterpret_cast<BFloat16Bits*>(first);
-    state.second_moment_bf16 = reinterpret_cast<BFloat16Bits*>(second);
-  } else {
-    state.first_moment = reinterpret_cast<float*>(first);
-    state.second_moment = reinterpret_cast<float*>(second);
-  }
+std::uint8_t* int8_moment(const AdamStateView& state, StatePart part) {
+  return part == StatePart::FirstMoment ? state.first_moment_int8 : state.second_moment_int8;
 }
 
 /// Address of an element; null in an array that is null.
@@ -69,6 +62,8 @@ Value* element_of(Value* array, std::int64_t element) {
 }
 
 constexpr Bytes kRestBytes = sizeof(std::int16_t);  ///< lower half of a split master
+
+Bytes scale_bytes(std::int64_t elements) { return elements / kMomentBlock * kMomentScaleBytes; }
 
 }  // namespace
 
@@ -99,8 +94,8 @@ UpdateMemory MemoryPools::stream_buffer(const Operation& op) const {
   } else {
     view.master = reinterpret_cast<float*>(buffer);
   }
-  set_moments(view, moments, moments + elements * moment_bytes_, has_bf16_moments());
-  return {view, view, moments + 2 * elements * moment_bytes_};
+  set_moments(view, moments, elements);
+  return {view, view, moments + athanor::moment_bytes(adam_state_, elements)};
 }
 
 AdamStateView MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* buffer) const {
@@ -112,8 +107,28 @@ AdamStateView MemoryPools::state_in_buffer(const ChunkMemory& chunk, std::byte* 
   } else if (chunk.file_parameter_bytes > 0) {
     state.master = reinterpret_cast<float*>(buffer);
   }
-  set_moments(state, at(StatePart::FirstMoment), at(StatePart::SecondMoment), has_bf16_moments());
+  set_moments(state, at(StatePart::FirstMoment), chunk.elements);
   return state;
+}
+
+void MemoryPools::set_moments(AdamStateView& state, std::byte* moments,
+                              std::int64_t elements) const {
+  std::byte* const second = moments + elements * moment_bytes_;
+  switch (adam_state_) {
+    case AdamState::Float32:
+      state.first_moment = reinterpret_cast<float*>(moments);
+      state.second_moment = reinterpret_cast<float*>(second);
+      return;
+    case AdamState::BFloat16:
+      state.first_moment_bf16 = reinterpret_cast<BFloat16Bits*>(moments);
+      state.second_moment_bf16 = reinterpret_cast<BFloat16Bits*>(second);
+      return;
+    case AdamState::Int8:
+      break;
+  }
+  state.first_moment_int8 = reinterpret_cast<std::uint8_t*>(moments);
+  state.second_moment_int8 = reinterpret_cast<std::uint8_t*>(second);
+  state.scales = reinterpret_cast<MomentScales*>(second + elements);
 }
 
 Bytes MemoryPools::offset_of(const ChunkMemory& chunk, StatePart part) const {
@@ -162,6 +177,9 @@ void MemoryPools::read_part(const ChunkMemory& chunk, StatePart part, std::int64
   if (part != StatePart::Master && has_bf16_moments()) {
     return read_bf16_moment(chunk, part, steps, skip, to, device);
   }
+  if (part != StatePart::Master && has_int8_moments()) {
+    return read_int8_moment(chunk, part, steps, skip, to, device);
+  }
   read_from(element_of(whole_part(chunk.state_after(steps), part), skip),
             chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes,
             std::as_writable_bytes(to), device);
@@ -200,11 +218,58 @@ void MemoryPools::write_bf16_moment(const ChunkMemory& chunk, StatePart part, st
            std::as_bytes(std::span(moments)), device);
 }
 
+Bytes MemoryPools::scales_offset(const ChunkMemory& chunk, std::int64_t block) const {
+  return chunk.file_offset + offset_of(chunk, StatePart::SecondMoment) + chunk.elements +
+         block * kMomentScaleBytes;
+}
+
+void MemoryPools::read_scales(const ChunkMemory& chunk, std::int64_t steps, std::int64_t block,
+                              std::span<MomentScales> to, Device& device) const {
+  read_from(element_of(chunk.state_after(steps).scales, block), scales_offset(chunk, block),
+            std::as_writable_bytes(to), device);
+}
+
+/// Reads whole blocks, since a checkpoint may begin anywhere.
+void MemoryPools::read_int8_moment(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                                   std::int64_t skip, std::span<float> to, Device& device) const {
+  const std::int64_t block = skip / kMomentBlock, first = block * kMomentBlock;
+  const std::int64_t whole = round_up(skip + std::ssize(to), kMomentBlock) - first;
+  std::vector<std::uint8_t> codes(index(whole));
+  std::vector<MomentScales> scales(index(whole / kMomentBlock));
+  std::vector<float> moments(index(whole));
+  read_from(element_of(int8_moment(chunk.state_after(steps), part), first),
+            chunk.file_offset + offset_of(chunk, part) + first,
+            std::as_writable_bytes(std::span(codes)), device);
+  read_scales(chunk, steps, block, scales, device);
+  const bool is_first = part == StatePart::FirstMoment;
+  (is_first ? decode_first_moments : decode_second_moments)(codes, scales.data(), moments.data());
+  std::copy_n(moments.begin() + (skip - first), to.size(), to.begin());
+}
+
+void MemoryPools::write_int8_moment(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
+                                    std::int64_t skip, std::span<const float> from,
+                                    Device& device) const {
+  assert(skip % kMomentBlock == 0 && std::ssize(from) % kMomentBlock == 0);
+  const std::int64_t block = skip / kMomentBlock;
+  std::vector<std::uint8_t> codes(from.size());
+  std::vector<MomentScales> scales(from.size() / kMomentBlock);
+  read_scales(chunk, steps, block, scales, device);  // the other moment keeps its own
+  const bool is_first = part == StatePart::FirstMoment;
+  (is_first ? encode_first_moments : encode_second_moments)(from, codes.data(), scales.data());
+  const AdamStateView& state = chunk.state_after(steps);
+  write_to(element_of(int8_moment(state, part), skip),
+           chunk.file_offset + offset_of(chunk, part) + skip, std::as_bytes(std::span(codes)),
+           device);
+  write_to(element_of(state.scales, block), scales_offset(chunk, block),
+           std::as_bytes(std::span(scales)), device);
+}
+
 void MemoryPools::write_part(const ChunkMemory& chunk, StatePart part, std::int64_t steps,
                              std::int64_t skip, std::span<const float> from, Device& device) const {
   assert(skip + std::ssize(from) <= chunk.elements);
   if (part == StatePart::Master) return write_master(chunk, steps, skip, from, device);
   if (has_bf16_moments()) return write_bf16_moment(chunk, part, steps, skip, from, device);
+  if (has_int8_moments()) return write_int8_moment(chunk, part, steps, skip, from, device);
   write_to(element_of(whole_part(chunk.state_after(steps), part), skip),
            chunk.file_offset + offset_of(chunk, part) + skip * kStateBytes, std::as_bytes(from),
            device);
@@ -241,8 +306,9 @@ void MemoryPools::clear_moments(const ChunkMemory& chunk, std::int64_t steps,
   const AdamStateView& state = chunk.state_after(steps);
   std::vector<float> zeros;
   for (const StatePart part : {StatePart::FirstMoment, StatePart::SecondMoment}) {
-    void* const memory = has_bf16_moments() ? static_cast<void*>(bf16_moment(state, part))
-                                            : static_cast<void*>(whole_part(state, part));
+    void* const memory = has_int8_moments()   ? static_cast<void*>(int8_moment(state, part))
+                         : has_bf16_moments() ? static_cast<void*>(bf16_moment(state, part))
+                                              : static_cast<void*>(whole_part(state, part));
     if (memory != nullptr) {
       device.clear_now(memory, chunk.elements * moment_bytes_);
     } else {
@@ -250,6 +316,7 @@ void MemoryPools::clear_moments(const ChunkMemory& chunk, std::int64_t steps,
       write_part(chunk, part, steps, 0, zeros, device);
     }
   }
+  if (state.scales != nullptr) device.clear_now(state.scales, scale_bytes(chunk.elements));
 }
 
 void MemoryPools::read_from(const void* memory, Bytes offset, std::span<std::byte> to,

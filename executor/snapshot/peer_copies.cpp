@@ -17,22 +17,15 @@ using Arrays = std::vector<std::span<std::byte>>;
 /// All arrays of a version of `elements` elements, parameters included.
 Arrays arrays_of(const AdamStateView& state, std::int64_t elements) {
   Arrays arrays;
-  const auto add = [&]<typename Value>(Value* array) {
-    arrays.push_back(std::as_writable_bytes(std::span(array, static_cast<std::size_t>(elements))));
+  const auto add = [&]<typename Value>(Value* array, const Value*, std::int64_t count) {
+    arrays.push_back(std::as_writable_bytes(std::span(array, static_cast<std::size_t>(count))));
   };
   if (state.is_split()) {
-    add(state.parameters);
-    add(state.rests);
+    add(state.parameters, state.parameters, elements);
   } else {
-    add(state.master);
+    add(state.master, state.master, elements);
   }
-  if (state.has_bf16_moments()) {
-    add(state.first_moment_bf16);
-    add(state.second_moment_bf16);
-  } else {
-    add(state.first_moment);
-    add(state.second_moment);
-  }
+  for_each_array(state, state, elements, add);
   return arrays;
 }
 

@@ -11,15 +11,15 @@ namespace {
 void copy_state(const RankContext& context, const Operation& op, const AdamStateView& to,
                 const AdamStateView& from) {
   const std::int64_t elements = context.chunk_memory(op).elements;
-  const auto copy = [&]<typename Value>(Value* target, const Value* source) {
-    context.device.copy(op.lane, target, source, elements * static_cast<Bytes>(sizeof(Value)));
+  const auto copy = [&]<typename Value>(Value* target, const Value* source, std::int64_t count) {
+    context.device.copy(op.lane, target, source, count * static_cast<Bytes>(sizeof(Value)));
   };
   if (to.is_split()) {
-    copy(to.parameters, from.parameters);
+    copy(to.parameters, from.parameters, elements);
   } else {
-    copy(to.master, from.master);
+    copy(to.master, from.master, elements);
   }
-  for_each_array(to, from, copy);
+  for_each_array(to, from, elements, copy);
 }
 
 }  // namespace

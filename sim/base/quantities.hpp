@@ -17,11 +17,31 @@ inline constexpr Bytes kGiB = Bytes{1} << 30;
 inline constexpr std::int64_t kMostSteps = 1'000'000'000'000;  ///< most that an input may name
 inline constexpr double kGigabyte = 1e9;                       ///< unit of rates
 
-/// Element type of parameters, activations and gradients. Optimizer state is always fp32.
+/// Element type of parameters, activations and gradients.
 enum class DataType { Float32, BFloat16 };
 
 [[nodiscard]] constexpr Bytes size_of(DataType dtype) noexcept {
   return dtype == DataType::Float32 ? 4 : 2;
+}
+
+/// Type of Adam's two moments. Int8 has a scale for every kMomentBlock of them, too.
+enum class AdamState { Float32, BFloat16, Int8 };
+
+/// Consecutive elements of a unit's flat storage whose moments in int8 share a scale.
+inline constexpr std::int64_t kMomentBlock = 256;
+inline constexpr Bytes kMomentScaleBytes = 8;  ///< an fp32 for each moment
+
+/// Returns the bytes of both moments of `elements` elements, which are whole blocks.
+[[nodiscard]] constexpr Bytes moment_bytes(AdamState state, std::int64_t elements) noexcept {
+  switch (state) {
+    case AdamState::Float32:
+      return elements * 8;
+    case AdamState::BFloat16:
+      return elements * 4;
+    case AdamState::Int8:
+      break;
+  }
+  return elements * 2 + elements / kMomentBlock * kMomentScaleBytes;
 }
 
 [[nodiscard]] constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) noexcept {

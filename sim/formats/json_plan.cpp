@@ -151,7 +151,7 @@ void read_step(JsonReader& json, Plan& plan) {
   }
   plan.dtype = json.key("dtype").choice(kDataTypeNames);
   if (const auto state = json.optional_key("adam_state")) {
-    plan.adam_state = state->choice(kDataTypeNames);
+    plan.adam_state = state->choice(kAdamStateNames);
   }
   plan.sequence_length = json.key("sequence_length").integer(1, kMaxSequence);
   plan.chunk_elements = json.key("chunk_elements").integer(1);
@@ -212,8 +212,8 @@ std::string to_json(const Plan& plan) {
                    {"max_gradient_norm", plan.max_gradient_norm},
                    {"cpu_adam_threads", plan.cpu_adam_threads},
                    {"compute_threads", plan.compute_threads}};
-  if (plan.adam_state != DataType::Float32) {
-    json["adam_state"] = name_of(kDataTypeNames, plan.adam_state);
+  if (plan.adam_state != AdamState::Float32) {
+    json["adam_state"] = name_of(kAdamStateNames, plan.adam_state);
   }
   if (!plan.deterministic) json["deterministic"] = false;
   if (plan.cuda_graphs) json["cuda_graphs"] = true;

@@ -89,9 +89,9 @@ void UnsupportedChoices::schedule(const std::string& system) {
     add(fmt::format("snapshot \"{}\": {} keeps no state in memory that outlives it",
                     name_of(kSnapshotNames, plan_.snapshot), system));
   }
-  if (plan_.adam_state != DataType::Float32) {
-    add(fmt::format("adam_state \"bfloat16\": {} keeps Adam's moments in fp32 under these settings",
-                    system));
+  if (plan_.adam_state != AdamState::Float32) {
+    add(fmt::format("adam_state \"{}\": {} keeps Adam's moments in fp32 under these settings",
+                    name_of(kAdamStateNames, plan_.adam_state), system));
   }
   if (plan_.clipping == Clipping::Speculate) {
     add(fmt::format("clipping \"speculate\": {} waits for the norm", system));

@@ -57,6 +57,10 @@ UnitElements count_elements(const Program& program, const Plan& plan, std::size_
   return count;
 }
 
+Bytes state_bytes(std::int64_t elements, const Program& program) {
+  return optimizer_state_bytes(elements, program.dtype, program.adam_state);
+}
+
 void add_buffer(Program& program, const std::string& name, Tier tier, Bytes bytes) {
   if (bytes > 0) program.static_buffers.push_back({name, tier, bytes});
 }
@@ -64,18 +68,18 @@ void add_buffer(Program& program, const std::string& name, Tier tier, Bytes byte
 void add_unit(Program& program, const std::string& unit, const UnitElements& count) {
   const Bytes parameter = size_of(program.dtype);
   const Bytes gradient = size_of(program.gradient_dtype);
-  const Bytes state = optimizer_state_bytes(program.dtype, program.adam_state);
   add_buffer(program, "parameters " + unit, Tier::Gpu, count.replicated * parameter);
   add_buffer(program, "parameter shards " + unit, Tier::Gpu, count.device_shards * parameter);
   add_buffer(program, "gradient shards " + unit, Tier::Gpu, count.device_optimizer * gradient);
-  add_buffer(program, "optimizer " + unit, Tier::Gpu, count.device_optimizer * state);
+  add_buffer(program, "optimizer " + unit, Tier::Gpu, state_bytes(count.device_optimizer, program));
   add_buffer(program, "host parameters " + unit, Tier::Pinned, count.host_parameters * parameter);
   add_buffer(program, "host gradients " + unit, Tier::Pinned, count.host_gradients * gradient);
   add_buffer(program, "host optimizer " + unit, Tier::Host,
-             count.host_state * state + count.old_parameters * parameter);
+             state_bytes(count.host_state, program) + count.old_parameters * parameter);
   add_buffer(program, "copies for the ward " + unit, Tier::Host,
              version_bytes(count.ward_state, program));
-  add_buffer(program, "streamed optimizer " + unit, Tier::Pinned, count.streamed_state * state);
+  add_buffer(program, "streamed optimizer " + unit, Tier::Pinned,
+             state_bytes(count.streamed_state, program));
   add_buffer(program, "nvme parameters " + unit, Tier::Nvme, count.file.parameters);
   add_buffer(program, "nvme optimizer " + unit, Tier::Nvme, count.file.state);
   add_buffer(program, "nvme gradients " + unit, Tier::Nvme, count.file.gradient);
@@ -83,20 +87,19 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
 
 }  // namespace
 
-Bytes optimizer_state_bytes(DataType dtype, DataType adam_state) noexcept {
-  constexpr Bytes kMoments = 2, kMaster = 4;
-  return kMoments * size_of(adam_state) + kMaster - size_of(dtype);
+Bytes optimizer_state_bytes(std::int64_t elements, DataType dtype, AdamState adam_state) noexcept {
+  constexpr Bytes kMaster = 4;
+  return moment_bytes(adam_state, elements) + elements * (kMaster - size_of(dtype));
 }
 
 FileBytes file_bytes(std::int64_t elements, InFile in_file, const Program& program) noexcept {
   return {in_file.parameters ? file_blocks(elements * size_of(program.dtype)) : 0,
-          file_blocks(elements * optimizer_state_bytes(program.dtype, program.adam_state)),
+          file_blocks(state_bytes(elements, program)),
           in_file.gradient ? file_blocks(elements * size_of(program.gradient_dtype)) : 0};
 }
 
 Bytes version_bytes(std::int64_t elements, const Program& program) noexcept {
-  return elements *
-         (size_of(program.dtype) + optimizer_state_bytes(program.dtype, program.adam_state));
+  return elements * size_of(program.dtype) + state_bytes(elements, program);
 }
 
 StreamBytes stream_bytes(std::int64_t elements, const Program& program) noexcept {

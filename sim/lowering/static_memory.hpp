@@ -8,9 +8,10 @@
 
 namespace athanor {
 
-/// Returns the bytes of state per element beside the parameters: two moments and, where parameters
-/// are bf16, the lower half of their fp32 master (executor/cpu/split_master.hpp).
-[[nodiscard]] Bytes optimizer_state_bytes(DataType dtype, DataType adam_state) noexcept;
+/// Returns the bytes of state of `elements` elements beside their parameters: two moments and,
+/// where parameters are bf16, the lower half of their fp32 master (executor/cpu/split_master.hpp).
+[[nodiscard]] Bytes optimizer_state_bytes(std::int64_t elements, DataType dtype,
+                                          AdamState adam_state) noexcept;
 
 /// Returns the bytes of a version of a shard of `elements`: its parameters and its optimizer state.
 /// Only the types of `program` matter.

@@ -8,10 +8,8 @@ namespace athanor {
 namespace {
 
 /// Granularity of chunks in elements, so that every shard starts aligned.
-std::int64_t cut_multiple(int world_size) { return world_size * kParameterAlignment; }
-
-std::int64_t whole_chunk(std::int64_t chunk_elements, int world_size) {
-  return round_up(chunk_elements, cut_multiple(world_size));
+std::int64_t cut_multiple(int world_size, AdamState adam_state = AdamState::Float32) {
+  return world_size * shard_multiple(adam_state);
 }
 
 /// Consecutive elements of flat storage that are cut into chunks by themselves.
@@ -21,7 +19,7 @@ struct Region {
 };
 
 /// Divides a unit's storage at the ends of owned ranges. Padding is behind the last region.
-std::vector<Region> regions_of(const Unit& unit, const UnitPattern& pattern, int world_size) {
+std::vector<Region> regions_of(const Unit& unit, const UnitPattern& pattern, std::int64_t cut) {
   std::int64_t end = 0;
   const std::vector<std::int64_t> offsets = parameter_offsets(unit, end);
   const auto offset_at = [&](std::size_t i) { return i < offsets.size() ? offsets[i] : end; };
@@ -37,7 +35,7 @@ std::vector<Region> regions_of(const Unit& unit, const UnitPattern& pattern, int
   }
   add(end, false);
   if (!regions.empty() && !regions.back().owned) {
-    regions.back().elements = round_up(regions.back().elements, cut_multiple(world_size));
+    regions.back().elements = round_up(regions.back().elements, cut);
   }
   return regions;
 }
@@ -95,11 +93,12 @@ UnitLayout layout_unit(const Unit& unit, const UnitPlan& unit_plan, const Plan& 
   UnitLayout layout;
   std::int64_t unpadded = 0;
   layout.parameter_offsets = parameter_offsets(unit, unpadded);
-  const std::int64_t whole = whole_chunk(plan.chunk_elements, plan.world_size);
+  const std::int64_t cut = cut_multiple(plan.world_size, plan.adam_state);
+  const std::int64_t whole = round_up(plan.chunk_elements, cut);
   const int ranks = plan.world_size;
   layout.column_cuts = column_cuts(unit, *unit_plan.pattern, ranks, layout.parameter_offsets);
   Placements placements(unit_plan.chunks);
-  for (const Region& region : regions_of(unit, *unit_plan.pattern, ranks)) {
+  for (const Region& region : regions_of(unit, *unit_plan.pattern, cut)) {
     for (std::int64_t done = 0; done < region.elements;) {
       const ChunkRun& run = placements.next();
       Chunk chunk{region.offset + done, std::min(whole, region.elements - done),
@@ -132,10 +131,11 @@ std::vector<std::int64_t> parameter_offsets(const Unit& unit, std::int64_t& elem
 }
 
 std::int64_t num_chunks(const Unit& unit, std::int64_t chunk_elements, int world_size,
-                        const UnitPattern& pattern) {
-  const std::int64_t whole = whole_chunk(chunk_elements, world_size);
+                        const UnitPattern& pattern, AdamState adam_state) {
+  const std::int64_t cut = cut_multiple(world_size, adam_state);
+  const std::int64_t whole = round_up(chunk_elements, cut);
   std::int64_t chunks = 0;
-  for (const Region& region : regions_of(unit, pattern, world_size)) {
+  for (const Region& region : regions_of(unit, pattern, cut)) {
     chunks += (region.elements + whole - 1) / whole;
   }
   return chunks;
@@ -190,9 +190,10 @@ std::vector<StridedRange> in_model_order(const UnitLayout& layout, std::int64_t 
 
 std::optional<std::int64_t> unaligned_cut(const Unit& unit, const UnitPattern& pattern,
                                           int world_size) {
-  for (const Region& region : regions_of(unit, pattern, world_size)) {
+  const std::int64_t multiple = cut_multiple(world_size);
+  for (const Region& region : regions_of(unit, pattern, multiple)) {
     for (const std::int64_t cut : {region.offset, region.offset + region.elements}) {
-      if (cut % cut_multiple(world_size) != 0) return cut;
+      if (cut % multiple != 0) return cut;
     }
   }
   return std::nullopt;

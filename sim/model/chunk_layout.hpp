@@ -15,11 +15,20 @@ namespace athanor {
 /// the same alignment under every plan and gives the same bits.
 inline constexpr std::int64_t kParameterAlignment = 32;
 
+/// Returns the multiple of elements at which a rank's part of a chunk begins and ends. Parts of
+/// moments in int8 are whole blocks under every plan, so that all have the same scales; there are
+/// so many that a part's scales fill whole 128 bytes, too.
+[[nodiscard]] constexpr std::int64_t shard_multiple(AdamState adam_state) noexcept {
+  constexpr std::int64_t kAlignedBytes = kParameterAlignment * 4;
+  return adam_state == AdamState::Int8 ? kMomentBlock * (kAlignedBytes / kMomentScaleBytes)
+                                       : kParameterAlignment;
+}
+
 /// Elements of a unit's flat storage, the quantum of placement and transfer. They are consecutive,
 /// but where shards belong to ranks: then each shard is, in its rank's part of the storage.
 struct Chunk {
   std::int64_t offset = 0;    ///< first element in the unit's flat storage
-  std::int64_t elements = 0;  ///< a multiple of world_size * kParameterAlignment
+  std::int64_t elements = 0;  ///< a multiple of world_size * shard_multiple()
   Home parameters = Home::Gpu;
   Home optimizer = Home::Gpu;
   bool gpu_adam = false;     ///< see ChunkRun
@@ -62,9 +71,10 @@ struct StridedRange {
 [[nodiscard]] std::vector<std::int64_t> parameter_offsets(const Unit& unit, std::int64_t& elements);
 
 /// Number of chunks that `unit` has. The last one is cut short, so padding never exceeds
-/// world_size * kParameterAlignment elements. What ranks own has chunks of its own.
+/// world_size * shard_multiple() elements. What ranks own has chunks of its own.
 [[nodiscard]] std::int64_t num_chunks(const Unit& unit, std::int64_t chunk_elements, int world_size,
-                                      const UnitPattern& pattern = weights_travel());
+                                      const UnitPattern& pattern = weights_travel(),
+                                      AdamState adam_state = AdamState::Float32);
 
 /// Returns `unit` with those of its owned parameters that belong to `rank`, as that rank holds it.
 [[nodiscard]] Unit part_of_rank(const Unit& unit, const UnitPattern& pattern, int rank,

@@ -14,6 +14,11 @@ namespace athanor {
 
 inline constexpr NameTable<DataType, 2> kDataTypeNames{
     {{"float32", DataType::Float32}, {"bfloat16", DataType::BFloat16}}};
+inline constexpr NameTable<AdamState, 3> kAdamStateNames{{{"float32", AdamState::Float32},
+                                                          {"bfloat16", AdamState::BFloat16},
+                                                          {"int8", AdamState::Int8}}};
+inline constexpr NameTable<AdamState, 3> kShortAdamStateNames{
+    {{"fp32", AdamState::Float32}, {"bf16", AdamState::BFloat16}, {"int8", AdamState::Int8}}};
 /// Short names of element types, for options and messages. Files use kDataTypeNames.
 inline constexpr NameTable<DataType, 2> kShortDataTypeNames{
     {{"fp32", DataType::Float32}, {"bf16", DataType::BFloat16}}};

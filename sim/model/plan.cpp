@@ -74,7 +74,9 @@ void validate_snapshot(const Plan& plan, const std::string& where) {
   };
   const bool needs_gradients = plan.snapshot == Snapshot::Redo;
   if (needs_gradients && plan.clipping == Clipping::Speculate) refuse("clipping \"speculate\"");
-  if (needs_gradients && plan.adam_state != DataType::Float32) refuse("adam_state \"bfloat16\"");
+  if (needs_gradients && plan.adam_state != AdamState::Float32) {
+    refuse(fmt::format("adam_state \"{}\"", name_of(kAdamStateNames, plan.adam_state)));
+  }
   for (std::size_t i = 0; i < plan.units.size(); ++i) {
     for (const ChunkRun& run : plan.units[i].chunks) {
       if (run.optimizer == Home::Gpu)
@@ -161,8 +163,15 @@ void validate_unit(const Plan& plan, const Architecture& architecture, const Uni
     count += unit_plan.chunks[i].count;
   }
   unit_plan.pattern->validate(plan, architecture, unit, unit_plan, where);
+  if (plan.adam_state == AdamState::Int8 && unit_plan.pattern != &weights_travel()) {
+    throw InputError(where + ".pattern",
+                     fmt::format("\"{}\" does not go with adam_state \"int8\": what one rank owns "
+                                 "may end within a block of moments",
+                                 unit_plan.pattern->name()),
+                     "Leave pattern out, or set adam_state to \"bfloat16\".");
+  }
   const std::int64_t expected =
-      num_chunks(unit, plan.chunk_elements, plan.world_size, *unit_plan.pattern);
+      num_chunks(unit, plan.chunk_elements, plan.world_size, *unit_plan.pattern, plan.adam_state);
   if (expected > kMaxChunksPerUnit) {
     throw InputError(
         where + ".chunks", fmt::format("unit {} has {} chunks", unit.name, expected),

@@ -213,8 +213,8 @@ struct Plan {
   std::int64_t micro_batch_group = 1;  ///< micro-batches that a unit computes in turn before the
                                        ///< next unit does; divides the accumulation
   DataType dtype = DataType::Float32;
-  DataType adam_state = DataType::Float32;  ///< type of Adam's two moments. bf16 rounds them
-                                            ///< stochastically, which changes what is learnt
+  AdamState adam_state = AdamState::Float32;  ///< type of Adam's two moments. bf16 and int8 round
+                                              ///< them, which changes what is learnt
   std::int64_t sequence_length = 0;
   std::int64_t chunk_elements = 0;  ///< before rounding to whole shards (see chunk_layout.hpp)
   int cache_slots = 2;              ///< gathered units of one class that the cache holds

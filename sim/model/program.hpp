@@ -147,7 +147,7 @@ struct Program {
   int world_size = 1;
   DataType dtype = DataType::Float32;
   DataType gradient_dtype = DataType::Float32;  ///< type of gradient shards; fp32 when accumulating
-  DataType adam_state = DataType::Float32;      ///< type of Adam's moments
+  AdamState adam_state = AdamState::Float32;    ///< type of Adam's moments
   bool deterministic = true;                    ///< kernels of backward; see Plan
   int cpu_adam_threads = 1;
   double clipped_share = 0;      ///< share of its time that an AdamRollback takes on average

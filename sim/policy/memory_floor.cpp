@@ -72,7 +72,8 @@ struct ElementBytes {
 ElementBytes element_bytes(const TuningProblem& problem, std::int64_t accumulation) {
   const DataType dtype = problem.profile.dtype;
   const Bytes gradient = size_of(gradient_dtype(dtype, accumulation));
-  const Bytes state = optimizer_state_bytes(dtype, problem.request.adam_state);
+  // Scales of moments in int8 are left out: this is a floor.
+  const Bytes state = optimizer_state_bytes(1, dtype, problem.request.adam_state);
   const bool waits = accumulation > 1 || problem.request.clipping != Clipping::None ||
                      problem.request.snapshot == Snapshot::Redo;
   // Copies for a ward are not counted: a plan of replicated units keeps none.

@@ -53,7 +53,9 @@ Plan uniform_plan(const std::string& name, const Profile& profile, const PlanReq
   for (std::size_t i = 0; i < plan.units.size(); ++i) {
     plan.units[i].sharding = sharding;
     place(plan.units[i],
-          num_chunks(profile.architecture.units[i], chunk_elements, request.num_gpus), placement);
+          num_chunks(profile.architecture.units[i], chunk_elements, request.num_gpus,
+                     weights_travel(), request.adam_state),
+          placement);
   }
   return plan;
 }

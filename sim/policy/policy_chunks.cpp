@@ -16,7 +16,8 @@ constexpr double kGeminiUsableFraction = 0.9;                         // steady_
 constexpr std::int64_t kPatrickStarChunkElements = 64 * 1024 * 1024;  // default_chunk_size
 
 std::int64_t count_chunks(const Input& in, std::size_t unit, std::int64_t chunk_elements) {
-  return num_chunks(in.profile.architecture.units[unit], chunk_elements, in.request.num_gpus);
+  return num_chunks(in.profile.architecture.units[unit], chunk_elements, in.request.num_gpus,
+                    weights_travel(), in.request.adam_state);
 }
 
 /// Places the first `count` chunks of the model as `first` and the others as `rest`.

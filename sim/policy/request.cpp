@@ -3,6 +3,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -148,8 +149,10 @@ void validate_request(const PlanRequest& request, const Profile& profile,
                      "Calibrate the machine again, or leave the option out.");
   }
   validate_copies(request, platform);
-  if (request.snapshot == Snapshot::Redo && request.adam_state != DataType::Float32) {
-    throw InputError("--adam-state", "bf16 does not go with --snapshot redo",
+  if (request.snapshot == Snapshot::Redo && request.adam_state != AdamState::Float32) {
+    throw InputError("--adam-state",
+                     fmt::format("{} does not go with --snapshot redo",
+                                 name_of(kShortAdamStateNames, request.adam_state)),
                      "Take --snapshot versions, or leave out one of them.");
   }
   if (!std::isfinite(request.max_gradient_norm) || request.max_gradient_norm <= 0) {

@@ -34,7 +34,7 @@ struct PlanRequest {
   bool tries_versions =
       false;                ///< auto takes Snapshot::Versions where that is faster than `snapshot`
   int snapshot_copies = 1;  ///< Plan::snapshot_copies; 2 only with Snapshot::Versions
-  DataType adam_state = DataType::Float32;   ///< never chosen: it changes what is learnt
+  AdamState adam_state = AdamState::Float32;  ///< never chosen: it changes what is learnt
   bool deterministic = true;                 ///< Plan::deterministic; never chosen: it changes bits
   CudaGraphs cuda_graphs = CudaGraphs::Off;  ///< rules of other systems do not take them by Auto
 };

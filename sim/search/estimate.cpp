@@ -46,7 +46,8 @@ Estimator::Estimator(const TuningProblem& problem, std::vector<int> adam_threads
       unit_class.name = unit.unit_class;
       static_cast<void>(parameter_offsets(unit, unit_class.elements));
       unit_class.elements =
-          round_up(unit_class.elements, problem.request.num_gpus * kParameterAlignment);
+          round_up(unit_class.elements,
+                   problem.request.num_gpus * shard_multiple(problem.request.adam_state));
       unit_class.units_before.assign(static_cast<std::size_t>(num_units_) + 1, 0);
     }
     const std::size_t position =

@@ -81,10 +81,9 @@ const TierBytes& Estimator::placed_bytes(const Candidate& candidate) {
 }
 
 TierBytes Estimator::sum_placed_bytes(const Candidate& candidate) const {
-  const Bytes parameter = size_of(problem_.profile.dtype);
-  const Bytes gradient =
-      size_of(gradient_dtype(problem_.profile.dtype, candidate.batch.accumulation));
-  const Bytes state = optimizer_state_bytes(problem_.profile.dtype, problem_.request.adam_state);
+  const DataType dtype = problem_.profile.dtype;
+  const Bytes parameter = size_of(dtype);
+  const Bytes gradient = size_of(gradient_dtype(dtype, candidate.batch.accumulation));
   TierBytes peak = state_bytes(candidate);
   for (const UnitClass& unit_class : classes_) {
     const Candidate c = for_class(candidate, unit_class);
@@ -97,7 +96,9 @@ TierBytes Estimator::sum_placed_bytes(const Candidate& candidate) const {
     peak.gpu += (slots + gradient_buffers(c, unit_class)) * whole * parameter;
     peak.gpu += accumulators(c, placed) * owned * gradient;
     if (sharded) peak.gpu += placed.parameters.device * owned * parameter;
-    peak.gpu += placed.device_optimizer * owned * (gradient + state);
+    peak.gpu +=
+        placed.device_optimizer *
+        (owned * gradient + optimizer_state_bytes(owned, dtype, problem_.request.adam_state));
     const int versions = c.snapshot == Snapshot::Versions ? 2 : 1;
     peak.pinned += placed.host_optimizer * owned * (versions * parameter + gradient);
     peak.pinned -= placed.parameters.nvme * owned * parameter;
@@ -113,7 +114,8 @@ Bytes Estimator::snapshot_bytes(const Candidate& c) const {
   plan.world_size = problem_.request.num_gpus;
   plan.accumulation = c.batch.accumulation;
   plan.snapshot_copies = problem_.request.snapshot_copies;
-  const std::int64_t whole = round_up(c.chunk_elements, plan.world_size * kParameterAlignment);
+  const std::int64_t whole =
+      round_up(c.chunk_elements, plan.world_size * shard_multiple(problem_.request.adam_state));
   const int parts = c.sharding == Sharding::Replicated ? 1 : plan.world_size;
   std::int64_t blocks = 0, chunks = 0;
   for (const UnitClass& unit_class : classes_) {
@@ -131,7 +133,7 @@ Bytes Estimator::kept_state_bytes(const Candidate& c, const UnitClass& unit_clas
                                   const Placed& placed, const Program& types) const {
   const int parts = c.sharding == Sharding::Replicated ? 1 : problem_.request.num_gpus;
   const std::int64_t elements = unit_class.elements / parts;
-  const Bytes owned = elements * optimizer_state_bytes(types.dtype, types.adam_state);
+  const Bytes owned = optimizer_state_bytes(elements, types.dtype, types.adam_state);
   if (c.snapshot == Snapshot::Versions) {
     const Bytes copied = copies_to_peer(for_class(c, unit_class))
                              ? kKeptVersions * version_bytes(elements, types)
@@ -144,8 +146,7 @@ Bytes Estimator::kept_state_bytes(const Candidate& c, const UnitClass& unit_clas
 
 /// Bytes of optimizer state in host memory and in files, and of the buffers that it passes through.
 TierBytes Estimator::state_bytes(const Candidate& c) const {
-  const Bytes state = optimizer_state_bytes(problem_.profile.dtype, problem_.request.adam_state);
-  const std::int64_t cut = problem_.request.num_gpus * kParameterAlignment;
+  const std::int64_t cut = problem_.request.num_gpus * shard_multiple(problem_.request.adam_state);
   const std::int64_t whole = round_up(c.chunk_elements, cut);
   const int parts = c.sharding == Sharding::Replicated ? 1 : problem_.request.num_gpus;
   TierBytes bytes;
@@ -158,7 +159,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   for (const UnitClass& unit_class : classes_) {
     const Placed placed = place(for_class(c, unit_class), unit_class);
     const std::int64_t elements_owned = unit_class.elements / parts;
-    const Bytes owned = elements_owned * state;
+    const Bytes owned = optimizer_state_bytes(elements_owned, types.dtype, types.adam_state);
     bytes.host += placed.cpu_optimizer() * owned;
     bytes.host += kept_state_bytes(c, unit_class, placed, types);
     bytes.pinned += placed.streamed_optimizer * owned;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/search/infeasibility_advice.hpp"
 
+#include "sim/model/enum_names.hpp"
 #include "sim/policy/memory_floor.hpp"
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
@@ -143,7 +144,7 @@ std::vector<std::string> smaller_micro_batch(const TuningProblem& problem) {
 /// Proposes a redo log where versions do not fit. It needs less memory, unless the model is tiny.
 std::vector<std::string> redo_log(const TuningProblem& problem) {
   PlanRequest other = problem.request;
-  if (other.snapshot != Snapshot::Versions || other.adam_state != DataType::Float32) return {};
+  if (other.snapshot != Snapshot::Versions || other.adam_state != AdamState::Float32) return {};
   if (other.snapshot_copies > 1) return {};  // a log has no copies
   other.snapshot = Snapshot::Redo;
   if (!some_plan_fits(problem, other)) return {};
@@ -160,13 +161,20 @@ std::vector<std::string> more_gpus(const TuningProblem& problem) {
   return {};
 }
 
-/// Proposes Adam's moments in bf16, which nobody gets unasked.
+/// Proposes narrower moments of Adam, which nobody gets unasked: bf16, or int8 where only that
+/// fits.
 std::vector<std::string> narrower_adam_state(const TuningProblem& problem) {
   PlanRequest other = problem.request;
-  if (other.adam_state != DataType::Float32 || other.snapshot == Snapshot::Redo) return {};
-  other.adam_state = DataType::BFloat16;
-  if (!some_plan_fits(problem, other)) return {};
-  return {"--adam-state bf16, which changes what is learnt"};
+  if (other.adam_state == AdamState::Int8 || other.snapshot == Snapshot::Redo) return {};
+  const bool in_fp32 = other.adam_state == AdamState::Float32;
+  for (const AdamState narrower : {AdamState::BFloat16, AdamState::Int8}) {
+    if (narrower == AdamState::BFloat16 && !in_fp32) continue;
+    other.adam_state = narrower;
+    if (!some_plan_fits(problem, other)) continue;
+    return {fmt::format("--adam-state {}, which changes what is learnt",
+                        name_of(kShortAdamStateNames, narrower))};
+  }
+  return {};
 }
 
 InfeasibleError compose(const std::string& subject, const TierBytes& peak, int ranks_per_node,

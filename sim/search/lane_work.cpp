@@ -57,7 +57,8 @@ Estimator::ChunkSum Estimator::chunk_sum(const Candidate& candidate, std::size_t
   header.cpu_adam_threads = candidate.adam_threads;
   header.clipped_share = problem_.request.clipped_share;
   const std::int64_t whole =
-      round_up(candidate.chunk_elements, problem_.request.num_gpus * kParameterAlignment);
+      round_up(candidate.chunk_elements,
+               problem_.request.num_gpus * shard_multiple(problem_.request.adam_state));
   for (std::int64_t left = classes_[unit_class].elements; left > 0; left -= whole) {
     const Chunk chunk{.elements = std::min(whole, left)};
     const Operation op = chunk_operation(work, chunk, candidate.sharding, header);

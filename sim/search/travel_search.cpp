@@ -118,7 +118,10 @@ struct Bounded {
 }  // namespace
 
 bool can_have(const TuningProblem& problem, const UnitPattern& pattern) {
-  if (problem.request.num_gpus < 2 || problem.request.snapshot != Snapshot::None) return false;
+  if (problem.request.num_gpus < 2 || problem.request.snapshot != Snapshot::None ||
+      problem.request.adam_state == AdamState::Int8) {
+    return false;
+  }
   const std::vector<std::int64_t> sizes = problem.profile.micro_batches();
   return std::ranges::any_of(
       sizes, [&](std::int64_t size) { return !travel_costs(problem, pattern, size).empty(); });

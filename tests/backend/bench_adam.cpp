@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Benchmarks of host AdamW on bf16 gradients, in place and out of place, and of a loop that only
 // reads and writes: by threads, in memory as training allocates it, far larger than caches. Bytes
-// count what an update has to move: 26 an element, and 18 where moments are bf16.
+// count what an update has to move: 26 an element, 18 where moments are bf16, and 14 where they are
+// int8.
 #include "executor/backend/host_memory.hpp"
 #include "executor/cpu/adam.hpp"
 #include "executor/cpu/parallel_blocks.hpp"
@@ -14,6 +15,7 @@
 #include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -21,6 +23,7 @@ namespace {
 constexpr std::int64_t kElements = 1 << 25;
 constexpr std::int64_t kBytesPerElement = 6 * 4 + 2;
 constexpr std::int64_t kBytesWithBf16Moments = 2 * 4 + 4 * 2 + 2;
+constexpr std::int64_t kBytesWithInt8Moments = 2 * 4 + 4 * 1 + 2;
 
 /// Memory for `kElements` values.
 template <typename Value>
@@ -106,6 +109,26 @@ void adam_with_bf16_moments(benchmark::State& state) {
   count_bytes(state, kBytesWithBf16Moments);
 }
 
+void adam_with_int8_moments(benchmark::State& state) {
+  const Shard shard;
+  const Array<std::uint8_t> first, second;
+  const Array<MomentScales> scales;  // more than there are
+  encode_first_moments(shard.first.values(), first.values().data(), scales.values().data());
+  encode_second_moments(shard.second.values(), second.values().data(), scales.values().data());
+  const Array<BFloat16Bits> gradient = random_gradient();
+  const int threads = static_cast<int>(state.range(0));
+  const AdamStateView view_of_state{.parameters = shard.parameters.values().data(),
+                                    .rests = shard.rests.values().data(),
+                                    .first_moment_int8 = first.values().data(),
+                                    .second_moment_int8 = second.values().data(),
+                                    .scales = scales.values().data()};
+  const std::vector<AdamSegment> all{{0, kElements, true}};
+  for (auto _ : state) {
+    adamw_in_blocks(view_of_state, view_of_state, view(gradient), all, AdamCoefficients{}, threads);
+  }
+  count_bytes(state, kBytesWithInt8Moments);
+}
+
 void adam_out_of_place(benchmark::State& state) {
   const Shard shard, other;
   const Array<BFloat16Bits> gradient = random_gradient();
@@ -149,6 +172,7 @@ void one_and_all_threads(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(memory_read_and_written)->Apply(one_and_all_threads);
 BENCHMARK(adam_in_place)->Apply(one_and_all_threads);
 BENCHMARK(adam_with_bf16_moments)->Apply(one_and_all_threads);
+BENCHMARK(adam_with_int8_moments)->Apply(one_and_all_threads);
 BENCHMARK(adam_out_of_place)->Apply(one_and_all_threads);
 
 }  // namespace

@@ -52,11 +52,17 @@ std::vector<AdamSegment> many_segments() {
   return segments;
 }
 
-/// Updates the same state three times on both processors; its master is split or whole, its moments
-/// are bf16 or fp32.
+/// Returns the moments, and zeros where the last block of moments in int8 lacks elements.
+std::vector<float> whole_blocks(std::vector<float> moments) {
+  moments.resize(
+      static_cast<std::size_t>(round_up(static_cast<std::int64_t>(moments.size()), kMomentBlock)));
+  return moments;
+}
+
+/// Updates the same state three times on both processors; its master is split or whole.
 template <typename Gradient>
 void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamSegment>& segments,
-                  bool split, bool bf16_moments = false) {
+                  bool split, AdamState adam_state = AdamState::Float32) {
   std::vector<float> master = random_values(1, 0.02F);
   std::vector<float> first = random_values(2, 1e-3F);
   std::vector<float> second = random_values(3, 1e-3F);
@@ -70,8 +76,22 @@ void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamS
   const DeviceCopy device_gradient(gradient);
   std::vector<BFloat16Bits> narrow_first = rounded(first), narrow_second = rounded(second);
   const DeviceCopy device_narrow_first(narrow_first), device_narrow_second(narrow_second);
+  const std::vector<float> whole_first = whole_blocks(first), whole_second = whole_blocks(second);
+  std::vector<std::uint8_t> first_codes(whole_first.size()), second_codes(whole_first.size());
+  std::vector<MomentScales> scales(whole_first.size() / kMomentBlock);
+  encode_first_moments(whole_first, first_codes.data(), scales.data());
+  encode_second_moments(whole_second, second_codes.data(), scales.data());
+  const DeviceCopy device_first_codes(first_codes), device_second_codes(second_codes);
+  const DeviceCopy device_scales(scales);
   AdamStateView on_host, on_device;
-  if (bf16_moments) {
+  if (adam_state == AdamState::Int8) {
+    on_host.first_moment_int8 = first_codes.data();
+    on_host.second_moment_int8 = second_codes.data();
+    on_host.scales = scales.data();
+    on_device.first_moment_int8 = device_first_codes.data();
+    on_device.second_moment_int8 = device_second_codes.data();
+    on_device.scales = device_scales.data();
+  } else if (adam_state == AdamState::BFloat16) {
     on_host.first_moment_bf16 = narrow_first.data();
     on_host.second_moment_bf16 = narrow_second.data();
     on_device.first_moment_bf16 = device_narrow_first.data();
@@ -114,6 +134,9 @@ void compare_adam(const std::vector<Gradient>& gradient, const std::vector<AdamS
   CHECK(device_master.fetch() == master);
   CHECK(device_first.fetch() == first);
   CHECK(device_second.fetch() == second);
+  CHECK(device_first_codes.fetch() == first_codes);
+  CHECK(device_second_codes.fetch() == second_codes);
+  CHECK(device_scales.fetch() == scales);
   CHECK(device_narrow_first.fetch() == narrow_first);
   CHECK(device_narrow_second.fetch() == narrow_second);
   CHECK(device_parameters.fetch() == parameters);
@@ -141,10 +164,11 @@ TEST_CASE("AdamW on the device gives the host's bits") {
   SECTION("fp32") { compare_adam(gradient, segments, /*split=*/false); }
   SECTION("fp32 gradients") { compare_adam(gradient, segments, /*split=*/true); }
   SECTION("bf16 gradients") { compare_adam(rounded(gradient), segments, /*split=*/true); }
-  SECTION("moments in bf16") {
-    compare_adam(gradient, segments, /*split=*/false, /*bf16_moments=*/true);
-    compare_adam(gradient, segments, /*split=*/true, /*bf16_moments=*/true);
-    compare_adam(rounded(gradient), segments, /*split=*/true, /*bf16_moments=*/true);
+  SECTION("narrow moments") {
+    const AdamState narrow = GENERATE(AdamState::BFloat16, AdamState::Int8);
+    compare_adam(gradient, segments, /*split=*/false, narrow);
+    compare_adam(gradient, segments, /*split=*/true, narrow);
+    compare_adam(rounded(gradient), segments, /*split=*/true, narrow);
   }
 }
 

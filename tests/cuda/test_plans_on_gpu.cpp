@@ -74,15 +74,19 @@ Backend& gpu() {
   return *backend;
 }
 
-std::vector<Plan> plans(std::int64_t global_batch) {
-  return test::varied_plans(test::tiny_gpt2(), 1, global_batch);
+std::vector<Plan> plans(std::int64_t global_batch, AdamState adam_state = AdamState::Float32) {
+  std::vector<Plan> all = test::varied_plans(test::tiny_gpt2(), 1, global_batch, adam_state);
+  if (adam_state == AdamState::Float32) return all;
+  std::erase_if(all, [](const Plan& plan) { return plan.snapshot == Snapshot::Redo; });
+  return all;
 }
 
 /// In bf16 also with updates ahead of the norm, except where a redo log waits for all gradients.
-std::vector<Plan> plans_in(DataType dtype, std::int64_t global_batch) {
-  std::vector<Plan> all = plans(global_batch);
+std::vector<Plan> plans_in(DataType dtype, std::int64_t global_batch,
+                           AdamState adam_state = AdamState::Float32) {
+  std::vector<Plan> all = plans(global_batch, adam_state);
   if (dtype == DataType::Float32) return all;
-  for (Plan& plan : plans(global_batch)) {
+  for (Plan& plan : plans(global_batch, adam_state)) {
     if (plan.snapshot == Snapshot::Redo) continue;
     plan.name += ", ahead of the norm";
     plan.clipping = Clipping::Speculate;
@@ -117,11 +121,9 @@ TEST_CASE("every plan gives the same bits on a GPU in bf16") {
                   plans_in(DataType::BFloat16, GENERATE(std::int64_t{1}, kGlobalBatch)));
 }
 
-TEST_CASE("every plan gives the same bits on a GPU with moments in bf16") {
-  std::vector<Plan> all = plans_in(DataType::BFloat16, kGlobalBatch);
-  std::erase_if(all, [](const Plan& plan) { return plan.snapshot == Snapshot::Redo; });
-  for (Plan& plan : all) plan.adam_state = DataType::BFloat16;
-  check_all_plans(DataType::BFloat16, all);
+TEST_CASE("every plan gives the same bits on a GPU with moments in bf16 and int8") {
+  const AdamState adam_state = GENERATE(AdamState::BFloat16, AdamState::Int8);
+  check_all_plans(DataType::BFloat16, plans_in(DataType::BFloat16, kGlobalBatch, adam_state));
 }
 
 TEST_CASE("plans whose phases are CUDA graphs give the same bits on a GPU") {

@@ -59,17 +59,20 @@ TEST_CASE("Adam on gradients that were summed in fp32 moves 28 bytes an element 
   }
 }
 
-TEST_CASE("Adam with moments in bf16 moves 18 bytes an element instead of 26") {
+TEST_CASE("Adam with moments in bf16 moves 18 bytes an element instead of 26, in int8 14") {
   Platform platform = plain_platform();
   platform.cpu_adam[1] = platform.device_adam = {{{0, 0, 0}, {26e6, 26, 0}}};
   Operation op;
   op.kind = OpKind::Adam;
   op.elements = 13'000'000;
   Program program;
-  program.dtype = program.gradient_dtype = program.adam_state = DataType::BFloat16;
+  program.dtype = program.gradient_dtype = DataType::BFloat16;
   for (const Lane lane : {Lane::Compute, Lane::CpuAdam}) {
     op.lane = lane;
+    program.adam_state = AdamState::BFloat16;
     CHECK_THAT(solo_seconds(op, program, platform), WithinRel(9, 1e-12));
+    program.adam_state = AdamState::Int8;  // and two scales for 256 elements, read and written
+    CHECK_THAT(solo_seconds(op, program, platform), WithinRel(7 + 0.5 / 16, 1e-12));
   }
 }
 

@@ -14,7 +14,7 @@ constexpr Bytes kMoreBytes = 2;  // an element: 4 of a whole master instead of 2
 std::int64_t elements_in(const Buffer& buffer, const Program& program) {
   if (buffer.tier != Tier::Gpu) return 0;
   if (buffer.name.starts_with("optimizer ")) {
-    return buffer.bytes / optimizer_state_bytes(program.dtype, program.adam_state);
+    return buffer.bytes / optimizer_state_bytes(1, program.dtype, program.adam_state);
   }
   if (buffer.name != "stream buffers") return 0;
   return buffer.bytes / stream_bytes(1, program).read;

@@ -232,7 +232,7 @@ TEST_CASE("a schedule that is not the default is reported as unsupported") {
   plan.late_updates = 1;
   CHECK(mentioned("late_updates") == 3);
   CHECK(mentioned("adam_state") == 0);
-  plan.adam_state = DataType::BFloat16;
+  plan.adam_state = AdamState::BFloat16;
   CHECK(mentioned("adam_state") == 3);
   CHECK(mentioned("adam \"gpu\"") == 0);
   plan.units[0].chunks[0].gpu_adam = true;

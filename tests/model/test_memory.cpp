@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/chunk_layout.hpp"
 #include "sim/model/memory.hpp"
 #include "tests/support/random_plans.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace athanor {
 namespace {
@@ -97,6 +99,42 @@ TEST_CASE("recompute never needs more memory than keep, and sharded never more t
   CHECK(peak_bytes(lower(profile, recompute)).gpu < peak_bytes(lower(profile, keep)).gpu);
   const Plan sharded = uniform_plan(architecture, 4, Sharding::Sharded, Home::Gpu, Home::Gpu);
   CHECK(peak_bytes(lower(profile, sharded)).gpu < peak_bytes(lower(profile, keep)).gpu);
+}
+
+TEST_CASE("moments in int8 have the same blocks under every plan, and take 2 bytes and 2 scales") {
+  Architecture architecture = small_architecture(2, false);
+  for (std::size_t block : {1, 2}) architecture.units[block].parameters[1].shape = {300, 100};
+  for (const int ranks : {1, 2, 3, 8}) {
+    for (const std::int64_t chunk_elements : {1, 5'000, 1 << 20}) {
+      Plan plan =
+          uniform_plan(architecture, ranks, Sharding::OptimizerSharded, Home::Gpu, Home::Host);
+      plan.dtype = DataType::BFloat16;
+      plan.adam_state = AdamState::Int8;
+      plan.chunk_elements = chunk_elements;
+      std::int64_t elements = 0;
+      for (std::size_t u = 0; u < plan.units.size(); ++u) {
+        if (plan.units[u].chunks.empty()) continue;
+        plan.units[u].chunks[0].count = num_chunks(architecture.units[u], chunk_elements, ranks,
+                                                   weights_travel(), plan.adam_state);
+      }
+      for (const UnitLayout& layout : layout_units(architecture, plan)) {
+        for (const Chunk& chunk : layout.chunks) {
+          CHECK(chunk.offset % kMomentBlock == 0);
+          CHECK(chunk.shard_elements(ranks) % kMomentBlock == 0);
+          // The next array begins aligned, too.
+          CHECK(chunk.shard_elements(ranks) / kMomentBlock * kMomentScaleBytes % 128 == 0);
+          elements += chunk.shard_elements(ranks);
+        }
+      }
+      Profile profile = small_profile(architecture, 1);
+      profile.dtype = plan.dtype;
+      Bytes state = 0;
+      for (const Buffer& buffer : lower(profile, plan).static_buffers) {
+        if (buffer.name.starts_with("host optimizer")) state += buffer.bytes;
+      }
+      CHECK(state == elements * 4 + elements / 256 * 8);  // with the rest of a split master
+    }
+  }
 }
 
 TEST_CASE("overflows name the tier, the need and the limit") {

@@ -292,6 +292,17 @@ TEST_CASE("what does not go with tokens that travel is refused, with the way out
                plan.snapshot = Snapshot::Redo;
              }),
              ContainsSubstring("snapshots"));
+  CHECK_THAT(problem([&](Plan& plan) {
+               plan.adam_state = AdamState::Int8;
+               for (std::size_t u = 0; u < plan.units.size(); ++u) {
+                 if (plan.units[u].pattern == &tokens_travel()) continue;
+                 for (ChunkRun& run : plan.units[u].chunks) {
+                   run.count = num_chunks(architecture.units[u], plan.chunk_elements, 2,
+                                          weights_travel(), plan.adam_state);
+                 }
+               }
+             }),
+             ContainsSubstring("adam_state"));
   CHECK_THAT(problem([](Plan& plan) { plan.world_size = 3; }), ContainsSubstring("8 experts on 3"));
 }
 

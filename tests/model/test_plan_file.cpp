@@ -93,8 +93,10 @@ TEST_CASE("snapshots are left out where there are none, and need state in host m
 TEST_CASE("the type of Adam's moments is left out where it is fp32") {
   Plan plan = sample_plan();
   CHECK(to_json(plan).find("adam_state") == std::string::npos);
-  plan.adam_state = DataType::BFloat16;
-  CHECK(parse_plan(to_json(plan), "input.json").adam_state == DataType::BFloat16);
+  plan.adam_state = AdamState::BFloat16;
+  CHECK(parse_plan(to_json(plan), "input.json").adam_state == AdamState::BFloat16);
+  plan.adam_state = AdamState::Int8;
+  CHECK(parse_plan(to_json(plan), "input.json").adam_state == AdamState::Int8);
 }
 
 TEST_CASE("a plan launches kernels one by one unless it says otherwise") {

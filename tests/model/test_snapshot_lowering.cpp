@@ -240,7 +240,7 @@ TEST_CASE("snapshots are refused where a killed step could not be done again") {
   SECTION("updates by the GPU") { plan.units[1].chunks[0].gpu_adam = true; }
   SECTION("moments in bf16") {
     if (plan.snapshot == Snapshot::Versions) return;
-    plan.adam_state = DataType::BFloat16;
+    plan.adam_state = AdamState::BFloat16;
   }
   SECTION("speculation") {
     if (plan.snapshot == Snapshot::Versions) return;

@@ -42,7 +42,8 @@ struct Case {
         request{.num_gpus = 1 << (round % 3), .global_batch = 4 << (round % 3)} {
     if (round % 3 != 0) request.clipping = Clipping::Wait;
     if (round % 4 < 2) profile.dtype = DataType::BFloat16;
-    if (round % 7 == 5) request.adam_state = DataType::BFloat16;
+    if (round % 7 == 5) request.adam_state = AdamState::BFloat16;
+    if (round % 7 == 3) request.adam_state = AdamState::Int8;
     request.clipped_share = 0.1 * (round % 11);
     profile.workspace_bytes = 100 * (round % 2);
     if (round % 3 == 0) {

@@ -112,7 +112,7 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
       candidate.trailing_nvme_optimizer = 0;
       candidate.nvme_parameters = candidate.attention_on_gpu = false;
       const bool may_redo =
-          c.request.adam_state == DataType::Float32 && c.request.snapshot_copies == 1;
+          c.request.adam_state == AdamState::Float32 && c.request.snapshot_copies == 1;
       candidate.snapshot = may_redo && i % 4 == 0 ? Snapshot::Redo : Snapshot::Versions;
       candidate.late_updates = i % 5;
       candidate.speculate = may_speculate && i % 3 != 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that trains a tiny model under every varied plan, one after the other.
 // usage: plan_worker OUT.json GLOBAL_BATCH STEPS gpt2|mixture|"split gpt2"|"split
-// mixture"|travelling|tensors|"bf16 moments"
+// mixture"|travelling|tensors|"bf16 moments"|"int8 moments"
 // "travelling" is a mixture with split blocks, whose weights travel in the first plan and whose
 // tokens travel in the others. "tensors" is llama, whose tensors are split in the others. "bf16
-// moments" is gpt2 in bf16, with moments in bf16.
+// moments" is gpt2 in bf16, with moments in bf16, and "int8 moments" likewise.
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
@@ -68,13 +68,13 @@ nlohmann::json run_plan(const Profile& profile, const Plan& plan, std::int64_t s
   return result;
 }
 
-/// Returns those of the plans that moments in bf16 go with, in bf16, and each of them with updates
+/// Returns those of the plans that narrow moments go with, in bf16, and each of them with updates
 /// that do not wait for the norm.
-std::vector<Plan> with_bf16_moments(std::vector<Plan> plans) {
+std::vector<Plan> with_narrow_moments(std::vector<Plan> plans) {
   std::erase_if(plans, [](const Plan& plan) { return plan.snapshot == Snapshot::Redo; });
   std::vector<Plan> all;
   for (Plan& plan : plans) {
-    plan.dtype = plan.adam_state = DataType::BFloat16;
+    plan.dtype = DataType::BFloat16;
     all.push_back(plan);
     plan.name += ", ahead of the norm";
     plan.clipping = Clipping::Speculate;
@@ -95,7 +95,10 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
                                  : test::tiny_gpt2();
   const Architecture architecture = with_blocks(
       whole, travels || splits || model.starts_with("split ") ? Blocks::Split : Blocks::Whole);
-  const bool narrow = model == "bf16 moments";
+  const AdamState adam_state = model == "bf16 moments"   ? AdamState::BFloat16
+                               : model == "int8 moments" ? AdamState::Int8
+                                                         : AdamState::Float32;
+  const bool narrow = adam_state != AdamState::Float32;
   const DataType dtype = narrow ? DataType::BFloat16 : DataType::Float32;
   const int world_size = collectives->world_size();
   ProfileOptions profiling;
@@ -110,10 +113,10 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   nlohmann::json results = nlohmann::json::array();
   const std::string nvme_folder = std::filesystem::path(argv[1]).parent_path();
   const std::int64_t global_batch = std::stoll(argv[2]);
-  std::vector<Plan> plans = travels || splits
-                                ? test::travelling_plans(profile, world_size, global_batch)
-                                : test::varied_plans(architecture, world_size, global_batch);
-  if (narrow) plans = with_bf16_moments(std::move(plans));
+  std::vector<Plan> plans =
+      travels || splits ? test::travelling_plans(profile, world_size, global_batch)
+                        : test::varied_plans(architecture, world_size, global_batch, adam_state);
+  if (narrow) plans = with_narrow_moments(std::move(plans));
   for (const Plan& plan : plans) {
     results.push_back(run_plan(profile, plan, std::stoll(argv[3]), nvme_folder, *collectives));
   }

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains small transformers models with PyTorch alone, for comparison: every loss, gradient norm, weight and moment.
 
-usage: reference.py FOLDER FAMILY STEPS [packed|bf16-moments]
+usage: reference.py FOLDER FAMILY STEPS [packed|bf16-moments|int8-moments]
 
 Writes FOLDER/model (the untrained model as a Hugging Face folder), FOLDER/tokens.bin (16-bit ids; with "packed" the
 folder FOLDER/tokens of packed documents, which are trained on one by one here) and FOLDER/reference.safetensors: "losses", "norms", and for every step k and parameter p "k/master/p",
 "k/first_moment/p" and "k/second_moment/p". With "bf16-moments" both moments are rounded to bf16 after every step,
-stochastically, with PyTorch's own random numbers.
+stochastically, with PyTorch's own random numbers. With "int8-moments" they are rounded to what 8 bits and the scale of
+a block can be, as bitsandbytes' 8-bit Adam does.
 """
 
 import sys
@@ -125,6 +126,32 @@ def round_moments(optimizer):
             moment.copy_(torch.where(torch.rand_like(share) < share, away, towards_zero))
 
 
+def dynamic_map(has_sign):
+    """The numbers of an 8-bit moment, as bitsandbytes has them: 256, ascending."""
+    positive = []
+    for decade in range(7):
+        edges = torch.linspace(0.1, 1, 2 ** (decade if has_sign else decade + 1) + 1, dtype=torch.float64)
+        positive += ((edges[:-1] + edges[1:]) / 2 * 10.0 ** (decade - 6)).tolist()
+    negative = [-number for number in positive] if has_sign else []
+    return torch.tensor(sorted([*negative, 0.0, *positive, 1.0]))
+
+
+MAPS = {"exp_avg": dynamic_map(True), "exp_avg_sq": dynamic_map(False)}
+BLOCK = 256
+
+
+def quantize_moments(optimizer):
+    """Rounds to the nearest number of the map, times the largest magnitude of a block of the parameter."""
+    for state in optimizer.state.values():
+        for name, numbers in MAPS.items():
+            moment = state[name]
+            padded = torch.nn.functional.pad(moment.flatten(), (0, -moment.numel() % BLOCK)).view(-1, BLOCK)
+            largest = padded.abs().amax(1, keepdim=True)
+            parts = torch.where(largest > 0, padded / largest, torch.zeros(()))
+            nearest = numbers[torch.bucketize(parts, (numbers[:-1] + numbers[1:]) / 2)]
+            moment.copy_((nearest * largest).flatten()[: moment.numel()].view_as(moment))
+
+
 def train_step(model, optimizer, tokens, step):
     """Returns the mean loss of the step's micro-batches and the gradient norm before clipping."""
     optimizer.zero_grad()
@@ -178,6 +205,8 @@ def main(folder, family, steps, kind=""):
         norms.append(norm)
         if kind == "bf16-moments":
             round_moments(optimizer)
+        if kind == "int8-moments":
+            quantize_moments(optimizer)
         record(tensors, model, optimizer, step + 1)
     tensors["losses"] = torch.tensor(losses, dtype=torch.float32)
     tensors["norms"] = torch.tensor(norms, dtype=torch.float32)

@@ -14,18 +14,19 @@ void place(Plan& plan, const Architecture& architecture, std::size_t unit, Shard
            std::vector<ChunkRun> pattern) {
   plan.units[unit].sharding = sharding;
   plan.units[unit].chunks.clear();
-  const std::int64_t count =
-      num_chunks(architecture.units[unit], plan.chunk_elements, plan.world_size);
+  const std::int64_t count = num_chunks(architecture.units[unit], plan.chunk_elements,
+                                        plan.world_size, weights_travel(), plan.adam_state);
   for (std::int64_t i = 0; i < count; ++i) {
     plan.units[unit].chunks.push_back(pattern[static_cast<std::size_t>(i) % pattern.size()]);
   }
 }
 
 /// Returns one plan with every sharding and every home.
-Plan mixed_plan(const Architecture& architecture, int world_size, std::int64_t accumulation) {
+Plan mixed_plan(const Architecture& architecture, int world_size, std::int64_t accumulation,
+                AdamState adam_state) {
   constexpr std::int64_t kChunk = 1500;
   Plan plan = uniform_plan(architecture, world_size, accumulation, Sharding::Sharded, Home::Gpu,
-                           Home::Gpu, Activation::Keep, kChunk);
+                           Home::Gpu, Activation::Keep, kChunk, adam_state);
   const ChunkRun device{1, Home::Gpu, Home::Gpu};
   const ChunkRun split{1, Home::Gpu, Home::Host};
   const ChunkRun host{1, Home::Host, Home::Host};
@@ -95,8 +96,9 @@ Architecture tiny_llama() {
 
 Plan uniform_plan(const Architecture& architecture, int world_size, std::int64_t accumulation,
                   Sharding sharding, Home parameters, Home optimizer, Activation activation,
-                  std::int64_t chunk_elements) {
+                  std::int64_t chunk_elements, AdamState adam_state) {
   Plan plan;
+  plan.adam_state = adam_state;
   plan.name = "test";
   plan.world_size = world_size;
   plan.accumulation = accumulation;
@@ -106,7 +108,8 @@ Plan uniform_plan(const Architecture& architecture, int world_size, std::int64_t
   plan.max_gradient_norm = 0.5;
   for (const Unit& unit : architecture.units) {
     UnitPlan unit_plan{.sharding = sharding, .activation = activation, .chunks = {}};
-    const std::int64_t count = num_chunks(unit, chunk_elements, world_size);
+    const std::int64_t count =
+        num_chunks(unit, chunk_elements, world_size, weights_travel(), adam_state);
     if (count > 0) unit_plan.chunks.push_back({count, parameters, optimizer});
     plan.units.push_back(std::move(unit_plan));
   }
@@ -114,7 +117,7 @@ Plan uniform_plan(const Architecture& architecture, int world_size, std::int64_t
 }
 
 std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
-                               std::int64_t global_batch) {
+                               std::int64_t global_batch, AdamState adam_state) {
   constexpr auto kDevice = Home::Gpu;
   constexpr auto kHost = Home::Host;
   constexpr auto kKeep = Activation::Keep;
@@ -130,7 +133,7 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   const auto uniform = [&](Sharding sharding, Home parameters, Home optimizer,
                            Activation activation, std::int64_t chunk) {
     return uniform_plan(architecture, world_size, accumulation, sharding, parameters, optimizer,
-                        activation, chunk);
+                        activation, chunk, adam_state);
   };
   add("ddp", uniform(Sharding::Replicated, kDevice, kDevice, kKeep, kWholeUnit));
   add("ddp, optimizer on the host", uniform(Sharding::Replicated, kDevice, kHost, kAgain, 2000));
@@ -148,8 +151,9 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   narrow.prefetch_depth = 0;
   Plan& threads = add("Adam threads", uniform(Sharding::Sharded, kHost, kHost, kKeep, 40000));
   threads.cpu_adam_threads = 2;
-  add("mixed", mixed_plan(architecture, world_size, accumulation));
-  Plan& blocking = add("blocking copies", mixed_plan(architecture, world_size, accumulation));
+  add("mixed", mixed_plan(architecture, world_size, accumulation, adam_state));
+  Plan& blocking =
+      add("blocking copies", mixed_plan(architecture, world_size, accumulation, adam_state));
   blocking.schedule = {.copies = Copies::Blocking,
                        .optimizer = OptimizerStart::AfterBackward,
                        .optimizer_lanes = OptimizerLanes::Serial};
@@ -164,7 +168,8 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   Plan& late = add("all on NVMe, some of it updated late",
                    uniform(Sharding::Sharded, Home::Nvme, Home::Nvme, kKeep, 1000));
   late.late_updates = 2;
-  Plan& rings = add("one parameter buffer", mixed_plan(architecture, world_size, accumulation));
+  Plan& rings =
+      add("one parameter buffer", mixed_plan(architecture, world_size, accumulation, adam_state));
   rings.parameter_buffers = 1;
   rings.nvme_buffers = 2;
   for (ChunkRun& run : rings.units[1].chunks) {
@@ -173,7 +178,8 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   add("late updates", uniform(Sharding::Sharded, kHost, kHost, kKeep, 3000)).late_updates = 3;
   add("one gradient buffer", uniform(Sharding::Sharded, kHost, kHost, kAgain, 700)).gradient_ring =
       1;
-  Plan& ring = add("a gradient ring", mixed_plan(architecture, world_size, accumulation));
+  Plan& ring =
+      add("a gradient ring", mixed_plan(architecture, world_size, accumulation, adam_state));
   ring.gradient_ring = 3;
   ring.late_updates = 1;
   add("a gradient ring before NVMe", uniform(Sharding::Sharded, kHost, Home::Nvme, kAgain, 700))
@@ -188,7 +194,8 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   stream(add("one stream buffer",
              uniform(Sharding::OptimizerSharded, kDevice, kHost, kKeep, kWholeUnit)),
          1);
-  stream(add("streamed and mixed", mixed_plan(architecture, world_size, accumulation)), 3);
+  stream(add("streamed and mixed", mixed_plan(architecture, world_size, accumulation, adam_state)),
+         3);
   const auto group = [&](Plan& plan, std::int64_t members) {
     plan.micro_batch_group = members;
     plan.gradient_buffers = static_cast<int>(members);  // the head borrows from the embedding
@@ -199,7 +206,7 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
   group(add("a group's outputs on the host",
             uniform(Sharding::Sharded, kHost, Home::Nvme, kAway, 3000)),
         accumulation);
-  group(add("mixed groups", mixed_plan(architecture, world_size, accumulation)),
+  group(add("mixed groups", mixed_plan(architecture, world_size, accumulation, adam_state)),
         accumulation % 2 == 0 ? 2 : 1);
   add("snapshots", uniform(Sharding::Sharded, kHost, kHost, kAgain, 3000)).snapshot =
       Snapshot::Redo;

@@ -23,7 +23,8 @@ inline constexpr std::int64_t kVocabulary = 64;
 /// Returns plans with clipping that differ in sharding, placement, activations, chunks, slots,
 /// buffers and prefetch. `global_batch` micro-batches of one sample are split over the ranks.
 [[nodiscard]] std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
-                                             std::int64_t global_batch);
+                                             std::int64_t global_batch,
+                                             AdamState adam_state = AdamState::Float32);
 
 /// Gives units of experts costs of tokens that travel, which take neither time nor memory.
 void add_free_travel(Profile& profile, int world_size, std::int64_t capacity);
@@ -41,6 +42,7 @@ void let_activations_travel(Plan& plan, const Profile& profile, ChunkRun run,
 /// Returns a plan that treats every unit alike.
 [[nodiscard]] Plan uniform_plan(const Architecture& architecture, int world_size,
                                 std::int64_t accumulation, Sharding sharding, Home parameters,
-                                Home optimizer, Activation activation, std::int64_t chunk_elements);
+                                Home optimizer, Activation activation, std::int64_t chunk_elements,
+                                AdamState adam_state = AdamState::Float32);
 
 }  // namespace athanor::test

@@ -97,10 +97,11 @@ TEST_CASE("split blocks have the bits of whole ones under every plan, and their 
   }
 }
 
-TEST_CASE("moments in bf16 have the same bits under every plan, and take less memory") {
+TEST_CASE("moments in bf16 and int8 have the same bits under every plan, and take less memory") {
   constexpr int kFew = 12;
   const int processes = GENERATE(1, 2);  // their gradients are rounded to bf16 at other places
-  const nlohmann::json results = run_plans(processes, 2, "bf16 moments", kFew);
+  const std::string model = GENERATE("bf16 moments", "int8 moments");
+  const nlohmann::json results = run_plans(processes, 2, model, kFew);
   REQUIRE(results.size() >= 60);
   for (const auto& result : results) {
     check_equal(result, results[0]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints survive a kill at any moment, and another plan.
 #include "tests/train/job_processes.hpp"
+#include "tests/train/run_plans.hpp"
 #include "tests/train/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -160,6 +161,39 @@ TEST_CASE("state and parameters on NVMe leave a run unchanged, and it resumes in
       CHECK_FALSE(entry.path().filename().string().starts_with(".athanor-"));
     }
   }
+}
+
+TEST_CASE("moments in int8 are resumed to the bit under another plan, other ranks and on NVMe") {
+  const auto dtype = GENERATE(athanor::DataType::Float32, athanor::DataType::BFloat16);
+  const TrainFixture fixture(dtype);
+  const auto write_plan = [&](const char* name, athanor::Sharding sharding,
+                              athanor::Home parameters, athanor::Home optimizer,
+                              std::int64_t chunk_elements) {
+    athanor::Plan plan = athanor::test::uniform_plan(
+        fixture.architecture(), 2, 1, sharding, parameters, optimizer, athanor::Activation::Keep,
+        chunk_elements, athanor::AdamState::Int8);
+    plan.dtype = dtype;
+    return fixture.write_plan(name, plan);
+  };
+  using enum athanor::Home;
+  const std::string memory = write_plan("memory", athanor::Sharding::Sharded, Host, Host, 2000);
+  const std::string nvme = write_plan("nvme", athanor::Sharding::Sharded, Nvme, Nvme, 9000);
+  const std::string device = write_plan("device", athanor::Sharding::Replicated, Gpu, Gpu, 1 << 20);
+  const auto train = [&](const std::string& plan, int steps, const std::string& out,
+                         const std::vector<std::string>& more) {
+    require_done(run(
+        with_processes(2, fixture.command(plan, steps, out) + more +
+                              std::vector<std::string>{"--checkpoint-every", "4", "--schedule",
+                                                       "constant", "--nvme", fixture.file("")})));
+  };
+  const std::string whole = fixture.file("whole");
+  train(memory, 16, whole, {});
+  const std::string moved = fixture.file("moved");
+  train(device, 4, moved, {});
+  train(nvme, 8, moved, {"--resume"});
+  train(memory, 12, moved, {"--resume"});
+  train(device, 16, moved, {"--resume"});
+  CHECK(loss_curve(moved) == loss_curve(whole));
 }
 
 TEST_CASE("speculative updates change no bit, and a run resumes without them and back") {

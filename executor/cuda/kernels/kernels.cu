@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise kernels over flat shards: bound by memory, four elements per thread and load.
-#include "executor/cuda/kernels/kernels.hpp"
+#include "executor/cuda/kernels/adam_parts.cuh"
 
 #include <cuda_runtime.h>
 
@@ -8,37 +8,6 @@
 
 namespace athanor::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kWidth = 4;  // elements of one vector load
-
-struct alignas(8) Bf16x4 {
-  std::uint16_t at[kWidth];
-};
-struct alignas(8) Int16x4 {
-  std::int16_t at[kWidth];
-};
-struct alignas(16) Fp32x4 {
-  float at[kWidth];
-};
-
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(std::uint16_t bits) {
-  return __uint_as_float(static_cast<std::uint32_t>(bits) << 16U);
-}
-
-template <typename Value>
-struct VectorOf;
-template <>
-struct VectorOf<float> {
-  using Type = Fp32x4;
-};
-template <>
-struct VectorOf<std::uint16_t> {
-  using Type = Bf16x4;
-};
-template <typename Value>
-using Vector = typename VectorOf<Value>::Type;
 
 /// Calls body(i, width) for every vector of four, and for the rest one by one.
 template <typename Body>
@@ -50,65 +19,6 @@ __device__ __forceinline__ void for_vectors(std::int64_t elements, Body body) {
   const std::int64_t rest = vectors * kWidth + first;
   if (rest < elements) body.scalar(rest);
 }
-
-/// A kernel's segments, passed among its arguments.
-struct AdamTable {
-  std::int64_t begin[kAdamSegments], end[kAdamSegments];
-  std::uint32_t decays;  // one bit a segment
-  int count;
-
-  __host__ __device__ std::int64_t last() const { return end[count - 1]; }
-};
-static_assert(kAdamSegments <= 32, "one bit a segment");
-
-/// A master that is whole.
-struct WholeMaster {
-  float* master;
-
-  __device__ __forceinline__ Fp32x4 load(std::int64_t v) const {
-    return reinterpret_cast<const Fp32x4*>(master)[v];
-  }
-  __device__ __forceinline__ void store(std::int64_t v, const Fp32x4& updated) const {
-    reinterpret_cast<Fp32x4*>(master)[v] = updated;
-  }
-  __device__ __forceinline__ float load_one(std::int64_t i) const { return master[i]; }
-  __device__ __forceinline__ void store_one(std::int64_t i, float updated) const {
-    master[i] = updated;
-  }
-};
-
-/// A split master, whose halves are joined and split again in registers.
-struct SplitMasters {
-  std::uint16_t* parameters;
-  std::int16_t* rests;
-
-  __device__ __forceinline__ Fp32x4 load(std::int64_t v) const {
-    const Bf16x4 upper = reinterpret_cast<const Bf16x4*>(parameters)[v];
-    const Int16x4 lower = reinterpret_cast<const Int16x4*>(rests)[v];
-    Fp32x4 master;
-    for (int j = 0; j < kWidth; ++j) master.at[j] = join_master(upper.at[j], lower.at[j]);
-    return master;
-  }
-  __device__ __forceinline__ void store(std::int64_t v, const Fp32x4& updated) const {
-    Bf16x4 upper;
-    Int16x4 lower;
-    for (int j = 0; j < kWidth; ++j) {
-      const SplitMaster split = split_master(updated.at[j]);
-      upper.at[j] = split.parameter;
-      lower.at[j] = split.rest;
-    }
-    reinterpret_cast<Bf16x4*>(parameters)[v] = upper;
-    reinterpret_cast<Int16x4*>(rests)[v] = lower;
-  }
-  __device__ __forceinline__ float load_one(std::int64_t i) const {
-    return join_master(parameters[i], rests[i]);
-  }
-  __device__ __forceinline__ void store_one(std::int64_t i, float updated) const {
-    const SplitMaster split = split_master(updated);
-    parameters[i] = split.parameter;
-    rests[i] = split.rest;
-  }
-};
 
 template <typename Gradient, typename Moment, typename Masters>
 struct AdamBody {
@@ -182,30 +92,11 @@ __global__ void __launch_bounds__(kThreads)
   for_vectors(elements, AccumulateBody<Addend, kAdds>{sum, addend});
 }
 
-constexpr std::int64_t kFillGpu = 2048;  // blocks, on any GPU
-
 /// Blocks that fill the link to the host. Reads wait for it, so it takes many. Writes do not: where
 /// they outrun it, they fill the GPU's own queues and everything else waits. On an H100, 4 blocks
 /// write 46 GB/s and kernels beside them take 1.00 to 1.04 times as long; 32 blocks write 52 GB/s,
 /// and attention takes 1.5 times as long, kernels that memory bounds 2.8 times.
 constexpr std::int64_t kFillLinkReading = 32, kFillLinkWriting = 4;
-
-/// Number of blocks: `most`, but no more than there is work for.
-int blocks_for(std::int64_t elements, std::int64_t most = kFillGpu) {
-  const std::int64_t wanted = (elements / kWidth + kThreads - 1) / kThreads;
-  return static_cast<int>(wanted < 1 ? 1 : wanted < most ? wanted : most);
-}
-
-AdamTable table_of(std::span<const AdamSegment> segments) {
-  AdamTable table{};
-  for (const AdamSegment& segment : segments) {
-    table.begin[table.count] = segment.begin;
-    table.end[table.count] = segment.end;
-    if (segment.decays) table.decays |= 1U << static_cast<unsigned>(table.count);
-    ++table.count;
-  }
-  return table;
-}
 
 template <typename Gradient, typename Masters>
 void launch_adam_of(cudaStream_t stream, const AdamShard& shard, const Masters& masters,
@@ -238,6 +129,9 @@ void launch_accumulate_of(cudaStream_t stream, float* sum, MemoryLocation sum_ho
 
 void launch_adam(cudaStream_t stream, const AdamShard& shard, std::span<const AdamSegment> segments,
                  const AdamStep& step, const float* gradient_scale) {
+  if (shard.state.has_int8_moments()) {
+    return launch_adam_in_blocks(stream, shard, segments, step, gradient_scale);
+  }
   const SplitMasters split{shard.state.parameters, shard.state.rests};
   while (!segments.empty()) {
     const AdamTable table =

@@ -34,6 +34,12 @@ inline constexpr int kAdamSegments = 16;
 void launch_adam(cudaStream_t stream, const AdamShard& shard, std::span<const AdamSegment> segments,
                  const AdamStep& step, const float* gradient_scale);
 
+/// Launches AdamW on a shard with moments in int8, likewise; launch_adam() calls it. Segments begin
+/// at multiples of 32.
+void launch_adam_in_blocks(cudaStream_t stream, const AdamShard& shard,
+                           std::span<const AdamSegment> segments, const AdamStep& step,
+                           const float* gradient_scale);
+
 /// Memory in which a kernel's slowest operand lies.
 enum class MemoryLocation { Device, Host };
 
