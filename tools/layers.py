@@ -45,7 +45,7 @@ ROOMS = {
     "executor/layers": MODEL,
     "executor/experts": [*MODEL, "executor/layers"],
     "executor/travel": ["executor/layers", "executor/experts"],
-    "executor/units": [*MODEL, "executor/cpu", "executor/backend", "executor/layers", "executor/experts",
+    "executor/units": [*MODEL, "sim/patterns", "executor/cpu", "executor/backend", "executor/layers", "executor/experts",
                        "executor/travel"],
     "executor/vision": [*MODEL, "executor/layers", "executor/units"],
     "executor/traced": [*MODEL, "sim/formats", "executor/layers", "executor/units", "executor/vision"],
@@ -85,7 +85,7 @@ ROOMS = {
                       "calibrate/device", "calibrate/machine", "calibrate/profile", "executor/traced",
                       "executor/units", "cli/common"],
     "cli/retune": [*MODEL, "sim/cost", "sim/rates", "sim/formats", "executor", "cli/common"],
-    "cli/train": [*MODEL, "sim/lowering", "sim/cost", "sim/rates", "sim/formats", "executor", "cli/common",
+    "cli/train": [*MODEL, "sim/patterns", "sim/lowering", "sim/cost", "sim/rates", "sim/formats", "executor", "cli/common",
                   "cli/retune"],
     # Tests and examples see everything.
     "examples": ["sim", "executor", "calibrate"],

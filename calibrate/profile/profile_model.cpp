@@ -73,7 +73,7 @@ void check_expert_ranks(const Model& model, const ProfileOptions& options) {
   if (options.expert_ranks.empty()) return;
   const Architecture& architecture = model.architecture;
   const auto experts = std::ranges::find_if(architecture.units, has_only_experts);
-  if (experts == architecture.units.end() || !model.travelling_unit) {
+  if (experts == architecture.units.end() || !model.part_unit) {
     throw InputError("--expert-ranks", architecture.name + " has no units of experts alone",
                      "Profile a mixture of experts with --split-blocks.");
   }
@@ -101,10 +101,10 @@ void check_tensor_ranks(const Model& model, const ProfileOptions& options) {
       any = true;
       divide = divide && tensors_divide(architecture, unit, ranks);
     }
-    if (!any || !model.split_unit) {
+    if (!any || !model.part_unit) {
       throw InputError("--tensor-ranks",
                        architecture.name + " has no units whose tensors can be split",
-                       "Profile llama, mistral, qwen2 or qwen3 with --split-blocks.");
+                       std::string(tensors_split().how_to_profile()));
     }
     if (!divide) {
       throw InputError(

@@ -5,7 +5,6 @@
 #include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
-#include "sim/patterns/tensors_split.hpp"
 #include "sim/patterns/tokens_travel.hpp"
 
 #include <algorithm>
@@ -15,26 +14,14 @@
 
 namespace athanor {
 
-namespace {
-
-/// Makes what the first of the ranks runs; `part` is what it holds of `whole`.
-std::shared_ptr<UnitModule> first_part(const Model& model, int unit, const Unit& whole,
-                                       const Unit& part, const StagedSetting& setting) {
-  const int ranks = setting.world_size;
-  if (setting.pattern == &tensors_split()) return model.split_unit(unit, part, ranks);
-  return model.travelling_unit(unit, part,
-                               {0, num_experts(whole) / ranks, ranks, setting.capacity});
-}
-
-}  // namespace
-
 StagedBench::StagedBench(const Model& model, int unit, const StagedSetting& setting,
                          torch::Tensor input, const Batch& batch, UnitMeter& meter,
                          bool deterministic)
     : meter_(meter), batch_(batch), setting_(setting), input_(std::move(input)) {
   const Unit& whole = model.architecture.units.at(static_cast<std::size_t>(unit));
   const Unit part = part_of_rank(whole, *setting.pattern, /*rank=*/0, setting.world_size);
-  const auto module = first_part(model, unit, whole, part, setting);
+  const auto module =
+      model.part_unit(unit, part, {setting.pattern, 0, setting.world_size, setting.capacity});
   std::int64_t elements = 0;
   static_cast<void>(parameter_offsets(part, elements));
   meter_.run([&] {

@@ -20,7 +20,7 @@ namespace athanor {
 
 /// A pattern with stages, and what its costs depend on.
 struct StagedSetting {
-  const UnitPattern* pattern = nullptr;  ///< tokens_travel() or tensors_split()
+  const UnitPattern* pattern = nullptr;
   int world_size = 1;
   std::int64_t capacity = 0;  ///< UnitPlan::capacity
 };

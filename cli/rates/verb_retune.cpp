@@ -11,8 +11,6 @@
 #include "sim/engine/engine.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
-#include "sim/patterns/tensors_split.hpp"
-#include "sim/patterns/tokens_travel.hpp"
 #include "sim/rates/rated_machine.hpp"
 #include "sim/search/search.hpp"
 #include "sim/settings/plan_parts.hpp"
@@ -96,22 +94,13 @@ PlanRequest request_of(const RatedRun& run, const std::vector<Bytes>& within) {
   return request;
 }
 
-/// Returns the pattern of those units whose weights do not travel; a model has one such pattern.
-TriedPatterns pattern_of(const Plan& plan) {
-  for (const UnitPlan& unit : plan.units) {
-    if (unit.pattern == &tensors_split()) return TriedPatterns::Tensors;
-    if (unit.pattern == &tokens_travel()) return TriedPatterns::Tokens;
-  }
-  return TriedPatterns::Weights;
-}
-
 SearchOptions search_options(const RatedRun& run, const RetuneOptions& options,
                              ProgressLine& progress) {
   constexpr int kPart = 4;
   SearchOptions search;
   search.workers = options.workers > 0 ? options.workers : std::max(1, usable_cores() / kPart);
   // Another pattern would change how sums are rounded.
-  search.patterns = pattern_of(run.plan);
+  search.mix = mix_of(run.plan, run.profile.architecture);
   if (run.plan.search) {
     search.host_update_slowdown = 1 + run.plan.search->host_slowdown;
     if (run.plan.search->energy_within > 0) search.energy_within = run.plan.search->energy_within;

@@ -7,6 +7,7 @@
 #include "sim/formats/trace.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/enum_names.hpp"
+#include "sim/patterns/patterns.hpp"
 #include "sim/rates/calibrated_spreads.hpp"
 
 #include <fmt/format.h>
@@ -61,8 +62,7 @@ std::string activation_text(const Plan& plan) {
   const std::int64_t recompute = std::ssize(plan.units) - keep;
   std::string text;
   if (recompute > 0) text += fmt::format(", {} of {} recompute", recompute, plan.units.size());
-  const std::int64_t travel = num_travelling_units(plan);
-  if (travel > 0) text += fmt::format(", tokens travel in {} units", travel);
+  if (num_travelling_units(plan) > 0) text += ", " + travel_text(plan);
   if (offload > 0) text += fmt::format(", {} outputs on host", offload);
   return text;
 }

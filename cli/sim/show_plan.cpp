@@ -61,7 +61,8 @@ std::string unit_text(const UnitPlan& unit) {
   std::string text = fmt::format("{:<18} {:<10} {}", name_of(kShardingNames, unit.sharding),
                                  name_of(kActivationNames, unit.activation), runs_text(unit));
   if (unit.pattern != &weights_travel()) {
-    text += fmt::format(", {} travel, capacity {}", unit.pattern->name(), unit.capacity);
+    text += fmt::format(", {}", unit.pattern->phrase());
+    if (unit.capacity > 0) text += fmt::format(", capacity {}", unit.capacity);
   }
   return text;
 }

@@ -2,7 +2,6 @@
 #include "cli/sim/tune_report.hpp"
 
 #include "sim/model/enum_names.hpp"
-#include "sim/patterns/tokens_travel.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/pareto.hpp"
 #include "sim/search/ranking.hpp"
@@ -10,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <string>
 #include <type_traits>
 
 namespace athanor::cli {
@@ -53,7 +54,24 @@ nlohmann::ordered_json front_json(const SearchResult& result, int ranks_per_node
   return json;
 }
 
-bool travels_tokens(const TravelSearch& travel) { return travel.pattern == &tokens_travel(); }
+/// Whether the best plan is of those of `travel`. A later search finds faster plans alone.
+bool is_best(const SearchResult& result, const TravelSearch& travel) {
+  const TravelSearch* best = nullptr;
+  for (const TravelSearch& each : result.travel) {
+    if (each.best) best = &each;
+  }
+  return best == &travel;
+}
+
+/// Joins what `of` says of each of the patterns.
+template <typename Of>
+std::string joined(const TravelSearch& travel, const char* between, const Of& of) {
+  std::string text;
+  for (const UnitPattern* const pattern : travel.patterns) {
+    text.append(text.empty() ? "" : between).append(std::invoke(of, pattern));
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -79,12 +97,11 @@ nlohmann::ordered_json tune_json(const Report& report, const SearchResult& resul
                       {"simulated", result.num_simulated},
                       {"pruned", result.num_pruned},
                       {"not_fitting", result.num_not_fitting}};
-  if (const auto& travel = result.travel) {
-    json[travels_tokens(*travel) ? "tokens_travel" : "tensors_split"] = {
-        {"plans", travel->num_plans},
-        {"simulated", travel->num_simulated},
-        {"not_fitting", travel->num_not_fitting},
-        {"best", travel->best.has_value()}};
+  for (const TravelSearch& travel : result.travel) {
+    json[joined(travel, "_and_", &UnitPattern::key)] = {{"plans", travel.num_plans},
+                                                        {"simulated", travel.num_simulated},
+                                                        {"not_fitting", travel.num_not_fitting},
+                                                        {"best", is_best(result, travel)}};
   }
   json["top"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < rows; ++i) {
@@ -117,12 +134,12 @@ std::string counts_text(const SearchResult& result) {
   std::string text = fmt::format("searched     {} plans: {} simulated, {} pruned, {} do not fit\n",
                                  result.num_plans(), result.num_simulated, result.num_pruned,
                                  result.num_not_fitting);
-  if (const auto& travel = result.travel) {
+  for (const TravelSearch& travel : result.travel) {
     text += fmt::format("{:<12} {} more plans whose {}: {} simulated, {} do not fit; {}\n",
-                        travel->pattern->name(), travel->num_plans,
-                        travels_tokens(*travel) ? "tokens travel" : "tensors are split",
-                        travel->num_simulated, travel->num_not_fitting,
-                        travel->best ? "the best is one of them" : "none is faster");
+                        joined(travel, " ", &UnitPattern::name), travel.num_plans,
+                        joined(travel, " and ", &UnitPattern::phrase), travel.num_simulated,
+                        travel.num_not_fitting,
+                        is_best(result, travel) ? "the best is one of them" : "none is faster");
   }
   return text;
 }
@@ -131,8 +148,7 @@ namespace {
 
 /// Says what the first of the ranked plans is.
 std::string best_name(const SearchResult& result) {
-  const bool other_wins = result.travel && result.travel->best;
-  return other_wins ? "the best whose weights travel" : "the best";
+  return result.travel_wins ? "the best whose weights travel" : "the best";
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/model/enum_names.hpp"
+#include "sim/patterns/patterns.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/search.hpp"
 
@@ -34,7 +35,7 @@ struct TuneOptions {
   std::int64_t batch_per_gpu = 0;  ///< 0 = not given
   std::string plan_path, all_path;
   int top = 0;
-  TriedPatterns patterns = TriedPatterns::All;
+  std::vector<std::string> patterns;  ///< by name; empty = all
   bool json = false, sensitivity = false, pareto = false;
   Bytes memory_resolution = 0;  ///< resolution for GPU and host; 0 = chosen for each
   double time_resolution = FrontResolution{}.time;
@@ -77,7 +78,12 @@ SearchResult run_search(const TuneOptions& options, const TuningProblem& problem
   search_options.keep = std::max(kKeep, options.top);
   if (options.energy_within > 0) search_options.energy_within = options.energy_within;
   search_options.host_update_slowdown = 1 + options.host_slowdown;
-  search_options.patterns = options.patterns;
+  if (!options.patterns.empty()) {
+    search_options.patterns.clear();
+    for (const std::string& name : options.patterns) {
+      search_options.patterns.push_back(find_pattern(name));
+    }
+  }
   search_options.progress = progress.callback();
   SearchResult result = search(problem, engine, default_search_space(problem), search_options);
   if (options.pareto) add_front(options, problem, engine, std::move(search_options), result);
@@ -160,7 +166,7 @@ int tune(TuneOptions& options) {
   refuse(options.top > 0, "--top");
   refuse(options.sensitivity, "--sensitivity");
   refuse(options.pareto, "--pareto");
-  refuse(options.patterns != TriedPatterns::All, "--pattern");
+  refuse(!options.patterns.empty(), "--pattern");
   refuse(options.energy_within > 0, "--energy-within");
   refuse(options.host_slowdown > 0, "--host-slowdown");
   return tune_platforms({options.inputs, options.gpus, options.batch_per_gpu, options.platforms,
@@ -183,6 +189,12 @@ void take_snapshot_way(const std::string& value, Inputs& inputs) {
                                           : value_of(kSnapshotNames, way).value_or(Snapshot::None);
 }
 
+std::vector<std::string> pattern_names() {
+  std::vector<std::string> names;
+  for (const UnitPattern* const pattern : all_patterns()) names.emplace_back(pattern->name());
+  return names;
+}
+
 /// Adds the options that say which kinds of plans are tried.
 void add_kinds(CLI::App& verb, const std::shared_ptr<TuneOptions>& options) {
   verb.add_option_function<std::string>(
@@ -197,13 +209,11 @@ void add_kinds(CLI::App& verb, const std::shared_ptr<TuneOptions>& options) {
                              "every=1,copies=2"}));
   verb.add_option("--pattern", options->patterns,
                   "Try plans in which weights travel alone, or tokens of experts, or in which "
-                  "tensors are split (default: all for which the profile has costs: "
-                  "--expert-ranks, --tensor-ranks)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, TriedPatterns>{{"weights", TriedPatterns::Weights},
-                                               {"tokens", TriedPatterns::Tokens},
-                                               {"tensors", TriedPatterns::Tensors}}))
-      ->type_name("PATTERN");
+                  "tensors are split; of several, like tokens,tensors, mixes too (default: all for "
+                  "which the profile has costs: --expert-ranks, --tensor-ranks)")
+      ->delimiter(',')
+      ->check(CLI::IsMember(pattern_names()))
+      ->type_name("PATTERN,..");
 }
 
 }  // namespace

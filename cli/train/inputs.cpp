@@ -22,6 +22,7 @@
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/enum_names.hpp"
+#include "sim/patterns/patterns.hpp"
 
 #include <fmt/format.h>
 
@@ -302,12 +303,9 @@ std::string describe_start(const TrainInputs& in) {
 }
 
 std::string describe_patterns(const Plan& plan) {
-  const std::int64_t units = num_travelling_units(plan);
-  if (units == 0) return "";
-  return fmt::format(
-      "pattern    tokens travel in {} units: losses agree to rounding with plans whose weights "
-      "do\n",
-      units);
+  if (num_travelling_units(plan) == 0) return "";
+  return fmt::format("pattern    {}: losses agree to rounding with plans whose weights travel\n",
+                     travel_text(plan));
 }
 
 std::string describe_moments(const Plan& plan) {

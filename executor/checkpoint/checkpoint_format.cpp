@@ -122,6 +122,9 @@ std::uint64_t hash_parameters(const Architecture& architecture) {
   if (scales) hash = hash_text(text_of(architecture.language_model->rope_scaling), hash);
   const bool routes = architecture.language_model && architecture.language_model->experts.exist();
   if (routes) hash = hash_text(text_of(architecture.language_model->experts), hash);
+  if (architecture.language_model && architecture.language_model->multipliers != Multipliers{}) {
+    hash = hash_text(text_of(architecture.language_model->multipliers), hash);
+  }
   return hash;
 }
 

@@ -193,9 +193,9 @@ HfFolder::HfFolder(const std::string& folder, Blocks blocks)
   Checkpoint checkpoint = all_tensors(files_);
   for (const Unit& unit : architecture_.units) {
     std::vector<Source>& sources = sources_.emplace_back();
-    for (const Parameter& parameter : unit.parameters) {
-      const Found found = take(checkpoint, parameter, rules.base_prefix, folder);
-      sources.push_back({found.file, found.tensor});
+    for (StoredTensor& stored : stored_tensors(architecture_, unit)) {
+      const Found found = take(checkpoint, stored.tensor, rules.base_prefix, folder);
+      sources.push_back({found.file, found.tensor, std::move(stored)});
     }
   }
   require_harmless(checkpoint, rules);
@@ -210,12 +210,16 @@ void HfFolder::read_unit(int unit, std::span<float> flat) const {
         fmt::format("{}: {} elements of storage for {}", description.name, flat.size(), used));
   }
   std::fill(flat.begin(), flat.end(), 0.0F);
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const Source& source = sources_[static_cast<std::size_t>(unit)][i];
-    const auto count = static_cast<std::size_t>(source.tensor->num_elements());
-    const std::span<float> weights = flat.subspan(static_cast<std::size_t>(offsets[i]), count);
+  for (const Source& source : sources_[static_cast<std::size_t>(unit)]) {
+    std::vector<float> weights(static_cast<std::size_t>(source.tensor->num_elements()));
     source.file->read(*source.tensor, weights);
     require_finite(weights, *source.file, *source.tensor);
+    auto from = weights.cbegin();
+    for (std::size_t i = source.stored.first; i < source.stored.first + source.stored.count; ++i) {
+      const std::int64_t count = description.parameters[i].num_elements();
+      std::copy_n(from, count, flat.begin() + offsets[i]);
+      from += count;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "executor/io/safetensors_reader.hpp"
+#include "executor/io/stored_tensors.hpp"
 #include "sim/model/architecture.hpp"
 #include "sim/model/language_models.hpp"
 
@@ -32,10 +33,11 @@ class HfFolder {
   struct Source {
     const SafetensorsReader* file;
     const TensorEntry* tensor;
+    StoredTensor stored;
   };
   Architecture architecture_;
   std::vector<std::unique_ptr<SafetensorsReader>> files_;
-  std::vector<std::vector<Source>> sources_;  ///< [unit][parameter]
+  std::vector<std::vector<Source>> sources_;  ///< [unit][stored tensor]
 };
 
 }  // namespace athanor

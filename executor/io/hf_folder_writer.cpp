@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/io/hf_folder_writer.hpp"
 
+#include "executor/io/stored_tensors.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/model/chunk_layout.hpp"
@@ -13,6 +14,26 @@
 #include <utility>
 
 namespace athanor {
+
+namespace {
+
+/// Returns the values of a stored tensor: in place, or put together in `joined`.
+std::span<const float> values_of(const StoredTensor& stored, const Unit& unit,
+                                 const std::vector<std::int64_t>& offsets,
+                                 std::span<const float> flat, std::vector<float>& joined) {
+  const auto values = [&](std::size_t i) {
+    return flat.subspan(static_cast<std::size_t>(offsets[i]),
+                        static_cast<std::size_t>(unit.parameters[i].num_elements()));
+  };
+  if (stored.count == 1) return values(stored.first);
+  joined.clear();
+  for (std::size_t i = stored.first; i < stored.first + stored.count; ++i) {
+    joined.insert(joined.end(), values(i).begin(), values(i).end());
+  }
+  return joined;
+}
+
+}  // namespace
 
 HfFolderWriter::HfFolderWriter(const std::string& folder, const Architecture& architecture,
                                DataType dtype, const ExportSource& source, Bytes max_shard_bytes)
@@ -30,8 +51,8 @@ std::vector<HfFolderWriter::Shard> HfFolderWriter::make_shards(const Architectur
   std::vector<Shard> shards(1);
   Bytes bytes = 0;
   for (const Unit& unit : architecture.units) {
-    for (const Parameter& parameter : unit.parameters) {
-      const TensorEntry tensor{parameter.name, tensor_type(dtype), parameter.shape, 0};
+    for (const StoredTensor& stored : stored_tensors(architecture, unit)) {
+      const TensorEntry tensor{stored.tensor.name, tensor_type(dtype), stored.tensor.shape, 0};
       if (bytes > 0 && bytes + tensor.bytes() > max_shard_bytes) {
         shards.emplace_back();
         bytes = 0;
@@ -56,12 +77,10 @@ void HfFolderWriter::write_unit(int unit, std::span<const float> flat) {
   const Unit& description = architecture_.units.at(static_cast<std::size_t>(unit));
   std::int64_t used = 0;
   const std::vector<std::int64_t> offsets = parameter_offsets(description, used);
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const Parameter& parameter = description.parameters[i];
+  std::vector<float> joined;
+  for (const StoredTensor& stored : stored_tensors(architecture_, description)) {
     if (left_in_shard_ == 0) advance_shard();
-    writer_->write(parameter.name,
-                   flat.subspan(static_cast<std::size_t>(offsets[i]),
-                                static_cast<std::size_t>(parameter.num_elements())));
+    writer_->write(stored.tensor.name, values_of(stored, description, offsets, flat, joined));
     --left_in_shard_;
   }
   ++next_unit_;

@@ -26,17 +26,19 @@ torch::Tensor window_mask(std::int64_t sequence, std::int64_t window, torch::Dev
 
 /// Attention of whole sequences.
 torch::Tensor sequence_attention(const torch::Tensor& query, const torch::Tensor& key,
-                                 const torch::Tensor& value, std::int64_t window) {
+                                 const torch::Tensor& value, std::int64_t window,
+                                 std::optional<double> scale) {
   const std::int64_t group = query.size(1) / key.size(1);
   const torch::Tensor keys = repeat_heads(key, group);
   const torch::Tensor values = repeat_heads(value, group);
   const std::int64_t sequence = query.size(2);
   if (window > 0 && window < sequence) {
     return at::scaled_dot_product_attention(query, keys, values,
-                                            window_mask(sequence, window, query.device()));
+                                            window_mask(sequence, window, query.device()),
+                                            /*dropout_p=*/0.0, /*is_causal=*/false, scale);
   }
   return at::scaled_dot_product_attention(query, keys, values, /*attn_mask=*/{}, /*dropout_p=*/0.0,
-                                          /*is_causal=*/true);
+                                          /*is_causal=*/true, scale);
 }
 
 /// Calls `body(sample, begin, end)` for every document.
@@ -69,14 +71,16 @@ class DocumentAttention : public torch::autograd::Function<DocumentAttention> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context,
                                const torch::Tensor& query, const torch::Tensor& key,
                                const torch::Tensor& value,
-                               const std::vector<std::int64_t>& documents, std::int64_t window) {
+                               const std::vector<std::int64_t>& documents, std::int64_t window,
+                               std::optional<double> scale) {
     context->save_for_backward({query, key, value});
     context->saved_data["documents"] = documents;
     context->saved_data["window"] = window;
+    context->saved_data["scale"] = scale;
     torch::Tensor out = tokens_first_like(query);
     for_each_document(documents, [&](std::int64_t sample, std::int64_t begin, std::int64_t end) {
       const auto part = [&](const torch::Tensor& x) { return document(x, sample, begin, end); };
-      part(out).copy_(sequence_attention(part(query), part(key), part(value), window));
+      part(out).copy_(sequence_attention(part(query), part(key), part(value), window, scale));
     });
     return out;
   }
@@ -86,17 +90,19 @@ class DocumentAttention : public torch::autograd::Function<DocumentAttention> {
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const std::vector<std::int64_t> documents = context->saved_data["documents"].toIntVector();
     const std::int64_t window = context->saved_data["window"].toInt();
+    const auto scale = context->saved_data["scale"].toOptional<double>();
     torch::autograd::variable_list gradients;
     for (const torch::Tensor& x : saved) gradients.push_back(tokens_first_like(x));
     for_each_document(documents, [&](std::int64_t sample, std::int64_t begin, std::int64_t end) {
       const torch::autograd::variable_list found = document_gradients(
-          saved, document(grad_outputs.front(), sample, begin, end), window,
+          saved, document(grad_outputs.front(), sample, begin, end), window, scale,
           [&](const torch::Tensor& x) { return document(x, sample, begin, end); });
       for (std::size_t i = 0; i < found.size(); ++i) {
         document(gradients[i], sample, begin, end).copy_(found[i]);
       }
     });
-    return {gradients[0], gradients[1], gradients[2], torch::Tensor(), torch::Tensor()};
+    return {gradients[0],    gradients[1],    gradients[2],
+            torch::Tensor(), torch::Tensor(), torch::Tensor()};
   }
 
  private:
@@ -115,11 +121,11 @@ class DocumentAttention : public torch::autograd::Function<DocumentAttention> {
   template <typename Part>
   static torch::autograd::variable_list document_gradients(
       const torch::autograd::variable_list& saved, const torch::Tensor& grad_output,
-      std::int64_t window, const Part& part) {
+      std::int64_t window, std::optional<double> scale, const Part& part) {
     const at::AutoGradMode with_gradients(true);
     torch::autograd::variable_list leaves;
     for (const torch::Tensor& x : saved) leaves.push_back(part(x).detach().requires_grad_());
-    const torch::Tensor out = sequence_attention(leaves[0], leaves[1], leaves[2], window);
+    const torch::Tensor out = sequence_attention(leaves[0], leaves[1], leaves[2], window, scale);
     return torch::autograd::grad({out}, leaves, {grad_output});
   }
 };
@@ -136,10 +142,12 @@ torch::Tensor merge_heads(const torch::Tensor& x) {
 
 torch::Tensor causal_attention(const torch::Tensor& query, const torch::Tensor& key,
                                const torch::Tensor& value, const std::optional<Packing>& packing,
-                               std::int64_t window) {
-  if (!packing || !packing->is_divided()) return sequence_attention(query, key, value, window);
+                               std::int64_t window, std::optional<double> scale) {
+  if (!packing || !packing->is_divided()) {
+    return sequence_attention(query, key, value, window, scale);
+  }
   return DocumentAttention::apply(query, key, value, flat_documents(*packing, query.size(2)),
-                                  window);
+                                  window, scale);
 }
 
 }  // namespace athanor

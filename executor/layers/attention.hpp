@@ -20,10 +20,11 @@ namespace athanor {
 /// Causal attention of split heads. `key` and `value` may have fewer heads than `query`
 /// (grouped-query attention; their number must divide the query's). `window` is the number of
 /// tokens that a query sees, itself included; 0 = all before it. With `packing`, a query sees its
-/// own document alone.
+/// own document alone. `scale` multiplies scores; without it, one over the root of head_dim does.
 [[nodiscard]] torch::Tensor causal_attention(const torch::Tensor& query, const torch::Tensor& key,
                                              const torch::Tensor& value,
                                              const std::optional<Packing>& packing = std::nullopt,
-                                             std::int64_t window = 0);
+                                             std::int64_t window = 0,
+                                             std::optional<double> scale = std::nullopt);
 
 }  // namespace athanor

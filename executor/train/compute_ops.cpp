@@ -5,8 +5,6 @@
 #include "executor/units/torch_types.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/chunk_layout.hpp"
-#include "sim/patterns/tensors_split.hpp"
-#include "sim/patterns/tokens_travel.hpp"
 
 #include <fmt/format.h>
 
@@ -20,17 +18,15 @@ namespace {
 /// Makes what this rank runs of a unit whose activations travel. `part` is what it holds.
 std::shared_ptr<UnitModule> make_part(const Model& model, const Plan& plan, std::size_t index,
                                       const Unit& part, int rank) {
-  const auto unit = static_cast<int>(index);
-  const UnitPlan& unit_plan = plan.units[index];
-  const bool splits = unit_plan.pattern == &tensors_split();
-  if (splits && model.split_unit) return model.split_unit(unit, part, plan.world_size);
-  if (!splits && model.travelling_unit) {
-    const std::int64_t count = num_experts(model.architecture.units[index]) / plan.world_size;
-    return model.travelling_unit(unit, part,
-                                 {rank * count, count, plan.world_size, unit_plan.capacity});
+  const UnitPlan& unit = plan.units[index];
+  std::shared_ptr<UnitModule> module;
+  if (model.part_unit) {
+    module = model.part_unit(static_cast<int>(index), part,
+                             {unit.pattern, rank, plan.world_size, unit.capacity});
   }
+  if (module != nullptr) return module;
   throw Error(fmt::format("unit {}: the model has no such unit under pattern \"{}\"",
-                          model.architecture.units[index].name, unit_plan.pattern->name()));
+                          model.architecture.units[index].name, unit.pattern->name()));
 }
 
 /// Returns what this rank holds of a unit whose activations travel, and puts its module into the
@@ -91,9 +87,9 @@ ComputeOps::ComputeOps(const RankContext& context, const Architecture& architect
   }
 }
 
-/// Whether tokens of the operation's unit travel to experts, so that rows may have no room.
+/// Whether the operation's unit sends each rank some rows alone, so that others may have no room.
 bool ComputeOps::sends_tokens(const Operation& op) const {
-  return context_.plan.units[static_cast<std::size_t>(op.unit)].pattern == &tokens_travel();
+  return context_.plan.units[static_cast<std::size_t>(op.unit)].capacity > 0;
 }
 
 /// Runs a phase at once, or as it was recorded. What it then does not do itself is where it puts
@@ -332,11 +328,15 @@ void ComputeOps::put_batch(Batch& batch, Batch host) const {
 /// rank knows where documents begin in its own alone.
 void ComputeOps::require_own_documents() const {
   for (std::size_t u = 0; u < context_.plan.units.size(); ++u) {
-    if (context_.plan.units[u].pattern != &tensors_split() || !has_attention_[u]) continue;
-    throw InputError(fmt::format("plan:units[{}].pattern", u),
-                     "\"tensors\" of attention does not go with packed documents",
-                     "Let its weights travel (the perceptron's tensors may be split), or train on "
-                     "one document a sequence.");
+    const UnitPattern& pattern = *context_.plan.units[u].pattern;
+    const std::vector<Exchange> exchanges = pattern.exchanges();
+    const bool gathers = std::ranges::find(exchanges, Exchange::Gather) != exchanges.end();
+    if (!gathers || !has_attention_[u]) continue;
+    throw InputError(
+        fmt::format("plan:units[{}].pattern", u),
+        fmt::format("\"{}\" of attention does not go with packed documents", pattern.name()),
+        "Let its weights travel (the perceptron's tensors may be split), or train on "
+        "one document a sequence.");
   }
 }
 

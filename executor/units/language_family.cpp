@@ -20,6 +20,7 @@ class Embedding final : public LanguageUnit {
       : LanguageUnit(unit, "", dtype),
         first_position_(family.first_position),
         experts_(c.experts),
+        multiplier_(c.multipliers.embedding),
         tokens_(parameter(family.tokens, {c.vocab_size, c.hidden_size})) {
     if (family.has_learned_positions()) {
       positions_ = parameter(family.positions, {first_position_ + c.max_positions, c.hidden_size});
@@ -28,6 +29,7 @@ class Embedding final : public LanguageUnit {
 
   torch::Tensor forward(torch::Tensor /*activation*/, const Batch& batch) override {
     torch::Tensor embedded = at::embedding(tokens_, batch.inputs);
+    if (multiplier_ != 1) embedded = embedded * multiplier_;
     if (experts_.balance_loss_factor > 0) {
       return joined({embedded, no_sums(experts_.number, embedded)});
     }
@@ -45,6 +47,7 @@ class Embedding final : public LanguageUnit {
  private:
   std::int64_t first_position_;
   ExpertsConfig experts_;
+  double multiplier_;
   torch::Tensor tokens_, positions_;
 };
 
@@ -70,7 +73,11 @@ class Head final : public LanguageUnit {
 
  private:
   [[nodiscard]] torch::Tensor loss(const torch::Tensor& hidden, const Batch& batch) const {
-    return next_token_loss(norm_(hidden), weight_, batch.targets, batch.packing);
+    torch::Tensor normal = norm_(hidden);
+    // Dividing the product's input divides the product, and needs no pass over the logits.
+    const double divisor = config_.multipliers.logits_divisor;
+    if (divisor != 1) normal = normal / divisor;
+    return next_token_loss(normal, weight_, batch.targets, batch.packing);
   }
 
   LanguageModelConfig config_;

@@ -5,6 +5,8 @@
 #include "executor/units/random_tokens.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/model/language_models.hpp"
+#include "sim/patterns/tensors_split.hpp"
+#include "sim/patterns/tokens_travel.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +15,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace athanor {
 
@@ -33,6 +36,7 @@ constexpr std::array<ModelType, kModelTypes.size()> kFamilies{{
     {"qwen2_moe", &mixture_family},
     {"qwen3_moe", &mixture_family},
     {"olmoe", &mixture_family},
+    {"granitemoe", &mixture_family},
 }};
 
 const LanguageFamily& family_of(const Architecture& architecture) {
@@ -70,27 +74,37 @@ void check_sequence(const Architecture& architecture, const LanguageFamily& fami
   }
 }
 
-/// Makes the experts' half of a split block. The embedding is unit 0, and each block has two.
-std::shared_ptr<UnitModule> travelling_experts(const LanguageModelConfig& config,
-                                               const std::string& block_prefix, DataType dtype,
-                                               int unit, const Unit& part,
-                                               const ExpertShare& share) {
-  const int block = (unit - 1) / 2;
-  const auto module = make_travelling_experts(part, fmt::format("{}{}.", block_prefix, block),
-                                              config, dtype, share);
-  module->require_all_used();
-  return module;
+std::shared_ptr<LanguageUnit> make_experts(const LanguageModelConfig& config, std::string prefix,
+                                           DataType dtype, const Unit& part,
+                                           const UnitShare& share) {
+  const std::int64_t count = config.experts.number / share.ranks;
+  return make_travelling_experts(part, std::move(prefix), config, dtype,
+                                 {share.rank * count, count, share.ranks, share.capacity});
 }
 
-/// Makes a half of a split block, of whose tensors this rank holds parts.
-std::shared_ptr<UnitModule> split_half(const LanguageModelConfig& config,
-                                       const std::string& block_prefix, DataType dtype, int unit,
-                                       const Unit& part, int ranks) {
-  const int block = (unit - 1) / 2;
-  const auto module =
-      make_split_half(part, fmt::format("{}{}.", block_prefix, block), config, dtype, ranks);
-  module->require_all_used();
-  return module;
+std::shared_ptr<LanguageUnit> make_split(const LanguageModelConfig& config, std::string prefix,
+                                         DataType dtype, const Unit& part, const UnitShare& share) {
+  return make_split_half(part, std::move(prefix), config, dtype, share.ranks);
+}
+
+/// Patterns under which halves of blocks run, and what makes a rank's part of one.
+const std::array kParts{std::pair{&tokens_travel, &make_experts},
+                        std::pair{&tensors_split, &make_split}};
+
+/// Makes a rank's part of half a block. The embedding is unit 0, and each split block has two.
+std::shared_ptr<UnitModule> make_part(const Architecture& architecture,
+                                      const std::string& block_prefix, DataType dtype, int unit,
+                                      const Unit& part, const UnitShare& share) {
+  const Unit& whole = architecture.units.at(static_cast<std::size_t>(unit));
+  for (const auto& [pattern, make] : kParts) {
+    if (&pattern() != share.pattern || !share.pattern->suits(architecture, whole)) continue;
+    const auto module =
+        make(*architecture.language_model, fmt::format("{}{}.", block_prefix, (unit - 1) / 2),
+             dtype, part, share);
+    module->require_all_used();
+    return module;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -107,17 +121,10 @@ Model make_language_model(const Architecture& architecture, DataType dtype,
     unit->require_all_used();
     model.units.push_back(unit);
   }
-  if (architecture.language_model->experts.exist()) {
-    model.travelling_unit = [config = *architecture.language_model, dtype,
-                             start = family.block_prefix](int unit, const Unit& part,
-                                                          const ExpertShare& share) {
-      return travelling_experts(config, start, dtype, unit, part, share);
-    };
-  }
-  if (&family == &llama_family() && blocks_of(architecture) == Blocks::Split) {
-    model.split_unit = [config = *architecture.language_model, dtype, start = family.block_prefix](
-                           int unit, const Unit& part, int ranks) {
-      return split_half(config, start, dtype, unit, part, ranks);
+  if (blocks_of(architecture) == Blocks::Split) {
+    model.part_unit = [architecture, dtype, start = family.block_prefix](int unit, const Unit& part,
+                                                                         const UnitShare& share) {
+      return make_part(architecture, start, dtype, unit, part, share);
     };
   }
   model.random_batch = random_tokens(architecture.language_model->vocab_size, sequence_length);

@@ -61,8 +61,13 @@ LanguageModelConfig part_of(LanguageModelConfig config, int ranks) {
 
 class SplitHalf : public LanguageUnit, public TravellingUnit {
  public:
-  SplitHalf(const Unit& part, std::string prefix, DataType dtype, int ranks)
-      : LanguageUnit(part, std::move(prefix), dtype), ranks_(ranks) {}
+  SplitHalf(const Unit& part, std::string prefix, const LanguageModelConfig& c, DataType dtype,
+            int ranks)
+      : LanguageUnit(part, std::move(prefix), dtype),
+        hidden_(c.hidden_size),
+        carries_sums_(c.experts.balance_loss_factor > 0),
+        residual_(c.multipliers.residual),
+        ranks_(ranks) {}
 
   Tensor forward(Tensor /*activation*/, const Batch& /*batch*/) override {
     throw Error("a unit whose tensors are split runs by stages");
@@ -70,17 +75,21 @@ class SplitHalf : public LanguageUnit, public TravellingUnit {
 
   [[nodiscard]] std::int64_t rows_of_ranks() const override { return ranks_; }
 
-  Departure depart(const Tensor& activation, const Batch& /*batch*/) override {
+  Departure depart(const Tensor& activation, const Batch& batch) override {
+    Routed stream{activation, Tensor()};
+    if (carries_sums_) stream = parted(activation, batch.inputs, hidden_);
     Departure departure;
-    departure.rows = normal(activation);
-    departure.home = {at::alias(activation)};
+    departure.rows = normal(stream.hidden);
+    departure.home = {at::alias(stream.hidden)};
+    if (carries_sums_) departure.home.push_back(stream.sums);
     return departure;
   }
 
   Tensor arrive(const std::vector<Tensor>& home, const TokenSlots& /*slots*/, const Tensor& rows,
                 const Batch& /*batch*/) override {
-    const Tensor sum = home[0] + rows;
-    return bias_.defined() ? sum + bias_ : sum;
+    Tensor hidden = at::add(home[0], rows, residual_);
+    if (bias_.defined()) hidden = at::add(hidden, bias_, residual_);
+    return carries_sums_ ? joined({hidden, home[1]}) : hidden;
   }
 
  protected:
@@ -88,6 +97,9 @@ class SplitHalf : public LanguageUnit, public TravellingUnit {
   Tensor bias_;  ///< bias of the layer whose parts are summed, or undefined
 
  private:
+  std::int64_t hidden_;
+  bool carries_sums_;  ///< whether activations carry sums of the experts' routing
+  double residual_;
   int ranks_;
 };
 
@@ -95,7 +107,7 @@ class SplitAttention final : public SplitHalf {
  public:
   SplitAttention(const Unit& part, std::string prefix, const LanguageModelConfig& c, DataType dtype,
                  int ranks)
-      : SplitHalf(part, std::move(prefix), dtype, ranks),
+      : SplitHalf(part, std::move(prefix), c, dtype, ranks),
         half_(*this, part_of(c, ranks), c.intermediate_size) {
     if (c.attention_output_bias) bias_ = parameter("self_attn.o_proj.bias", {c.hidden_size});
   }
@@ -115,7 +127,7 @@ class SplitMlp final : public SplitHalf {
  public:
   SplitMlp(const Unit& part, std::string prefix, const LanguageModelConfig& c, DataType dtype,
            int ranks)
-      : SplitHalf(part, std::move(prefix), dtype, ranks),
+      : SplitHalf(part, std::move(prefix), c, dtype, ranks),
         activation_(c.activation),
         norm_(norm_behind_attention(*this, c)) {
     const std::int64_t inner = part_of(c, ranks).intermediate_size;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of experts with llama's attention: mixtral, qwen2_moe, qwen3_moe and olmoe. A router
-// sends each token to a few experts, each a gated MLP; qwen2_moe adds one that all tokens use.
+// Mixtures of experts with llama's attention: mixtral, qwen2_moe, qwen3_moe, olmoe and granitemoe.
+// A router sends each token to a few experts, each a gated MLP; qwen2_moe adds one that all tokens
+// use, and granitemoe constant factors.
 #include "executor/experts/experts.hpp"
 #include "executor/travel/token_moves.hpp"
 #include "executor/units/language_family.hpp"
@@ -36,7 +37,12 @@ class ExpertsHalf final : public BlockHalf {
                               Tensor* sums) const override {
     const Tensor tokens = tokens_of(x);
     const Routing routing = routed(tokens, sums);
-    return x + with_shared(experts(tokens, routing), tokens).view_as(x);
+    return added(x, with_shared(experts(tokens, routing), tokens));
+  }
+
+  /// Adds what the experts return to the residual stream.
+  [[nodiscard]] Tensor added(const Tensor& x, const Tensor& branch) const {
+    return at::add(x, branch.view_as(x), config_.multipliers.residual);
   }
 
   [[nodiscard]] Tensor tokens_of(const Tensor& x) const { return norm_(x).flatten(0, 1); }
@@ -123,7 +129,7 @@ class TravellingExperts final : public LanguageUnit, public TravellingUnit {
                 const Batch& /*batch*/) override {
     const Tensor& x = home[0];
     const Tensor routed = half_.with_shared(athanor::arrive(rows, home[1], slots), home.back());
-    const Tensor hidden = x + routed.view_as(x);
+    const Tensor hidden = half_.added(x, routed);
     return carries_sums() ? joined({hidden, home[2]}) : hidden;
   }
 

@@ -18,6 +18,8 @@
 
 namespace athanor {
 
+class UnitPattern;
+
 /// The data of one micro-batch. For token data, inputs and targets are int64 [batch, sequence].
 struct Batch {
   torch::Tensor inputs;
@@ -70,6 +72,13 @@ class TravellingUnit {
                                              const Batch& batch) = 0;
 };
 
+/// One rank's share of a unit under a pattern.
+struct UnitShare {
+  const UnitPattern* pattern = nullptr;
+  int rank = 0, ranks = 1;
+  std::int64_t capacity = 0;  ///< UnitPlan::capacity
+};
+
 /// A list of units in execution order, with the architecture that lowering needs.
 /// `architecture.units[i].parameters` describes the registered parameters of `units[i]`, in the
 /// same order and with the same shapes.
@@ -79,14 +88,11 @@ struct Model {
   DataType dtype = DataType::Float32;
   /// Makes a batch of `num_samples` random samples, for profiling.
   std::function<Batch(std::int64_t num_samples)> random_batch;
-  /// Makes a unit whose tokens travel, a TravellingUnit: `part` is what this rank holds of
-  /// architecture.units[unit]. Empty for a model without experts.
-  std::function<std::shared_ptr<UnitModule>(int unit, const Unit& part, const ExpertShare& share)>
-      travelling_unit = nullptr;
-  /// Makes a unit whose tensors are split among `ranks`, a TravellingUnit: `part` is what this rank
-  /// holds of architecture.units[unit]. Empty for a model whose tensors cannot be split.
-  std::function<std::shared_ptr<UnitModule>(int unit, const Unit& part, int ranks)> split_unit =
-      nullptr;
+  /// Makes what a rank runs of a unit whose activations travel, a TravellingUnit: `part` is what it
+  /// holds of architecture.units[unit]. Null where the model has no such unit under that pattern,
+  /// and empty for a model whose activations cannot travel.
+  std::function<std::shared_ptr<UnitModule>(int unit, const Unit& part, const UnitShare& share)>
+      part_unit = nullptr;
 };
 
 }  // namespace athanor

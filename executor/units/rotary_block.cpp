@@ -28,7 +28,7 @@ RmsNorm norm_behind_attention(LanguageUnit& unit, const LanguageModelConfig& con
 }
 
 bool takes_fused_attention(const torch::Tensor& x, const LanguageModelConfig& c) {
-  return fused::norm_available(x) &&
+  return c.multipliers == Multipliers{} && fused::norm_available(x) &&
          fused::attention_available(x, {c.num_heads, c.num_kv_heads, c.head_dim},
                                     head_norms(c) == HeadNormKind::EachHead);
 }
@@ -61,7 +61,7 @@ fused::HeadShape RotaryHalf::heads() const {
 torch::Tensor RotaryHalf::add_to(const torch::Tensor& x, const Batch& batch,
                                  torch::Tensor* /*sums*/) const {
   if (takes_fused_attention(x, config_)) return fused_attention(x, batch.packing);
-  return x + attention(norm_(x), batch.packing);
+  return at::add(x, attention(norm_(x), batch.packing), config_.multipliers.residual);
 }
 
 torch::Tensor RotaryHalf::fused_attention(const torch::Tensor& x,
@@ -98,8 +98,10 @@ torch::Tensor RotaryHalf::attention(const torch::Tensor& x,
   // state this way.
   const RotaryTable table =
       restarted(rotary_table(x.size(1), rotary_frequencies(x.size(1), config_), x), packing);
+  const double scale = config_.multipliers.attention;
   return output_(merge_heads(causal_attention(rotate(query, table), rotate(key, table), value,
-                                              packing, config_.sliding_window)));
+                                              packing, config_.sliding_window,
+                                              scale > 0 ? std::optional(scale) : std::nullopt)));
 }
 
 }  // namespace athanor

@@ -308,6 +308,7 @@ void read_llama_family(JsonReader& config, LanguageModelConfig& c) {
   read_llama_biases(config, c);
   read_window(config, c);
   if (has_experts(c.model_type)) c.experts = read_hf_experts(config, c);
+  c.multipliers = read_hf_multipliers(config, c);
 }
 
 std::string read_model_type(JsonReader& config) {

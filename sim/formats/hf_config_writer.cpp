@@ -17,6 +17,7 @@ std::string class_name(const std::string& model_type) {
   if (model_type == "opt") {
     return "OPTForCausalLM";
   }
+  if (model_type == "granitemoe") return "GraniteMoeForCausalLM";
   // "qwen3_moe" is Qwen3MoeForCausalLM.
   std::string name;
   bool starts = true;
@@ -102,16 +103,17 @@ void add_llama_family(OrderedJson& json, const LanguageModelConfig& c) {
   add_rope(json, c);
   json["attention_dropout"] = 0.0;
   if (c.model_type == "llama" || c.model_type == "qwen3" || c.model_type == "qwen3_moe" ||
-      c.model_type == "olmoe") {
+      c.model_type == "olmoe" || c.model_type == "granitemoe") {
     json["attention_bias"] = c.attention_bias;
   }
   if (c.model_type == "qwen2_moe") json["qkv_bias"] = c.attention_bias;
   if (c.model_type == "llama") {
     json["mlp_bias"] = c.mlp_bias;
-  } else if (c.model_type != "olmoe") {
+  } else if (c.model_type != "olmoe" && c.model_type != "granitemoe") {
     add_windows(json, c);
   }
   if (c.experts.exist()) add_hf_experts(json, c);
+  add_hf_multipliers(json, c);
 }
 
 }  // namespace

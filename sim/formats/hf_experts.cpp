@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and defaults are those of transformers' configurations of mixtral, qwen2_moe, qwen3_moe and
-// olmoe.
+// Keys and defaults are those of transformers' configurations of mixtral, qwen2_moe, qwen3_moe,
+// olmoe and granitemoe.
 #include "sim/formats/hf_experts.hpp"
 
 #include <fmt/core.h>
@@ -13,6 +13,13 @@ namespace athanor {
 namespace {
 
 constexpr const char* kMixtral = "mixtral";
+
+bool is_granite(std::string_view model_type) { return model_type == "granitemoe"; }
+
+/// Whether a token's weights always have a sum of 1, and the model has local experts.
+bool is_like_mixtral(std::string_view model_type) {
+  return model_type == kMixtral || is_granite(model_type);
+}
 
 bool is_qwen(std::string_view model_type) { return model_type.starts_with("qwen"); }
 
@@ -58,7 +65,7 @@ double read_balance_loss(JsonReader& config, std::string_view model_type) {
 }  // namespace
 
 std::string hf_expert_key(std::string_view model_type, std::string_view field) {
-  if (field == "number") return model_type == kMixtral ? "num_local_experts" : "num_experts";
+  if (field == "number") return is_like_mixtral(model_type) ? "num_local_experts" : "num_experts";
   if (field == "per_token") return "num_experts_per_tok";
   if (field == "intermediate_size" && is_qwen(model_type)) return "moe_intermediate_size";
   if (field == "shared_intermediate_size") return "shared_expert_intermediate_size";
@@ -78,7 +85,7 @@ ExpertsConfig read_hf_experts(JsonReader& config, const LanguageModelConfig& c) 
   experts.intermediate_size =
       is_qwen(c.model_type) ? config.key(key("intermediate_size")).integer(1) : c.intermediate_size;
   experts.normalized =
-      c.model_type == kMixtral || flag_or(config, key("normalized").c_str(), false);
+      is_like_mixtral(c.model_type) || flag_or(config, key("normalized").c_str(), false);
   experts.balance_loss_factor = read_balance_loss(config, c.model_type);
   if (is_qwen(c.model_type)) experts.dense_blocks = read_dense_blocks(config, c.num_layers);
   if (c.model_type == "qwen2_moe") {
@@ -98,7 +105,7 @@ void add_hf_experts(OrderedJson& json, const LanguageModelConfig& c) {
     json["decoder_sparse_step"] = 1;
     json[key("dense_blocks")] = c.experts.dense_blocks;
   }
-  if (c.model_type != kMixtral) json[key("normalized")] = c.experts.normalized;
+  if (!is_like_mixtral(c.model_type)) json[key("normalized")] = c.experts.normalized;
   if (c.model_type == "qwen2_moe") {
     json[key("shared_intermediate_size")] = c.experts.shared_intermediate_size;
   }
@@ -106,6 +113,29 @@ void add_hf_experts(OrderedJson& json, const LanguageModelConfig& c) {
   if (c.experts.balance_loss_factor > 0) {
     json[key("balance_loss_factor")] = c.experts.balance_loss_factor;
   }
+}
+
+std::string hf_multiplier_key(std::string_view field) {
+  if (field == "logits_divisor") return "logits_scaling";
+  return std::string(field) + "_multiplier";
+}
+
+Multipliers read_hf_multipliers(JsonReader& config, const LanguageModelConfig& c) {
+  if (!is_granite(c.model_type)) return {};
+  const auto number = [&](const char* field) {
+    const auto value = config.optional_key(hf_multiplier_key(field));
+    return value ? value->number() : 1.0;
+  };
+  return {number("embedding"), number("attention"), number("residual"), number("logits_divisor")};
+}
+
+void add_hf_multipliers(OrderedJson& json, const LanguageModelConfig& c) {
+  if (!is_granite(c.model_type)) return;
+  const Multipliers& m = c.multipliers;
+  json[hf_multiplier_key("embedding")] = m.embedding;
+  json[hf_multiplier_key("attention")] = m.attention;
+  json[hf_multiplier_key("residual")] = m.residual;
+  json[hf_multiplier_key("logits_divisor")] = m.logits_divisor;
 }
 
 }  // namespace athanor

@@ -21,4 +21,11 @@ namespace athanor {
 /// Adds the keys that read_hf_experts reads.
 void add_hf_experts(OrderedJson& json, const LanguageModelConfig& c);
 
+/// Key of Multipliers' field: "logits_divisor" is "logits_scaling".
+[[nodiscard]] std::string hf_multiplier_key(std::string_view field);
+/// Reads the multipliers of a granitemoe; all other models have none.
+[[nodiscard]] Multipliers read_hf_multipliers(JsonReader& config, const LanguageModelConfig& c);
+/// Adds them, where the model is a granitemoe.
+void add_hf_multipliers(OrderedJson& json, const LanguageModelConfig& c);
+
 }  // namespace athanor

@@ -51,6 +51,8 @@ std::string hf_key(std::string_view model_type, std::string_view field) {
   if (field.starts_with(kExperts)) {
     return hf_expert_key(model_type, field.substr(kExperts.size()));
   }
+  constexpr std::string_view kMultipliers = "multipliers.";
+  if (field.starts_with(kMultipliers)) return hf_multiplier_key(field.substr(kMultipliers.size()));
   for (const auto& [ours, theirs] : keys_of(model_type)) {
     if (ours == field) {
       return std::string(theirs);

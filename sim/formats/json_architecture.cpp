@@ -66,6 +66,23 @@ ExpertsConfig read_experts(JsonReader json) {
   return e;
 }
 
+OrderedJson json_of(const Multipliers& m) {
+  return {{"embedding", m.embedding},
+          {"attention", m.attention},
+          {"residual", m.residual},
+          {"logits_divisor", m.logits_divisor}};
+}
+
+Multipliers read_multipliers(JsonReader json) {
+  Multipliers m;
+  m.embedding = json.key("embedding").number();
+  m.attention = json.key("attention").number();
+  m.residual = json.key("residual").number();
+  m.logits_divisor = json.key("logits_divisor").number();
+  json.reject_other_keys();
+  return m;
+}
+
 OrderedJson json_of(const LanguageModelConfig& c) {
   OrderedJson json{{"model_type", c.model_type},
                    {"vocab_size", c.vocab_size},
@@ -86,6 +103,7 @@ OrderedJson json_of(const LanguageModelConfig& c) {
                    {"mlp_bias", c.mlp_bias}};
   if (!c.rope_scaling.is_none()) json["rope_scaling"] = json_of(c.rope_scaling);
   if (c.experts.exist()) json["experts"] = json_of(c.experts);
+  if (c.multipliers != Multipliers{}) json["multipliers"] = json_of(c.multipliers);
   return json;
 }
 
@@ -112,6 +130,9 @@ LanguageModelConfig read_language_model(JsonReader json) {
     c.rope_scaling = read_rope_scaling(*scaling);
   }
   if (const auto experts = json.optional_key("experts")) c.experts = read_experts(*experts);
+  if (const auto multipliers = json.optional_key("multipliers")) {
+    c.multipliers = read_multipliers(*multipliers);
+  }
   json.reject_other_keys();
   return c;
 }

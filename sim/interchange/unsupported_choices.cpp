@@ -71,9 +71,8 @@ void UnsupportedChoices::schedule(const std::string& system) {
   if (plan_.schedule != Schedule{}) {
     add(fmt::format("schedule: {} overlaps copies and updates as it does", system));
   }
-  if (std::ranges::any_of(plan_.units,
-                          [](const UnitPlan& unit) { return unit.pattern != &weights_travel(); })) {
-    add(fmt::format("pattern: tokens travel to their experts; {} has no key for it here", system));
+  for (const UnitPattern* const pattern : travelling_patterns(plan_)) {
+    add(fmt::format("pattern: {}; {} has no key for it here", pattern->phrase(), system));
   }
   if (plan_.micro_batch_group > 1) {
     add(fmt::format("micro_batch_group {}: {} runs micro-batches one after the other",

@@ -53,6 +53,15 @@ struct ExpertsConfig {
   }
 };
 
+/// Constant factors between the parts of a model (granitemoe; Yang et al. 2022 derive such ones).
+struct Multipliers {
+  double embedding = 1;       ///< factor of the tokens' embeddings
+  double attention = 0;       ///< factor of attention's scores; 0: one over the root of head_dim
+  double residual = 1;        ///< factor of what either half of a block adds to the residual stream
+  double logits_divisor = 1;  ///< divisor of the vocabulary's scores
+  bool operator==(const Multipliers&) const = default;
+};
+
 /// Hyperparameters of a causal language model, under the names of the design and not of one file
 /// format. Read from a Hugging Face config.json (see hf_config.hpp).
 struct LanguageModelConfig {
@@ -74,7 +83,8 @@ struct LanguageModelConfig {
   bool attention_bias = false;         ///< on q, k and v (qwen2: true)
   bool attention_output_bias = false;  ///< on the output projection
   bool mlp_bias = false;
-  ExpertsConfig experts;  ///< llama family only
+  ExpertsConfig experts;    ///< llama family only
+  Multipliers multipliers;  ///< granitemoe only
 };
 
 /// Throws InputError when no model can have this shape. `where` names the file.
@@ -84,6 +94,8 @@ void validate(const LanguageModelConfig& config, const std::string& where);
 [[nodiscard]] std::string text_of(const RopeScaling& scaling);
 /// Text for hashes of what no parameter's shape says about experts; empty where there are none.
 [[nodiscard]] std::string text_of(const ExpertsConfig& experts);
+/// Text of the multipliers for hashes; empty where none changes anything.
+[[nodiscard]] std::string text_of(const Multipliers& multipliers);
 
 /// One named parameter tensor. Names are those of the Hugging Face checkpoint.
 struct Parameter {

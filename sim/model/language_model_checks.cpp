@@ -129,6 +129,25 @@ void check_activation(const LanguageModelConfig& c, const PathOf& path_of) {
   }
 }
 
+void check_multipliers(const LanguageModelConfig& c, const PathOf& path_of) {
+  const Multipliers& m = c.multipliers;
+  if (c.model_type != "granitemoe") {
+    if (m == Multipliers{}) return;
+    path_of("multipliers")
+        .reject(fmt::format("{} has no multipliers", c.model_type), "Leave them out.");
+  }
+  check_positive(path_of("multipliers.embedding"), m.embedding, 1e6);
+  check_positive(path_of("multipliers.attention"), m.attention, 1e6);
+  check_positive(path_of("multipliers.residual"), m.residual, 1e6);
+  check_positive(path_of("multipliers.logits_divisor"), m.logits_divisor, 1e6);
+  if (c.num_heads * c.head_dim != c.hidden_size) {
+    path_of("head_dim")
+        .reject(fmt::format("{} heads of {} do not make hidden_size = {}", c.num_heads, c.head_dim,
+                            c.hidden_size),
+                "In granitemoe, heads divide hidden_size.");
+  }
+}
+
 void check_experts(const LanguageModelConfig& c, const PathOf& path_of) {
   constexpr std::int64_t kMaxDim = std::int64_t{1} << 20;
   const ExpertsConfig& experts = c.experts;
@@ -169,6 +188,11 @@ std::string text_of(const ExpertsConfig& e) {
   return fmt::format("{} {} {}", e.per_token, e.normalized, e.balance_loss_factor);
 }
 
+std::string text_of(const Multipliers& m) {
+  if (m == Multipliers{}) return "";
+  return fmt::format("{} {} {} {}", m.embedding, m.attention, m.residual, m.logits_divisor);
+}
+
 bool has_rotary_positions(const LanguageModelConfig& config) noexcept {
   return config.model_type != "gpt2" && config.model_type != "opt";
 }
@@ -181,7 +205,7 @@ HeadNormKind head_norms(const LanguageModelConfig& config) noexcept {
 
 bool has_experts(std::string_view model_type) noexcept {
   return model_type == "mixtral" || model_type == "qwen2_moe" || model_type == "qwen3_moe" ||
-         model_type == "olmoe";
+         model_type == "olmoe" || model_type == "granitemoe";
 }
 
 void check_config(const LanguageModelConfig& config, const PathOf& path_of) {
@@ -192,6 +216,7 @@ void check_config(const LanguageModelConfig& config, const PathOf& path_of) {
   check_biases(config, path_of);
   check_activation(config, path_of);
   check_experts(config, path_of);
+  check_multipliers(config, path_of);
 }
 
 void validate(const LanguageModelConfig& config, const std::string& where) {

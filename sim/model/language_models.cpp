@@ -265,6 +265,10 @@ std::string ExpertNames::expert(std::int64_t index) const {
 
 ExpertNames expert_names(std::string_view model_type) {
   if (model_type == "mixtral") return {"block_sparse_moe.", "w1", "w3", "w2"};
+  // Files have all experts of a layer in one tensor (executor/io/stored_tensors.hpp).
+  if (model_type == "granitemoe") {
+    return {"block_sparse_moe.", "gate", "up", "down", "router.layer"};
+  }
   return {"mlp.", "gate_proj", "up_proj", "down_proj"};
 }
 

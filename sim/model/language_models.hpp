@@ -14,9 +14,9 @@
 namespace athanor {
 
 /// Hugging Face model types that athanor knows.
-inline constexpr std::array<std::string_view, 10> kModelTypes{
-    "gpt2",  "opt",     "llama",     "mistral",   "qwen2",
-    "qwen3", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe"};
+inline constexpr std::array<std::string_view, 11> kModelTypes{
+    "gpt2",    "opt",       "llama",     "mistral", "qwen2",     "qwen3",
+    "mixtral", "qwen2_moe", "qwen3_moe", "olmoe",   "granitemoe"};
 
 /// Units that a block becomes.
 enum class Blocks {
@@ -47,9 +47,10 @@ inline constexpr std::string_view kAttentionClass = "attention";
 
 /// Names of the modules that a mixture has in place of a perceptron, below the block's own prefix.
 struct ExpertNames {
-  std::string mixture;         ///< prefix of the router "gate" and of "experts.N."
+  std::string mixture;         ///< prefix of the router and of "experts.N."
   std::string gate, up, down;  ///< layers of one expert
-  [[nodiscard]] std::string router() const { return mixture + "gate"; }
+  std::string router_layer = "gate";
+  [[nodiscard]] std::string router() const { return mixture + router_layer; }
   [[nodiscard]] std::string expert(std::int64_t index) const;  ///< prefix of one expert's layers
 };
 

@@ -229,6 +229,15 @@ bool streams_state(const Plan& plan) noexcept {
   });
 }
 
+std::vector<const UnitPattern*> travelling_patterns(const Plan& plan) {
+  std::vector<const UnitPattern*> patterns;
+  for (const UnitPlan& unit : plan.units) {
+    const bool is_new = std::ranges::find(patterns, unit.pattern) == patterns.end();
+    if (unit.pattern != &weights_travel() && is_new) patterns.push_back(unit.pattern);
+  }
+  return patterns;
+}
+
 std::int64_t num_travelling_units(const Plan& plan) {
   return std::ranges::count_if(
       plan.units, [](const UnitPlan& unit) { return unit.pattern != &weights_travel(); });

@@ -151,6 +151,22 @@ class UnitPattern {
   UnitPattern& operator=(const UnitPattern&) = delete;
 
   [[nodiscard]] virtual std::string_view name() const noexcept { return "weights"; }
+  /// Says what happens under it, as texts for users do: "N plans whose weights travel".
+  [[nodiscard]] virtual std::string_view phrase() const noexcept { return "weights travel"; }
+  /// Key of results about it in JSON.
+  [[nodiscard]] virtual std::string_view key() const noexcept { return "weights_travel"; }
+  /// Says how a user gets costs of it into a profile.
+  [[nodiscard]] virtual std::string_view how_to_profile() const noexcept { return ""; }
+  /// Whether `unit` of `architecture` can have it on some number of ranks.
+  [[nodiscard]] virtual bool suits(const Architecture& /*architecture*/,
+                                   const Unit& /*unit*/) const {
+    return true;
+  }
+  /// Whether what ranks own of `unit`, which it suits, divides among so many.
+  [[nodiscard]] virtual bool divides(const Architecture& /*architecture*/, const Unit& /*unit*/,
+                                     int /*ranks*/) const {
+    return true;
+  }
   /// Throws InputError where `unit` of `architecture` cannot have this pattern under `plan`.
   /// `where` is the unit's.
   virtual void validate(const Plan& /*plan*/, const Architecture& /*architecture*/,
@@ -262,6 +278,10 @@ struct Plan {
 
 /// Returns the number of units with another pattern than weights travel.
 [[nodiscard]] std::int64_t num_travelling_units(const Plan& plan);
+
+/// Lists the patterns of a plan's units, each once, in the order of the units; weights travel is
+/// none of them.
+[[nodiscard]] std::vector<const UnitPattern*> travelling_patterns(const Plan& plan);
 
 /// Whether some chunk's optimizer state is in a file.
 [[nodiscard]] bool uses_nvme(const Plan& plan) noexcept;

@@ -4,6 +4,8 @@
 #include "sim/patterns/tensors_split.hpp"
 #include "sim/patterns/tokens_travel.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -18,6 +20,21 @@ const UnitPattern* find_pattern(std::string_view name) noexcept {
   const auto* const found = std::ranges::find_if(
       kPatterns, [name](const auto& pattern) { return pattern().name() == name; });
   return found == kPatterns.end() ? nullptr : &(*found)();
+}
+
+std::vector<const UnitPattern*> all_patterns() {
+  std::vector<const UnitPattern*> patterns;
+  for (const auto& pattern : kPatterns) patterns.push_back(&pattern());
+  return patterns;
+}
+
+std::string travel_text(const Plan& plan) {
+  std::string text;
+  for (const UnitPattern* const pattern : travelling_patterns(plan)) {
+    const auto units = std::ranges::count(plan.units, pattern, &UnitPlan::pattern);
+    text += fmt::format("{}{} in {} units", text.empty() ? "" : ", ", pattern->phrase(), units);
+  }
+  return text;
 }
 
 std::string listed_patterns() {

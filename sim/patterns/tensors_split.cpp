@@ -7,6 +7,7 @@
 #include "sim/patterns/owned_parts.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +20,9 @@
 namespace athanor {
 namespace {
 
-constexpr std::array<std::string_view, 4> kModels{"llama", "mistral", "qwen2", "qwen3"};
+/// Models with rotary attention whose norms of queries and keys are of one head at most.
+constexpr std::array<std::string_view, 8> kModels{
+    "llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen2_moe", "qwen3_moe", "granitemoe"};
 /// Layers whose outputs are divided, and those whose inputs are. Their parts on all ranks are
 /// summed, and a bias of theirs is added behind the sum.
 constexpr std::array<std::string_view, 5> kByOutputs{".self_attn.q_proj.", ".self_attn.k_proj.",
@@ -80,6 +83,21 @@ std::optional<std::string> undivided(const Architecture& architecture, const Uni
 class TensorsSplit final : public UnitPattern {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "tensors"; }
+  [[nodiscard]] std::string_view phrase() const noexcept override { return "tensors are split"; }
+  [[nodiscard]] std::string_view key() const noexcept override { return "tensors_split"; }
+  [[nodiscard]] std::string_view how_to_profile() const noexcept override {
+    return "Profile llama, mistral, qwen2, qwen3 or a mixture of such attention with "
+           "--split-blocks --tensor-ranks N, for that many GPUs.";
+  }
+
+  [[nodiscard]] bool suits(const Architecture& architecture, const Unit& unit) const override {
+    return has_tensors_to_split(architecture, unit);
+  }
+
+  [[nodiscard]] bool divides(const Architecture& architecture, const Unit& unit,
+                             int ranks) const override {
+    return tensors_divide(architecture, unit, ranks);
+  }
 
   void validate(const Plan& plan, const Architecture& architecture, const Unit& unit,
                 const UnitPlan& unit_plan, const std::string& where) const override;
@@ -110,8 +128,8 @@ void TensorsSplit::validate(const Plan& plan, const Architecture& architecture, 
   const std::string pattern = where + ".pattern";
   if (!has_tensors_to_split(architecture, unit)) {
     refuse(*this, pattern,
-           fmt::format("unit {}, which is no half of a block of llama, mistral, qwen2 or qwen3",
-                       unit.name),
+           fmt::format("unit {}, which is no attention and no perceptron of {}", unit.name,
+                       fmt::join(kModels, ", ")),
            "Profile such a model with --split-blocks");
   }
   if (const auto problem = undivided(architecture, unit, plan.world_size)) {

@@ -13,7 +13,8 @@ namespace athanor {
 [[nodiscard]] const UnitPattern& tensors_split() noexcept;
 
 /// Whether tensors of `unit` can be split: it is attention or the perceptron of a split block of
-/// llama, mistral, qwen2 or qwen3.
+/// llama, mistral, qwen2 or qwen3, or of a mixture with such attention (not olmoe, whose norms are
+/// across all heads).
 [[nodiscard]] bool has_tensors_to_split(const Architecture& architecture, const Unit& unit);
 
 /// Whether matrices and heads of `unit`, which has_tensors_to_split(), divide among so many ranks.

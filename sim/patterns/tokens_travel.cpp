@@ -39,6 +39,20 @@ std::int64_t row_elements(const Unit& unit) {
 class TokensTravel final : public UnitPattern {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "tokens"; }
+  [[nodiscard]] std::string_view phrase() const noexcept override { return "tokens travel"; }
+  [[nodiscard]] std::string_view key() const noexcept override { return "tokens_travel"; }
+  [[nodiscard]] std::string_view how_to_profile() const noexcept override {
+    return "Profile a mixture with --split-blocks --expert-ranks N, for that many GPUs.";
+  }
+
+  [[nodiscard]] bool suits(const Architecture& /*architecture*/, const Unit& unit) const override {
+    return has_only_experts(unit);
+  }
+
+  [[nodiscard]] bool divides(const Architecture& /*architecture*/, const Unit& unit,
+                             int ranks) const override {
+    return ranks > 0 && num_experts(unit) % ranks == 0 && !unaligned_cut(unit, *this, ranks);
+  }
 
   void validate(const Plan& plan, const Architecture& architecture, const Unit& unit,
                 const UnitPlan& unit_plan, const std::string& where) const override;

@@ -5,8 +5,6 @@
 #include "sim/base/host.hpp"
 #include "sim/cost/scaling.hpp"
 #include "sim/model/memory.hpp"
-#include "sim/patterns/tensors_split.hpp"
-#include "sim/patterns/tokens_travel.hpp"
 #include "sim/search/candidate_evaluator.hpp"
 #include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
@@ -334,31 +332,59 @@ class Search {
   std::int64_t num_unrefined_ = 0;                 ///< leaves that were left to the sample
 };
 
-/// Returns the pattern other than weights travel that is tried; null where none can be. A model has
-/// units for one of them at most.
-const UnitPattern* tried_pattern(const TuningProblem& problem, TriedPatterns patterns) {
-  for (const auto& [pattern, alone] : {std::pair{&tokens_travel(), TriedPatterns::Tokens},
-                                       std::pair{&tensors_split(), TriedPatterns::Tensors}}) {
-    if (patterns != TriedPatterns::All && patterns != alone) continue;
-    if (can_have(problem, *pattern)) return pattern;
+/// Returns what is asked for beside weights that travel, by the patterns of each mix.
+std::vector<std::vector<PatternMix>> tried_mixes(const TuningProblem& problem,
+                                                 const SearchOptions& options) {
+  const std::vector<const UnitPattern*> patterns =
+      options.mix ? patterns_of(*options.mix) : options.patterns;
+  std::vector<std::vector<PatternMix>> groups;
+  for (PatternMix& mix : possible_mixes(problem, patterns)) {
+    if (options.mix && mix != *options.mix) continue;
+    const auto group = std::ranges::find_if(groups, [&](const std::vector<PatternMix>& others) {
+      return std::ranges::is_permutation(patterns_of(others.front()), patterns_of(mix));
+    });
+    if (group == groups.end()) {
+      groups.push_back({std::move(mix)});
+    } else {
+      group->push_back(std::move(mix));
+    }
   }
-  return nullptr;
+  return groups;
 }
 
-[[noreturn]] void refuse_pattern(TriedPatterns patterns, bool ranks_by_time) {
-  const bool tensors = patterns == TriedPatterns::Tensors;
-  const std::string_view name = tensors ? tensors_split().name() : tokens_travel().name();
+bool wants_weights(const SearchOptions& options) {
+  if (options.mix) return options.mix->empty();
+  return std::ranges::find(options.patterns, &weights_travel()) != options.patterns.end();
+}
+
+[[noreturn]] void refuse_patterns(const SearchOptions& options, bool ranks_by_time) {
+  const std::vector<const UnitPattern*> patterns =
+      options.mix ? patterns_of(*options.mix) : options.patterns;
+  if (patterns.empty()) throw Error("a search needs patterns to try");
+  const UnitPattern& pattern = *patterns.front();
   if (!ranks_by_time) {
     throw InputError("--pattern",
-                     fmt::format("\"{}\" is ranked by time on this machine alone", name),
+                     fmt::format("\"{}\" is ranked by time on this machine alone", pattern.name()),
                      "Leave out --pareto, --energy-within and --host-slowdown.");
   }
-  throw InputError(
-      "--pattern",
-      fmt::format("\"{}\" needs several GPUs, no snapshots, and their costs in the profile", name),
-      tensors ? "Profile llama, mistral, qwen2 or qwen3 with --split-blocks --tensor-ranks N, for "
-                "that many GPUs."
-              : "Profile a mixture with --split-blocks --expert-ranks N, for that many GPUs.");
+  throw InputError("--pattern",
+                   fmt::format("\"{}\" needs several GPUs, no snapshots, and their costs in the "
+                               "profile",
+                               pattern.name()),
+                   std::string(pattern.how_to_profile()));
+}
+
+/// Tries the mixes one group after the other, each with the best so far as its limit.
+void add_travel(const TuningProblem& problem, Engine& engine, const SearchSpace& space,
+                const std::vector<std::vector<PatternMix>>& groups, SearchResult& result) {
+  for (const std::vector<PatternMix>& mixes : groups) {
+    const Seconds limit = result.best.prediction ? result.best.prediction->step_seconds
+                                                 : std::numeric_limits<Seconds>::infinity();
+    result.travel.push_back(search_travel(problem, engine, space, limit, mixes));
+    if (!result.travel.back().best) continue;
+    result.best = *result.travel.back().best;
+    result.travel_wins = true;
+  }
 }
 
 }  // namespace
@@ -378,12 +404,10 @@ SearchResult search(const TuningProblem& problem, Engine& engine, const SearchSp
   const auto search_weights = [&] { return Search(on_slower, engine, space, options).run(); };
   const bool ranks_by_time =
       !options.front && !options.energy_within && options.host_update_slowdown == 1;
-  const bool wants_weights =
-      options.patterns == TriedPatterns::All || options.patterns == TriedPatterns::Weights;
-  const UnitPattern* const pattern =
-      ranks_by_time ? tried_pattern(problem, options.patterns) : nullptr;
-  if (pattern == nullptr && !wants_weights) refuse_pattern(options.patterns, ranks_by_time);
-  if (pattern == nullptr) return search_weights();
+  const auto mixes =
+      ranks_by_time ? tried_mixes(problem, options) : std::vector<std::vector<PatternMix>>();
+  if (mixes.empty() && !wants_weights(options)) refuse_patterns(options, ranks_by_time);
+  if (mixes.empty()) return search_weights();
   SearchResult result;
   std::optional<InfeasibleError> nothing_fits;
   try {
@@ -391,19 +415,12 @@ SearchResult search(const TuningProblem& problem, Engine& engine, const SearchSp
   } catch (const InfeasibleError& error) {
     nothing_fits = error;
   }
-  const bool has_limit = !nothing_fits && options.patterns == TriedPatterns::All;
-  const Seconds limit =
-      has_limit ? result.best.prediction->step_seconds : std::numeric_limits<Seconds>::infinity();
-  result.travel = search_travel(problem, engine, space, limit, *pattern);
-  if (result.travel->best) {
-    result.best = *result.travel->best;
-  } else if (nothing_fits) {
-    throw InfeasibleError(*nothing_fits);
-  } else if (!has_limit) {
-    throw InfeasibleError(fmt::format("no plan with pattern \"{}\" fits", pattern->name()),
-                          "Leave --pattern out.");
-  }
-  return result;
+  if (!wants_weights(options)) result.best = {};
+  add_travel(problem, engine, space, mixes, result);
+  if (result.best.prediction) return result;
+  if (nothing_fits) throw InfeasibleError(*nothing_fits);
+  throw InfeasibleError("no plan with the patterns that were asked for fits",
+                        "Leave --pattern out.");
 }
 
 }  // namespace athanor

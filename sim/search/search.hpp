@@ -5,6 +5,7 @@
 #include "sim/base/progress.hpp"
 #include "sim/bounds/bound_terms.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/patterns/patterns.hpp"
 #include "sim/policy/tuning_problem.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/search_space.hpp"
@@ -18,9 +19,6 @@
 
 namespace athanor {
 
-/// Patterns of units that are tried.
-enum class TriedPatterns { All, Weights, Tokens, Tensors };
-
 struct SearchOptions {
   int keep = 10;  ///< number of best plans that are simulated and in order
   /// Number of processes that simulate; 0: one for each processor. The result does not depend on
@@ -31,7 +29,10 @@ struct SearchOptions {
   /// Factor of at least 1. If present, the best plan has the least energy of a step among those
   /// that take at most this many times as long as the fastest. Needs a platform with a power model.
   std::optional<double> energy_within = std::nullopt;
-  TriedPatterns patterns = TriedPatterns::All;
+  /// Patterns that units may have. Plans whose weights all travel are tried if that is one of them.
+  std::vector<const UnitPattern*> patterns = all_patterns();
+  /// If present, plans of this mix alone are tried; an empty one stands for weights that travel.
+  std::optional<PatternMix> mix = std::nullopt;
   /// Factor of at least 1: the best plan is that of a machine whose updates on the host take this
   /// many times as long. Such a plan costs little where the host is as it was measured. A plan that
   /// needs all of the host costs much where others use it too.
@@ -54,9 +55,11 @@ struct SearchResult {
   FrontResolution front_resolution;  ///< that `front` has
   MemoryLimits limits;               ///< in which plans had to fit
   int ranks_per_node = 1;
-  /// Search among plans whose tokens travel, or whose tensors are split; absent where none were
-  /// tried. `best` is one of them if that is faster; `ranked` has none.
-  std::optional<TravelSearch> travel = std::nullopt;
+  /// Searches among plans some of whose units have other patterns, by the patterns of each. `best`
+  /// is one of theirs if that is faster; `ranked` has none.
+  // GCC warns of aggregates that leave out a member without an initializer.
+  std::vector<TravelSearch> travel = {};  // NOLINT(readability-redundant-member-init)
+  bool travel_wins = false;               ///< `best` is one of them
   /// Numbers of plans. Some of those that were pruned together may not fit either.
   std::int64_t num_simulated = 0, num_pruned = 0, num_not_fitting = 0;
   std::int64_t num_lowered = 0;  ///< programs that were lowered only to bound their candidates
@@ -69,11 +72,10 @@ struct SearchResult {
 /// fewer bytes, then to the earlier candidate. The answer equals that of simulating everything,
 /// because a bound never exceeds what it bounds. Simulates in copies of this process, which must
 /// have no other thread. `engine` simulates the problem's platform with the request's number of
-/// GPUs; a process has one. Where the profile has their costs, plans whose tokens travel or whose
-/// tensors are split are tried too (search_travel), unless the request is for a front, for energy
-/// or for a slower host. Throws InputError where TriedPatterns asks for them and they cannot be
-/// tried. Throws InfeasibleError when nothing fits, with changes that would
-/// (infeasibility_advice.hpp).
+/// GPUs; a process has one. Where the profile has their costs, plans of other patterns, and of
+/// mixes of them, are tried too (search_travel), unless the request is for a front, for energy or
+/// for a slower host. Throws InputError where these alone are asked for and cannot be tried. Throws
+/// InfeasibleError when nothing fits, with changes that would (infeasibility_advice.hpp).
 [[nodiscard]] SearchResult search(const TuningProblem& problem, Engine& engine,
                                   const SearchSpace& space, const SearchOptions& options = {});
 

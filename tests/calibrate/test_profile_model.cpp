@@ -39,7 +39,7 @@ Architecture tiny(const std::string& model_type) {
   config.activation = model_type == "gpt2" ? "gelu_new" : "silu";
   config.tie_word_embeddings = model_type == "gpt2";
   config.attention_bias = config.attention_output_bias = config.mlp_bias = model_type == "gpt2";
-  if (model_type == "qwen3_moe") {
+  if (has_experts(model_type)) {
     config.experts = {
         .number = 6, .per_token = 2, .intermediate_size = kHidden, .dense_blocks = {}};
   }
@@ -330,7 +330,21 @@ TEST_CASE("tensors that are split are profiled by stages, with the rows of all r
   refused(architecture, {3});
   refused(architecture, {0});
   refused(tiny("llama"), {2});
-  refused(with_blocks(tiny("qwen3_moe"), Blocks::Split), {2});
+  refused(with_blocks(tiny("olmoe"), Blocks::Split), {2});  // norms are across all heads
+}
+
+TEST_CASE("a mixture's attention and its experts are profiled under patterns of their own") {
+  const Architecture architecture = with_blocks(tiny("qwen3_moe"), Blocks::Split);
+  ProfileOptions options = quick_options();
+  options.tensor_ranks = options.expert_ranks = {2};
+  const Profile profile = profile_language_model(architecture, DataType::Float32, options);
+  for (const UnitCost& cost : profile.costs) {
+    CAPTURE(cost.unit_class);
+    const bool splits = cost.unit_class == "attention", travels = cost.unit_class == "experts";
+    REQUIRE(cost.staged.size() == (splits || travels ? 1 : 0));
+    if (splits) CHECK(cost.staged[0].pattern == "tensors");
+    if (travels) CHECK(cost.staged[0].pattern == "tokens");
+  }
 }
 
 TEST_CASE("options out of range are refused") {

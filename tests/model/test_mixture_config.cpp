@@ -32,6 +32,13 @@ constexpr const char* kQwen2 = R"({"model_type": "qwen2_moe", "vocab_size": 1519
   "num_key_value_heads": 16, "intermediate_size": 5632, "max_position_embeddings": 8192,
   "num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408,
   "shared_expert_intermediate_size": 5632})";
+// granite-3.0-1b-a400m-base.
+constexpr const char* kGranite = R"({"model_type": "granitemoe", "vocab_size": 49155,
+  "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+  "num_key_value_heads": 8, "intermediate_size": 512, "max_position_embeddings": 4096,
+  "num_local_experts": 32, "num_experts_per_tok": 8, "tie_word_embeddings": true,
+  "attention_multiplier": 0.015625, "embedding_multiplier": 12.0, "residual_multiplier": 0.22,
+  "logits_scaling": 6.0, "rope_theta": 10000, "rms_norm_eps": 1e-06, "rope_scaling": null})";
 constexpr const char* kOlmoe = R"({"model_type": "olmoe", "vocab_size": 50304,
   "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 16,
   "num_key_value_heads": 16, "intermediate_size": 1024, "max_position_embeddings": 4096,
@@ -97,6 +104,27 @@ TEST_CASE("settings of experts follow transformers") {
   CHECK(parse(test::broken(kMixtral, {"/sliding_window", "77", ""})).sliding_window == 77);
 }
 
+TEST_CASE("granitemoe has multipliers, and all models of its family their own sizes") {
+  const LanguageModelConfig config = parse(kGranite);
+  const Multipliers expected{
+      .embedding = 12, .attention = 0.015625, .residual = 0.22, .logits_divisor = 6};
+  CHECK(config.multipliers == expected);
+  CHECK(config.experts.normalized);
+  CHECK(make(kGranite).num_parameters() == 1'334'628'352);
+  CHECK(parse(kMixtral).multipliers == Multipliers{});
+  // transformers' default of a missing key is 1, for attention as well.
+  std::string without = kGranite;
+  without.replace(without.find("attention_multiplier"), 20, "no_such_key_at_all__");
+  CHECK(parse(without).multipliers.attention == 1);
+  test::check_rejects(kGranite,
+                      {{"/attention_multiplier", "0", "attention_multiplier"},
+                       {"/logits_scaling", "-6.0", "logits_scaling"},
+                       {"/embedding_multiplier", "\"a\"", "embedding_multiplier"},
+                       {"/head_dim", "128", "head_dim"},
+                       {"/num_local_experts", "4", "num_experts_per_tok"}},
+                      [](const std::string& text) { (void)parse(text); });
+}
+
 TEST_CASE("a block without experts is a unit class of its own") {
   const Architecture architecture = make(test::broken(kQwen3, {"/mlp_only_layers", "[1]", ""}));
   CHECK(architecture.units[1].unit_class == "block");
@@ -105,12 +133,13 @@ TEST_CASE("a block without experts is a unit class of its own") {
 }
 
 TEST_CASE("a mixture's config.json reads back") {
-  const std::string text = GENERATE(kMixtral, kQwen3, kQwen2, kOlmoe);
+  const std::string text = GENERATE(kMixtral, kQwen3, kQwen2, kOlmoe, kGranite);
   const Architecture architecture = make(text);
   const std::string written = write_hf_config(*architecture.language_model, DataType::BFloat16);
   const Architecture back = make(written);
   CHECK(back.num_parameters() == architecture.num_parameters());
   CHECK(text_of(back.language_model->experts) == text_of(architecture.language_model->experts));
+  CHECK(back.language_model->multipliers == architecture.language_model->multipliers);
   CHECK(write_hf_config(*back.language_model, DataType::BFloat16) == written);
 }
 

@@ -7,6 +7,7 @@
 #include "sim/formats/trace_names.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/model/chunk_layout.hpp"
+#include "sim/model/language_models.hpp"
 #include "sim/model/memory.hpp"
 #include "sim/patterns/tensors_split.hpp"
 #include "tests/model/owned_chunks.hpp"
@@ -218,7 +219,12 @@ TEST_CASE("what does not go with split tensors is refused, with the way out") {
              }),
              ContainsSubstring("snapshots"));
   const Architecture mixture = test::split_mixture(64, 16, 64);
-  CHECK_FALSE(has_tensors_to_split(mixture, mixture.units[kAttention]));
+  CHECK(has_tensors_to_split(mixture, mixture.units[kAttention]));
+  CHECK_FALSE(has_tensors_to_split(mixture, mixture.units[kMlp]));  // experts
+  LanguageModelConfig olmoe = mixture.language_model.value();
+  olmoe.model_type = "olmoe";
+  const Architecture across = make_architecture("olmoe", olmoe, Blocks::Split);
+  CHECK_FALSE(has_tensors_to_split(across, across.units[kAttention]));  // norms across all heads
 }
 
 }  // namespace athanor

@@ -211,6 +211,14 @@ Profile mixture_profile(int ranks) {
   return profile;
 }
 
+Profile mixed_patterns_profile(int ranks) {
+  Profile profile = mixture_profile(ranks);
+  for (UnitCost& cost : profile.costs) {
+    if (cost.unit_class == kAttentionClass) add_staged(cost, "tensors", ranks, 0);
+  }
+  return profile;
+}
+
 Architecture split_llama() {
   LanguageModelConfig config;
   config.model_type = "llama";

@@ -35,6 +35,9 @@ void limit_power(std::mt19937& random, Platform& platform, Profile& profile);
 /// tokens travel between so many ranks: three stages of a third of each phase.
 [[nodiscard]] Profile mixture_profile(int ranks);
 
+/// Returns the same with costs of attention whose tensors are split, too.
+[[nodiscard]] Profile mixed_patterns_profile(int ranks);
+
 /// Returns a small llama whose blocks are two units each: two blocks, 8 heads, 4 of keys and
 /// values, 16 positions. Its tensors divide among 2 or 4 ranks.
 [[nodiscard]] Architecture split_llama();

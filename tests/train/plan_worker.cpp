@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that trains a tiny model under every varied plan, one after the other.
 // usage: plan_worker OUT.json GLOBAL_BATCH STEPS gpt2|mixture|"split gpt2"|"split
-// mixture"|travelling|tensors|"bf16 moments"|"int8 moments"
+// mixture"|travelling|tensors|mix|"bf16 moments"|"int8 moments"
 // "travelling" is a mixture with split blocks, whose weights travel in the first plan and whose
-// tokens travel in the others. "tensors" is llama, whose tensors are split in the others. "bf16
-// moments" is gpt2 in bf16, with moments in bf16, and "int8 moments" likewise.
+// tokens travel in the others. "tensors" is llama, whose tensors are split in the others. "mix"
+// is a mixture whose tokens travel to its experts in the others, while the tensors of its attention
+// and of its dense block are split. "bf16 moments" is gpt2 in bf16, with moments in bf16, and "int8
+// moments" likewise.
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
@@ -87,9 +89,11 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   if (argc != 5) throw InputError("", "bad usage", "plan_worker OUT.json GLOBAL_BATCH STEPS MODEL");
   collectives = connect(rank_from_environment());
   const std::string model = argv[4];
-  const bool travels = model == "travelling";
-  const bool splits = model == "tensors";
-  const Architecture whole = splits ? test::tiny_llama()
+  const bool mixes = model == "mix";
+  const bool travels = mixes || model == "travelling";
+  const bool splits = mixes || model == "tensors";
+  const Architecture whole = mixes    ? test::divisible_mixture()
+                             : splits ? test::tiny_llama()
                              : travels || model.ends_with("mixture")
                                  ? test::tiny_mixture(travels ? 8 : 6)
                                  : test::tiny_gpt2();

@@ -39,6 +39,9 @@ CONFIGS = {
     "qwen3_moe": lambda: transformers.Qwen3MoeConfig(
         **LLAMA, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True,
         output_router_logits=True, router_aux_loss_coef=0.1),
+    "granitemoe": lambda: transformers.GraniteMoeConfig(
+        **LLAMA, num_local_experts=4, embedding_multiplier=4.0, attention_multiplier=0.2, residual_multiplier=0.5,
+        logits_scaling=2.0),
     "olmoe": lambda: transformers.OlmoeConfig(
         **LLAMA, pad_token_id=VOCABULARY - 1, num_experts=6, num_experts_per_tok=2),
 }
@@ -171,12 +174,27 @@ def train_step(model, optimizer, tokens, step):
     return total / ACCUMULATION, norm.item()
 
 
+def pieces(name, stack):
+    """The matrices of a tensor that has those of all of granitemoe's experts, under athanor's names."""
+    start, linear, _ = name.partition("_linear.weight")
+    if not linear:
+        return [(name, stack)]
+    mixture, _, kind = start.rpartition(".")
+    layers = ("gate", "up") if kind == "input" else ("down",)
+    return [
+        (f"{mixture}.experts.{expert}.{layer}.weight", matrix)
+        for expert, matrices in enumerate(stack)
+        for layer, matrix in zip(layers, matrices.chunk(len(layers)))
+    ]
+
+
 def record(tensors, model, optimizer, step):
     for name, parameter in model.named_parameters():
         state = optimizer.state[parameter]
-        tensors[f"{step}/master/{name}"] = parameter.detach().clone()
-        tensors[f"{step}/first_moment/{name}"] = state["exp_avg"].clone()
-        tensors[f"{step}/second_moment/{name}"] = state["exp_avg_sq"].clone()
+        parts = {"master": parameter.detach(), "first_moment": state["exp_avg"], "second_moment": state["exp_avg_sq"]}
+        for part, values in parts.items():
+            for piece, matrix in pieces(name, values):
+                tensors[f"{step}/{part}/{piece}"] = matrix.clone()
 
 
 def make_data(folder, steps, packed):

@@ -78,6 +78,13 @@ Architecture tiny_mixture(std::int64_t experts) {
   return make_architecture("tiny-mixture", config);
 }
 
+Architecture divisible_mixture() {
+  LanguageModelConfig config = tiny_mixture(8).language_model.value();
+  config.num_heads = 8;
+  config.num_kv_heads = 4;
+  return make_architecture("divisible-mixture", config);
+}
+
 Architecture tiny_llama() {
   LanguageModelConfig config;
   config.model_type = "llama";
@@ -255,9 +262,11 @@ void let_activations_travel(Plan& plan, const Profile& profile, ChunkRun run, Sh
     const Unit& unit = profile.architecture.units[u];
     const bool splits = has_tensors_to_split(profile.architecture, unit);
     if (!splits && !has_only_experts(unit)) continue;
+    const auto& staged = profile.cost(unit.unit_class, plan.micro_batch).staged;
+    if (staged.empty()) continue;
     UnitPlan& unit_plan = plan.units[u];
     unit_plan.pattern = splits ? &tensors_split() : &tokens_travel();
-    unit_plan.capacity = profile.cost(unit.unit_class, plan.micro_batch).staged.front().capacity;
+    unit_plan.capacity = staged.front().capacity;
     unit_plan.sharding = sharding;
     run.count = num_chunks(unit, plan.chunk_elements, plan.world_size, *unit_plan.pattern);
     unit_plan.chunks = {run};

@@ -16,6 +16,8 @@ inline constexpr std::int64_t kVocabulary = 64;
 [[nodiscard]] Architecture tiny_gpt2();
 /// Returns a mixture of experts with a dense block, tied weights and a balance loss.
 [[nodiscard]] Architecture tiny_mixture(std::int64_t experts = 6);
+/// Returns a mixture whose attention and dense block divide among 4 ranks, too.
+[[nodiscard]] Architecture divisible_mixture();
 
 /// Returns a llama with biases everywhere, whose tensors divide among 4 ranks.
 [[nodiscard]] Architecture tiny_llama();
@@ -30,7 +32,8 @@ inline constexpr std::int64_t kVocabulary = 64;
 void add_free_travel(Profile& profile, int world_size, std::int64_t capacity);
 
 /// Lets tokens travel in all units of `plan` with experts alone, and splits the tensors of all that
-/// can be split. The placement of both is `run`, and the capacity that of `profile`.
+/// can be split, where `profile` has their costs. The placement of both is `run`, and the capacity
+/// that of `profile`.
 void let_activations_travel(Plan& plan, const Profile& profile, ChunkRun run,
                             Sharding sharding = Sharding::OptimizerSharded);
 

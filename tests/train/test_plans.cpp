@@ -113,10 +113,10 @@ TEST_CASE("moments in bf16 and int8 have the same bits under every plan, and tak
 // Experts add up the tokens of all ranks in another order than ranks add up their gradients, and
 // split tensors add up inner features in another order than whole ones.
 TEST_CASE(
-    "tokens that travel and tensors that are split train as weights that travel do, to "
-    "rounding, and their memory is exact") {
+    "tokens that travel, tensors that are split and mixes of both train as weights that travel "
+    "do, to rounding, and their memory is exact") {
   constexpr int kFew = 12;
-  const std::string model = GENERATE("travelling", "tensors");
+  const std::string model = GENERATE("travelling", "tensors", "mix");
   const double tolerance = model == "tensors" ? 1e-5 : 2e-4;
   const int processes = GENERATE(1, 2, 4);
   const nlohmann::json results = run_plans(processes, 2 * processes, model, kFew);

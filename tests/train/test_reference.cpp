@@ -156,8 +156,8 @@ void compare_run(const TemporaryFolder& folder, const Architecture& architecture
 
 TEST_CASE("training agrees with PyTorch") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
-  const std::string family =
-      GENERATE("gpt2", "opt", "llama", "qwen3", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe");
+  const std::string family = GENERATE("gpt2", "opt", "llama", "qwen3", "mixtral", "qwen2_moe",
+                                      "qwen3_moe", "olmoe", "granitemoe");
   INFO(family);
   const TemporaryFolder folder;
   make_reference(folder, family, {});
@@ -172,7 +172,7 @@ TEST_CASE("training agrees with PyTorch") {
 
 TEST_CASE("training with tokens that travel between ranks agrees with PyTorch") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
-  const std::string family = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe");
+  const std::string family = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe");
   INFO(family);
   const TemporaryFolder folder;
   make_reference(folder, family, {});

@@ -81,6 +81,10 @@ CONFIGS |= {
     "qwen3_moe": transformers.Qwen3MoeConfig(**QWEN, head_dim=16, norm_topk_prob=True),
     "qwen3_moe, balance": transformers.Qwen3MoeConfig(**QWEN, head_dim=16, attention_bias=True, decoder_sparse_step=3,
                                                       tie_word_embeddings=True, **BALANCED),
+    "granitemoe": transformers.GraniteMoeConfig(**MIXTURE, num_local_experts=6, attention_multiplier=0.4,
+                                                embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=6.0),
+    "granitemoe, balance": transformers.GraniteMoeConfig(**MIXTURE, num_local_experts=6, attention_bias=True,
+                                                         tie_word_embeddings=True, logits_scaling=0.7, **BALANCED),
     "olmoe": transformers.OlmoeConfig(**MIXTURE, num_experts=7),
     "olmoe, balance": transformers.OlmoeConfig(**MIXTURE, num_experts=7, norm_topk_prob=True, **BALANCED),
 }
@@ -173,7 +177,22 @@ def adds_balance(model):
 
 def gradients_of(model):
     """Experts that no token uses have none, which is zero."""
-    return {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in model.named_parameters()}
+    gradients = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in model.named_parameters()}
+    return {piece: value for name, gradient in gradients.items() for piece, value in pieces(name, gradient)}
+
+
+def pieces(name, stack):
+    """The matrices of a tensor that has those of all experts, under athanor's names."""
+    start, linear, _ = name.partition("_linear.weight")
+    if not linear:
+        return [(name, stack)]
+    mixture, _, kind = start.rpartition(".")
+    layers = ("gate", "up") if kind == "input" else ("down",)
+    return [
+        (f"{mixture}.experts.{expert}.{layer}.weight", matrix.contiguous())
+        for expert, matrices in enumerate(stack)
+        for layer, matrix in zip(layers, matrices.chunk(len(layers)))
+    ]
 
 
 def has_idle_experts(model):

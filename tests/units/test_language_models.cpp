@@ -27,7 +27,7 @@ using test::UnitChain;
 
 std::string any_family() {
   return GENERATE(as<std::string>{}, "gpt2", "opt", "llama", "mistral", "qwen2", "qwen3", "mixtral",
-                  "qwen2_moe", "qwen3_moe", "olmoe");
+                  "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe");
 }
 
 TEST_CASE("a fresh model of any family knows nothing, and every parameter gets a gradient") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that hold parts of a unit's tensors compute what one does with the whole tensors.
+#include "executor/experts/balance_loss.hpp"
 #include "executor/units/language_model.hpp"
 #include "executor/units/unit_runner.hpp"
 #include "sim/model/chunk_layout.hpp"
@@ -61,8 +62,9 @@ struct RankPart : test::StagedRank {
     for (std::size_t i = 0; i < to.size(); ++i) {
       to[i].copy_(part_of(from[i], part.parameters[i], rank));
     }
-    runner = std::make_unique<UnitRunner>(model.split_unit(unit, part, ranks), part, elements,
-                                          DataType::Float32);
+    runner = std::make_unique<UnitRunner>(
+        model.part_unit(unit, part, {&tensors_split(), rank, ranks, 0}), part, elements,
+        DataType::Float32);
     runner->bind_parameters(parameters.data_ptr());
     runner->bind_gradients(gradients.data_ptr());
   }
@@ -94,6 +96,11 @@ Architecture split_model(const std::string& family) {
   LanguageModelConfig config = test::tiny_config(family);
   config.num_heads = 8;
   config.num_kv_heads = 4;
+  if (config.experts.exist()) config.experts.balance_loss_factor = 0.01;
+  if (family == "granitemoe") {
+    config.head_dim = config.hidden_size / config.num_heads;
+    config.attention_bias = config.attention_output_bias = true;
+  }
   if (family == "llama") {
     config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
   }
@@ -104,13 +111,18 @@ Architecture split_model(const std::string& family) {
 
 TEST_CASE("ranks whose tensors are split compute what one does with whole tensors") {
   torch::manual_seed(1);
-  const std::string family = GENERATE("llama", "mistral", "qwen2", "qwen3");
+  const std::string family = GENERATE("llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen2_moe",
+                                      "qwen3_moe", "granitemoe");
   const int num_ranks = GENERATE(1, 2, 4);
-  const int unit = GENERATE(1, 2);  // attention and perceptron of block 0
+  // Attention of block 0, and its perceptron; that of the mixtures is in block 1, if they have one.
+  const int unit = GENERATE(1, 2, 4);
   CAPTURE(family, num_ranks, unit);
   const Architecture architecture = split_model(family);
   const Unit& whole_unit = architecture.units[static_cast<std::size_t>(unit)];
-  REQUIRE(has_tensors_to_split(architecture, whole_unit));
+  const bool is_mixture = architecture.language_model->experts.exist();
+  const bool splits = unit == 1 || (is_mixture ? unit == 4 && family == "qwen3_moe" : unit == 2);
+  if (is_mixture || unit != 4) CHECK(has_tensors_to_split(architecture, whole_unit) == splits);
+  if (!splits) return;
   const Model model = make_language_model(architecture, DataType::Float32, kSequence);
   test::UnitChain chain(make_language_model(architecture, DataType::Float32, kSequence));
   chain.initialize(3);
@@ -127,7 +139,10 @@ TEST_CASE("ranks whose tensors are split compute what one does with whole tensor
   for (int rank = 0; rank < num_ranks; ++rank) {
     RankPart& part = ranks.emplace_back(model, unit, rank, num_ranks, chain.slot(unit));
     part.batch = model.random_batch(2);
-    const Tensor input = torch::randn({2, kSequence, kHidden});
+    Tensor input = torch::randn({2, kSequence, kHidden});
+    if (is_mixture) {
+      input = joined({input, no_sums(architecture.language_model->experts.number, input)});
+    }
     UnitActivations whole;
     whole.input = input.clone().requires_grad_();
     outputs.push_back(chain.runner(unit).forward(whole, part.batch, /*keep=*/true));

@@ -37,7 +37,6 @@ struct RankPart : test::StagedRank {
   RankPart(const Model& model, int rank, int ranks, std::int64_t capacity, const Tensor& whole)
       : part(part_of_rank(model.architecture.units[kUnit], tokens_travel(), rank, ranks)) {
     const Unit& unit = model.architecture.units[kUnit];
-    const std::int64_t count = num_experts(unit) / ranks;
     std::int64_t elements = 0, all = 0;
     const auto offsets = parameter_offsets(part, elements), from = parameter_offsets(unit, all);
     parameters = torch::zeros({elements});
@@ -50,7 +49,7 @@ struct RankPart : test::StagedRank {
       }
     }
     runner = std::make_unique<UnitRunner>(
-        model.travelling_unit(kUnit, part, {rank * count, count, ranks, capacity}), part, elements,
+        model.part_unit(kUnit, part, {&tokens_travel(), rank, ranks, capacity}), part, elements,
         DataType::Float32);
     runner->bind_parameters(parameters.data_ptr());
     runner->bind_gradients(gradients.data_ptr());
@@ -112,7 +111,7 @@ bool close(const Tensor& a, const Tensor& b) { return a.allclose(b, 1e-4, 1e-5);
 
 TEST_CASE("ranks whose tokens travel compute what one does with all experts") {
   torch::manual_seed(1);
-  const std::string family = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe");
+  const std::string family = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe");
   const int num_ranks = GENERATE(2, 4);
   const bool has_loss = GENERATE(false, true);
   CAPTURE(family, num_ranks, has_loss);

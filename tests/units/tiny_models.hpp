@@ -28,9 +28,14 @@ inline LanguageModelConfig tiny_config(const std::string& model_type) {
   config.sliding_window = model_type == "mistral" ? 3 : 0;
   if (has_experts(model_type)) {
     config.experts = {.number = 8, .per_token = 2, .intermediate_size = 16, .dense_blocks = {}};
-    config.experts.normalized = model_type == "mixtral" || model_type == "qwen3_moe";
+    config.experts.normalized =
+        model_type == "mixtral" || model_type == "qwen3_moe" || model_type == "granitemoe";
     if (model_type == "qwen2_moe") config.experts.shared_intermediate_size = 24;
     if (model_type == "qwen3_moe") config.experts.dense_blocks = {1};
+  }
+  if (model_type == "granitemoe") {
+    config.multipliers = {
+        .embedding = 12, .attention = 0.125, .residual = 0.25, .logits_divisor = 6};
   }
   return config;
 }
