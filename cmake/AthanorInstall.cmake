@@ -30,11 +30,12 @@ if(ATHANOR_HAS_EXECUTOR)
   athanor_install_headers(executor/backend backend collectives collectives_local device device_arena
     host_backend host_device host_memory lanes scratch_file)
   athanor_install_headers(executor/batches batch_source)
-  athanor_install_headers(executor/cpu adam adam_step bfloat16 reductions)
+  athanor_install_headers(executor/cpu adam adam_step bfloat16 block_moments device_function moment_map
+    reductions split_master)
   athanor_install_headers(executor/experts routing)
   athanor_install_headers(executor/job step_report)
   athanor_install_headers(executor/layers packing)
-  athanor_install_headers(executor/memory memory_pools)
+  athanor_install_headers(executor/memory memory_pools shared_memory)
   athanor_install_headers(executor/recording work_recorder)
   athanor_install_headers(executor/train lr_schedule optimizer_ops rank_context
     step_scalars step_state trainer training_state)

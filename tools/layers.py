@@ -161,9 +161,30 @@ def size_problems(paths):
             yield f"{room}: {files} files; a room has at most {MAX_FILES}"
 
 
+def installed_headers(text):
+    """The headers that a text of CMake installs."""
+    code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    found = re.findall(r"athanor_install_headers\((\S+/\S+)\s+([^)]*)\)", code)
+    return [f"{room}/{name}.hpp" for room, names in found for name in names.split()]
+
+
+def install_problems(headers, read):
+    """Installed headers that include one which is not installed: nobody could compile them."""
+    for header in headers:
+        for mark, name in INCLUDE.findall(read(header)):
+            if mark == '"' and name not in headers:
+                yield f"{header} is installed, and {name}, which it includes, is not: see {INSTALLED}"
+
+
+INSTALLED = "cmake/AthanorInstall.cmake"
+
+
 def main():
     paths = sys.argv[1:]
     found = [*order_problems(), *size_problems(paths), *(problem for path in paths for problem in problems(path))]
+    if pathlib.Path(INSTALLED).exists():
+        headers = installed_headers(pathlib.Path(INSTALLED).read_text())
+        found += install_problems(headers, lambda header: pathlib.Path(header).read_text())
     print("\n".join(found), end="\n" if found else "", file=sys.stderr)
     return 1 if found else 0
 

@@ -83,7 +83,10 @@ class Search {
   /// Computes memory and a first bound of every group, in closed form.
   void collect() {
     std::vector<Candidate> representatives;
-    groups_.for_each([&](const Candidate& each) { representatives.push_back(each); });
+    groups_.for_each([&](const Candidate& each) {
+      representatives.push_back(each);
+      require_room(representatives.size());
+    });
     std::int64_t index = 0, done = 0;
     for (const Candidate& representative : representatives) {
       report("bounding", done++, representatives.size());
@@ -102,6 +105,21 @@ class Search {
       all_.push_back(std::move(e));
       push(all_.size() - 1, group);
     }
+  }
+
+  /// Refuses a space of which this machine cannot hold an entry for every group.
+  void require_room(std::size_t groups) const {
+    // The list of entries is copied when it grows.
+    constexpr std::size_t kBytes = sizeof(Candidate) + 3 * sizeof(Evaluated);
+    const Bytes memory = options_.memory > 0 ? options_.memory : usable_;
+    if (static_cast<double>(groups) * kBytes <= static_cast<double>(memory)) return;
+    throw InputError(
+        "tune",
+        fmt::format("there are more than {} groups of plans to tell apart, for which "
+                    "{} of memory do not suffice",
+                    groups, format_bytes(memory)),
+        "Settle a choice (--micro-batch, --adam-threads), leave out --nvme, or tune on "
+        "a machine with more memory.");
   }
 
   [[nodiscard]] bool fits_memory(const Candidate& candidate) {
@@ -325,6 +343,7 @@ class Search {
   std::priority_queue<Node, std::vector<Node>, std::greater<>> queue_;
   /// Bounds of lowered programs by the candidate with_any_threads; none: asked for, not known yet.
   std::map<Candidate, std::optional<Seconds>> refined_;
+  const Bytes usable_ = usable_memory();
   FrontResolution resolution_;
   std::chrono::steady_clock::time_point next_report_;
   std::int64_t num_simulated_ = 0;

@@ -40,6 +40,7 @@ struct SearchOptions {
   /// Terms of the lower bounds. They decide how many plans are simulated, not which are best.
   // GCC warns of aggregates that leave out a member without an initializer.
   BoundTerms bound_terms = {};  // NOLINT(readability-redundant-member-init)
+  Bytes memory = 0;             ///< host memory for the search's own tables; 0: all that is usable
   /// Called now and then with the progress of a stage.
   OnProgress progress = nullptr;
 };

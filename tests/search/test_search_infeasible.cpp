@@ -12,6 +12,7 @@
 #include "tests/support/synthetic.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cstddef>
@@ -94,6 +95,16 @@ TEST_CASE_METHOD(Fixture, "a host limit that is too small names the one that fit
     changed.request.limits.*limit = parse_bytes(size, "");
     CHECK(changed.message(engine).empty());
   }
+}
+
+TEST_CASE("a space whose groups this machine cannot hold is refused") {
+  const Fixture fixture;
+  Engine engine(fixture.platform, 1);
+  const TuningProblem problem = tuning_problem(fixture.profile, fixture.platform, fixture.request);
+  const SearchSpace space = default_search_space(problem);
+  CHECK_THROWS_WITH(search(problem, engine, space, {.memory = 1 << 10}),
+                    ContainsSubstring("groups of plans to tell apart") &&
+                        ContainsSubstring("1.00 KiB") && ContainsSubstring("--micro-batch"));
 }
 
 TEST_CASE("each proposed change fits, and anything smaller does not, whatever the limits") {

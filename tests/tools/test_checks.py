@@ -44,6 +44,14 @@ class Layers(unittest.TestCase):
     def test_an_unknown_folder_is_refused(self):
         self.refuses({"sim/attic/old.cpp": LICENCE}, "sim/attic is no room")
 
+    def test_installed_headers_include_no_others(self):
+        headers = layers.installed_headers("# athanor_install_headers(a/b x)\nathanor_install_headers(sim/model plan\n  tier)")
+        self.assertEqual(headers, ["sim/model/plan.hpp", "sim/model/tier.hpp"])
+        texts = {"sim/model/plan.hpp": '#include "sim/model/tier.hpp"\n#include "sim/base/errors.hpp"\n#include <map>\n'}
+        found = list(layers.install_problems(headers, lambda header: texts.get(header, "")))
+        self.assertEqual(len(found), 1)
+        self.assertIn("sim/base/errors.hpp", found[0])
+
     def test_an_include_against_the_layers_is_refused(self):
         self.refuses({"sim/model/plan.cpp": LICENCE + '#include "sim/search/search.hpp"\n'},
                      "sim/model must not include sim/search/search.hpp")
