@@ -106,6 +106,8 @@ class RecordedGraph final : public RecordedWork {
 
 GraphRecorder::GraphRecorder(c10::cuda::CUDAStream stream)
     : stream_(stream), pool_(at::cuda::graph_pool_handle()) {
+  // The pool cannot take what the allocator keeps for others, former recorders among them.
+  allocator::emptyCache();
   allocator::createOrIncrefPool(stream_.device_index(), pool_);
 }
 
