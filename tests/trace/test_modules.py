@@ -183,6 +183,18 @@ class Program(unittest.TestCase):
                 self.assertIn(part, err)
             self.assertFalse(output.exists())
 
+    def test_no_type_is_guessed_from_the_name_of_a_folder(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder, output = pathlib.Path(scratch, "my-opt-model"), pathlib.Path(scratch, "traced")
+            folder.mkdir()
+            self.assertEqual(self.run_program("--model", folder, "-o", output)[0], 2)
+            for text, part in (("{", "no configuration"), ("[]", "model_type"), ('{"hidden_size": 8}', "model_type")):
+                (folder / "config.json").write_text(text)
+                code, _, err = self.run_program("--model", folder, "-o", output)
+                self.assertEqual(code, 2)
+                self.assertIn(part, err)
+            self.assertFalse(output.exists())
+
 
 if __name__ == "__main__":
     unittest.main()

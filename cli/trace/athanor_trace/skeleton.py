@@ -2,6 +2,8 @@
 """A model whose layers have no weights: what is needed to see how the layers are called."""
 
 import contextlib
+import json
+import pathlib
 
 import torch
 import transformers
@@ -30,7 +32,20 @@ def _parameters_without_memory():
         torch.nn.Module.register_parameter = register
 
 
+def require_model_type(folder):
+    """Refuses a folder that does not say its type: transformers would guess one from the folder's own name."""
+    path = pathlib.Path(folder, "config.json")
+    try:
+        config = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError("--model", f"'{folder}' has no configuration: {error}",
+                         "Give a folder with the config.json of a causal language model") from None
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise InputError(f"{path}:model_type", "is missing", "Name the type of the model there, as \"llama\"")
+
+
 def read_config(folder):
+    require_model_type(folder)
     try:
         return transformers.AutoConfig.from_pretrained(folder)
     except Exception as error:  # transformers raises whatever its parts raise
