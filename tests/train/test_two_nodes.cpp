@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -100,6 +101,8 @@ TEST_CASE("under torchrun, ranks listen nowhere while they train, and a cut link
                     kRanksEach);
   const std::vector<pid_t> ranks = wait_for_steps(out, 60, kRanks);
   CHECK(machines.listening('b').empty());
+  // Sixty steps take half a second. A rank that was never heard is not said to have fallen silent.
+  std::this_thread::sleep_for(std::chrono::seconds(3));
   machines.cut();
   const auto start = std::chrono::steady_clock::now();
   CHECK(wait_until_ended(ranks, kLimit).empty());
