@@ -24,14 +24,9 @@ bool was_throttled(const UnitCost& cost) {
 
 RecordedBench::RecordedBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
                              const Batch& batch, UnitMeter& meter)
-    : unit_(unit),
-      is_last_(unit + 1 == static_cast<int>(model.units.size())),
-      bound_(bound),
-      runner_(bound.use(unit)),
-      input_(std::move(input)),
-      batch_(batch),
-      meter_(meter),
-      recorder_(meter.make_recorder()) {}
+    : meter_(meter),
+      recorder_(meter.make_recorder()),
+      pass_(model, bound, unit, std::move(input), batch, meter.device()) {}
 
 void RecordedBench::run(const StoppingRule& rule, UnitCost& cost, KeptGraphs& kept) {
   if (recorder_ == nullptr) return;
@@ -43,10 +38,10 @@ void RecordedBench::run(const StoppingRule& rule, UnitCost& cost, KeptGraphs& ke
   for (Phase& phase : phases_) phase.samples = {};
   while (!satisfied(rule)) one_cycle();
   meter_.finish();
-  cost.forward_keep = cost_of(kKeep, cost.forward_keep);
-  cost.forward_discard = cost_of(kDiscard, cost.forward_discard);
-  cost.recompute = cost_of(kRecompute, cost.recompute);
-  cost.backward = cost_of(kBackward, cost.backward);
+  cost.forward_keep.replay = replay_of(kKeep);
+  cost.forward_discard.replay = replay_of(kDiscard);
+  cost.recompute.replay = replay_of(kRecompute);
+  cost.backward.replay = replay_of(kBackward);
   for (Phase& phase : phases_) std::ranges::move(phase.copies, std::back_inserter(kept));
 }
 
@@ -54,10 +49,10 @@ void RecordedBench::run(const StoppingRule& rule, UnitCost& cost, KeptGraphs& ke
 /// is issued later works on values as they are in training.
 void RecordedBench::warm_up() {
   forward(/*keep=*/true);
-  if (!is_last_) output_gradient_ = torch::randn_like(activation_or_gradient_);
+  if (!pass_.is_last()) output_gradient_ = torch::randn_like(pass_.activation_or_gradient);
   backward();
   forward(/*keep=*/false);
-  static_cast<void>(runner_.forward(activations_, batch_, /*keep=*/true));
+  pass_.recompute();
   backward();
 }
 
@@ -70,27 +65,19 @@ void RecordedBench::record_cycle() {
   record(kKeep, [&] { forward(/*keep=*/true); });
   record(kBackward, [&] { backward(); });
   record(kDiscard, [&] { forward(/*keep=*/false); });
-  record(kRecompute,
-         [&] { static_cast<void>(runner_.forward(activations_, batch_, /*keep=*/true)); });
+  record(kRecompute, [&] { pass_.recompute(); });
   record(kBackwardAgain, [&] { backward(); });
 }
 
 void RecordedBench::forward(bool keep) {
-  activations_ = {};
-  if (input_.defined()) activations_.input = input_.detach().requires_grad_();
-  activation_or_gradient_ = runner_.forward(activations_, batch_, keep);
-  if (is_last_) activation_or_gradient_.reset();  // the loss: read elsewhere
+  pass_.begin();
+  pass_.forward(keep);
 }
 
 void RecordedBench::backward() {
-  bound_.clear_gradients(unit_);
-  activation_or_gradient_ =
-      is_last_ ? torch::full({}, 1.0, torch::dtype(torch::kFloat32).device(meter_.device()))
-               : output_gradient_;
-  activation_or_gradient_ =
-      runner_.backward(activations_, std::exchange(activation_or_gradient_, {}));
-  activations_ = {};
-  activation_or_gradient_.reset();
+  pass_.activation_or_gradient = output_gradient_;
+  pass_.backward();
+  pass_.clear();
 }
 
 void RecordedBench::one_cycle() {
@@ -111,12 +98,9 @@ bool RecordedBench::satisfied(const StoppingRule& rule) const {
       phases_, [&](const Phase& phase) { return rule.satisfied_by(phase.samples.device); });
 }
 
-PhaseCost RecordedBench::cost_of(PhaseIndex index, const PhaseCost& launched) const {
-  const Phase& phase = phases_[index];
-  const PhaseCost recorded = meter_.cost_of(phase.samples);
-  PhaseCost cost = launched;
-  cost.replay = ReplayCost{recorded.seconds, recorded.issue_seconds};
-  return cost;
+ReplayCost RecordedBench::replay_of(PhaseIndex index) const {
+  const PhaseCost recorded = meter_.cost_of(phases_[index].samples);
+  return {recorded.seconds, recorded.issue_seconds};
 }
 
 }  // namespace athanor

@@ -5,6 +5,7 @@
 #include "calibrate/bench/samples.hpp"
 #include "calibrate/profile/bound_units.hpp"
 #include "calibrate/profile/unit_meter.hpp"
+#include "calibrate/profile/unit_pass.hpp"
 #include "executor/recording/work_recorder.hpp"
 #include "executor/units/model.hpp"
 #include "sim/model/profile.hpp"
@@ -51,18 +52,12 @@ class RecordedBench {
   void one_cycle();
   void cycles_for(Seconds seconds);
   [[nodiscard]] bool satisfied(const StoppingRule& rule) const;
-  [[nodiscard]] PhaseCost cost_of(PhaseIndex index, const PhaseCost& launched) const;
+  [[nodiscard]] ReplayCost replay_of(PhaseIndex index) const;
 
-  int unit_;
-  bool is_last_;
-  BoundUnits& bound_;
-  UnitRunner& runner_;
-  torch::Tensor input_;
-  const Batch& batch_;
   UnitMeter& meter_;
   std::unique_ptr<WorkRecorder> recorder_;
-  UnitActivations activations_;
-  torch::Tensor activation_or_gradient_, output_gradient_;
+  UnitPass pass_;
+  torch::Tensor output_gradient_;
   std::array<Phase, kCount> phases_;
   std::size_t copy_ = 0;  ///< issued next
 };

@@ -4,7 +4,6 @@
 #include "calibrate/bench/measure.hpp"
 #include "calibrate/kernels/kernel_costs.hpp"
 #include "calibrate/power/energy_watch.hpp"
-#include "executor/units/unit_runner.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -13,13 +12,9 @@ namespace athanor {
 UnitBench::UnitBench(const Model& model, BoundUnits& bound, int unit, torch::Tensor input,
                      const Batch& batch, UnitMeter& meter)
     : unit_class_(model.architecture.units[static_cast<std::size_t>(unit)].unit_class),
-      is_last_(unit + 1 == static_cast<int>(model.units.size())),
-      unit_(unit),
-      bound_(bound),
-      runner_(bound.use(unit)),
-      input_(std::move(input)),
-      batch_(batch),
-      meter_(meter) {}
+      micro_batch_(batch.inputs.size(0)),
+      meter_(meter),
+      pass_(model, bound, unit, std::move(input), batch, meter.device()) {}
 
 UnitBenchResult UnitBench::run(const StoppingRule& rule, const UnitCost& unthrottled) {
   cycle_for(meter_.warm_up());
@@ -141,50 +136,38 @@ bool UnitBench::is_overdue(const StoppingRule& rule, Moment start) const {
 
 /// Runs the unit with its activations kept, then with recomputation.
 void UnitBench::one_cycle() {
-  begin_forward();
+  pass_.begin();
   Bytes before = meter_.live();
   forward(forward_keep_, /*keep=*/true);
   saved_bytes_ = meter_.live() - before;
   make_output_gradient();
   backward();
   grad_input_bytes_ = meter_.live() - before;
-  activation_or_gradient_.reset();
+  pass_.activation_or_gradient.reset();
 
-  begin_forward();
+  pass_.begin();
   before = meter_.live();
   forward(forward_discard_, /*keep=*/false);
   output_bytes_ = meter_.live() - before;
   make_output_gradient();
   recompute();
   backward();
-  activation_or_gradient_.reset();
-}
-
-/// Makes a leaf that shares the storage of the activation that the caller holds.
-void UnitBench::begin_forward() {
-  activations_ = {};
-  if (input_.defined()) {
-    activations_.input = input_.detach().requires_grad_();
-  }
+  pass_.activation_or_gradient.reset();
 }
 
 void UnitBench::forward(PhaseSamples& phase, bool keep) {
-  time(keep ? UnitPhase::ForwardKeep : UnitPhase::ForwardDiscard, phase, [&] {
-    activation_or_gradient_ = runner_.forward(activations_, batch_, keep);
-    if (is_last_) {
-      activation_or_gradient_.reset();  // the loss: read elsewhere
-    }
-  });
-  if (activation_or_gradient_.defined() && !output_.defined()) {
-    meter_.run([&] { output_ = activation_or_gradient_.clone(); });
+  time(keep ? UnitPhase::ForwardKeep : UnitPhase::ForwardDiscard, phase,
+       [&] { pass_.forward(keep); });
+  if (pass_.activation_or_gradient.defined() && !output_.defined()) {
+    meter_.run([&] { output_ = pass_.activation_or_gradient.clone(); });
   }
 }
 
 /// Puts a gradient in place of the output, as the unit after this one does; the loss has none.
 void UnitBench::make_output_gradient() {
-  activation_or_gradient_.reset();
-  if (!is_last_) {
-    meter_.run([&] { activation_or_gradient_ = torch::randn_like(output_); });
+  pass_.activation_or_gradient.reset();
+  if (!pass_.is_last()) {
+    meter_.run([&] { pass_.activation_or_gradient = torch::randn_like(output_); });
   }
 }
 
@@ -199,28 +182,18 @@ void UnitBench::time(UnitPhase phase, PhaseSamples& samples, const std::function
   }
   if (!traced_) return meter_.time(samples, body);
   meter_.time(samples, [&] {
-    traced_->trace.begin({unit_class_, batch_.inputs.size(0), phase, traced_->repetition});
+    traced_->trace.begin({unit_class_, micro_batch_, phase, traced_->repetition});
     body();
     traced_->trace.end();
   });
 }
 
 void UnitBench::recompute() {
-  time(UnitPhase::Recompute, recompute_,
-       [&] { static_cast<void>(runner_.forward(activations_, batch_, /*keep=*/true)); });
+  time(UnitPhase::Recompute, recompute_, [&] { pass_.recompute(); });
 }
 
 void UnitBench::backward() {
-  time(UnitPhase::Backward, backward_, [&] {
-    bound_.clear_gradients(unit_);
-    if (is_last_) {
-      activation_or_gradient_ =
-          torch::full({}, 1.0, torch::dtype(torch::kFloat32).device(meter_.device()));
-    }
-    activation_or_gradient_ =
-        runner_.backward(activations_, std::exchange(activation_or_gradient_, {}));
-    activations_ = {};
-  });
+  time(UnitPhase::Backward, backward_, [&] { pass_.backward(); });
 }
 
 }  // namespace athanor

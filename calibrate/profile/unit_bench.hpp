@@ -8,11 +8,13 @@
 #include "calibrate/profile/bound_units.hpp"
 #include "calibrate/profile/operator_trace.hpp"
 #include "calibrate/profile/unit_meter.hpp"
+#include "calibrate/profile/unit_pass.hpp"
 #include "executor/units/model.hpp"
 #include "sim/model/profile.hpp"
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -56,7 +58,6 @@ class UnitBench {
   void cycle_for(Seconds seconds);
   void clear_samples();
   void one_cycle();
-  void begin_forward();
   void forward(PhaseSamples& phase, bool keep);
   void recompute();
   void backward();
@@ -70,15 +71,9 @@ class UnitBench {
   [[nodiscard]] bool is_overdue(const StoppingRule& rule, Moment start) const;
 
   std::string unit_class_;
-  bool is_last_;
-  int unit_;
-  BoundUnits& bound_;
-  UnitRunner& runner_;
-  torch::Tensor input_;
-  const Batch& batch_;
+  std::int64_t micro_batch_;
   UnitMeter& meter_;
-  UnitActivations activations_;
-  torch::Tensor activation_or_gradient_;  ///< output; in backward, gradient
+  UnitPass pass_;
   torch::Tensor output_;
   std::optional<Traced> traced_;  ///< absent: nothing is traced
   bool pauses_ = false;           ///< after each phase

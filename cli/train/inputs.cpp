@@ -185,10 +185,7 @@ std::string settle_graphs(const TrainArguments& arguments, TrainInputs& in) {
   Plan& plan = in.plan;
   if (!arguments.cuda_graphs.empty()) plan.cuda_graphs = arguments.cuda_graphs == "on";
   if (!plan.cuda_graphs) return "";
-  const auto packs = [&](const std::shared_ptr<const TrainingData>& data) {
-    return data != nullptr && packing_bytes_per_sample(*data, plan.sequence_length) > 0;
-  };
-  if (!packs(in.data)) return "";
+  if (packing_bytes_per_sample(*in.data, plan.sequence_length) == 0) return "";
   if (!arguments.cuda_graphs.empty()) {
     throw InputError("--cuda-graphs", "on, but documents share sequences, each time otherwise",
                      "Leave the option out.");

@@ -142,8 +142,8 @@ void ComputeOps::forward_phase(std::int32_t operation, const StepState& state) {
   if (binding.output_leaves) keep_output(member, unit);
   drop_and_take_outputs(binding);
   if (unit + 1 < runners_.size()) return;
-  // The loss is read when the step is done; nothing waits for it. Steps take turns with the places
-  // of losses, which what was recorded cannot.
+  // The loss is read when the step is done; nothing waits for it. Each step has another place for
+  // its losses. A recorded phase writes to one place, from which its step copies the loss.
   put_loss(member,
            phases_.records() ? recorded_loss(op.micro_batch) : state.scalars.loss(op.micro_batch));
   if (binding.ends_micro_batch) forget_batch(member);

@@ -17,6 +17,9 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from stacked_experts import pieces  # noqa: E402
+
 SEQUENCE, ACCUMULATION, MAX_NORM, VOCABULARY = 16, 2, 0.5, 64
 COMMON = dict(vocab_size=VOCABULARY, max_position_embeddings=32, torch_dtype="float32")
 LLAMA = dict(COMMON, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
@@ -172,20 +175,6 @@ def train_step(model, optimizer, tokens, step):
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
     optimizer.step()
     return total / ACCUMULATION, norm.item()
-
-
-def pieces(name, stack):
-    """The matrices of a tensor that has those of all of granitemoe's experts, under athanor's names."""
-    start, linear, _ = name.partition("_linear.weight")
-    if not linear:
-        return [(name, stack)]
-    mixture, _, kind = start.rpartition(".")
-    layers = ("gate", "up") if kind == "input" else ("down",)
-    return [
-        (f"{mixture}.experts.{expert}.{layer}.weight", matrix)
-        for expert, matrices in enumerate(stack)
-        for layer, matrix in zip(layers, matrices.chunk(len(layers)))
-    ]
 
 
 def record(tensors, model, optimizer, step):

@@ -26,6 +26,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from stacked_experts import pieces  # noqa: E402
+
 TOLERANCE = 1e-5
 SEQUENCE = 12
 SHAPE = dict(vocab_size=67, max_position_embeddings=16, bos_token_id=None, eos_token_id=None, pad_token_id=None)
@@ -179,20 +182,6 @@ def gradients_of(model):
     """Experts that no token uses have none, which is zero."""
     gradients = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in model.named_parameters()}
     return {piece: value for name, gradient in gradients.items() for piece, value in pieces(name, gradient)}
-
-
-def pieces(name, stack):
-    """The matrices of a tensor that has those of all experts, under athanor's names."""
-    start, linear, _ = name.partition("_linear.weight")
-    if not linear:
-        return [(name, stack)]
-    mixture, _, kind = start.rpartition(".")
-    layers = ("gate", "up") if kind == "input" else ("down",)
-    return [
-        (f"{mixture}.experts.{expert}.{layer}.weight", matrix.contiguous())
-        for expert, matrices in enumerate(stack)
-        for layer, matrix in zip(layers, matrices.chunk(len(layers)))
-    ]
 
 
 def has_idle_experts(model):
