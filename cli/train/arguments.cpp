@@ -100,6 +100,13 @@ void add_run(CLI::App& app, TrainArguments& a) {
   app.add_flag("--shuffle", a.shuffle,
                "Take the data's sequences in an order of the seed, another one in every epoch "
                "(default: as they are stored)");
+  app.add_option("--metrics", a.metrics,
+                 "Write metrics.jsonl alone, or also event files that TensorBoard shows")
+      ->check(CLI::IsMember({"jsonl", "tensorboard"}))
+      ->capture_default_str();
+}
+
+void add_checkpoints(CLI::App& app, TrainArguments& a) {
   app.add_option("--checkpoint-every", a.checkpoint_every,
                  "Steps (500) or time (600s, 10m) between checkpoints; 0: none, not at the end "
                  "either")
@@ -112,10 +119,6 @@ void add_run(CLI::App& app, TrainArguments& a) {
                  "next waits until the disk is done")
       ->check(CLI::IsMember({"off", "copy", "version"}))
       ->capture_default_str();
-  app.add_option("--metrics", a.metrics,
-                 "Write metrics.jsonl alone, or also event files that TensorBoard shows")
-      ->check(CLI::IsMember({"jsonl", "tensorboard"}))
-      ->capture_default_str();
   add_count(app, "--keep-last", a.keep_last, "Keep this many checkpoints");
   app.add_option("--resume", a.resume_from,
                  "Go on from the newest checkpoint or snapshot of RUN (default: --output), or from "
@@ -123,6 +126,9 @@ void add_run(CLI::App& app, TrainArguments& a) {
       ->expected(0, 1)
       ->type_name("RUN");
   app.add_option("--export", a.export_folder, "Write the weights as a Hugging Face folder");
+}
+
+void add_machine(CLI::App& app, TrainArguments& a) {
   add_hidden_alias(
       app, "--device-memory",
       add_size(app, "--gpu-memory", a.device_memory, "Limit per GPU (default: the platform's)"));
@@ -199,6 +205,8 @@ void add_train_options(CLI::App& app, TrainArguments& arguments) {
   add_inputs(app, arguments);
   add_evaluation(app, arguments);
   add_run(app, arguments);
+  add_checkpoints(app, arguments);
+  add_machine(app, arguments);
   add_snapshots_and_tuning(app, arguments);
   add_optimizer(app, arguments);
   app.callback([&app, &arguments] {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -143,9 +144,11 @@ std::vector<PatternMix> possible_mixes(const TuningProblem& problem,
     return std::ranges::none_of(problem.profile.micro_batches(),
                                 [&](std::int64_t size) { return has_costs(problem, mix, size); });
   });
-  std::ranges::stable_sort(mixes, {},
-                           [](const PatternMix& mix) { return patterns_of(mix).size(); });
-  return mixes;
+  // Mixes of as few patterns as possible come first, those of one number in the order of classes.
+  std::multimap<std::size_t, PatternMix> by_size;
+  for (PatternMix& mix : mixes) by_size.emplace(patterns_of(mix).size(), std::move(mix));
+  const auto sorted = std::views::values(by_size);
+  return {sorted.begin(), sorted.end()};
 }
 
 std::vector<const UnitPattern*> patterns_of(const PatternMix& mix) {
