@@ -5,7 +5,7 @@
 #include "sim/search/evaluated.hpp"
 #include "sim/search/pareto.hpp"
 #include "sim/search/ranking.hpp"
-#include "sim/search/search_space.hpp"
+#include "sim/search/space/search_space.hpp"
 
 #include <fmt/format.h>
 

@@ -142,7 +142,16 @@ Seconds Estimator::bound_seconds(const Candidate& c, SearchLevel level, Seconds 
   if (level == SearchLevel::Leaf) return bound_seconds(c, cutoff);
   const LaneWork lanes = lane_work(c, level);
   if (level != SearchLevel::Group) return overlapped_seconds(c, lanes, level, cutoff);
-  // More threads of the CPU leave the other lanes less.
+  return least_overlapped_seconds(c, lanes, level, cutoff);
+}
+
+Seconds Estimator::bound_seconds(const FamilyReach& reach) {
+  return least_overlapped_seconds(reach.most, lane_work(reach), SearchLevel::Family, kNever);
+}
+
+/// More threads of the CPU leave the other lanes less.
+Seconds Estimator::least_overlapped_seconds(const Candidate& c, const LaneWork& lanes,
+                                            SearchLevel level, Seconds cutoff) {
   Seconds least = kNever;
   Candidate with = c;
   for (const int threads : adam_threads_) {
@@ -185,7 +194,7 @@ Seconds Estimator::overlapped_seconds(const Candidate& c, const LaneWork& lanes,
   const auto accumulation = static_cast<double>(c.batch.accumulation);
   constexpr auto kCompute = lane_index(Lane::Compute);
   const BoundTables& tables = tables_.at(c.adam_threads);
-  const bool is_group = level == SearchLevel::Group;
+  const bool is_group = level <= SearchLevel::Group;
   Seconds compute = 0;
   for (std::size_t multiplier = 0; multiplier < units.compute.at.size(); ++multiplier) {
     if (!terms_.has_multiplier(multiplier)) continue;

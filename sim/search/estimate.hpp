@@ -7,7 +7,7 @@
 #include "sim/cost/power_draw.hpp"
 #include "sim/lowering/static_memory.hpp"
 #include "sim/policy/tuning_problem.hpp"
-#include "sim/search/candidate_groups.hpp"
+#include "sim/search/space/candidate_groups.hpp"
 
 #include <algorithm>
 #include <array>
@@ -56,6 +56,9 @@ class Estimator {
   /// updates host-resident state is left out, and a faster lane never raises the bound.
   [[nodiscard]] Seconds bound_seconds(const Candidate& candidate, SearchLevel level,
                                       Seconds cutoff = kNever);
+  /// Lower bound valid for every candidate between two placements: of each kind of work, as little
+  /// as one of them makes, and of work that grows with neither, none.
+  [[nodiscard]] Seconds bound_seconds(const FamilyReach& reach);
   /// Number of elements of each rank whose optimizer state is in host memory or on NVMe.
   [[nodiscard]] double host_elements(const Candidate& candidate) const;
   /// Tables that this and others may use.
@@ -175,9 +178,16 @@ class Estimator {
   /// Homes of the members with an index below `end`.
   [[nodiscard]] ParameterHomes parameter_homes(const Candidate& candidate,
                                                const UnitClass& unit_class, int end) const;
+  /// Says what a class has at least of each, whatever placement between the two it gets.
+  [[nodiscard]] Placed least_of(const Placed& fewest, const Placed& most) const;
   [[nodiscard]] LaneWork lane_work(const Candidate& candidate, SearchLevel level);
+  [[nodiscard]] LaneWork lane_work(const FamilyReach& reach);
+  [[nodiscard]] Seconds least_overlapped_seconds(const Candidate& candidate, const LaneWork& lanes,
+                                                 SearchLevel level, Seconds cutoff);
   [[nodiscard]] Seconds overlapped_seconds(const Candidate& candidate, const LaneWork& lanes,
                                            SearchLevel level, Seconds cutoff);
+  /// Adds phases of units, and what is the same for all placements.
+  void add_common(const Candidate& candidate, LaneWork& lanes);
   void add_scalars(const Candidate& candidate, LaneWork& lanes) const;
   [[nodiscard]] const KernelSums& kernel_sums(const Candidate& candidate);
   /// Unit whose forward is the update barrier: it waits for all CPU updates of state in memory. -1:

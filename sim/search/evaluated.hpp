@@ -5,7 +5,7 @@
 #include "sim/base/name_table.hpp"
 #include "sim/base/quantities.hpp"
 #include "sim/model/plan.hpp"
-#include "sim/search/search_space.hpp"
+#include "sim/search/space/search_space.hpp"
 
 #include <cstdint>
 #include <string>

@@ -3,8 +3,8 @@
 
 #include "sim/model/enum_names.hpp"
 #include "sim/policy/memory_floor.hpp"
-#include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
+#include "sim/search/space/candidate_groups.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,49 +17,6 @@
 namespace athanor {
 namespace {
 
-/// The smallest limit of each tier with which one of `peaks` fits the other limits.
-struct NeededLimits {
-  std::optional<Bytes> gpu, host, nvme;
-};
-
-NeededLimits needed_limits(std::span<const TierBytes> peaks, int ranks_per_node,
-                           const MemoryLimits& limits) {
-  NeededLimits needed;
-  const auto lower_to = [](std::optional<Bytes>& smallest, Bytes value) {
-    smallest = std::min(smallest.value_or(value), value);
-  };
-  for (const TierBytes& peak : peaks) {
-    const auto fits_without = [&](Bytes MemoryLimits::* tier) {
-      MemoryLimits others = limits;
-      others.*tier = 0;
-      return fits(peak, ranks_per_node, others);
-    };
-    if (fits_without(&MemoryLimits::gpu)) lower_to(needed.gpu, peak.gpu);
-    if (fits_without(&MemoryLimits::host)) {
-      lower_to(needed.host, node_host_bytes(peak, ranks_per_node));
-    }
-    if (limits.nvme > 0 && fits_without(&MemoryLimits::nvme)) {
-      lower_to(needed.nvme, node_nvme_bytes(peak, ranks_per_node));
-    }
-  }
-  return needed;
-}
-
-/// Options that raise the limits just enough for one of `peaks`.
-std::vector<std::string> memory_changes(std::span<const TierBytes> peaks, const TierBytes& closest,
-                                        int ranks_per_node, const MemoryLimits& limits) {
-  const NeededLimits needed = needed_limits(peaks, ranks_per_node, limits);
-  std::vector<std::string> changes;
-  if (needed.gpu) changes.push_back("--gpu-memory " + option_size(*needed.gpu));
-  if (needed.host) changes.push_back("--host-memory " + option_size(*needed.host));
-  if (needed.nvme) changes.push_back("--nvme " + option_size(*needed.nvme));
-  if (changes.empty()) {
-    changes.push_back(fmt::format("--gpu-memory {} with --host-memory {}", option_size(closest.gpu),
-                                  option_size(node_host_bytes(closest, ranks_per_node))));
-  }
-  return changes;
-}
-
 /// The plans of a problem's default space, and their memory.
 class DefaultPlans {
  public:
@@ -68,7 +25,8 @@ class DefaultPlans {
         estimator_(problem),
         space_(default_search_space(problem)),
         groups_(space_, problem.profile.architecture, problem.request.num_gpus,
-                [this](const Candidate& candidate) { return fits(candidate); }) {}
+                {[this](const Candidate& candidate) { return estimator_.peak_bytes(candidate); },
+                 problem.limits, problem.ranks_per_node}) {}
   DefaultPlans(const DefaultPlans&) = delete;
   DefaultPlans& operator=(const DefaultPlans&) = delete;
 
@@ -77,19 +35,23 @@ class DefaultPlans {
   /// Least bytes in a node's files among the plans that fit; none: nothing fits.
   [[nodiscard]] std::optional<Bytes> least_nvme() {
     std::optional<Bytes> least;
-    groups_.for_each([&](const Candidate& representative) {
-      if (least == 0 || !fits(representative)) return;
-      const TierBytes peak = estimator_.peak_bytes(representative);
-      const Bytes nvme = node_nvme_bytes(peak, problem_.ranks_per_node);
-      least = std::min(least.value_or(nvme), nvme);
-    });
+    const CandidateFamilies& families = groups_.families();
+    for (std::size_t family = 0; family < families.size() && least != 0; ++family) {
+      const std::optional<FamilyReach> reach = families.reach(family);
+      // With more on the GPU less is in files.
+      if (!reach || (least && nvme_bytes(estimator_.peak_bytes(reach->most)) >= *least)) continue;
+      for (const Candidate& representative : families.representatives(family)) {
+        const TierBytes peak = estimator_.peak_bytes(representative);
+        if (!athanor::fits(peak, problem_.ranks_per_node, problem_.limits)) continue;
+        least = std::min(least.value_or(nvme_bytes(peak)), nvme_bytes(peak));
+      }
+    }
     return least;
   }
 
  private:
-  [[nodiscard]] bool fits(const Candidate& candidate) {
-    return athanor::fits(estimator_.peak_bytes(candidate), problem_.ranks_per_node,
-                         problem_.limits);
+  [[nodiscard]] Bytes nvme_bytes(const TierBytes& peak) const {
+    return node_nvme_bytes(peak, problem_.ranks_per_node);
   }
 
   const TuningProblem& problem_;
@@ -224,29 +186,59 @@ std::vector<std::string> plan_changes(const Plan& plan, const Profile& profile, 
 
 std::string option_size(Bytes bytes) { return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB); }
 
-InfeasibleError no_plan_fits(std::span<const TierBytes> peaks, const TuningProblem& problem) {
-  const MemoryLimits& limits = problem.limits;
-  const int ranks_per_node = problem.ranks_per_node;
-  const TierBytes& closest =
-      *std::min_element(peaks.begin(), peaks.end(), [&](const TierBytes& a, const TierBytes& b) {
-        return excess_bytes(a, ranks_per_node, limits) < excess_bytes(b, ranks_per_node, limits);
-      });
-  std::vector<std::string> changes = memory_changes(peaks, closest, ranks_per_node, limits);
+void ClosestPlans::add(const TierBytes& peak) {
+  const MemoryLimits& limits = problem_.limits;
+  const int ranks_per_node = problem_.ranks_per_node;
+  const auto excess = [&](const TierBytes& bytes) {
+    return excess_bytes(bytes, ranks_per_node, limits);
+  };
+  if (num_plans_++ == 0 || excess(peak) < excess(closest_)) closest_ = peak;
+  const auto lower_to = [](std::optional<Bytes>& smallest, Bytes value) {
+    smallest = std::min(smallest.value_or(value), value);
+  };
+  const auto fits_without = [&](Bytes MemoryLimits::* tier) {
+    MemoryLimits others = limits;
+    others.*tier = 0;
+    return fits(peak, ranks_per_node, others);
+  };
+  if (fits_without(&MemoryLimits::gpu)) lower_to(gpu_, peak.gpu);
+  if (fits_without(&MemoryLimits::host)) lower_to(host_, node_host_bytes(peak, ranks_per_node));
+  if (limits.nvme > 0 && fits_without(&MemoryLimits::nvme)) {
+    lower_to(nvme_, node_nvme_bytes(peak, ranks_per_node));
+  }
+}
+
+std::vector<std::string> ClosestPlans::memory_changes() const {
+  std::vector<std::string> changes;
+  if (gpu_) changes.push_back("--gpu-memory " + option_size(*gpu_));
+  if (host_) changes.push_back("--host-memory " + option_size(*host_));
+  if (nvme_) changes.push_back("--nvme " + option_size(*nvme_));
+  if (changes.empty()) {
+    changes.push_back(fmt::format("--gpu-memory {} with --host-memory {}",
+                                  option_size(closest_.gpu),
+                                  option_size(node_host_bytes(closest_, problem_.ranks_per_node))));
+  }
+  return changes;
+}
+
+InfeasibleError no_plan_fits(const ClosestPlans& plans, const TuningProblem& problem) {
+  std::vector<std::string> changes = plans.memory_changes();
   append(changes, some_nvme(problem));
   append(changes, smaller_micro_batch(problem));
   append(changes, redo_log(problem));
   append(changes, more_gpus(problem));
   append(changes, narrower_adam_state(problem));
-  return compose(fmt::format("no plan fits (closest of {})", peaks.size()), closest, ranks_per_node,
-                 limits, changes, ". " + proof_text(problem));
+  return compose(fmt::format("no plan fits (closest of {})", plans.num_plans()), plans.closest(),
+                 problem.ranks_per_node, problem.limits, changes, ". " + proof_text(problem));
 }
 
 InfeasibleError plan_does_not_fit(const Plan& plan, const TierBytes& peak,
                                   const TuningProblem& problem) {
   const MemoryLimits& limits = problem.limits;
   const int ranks_per_node = problem.ranks_per_node;
-  std::vector<std::string> changes =
-      memory_changes(std::span(&peak, 1), peak, ranks_per_node, limits);
+  ClosestPlans itself(problem);
+  itself.add(peak);
+  std::vector<std::string> changes = itself.memory_changes();
   append(changes, plan_changes(plan, problem.profile, ranks_per_node, limits));
   if (DefaultPlans(problem).some_fits()) changes.emplace_back("a plan from athanor tune");
   return compose(fmt::format("plan {} does not fit", plan.name), peak, ranks_per_node, limits,

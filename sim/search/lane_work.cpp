@@ -97,6 +97,41 @@ Estimator::LaneWork Estimator::lane_work(const Candidate& c, SearchLevel level) 
     work.add_drained(lanes.tail.before, lanes.tail.unit, 1, /*has_first=*/inner == 0);
     work.add_update_tail();
   }
+  add_common(c, lanes);
+  return lanes;
+}
+
+Estimator::LaneWork Estimator::lane_work(const FamilyReach& reach) {
+  LaneWork lanes;
+  lanes.update_barrier_unit = update_barrier_unit(reach.most);
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    if (classes_[i].units == 0) continue;
+    const Candidate own = for_class(reach.most, classes_[i]);
+    const Placed least =
+        least_of(place(for_class(reach.fewest, classes_[i]), classes_[i]), place(own, classes_[i]));
+    ClassWork work{*this, reach.most, own, SearchLevel::Family, i, least, lanes, chunk_sums(own)};
+    if (own.sharding == Sharding::Sharded) work.add_fetches();
+    work.add_gradients();
+    work.add_adam();
+    work.add_state();
+    work.add_gathers();
+  }
+  add_common(reach.most, lanes);
+  return lanes;
+}
+
+/// On the GPU, `fewest` has least of each; in host memory and in files, `most`. Parameters go to
+/// the GPU after updates where these are in host memory and the parameters are not: none need be.
+Estimator::Placed Estimator::least_of(const Placed& fewest, const Placed& most) const {
+  Placed least = most;
+  least.device_optimizer = fewest.device_optimizer;
+  least.parameters.device = problem_.request.num_gpus > 1
+                                ? most.parameters.device  // all are gathered, whatever their home
+                                : fewest.parameters.device;
+  return least;
+}
+
+void Estimator::add_common(const Candidate& c, LaneWork& lanes) {
   add_scalars(c, lanes);
   const Activations& units = activations(c);
   const auto accumulation = static_cast<double>(c.batch.accumulation);
@@ -106,11 +141,10 @@ Estimator::LaneWork Estimator::lane_work(const Candidate& c, SearchLevel level) 
     lanes.busy[lane] += accumulation * units.copies[lane];
     lanes.operations[lane] += c.batch.accumulation * units.operations[lane];
   }
-  return lanes;
 }
 
 void Estimator::ClassWork::add(const ChunkWork& work, const LaneWork::Times& times) {
-  if (times.all() == 0 || (level == SearchLevel::Group && work.lane == Lane::CpuAdam)) return;
+  if (times.all() == 0 || (level <= SearchLevel::Group && work.lane == Lane::CpuAdam)) return;
   lanes.add(work.lane, work.accumulate, sum(work), times);
 }
 
@@ -281,16 +315,22 @@ void Estimator::ClassWork::add_state() {
   lanes.streamed += placed.streamed_optimizer * sum({OpKind::StateRead, Lane::H2D}).seconds;
 }
 
+/// Parameters follow in the order of updates. The barrier's unit is the last, unless state comes
+/// from files after a norm.
+Estimator::LaneWork::Times Estimator::ClassWork::update_order(int published) const {
+  return placed.nvme_optimizer == 0 ? LaneWork::Times{.after_norm = published}
+                                    : LaneWork::Times{.step_boundary = published};
+}
+
 void Estimator::ClassWork::add_parameters() {
-  // Parameters follow in the order of updates. The barrier's unit is the last, unless state comes
-  // from files after a norm.
-  const auto times = [&](int published) {
-    return placed.nvme_optimizer == 0 ? LaneWork::Times{.after_norm = published}
-                                      : LaneWork::Times{.step_boundary = published};
-  };
-  add({OpKind::ParamH2D, Lane::H2D}, times(placed.parameters.device - placed.device_optimizer));
+  add({OpKind::ParamH2D, Lane::H2D},
+      update_order(placed.parameters.device - placed.device_optimizer));
+  add_gathers();
+}
+
+void Estimator::ClassWork::add_gathers() {
   if (several && candidate.sharding == Sharding::OptimizerSharded) {
-    add({OpKind::Gather, Lane::Collective}, times(units));
+    add({OpKind::Gather, Lane::Collective}, update_order(units));
   }
 }
 

@@ -138,6 +138,7 @@ struct Estimator::ClassWork {
   void add_adam();
   void add_state();
   void add_parameters();
+  void add_gathers();
   /// Adds to `work` what must end before the backward of the units below `first` in `groups`
   /// groups, the first of the step's among them or not.
   void add_drained(WorkValues& drained, int first, std::int64_t groups, bool has_first);
@@ -152,6 +153,7 @@ struct Estimator::ClassWork {
   void add(const ChunkWork& work, const LaneWork::Times& times);
   [[nodiscard]] ChunkSum sum(const ChunkWork& work);
   [[nodiscard]] ChunkWork grad_copy() const;
+  [[nodiscard]] LaneWork::Times update_order(int published) const;
   [[nodiscard]] int last_drained(int first, bool of_host) const;
 };
 

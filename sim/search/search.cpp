@@ -6,13 +6,13 @@
 #include "sim/cost/scaling.hpp"
 #include "sim/model/memory.hpp"
 #include "sim/search/candidate_evaluator.hpp"
-#include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/incumbents.hpp"
 #include "sim/search/infeasibility_advice.hpp"
 #include "sim/search/pareto.hpp"
 #include "sim/search/ranking.hpp"
+#include "sim/search/search_tree.hpp"
 #include "sim/search/worker_pool.hpp"
 
 #include <fmt/format.h>
@@ -38,18 +38,7 @@ namespace {
 /// Candidates that are evaluated between two looks at the incumbents.
 constexpr std::size_t kRound = 32;
 /// Fewer candidates are evaluated faster than processes start.
-constexpr std::size_t kMinCandidatesForWorkers = 64;
-
-/// Candidates that may be among the best, ordered by their bound.
-struct Node {
-  RankKey key;
-  std::size_t position = 0;  ///< index into all_
-  SearchLevel level = SearchLevel::Leaf;
-  bool in_order = false;
-  bool is_refined = false;  ///< its bound is that of the lowered program
-  auto operator<=>(const Node& other) const { return key <=> other.key; }
-  bool operator==(const Node& other) const { return key == other.key; }
-};
+constexpr std::int64_t kMinCandidatesForWorkers = 64;
 
 class Search {
  public:
@@ -59,17 +48,15 @@ class Search {
          const SearchOptions& options)
       : problem_(problem),
         options_(options),
-        space_(space),
-        groups_(space, problem.profile.architecture, problem.request.num_gpus,
-                [this](const Candidate& candidate) { return fits_memory(candidate); }),
         estimator_(problem, space.adam_threads, options.bound_terms),
+        tree_(problem, space, estimator_, options.memory > 0 ? options.memory : usable_memory()),
         evaluator_(problem, engine, space.adam_threads, options.host_update_slowdown,
                    estimator_.tables()),
         incumbents_(options.keep, options.energy_within) {}
 
   SearchResult run() {
     collect();
-    if (options_.front && !queue_.empty()) start_front();
+    if (options_.front && !tree_.is_empty()) start_front();
     simulate_promising();
     if (num_simulated_ == 0) throw_infeasible();
     return rank();
@@ -80,109 +67,19 @@ class Search {
     if (options_.progress) options_.progress(stage, done, static_cast<std::int64_t>(total));
   }
 
-  /// Computes memory and a first bound of every group, in closed form.
   void collect() {
-    std::vector<Candidate> representatives;
-    groups_.for_each([&](const Candidate& each) {
-      representatives.push_back(each);
-      require_room(representatives.size());
-    });
-    std::int64_t index = 0, done = 0;
-    for (const Candidate& representative : representatives) {
-      report("bounding", done++, representatives.size());
-      Evaluated e;
-      const bool does_fit = check_memory(representative, e);
-      if (does_fit) e.bound_seconds = estimator_.bound_seconds(representative, SearchLevel::Group);
-      const bool may_reorder =
-          std::isinf(space_.max_cpu_seconds_per_element) ||
-          (does_fit && e.bound_seconds <= space_.max_cpu_seconds_per_element *
-                                              estimator_.host_elements(representative));
-      const CandidateSet group = groups_.whole(representative, /*in_order=*/!may_reorder);
-      if (group.plans == 0) continue;
-      e.candidate = group.candidate;
-      e.plans = group.plans;
-      e.index = std::exchange(index, index + e.plans);
-      all_.push_back(std::move(e));
-      push(all_.size() - 1, group);
+    const std::size_t families = tree_.num_families();
+    for (std::size_t family = 0; family < families; ++family) {
+      report("bounding", static_cast<std::int64_t>(family), families);
+      tree_.add_family();
     }
   }
 
-  /// Refuses a space of which this machine cannot hold an entry for every group.
-  void require_room(std::size_t groups) const {
-    // The list of entries is copied when it grows.
-    constexpr std::size_t kBytes = sizeof(Candidate) + 3 * sizeof(Evaluated);
-    const Bytes memory = options_.memory > 0 ? options_.memory : usable_;
-    if (static_cast<double>(groups) * kBytes <= static_cast<double>(memory)) return;
-    throw InputError(
-        "tune",
-        fmt::format("there are more than {} groups of plans to tell apart, for which "
-                    "{} of memory do not suffice",
-                    groups, format_bytes(memory)),
-        "Settle a choice (--micro-batch, --adam-threads), leave out --nvme, or tune on "
-        "a machine with more memory.");
-  }
-
-  [[nodiscard]] bool fits_memory(const Candidate& candidate) {
-    return fits(estimator_.peak_bytes(candidate), problem_.ranks_per_node, problem_.limits);
-  }
-
-  /// Sets the memory of `e` to that of `candidate`. Returns whether it fits.
-  bool check_memory(const Candidate& candidate, Evaluated& e) {
-    e.peak_bytes = estimator_.peak_bytes(candidate);
-    const bool fits = athanor::fits(e.peak_bytes, problem_.ranks_per_node, problem_.limits);
-    e.outcome = fits ? Outcome::Pruned : Outcome::DoesNotFit;
-    return fits;
-  }
-
-  /// Queues the entry at `position`, which represents `set`, if it fits.
-  void push(std::size_t position, const CandidateSet& set) {
-    const Evaluated& e = all_[position];
-    if (e.outcome == Outcome::DoesNotFit) return;
-    queue_.push({rank_key(e, e.bound_seconds), position, set.level, set.in_order, false});
-  }
-
-  /// Divides a node into smaller ones, each with a bound of its own. Pruned ones stay one entry.
-  void branch(const Node& node) {
-    const Evaluated whole = all_[node.position];
-    const Seconds limit = incumbents_.cutoff();
-    Evaluated ruled_out = whole;
-    ruled_out.plans = 0;
-    ruled_out.bound_seconds = Estimator::kNever;
-    std::vector<std::pair<Evaluated, CandidateSet>> promising;
-    for (const CandidateSet& part :
-         groups_.branches({whole.candidate, node.level, node.in_order, whole.plans, /*first=*/0})) {
-      Evaluated e = bounded(part, whole, limit);
-      if (e.bound_seconds > limit) {
-        ruled_out.plans += e.plans;
-        ruled_out.bound_seconds = std::min(ruled_out.bound_seconds, e.bound_seconds);
-      } else {
-        promising.emplace_back(std::move(e), part);
-      }
-    }
-    std::size_t position = node.position;
-    const auto put = [&](Evaluated e) {
-      if (position == all_.size()) all_.emplace_back();
-      all_[position] = std::move(e);
-      return std::exchange(position, all_.size());
-    };
-    if (ruled_out.plans > 0) put(std::move(ruled_out));
-    for (auto& [e, part] : promising) push(put(std::move(e)), part);
-  }
-
-  [[nodiscard]] Evaluated bounded(const CandidateSet& part, const Evaluated& whole, Seconds limit) {
-    Evaluated e;
-    e.candidate = part.candidate;
-    e.plans = part.plans;
-    e.index = whole.index + part.first;
-    if (!check_memory(e.candidate, e)) return e;
-    e.bound_seconds =
-        std::max(whole.bound_seconds, estimator_.bound_seconds(e.candidate, part.level, limit));
-    return e;
-  }
-
+  /// A front looks at the memory of each group.
   void start_front() {
+    tree_.divide_families();
     std::vector<TierBytes> fitting;
-    for (const Evaluated& e : all_) {
+    for (const Evaluated& e : tree_.entries()) {
       if (e.outcome != Outcome::DoesNotFit) fitting.push_back(e.peak_bytes);
     }
     resolution_ = complete_resolution(*options_.front, fitting, problem_.ranks_per_node);
@@ -193,10 +90,9 @@ class Search {
   /// branched, a leaf gets the bound of its lowered program, and then its simulation. Rounds have
   /// one size, so the answer is the same for any number of workers.
   void simulate_promising() {
-    const auto promising = queue_.size();
     const int workers = options_.workers > 0 ? options_.workers : usable_cores();
     std::optional<WorkerPool> pool;
-    if (workers > 1 && promising > kMinCandidatesForWorkers) {
+    if (workers > 1 && tree_.num_waiting() > kMinCandidatesForWorkers) {
       pool.emplace(workers, [this](const Job& job) { return evaluator_.evaluate(job); });
     }
     for (std::vector<Job> round = next_round(); !round.empty(); round = next_round()) {
@@ -220,22 +116,22 @@ class Search {
     const auto is_open = [this](const Evaluated& e) {
       return e.outcome == Outcome::Pruned && !incumbents_.prunes(e);
     };
-    const auto open = std::ranges::count_if(all_, is_open);
+    const auto open = std::ranges::count_if(tree_.entries(), is_open);
     report("simulating", num_simulated_, static_cast<std::size_t>(num_simulated_ + open));
   }
 
   [[nodiscard]] std::vector<Job> next_round() {
     std::vector<Job> round;
-    std::vector<Node> waiting;  // for bounds that this round computes
-    while (round.size() < kRound && !queue_.empty()) {
-      const Node first = queue_.top();
-      const Evaluated& e = all_[first.position];
+    std::vector<SearchTree::Node> waiting;  // for bounds that this round computes
+    while (round.size() < kRound && !tree_.is_empty()) {
+      const SearchTree::Node first = tree_.top();
+      const Evaluated& e = tree_.entries()[first.position];
       const bool is_out = incumbents_.prunes(e);
       if (is_out && !incumbents_.front()) break;  // and so are all that follow
-      queue_.pop();
+      tree_.pop();
       if (is_out) continue;
       if (first.level != SearchLevel::Leaf) {
-        branch(first);
+        tree_.branch(first, incumbents_.cutoff());
         continue;
       }
       const auto known = refined_.find(with_any_threads(e.candidate));
@@ -245,24 +141,18 @@ class Search {
         refined_.emplace(with_any_threads(e.candidate), std::nullopt);
         round.push_back({static_cast<std::int64_t>(first.position), e.candidate, false});
       } else if (known->second) {
-        refine(first.position, *known->second);
+        tree_.refine(first.position, *known->second);
       } else {
         waiting.push_back(first);
       }
     }
-    for (const Node& node : waiting) queue_.push(node);
+    for (const SearchTree::Node& node : waiting) tree_.push(node);
     return round;
   }
 
   static Candidate with_any_threads(Candidate candidate) {
     candidate.adam_threads = 0;
     return candidate;
-  }
-
-  void refine(std::size_t position, Seconds bound) {
-    Evaluated& e = all_[position];
-    e.bound_seconds = std::max(e.bound_seconds, bound);
-    queue_.push({rank_key(e, e.bound_seconds), position, SearchLevel::Leaf, false, true});
   }
 
   /// Whether to lower a leaf for a better bound first. That costs about as much as its simulation,
@@ -274,12 +164,12 @@ class Search {
   }
 
   void record(const Job& job, const JobResult& result) {
-    Evaluated& e = all_[static_cast<std::size_t>(job.index)];
+    Evaluated& e = tree_.entries()[static_cast<std::size_t>(job.index)];
     if (!job.simulate) {
       ++num_refined_;
       num_raised_ += result.seconds * kBoundSlack > e.bound_seconds ? 1 : 0;
       refined_[with_any_threads(job.candidate)] = result.seconds;
-      refine(static_cast<std::size_t>(job.index), result.seconds);
+      tree_.refine(static_cast<std::size_t>(job.index), result.seconds);
       return;
     }
     e.step_seconds = result.seconds;
@@ -291,13 +181,15 @@ class Search {
   }
 
   SearchResult rank() {
-    sort_by_rank(all_, incumbents_.slowest());
     SearchResult result;
+    result.ranked = std::move(tree_.entries());
+    std::erase_if(result.ranked, [](const Evaluated& e) { return e.plans == 0; });
+    sort_by_rank(result.ranked, incumbents_.slowest());
     result.num_lowered = num_refined_;
     result.limits = problem_.limits;
     result.ranks_per_node = problem_.ranks_per_node;
-    const Evaluated& best = all_.front();
-    for (const Evaluated& e : all_) {
+    const Evaluated& best = result.ranked.front();
+    for (const Evaluated& e : result.ranked) {
       result.num_simulated += e.outcome == Outcome::Simulated ? 1 : 0;
       result.num_pruned += e.outcome == Outcome::Pruned ? e.plans : 0;
       result.num_not_fitting += e.outcome == Outcome::DoesNotFit ? e.plans : 0;
@@ -311,39 +203,36 @@ class Search {
       result.front = incumbents_.front()->plans();
       result.front_resolution = resolution_;
     }
-    result.ranked = std::move(all_);
     return result;
   }
 
   [[noreturn]] void throw_infeasible() {
-    std::vector<TierBytes> peaks;
-    for (const Evaluated& e : all_) {
-      const std::vector<Candidate> members = groups_.members(e.candidate);
+    CandidateGroups& groups = tree_.groups();
+    ClosestPlans closest(problem_);
+    groups.for_each([&](const Candidate& representative) {
+      const Candidate whole = groups.whole(representative, /*in_order=*/false).candidate;
+      const std::vector<Candidate> members = groups.members(representative);
       const auto has_its_memory = [&](Candidate member) {
-        member.adam_threads = e.candidate.adam_threads;
-        return member == e.candidate;
+        member.adam_threads = whole.adam_threads;
+        return member == whole;
       };
       if (std::ranges::any_of(members, has_its_memory)) {
-        peaks.push_back(e.peak_bytes);  // the others need no less
+        closest.add(estimator_.peak_bytes(whole));  // the others need no less
       } else {
-        for (const Candidate& member : members) peaks.push_back(estimator_.peak_bytes(member));
+        for (const Candidate& member : members) closest.add(estimator_.peak_bytes(member));
       }
-    }
-    throw no_plan_fits(peaks, problem_);
+    });
+    throw no_plan_fits(closest, problem_);
   }
 
   const TuningProblem& problem_;
   const SearchOptions& options_;
-  const SearchSpace& space_;
-  CandidateGroups groups_;
   Estimator estimator_;
+  SearchTree tree_;
   CandidateEvaluator evaluator_;
   Incumbents incumbents_;
-  std::vector<Evaluated> all_;
-  std::priority_queue<Node, std::vector<Node>, std::greater<>> queue_;
   /// Bounds of lowered programs by the candidate with_any_threads; none: asked for, not known yet.
   std::map<Candidate, std::optional<Seconds>> refined_;
-  const Bytes usable_ = usable_memory();
   FrontResolution resolution_;
   std::chrono::steady_clock::time_point next_report_;
   std::int64_t num_simulated_ = 0;

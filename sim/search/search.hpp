@@ -8,7 +8,7 @@
 #include "sim/patterns/patterns.hpp"
 #include "sim/policy/tuning_problem.hpp"
 #include "sim/search/evaluated.hpp"
-#include "sim/search/search_space.hpp"
+#include "sim/search/space/search_space.hpp"
 #include "sim/search/travel_search.hpp"
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/policy/tuning_problem.hpp"
-#include "sim/search/search_space.hpp"
+#include "sim/search/space/search_space.hpp"
 
 #include <cstdint>
 #include <map>

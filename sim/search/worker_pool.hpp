@@ -3,7 +3,7 @@
 // simulated in several processes.
 #pragma once
 
-#include "sim/search/search_space.hpp"
+#include "sim/search/space/search_space.hpp"
 
 #include <sys/types.h>
 

@@ -5,9 +5,9 @@
 #include "sim/engine/simulation_options.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/lowering/lowering.hpp"
-#include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
 #include "sim/search/search.hpp"
+#include "sim/search/space/candidate_groups.hpp"
 
 #include <benchmark/benchmark.h>
 

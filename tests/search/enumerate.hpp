@@ -2,19 +2,19 @@
 // Every candidate of a search space, for tests that compare the search with all of them.
 #pragma once
 
-#include "sim/search/candidate_groups.hpp"
+#include "sim/search/space/candidate_groups.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
 namespace athanor::test {
 
-/// Calls `visit` with each candidate of the space, group by group. `fits` is for spaces that fill
-/// memory.
+/// Calls `visit` with each candidate of the space, group by group. `memory` is for spaces that fill
+/// it.
 template <typename Visit>
 void enumerate(const SearchSpace& space, const Architecture& architecture, int num_gpus,
-               const Visit& visit, const CandidateGroups::Fits& fits = nullptr) {
-  CandidateGroups groups(space, architecture, num_gpus, fits);
+               const Visit& visit, const MemoryCheck& memory = {}) {
+  CandidateGroups groups(space, architecture, num_gpus, memory);
   groups.for_each([&](const Candidate& representative) {
     std::ranges::for_each(groups.members(representative), visit);
   });

@@ -2,7 +2,7 @@
 #include "tests/search/random_instances.hpp"
 
 #include "sim/lowering/lowering.hpp"
-#include "sim/search/candidate_groups.hpp"
+#include "sim/search/space/candidate_groups.hpp"
 #include "tests/search/enumerate.hpp"
 #include "tests/search/random_spaces.hpp"
 #include "tests/support/random_plans.hpp"
@@ -185,12 +185,13 @@ Question with_snapshots(std::mt19937& random, Question question) {
   return question;
 }
 
-CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform) {
-  return [&](const Candidate& candidate) {
+MemoryCheck memory_of(const Question& question, const Platform& platform) {
+  const auto peak = [&question](const Candidate& candidate) {
     const auto& [profile, request, space] = question;
-    return fits(plan_peak_bytes(profile, make_plan(candidate, profile, request)),
-                platform.ranks_per_node(request.num_gpus), effective_limits(request, platform));
+    return plan_peak_bytes(profile, make_plan(candidate, profile, request));
   };
+  return {peak, effective_limits(question.request, platform),
+          platform.ranks_per_node(question.request.num_gpus)};
 }
 
 std::vector<Simulated> simulate_all(const Question& question, const Platform& platform,
@@ -209,8 +210,7 @@ std::vector<Simulated> simulate_all(const Question& question, const Platform& pl
     }
     ++index;
   };
-  enumerate(space, profile.architecture, request.num_gpus, simulate,
-            fits_memory(question, platform));
+  enumerate(space, profile.architecture, request.num_gpus, simulate, memory_of(question, platform));
   std::ranges::sort(all, {}, [](const Simulated& one) {
     return std::tuple(one.step_seconds, one.bytes, one.index);
   });

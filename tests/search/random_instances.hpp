@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sim/engine/engine.hpp"
-#include "sim/search/candidate_groups.hpp"
+#include "sim/search/space/candidate_groups.hpp"
 
 #include <random>
 #include <vector>
@@ -37,8 +37,8 @@ struct Question {
 /// versions. Host memory may rule out none, some or all of them.
 [[nodiscard]] Question with_snapshots(std::mt19937& random, Question question);
 
-/// Whether the lowered program of a candidate fits; the references outlive the result.
-[[nodiscard]] CandidateGroups::Fits fits_memory(const Question& question, const Platform& platform);
+/// Memory of lowered programs of candidates; the references outlive the result.
+[[nodiscard]] MemoryCheck memory_of(const Question& question, const Platform& platform);
 
 /// One simulated candidate that fits.
 struct Simulated {

@@ -2,7 +2,7 @@
 // Random small search spaces over an architecture of some six units.
 #pragma once
 
-#include "sim/search/search_space.hpp"
+#include "sim/search/space/search_space.hpp"
 
 #include <algorithm>
 #include <random>

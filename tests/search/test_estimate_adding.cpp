@@ -3,8 +3,9 @@
 #include "sim/bounds/bounds.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/lowering/lowering.hpp"
-#include "sim/search/candidate_groups.hpp"
 #include "sim/search/estimate.hpp"
+#include "sim/search/space/candidate_groups.hpp"
+#include "sim/search/space/normal_form.hpp"
 #include "tests/search/estimate_cases.hpp"
 #include "tests/search/random_spaces.hpp"
 

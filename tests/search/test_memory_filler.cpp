@@ -2,6 +2,7 @@
 // Checks which candidates the search tries when it fills memory, and how much time is lost by those
 // that it skips.
 #include "sim/engine/engine.hpp"
+#include "sim/search/estimate.hpp"
 #include "tests/search/enumerate.hpp"
 #include "tests/search/random_instances.hpp"
 
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 #include <tuple>
@@ -54,7 +56,7 @@ Question product_of(Question question) {
 
 std::vector<Candidate> representatives(const Question& question, const Platform& platform) {
   CandidateGroups groups(question.space, question.profile.architecture, question.request.num_gpus,
-                         test::fits_memory(question, platform));
+                         test::memory_of(question, platform));
   std::vector<Candidate> all;
   groups.for_each([&](const Candidate& each) { all.push_back(each); });
   return all;
@@ -112,13 +114,13 @@ TEST_CASE("filling memory leaves the candidates that fit and that no other domin
     const Platform platform = test::random_machine(random, num_gpus);
     Question question = random_filling(random, num_gpus);
     question.space.trailing_gpu_optimizer = {0};
-    const auto fits = test::fits_memory(question, platform);
+    const MemoryCheck memory = test::memory_of(question, platform);
     std::vector<Candidate> fitting = representatives(product_of(question), platform);
     const int units = static_cast<int>(question.profile.architecture.units.size());
     for (int& listed : question.space.leading_gpu_optimizer) listed = std::min(listed, units);
     const auto [fewest, most] = std::ranges::minmax(question.space.leading_gpu_optimizer);
     std::erase_if(fitting, [&](const Candidate& c) {
-      return c.leading_gpu_optimizer < fewest || c.leading_gpu_optimizer > most || !fits(c);
+      return c.leading_gpu_optimizer < fewest || c.leading_gpu_optimizer > most || !memory.fits(c);
     });
     std::set<Candidate> expected;
     for (const Candidate& c : fitting) {
@@ -134,7 +136,7 @@ TEST_CASE("filling memory leaves the candidates that fit and that no other domin
     const std::vector<Candidate> filled = representatives(question, platform);
     CAPTURE(round, num_gpus, question.request.limits.gpu, fitting.size());
     std::set<Candidate> found(filled.begin(), filled.end());
-    std::erase_if(found, [&](const Candidate& c) { return !fits(c); });
+    std::erase_if(found, [&](const Candidate& c) { return !memory.fits(c); });
     CHECK(found == expected);
   }
   CHECK(skipped > 100);
@@ -178,6 +180,54 @@ TEST_CASE("more memory of any kind never loses a plan") {
     }
   });
   CHECK(faster > 10);
+}
+
+TEST_CASE("a family's reach holds all members that fit, and its bound is below theirs") {
+  int none = 0, narrower = 0, compared = 0;
+  const auto check = [&](const Question& question, const Platform& platform) {
+    const auto& [profile, request, space] = question;
+    const TuningProblem problem = tuning_problem(profile, platform, request);
+    const MemoryCheck memory = test::memory_of(question, platform);
+    const CandidateFamilies families(space, profile.architecture, request.num_gpus, memory);
+    Question everything = question;
+    everything.space.fill_memory = false;
+    const CandidateFamilies whole(everything.space, profile.architecture, request.num_gpus, memory);
+    REQUIRE(families.size() == whole.size());
+    Estimator estimator(problem, space.adam_threads);
+    for (std::size_t family = 0; family < families.size(); ++family) {
+      const std::optional<FamilyReach> reach = families.reach(family);
+      CAPTURE(family);
+      const FamilyReach declared = whole.reach(family).value();
+      for (const Candidate& member : whole.representatives(family)) {
+        if (!memory.fits(member)) continue;
+        REQUIRE(reach.has_value());
+        REQUIRE(member.leading_gpu_optimizer >= reach->fewest.leading_gpu_optimizer);
+        REQUIRE(member.leading_gpu_optimizer <= reach->most.leading_gpu_optimizer);
+        REQUIRE(member.leading_gpu_parameters >= reach->fewest.leading_gpu_parameters);
+        REQUIRE(member.leading_gpu_parameters <= reach->most.leading_gpu_parameters);
+        REQUIRE(member.recompute_units >= reach->fewest.recompute_units);
+        const Seconds bound = estimator.bound_seconds(member, SearchLevel::Group) * (1 + 1e-12);
+        REQUIRE(estimator.bound_seconds(*reach) <= bound);
+        REQUIRE(estimator.bound_seconds(declared) <= bound);
+        ++compared;
+      }
+      none += reach ? 0 : 1;
+      narrower += reach && reach->most.leading_gpu_parameters < declared.most.leading_gpu_parameters
+                      ? 1
+                      : 0;
+    }
+  };
+  for_random_questions(31, [&](Question question, const Platform& platform, Engine&) {
+    for (const Bytes share : {8, 6, 5}) {
+      CAPTURE(share);
+      Question with_less = question;
+      with_less.request.limits.gpu = question.request.limits.gpu * share / 8;
+      check(with_less, platform);
+    }
+  });
+  CHECK(none > 100);
+  CHECK(narrower > 100);
+  CHECK(compared > 10'000);
 }
 
 }  // namespace athanor

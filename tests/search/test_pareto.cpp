@@ -2,11 +2,11 @@
 // The Pareto front of a search against that of every plan, simulated.
 #include "sim/engine/engine.hpp"
 #include "sim/lowering/lowering.hpp"
-#include "sim/search/candidate_groups.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/pareto.hpp"
 #include "sim/search/ranking.hpp"
 #include "sim/search/search.hpp"
+#include "sim/search/space/candidate_groups.hpp"
 #include "tests/search/enumerate.hpp"
 #include "tests/search/random_spaces.hpp"
 #include "tests/support/random_plans.hpp"

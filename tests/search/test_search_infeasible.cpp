@@ -4,9 +4,9 @@
 #include "sim/engine/engine.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/policy/policies.hpp"
-#include "sim/search/candidate_groups.hpp"
 #include "sim/search/infeasibility_advice.hpp"
 #include "sim/search/search.hpp"
+#include "sim/search/space/candidate_groups.hpp"
 #include "tests/search/enumerate.hpp"
 #include "tests/support/random_plans.hpp"
 #include "tests/support/synthetic.hpp"
@@ -97,13 +97,13 @@ TEST_CASE_METHOD(Fixture, "a host limit that is too small names the one that fit
   }
 }
 
-TEST_CASE("a space whose groups this machine cannot hold is refused") {
+TEST_CASE("a space whose sets of plans this machine cannot hold is refused") {
   const Fixture fixture;
   Engine engine(fixture.platform, 1);
   const TuningProblem problem = tuning_problem(fixture.profile, fixture.platform, fixture.request);
   const SearchSpace space = default_search_space(problem);
   CHECK_THROWS_WITH(search(problem, engine, space, {.memory = 1 << 10}),
-                    ContainsSubstring("groups of plans to tell apart") &&
+                    ContainsSubstring("sets of plans to tell apart") &&
                         ContainsSubstring("1.00 KiB") && ContainsSubstring("--micro-batch"));
 }
 
@@ -178,12 +178,12 @@ TEST_CASE_METHOD(Fixture, "more GPUs are proposed exactly where they fit") {
     Fixture other = *this;
     other.request.num_gpus = num_gpus;
     const TuningProblem problem = tuning_problem(profile, platform, other.request);
-    std::vector<TierBytes> peaks;
+    ClosestPlans plans(problem);
     test::enumerate(
         default_search_space(problem), architecture, num_gpus, [&](const Candidate& candidate) {
-          peaks.push_back(plan_peak_bytes(profile, make_plan(candidate, profile, other.request)));
+          plans.add(plan_peak_bytes(profile, make_plan(candidate, profile, other.request)));
         });
-    return parse_bytes(proposal(no_plan_fits(peaks, problem).what(), "--gpu-memory"), "");
+    return parse_bytes(proposal(no_plan_fits(plans, problem).what(), "--gpu-memory"), "");
   };
   const Bytes two = needed(2);
   REQUIRE(two < needed(1));

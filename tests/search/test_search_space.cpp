@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
-#include "sim/search/candidate_groups.hpp"
-#include "sim/search/search_space.hpp"
+#include "sim/search/space/candidate_groups.hpp"
+#include "sim/search/space/normal_form.hpp"
+#include "sim/search/space/search_space.hpp"
 #include "tests/search/enumerate.hpp"
 #include "tests/search/random_spaces.hpp"
 #include "tests/support/random_plans.hpp"

@@ -2,8 +2,11 @@
 // The candidates of a space, each once, in groups that a search can prune together.
 #pragma once
 
-#include "sim/search/search_space.hpp"
+#include "sim/search/space/candidate_families.hpp"
+#include "sim/search/space/memory_check.hpp"
+#include "sim/search/space/search_space.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,14 +15,9 @@
 
 namespace athanor {
 
-/// Returns the same plan with every choice that has no effect set to a fixed value: no cache if
-/// nothing is sharded, no thread count, late update or speculation if the CPU has nothing to update
-/// or to sum, no pool larger than its class, no placement counted twice.
-[[nodiscard]] Candidate normal_form(const Candidate& candidate, const Architecture& architecture,
-                                    int num_gpus, bool clips = false);
-
 /// Levels of the search tree, by the candidates that a node represents.
 enum class SearchLevel {
+  Family,    ///< all of a family (candidate_families.hpp)
   Group,     ///< all that differ only in the updates of state in host memory
   Subgroup,  ///< all of a group with the same adam_threads and gpu_adam_units
   Leaf,      ///< one candidate
@@ -40,19 +38,18 @@ struct CandidateSet {
 /// speculate: no member needs less of any memory, unless its gradient ring saves none.
 class CandidateGroups {
  public:
-  /// Says whether a candidate fits the memory that SearchSpace::fill_memory fills; without it
-  /// memory is not filled.
-  using Fits = std::function<bool(const Candidate&)>;
-
-  /// Throws InputError where `space` is not valid. The references outlive this object.
+  /// Throws InputError where `space` is not valid. The references outlive this object. Without
+  /// `memory`, it is not filled.
   CandidateGroups(const SearchSpace& space, const Architecture& architecture, int num_gpus,
-                  Fits fits = nullptr);
+                  MemoryCheck memory = {});
 
-  /// Calls `visit` with the representative of each group in a fixed order. The representative need
-  /// not be in the space. Where no way to fill memory fits, those that need least are visited.
+  [[nodiscard]] const CandidateFamilies& families() const noexcept { return families_; }
+  /// Calls `visit` with the representative of each group of each family.
   void for_each(const std::function<void(const Candidate& representative)>& visit) const;
-  /// Whether `fits` holds for one of the representatives. Much faster than to look at each.
+  /// Whether some candidate fits. Much faster than to look at each.
   [[nodiscard]] bool some_fits() const;
+  /// Number of members of a family before memory is filled.
+  [[nodiscard]] std::int64_t num_plans(std::size_t family);
   /// Members of the group of `representative` or of any member, most threads first, then by
   /// gpu_adam_units.
   [[nodiscard]] std::vector<Candidate> members(const Candidate& representative);
@@ -66,10 +63,6 @@ class CandidateGroups {
   /// micro-batches are added up.
   using Placement = std::tuple<int, int, int, Snapshot, bool>;
 
-  /// Calls `visit` with each combination of other choices, as a MemoryFiller and its placements,
-  /// until it returns true. Returns whether it did. `fills`: with every count that memory allows.
-  template <typename Visit>
-  [[nodiscard]] bool any_of(bool fills, const Visit& visit) const;
   /// Candidates of which only the choices of ChoiceGroup::Updates count.
   [[nodiscard]] const std::vector<Candidate>& updates_of(const Candidate& representative);
   [[nodiscard]] static bool is_in_order(const Candidate& updates) noexcept;
@@ -78,7 +71,7 @@ class CandidateGroups {
   const SearchSpace& space_;
   const Architecture& architecture_;
   int num_gpus_;
-  Fits fits_;
+  CandidateFamilies families_;
   std::map<Placement, std::vector<Candidate>> updates_;
 };
 

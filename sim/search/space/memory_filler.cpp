@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/search/memory_filler.hpp"
+#include "sim/search/space/memory_filler.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace athanor {
 namespace {
@@ -17,14 +18,16 @@ Candidate with_activations(Candidate candidate, const Candidate& from) {
 
 }  // namespace
 
-MemoryFiller::MemoryFiller(const SearchSpace& space, const CandidateGroups::Fits& fits,
+MemoryFiller::MemoryFiller(const SearchSpace& space, const MemoryCheck& memory,
                            const std::vector<Candidate>& activations, int num_units)
-    : space_(space), fits_(fits), activations_(activations), num_units_(num_units) {
-  std::map<int, Candidate> by_outputs;
+    : space_(space), memory_(memory), activations_(activations), num_units_(num_units) {
+  std::map<int, Candidate> by_outputs, by_recomputed;
   for (const Candidate& activation : activations) {
     by_outputs[activation.offload_units] = activation;
+    by_recomputed[activation.recompute_units] = activation;
   }
   for (const auto& [outputs, activation] : by_outputs) least_activations_.push_back(activation);
+  for (const auto& [units, activation] : by_recomputed) most_outputs_on_host_.push_back(activation);
 }
 
 std::vector<Candidate> MemoryFiller::all(const Counts& counts) const {
@@ -42,6 +45,59 @@ std::vector<Candidate> MemoryFiller::all(const Counts& counts) const {
 bool MemoryFiller::some_fits(const Counts& counts) const {
   return std::ranges::any_of(
       counts, [this](const Placements& placements) { return some_fits(placements); });
+}
+
+FamilyReach MemoryFiller::whole(const Counts& counts) const {
+  FamilyReach reach{counts.front().front(), counts.back().front()};
+  for (const Placements& placements : counts) {
+    for (const Candidate& placement : placements) {
+      for (const auto& [end, is_better] :
+           {std::pair(&reach.fewest,
+                      placement.leading_gpu_parameters < reach.fewest.leading_gpu_parameters),
+            std::pair(&reach.most,
+                      placement.leading_gpu_parameters > reach.most.leading_gpu_parameters)}) {
+        if (is_better) end->leading_gpu_parameters = placement.leading_gpu_parameters;
+      }
+    }
+  }
+  reach.fewest.recompute_units = reach.most.recompute_units = activations_.front().recompute_units;
+  return reach;
+}
+
+std::optional<FamilyReach> MemoryFiller::reach(const Counts& counts) const {
+  const auto fits = [this](const Placements& placements) { return some_fits(placements); };
+  const auto first = std::ranges::find_if(counts, fits);
+  if (first == counts.end()) return std::nullopt;
+  auto last = std::prev(counts.end());
+  while (last != first && !fits(*last)) --last;
+  FamilyReach reach{first->front(), last->front()};
+  const Candidate& smallest = smallest_on_gpu(first->front());
+  std::span<const Candidate> roomier = most_outputs_on_host_;
+  for (auto row = first; row <= last; ++row) {
+    const auto fits_gpu = [this](const Candidate& placement, const Candidate& activation) {
+      return memory_.fits_gpu(with_activations(placement, activation));
+    };
+    const int most = reach.most.leading_gpu_parameters;
+    const auto more = std::ranges::upper_bound(*row, most, {}, &Candidate::leading_gpu_parameters);
+    const auto end = std::partition_point(more, row->end(), [&](const Candidate& placement) {
+      return fits_gpu(placement, smallest);
+    });
+    if (end != more) reach.most.leading_gpu_parameters = std::prev(end)->leading_gpu_parameters;
+    const auto found = std::ranges::partition_point(
+        roomier, [&](const Candidate& activation) { return !fits_gpu(row->front(), activation); });
+    if (found != roomier.end()) roomier = {roomier.begin(), std::next(found)};
+  }
+  reach.fewest.recompute_units = reach.most.recompute_units = roomier.back().recompute_units;
+  return reach;
+}
+
+const Candidate& MemoryFiller::smallest_on_gpu(const Candidate& placement) const {
+  if (!smallest_on_gpu_) {
+    smallest_on_gpu_ = *std::ranges::min_element(activations_, {}, [&](const Candidate& choice) {
+      return memory_.peak_bytes(with_activations(placement, choice)).gpu;
+    });
+  }
+  return *smallest_on_gpu_;
 }
 
 std::vector<Candidate> MemoryFiller::fill(const Counts& counts) const {
@@ -72,7 +128,7 @@ std::span<const Candidate> MemoryFiller::smallest(const Placements& placements) 
 bool MemoryFiller::some_fits(const Placements& placements) const {
   return std::ranges::any_of(smallest(placements), [&](const Candidate& placement) {
     return std::ranges::any_of(least_activations_, [&](const Candidate& activation) {
-      return fits_(with_activations(placement, activation));
+      return memory_.fits(with_activations(placement, activation));
     });
   });
 }
@@ -83,7 +139,7 @@ bool MemoryFiller::wastes_host_memory(const Candidate& candidate) const {
     if (ring > 0 && ring <= candidate.gradient_ring) return false;
     Candidate larger = candidate;
     larger.gradient_ring = ring;
-    return fits_(larger);
+    return memory_.fits(larger);
   });
 }
 
@@ -98,7 +154,9 @@ std::optional<Candidate> MemoryFiller::last_fitting(std::span<const Candidate> p
     candidate.gpu_adam_units = streamed_units;
     return candidate;
   };
-  const auto fits = [&](const Candidate& placement) { return fits_(candidate_of(placement)); };
+  const auto fits = [&](const Candidate& placement) {
+    return memory_.fits(candidate_of(placement));
+  };
   const auto in_files = std::ranges::find(placements, false, &Candidate::nvme_parameters);
   const auto first = std::find_if(placements.begin(), in_files, fits);
   const auto end = std::partition_point(first, placements.end(), fits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/search/search_space.hpp"
+#include "sim/search/space/search_space.hpp"
 
 #include "sim/base/errors.hpp"
 #include "sim/model/cache_slots.hpp"

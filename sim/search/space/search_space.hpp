@@ -5,6 +5,7 @@
 #include "sim/policy/plan_builder.hpp"
 #include "sim/policy/tuning_problem.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -141,6 +142,23 @@ inline constexpr auto kChoices = [] {
 template <typename Visit>
 constexpr void for_each_choice(const Visit& visit) {
   std::apply([&](const auto&... each) { (visit(each), ...); }, kChoices);
+}
+
+/// Calls `visit` for each combination of values of the choices of one group, assigned to
+/// `candidate`. The group's first choice varies slowest.
+template <ChoiceGroup kGroup, std::size_t kIndex = 0, typename Visit>
+void for_each_combination(const SearchSpace& space, Candidate& candidate, const Visit& visit) {
+  if constexpr (kIndex == std::tuple_size_v<decltype(kChoices)>) {
+    visit();
+  } else if constexpr (std::get<kIndex>(kChoices).group != kGroup) {
+    for_each_combination<kGroup, kIndex + 1>(space, candidate, visit);
+  } else {
+    constexpr auto kChoice = std::get<kIndex>(kChoices);
+    for (const auto& value : space.*kChoice.values) {
+      candidate.*kChoice.value = value;
+      for_each_combination<kGroup, kIndex + 1>(space, candidate, visit);
+    }
+  }
 }
 
 /// Gives `to` the values that `from` has of the choices of one group.
