@@ -38,7 +38,7 @@ TEST_CASE("the answer does not depend on the number of processes") {
   }
 }
 
-TEST_CASE("a faster CPU is offered the same plans") {
+TEST_CASE("a faster CPU is offered no slower plans") {
   const Profile profile = test::synthetic_profile(test::small_architecture(3, false), 64, {1, 2});
   const PlanRequest request{.num_gpus = 1, .global_batch = 4};
   Platform platform = test::synthetic_platform(1);
@@ -57,20 +57,15 @@ TEST_CASE("a faster CPU is offered the same plans") {
   const auto seconds_of = [](const SearchResult& result) {
     return result.best.prediction->step_seconds;
   };
-  bool some = false;
-  const Seconds in_order = seconds_of(search_with(20, 0));
-  const Seconds best = seconds_of(search_with(20, std::numeric_limits<Seconds>::infinity()));
   for (Seconds within = 1e-10; within < 1e-4; within *= 3) {
     CAPTURE(within);
     SearchResult slower = search_with(20, within);
-    some = some || (best < in_order && seconds_of(slower) < in_order);
     for (const double seconds : {2.0, 0.1}) {
       const SearchResult faster = search_with(seconds, within);
       CHECK(seconds_of(faster) <= seconds_of(slower) * (1 + 1e-9));
       slower = faster;
     }
   }
-  CHECK(some);
 }
 
 TEST_CASE("every loser has a reason, and the winner has none") {
