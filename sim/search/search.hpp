@@ -61,7 +61,8 @@ struct SearchResult {
   // GCC warns of aggregates that leave out a member without an initializer.
   std::vector<TravelSearch> travel = {};  // NOLINT(readability-redundant-member-init)
   bool travel_wins = false;               ///< `best` is one of them
-  /// Numbers of plans. Some of those that were pruned together may not fit either.
+  /// Numbers of plans. Some of those that were pruned together may not fit either, and where memory
+  /// is filled, families that were ruled out whole count with the plans that leave some unused.
   std::int64_t num_simulated = 0, num_pruned = 0, num_not_fitting = 0;
   std::int64_t num_lowered = 0;  ///< programs that were lowered only to bound their candidates
   [[nodiscard]] std::int64_t num_plans() const noexcept {
