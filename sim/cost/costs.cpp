@@ -218,9 +218,23 @@ Seconds peer_copy_seconds(const Operation& op, const Program& program, const Pla
   return network.latency + between_nodes(ranks * static_cast<double>(op.bytes), ranks, network);
 }
 
+/// Time of a reduction over all ranks. What was measured ends in a copy of the rank's part. A
+/// kernel that widens the gradient or adds it to a sum takes its place, and moves more bytes.
+Seconds reduce_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  const Seconds copied =
+      collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, static_cast<double>(op.bytes),
+                         program.world_size, platform);
+  const Seconds added = filling_seconds(op, program, platform);
+  const Curve* copy = find_curve(kReduceScatter, 1, platform);
+  if (added == 0 || copy == nullptr) return copied + added;
+  const auto bytes = static_cast<double>(op.stored * size_of(program.dtype));
+  return copied + std::max(0.0, added - copy->at(bytes));
+}
+
 /// Stores or adds a gradient on the device that no other rank has a part of.
 Seconds own_gradient_seconds(const Operation& op, const Program& program,
                              const Platform& platform) {
+  if (const Seconds added = filling_seconds(op, program, platform); added > 0) return added;
   if (const Curve* curve = find_curve(kReduceScatter, 1, platform)) {
     return curve->at(static_cast<double>(op.bytes));
   }
@@ -295,9 +309,8 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::ActivationReduce:
       return collective_seconds(kReduceScatter, bytes, program.world_size, platform);
     case OpKind::Reduce:
-      if (op.own) return own_gradient_seconds(op, program, platform);
-      return collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, bytes,
-                                program.world_size, platform);
+      return op.own ? own_gradient_seconds(op, program, platform)
+                    : reduce_seconds(op, program, platform);
     case OpKind::ParamRead:
       return nvme_seconds(op, platform.file_read, platform, "file_read");
     case OpKind::StateRead:
@@ -329,6 +342,18 @@ std::vector<Seconds> solo_seconds(const Program& program, const Platform& platfo
     seconds.push_back(solo_seconds(op, program, platform));
   }
   return seconds;
+}
+
+Seconds filling_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  if (op.lane != Lane::Collective || platform.device_adam.points.empty()) return 0;
+  if (op.kind == OpKind::GradAdd) {
+    return platform.device_adam.at(grad_add_elements(op, program));
+  }
+  const bool is_copy = program.gradient_dtype == program.dtype && !op.accumulate;
+  if (op.kind != OpKind::Reduce || op.stored == 0 || is_copy) return 0;
+  Operation added = op;
+  added.elements = op.stored;
+  return platform.device_adam.at(grad_add_elements(added, program));
 }
 
 double cpu_adam_share(const Platform& platform, int num_ranks, int threads) {
