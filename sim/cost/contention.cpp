@@ -126,6 +126,14 @@ void ContentionModel::set(LaneSet running, const LaneValues& slowdowns) {
   }
 }
 
+BesideFilling beside_filling(double compute, double collective, double share) {
+  const double turns = std::max(2.0, collective);
+  const double as_collective = (1 - share) * collective;
+  const double seconds = as_collective + share * turns;               // that a second alone becomes
+  const double done = as_collective / compute + share * (turns - 1);  // by the compute lane then
+  return {.compute = std::max(compute, seconds / done), .collective = seconds};
+}
+
 double ContentionModel::least(Lane lane) const noexcept {
   double least = slowdown_[kNumLaneSets - 1][lane_index(lane)];
   for (LaneSet running = 1; running < kNumLaneSets; ++running) {

@@ -68,4 +68,17 @@ class ContentionModel {
   bool none_ = true;
 };
 
+/// Slowdowns of kernels of the compute lane and of an operation of the collective lane beside them.
+struct BesideFilling {
+  double compute = 1, collective = 1;
+};
+
+/// Returns the slowdowns where for `share` of its time alone the operation is a kernel that fills
+/// the device (filling_seconds()). `compute` and `collective` are the slowdowns of the two lanes
+/// beside a collective, which leaves most multiprocessors to others. Two kernels that fill the
+/// device take turns: each gets half of it, or the operation as little as `collective` leaves it.
+/// So the compute lane loses the time that the kernel takes alone. Neither slowdown is below that
+/// beside a collective, which keeps lower bounds valid.
+[[nodiscard]] BesideFilling beside_filling(double compute, double collective, double share);
+
 }  // namespace athanor

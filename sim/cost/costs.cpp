@@ -171,10 +171,10 @@ double adam_elements(const Operation& op, const Program& program) {
 /// Memory bounds an addition as it does AdamW, so it takes as long as an AdamW that moves as many
 /// bytes (see adam_elements): a gradient in the parameters' type and a sum in fp32, which is read
 /// too where the gradient is added.
-double grad_add_elements(const Operation& op, const Program& program) {
+double grad_add_elements(std::int64_t elements, bool adds, const Program& program) {
   constexpr double kAdamBytes = 26;
-  const Bytes sum = size_of(program.gradient_dtype) * (op.accumulate ? 2 : 1);
-  return static_cast<double>(op.elements * (size_of(program.dtype) + sum)) / kAdamBytes;
+  const Bytes sum = size_of(program.gradient_dtype) * (adds ? 2 : 1);
+  return static_cast<double>(elements * (size_of(program.dtype) + sum)) / kAdamBytes;
 }
 
 /// Time of an all-to-all of one node. A rank sends and gets as many bytes as in an all-gather of a
@@ -218,16 +218,29 @@ Seconds peer_copy_seconds(const Operation& op, const Program& program, const Pla
   return network.latency + between_nodes(ranks * static_cast<double>(op.bytes), ranks, network);
 }
 
+/// Time of a reduction over all ranks. What was measured ends in a copy of the rank's part. A
+/// kernel that widens the gradient or adds it to a sum takes its place, and moves more bytes.
+Seconds reduce_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  const Seconds copied =
+      collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, static_cast<double>(op.bytes),
+                         program.world_size, platform);
+  const Seconds added = filling_seconds(op, program, platform);
+  const Curve* copy = find_curve(kReduceScatter, 1, platform);
+  if (added == 0 || copy == nullptr) return copied + added;
+  const auto bytes = static_cast<double>(op.stored * size_of(program.dtype));
+  return copied + std::max(0.0, added - copy->at(bytes));
+}
+
 /// Stores or adds a gradient on the device that no other rank has a part of.
 Seconds own_gradient_seconds(const Operation& op, const Program& program,
                              const Platform& platform) {
+  if (const Seconds added = filling_seconds(op, program, platform); added > 0) return added;
   if (const Curve* curve = find_curve(kReduceScatter, 1, platform)) {
     return curve->at(static_cast<double>(op.bytes));
   }
-  Operation added = op;
-  added.elements = op.bytes / size_of(program.dtype);
+  const std::int64_t elements = op.bytes / size_of(program.dtype);
   return require(platform.device_adam, platform, "device_adam")
-      .at(grad_add_elements(added, program));
+      .at(grad_add_elements(elements, op.accumulate, program));
 }
 
 Seconds square_sum_seconds(const Operation& op, const Program& program, const Platform& platform) {
@@ -279,7 +292,7 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
       return require(platform.h2d, platform, "h2d").at(bytes);
     case OpKind::GradAdd:
       return require(platform.device_adam, platform, "device_adam")
-          .at(grad_add_elements(op, program));
+          .at(grad_add_elements(op.elements, op.accumulate, program));
     case OpKind::GradD2H:
       return grad_d2h_seconds(op, platform);
     case OpKind::Gather:
@@ -295,9 +308,8 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::ActivationReduce:
       return collective_seconds(kReduceScatter, bytes, program.world_size, platform);
     case OpKind::Reduce:
-      if (op.own) return own_gradient_seconds(op, program, platform);
-      return collective_seconds(op.all_reduce ? kAllReduce : kReduceScatter, bytes,
-                                program.world_size, platform);
+      return op.own ? own_gradient_seconds(op, program, platform)
+                    : reduce_seconds(op, program, platform);
     case OpKind::ParamRead:
       return nvme_seconds(op, platform.file_read, platform, "file_read");
     case OpKind::StateRead:
@@ -329,6 +341,16 @@ std::vector<Seconds> solo_seconds(const Program& program, const Platform& platfo
     seconds.push_back(solo_seconds(op, program, platform));
   }
   return seconds;
+}
+
+Seconds filling_seconds(const Operation& op, const Program& program, const Platform& platform) {
+  if (op.lane != Lane::Collective || platform.device_adam.points.empty()) return 0;
+  if (op.kind == OpKind::GradAdd) {
+    return platform.device_adam.at(grad_add_elements(op.elements, op.accumulate, program));
+  }
+  const bool is_copy = program.gradient_dtype == program.dtype && !op.accumulate;
+  if (op.kind != OpKind::Reduce || op.stored == 0 || is_copy) return 0;
+  return platform.device_adam.at(grad_add_elements(op.stored, op.accumulate, program));
 }
 
 double cpu_adam_share(const Platform& platform, int num_ranks, int threads) {
@@ -363,24 +385,6 @@ Seconds sustained_seconds(const Operation& op, const Program& program, const Pla
   const double here = platform.matmul_flops_per_second;
   const double there = program.matmul_flops_per_second;
   return here > 0 && there > 0 ? op.compute_seconds * there / here : op.compute_seconds;
-}
-
-double launch_slowdown(const Program& program, const Platform& platform) {
-  const auto found = platform.issue.find(Lane::Compute);
-  if (found == platform.issue.end() || found->second <= 0 || program.launch_seconds <= 0) return 1;
-  return found->second / program.launch_seconds;
-}
-
-std::vector<Seconds> issue_seconds(const Program& program, const Platform& platform) {
-  const double slowdown = launch_slowdown(program, platform);
-  std::vector<Seconds> seconds;
-  seconds.reserve(program.operations.size());
-  for (const Operation& op : program.operations) {
-    const auto found = platform.issue.find(op.lane);
-    seconds.push_back(slowdown * op.issue_seconds +
-                      (found == platform.issue.end() ? 0 : found->second));
-  }
-  return seconds;
 }
 
 }  // namespace athanor

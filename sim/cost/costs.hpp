@@ -24,6 +24,12 @@ namespace athanor {
 [[nodiscard]] Seconds sustained_seconds(const Operation& op, const Program& program,
                                         const Platform& platform);
 
+/// Returns the seconds of `op` in which a kernel of its own adds gradients to sums on the device,
+/// or writes the first of them, alone: part of its solo_seconds(), or all. Such a kernel fills the
+/// device, unlike those of collectives. 0 for operations that do not run beside the compute lane.
+[[nodiscard]] Seconds filling_seconds(const Operation& op, const Program& program,
+                                      const Platform& platform);
+
 /// Returns how many times as long a launch takes on the host of `platform` as on that of
 /// `program`'s profile, by the compute lane's issue time of the two; 1 if either is not known.
 [[nodiscard]] double launch_slowdown(const Program& program, const Platform& platform);

@@ -33,16 +33,31 @@ Seconds longest_step(const Program& program, std::span<const Seconds> seconds,
                      std::span<const Seconds> issue, const SharedRates& rates,
                      std::span<const ContentionModel> contention) {
   std::array<double, kNumLanes> slowdown{};
+  constexpr double kTurns = 2;  // two kernels that fill the device take turns
   for (const Lane lane : kLanes) {
     double& worst = slowdown[lane_index(lane)];
     worst = rates.worst_slowdown(lane);
     for (const ContentionModel& ranks : contention) worst = std::max(worst, ranks.most(lane));
+    if (lane == Lane::Compute || lane == Lane::Collective) worst = std::max(worst, kTurns);
   }
   Seconds total = std::accumulate(issue.begin(), issue.end(), Seconds{0});
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     total += seconds[i] * slowdown[lane_index(program.operations[i].lane)];
   }
   return total;
+}
+
+/// Returns the kernels of every operation's activity, by its `seconds` alone.
+std::vector<SimulatedMachine::Kernels> kernels_of(const Program& program, const Platform& platform,
+                                                  const std::vector<Seconds>& seconds) {
+  std::vector<SimulatedMachine::Kernels> kernels(seconds.size());
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const Operation& op = program.operations[i];
+    kernels[i].adds = op.lane == Lane::D2H && op.accumulate;
+    if (seconds[i] <= 0) continue;
+    kernels[i].filling = std::min(1.0, filling_seconds(op, program, platform) / seconds[i]);
+  }
+  return kernels;
 }
 
 void require_durations(const Program& program, std::span<const Seconds> seconds) {
@@ -95,24 +110,25 @@ class Engine::Impl {
     }
     check_waits(program);
     std::vector<Seconds> seconds = solo_seconds(program, platform_);  // the longest, alone
-    std::vector<Seconds> issue = issue_seconds(program, platform_);
-    std::vector<PowerDraw> drawn = power_draws(program, platform_, seconds);
+    Replay::Costs costs{.power_draws = power_draws(program, platform_, seconds),
+                        .kernels = kernels_of(program, platform_, seconds),
+                        .issue = issue_seconds(program, platform_)};
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       double speed = options.lane_speed[lane_index(program.operations[i].lane)];
       if (!options.operation_scale.empty()) speed /= options.operation_scale[i];
-      drawn[i].seconds /= speed;
-      seconds[i] = std::max(seconds[i] / speed, drawn[i].seconds);
-      issue[i] /= options.issue_speed;
+      costs.power_draws[i].seconds /= speed;
+      seconds[i] = std::max(seconds[i] / speed, costs.power_draws[i].seconds);
+      costs.issue[i] /= options.issue_speed;
     }
     require_durations(program, seconds);
-    require_durations(program, issue);
+    require_durations(program, costs.issue);
     const SharedRates rates = rates_.with_adam(cpu_adam_use(platform_, program.cpu_adam_threads));
     machine_.set_rates(rates);
     machine_.keep_power_history(options.record_intervals);
     const std::span<const ContentionModel> contention = contention_with(program.cpu_adam_threads);
     machine_.set_contention(contention);
-    Replay replay(program, drawn, issue, simulated_ranks_, options, machine_);
-    replay.run(longest_step(program, seconds, issue, rates, contention) * options.max_steps);
+    Replay replay(program, costs, simulated_ranks_, options, machine_);
+    replay.run(longest_step(program, seconds, costs.issue, rates, contention) * options.max_steps);
     Timeline timeline;
     timeline.predicted = true;
     timeline.step_seconds = replay.period();

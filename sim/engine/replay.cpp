@@ -13,11 +13,9 @@
 
 namespace athanor {
 
-Replay::Replay(const Program& program, std::span<const PowerDraw> power_draws,
-               std::span<const Seconds> issue, int num_ranks, const SimulationOptions& options,
-               SimulatedMachine& machine)
-    : power_draws_(power_draws),
-      issue_(issue),
+Replay::Replay(const Program& program, const Costs& costs, int num_ranks,
+               const SimulationOptions& options, SimulatedMachine& machine)
+    : costs_(costs),
       num_ranks_(num_ranks),
       options_(options),
       machine_(machine),
@@ -26,12 +24,9 @@ Replay::Replay(const Program& program, std::span<const PowerDraw> power_draws,
       num_operations_(program.operations.size()),
       ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
       pending_(kPendingSteps * num_operations_ * static_cast<std::size_t>(num_ranks)),
-      adds_(num_operations_),
       issued_after_(num_operations_),
       last_step_(options.max_steps - 1) {
-  const auto adds = [](const Operation& op) { return op.lane == Lane::D2H && op.accumulate; };
-  std::transform(program.operations.begin(), program.operations.end(), adds_.begin(), adds);
-  std::partial_sum(issue.begin(), issue.end(), issued_after_.begin());
+  std::partial_sum(costs.issue.begin(), costs.issue.end(), issued_after_.begin());
 }
 
 void Replay::run(Seconds horizon) {
@@ -95,7 +90,7 @@ void Replay::start_port(int rank, std::size_t lane) {
   if (pending(here.step, rank)[operation] > 0) return;
   here.busy = true;
   // An operation that the host does not issue need not wait for the issue of those before it.
-  const bool is_issued = issue_[static_cast<std::size_t>(operation)] > 0;
+  const bool is_issued = costs_.issue[static_cast<std::size_t>(operation)] > 0;
   const Seconds wait = is_issued ? issued_at(here.step, operation) - machine_.now() : 0;
   if (wait <= 0) return arrive(rank, lane, operation);
   here.unissued = true;
@@ -118,7 +113,8 @@ void Replay::launch(int rank, std::size_t lane, std::int32_t operation) {
   Port& here = port(rank, lane);
   here.start = machine_.now();
   const auto index = static_cast<std::size_t>(operation);
-  machine_.start(rank * kNumLanes + static_cast<int>(lane), power_draws_[index], adds_[index]);
+  machine_.start(rank * kNumLanes + static_cast<int>(lane), costs_.power_draws[index],
+                 costs_.kernels[index]);
 }
 
 void Replay::on_end(int port) {
@@ -170,9 +166,9 @@ void Replay::record(int rank, std::int32_t operation, const Port& here) {
       static_cast<std::size_t>(here.step) * num_ranks + static_cast<std::size_t>(rank);
   Interval& interval = intervals_[row * num_operations_ + static_cast<std::size_t>(operation)];
   interval = {operation, rank, here.step, here.start, machine_.now()};
-  if (issue_[static_cast<std::size_t>(operation)] <= 0) return;
+  if (costs_.issue[static_cast<std::size_t>(operation)] <= 0) return;
   interval.issue_end = issued_at(here.step, operation);
-  interval.issue_start = interval.issue_end - issue_[static_cast<std::size_t>(operation)];
+  interval.issue_start = interval.issue_end - costs_.issue[static_cast<std::size_t>(operation)];
 }
 
 void Replay::close_step(int step) {

@@ -11,7 +11,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace athanor {
@@ -22,12 +21,17 @@ namespace athanor {
 /// when the step may start and the one before is issued.
 class Replay {
  public:
-  /// Takes a `program` that check_waits has accepted. `power_draws` and `issue` hold every
-  /// operation's time and power alone, and the host's time to issue it. `machine` simulates
+  /// Every operation's time and power alone, what its kernels do to others, and the host's time to
+  /// issue it.
+  struct Costs {
+    std::vector<PowerDraw> power_draws;
+    std::vector<SimulatedMachine::Kernels> kernels;
+    std::vector<Seconds> issue;
+  };
+  /// Takes a `program` that check_waits has accepted, and its costs. `machine` simulates
   /// `num_ranks` ranks.
-  Replay(const Program& program, std::span<const PowerDraw> power_draws,
-         std::span<const Seconds> issue, int num_ranks, const SimulationOptions& options,
-         SimulatedMachine& machine);
+  Replay(const Program& program, const Costs& costs, int num_ranks,
+         const SimulationOptions& options, SimulatedMachine& machine);
 
   /// Runs until the period has settled or options.max_steps have passed. If intervals are recorded,
   /// one more step runs, which shows the steady state. `horizon` as in SimulatedMachine::run.
@@ -72,8 +76,7 @@ class Replay {
   [[nodiscard]] Port& port(int rank, std::size_t lane) noexcept;
   [[nodiscard]] bool meets_ranks(std::size_t lane) const noexcept;
 
-  std::span<const PowerDraw> power_draws_;
-  std::span<const Seconds> issue_;
+  const Costs& costs_;
   int num_ranks_;
   SimulationOptions options_;
   SimulatedMachine& machine_;
@@ -83,7 +86,6 @@ class Replay {
   std::vector<Port> ports_;
   std::vector<std::int32_t> pending_;
   std::array<std::size_t, kPendingSteps> unfinished_{};
-  std::vector<bool> adds_;             ///< by operation: it adds gradients to sums in host memory
   std::vector<Seconds> issued_after_;  ///< by operation, from the start of its step's issue
   std::array<Seconds, kStepsUnderWay> issue_start_{};  ///< by step
   std::int64_t issue_waits_ = 0;                       ///< number so far

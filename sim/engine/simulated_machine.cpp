@@ -15,7 +15,8 @@ SimulatedMachine::SimulatedMachine(const SharedRates& rates, const std::optional
       lane_group_(rates.group),
       ports_(static_cast<std::size_t>(num_ranks) * kNumLanes),
       groups_(ports_.size()),
-      running_(static_cast<std::size_t>(num_ranks)) {
+      running_(static_cast<std::size_t>(num_ranks)),
+      filling_(static_cast<std::size_t>(num_ranks)) {
   if (power) power_.assign(static_cast<std::size_t>(num_ranks), DevicePower(*power));
   set_rates(rates);
 }
@@ -45,9 +46,10 @@ void SimulatedMachine::run(Seconds horizon, const std::function<void()>& begin,
   links_.run(frame_.origin, frame_.exponent, {started, flow_ended, [&] { on_alarm(on_end); }});
 }
 
-void SimulatedMachine::start(int port_index, const PowerDraw& draw, bool adds) {
+void SimulatedMachine::start(int port_index, const PowerDraw& draw, const Kernels& kernels) {
   const auto index = static_cast<std::size_t>(port_index);
-  running_[rank_of(index)] |= lane_bit(lane_of(index)) | (adds ? kD2HAdds : 0);
+  running_[rank_of(index)] |= lane_bit(lane_of(index)) | (kernels.adds ? kD2HAdds : 0);
+  if (lane_of(index) == Lane::Collective) filling_[rank_of(index)] = kernels.filling;
   if (!power_.empty()) power_[rank_of(index)].start(lane_of(index), draw);
   const double duration = frame_.to_clock(draw.seconds);
   ports_[index] = {false, links_.clock() + duration, 1};
@@ -147,7 +149,17 @@ double SimulatedMachine::slowdown_beside(std::size_t port) const {
   const auto ranks = std::span(running_).subspan(node * ranks_per_node_, ranks_per_node_);
   const auto alike = static_cast<std::size_t>(
       std::ranges::count_if(ranks, [bit](LaneSet set) { return (set & bit) != 0; }));
-  return contention_[alike - 1].slowdown(lane_of(port), running_[rank_of(port)]);
+  const LaneSet running = running_[rank_of(port)];
+  const ContentionModel& contention = contention_[alike - 1];
+  const double filling = filling_[rank_of(port)];
+  constexpr LaneSet kBoth = lane_bit(Lane::Compute) | lane_bit(Lane::Collective);
+  if (filling == 0 || (bit & kBoth) == 0 || (running & kBoth) != kBoth) {
+    return contention.slowdown(lane_of(port), running);
+  }
+  const BesideFilling beside =
+      beside_filling(contention.slowdown(Lane::Compute, running),
+                     contention.slowdown(Lane::Collective, running), filling);
+  return lane_of(port) == Lane::Compute ? beside.compute : beside.collective;
 }
 
 void SimulatedMachine::set_slowdown(std::size_t index, double slowdown) {

@@ -43,9 +43,16 @@ class SimulatedMachine {
   void run(Seconds horizon, const std::function<void()>& begin,
            const std::function<void(int port)>& on_end);
 
+  /// Kernels within activities of lanes that otherwise copy or communicate.
+  struct Kernels {
+    bool adds = false;   ///< on Lane::D2H: it adds gradients to sums in host memory
+    double filling = 0;  ///< on Lane::Collective: share of its time alone in which one fills the
+                         ///< device
+  };
   /// Starts an activity, which takes draw.seconds when it is alone. Only within run, on an idle
-  /// port. `adds` only on Lane::D2H: it adds gradients to sums in host memory.
-  void start(int port, const PowerDraw& draw, bool adds = false);
+  /// port.
+  void start(int port, const PowerDraw& draw, const Kernels& kernels);
+  void start(int port, const PowerDraw& draw) { start(port, draw, {}); }
 
   /// Occupies the port for `duration`, whatever else runs. Only within run, on an idle port.
   void wait(int port, Seconds duration);
@@ -106,6 +113,7 @@ class SimulatedMachine {
   std::vector<Group> groups_;                    ///< by node and lane group
   std::span<const ContentionModel> contention_;  ///< by the ranks that run a lane, from one on
   std::vector<LaneSet> running_;                 ///< by rank
+  std::vector<double> filling_;                  ///< by rank, of the collective lane's activity
   std::vector<DevicePower> power_;               ///< by rank
   Seconds power_passed_ = 0;                     ///< time up to which power has passed
   ClockFrame frame_;

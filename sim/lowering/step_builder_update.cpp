@@ -77,6 +77,7 @@ std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
   op.all_reduce = !op.own && unit_plan(unit).sharding == Sharding::Replicated;
   op.bytes =
       (op.own ? elements_held(unit, chunk) : chunk_at(unit, chunk).elements) * size_of(plan_.dtype);
+  if (op.own || !off_gpu(chunk_at(unit, chunk).optimizer)) op.stored = elements_held(unit, chunk);
   op.waits.push_back(backward);
   const std::int32_t index = emit(std::move(op));
   if (first_reduce_ < 0) first_reduce_ = index;

@@ -105,6 +105,7 @@ struct Operation {
   Bytes bytes = 0;            ///< size of the transfer: a shard or an output for copies, the whole
                               ///< chunk for collectives
   std::int64_t elements = 0;  ///< Adam, AdamRollback, SquareSum, GradAdd: elements of the shard
+  std::int64_t stored = 0;    ///< Reduce: elements of the shard if its gradient stays on the device
   Seconds compute_seconds = 0;      ///< phases: sustained device time from the profile
   Seconds issue_seconds = 0;        ///< phases: host time to launch it
   Seconds unthrottled_seconds = 0;  ///< phases: device time without a power limit; 0: not measured

@@ -102,6 +102,18 @@ std::int32_t ProgramBuilder::copy_out(Bytes bytes, std::vector<std::int32_t> wai
   return transfer(OpKind::GradD2H, Lane::D2H, bytes, std::move(waits));
 }
 
+std::int32_t ProgramBuilder::reduce(std::int64_t elements, bool adds,
+                                    std::vector<std::int32_t> waits) {
+  program_.dtype = DataType::BFloat16;
+  program_.gradient_dtype = DataType::Float32;
+  const std::int32_t reduced = transfer(OpKind::Reduce, Lane::Collective,
+                                        elements * size_of(program_.dtype), std::move(waits));
+  Operation& op = program_.operations.back();
+  op.accumulate = adds;
+  op.stored = elements / program_.world_size;
+  return reduced;
+}
+
 std::int32_t ProgramBuilder::add_out(Bytes bytes, std::vector<std::int32_t> waits) {
   const std::int32_t added = transfer(OpKind::GradD2H, Lane::D2H, bytes, std::move(waits));
   program_.operations.back().accumulate = true;

@@ -37,6 +37,8 @@ class ProgramBuilder {
   /// Adds gradients to sums in host memory.
   std::int32_t add_out(Bytes bytes, std::vector<std::int32_t> waits = {});
   std::int32_t gather(Bytes bytes, std::vector<std::int32_t> waits = {});
+  /// Reduces a gradient of bf16 and stores it in fp32 on the device, or adds it there.
+  std::int32_t reduce(std::int64_t elements, bool adds, std::vector<std::int32_t> waits = {});
   std::int32_t adam(std::int64_t elements, std::vector<std::int32_t> waits = {});
   std::int32_t read_file(Bytes bytes, std::vector<std::int32_t> waits = {});
   std::int32_t write_file(Bytes bytes, std::vector<std::int32_t> waits = {});

@@ -104,6 +104,10 @@ class ReferenceReplay {
         issued_(steps(), std::vector<Seconds>(power_draws_.size(), kNever)),
         ended_(issued_.size(), std::vector<Seconds>(power_draws_.size(), kNever)),
         left_(issued_.size(), power_draws_.size()) {
+    for (std::size_t i = 0; i < power_draws_.size(); ++i) {
+      const Seconds filling = filling_seconds(program.operations[i], program, platform);
+      filling_.push_back(filling > 0 ? filling / power_draws_[i].seconds : 0);
+    }
     for (const PowerLimit& limit : power_ ? power_->limits : std::vector<PowerLimit>()) {
       means_.push_back(limit.watts);
     }
@@ -192,8 +196,26 @@ class ReferenceReplay {
     }
     Rates rates = shared_.of(running);
     for (auto& [lane, rate] : rates) rate /= contention_.slowdown(lane, set);
+    take_turns(rates, set);
     if (rates.contains(Lane::Compute)) rates[Lane::Compute] *= clock_speed();
     return rates;
+  }
+
+  /// Kernels that fill the device take turns with those of the compute lane. In the time of such an
+  /// operation the compute lane does what it does beside a collective, less the kernel's own time.
+  void take_turns(Rates& rates, LaneSet set) const {
+    const LaneState& state = lanes_[static_cast<std::size_t>(Lane::Collective)];
+    if (!rates.contains(Lane::Compute) || !state.remaining) return;
+    const std::size_t index = order_[static_cast<std::size_t>(Lane::Collective)][state.position];
+    const double filling = filling_[index];
+    if (filling == 0 || contention_.none()) return;
+    const double collective = contention_.slowdown(Lane::Collective, set);
+    const double compute = contention_.slowdown(Lane::Compute, set);
+    const double beside = (1 - filling) * collective;  // seconds, for each second alone
+    const double turns = filling * std::max(2.0, collective);
+    const double done = beside / compute + turns - filling;
+    rates[Lane::Collective] *= collective / (beside + turns);
+    rates[Lane::Compute] *= compute * std::min(1 / compute, done / (beside + turns));
   }
 
   [[nodiscard]] const PowerDraw& running(Lane lane) const {
@@ -276,6 +298,7 @@ class ReferenceReplay {
 
   const Program& program_;
   std::vector<PowerDraw> power_draws_;
+  std::vector<double> filling_;  // shares of operations' time in which a kernel fills the device
   std::optional<PowerModel> power_;
   std::vector<double> means_;  // watts, by limit
   std::vector<Seconds> issue_;

@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace athanor {
 namespace {
@@ -126,6 +128,60 @@ TEST_CASE("adding to sums in host memory contends as measured for it, and copyin
   platform.contention.pop_back();  // a machine on which adding was not measured
   const Timeline alike = Engine(platform, 1).simulate(builder.program());
   CHECK_THAT(find(alike, sum).end, WithinRel(1.25 + 2 * 1.25, kRounding));
+}
+
+TEST_CASE(
+    "a reduction that adds on the device takes the kernel's time, too, and compute loses it") {
+  // Elements are added in a second: AdamW moves 26 bytes each, adding 2 + 4 + 4.
+  constexpr std::int64_t kElements = 26 * kSecond;
+  Platform platform = plain_platform();
+  platform.device_adam = {{{0, 0, 0}, {10e9, 1, 0}}};
+  platform.reduce_scatter = {{1, {{{0, 0, 0}, {52e9, 0.25, 0}}}},  // a copy of the rank's part
+                             {2, {{{0, 0, 0}, {104e9, 0.75, 0}}}}};
+  const auto step = [&](std::vector<ContentionSample> contention, int ranks) {
+    platform.contention = std::move(contention);
+    ProgramBuilder builder(ranks);
+    const std::int32_t compute = builder.compute(10);
+    const std::int32_t reduce = builder.reduce(ranks * kElements, /*adds=*/true);
+    builder.after_previous(reduce, compute);
+    const Program program = builder.program();
+    const Timeline timeline = Engine(platform, ranks).simulate(program);
+    CHECK(lower_bound_seconds(program, platform) <= timeline.step_seconds * (1 + kRounding));
+    return std::pair{find(timeline, reduce).end, find(timeline, compute).end};
+  };
+  using Ends = std::pair<Seconds, Seconds>;
+  const auto check = [](const Ends& ends, Seconds reduce, Seconds compute) {
+    CHECK_THAT(ends.first, WithinRel(reduce, kRounding));
+    CHECK_THAT(ends.second, WithinRel(compute, kRounding));
+  };
+  SECTION("without contention both run alone") { check(step({}, 1), 1, 10); }
+  SECTION("kernels take turns, and compute loses the second") {
+    check(step({{1, {{Lane::Compute, 1}, {Lane::Collective, 1}}}, {1, {{Lane::H2D, 2}}}}, 1), 2,
+          11);
+  }
+  SECTION("a slow collective leaves the kernel as little, and compute loses no more") {
+    check(step({{1, {{Lane::Compute, 1}, {Lane::Collective, 4}}}}, 1), 4, 11);
+  }
+  SECTION("between ranks the copy of the part is in the curve, and only the kernel takes turns") {
+    // 0.75 s with a copy of 0.25 s, in place of which the kernel takes 1 s: 0.5 + 1 s alone.
+    check(step({{2, {{Lane::Compute, 1.25}, {Lane::Collective, 1.5}}}}, 2), 0.5 * 1.5 + 2,
+          10 + (0.75 - 0.75 / 1.25) + 1);
+  }
+}
+
+TEST_CASE("a reduction that keeps bf16 gradients takes what was measured") {
+  ProgramBuilder builder;
+  builder.reduce(kSecond / 2, /*adds=*/false);
+  Program program = builder.program();
+  program.gradient_dtype = program.dtype;
+  CHECK(filling_seconds(program.operations[0], program, plain_platform()) == 0);
+  CHECK_THAT(solo_seconds(program.operations[0], program, plain_platform()),
+             WithinRel(1.0, kRounding));
+  program.gradient_dtype = DataType::Float32;  // widened by a kernel: 6 bytes an element
+  CHECK_THAT(filling_seconds(program.operations[0], program, plain_platform()),
+             WithinRel(0.05 * 6 / 26, kRounding));
+  program.operations[0].stored = 0;  // on its way to the host
+  CHECK(filling_seconds(program.operations[0], program, plain_platform()) == 0);
 }
 
 TEST_CASE("CPU Adam slows the reading of a file down, and the bound includes it") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_update.hpp"
 #include "sim/model/memory.hpp"
 #include "tests/model/race_check.hpp"
@@ -300,6 +301,14 @@ TEST_CASE("every chunk is reduced once per micro-batch and updated once per step
       moved += std::ranges::count(layout.chunks, true, &Chunk::gpu_adam);
       on_host += std::ranges::count_if(layout.chunks,
                                        [](const Chunk& chunk) { return off_gpu(chunk.optimizer); });
+    }
+    for (const Operation& op : program.operations) {
+      if (op.kind != OpKind::Reduce) continue;
+      const auto unit = static_cast<std::size_t>(op.unit);
+      const Chunk& chunk = program.layouts[unit].chunks[static_cast<std::size_t>(op.chunk)];
+      const bool is_stored = op.own || !off_gpu(chunk.optimizer);
+      const auto held = owned_elements(chunk, plan.units[unit].sharding, plan.world_size);
+      CHECK(op.stored == (is_stored ? held : 0));
     }
     const std::int64_t reduced = plan.world_size > 1 ? chunks : chunks - on_host;
     CHECK(count[OpKind::Adam] == chunks);
