@@ -151,6 +151,21 @@ void require_finite(std::span<const float> weights, const SafetensorsReader& fil
                    "The weights are damaged: use an earlier checkpoint of the model.");
 }
 
+/// Refuses gpt_oss's weights as they are published: in four bits, with a scale for each 32.
+void require_no_mxfp4(const Checkpoint& checkpoint, const std::string& folder) {
+  for (const auto& [name, found] : checkpoint) {
+    if (!name.ends_with("_proj_blocks") && !name.ends_with("_proj_scales")) continue;
+    throw InputError(
+        found.file->path() + ":" + name, "is quantized (MXFP4), and athanor trains bf16 weights",
+        fmt::format("Convert the folder: python3 -c \"from transformers import "
+                    "AutoModelForCausalLM as M, Mxfp4Config as Q; M.from_pretrained('{}', "
+                    "dtype='bfloat16', quantization_config=Q(dequantize=True))"
+                    ".save_pretrained('NEW')\", which takes four times the file's size in memory, "
+                    "copy the tokenizer's files, and name NEW. --fresh starts from fresh weights.",
+                    folder));
+  }
+}
+
 /// Takes `parameter` out of the checkpoint.
 Found take(Checkpoint& checkpoint, const Parameter& parameter, std::string_view prefix,
            const std::string& folder) {
@@ -191,6 +206,7 @@ HfFolder::HfFolder(const std::string& folder, Blocks blocks)
                               ? rules_of(*architecture_.image_classifier)
                               : rules_of(architecture_.language_model.value());
   Checkpoint checkpoint = all_tensors(files_);
+  require_no_mxfp4(checkpoint, folder);
   for (const Unit& unit : architecture_.units) {
     std::vector<Source>& sources = sources_.emplace_back();
     for (StoredTensor& stored : stored_tensors(architecture_, unit)) {
@@ -214,12 +230,13 @@ void HfFolder::read_unit(int unit, std::span<float> flat) const {
     std::vector<float> weights(static_cast<std::size_t>(source.tensor->num_elements()));
     source.file->read(*source.tensor, weights);
     require_finite(weights, *source.file, *source.tensor);
-    auto from = weights.cbegin();
+    std::vector<std::span<float>> parameters;
     for (std::size_t i = source.stored.first; i < source.stored.first + source.stored.count; ++i) {
-      const std::int64_t count = description.parameters[i].num_elements();
-      std::copy_n(from, count, flat.begin() + offsets[i]);
-      from += count;
+      parameters.push_back(
+          flat.subspan(static_cast<std::size_t>(offsets[i]),
+                       static_cast<std::size_t>(description.parameters[i].num_elements())));
     }
+    take_apart(source.stored, description, weights, parameters);
   }
 }
 

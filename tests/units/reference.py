@@ -27,6 +27,7 @@ except ImportError as missing:
     sys.exit(77)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from router_balance import run_with_balance  # noqa: E402
 from stacked_experts import pieces  # noqa: E402
 
 TOLERANCE = 1e-5
@@ -93,6 +94,19 @@ CONFIGS |= {
 }
 
 
+# Heads that are no share of hidden_size; blocks 0 and 2 have the window.
+GPT_OSS = dict(MIXTURE, num_local_experts=6, num_attention_heads=4, num_key_value_heads=2, head_dim=16, sliding_window=5)
+CONFIGS |= {
+    "gpt_oss": transformers.GptOssConfig(**GPT_OSS, rope_scaling=None),
+    "gpt_oss, full attention": transformers.GptOssConfig(
+        **GPT_OSS, rope_scaling=None, layer_types=["full_attention"] * 3, tie_word_embeddings=True),
+    "gpt_oss, yarn and balance": transformers.GptOssConfig(
+        **GPT_OSS, **BALANCED, rope_theta=500.0, layer_types=["full_attention", "sliding_attention", "full_attention"],
+        rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=4.0, beta_slow=0.5, truncate=False,
+                          original_max_position_embeddings=8)),
+}
+
+
 def scaled(positions=16, **scaling):
     return transformers.LlamaConfig(**LLAMA | {"max_position_embeddings": positions}, rope_theta=500.0,
                                     rope_scaling=scaling)
@@ -123,6 +137,9 @@ def make_model(config):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(0.0, 0.3).add_(1.0 if parameter.dim() == 1 else 0.0)
+        for name, parameter in model.named_parameters():
+            if name.endswith(".experts.gate_up_proj"):
+                parameter.mul_(4.0)  # some gates and ups reach their limits
     return model
 
 
@@ -166,10 +183,8 @@ def packed_loss_and_gradients(model, packed):
 
 def loss_and_gradients(model, tokens):
     model.zero_grad()
-    out = model(input_ids=tokens["inputs"], use_cache=False)
-    loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1), tokens["targets"].flatten())
-    if adds_balance(model):
-        loss = loss + model.config.router_aux_loss_coef * out.aux_loss
+    out, balance = run_with_balance(model, tokens["inputs"])
+    loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1), tokens["targets"].flatten()) + balance
     loss.backward()
     return {"loss": loss.detach()} | gradients_of(model)
 
