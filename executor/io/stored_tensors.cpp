@@ -54,9 +54,11 @@ void for_each_element(const StoredTensor& stored, const Unit& unit, const Body& 
     for (std::int64_t i = first_in; i < std::min(first_in + kTile, in); ++i) {
       for (std::int64_t o = first_out; o < std::min(first_out + kTile, out); ++o) {
         for (std::int64_t layer = 0; layer < layers; ++layer) {
+          const std::int64_t at = stored.outputs_first
+                                      ? ((expert * out + o) * layers + layer) * in + i
+                                      : ((expert * in + i) * out + o) * layers + layer;
           body(static_cast<std::size_t>(expert * layers + layer),
-               static_cast<std::size_t>(o * in + i),
-               static_cast<std::size_t>(((expert * in + i) * out + o) * layers + layer));
+               static_cast<std::size_t>(o * in + i), static_cast<std::size_t>(at));
         }
       }
     }

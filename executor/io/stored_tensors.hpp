@@ -18,6 +18,7 @@ struct StoredTensor {
   /// 0: parameters lie one after the other, as they are. Otherwise so many matrices [out, in] of an
   /// expert are one of [in, out * layers], which has the layers in turns.
   std::int64_t layers_in_turns = 0;
+  bool outputs_first = false;  ///< with layers in turns: [out * layers, in], as MXFP4 has it
 };
 
 /// Lists the tensors of `unit` in the order of its parameters. Each is one of them, except that

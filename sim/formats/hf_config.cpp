@@ -124,8 +124,8 @@ void read_llama_family(JsonReader& config, LanguageModelConfig& c) {
   c.multipliers = read_hf_multipliers(config, c);
 }
 
-/// Refuses quantized weights. gpt_oss is published in MXFP4 alone: its sizes are good for planning,
-/// and whoever reads its weights refuses them, with the way to convert them.
+/// Refuses quantized weights, but gpt_oss's experts in MXFP4: it is published in no other form, and
+/// they are widened when they are read (executor/io/hf_folder_reader.hpp).
 void require_trainable_weights(JsonReader& config, const LanguageModelConfig& c) {
   auto quantization = config.optional_key("quantization_config");
   if (!quantization) return;

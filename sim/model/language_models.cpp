@@ -300,7 +300,6 @@ std::vector<Parameter> expert_parameters(const LanguageModelConfig& c,
     add(prefix + names.up, inner, c.hidden_size);
   };
   add(names.router(), c.experts.number, c.hidden_size);
-  if (biases) add_bias(names.router(), c.experts.number);
   for (std::int64_t i = 0; i < c.experts.number; ++i) {
     add_perceptron(names.expert(i), c.experts.intermediate_size);
   }
@@ -314,6 +313,8 @@ std::vector<Parameter> expert_parameters(const LanguageModelConfig& c,
   for (std::int64_t i = 0; biases && i < c.experts.number; ++i) {
     add_bias(names.expert(i) + names.down, c.hidden_size);
   }
+  // Behind the experts, whose parts on several ranks begin aligned.
+  if (biases) add_bias(names.router(), c.experts.number);
   if (c.experts.shared_intermediate_size > 0) {
     const std::string shared = names.mixture + "shared_expert.";
     add_perceptron(shared, c.experts.shared_intermediate_size);

@@ -70,7 +70,8 @@ struct ExpertNames {
 
 /// Lists router, experts and shared expert of a block. All experts' gates and ups lie next to each
 /// other, expert by expert, and behind them all downs: each of the two is one tensor [experts, out,
-/// in] to a grouped product. Biases follow in the same order, where experts have them.
+/// in] to a grouped product. Biases follow in the same order, where experts have them, and then the
+/// router's.
 [[nodiscard]] std::vector<Parameter> expert_parameters(const LanguageModelConfig& config,
                                                        const std::string& block_prefix);
 

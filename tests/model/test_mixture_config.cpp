@@ -213,7 +213,7 @@ TEST_CASE("settings of gpt_oss that athanor has no code for are refused by key")
        {"/sliding_window", "null", "sliding_window"},
        {"/swiglu_limit", "0", "swiglu_limit"},
        {"/quantization_config/quant_method", R"("bitsandbytes")", "quantization_config"},
-       {"/rope_scaling/rope_type", R"("ntk")", "rope_type"}},
+       {"/rope_scaling/rope_type", R"("ntk")", "rope_scaling.rope_type"}},
       [](const std::string& text) { (void)parse(text); });
 }
 

@@ -48,7 +48,7 @@ CONFIGS = {
         logits_scaling=2.0),
     "gpt_oss": lambda: transformers.GptOssConfig(
         **LLAMA, head_dim=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=5, output_router_logits=True,
-        router_aux_loss_coef=0.1, rope_scaling=dict(rope_type="yarn", factor=2.0, truncate=False, beta_fast=4.0,
+        initializer_range=0.1, router_aux_loss_coef=0.1, rope_scaling=dict(rope_type="yarn", factor=2.0, truncate=False, beta_fast=4.0,
                                                     beta_slow=0.5, original_max_position_embeddings=16)),
     "olmoe": lambda: transformers.OlmoeConfig(
         **LLAMA, pad_token_id=VOCABULARY - 1, num_experts=6, num_experts_per_tok=2),
