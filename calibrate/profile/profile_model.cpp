@@ -140,13 +140,20 @@ std::vector<int> representatives(const Architecture& architecture) {
 Architecture shortened(const Architecture& architecture) {
   LanguageModelConfig config = architecture.language_model.value();
   const std::vector<std::int64_t> dense = config.experts.dense_blocks;
+  const std::vector<std::int64_t> full = config.full_attention_blocks;
   const std::int64_t layers = config.num_layers;
   const std::size_t classes = representatives(architecture).size();
   for (config.num_layers = 1; config.num_layers < layers; ++config.num_layers) {
-    config.experts.dense_blocks = {dense.begin(),
-                                   std::ranges::lower_bound(dense, config.num_layers)};
-    // A mixture whose first blocks have no experts.
-    if (std::ssize(config.experts.dense_blocks) == config.num_layers) continue;
+    const auto first_of = [&](const std::vector<std::int64_t>& blocks) {
+      return std::vector(blocks.begin(), std::ranges::lower_bound(blocks, config.num_layers));
+    };
+    config.experts.dense_blocks = first_of(dense);
+    config.full_attention_blocks = first_of(full);
+    // A mixture whose first blocks have no experts, or no window.
+    if (std::ssize(config.experts.dense_blocks) == config.num_layers ||
+        std::ssize(config.full_attention_blocks) == config.num_layers) {
+      continue;
+    }
     Architecture candidate = make_architecture(architecture.name, config, blocks_of(architecture));
     if (representatives(candidate).size() == classes) return candidate;
   }

@@ -21,27 +21,50 @@ using Tensors = std::vector<Tensor>;
 
 std::int64_t choices_of(const Routing& routing) { return routing.weights.size(1); }
 
+constexpr double kSteepness = 1.702;  // factor in the sigmoid of gpt_oss's gate
+
+Tensor clamped_gated(const Tensor& packed, double limit) {
+  const Tensors parts = packed.chunk(2, -1);
+  Tensor gate = parts[0].clamp_max(limit);
+  gate.mul_(at::sigmoid(gate * kSteepness));
+  return gate.mul_(parts[1].clamp(-limit, limit).add_(1));
+}
+
+Tensor clamped_gate_backward(const Tensor& gradient, const Tensor& packed, double limit) {
+  const Tensors parts = packed.chunk(2, -1);
+  Tensor result = torch::empty_like(packed);
+  Tensors of = result.chunk(2, -1);
+  const Tensor gate = parts[0].clamp_max(limit);
+  const Tensor open = at::sigmoid(gate * kSteepness);
+  const Tensor slope = open * (gate * kSteepness * (1 - open) + 1);
+  const Tensor up = parts[1].clamp(-limit, limit);
+  of[0].copy_(gradient * (up + 1) * slope).mul_(parts[0] <= limit);
+  of[1].copy_(gradient * gate * open).mul_(up == parts[1]);
+  return result;
+}
+
 /// Returns the gradient of gate and up, from that of the gated product.
-Tensor plain_gate_backward(const Tensor& gradient, const Tensor& packed,
-                           const std::string& activation) {
-  if (activation != "silu") throw Error("experts have no gradient of '" + activation + "'");
+Tensor plain_gate_backward(const Tensor& gradient, const Tensor& packed, const Gate& gate) {
+  if (gate.limit > 0) return clamped_gate_backward(gradient, packed, gate.limit);
+  if (gate.activation != "silu") {
+    throw Error("experts have no gradient of '" + gate.activation + "'");
+  }
   const Tensors parts = packed.chunk(2, -1);
   Tensor result = torch::empty_like(packed);
   Tensors of = result.chunk(2, -1);
   of[0].copy_(at::silu_backward(gradient * parts[1], parts[0]));
-  of[1].copy_(activate(parts[0], activation).mul_(gradient));
+  of[1].copy_(activate(parts[0], gate.activation).mul_(gradient));
   return result;
 }
 
 WeightedGateGradients plain_weighted_backward(const Tensor& grad_y, const Tensor& packed,
-                                              const Routing& routing,
-                                              const std::string& activation) {
-  Tensor inner = gated(packed, activation);
+                                              const Routing& routing, const Gate& gate) {
+  Tensor inner = gated(packed, gate);
   const Tensor products = (inner * grad_y).sum(-1, /*keepdim=*/false, torch::kFloat32);
   const Tensor of_rows = routing.weights.flatten().index_select(0, routing.pairs).unsqueeze(1);
   inner.mul_(of_rows);
   return {.inner = inner,
-          .packed = plain_gate_backward(grad_y * of_rows, packed, activation),
+          .packed = plain_gate_backward(grad_y * of_rows, packed, gate),
           .weights = products.index_select(0, routing.rows).view_as(routing.weights)};
 }
 
@@ -78,23 +101,24 @@ Tensor sum_rows(const Tensor& x, const Tensor& rows, std::int64_t choices,
                                                      /*sparse=*/false, weights));
 }
 
-Tensor gated(const Tensor& packed, const std::string& activation) {
+Tensor gated(const Tensor& packed, const Gate& gate) {
+  if (gate.limit > 0) return clamped_gated(packed, gate.limit);
   const Tensors parts = packed.chunk(2, -1);
-  if (fused::available(parts[0])) return fused::gate(packed, activation);
-  return activate(parts[0], activation).mul_(parts[1]);
+  if (fused::available(parts[0])) return fused::gate(packed, gate.activation);
+  return activate(parts[0], gate.activation).mul_(parts[1]);
 }
 
 WeightedGateGradients weighted_gate_backward(const Tensor& grad_y, const Tensor& packed,
-                                             const Routing& routing,
-                                             const std::string& activation) {
-  if (!fused::available(grad_y)) {
-    return plain_weighted_backward(grad_y, packed, routing, activation);
+                                             const Routing& routing, const Gate& gate) {
+  if (gate.limit > 0 || !fused::available(grad_y)) {
+    return plain_weighted_backward(grad_y, packed, routing, gate);
   }
   static const fused::Operator<std::tuple<Tensor, Tensor>(Tensor&, const Tensor&, const Tensor&,
                                                           const Tensor&, c10::string_view)>
       call("athanor::weighted_gate_backward_");
   Tensor inner = grad_y;
-  auto [of_packed, of_weights] = call(inner, packed, routing.weights, routing.pairs, activation);
+  auto [of_packed, of_weights] =
+      call(inner, packed, routing.weights, routing.pairs, gate.activation);
   return {inner, of_packed, of_weights};
 }
 

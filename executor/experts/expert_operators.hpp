@@ -28,7 +28,16 @@ namespace athanor {
                                      std::int64_t choices,
                                      const std::optional<torch::Tensor>& weights = std::nullopt);
 
-/// Gradients through y = weight * activation(gate) * up, where `weight` is a row's, and gate and up
+/// How an expert makes one of gate and up.
+struct Gate {
+  std::string activation;
+  /// 0: activation(gate) * up. Above 0, gpt_oss's: gate is at most the limit and up within it and
+  /// its negative, and they make gate * sigmoid(1.702 gate) * (up + 1). This takes LibTorch's
+  /// operators on every device.
+  double limit = 0;
+};
+
+/// Gradients through y = weight * made of gate and up, where `weight` is a row's, and gate and up
 /// lie side by side in `packed` [rows, 2 * inner].
 struct WeightedGateGradients {
   torch::Tensor inner;    ///< y, which need not be kept for backward, [rows, inner]
@@ -40,9 +49,9 @@ struct WeightedGateGradients {
 [[nodiscard]] WeightedGateGradients weighted_gate_backward(const torch::Tensor& grad_y,
                                                            const torch::Tensor& packed,
                                                            const Routing& routing,
-                                                           const std::string& activation);
+                                                           const Gate& gate);
 
-/// Returns activation(gate) * up, where rows of `packed` are gate and then up.
-[[nodiscard]] torch::Tensor gated(const torch::Tensor& packed, const std::string& activation);
+/// Returns what is made of gate and up, where rows of `packed` are gate and then up.
+[[nodiscard]] torch::Tensor gated(const torch::Tensor& packed, const Gate& gate);
 
 }  // namespace athanor

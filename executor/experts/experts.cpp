@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/experts/experts.hpp"
 
-#include "executor/experts/expert_operators.hpp"
-
 #include <torch/autograd.h>
 
 #include <utility>
@@ -18,10 +16,10 @@ using torch::autograd::variable_list;
 /// Keeps what backward needs beside tensors with gradients. Expert weights are leaves whose
 /// storage follows the unit's slot, and saving hundreds of them one by one costs the host time.
 struct KeptCall : torch::CustomClassHolder {
-  KeptCall(ExpertWeights kept, std::string name, GroupedBy how)
-      : weights(std::move(kept)), activation(std::move(name)), by(how) {}
+  KeptCall(ExpertWeights kept, Gate kind, GroupedBy how)
+      : weights(std::move(kept)), gate(std::move(kind)), by(how) {}
   ExpertWeights weights;
-  std::string activation;
+  Gate gate;
   GroupedBy by;
 };
 
@@ -29,12 +27,13 @@ class Experts : public Function<Experts> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& choice_weights,
                         const Routing& routing, const c10::intrusive_ptr<KeptCall>& call,
-                        at::TensorList /*gate_up*/, at::TensorList /*down*/) {
+                        at::TensorList /*gate_up*/, at::TensorList /*gate_up_biases*/,
+                        at::TensorList /*down*/, at::TensorList /*down_biases*/) {
     const ExpertWeights& weights = call->weights;
     const Tensor gate_up =
         grouped_product(rows_of_tokens(x, routing), weights.gate_up, routing.ends, call->by);
     const Tensor rows =
-        grouped_product(gated(gate_up, call->activation), weights.down, routing.ends, call->by);
+        grouped_product(gated(gate_up, call->gate), weights.down, routing.ends, call->by);
     context->save_for_backward(
         {x, choice_weights, routing.pairs, routing.rows, routing.ends, gate_up});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
@@ -53,23 +52,37 @@ class Experts : public Function<Experts> {
                           .ends = ends};
 
     Tensor of_rows = rows_of_tokens(gradients[0], routing);
-    // The product with a row is the same before the last layer as behind it, so no row is kept for
-    // the gradient of its weight.
+    // The product with a row is the same before the last layer as behind it, but for the bias, so
+    // no row is kept for the gradient of its weight.
     WeightedGateGradients of_gate =
         weighted_gate_backward(grouped_row_gradient(of_rows, call.weights.down, ends, call.by),
-                               gate_up, routing, call.activation);
-    Tensors of_down =
+                               gate_up, routing, call.gate);
+    const bool has_biases = !call.weights.down.biases.empty();
+    if (has_biases) {
+      of_gate.weights += grouped_bias_products(of_rows, call.weights.down, ends)
+                             .index_select(0, routing.rows)
+                             .view_as(routing.weights);
+    }
+    const Tensors of_down =
         grouped_weight_gradients(of_rows, of_gate.inner, call.weights.down, ends, call.by);
-    of_rows.reset();
     of_gate.inner.reset();
-    Tensors of_weights = grouped_weight_gradients(of_gate.packed, rows_of_tokens(x, routing),
-                                                  call.weights.gate_up, ends, call.by);
+    if (has_biases) {
+      of_rows.mul_(routing.weights.flatten().index_select(0, routing.pairs).unsqueeze(1));
+    }
+    const Tensors of_down_biases =
+        grouped_bias_gradients(of_rows, call.weights.down, ends, call.by);
+    of_rows.reset();
+    const Tensors of_gate_up = grouped_weight_gradients(of_gate.packed, rows_of_tokens(x, routing),
+                                                        call.weights.gate_up, ends, call.by);
+    const Tensors of_gate_up_biases =
+        grouped_bias_gradients(of_gate.packed, call.weights.gate_up, ends, call.by);
     const Tensor of_x =
         sum_rows(grouped_row_gradient(of_gate.packed, call.weights.gate_up, ends, call.by),
                  routing.rows, routing.weights.size(1));
     variable_list result{of_x, of_gate.weights.to(routing.weights.scalar_type()), {}, {}};
-    result.insert(result.end(), of_weights.begin(), of_weights.end());
-    result.insert(result.end(), of_down.begin(), of_down.end());
+    for (const Tensors* list : {&of_gate_up, &of_gate_up_biases, &of_down, &of_down_biases}) {
+      result.insert(result.end(), list->begin(), list->end());
+    }
     return result;
   }
 };
@@ -77,11 +90,13 @@ class Experts : public Function<Experts> {
 }  // namespace
 
 Tensor apply_experts(const Tensor& x, const Routing& routing, const ExpertWeights& weights,
-                     const std::string& activation, std::optional<GroupedBy> by) {
+                     const Gate& gate, std::optional<GroupedBy> by) {
   if (!by) by = grouped_by(x, weights.gate_up);
-  return Experts::apply(
-      x, routing.weights, routing, c10::make_intrusive<KeptCall>(weights, activation, *by),
-      at::TensorList(weights.gate_up.weights), at::TensorList(weights.down.weights));
+  const ExpertLayers &gate_up = weights.gate_up, &down = weights.down;
+  return Experts::apply(x, routing.weights, routing,
+                        c10::make_intrusive<KeptCall>(weights, gate, *by),
+                        at::TensorList(gate_up.weights), at::TensorList(gate_up.biases),
+                        at::TensorList(down.weights), at::TensorList(down.biases));
 }
 
 }  // namespace athanor

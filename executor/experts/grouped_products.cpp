@@ -11,21 +11,30 @@ namespace {
 
 using torch::Tensor;
 
+constexpr std::int64_t kKernelMultiple = 8;  // 16 bytes of bf16
+
+/// Views tensors of one shape as one [elements]; nothing where they do not lie one behind the other
+/// in one storage.
+std::optional<Tensor> consecutive(const Tensors& tensors) {
+  const Tensor& first = tensors.front();
+  const auto elements = first.numel();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    const bool fits =
+        tensor.is_contiguous() && tensor.is_alias_of(first) && tensor.sizes() == first.sizes() &&
+        tensor.storage_offset() == first.storage_offset() + static_cast<std::int64_t>(i) * elements;
+    if (!fits) return std::nullopt;
+  }
+  return first.detach().as_strided({static_cast<std::int64_t>(tensors.size()) * elements}, {1});
+}
+
 /// Views the matrices of all experts as [experts, outputs, in]; nothing where they are not evenly
 /// spaced in one storage.
 std::optional<Tensor> stacked(const Tensors& matrices, std::int64_t per_expert) {
   const Tensor& first = matrices.front();
-  const auto elements = first.numel();
-  for (std::size_t i = 0; i < matrices.size(); ++i) {
-    const Tensor& matrix = matrices[i];
-    const bool fits =
-        matrix.is_contiguous() && matrix.is_alias_of(first) && matrix.sizes() == first.sizes() &&
-        matrix.storage_offset() == first.storage_offset() + static_cast<std::int64_t>(i) * elements;
-    if (!fits) return std::nullopt;
-  }
-  const std::int64_t outputs = per_expert * first.size(0), in = first.size(1);
-  const std::int64_t experts = static_cast<std::int64_t>(matrices.size()) / per_expert;
-  return first.detach().as_strided({experts, outputs, in}, {outputs * in, in, 1});
+  const auto all = consecutive(matrices);
+  if (!all) return std::nullopt;
+  return all->view({-1, per_expert * first.size(0), first.size(1)});
 }
 
 Tensors bound_gradients(const Tensors& weights) {
@@ -65,7 +74,12 @@ Tensor loop_product(const Tensor& rows, const ExpertLayers& layers, const Tensor
   Tensor result = torch::empty({rows.size(0), layers.outputs()}, wide.options());
   for_each_layer(layers, ends, [&](std::size_t i, const auto& in, const auto& out) {
     Tensor part = out(result);
-    at::mm_out(part, in(wide), widened(layers.weights[i]).t());
+    const Tensor weight = widened(layers.weights[i]).t();
+    if (layers.biases.empty()) {
+      at::mm_out(part, in(wide), weight);
+    } else {
+      at::addmm_out(part, widened(layers.biases[i]), in(wide), weight);
+    }
   });
   return result.to(rows.scalar_type());
 }
@@ -105,29 +119,69 @@ Tensors loop_weight_gradients(const Tensor& gradient, const Tensor& rows,
   return returned;
 }
 
-Tensors kernel_weight_gradients(const Tensor& gradient, const Tensor& rows,
-                                const ExpertLayers& layers, const Tensor& ends) {
-  // bf16 rounds the products once before they are added.
-  const Tensor all = at::_grouped_mm(gradient.t(), rows, ends);
-  Tensors bound = bound_gradients(layers.weights);
-  Tensors returned(layers.weights.size());
+/// Returns the biases of each row's expert, [rows, outputs]. Rows behind those of all experts get
+/// some expert's.
+Tensor biases_of_rows(const ExpertLayers& layers, const Tensor& ends, std::int64_t rows) {
+  const at::NoGradGuard no_gradient;
+  const Tensor row = torch::arange(rows, ends.options());
+  const Tensor expert = at::searchsorted(ends, row, /*out_int32=*/true, /*right=*/true);
+  return torch::cat(layers.biases)
+      .view({-1, layers.outputs()})
+      .index_select(0, expert.clamp_max(ends.size(0) - 1));
+}
+
+Tensors loop_bias_gradients(const Tensor& gradient, const ExpertLayers& layers,
+                            const Tensor& ends) {
+  const Tensor wide = widened(gradient);
+  Tensors bound = bound_gradients(layers.biases);
+  Tensors returned(layers.biases.size());
+  for_each_layer(layers, ends, [&](std::size_t i, const auto& /*in*/, const auto& out) {
+    const Tensor sum = out(wide).sum(0);
+    if (bound[i].defined()) {
+      bound[i].add_(sum);
+    } else {
+      returned[i] = sum.to(gradient.scalar_type());
+    }
+  });
+  return returned;
+}
+
+/// Adds `all`, which has the gradients one behind the other, to the bound ones of `parameters`, and
+/// returns the others.
+Tensors bound_or_returned(const Tensor& all, const Tensors& parameters) {
+  Tensors bound = bound_gradients(parameters);
+  Tensors returned(parameters.size());
   const bool is_bound =
       std::all_of(bound.begin(), bound.end(), [](const Tensor& g) { return g.defined(); });
   if (is_bound) {
-    if (auto sums = stacked(bound, layers.per_expert)) {
-      sums->add_(all);
+    if (auto sums = consecutive(bound)) {
+      sums->add_(all.flatten());
       return returned;
     }
   }
-  const Tensors parts = all.flatten(0, 1).split(layers.weights.front().size(0));
+  const Tensors parts = all.flatten().split(parameters.front().numel());
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Tensor part = parts[i].view_as(parameters[i]);
     if (bound[i].defined()) {
-      bound[i].add_(parts[i]);
+      bound[i].add_(part);
     } else {
-      returned[i] = parts[i];
+      returned[i] = part;
     }
   }
   return returned;
+}
+
+/// A bias is the weight of an input that is 1. Kernels take inputs of a multiple of 16 bytes.
+Tensors kernel_bias_gradients(const Tensor& gradient, const ExpertLayers& layers,
+                              const Tensor& ends) {
+  const Tensor ones = torch::ones({gradient.size(0), kKernelMultiple}, gradient.options());
+  return bound_or_returned(at::_grouped_mm(gradient.t(), ones, ends).select(2, 0), layers.biases);
+}
+
+Tensors kernel_weight_gradients(const Tensor& gradient, const Tensor& rows,
+                                const ExpertLayers& layers, const Tensor& ends) {
+  // bf16 rounds the products once before they are added.
+  return bound_or_returned(at::_grouped_mm(gradient.t(), rows, ends), layers.weights);
 }
 
 }  // namespace
@@ -135,9 +189,8 @@ Tensors kernel_weight_gradients(const Tensor& gradient, const Tensor& rows,
 std::int64_t ExpertLayers::outputs() const { return per_expert * weights.front().size(0); }
 
 GroupedBy grouped_by(const Tensor& rows, const ExpertLayers& layers) {
-  constexpr std::int64_t kMultiple = 8;  // 16 bytes of bf16
   const Tensor& first = layers.weights.front();
-  const bool is_even = first.size(0) % kMultiple == 0 && first.size(1) % kMultiple == 0;
+  const bool is_even = first.size(0) % kKernelMultiple == 0 && first.size(1) % kKernelMultiple == 0;
   const bool fits = rows.is_cuda() && is_even && stacked(layers.weights, layers.per_expert);
   return fits ? GroupedBy::Kernel : GroupedBy::Loop;
 }
@@ -145,7 +198,10 @@ GroupedBy grouped_by(const Tensor& rows, const ExpertLayers& layers) {
 Tensor grouped_product(const Tensor& rows, const ExpertLayers& layers, const Tensor& ends,
                        GroupedBy by) {
   if (by == GroupedBy::Loop) return loop_product(rows, layers, ends);
-  return at::_grouped_mm(rows, stacked(layers.weights, layers.per_expert)->transpose(1, 2), ends);
+  Tensor result =
+      at::_grouped_mm(rows, stacked(layers.weights, layers.per_expert)->transpose(1, 2), ends);
+  if (!layers.biases.empty()) result.add_(biases_of_rows(layers, ends, rows.size(0)));
+  return result;
 }
 
 Tensor grouped_row_gradient(const Tensor& gradient, const ExpertLayers& layers, const Tensor& ends,
@@ -158,6 +214,20 @@ Tensors grouped_weight_gradients(const Tensor& gradient, const Tensor& rows,
                                  const ExpertLayers& layers, const Tensor& ends, GroupedBy by) {
   return by == GroupedBy::Loop ? loop_weight_gradients(gradient, rows, layers, ends)
                                : kernel_weight_gradients(gradient, rows, layers, ends);
+}
+
+Tensors grouped_bias_gradients(const Tensor& gradient, const ExpertLayers& layers,
+                               const Tensor& ends, GroupedBy by) {
+  if (layers.biases.empty()) return {};
+  return by == GroupedBy::Loop ? loop_bias_gradients(gradient, layers, ends)
+                               : kernel_bias_gradients(gradient, layers, ends);
+}
+
+Tensor grouped_bias_products(const Tensor& gradient, const ExpertLayers& layers,
+                             const Tensor& ends) {
+  return biases_of_rows(layers, ends, gradient.size(0))
+      .mul_(gradient)
+      .sum(-1, /*keepdim=*/false, torch::kFloat32);
 }
 
 }  // namespace athanor

@@ -17,6 +17,7 @@ namespace athanor {
 struct ExpertLayers {
   Tensors weights;
   std::int64_t per_expert = 1;
+  Tensors biases = {};                         ///< [out] of each weight, or none
   [[nodiscard]] std::int64_t outputs() const;  ///< width of one expert's layers together
 };
 
@@ -26,8 +27,8 @@ enum class GroupedBy { Kernel, Loop };
 /// rows of a multiple of 16 bytes.
 [[nodiscard]] GroupedBy grouped_by(const torch::Tensor& rows, const ExpertLayers& layers);
 
-/// Returns each row times its expert's weights, [rows, outputs]. `ends` is int32 [experts]: where
-/// each expert's rows end.
+/// Returns each row times its expert's weights, plus the biases, [rows, outputs]. `ends` is int32
+/// [experts]: where each expert's rows end.
 [[nodiscard]] torch::Tensor grouped_product(const torch::Tensor& rows, const ExpertLayers& layers,
                                             const torch::Tensor& ends, GroupedBy by);
 
@@ -42,5 +43,15 @@ enum class GroupedBy { Kernel, Loop };
                                                const torch::Tensor& rows,
                                                const ExpertLayers& layers,
                                                const torch::Tensor& ends, GroupedBy by);
+
+/// Does the same for the biases of layers that have them. `gradient` is that of grouped_product.
+[[nodiscard]] Tensors grouped_bias_gradients(const torch::Tensor& gradient,
+                                             const ExpertLayers& layers, const torch::Tensor& ends,
+                                             GroupedBy by);
+
+/// Returns each row of `gradient` [rows, outputs] times its expert's biases, fp32 [rows].
+[[nodiscard]] torch::Tensor grouped_bias_products(const torch::Tensor& gradient,
+                                                  const ExpertLayers& layers,
+                                                  const torch::Tensor& ends);
 
 }  // namespace athanor

@@ -101,6 +101,7 @@ std::string exported_config(const ExportSource& source, const Architecture& arch
     throw InputError(source.config_path, "is no JSON object", "Use the model's config.json.");
   }
   const OrderedConfig made = OrderedConfig::parse(needed);
+  json.erase("quantization_config");  // weights are exported as they are trained
   if (!json.contains("architectures") && config) json["architectures"] = made.at("architectures");
   // transformers has two names for it; the newer one is dtype.
   if (!json.contains("dtype") || json.contains("torch_dtype")) {

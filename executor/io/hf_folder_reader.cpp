@@ -108,6 +108,17 @@ std::string plain_name(std::string name) {
   return name;
 }
 
+constexpr const char* kBlocks = "_blocks";
+constexpr const char* kScales = "_scales";
+
+/// Finds a tensor by its name, or by that without the model's prefix.
+Checkpoint::iterator find(Checkpoint& checkpoint, const std::string& name,
+                          std::string_view prefix) {
+  const auto entry = checkpoint.find(name);
+  if (entry != checkpoint.end() || !name.starts_with(prefix)) return entry;
+  return checkpoint.find(std::string_view(name).substr(prefix.size()));
+}
+
 Checkpoint all_tensors(const std::vector<std::unique_ptr<SafetensorsReader>>& files) {
   Checkpoint checkpoint;
   for (const auto& file : files) {
@@ -124,17 +135,19 @@ Checkpoint all_tensors(const std::vector<std::unique_ptr<SafetensorsReader>>& fi
   return checkpoint;
 }
 
+void check_shape(const Found& found, const std::vector<std::int64_t>& shape) {
+  if (found.tensor->shape == shape) return;
+  throw InputError(found.file->path() + ":" + found.tensor->name,
+                   fmt::format("has shape [{}], config.json asks for [{}]",
+                               fmt::join(found.tensor->shape, ", "), fmt::join(shape, ", ")),
+                   "Use the config.json that belongs to the weights.");
+}
+
 void check(const Found& found, const Parameter& parameter) {
-  const std::string where = found.file->path() + ":" + found.tensor->name;
-  if (found.tensor->shape != parameter.shape) {
-    throw InputError(
-        where,
-        fmt::format("has shape [{}], config.json asks for [{}]",
-                    fmt::join(found.tensor->shape, ", "), fmt::join(parameter.shape, ", ")),
-        "Use the config.json that belongs to the weights.");
-  }
+  check_shape(found, parameter.shape);
   if (!widens_to_float(found.tensor->type)) {
-    throw InputError(where, fmt::format("has type {}", name_of(found.tensor->type)),
+    throw InputError(found.file->path() + ":" + found.tensor->name,
+                     fmt::format("has type {}", name_of(found.tensor->type)),
                      "Save the model in F32, F16 or BF16.");
   }
 }
@@ -151,21 +164,47 @@ void require_finite(std::span<const float> weights, const SafetensorsReader& fil
                    "The weights are damaged: use an earlier checkpoint of the model.");
 }
 
-/// Takes `parameter` out of the checkpoint.
-Found take(Checkpoint& checkpoint, const Parameter& parameter, std::string_view prefix,
+/// Takes the tensor `name` out of the checkpoint.
+Found take(Checkpoint& checkpoint, const std::string& name, std::string_view prefix,
            const std::string& folder) {
-  auto entry = checkpoint.find(parameter.name);
-  if (entry == checkpoint.end() && parameter.name.starts_with(prefix)) {
-    entry = checkpoint.find(std::string_view(parameter.name).substr(prefix.size()));
-  }
+  const auto entry = find(checkpoint, name, prefix);
   if (entry == checkpoint.end()) {
-    throw InputError(folder + ":" + parameter.name, "this tensor is missing from the weights",
+    throw InputError(folder + ":" + name, "this tensor is missing from the weights",
                      "Use the config.json that belongs to the weights.");
   }
   const Found found = entry->second;
-  check(found, parameter);
   checkpoint.erase(entry);
   return found;
+}
+
+/// Takes the two tensors that MXFP4 makes of a stack [experts, in, outputs]: blocks along the
+/// inputs, and their scales.
+std::pair<Found, Found> take_mxfp4(Checkpoint& checkpoint, const Parameter& stack,
+                                   std::string_view prefix, const std::string& folder) {
+  const Found blocks = take(checkpoint, stack.name + kBlocks, prefix, folder);
+  const Found scales = take(checkpoint, stack.name + kScales, prefix, folder);
+  const std::int64_t experts = stack.shape[0], in = stack.shape[1], outputs = stack.shape[2];
+  check_shape(blocks, {experts, outputs, in / kMxfp4Block, kMxfp4Block / 2});
+  check_shape(scales, {experts, outputs, in / kMxfp4Block});
+  for (const Found& found : {blocks, scales}) {
+    if (found.tensor->type == TensorType::U8) continue;
+    throw InputError(found.file->path() + ":" + found.tensor->name,
+                     fmt::format("has type {}", name_of(found.tensor->type)),
+                     "MXFP4 has bytes, U8: use the folder as it was published.");
+  }
+  return {blocks, scales};
+}
+
+bool has_mxfp4(Checkpoint& checkpoint, const StoredTensor& stored, std::string_view prefix) {
+  const std::vector<std::int64_t>& shape = stored.tensor.shape;
+  return stored.layers_in_turns > 0 && shape.size() == 3 && shape[1] % kMxfp4Block == 0 &&
+         find(checkpoint, stored.tensor.name + kBlocks, prefix) != checkpoint.end();
+}
+
+std::vector<std::byte> bytes_of(const SafetensorsReader& file, const TensorEntry& tensor) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes()));
+  file.read_bytes(tensor, 0, bytes);
+  return bytes;
 }
 
 void require_harmless(const Checkpoint& rest, const NameRules& rules) {
@@ -194,7 +233,16 @@ HfFolder::HfFolder(const std::string& folder, Blocks blocks)
   for (const Unit& unit : architecture_.units) {
     std::vector<Source>& sources = sources_.emplace_back();
     for (StoredTensor& stored : stored_tensors(architecture_, unit)) {
-      const Found found = take(checkpoint, stored.tensor, rules.base_prefix, folder);
+      if (has_mxfp4(checkpoint, stored, rules.base_prefix)) {
+        const auto [packed, scales] =
+            take_mxfp4(checkpoint, stored.tensor, rules.base_prefix, folder);
+        stored.outputs_first = true;
+        sources.push_back(
+            {packed.file, packed.tensor, std::move(stored), scales.file, scales.tensor});
+        continue;
+      }
+      const Found found = take(checkpoint, stored.tensor.name, rules.base_prefix, folder);
+      check(found, stored.tensor);
       sources.push_back({found.file, found.tensor, std::move(stored)});
     }
   }
@@ -211,15 +259,21 @@ void HfFolder::read_unit(int unit, std::span<float> flat) const {
   }
   std::fill(flat.begin(), flat.end(), 0.0F);
   for (const Source& source : sources_[static_cast<std::size_t>(unit)]) {
-    std::vector<float> weights(static_cast<std::size_t>(source.tensor->num_elements()));
-    source.file->read(*source.tensor, weights);
-    require_finite(weights, *source.file, *source.tensor);
-    auto from = weights.cbegin();
-    for (std::size_t i = source.stored.first; i < source.stored.first + source.stored.count; ++i) {
-      const std::int64_t count = description.parameters[i].num_elements();
-      std::copy_n(from, count, flat.begin() + offsets[i]);
-      from += count;
+    std::vector<float> weights(static_cast<std::size_t>(source.stored.tensor.num_elements()));
+    if (source.scales == nullptr) {
+      source.file->read(*source.tensor, weights);
+    } else {
+      widen_mxfp4(bytes_of(*source.file, *source.tensor),
+                  bytes_of(*source.scale_file, *source.scales), weights);
     }
+    require_finite(weights, *source.file, *source.tensor);
+    std::vector<std::span<float>> parameters;
+    for (std::size_t i = source.stored.first; i < source.stored.first + source.stored.count; ++i) {
+      parameters.push_back(
+          flat.subspan(static_cast<std::size_t>(offsets[i]),
+                       static_cast<std::size_t>(description.parameters[i].num_elements())));
+    }
+    take_apart(source.stored, description, weights, parameters);
   }
 }
 

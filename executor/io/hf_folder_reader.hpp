@@ -15,8 +15,8 @@
 namespace athanor {
 
 /// A folder to load weights from. Opening validates all of it: every parameter is there once, with
-/// the architecture's shape and a type that widens to fp32, and no tensor is unknown. Throws
-/// InputError (file:tensor, problem, way out).
+/// the architecture's shape and a type that widens to fp32, and no tensor is unknown. gpt_oss's
+/// experts may be in MXFP4. Throws InputError (file:tensor, problem, way out).
 class HfFolder {
  public:
   /// Units are those of the folder's config.json. `blocks` says how a language model's blocks are
@@ -34,6 +34,9 @@ class HfFolder {
     const SafetensorsReader* file;
     const TensorEntry* tensor;
     StoredTensor stored;
+    /// The scales of a tensor in MXFP4; null for any other.
+    const SafetensorsReader* scale_file = nullptr;
+    const TensorEntry* scales = nullptr;
   };
   Architecture architecture_;
   std::vector<std::unique_ptr<SafetensorsReader>> files_;

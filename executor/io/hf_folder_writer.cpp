@@ -25,11 +25,15 @@ std::span<const float> values_of(const StoredTensor& stored, const Unit& unit,
     return flat.subspan(static_cast<std::size_t>(offsets[i]),
                         static_cast<std::size_t>(unit.parameters[i].num_elements()));
   };
-  if (stored.count == 1) return values(stored.first);
-  joined.clear();
+  if (stored.count == 1 && stored.layers_in_turns == 0) return values(stored.first);
+  std::vector<std::span<const float>> parameters;
+  std::size_t elements = 0;
   for (std::size_t i = stored.first; i < stored.first + stored.count; ++i) {
-    joined.insert(joined.end(), values(i).begin(), values(i).end());
+    parameters.push_back(values(i));
+    elements += parameters.back().size();
   }
+  joined.resize(elements);
+  put_together(stored, unit, parameters, joined);
   return joined;
 }
 

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 namespace athanor {
 
@@ -95,6 +96,25 @@ void widen(std::span<const std::byte> from, TensorType type, std::span<float> to
     widen_16(from, to, widen_bf16);
   } else {
     widen_16(from, to, widen_half);
+  }
+}
+
+void widen_mxfp4(std::span<const std::byte> blocks, std::span<const std::byte> scales,
+                 std::span<float> to) {
+  // A sign, two bits of exponent and one of mantissa.
+  constexpr std::array<float, 16> kValues{0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
+                                          -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+  constexpr int kBias = 127, kNotANumber = 255;
+  constexpr std::size_t kBytes = kMxfp4Block / 2;
+  for (std::size_t block = 0; block < scales.size(); ++block) {
+    const auto exponent = std::to_integer<int>(scales[block]);
+    const float scale = exponent == kNotANumber ? std::numeric_limits<float>::quiet_NaN()
+                                                : std::ldexp(1.0F, exponent - kBias);
+    for (std::size_t i = block * kBytes; i < (block + 1) * kBytes; ++i) {
+      const auto both = std::to_integer<std::size_t>(blocks[i]);
+      to[2 * i] = kValues[both & 0xFU] * scale;
+      to[2 * i + 1] = kValues[both >> 4U] * scale;
+    }
   }
 }
 

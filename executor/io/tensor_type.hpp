@@ -5,6 +5,7 @@
 #include "sim/base/quantities.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -42,6 +43,14 @@ enum class TensorType {
 
 /// Widens `from` (elements of `type`, any alignment) into as many elements of `to`.
 void widen(std::span<const std::byte> from, TensorType type, std::span<float> to);
+
+/// Elements of MXFP4 (the OCP's microscaling formats) that share a scale.
+inline constexpr std::int64_t kMxfp4Block = 32;
+/// Widens elements of 4 bits, two in a byte and the lower bits first. Each block of `blocks` has
+/// its scale in `scales`: a byte that is the exponent of a power of two, plus 127. The scale 255
+/// makes NaN of its block.
+void widen_mxfp4(std::span<const std::byte> blocks, std::span<const std::byte> scales,
+                 std::span<float> to);
 
 /// Rounds `from` to `type`, F32 or BF16 (as split_master() does), into as many elements at `to`.
 void narrow(std::span<const float> from, TensorType type, std::span<std::byte> to);

@@ -3,7 +3,7 @@
 
 #include <torch/autograd.h>
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -41,27 +41,14 @@ torch::Tensor sequence_attention(const torch::Tensor& query, const torch::Tensor
                                           /*is_causal=*/true, scale);
 }
 
-/// Calls `body(sample, begin, end)` for every document.
-template <typename Body>
-void for_each_document(at::IntArrayRef flat, const Body& body) {
-  constexpr std::size_t kNumbers = 3;
-  for (std::size_t i = 0; i + kNumbers <= flat.size(); i += kNumbers) {
-    body(flat[i], flat[i + 1], flat[i + 2]);
-  }
-}
-
-/// Lists the sample, begin and end of every document.
-std::vector<std::int64_t> flat_documents(const Packing& packing, std::int64_t sequence) {
-  std::vector<std::int64_t> flat;
-  for (std::size_t sample = 0; sample < packing.document_starts.size(); ++sample) {
-    const std::vector<std::int64_t>& starts = packing.document_starts[sample];
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const std::int64_t end = i + 1 < starts.size() ? starts[i + 1] : sequence;
-      flat.insert(flat.end(), {static_cast<std::int64_t>(sample), starts[i], end});
-    }
-  }
-  return flat;
-}
+/// Keeps for backward what attention needs beside its tensors.
+struct KeptDocuments : torch::CustomClassHolder {
+  KeptDocuments(std::vector<Document> all, std::int64_t seen, std::optional<double> factor)
+      : documents(std::move(all)), window(seen), scale(factor) {}
+  std::vector<Document> documents;
+  std::int64_t window;
+  std::optional<double> scale;
+};
 
 /// Attention of documents that share sequences. Each is computed by itself: what it costs is
 /// quadratic in documents and not in sequences, and no mask takes memory. Backward computes a
@@ -71,45 +58,39 @@ class DocumentAttention : public torch::autograd::Function<DocumentAttention> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context,
                                const torch::Tensor& query, const torch::Tensor& key,
                                const torch::Tensor& value,
-                               const std::vector<std::int64_t>& documents, std::int64_t window,
-                               std::optional<double> scale) {
+                               const c10::intrusive_ptr<KeptDocuments>& kept) {
     context->save_for_backward({query, key, value});
-    context->saved_data["documents"] = documents;
-    context->saved_data["window"] = window;
-    context->saved_data["scale"] = scale;
+    context->saved_data["kept"] = c10::IValue::make_capsule(kept);
     torch::Tensor out = tokens_first_like(query);
-    for_each_document(documents, [&](std::int64_t sample, std::int64_t begin, std::int64_t end) {
-      const auto part = [&](const torch::Tensor& x) { return document(x, sample, begin, end); };
-      part(out).copy_(sequence_attention(part(query), part(key), part(value), window, scale));
-    });
+    for (const Document& each : kept->documents) {
+      const auto part = [&](const torch::Tensor& x) { return document(x, each); };
+      part(out).copy_(
+          sequence_attention(part(query), part(key), part(value), kept->window, kept->scale));
+    }
     return out;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grad_outputs) {
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const std::vector<std::int64_t> documents = context->saved_data["documents"].toIntVector();
-    const std::int64_t window = context->saved_data["window"].toInt();
-    const auto scale = context->saved_data["scale"].toOptional<double>();
+    const auto capsule = context->saved_data["kept"].toCapsule();
+    const KeptDocuments& kept = static_cast<const KeptDocuments&>(*capsule);
     torch::autograd::variable_list gradients;
     for (const torch::Tensor& x : saved) gradients.push_back(tokens_first_like(x));
-    for_each_document(documents, [&](std::int64_t sample, std::int64_t begin, std::int64_t end) {
-      const torch::autograd::variable_list found = document_gradients(
-          saved, document(grad_outputs.front(), sample, begin, end), window, scale,
-          [&](const torch::Tensor& x) { return document(x, sample, begin, end); });
+    for (const Document& each : kept.documents) {
+      const torch::autograd::variable_list found =
+          document_gradients(saved, grad_outputs.front(), each, kept);
       for (std::size_t i = 0; i < found.size(); ++i) {
-        document(gradients[i], sample, begin, end).copy_(found[i]);
+        document(gradients[i], each).copy_(found[i]);
       }
-    });
-    return {gradients[0],    gradients[1],    gradients[2],
-            torch::Tensor(), torch::Tensor(), torch::Tensor()};
+    }
+    return {gradients[0], gradients[1], gradients[2], torch::Tensor()};
   }
 
  private:
   /// Views one document of [batch, heads, sequence, head_dim].
-  static torch::Tensor document(const torch::Tensor& x, std::int64_t sample, std::int64_t begin,
-                                std::int64_t end) {
-    return x.slice(0, sample, sample + 1).slice(2, begin, end);
+  static torch::Tensor document(const torch::Tensor& x, const Document& of) {
+    return x.slice(0, of.sample, of.sample + 1).slice(2, of.begin, of.end);
   }
 
   /// Allocates [batch, heads, sequence, head_dim] with a token's heads side by side, so that
@@ -118,15 +99,17 @@ class DocumentAttention : public torch::autograd::Function<DocumentAttention> {
     return torch::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.options()).transpose(1, 2);
   }
 
-  template <typename Part>
   static torch::autograd::variable_list document_gradients(
       const torch::autograd::variable_list& saved, const torch::Tensor& grad_output,
-      std::int64_t window, std::optional<double> scale, const Part& part) {
+      const Document& of, const KeptDocuments& kept) {
     const at::AutoGradMode with_gradients(true);
     torch::autograd::variable_list leaves;
-    for (const torch::Tensor& x : saved) leaves.push_back(part(x).detach().requires_grad_());
-    const torch::Tensor out = sequence_attention(leaves[0], leaves[1], leaves[2], window, scale);
-    return torch::autograd::grad({out}, leaves, {grad_output});
+    for (const torch::Tensor& x : saved) {
+      leaves.push_back(document(x, of).detach().requires_grad_());
+    }
+    const torch::Tensor out =
+        sequence_attention(leaves[0], leaves[1], leaves[2], kept.window, kept.scale);
+    return torch::autograd::grad({out}, leaves, {document(grad_output, of)});
   }
 };
 
@@ -146,8 +129,10 @@ torch::Tensor causal_attention(const torch::Tensor& query, const torch::Tensor& 
   if (!packing || !packing->is_divided()) {
     return sequence_attention(query, key, value, window, scale);
   }
-  return DocumentAttention::apply(query, key, value, flat_documents(*packing, query.size(2)),
-                                  window, scale);
+  return DocumentAttention::apply(
+      query, key, value,
+      c10::make_intrusive<KeptDocuments>(documents_of(packing, query.size(0), query.size(2)),
+                                         window, scale));
 }
 
 }  // namespace athanor

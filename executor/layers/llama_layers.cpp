@@ -2,6 +2,7 @@
 #include "executor/layers/llama_layers.hpp"
 
 #include "executor/layers/fused_operators.hpp"
+#include "executor/layers/sink_attention.hpp"
 
 #include <torch/autograd.h>
 
@@ -102,12 +103,13 @@ class Attend : public Function<Attend> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& packed,
                         const MaybeTensor& query_weight, const MaybeTensor& key_weight,
-                        const c10::intrusive_ptr<KeptSetting>& kept) {
+                        const MaybeTensor& sinks, const c10::intrusive_ptr<KeptSetting>& kept) {
     const Setting& s = kept->setting;
     const Tensor rotated = rotate(s, packed, norms_of(s, query_weight, key_weight));
     const Heads heads = heads_of(s, rotated, packed);
     const fused::Attended attended = fused::attention(heads.query, heads.key, heads.value, s.sight);
-    variable_list saved{packed, attended.out, attended.log_sums};
+    if (sinks) join_sinks(*sinks, attended);
+    variable_list saved{packed, attended.out, attended.log_sums, sinks.value_or(Tensor())};
     if (query_weight) saved.insert(saved.end(), {*query_weight, *key_weight});
     context->save_for_backward(std::move(saved));
     context->saved_data["setting"] = c10::IValue::make_capsule(kept);
@@ -127,21 +129,24 @@ class Attend : public Function<Attend> {
     const Heads heads = heads_of(s, rotated, packed);
     Tensor gradient = torch::empty_like(packed);
     const Heads parts = heads_of(s, gradient, gradient);
-    fused::attention_backward(gradients[0].view(saved[1].sizes()), heads.query, heads.key,
-                              heads.value, {saved[1], saved[2]}, s.sight,
+    const fused::Attended attended{saved[1], saved[2]};
+    const Tensor grad_out = gradients[0].view(attended.out.sizes());
+    fused::attention_backward(grad_out, heads.query, heads.key, heads.value, attended, s.sight,
                               {parts.query, parts.key, parts.value});
+    const Tensor of_sinks =
+        saved[3].defined() ? sink_gradients(grad_out, saved[3], attended) : Tensor();
     if (!norms) {
       fused::rotate_in_place(gradient, s.heads.query_heads + s.heads.key_heads, s.rotary,
                              /*back=*/true);
-      return {gradient, Tensor(), Tensor(), Tensor()};
+      return {gradient, Tensor(), Tensor(), of_sinks, Tensor()};
     }
     const fused::HeadNormGradients of_norms =
         fused::norm_and_rotate_backward(gradient, packed, s.heads, *norms, s.rotary);
-    return {gradient, of_norms.query_weight, of_norms.key_weight, Tensor()};
+    return {gradient, of_norms.query_weight, of_norms.key_weight, of_sinks, Tensor()};
   }
 
  private:
-  static constexpr std::size_t kFirstNorm = 3;
+  static constexpr std::size_t kFirstNorm = 4;
 
   static std::optional<fused::HeadNorms> norms_of(const Setting& s, const MaybeTensor& query_weight,
                                                   const MaybeTensor& key_weight) {
@@ -251,7 +256,7 @@ Tensor attend(const RotaryAttention& attention, const Tensor& packed,
     key_weight = attention.norms->key_weight;
     setting.epsilon = attention.norms->epsilon;
   }
-  return Attend::apply(packed, query_weight, key_weight,
+  return Attend::apply(packed, query_weight, key_weight, maybe(attention.sinks),
                        c10::make_intrusive<KeptSetting>(std::move(setting)));
 }
 

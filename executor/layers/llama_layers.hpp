@@ -32,6 +32,7 @@ struct RotaryAttention {
   std::int64_t window = 0;                ///< tokens that a query sees; 0: all before it
   std::optional<fused::HeadNorms> norms;  ///< those of queries and keys (Qwen3)
   std::int64_t most_workspace = 0;        ///< bytes that attention's backward may take
+  torch::Tensor sinks = {};               ///< [query_heads], or undefined (sink_attention.hpp)
 };
 /// Returns [batch, sequence, query_heads * head_dim]. `packed` has queries, keys and values side by
 /// side. It is changed: the caller gives it up.

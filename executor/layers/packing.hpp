@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace athanor {
@@ -25,5 +26,15 @@ struct Packing {
   /// Whether a sequence holds more than one document.
   [[nodiscard]] bool is_divided() const;
 };
+
+/// Tokens [begin, end) of one sample.
+struct Document {
+  std::int64_t sample = 0, begin = 0, end = 0;
+};
+
+/// Lists the documents of a batch [batch, sequence]. Without a packing that divides them, sequences
+/// are documents.
+[[nodiscard]] std::vector<Document> documents_of(const std::optional<Packing>& packing,
+                                                 std::int64_t batch, std::int64_t sequence);
 
 }  // namespace athanor

@@ -66,7 +66,7 @@ bool is_zero(std::string_view name) {
 void initialize(const Architecture& architecture, const Parameter& parameter, std::uint64_t seed,
                 const Overlap& part, int threads) {
   if (is_zero(parameter.name)) return;
-  if (parameter.shape.size() == 1) {
+  if (parameter.shape.size() == 1 && !parameter.name.ends_with(".sinks")) {
     return std::fill(part.out.begin(), part.out.end(), vector_value(architecture, parameter.name));
   }
   normal_values(split_mix_finalizer(seed ^ hash_name(parameter.name)), part.first,

@@ -37,6 +37,7 @@ constexpr std::array<ModelType, kModelTypes.size()> kFamilies{{
     {"qwen3_moe", &mixture_family},
     {"olmoe", &mixture_family},
     {"granitemoe", &mixture_family},
+    {"gpt_oss", &mixture_family},
 }};
 
 const LanguageFamily& family_of(const Architecture& architecture) {

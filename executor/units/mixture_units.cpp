@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of experts with llama's attention: mixtral, qwen2_moe, qwen3_moe, olmoe and granitemoe.
-// A router sends each token to a few experts, each a gated MLP; qwen2_moe adds one that all tokens
-// use, and granitemoe constant factors.
+// Mixtures of experts with llama's attention: mixtral, qwen2_moe, qwen3_moe, olmoe, granitemoe and
+// gpt_oss. A router sends each token to a few experts, each a gated MLP; qwen2_moe adds one that
+// all tokens use, granitemoe constant factors, and gpt_oss biases, a gate with limits, sinks of
+// attention, and windows in some blocks.
 #include "executor/experts/experts.hpp"
 #include "executor/travel/token_moves.hpp"
 #include "executor/units/language_family.hpp"
@@ -25,8 +26,15 @@ class ExpertsHalf final : public BlockHalf {
               std::int64_t count)
       : config_(c), first_(first), count_(count), norm_(norm_behind_attention(unit, c)) {
     const ExpertNames names = expert_names(c.model_type);
+    const bool biases = has_expert_biases(c.model_type);
     router_ = unit.parameter(names.router() + ".weight", {c.experts.number, c.hidden_size});
-    weights_ = {{all(unit, names, {names.gate, names.up}), 2}, {all(unit, names, {names.down}), 1}};
+    if (biases) router_bias_ = unit.parameter(names.router() + ".bias", {c.experts.number});
+    weights_ = {{weights_of(unit, names, {names.gate, names.up}), 2},
+                {weights_of(unit, names, {names.down}), 1}};
+    if (biases) {
+      weights_.gate_up.biases = biases_of(unit, names, {names.gate, names.up});
+      weights_.down.biases = biases_of(unit, names, {names.down});
+    }
     const std::int64_t inner = c.experts.shared_intermediate_size;
     if (inner == 0) return;
     shared_ = gated_mlp(unit, names.mixture + "shared_expert.", c.hidden_size, inner, false);
@@ -50,13 +58,15 @@ class ExpertsHalf final : public BlockHalf {
   /// Routes tokens, and adds their routing to `sums` where it is wanted.
   [[nodiscard]] Routing routed(const Tensor& tokens, Tensor* sums) const {
     const ExpertsConfig& experts = config_.experts;
-    Routing routing = route(at::linear(tokens, router_), experts.per_token, experts.normalized);
+    Routing routing =
+        route(at::linear(tokens, router_, router_bias_), experts.per_token, experts.normalized);
     if (sums != nullptr) *sums = with_routing(*sums, routing);
     return routing;
   }
 
   [[nodiscard]] Tensor experts(const Tensor& tokens, const Routing& routing) const {
-    return apply_experts(tokens, routing, weights_, config_.activation);
+    return apply_experts(tokens, routing, weights_,
+                         {config_.activation, config_.experts.gate_limit});
   }
 
   [[nodiscard]] bool has_shared() const { return shared_.has_value(); }
@@ -70,24 +80,39 @@ class ExpertsHalf final : public BlockHalf {
 
  private:
   /// Takes the weights of `layers` of every expert, expert by expert.
-  [[nodiscard]] Tensors all(LanguageUnit& unit, const ExpertNames& names,
-                            std::initializer_list<std::string> layers) const {
+  [[nodiscard]] Tensors weights_of(LanguageUnit& unit, const ExpertNames& names,
+                                   std::initializer_list<std::string> layers) const {
     const std::int64_t hidden = config_.hidden_size, inner = config_.experts.intermediate_size;
-    Tensors weights;
+    return each(names, layers, [&](const std::string& name, bool is_down) {
+      return is_down ? unit.parameter(name + ".weight", {hidden, inner})
+                     : unit.parameter(name + ".weight", {inner, hidden});
+    });
+  }
+
+  [[nodiscard]] Tensors biases_of(LanguageUnit& unit, const ExpertNames& names,
+                                  std::initializer_list<std::string> layers) const {
+    const std::int64_t hidden = config_.hidden_size, inner = config_.experts.intermediate_size;
+    return each(names, layers, [&](const std::string& name, bool is_down) {
+      return unit.parameter(name + ".bias", {is_down ? hidden : inner});
+    });
+  }
+
+  template <typename Take>
+  [[nodiscard]] Tensors each(const ExpertNames& names, std::initializer_list<std::string> layers,
+                             const Take& take) const {
+    Tensors taken;
     for (std::int64_t i = first_; i < first_ + count_; ++i) {
       for (const std::string& layer : layers) {
-        const std::string name = names.expert(i) + layer + ".weight";
-        weights.push_back(layer == names.down ? unit.parameter(name, {hidden, inner})
-                                              : unit.parameter(name, {inner, hidden}));
+        taken.push_back(take(names.expert(i) + layer, layer == names.down));
       }
     }
-    return weights;
+    return taken;
   }
 
   LanguageModelConfig config_;
   std::int64_t first_, count_;
   RmsNorm norm_;
-  Tensor router_, shared_gate_;
+  Tensor router_, router_bias_, shared_gate_;
   ExpertWeights weights_;
   std::optional<GatedMlp> shared_;
 };
@@ -168,7 +193,9 @@ std::unique_ptr<BlockHalf> make_mixture_half(LanguageUnit& unit, const LanguageM
   if (half == Half::Attention) {
     const std::int64_t inner =
         dense ? config.intermediate_size : experts.intermediate_size * experts.per_token;
-    return std::make_unique<RotaryHalf>(unit, config, inner);
+    LanguageModelConfig of_block = config;
+    of_block.sliding_window = window_of(config, layer);
+    return std::make_unique<RotaryHalf>(unit, of_block, inner);
   }
   if (dense) return std::make_unique<DenseHalf>(unit, config);
   return std::make_unique<ExpertsHalf>(unit, config, 0, experts.number);

@@ -4,6 +4,7 @@
 #include "executor/layers/attention.hpp"
 #include "executor/layers/fused_operators.hpp"
 #include "executor/layers/rotary_positions.hpp"
+#include "executor/layers/sink_attention.hpp"
 
 namespace athanor {
 
@@ -48,6 +49,7 @@ RotaryHalf::RotaryHalf(LanguageUnit& unit, const LanguageModelConfig& c, std::in
   key_ = unit.linear("self_attn.k_proj", key, c.hidden_size, c.attention_bias);
   value_ = unit.linear("self_attn.v_proj", key, c.hidden_size, c.attention_bias);
   output_ = unit.linear("self_attn.o_proj", c.hidden_size, query, c.attention_output_bias);
+  if (has_sinks(c.model_type)) sinks_ = unit.parameter("self_attn.sinks", {c.num_heads});
   if (norms_ == HeadNormKind::None) return;
   const bool across = norms_ == HeadNormKind::AllHeads;
   query_norm_ = unit.rms_norm("self_attn.q_norm", across ? query : c.head_dim, c);
@@ -67,8 +69,12 @@ torch::Tensor RotaryHalf::add_to(const torch::Tensor& x, const Batch& batch,
 torch::Tensor RotaryHalf::fused_attention(const torch::Tensor& x,
                                           const std::optional<Packing>& packing) const {
   Projected stream = norm_and_project(x, norm_, group_of({query_, key_, value_}));
-  RotaryAttention attention{heads(), rotary_frequencies(x.size(1), config_), config_.sliding_window,
-                            std::nullopt, gated_bytes(x, inner_)};
+  RotaryAttention attention{heads(),
+                            rotary_frequencies(x.size(1), config_),
+                            config_.sliding_window,
+                            std::nullopt,
+                            gated_bytes(x, inner_),
+                            sinks_};
   if (norms_ == HeadNormKind::EachHead) {
     attention.norms = {query_norm_.weight, key_norm_.weight, query_norm_.epsilon};
   } else if (norms_ == HeadNormKind::AllHeads) {
@@ -98,9 +104,13 @@ torch::Tensor RotaryHalf::attention(const torch::Tensor& x,
   // state this way.
   const RotaryTable table =
       restarted(rotary_table(x.size(1), rotary_frequencies(x.size(1), config_), x), packing);
+  query = rotate(query, table), key = rotate(key, table);
+  const std::int64_t window = config_.sliding_window;
+  if (sinks_.defined()) {
+    return output_(merge_heads(sink_attention(query, key, value, sinks_, packing, window)));
+  }
   const double scale = config_.multipliers.attention;
-  return output_(merge_heads(causal_attention(rotate(query, table), rotate(key, table), value,
-                                              packing, config_.sliding_window,
+  return output_(merge_heads(causal_attention(query, key, value, packing, window,
                                               scale > 0 ? std::optional(scale) : std::nullopt)));
 }
 

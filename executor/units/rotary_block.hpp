@@ -47,7 +47,7 @@ struct GatedMlp {
 class RotaryHalf final : public BlockHalf {
  public:
   /// `inner`: width of the MLP behind, or of all experts of a token. Attention's backward may take
-  /// as much workspace as that half's does (gated_bytes).
+  /// as much workspace as that half's does (gated_bytes). `config` has the block's own window.
   RotaryHalf(LanguageUnit& unit, const LanguageModelConfig& config, std::int64_t inner);
 
   [[nodiscard]] torch::Tensor add_to(const torch::Tensor& x, const Batch& batch,
@@ -70,6 +70,7 @@ class RotaryHalf final : public BlockHalf {
   HeadNormKind norms_;
   RmsNorm norm_, query_norm_, key_norm_;
   Linear query_, key_, value_, output_;
+  torch::Tensor sinks_;  ///< [heads], or undefined
 };
 
 }  // namespace athanor

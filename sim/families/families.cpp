@@ -70,7 +70,6 @@ constexpr std::array kFamilies{
     Family{"deepseek_v3", "DeepseekV3", "model.", families::deepseek_v3, true},
     Family{"deepseek_v32", "DeepseekV32", "model.", families::deepseek_v32, true},
     Family{"glm_moe_dsa", "GlmMoeDsa", "model.", families::glm_moe_dsa, true},
-    Family{"gpt_oss", "GptOss", "model.", families::gpt_oss, true},
     Family{"kimi_k2", "DeepseekV3", "model.", families::deepseek_v3, true},
     Family{"llama4_text", "Llama4", "model.", families::llama4_text, true},
     Family{"minimax_m2", "MiniMaxM2", "model.", families::minimax_m2, true},

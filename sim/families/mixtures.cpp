@@ -71,13 +71,6 @@ std::vector<std::int64_t> llama4_sparse_blocks(const ConfigReader& config, std::
   return config.counts("moe_layers", blocks);
 }
 
-void add_gpt_oss_experts(const Tensors& t, std::int64_t hidden, const Experts& experts) {
-  t.linear("router", hidden, experts.number, true);
-  add_fused_experts(t, hidden, experts);
-  t.in("experts").vector("gate_up_proj_bias", {experts.number, 2 * experts.inner});
-  t.in("experts").vector("down_proj_bias", {experts.number, hidden});
-}
-
 void add_dbrx_block(const Tensors& t, const Attention& a, const Experts& experts) {
   const Tensors attention = t.in("norm_attn_norm");
   attention.norm("norm_1", a.hidden);
@@ -159,19 +152,6 @@ Decoder llama4_text(const ConfigReader& config) {
     feed_forward.linear("router", s.hidden(), experts.number);
     add_fused_experts(feed_forward, s.hidden(), experts);
     add_gated_mlp(feed_forward.in("shared_expert"), s.hidden(), experts.inner);
-  });
-}
-
-Decoder gpt_oss(const ConfigReader& config) {
-  DecoderSizes s = read_sizes(config, {201088, 2880, 2880, 36, 64, 8, 64, false});
-  set_biases(s, config.flag("attention_bias", true));
-  const Experts experts =
-      read_experts(config, "num_local_experts", "intermediate_size", {128, 4, 2880});
-  return decoder_of(s, [=](const Tensors& t, std::int64_t) {
-    t.in("self_attn").vector("sinks", {s.attention.heads});
-    add_attention(t.in("self_attn"), s.attention);
-    add_gpt_oss_experts(t.in("mlp"), s.hidden(), experts);
-    add_both_norms(t, s.hidden());
   });
 }
 

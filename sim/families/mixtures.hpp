@@ -13,7 +13,6 @@ namespace athanor::families {
 /// DeepSeek-V3 with indexers, which choose the tokens that a block attends to.
 [[nodiscard]] Decoder deepseek_v32(const ConfigReader& config);
 [[nodiscard]] Decoder glm_moe_dsa(const ConfigReader& config);
-[[nodiscard]] Decoder gpt_oss(const ConfigReader& config);
 [[nodiscard]] Decoder llama4_text(const ConfigReader& config);
 [[nodiscard]] Decoder minimax_m2(const ConfigReader& config);
 /// Blocks of four kinds: Mamba-2, attention, perceptrons and experts.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the config.json with which `transformers` loads a model that athanor trained.
+#include "sim/formats/hf_attention.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/formats/hf_experts.hpp"
 #include "sim/formats/hf_keys.hpp"
@@ -54,64 +55,14 @@ void add_opt(OrderedJson& json, const LanguageModelConfig& c) {
   json["pad_token_id"] = nullptr;  // transformers' default would freeze the row of token 1
 }
 
-void add_windows(OrderedJson& json, const LanguageModelConfig& c) {
-  const bool slides = c.sliding_window > 0;
-  if (c.model_type != "mistral" && c.model_type != "mixtral") {
-    json["use_sliding_window"] = slides;
-    json["max_window_layers"] = slides ? 0 : c.num_layers;
-  }
-  json["sliding_window"] = slides ? OrderedJson(c.sliding_window) : OrderedJson(nullptr);
-}
-
-OrderedJson json_of_scaling(const RopeScaling& s) {
-  OrderedJson json{{"rope_type", s.type}, {"factor", s.factor}};
-  if (s.type == "llama3") {
-    json["low_freq_factor"] = s.low_frequency_factor;
-    json["high_freq_factor"] = s.high_frequency_factor;
-  }
-  if (s.type == "llama3" || s.type == "yarn") {
-    json["original_max_position_embeddings"] = s.original_positions;
-  }
-  if (s.type == "yarn") {
-    json["beta_fast"] = s.beta_fast;
-    json["beta_slow"] = s.beta_slow;
-    json["truncate"] = s.truncate;
-  }
-  if (s.type == "yarn" || s.type == "longrope") json["attention_factor"] = s.attention_factor;
-  if (s.type == "longrope") {
-    json["short_factor"] = s.short_factor;
-    json["long_factor"] = s.long_factor;
-  }
-  return json;
-}
-
-void add_rope(OrderedJson& json, const LanguageModelConfig& c) {
-  json["rope_theta"] = c.rope_theta;
-  if (c.rope_scaling.is_none()) return;
-  json["rope_scaling"] = json_of_scaling(c.rope_scaling);
-  if (c.rope_scaling.type == "longrope") {
-    // transformers looks for it beside the scaling, not in it.
-    json["original_max_position_embeddings"] = c.rope_scaling.original_positions;
-  }
-}
-
 void add_llama_family(OrderedJson& json, const LanguageModelConfig& c) {
   json["num_key_value_heads"] = c.num_kv_heads;
   json["head_dim"] = c.head_dim;
   json["intermediate_size"] = c.intermediate_size;
   json["rms_norm_eps"] = c.norm_epsilon;
-  add_rope(json, c);
   json["attention_dropout"] = 0.0;
-  if (c.model_type == "llama" || c.model_type == "qwen3" || c.model_type == "qwen3_moe" ||
-      c.model_type == "olmoe" || c.model_type == "granitemoe") {
-    json["attention_bias"] = c.attention_bias;
-  }
-  if (c.model_type == "qwen2_moe") json["qkv_bias"] = c.attention_bias;
-  if (c.model_type == "llama") {
-    json["mlp_bias"] = c.mlp_bias;
-  } else if (c.model_type != "olmoe" && c.model_type != "granitemoe") {
-    add_windows(json, c);
-  }
+  add_hf_attention(json, c);
+  if (c.model_type == "llama") json["mlp_bias"] = c.mlp_bias;
   if (c.experts.exist()) add_hf_experts(json, c);
   add_hf_multipliers(json, c);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys and defaults are those of transformers' configurations of mixtral, qwen2_moe, qwen3_moe,
-// olmoe and granitemoe.
+// olmoe, granitemoe and gpt_oss.
 #include "sim/formats/hf_experts.hpp"
+
+#include "sim/formats/hf_keys.hpp"
 
 #include <fmt/core.h>
 
@@ -13,25 +15,18 @@ namespace athanor {
 namespace {
 
 constexpr const char* kMixtral = "mixtral";
+constexpr double kGptOssLimit = 7;  ///< in transformers no setting, elsewhere "swiglu_limit"
 
 bool is_granite(std::string_view model_type) { return model_type == "granitemoe"; }
 
+bool is_gpt_oss(std::string_view model_type) { return model_type == "gpt_oss"; }
+
 /// Whether a token's weights always have a sum of 1, and the model has local experts.
 bool is_like_mixtral(std::string_view model_type) {
-  return model_type == kMixtral || is_granite(model_type);
+  return model_type == kMixtral || is_granite(model_type) || is_gpt_oss(model_type);
 }
 
 bool is_qwen(std::string_view model_type) { return model_type.starts_with("qwen"); }
-
-bool flag_or(JsonReader& config, const char* key, bool fallback) {
-  const auto value = config.optional_key(key);
-  return value ? value->boolean() : fallback;
-}
-
-std::int64_t count_or(JsonReader& config, const std::string& key, std::int64_t fallback) {
-  const auto value = config.optional_key(key);
-  return value ? value->integer(1) : fallback;
-}
 
 /// Refuses a number that is there and is not 0.
 void require_none(JsonReader& config, const char* key, const char* problem) {
@@ -45,7 +40,7 @@ std::vector<std::int64_t> read_dense_blocks(JsonReader& config, std::int64_t num
   if (const auto list = config.optional_key("mlp_only_layers")) {
     for (const JsonReader& item : list->items()) named.push_back(item.integer(0));
   }
-  const std::int64_t step = count_or(config, "decoder_sparse_step", 1);
+  const std::int64_t step = integer_or(config, "decoder_sparse_step", 1);
   std::vector<std::int64_t> dense;
   for (std::int64_t i = 0; i < num_layers; ++i) {
     if ((i + 1) % step != 0 || std::ranges::find(named, i) != named.end()) dense.push_back(i);
@@ -57,9 +52,9 @@ std::vector<std::int64_t> read_dense_blocks(JsonReader& config, std::int64_t num
 /// where output_router_logits says so.
 double read_balance_loss(JsonReader& config, std::string_view model_type) {
   const auto factor = config.optional_key("router_aux_loss_coef");
-  const double fallback = model_type == "olmoe" ? 0.01 : 0.001;
+  const double fallback = model_type == "olmoe" ? 0.01 : is_gpt_oss(model_type) ? 0.9 : 0.001;
   const double value = factor ? factor->number() : fallback;
-  return flag_or(config, "output_router_logits", false) ? value : 0;
+  return boolean_or(config, "output_router_logits", false) ? value : 0;
 }
 
 }  // namespace
@@ -72,6 +67,7 @@ std::string hf_expert_key(std::string_view model_type, std::string_view field) {
   if (field == "normalized") return "norm_topk_prob";
   if (field == "balance_loss_factor") return "router_aux_loss_coef";
   if (field == "dense_blocks") return "mlp_only_layers";
+  if (field == "gate_limit") return "swiglu_limit";
   return std::string(field);
 }
 
@@ -85,11 +81,14 @@ ExpertsConfig read_hf_experts(JsonReader& config, const LanguageModelConfig& c) 
   experts.intermediate_size =
       is_qwen(c.model_type) ? config.key(key("intermediate_size")).integer(1) : c.intermediate_size;
   experts.normalized =
-      is_like_mixtral(c.model_type) || flag_or(config, key("normalized").c_str(), false);
+      is_like_mixtral(c.model_type) || boolean_or(config, key("normalized"), false);
   experts.balance_loss_factor = read_balance_loss(config, c.model_type);
   if (is_qwen(c.model_type)) experts.dense_blocks = read_dense_blocks(config, c.num_layers);
   if (c.model_type == "qwen2_moe") {
     experts.shared_intermediate_size = config.key(key("shared_intermediate_size")).integer(1);
+  }
+  if (is_gpt_oss(c.model_type)) {
+    experts.gate_limit = number_or(config, key("gate_limit"), kGptOssLimit);
   }
   require_none(config, "router_jitter_noise", "noise before the router is not supported");
   require_none(config, "clip_qkv", "limits of queries, keys and values are not supported");
@@ -109,6 +108,7 @@ void add_hf_experts(OrderedJson& json, const LanguageModelConfig& c) {
   if (c.model_type == "qwen2_moe") {
     json[key("shared_intermediate_size")] = c.experts.shared_intermediate_size;
   }
+  if (is_gpt_oss(c.model_type)) json[key("gate_limit")] = c.experts.gate_limit;
   json["output_router_logits"] = c.experts.balance_loss_factor > 0;
   if (c.experts.balance_loss_factor > 0) {
     json[key("balance_loss_factor")] = c.experts.balance_loss_factor;

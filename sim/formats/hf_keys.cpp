@@ -3,6 +3,8 @@
 
 #include "sim/formats/hf_experts.hpp"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <span>
 #include <utility>
@@ -59,6 +61,28 @@ std::string hf_key(std::string_view model_type, std::string_view field) {
     }
   }
   return std::string(field);
+}
+
+bool boolean_or(JsonReader& config, const std::string& key, bool fallback) {
+  const auto value = config.optional_key(key);
+  return value ? value->boolean() : fallback;
+}
+
+std::int64_t integer_or(JsonReader& config, const std::string& key, std::int64_t fallback) {
+  const auto value = config.optional_key(key);
+  return value ? value->integer(1) : fallback;
+}
+
+double number_or(JsonReader& config, const std::string& key, double fallback) {
+  const auto value = config.optional_key(key);
+  return value ? value->number() : fallback;
+}
+
+void require_setting(JsonReader& config, const std::string& key, bool setting) {
+  if (boolean_or(config, key, setting) != setting) {
+    config.path().key(key).reject(fmt::format("{} is not supported", !setting),
+                                  fmt::format("Only models with {} can be used.", setting));
+  }
 }
 
 }  // namespace athanor

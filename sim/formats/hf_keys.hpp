@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of LanguageModelConfig's fields in config.json. Internal to this folder.
+// Names of LanguageModelConfig's fields in config.json, and access to keys that may be missing.
+// Internal to this folder.
 #pragma once
 
+#include "sim/formats/json_reader.hpp"
+
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,5 +13,14 @@ namespace athanor {
 
 /// Key of `field` in a config.json of `model_type`: "num_layers" is "n_layer" in gpt2.
 [[nodiscard]] std::string hf_key(std::string_view model_type, std::string_view field);
+
+/// Values of keys that may be missing or null.
+[[nodiscard]] bool boolean_or(JsonReader& config, const std::string& key, bool fallback);
+[[nodiscard]] std::int64_t integer_or(JsonReader& config, const std::string& key,
+                                      std::int64_t fallback);  ///< 1 or more
+[[nodiscard]] double number_or(JsonReader& config, const std::string& key, double fallback);
+
+/// Refuses a switch that is not at the one setting that athanor implements.
+void require_setting(JsonReader& config, const std::string& key, bool setting);
 
 }  // namespace athanor

@@ -42,13 +42,21 @@ RopeScaling read_rope_scaling(JsonReader json) {
 }
 
 OrderedJson json_of(const ExpertsConfig& e) {
-  return {{"number", e.number},
-          {"per_token", e.per_token},
-          {"intermediate_size", e.intermediate_size},
-          {"shared_intermediate_size", e.shared_intermediate_size},
-          {"normalized", e.normalized},
-          {"balance_loss_factor", e.balance_loss_factor},
-          {"dense_blocks", e.dense_blocks}};
+  OrderedJson json{{"number", e.number},
+                   {"per_token", e.per_token},
+                   {"intermediate_size", e.intermediate_size},
+                   {"shared_intermediate_size", e.shared_intermediate_size},
+                   {"normalized", e.normalized},
+                   {"balance_loss_factor", e.balance_loss_factor},
+                   {"dense_blocks", e.dense_blocks}};
+  if (e.gate_limit > 0) json["gate_limit"] = e.gate_limit;
+  return json;
+}
+
+std::vector<std::int64_t> read_blocks(const JsonReader& json) {
+  std::vector<std::int64_t> blocks;
+  for (const JsonReader& item : json.items()) blocks.push_back(item.integer(0));
+  return blocks;
 }
 
 ExpertsConfig read_experts(JsonReader json) {
@@ -59,9 +67,8 @@ ExpertsConfig read_experts(JsonReader json) {
   e.shared_intermediate_size = json.key("shared_intermediate_size").integer(0);
   e.normalized = json.key("normalized").boolean();
   e.balance_loss_factor = json.key("balance_loss_factor").number();
-  for (const JsonReader& item : json.key("dense_blocks").items()) {
-    e.dense_blocks.push_back(item.integer(0));
-  }
+  e.dense_blocks = read_blocks(json.key("dense_blocks"));
+  if (const auto limit = json.optional_key("gate_limit")) e.gate_limit = limit->number();
   json.reject_other_keys();
   return e;
 }
@@ -101,6 +108,7 @@ OrderedJson json_of(const LanguageModelConfig& c) {
                    {"attention_bias", c.attention_bias},
                    {"attention_output_bias", c.attention_output_bias},
                    {"mlp_bias", c.mlp_bias}};
+  if (!c.full_attention_blocks.empty()) json["full_attention_blocks"] = c.full_attention_blocks;
   if (!c.rope_scaling.is_none()) json["rope_scaling"] = json_of(c.rope_scaling);
   if (c.experts.exist()) json["experts"] = json_of(c.experts);
   if (c.multipliers != Multipliers{}) json["multipliers"] = json_of(c.multipliers);
@@ -126,6 +134,9 @@ LanguageModelConfig read_language_model(JsonReader json) {
   c.attention_bias = json.key("attention_bias").boolean();
   c.attention_output_bias = json.key("attention_output_bias").boolean();
   c.mlp_bias = json.key("mlp_bias").boolean();
+  if (const auto blocks = json.optional_key("full_attention_blocks")) {
+    c.full_attention_blocks = read_blocks(*blocks);
+  }
   if (const auto scaling = json.optional_key("rope_scaling")) {
     c.rope_scaling = read_rope_scaling(*scaling);
   }

@@ -235,11 +235,15 @@ bool Architecture::lends(std::size_t unit) const noexcept {
 
 double Architecture::model_flops_per_token(std::int64_t sequence) const noexcept {
   constexpr double kForwardAndBackward = 3;
-  const double window = language_model ? static_cast<double>(language_model->sliding_window) : 0;
-  const double context = effective_context(static_cast<double>(sequence), window);
   double flops = 0;
+  std::int64_t block = 0;
   for (const Unit& unit : units) {
-    flops += unit.forward_flops_per_token + unit.forward_flops_per_token_per_context * context;
+    flops += unit.forward_flops_per_token;
+    if (unit.forward_flops_per_token_per_context == 0) continue;
+    const std::int64_t window = language_model ? window_of(*language_model, block++) : 0;
+    const double context =
+        effective_context(static_cast<double>(sequence), static_cast<double>(window));
+    flops += unit.forward_flops_per_token_per_context * context;
   }
   return kForwardAndBackward * flops;
 }

@@ -38,6 +38,8 @@ struct ExpertsConfig {
   std::int64_t intermediate_size = 0;         ///< inner width of one expert
   std::int64_t shared_intermediate_size = 0;  ///< width of the shared expert; 0: none
   bool normalized = false;  ///< the weights of a token's experts are scaled to a sum of 1
+  /// Limit of gate and up, which gpt_oss clamps before it multiplies them; 0 where nothing is.
+  double gate_limit = 0;
   /// Factor of the loss that keeps experts equally busy; 0 where the model adds none.
   double balance_loss_factor = 0;
   std::vector<std::int64_t> dense_blocks;  ///< blocks with an ordinary perceptron, ascending
@@ -78,7 +80,9 @@ struct LanguageModelConfig {
   double rope_theta = 10000.0;      ///< llama family only
   RopeScaling rope_scaling;         ///< llama family only
   std::int64_t sliding_window = 0;  ///< tokens; 0 = full attention
-  std::string activation;           ///< gelu_new, gelu, relu or silu
+  /// Blocks with full attention where others have the window, ascending; gpt_oss only.
+  std::vector<std::int64_t> full_attention_blocks;
+  std::string activation;  ///< gelu_new, gelu, relu or silu
   bool tie_word_embeddings = false;
   bool attention_bias = false;         ///< on q, k and v (qwen2: true)
   bool attention_output_bias = false;  ///< on the output projection
@@ -89,6 +93,9 @@ struct LanguageModelConfig {
 
 /// Throws InputError when no model can have this shape. `where` names the file.
 void validate(const LanguageModelConfig& config, const std::string& where);
+
+/// Tokens that attention sees in block `block`; 0 = all before a token.
+[[nodiscard]] std::int64_t window_of(const LanguageModelConfig& config, std::int64_t block);
 
 /// Text of the scaling for hashes; empty where there is none.
 [[nodiscard]] std::string text_of(const RopeScaling& scaling);

@@ -44,6 +44,24 @@ void check_sizes(const LanguageModelConfig& c, const PathOf& path_of) {
   check_positive(path_of("rope_theta"), c.rope_theta);
 }
 
+/// Whether `blocks` are some of a model's, and not all, in ascending order.
+bool are_some_blocks(const std::vector<std::int64_t>& blocks, std::int64_t num_layers) {
+  const bool ascending = std::is_sorted(blocks.begin(), blocks.end()) &&
+                         std::adjacent_find(blocks.begin(), blocks.end()) == blocks.end();
+  return ascending && std::ssize(blocks) < num_layers &&
+         (blocks.empty() || (blocks.front() >= 0 && blocks.back() < num_layers));
+}
+
+void check_windows(const LanguageModelConfig& c, const PathOf& path_of) {
+  const std::vector<std::int64_t>& full = c.full_attention_blocks;
+  if (full.empty()) return;
+  if (c.model_type != "gpt_oss" || c.sliding_window == 0 || !are_some_blocks(full, c.num_layers)) {
+    path_of("full_attention_blocks")
+        .reject("these are not some of the blocks of a gpt_oss with a window, in order",
+                "Where no block has a window, sliding_window is 0 and this list is empty.");
+  }
+}
+
 void check_attention(const LanguageModelConfig& c, const PathOf& path_of) {
   if (c.num_heads % c.num_kv_heads != 0) {
     path_of("num_kv_heads")
@@ -163,13 +181,15 @@ void check_experts(const LanguageModelConfig& c, const PathOf& path_of) {
   check_integer(path_of("experts.shared_intermediate_size"), experts.shared_intermediate_size, 0,
                 kMaxDim);
   check_number(path_of("experts.balance_loss_factor"), experts.balance_loss_factor, 0, 1e6);
-  const std::vector<std::int64_t>& dense = experts.dense_blocks;
-  const bool ascending = std::is_sorted(dense.begin(), dense.end()) &&
-                         std::adjacent_find(dense.begin(), dense.end()) == dense.end();
-  if (!ascending || std::ssize(dense) >= c.num_layers ||
-      (!dense.empty() && (dense.front() < 0 || dense.back() >= c.num_layers))) {
+  if (!are_some_blocks(experts.dense_blocks, c.num_layers)) {
     path_of("experts.dense_blocks")
         .reject("these are not some of the blocks, in order", "One block at least has experts.");
+  }
+  check_number(path_of("experts.gate_limit"), experts.gate_limit, 0, 1e6);
+  if ((experts.gate_limit > 0) != (c.model_type == "gpt_oss")) {
+    path_of("experts.gate_limit")
+        .reject(fmt::format("{} in {}", experts.gate_limit, c.model_type),
+                "gpt_oss clamps gates, above 0, and no other model does.");
   }
 }
 
@@ -185,7 +205,9 @@ std::string text_of(const RopeScaling& s) {
 
 std::string text_of(const ExpertsConfig& e) {
   if (!e.exist()) return "";
-  return fmt::format("{} {} {}", e.per_token, e.normalized, e.balance_loss_factor);
+  std::string text = fmt::format("{} {} {}", e.per_token, e.normalized, e.balance_loss_factor);
+  if (e.gate_limit > 0) text += fmt::format(" {}", e.gate_limit);
+  return text;
 }
 
 std::string text_of(const Multipliers& m) {
@@ -205,13 +227,23 @@ HeadNormKind head_norms(const LanguageModelConfig& config) noexcept {
 
 bool has_experts(std::string_view model_type) noexcept {
   return model_type == "mixtral" || model_type == "qwen2_moe" || model_type == "qwen3_moe" ||
-         model_type == "olmoe" || model_type == "granitemoe";
+         model_type == "olmoe" || model_type == "granitemoe" || model_type == "gpt_oss";
+}
+
+bool has_sinks(std::string_view model_type) noexcept { return model_type == "gpt_oss"; }
+
+bool has_expert_biases(std::string_view model_type) noexcept { return model_type == "gpt_oss"; }
+
+std::int64_t window_of(const LanguageModelConfig& config, std::int64_t block) {
+  const std::vector<std::int64_t>& full = config.full_attention_blocks;
+  return std::ranges::binary_search(full, block) ? 0 : config.sliding_window;
 }
 
 void check_config(const LanguageModelConfig& config, const PathOf& path_of) {
   check_model_type(config, path_of);
   check_sizes(config, path_of);
   check_attention(config, path_of);
+  check_windows(config, path_of);
   check_rope_scaling(config, path_of);
   check_biases(config, path_of);
   check_activation(config, path_of);

@@ -103,7 +103,8 @@ void add_gated_mlp(Parameters& parameters, const LanguageModelConfig& c,
   add_linear(parameters, prefix + "down_proj", c.intermediate_size, c.hidden_size, c.mlp_bias);
 }
 
-/// Block of llama and its kin, which differ in biases, in norms of q and k, and in experts.
+/// Block of llama and its kin, which differ in biases, in sinks, in norms of q and k, and in
+/// experts.
 Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix,
                        std::int64_t index) {
   Parameters parameters;
@@ -114,6 +115,7 @@ Parameters llama_block(const LanguageModelConfig& c, const std::string& prefix,
   add_linear(parameters, attention + "k_proj", c.hidden_size, kv_size, c.attention_bias);
   add_linear(parameters, attention + "v_proj", c.hidden_size, kv_size, c.attention_bias);
   add_linear(parameters, attention + "o_proj", q_size, c.hidden_size, c.attention_output_bias);
+  if (has_sinks(c.model_type)) add(parameters, attention + "sinks", {c.num_heads});
   if (const HeadNormKind norms = head_norms(c); norms != HeadNormKind::None) {
     const bool whole = norms == HeadNormKind::AllHeads;
     add_rms_norm(parameters, attention + "q_norm", whole ? q_size : c.head_dim);
@@ -169,22 +171,28 @@ double attention_flops(const LanguageModelConfig& config) {
   return 2.0 * static_cast<double>(config.num_heads * config.head_dim);
 }
 
+/// Class of a whole block. Blocks of a mixture without experts have other shapes than the rest, and
+/// those without the window another attention.
+std::string block_class(const LanguageModelConfig& config, std::int64_t index) {
+  if (config.experts.exist() && !config.experts.are_in(index)) return "dense_block";
+  return window_of(config, index) == config.sliding_window ? "block" : "full_attention_block";
+}
+
 Unit make_block(const LanguageModelConfig& config, const Recipe& recipe, std::int64_t index) {
-  // Blocks of a mixture without experts have other shapes than the rest.
-  const bool dense = config.experts.exist() && !config.experts.are_in(index);
-  Unit unit{fmt::format("block.{}", index), dense ? "dense_block" : "block", {}, {}, 0, 0};
+  Unit unit{fmt::format("block.{}", index), block_class(config, index), {}, {}, 0, 0};
   unit.parameters = recipe.block(config, prefix_of(recipe, index), index);
   unit.forward_flops_per_token = matrix_flops_per_token(config, unit.parameters);
   unit.forward_flops_per_token_per_context = attention_flops(config);
   return unit;
 }
 
-/// Makes the two units of a block. Attention is one class in all blocks.
+/// Makes the two units of a block. Attention is one class in all blocks with the same window.
 std::array<Unit, 2> make_halves(const LanguageModelConfig& config, const Recipe& recipe,
                                 std::int64_t index) {
   const std::string behind = config.experts.are_in(index) ? "experts" : "mlp";
+  const bool is_full = window_of(config, index) != config.sliding_window;
   std::array<Unit, 2> halves{Unit{fmt::format("block.{}.{}", index, kAttentionClass),
-                                  std::string(kAttentionClass),
+                                  std::string(is_full ? kFullAttentionClass : kAttentionClass),
                                   {},
                                   {},
                                   0,
@@ -242,9 +250,12 @@ Architecture make_architecture(const std::string& name, const LanguageModelConfi
 
 Blocks blocks_of(const Architecture& architecture) noexcept {
   const bool is_split = architecture.language_model &&
-                        std::ranges::find(architecture.units, kAttentionClass, &Unit::unit_class) !=
-                            architecture.units.end();
+                        std::ranges::any_of(architecture.units, is_attention, &Unit::unit_class);
   return is_split ? Blocks::Split : Blocks::Whole;
+}
+
+bool is_attention(std::string_view unit_class) noexcept {
+  return unit_class == kAttentionClass || unit_class == kFullAttentionClass;
 }
 
 Architecture with_blocks(const Architecture& architecture, Blocks blocks) {
@@ -269,6 +280,7 @@ ExpertNames expert_names(std::string_view model_type) {
   if (model_type == "granitemoe") {
     return {"block_sparse_moe.", "gate", "up", "down", "router.layer"};
   }
+  if (model_type == "gpt_oss") return {"mlp.", "gate_proj", "up_proj", "down_proj", "router"};
   return {"mlp.", "gate_proj", "up_proj", "down_proj"};
 }
 
@@ -279,6 +291,10 @@ std::vector<Parameter> expert_parameters(const LanguageModelConfig& c,
   const auto add = [&](const std::string& name, std::int64_t out, std::int64_t in) {
     parameters.push_back({fmt::format("{}{}.weight", block_prefix, name), {out, in}});
   };
+  const auto add_bias = [&](const std::string& name, std::int64_t out) {
+    parameters.push_back({fmt::format("{}{}.bias", block_prefix, name), {out}});
+  };
+  const bool biases = has_expert_biases(c.model_type);
   const auto add_perceptron = [&](const std::string& prefix, std::int64_t inner) {
     add(prefix + names.gate, inner, c.hidden_size);
     add(prefix + names.up, inner, c.hidden_size);
@@ -290,6 +306,15 @@ std::vector<Parameter> expert_parameters(const LanguageModelConfig& c,
   for (std::int64_t i = 0; i < c.experts.number; ++i) {
     add(names.expert(i) + names.down, c.hidden_size, c.experts.intermediate_size);
   }
+  for (std::int64_t i = 0; biases && i < c.experts.number; ++i) {
+    add_bias(names.expert(i) + names.gate, c.experts.intermediate_size);
+    add_bias(names.expert(i) + names.up, c.experts.intermediate_size);
+  }
+  for (std::int64_t i = 0; biases && i < c.experts.number; ++i) {
+    add_bias(names.expert(i) + names.down, c.hidden_size);
+  }
+  // Behind the experts, whose parts on several ranks begin aligned.
+  if (biases) add_bias(names.router(), c.experts.number);
   if (c.experts.shared_intermediate_size > 0) {
     const std::string shared = names.mixture + "shared_expert.";
     add_perceptron(shared, c.experts.shared_intermediate_size);

@@ -14,9 +14,9 @@
 namespace athanor {
 
 /// Hugging Face model types that athanor knows.
-inline constexpr std::array<std::string_view, 11> kModelTypes{
-    "gpt2",    "opt",       "llama",     "mistral", "qwen2",     "qwen3",
-    "mixtral", "qwen2_moe", "qwen3_moe", "olmoe",   "granitemoe"};
+inline constexpr std::array<std::string_view, 12> kModelTypes{
+    "gpt2",    "opt",       "llama",     "mistral", "qwen2",      "qwen3",
+    "mixtral", "qwen2_moe", "qwen3_moe", "olmoe",   "granitemoe", "gpt_oss"};
 
 /// Units that a block becomes.
 enum class Blocks {
@@ -26,6 +26,11 @@ enum class Blocks {
 
 /// Class of the units that are attention, where blocks are split. It ends their names too.
 inline constexpr std::string_view kAttentionClass = "attention";
+/// Class of those with full attention, in a model whose other blocks have a window.
+inline constexpr std::string_view kFullAttentionClass = "full_attention";
+
+/// Whether units of this class are attention and nothing else.
+[[nodiscard]] bool is_attention(std::string_view unit_class) noexcept;
 
 /// Makes the units of a language model, with its blocks whole or split. The two units of a split
 /// block have the parameters of the whole one, in the same order.
@@ -45,6 +50,13 @@ inline constexpr std::string_view kAttentionClass = "attention";
 /// Whether models of this type are mixtures of experts.
 [[nodiscard]] bool has_experts(std::string_view model_type) noexcept;
 
+/// Whether attention has sinks: a score for each head that no key has, and to which part of a
+/// query's attention goes.
+[[nodiscard]] bool has_sinks(std::string_view model_type) noexcept;
+
+/// Whether a mixture's router and its experts' layers have biases.
+[[nodiscard]] bool has_expert_biases(std::string_view model_type) noexcept;
+
 /// Names of the modules that a mixture has in place of a perceptron, below the block's own prefix.
 struct ExpertNames {
   std::string mixture;         ///< prefix of the router and of "experts.N."
@@ -58,7 +70,8 @@ struct ExpertNames {
 
 /// Lists router, experts and shared expert of a block. All experts' gates and ups lie next to each
 /// other, expert by expert, and behind them all downs: each of the two is one tensor [experts, out,
-/// in] to a grouped product.
+/// in] to a grouped product. Biases follow in the same order, where experts have them, and then the
+/// router's.
 [[nodiscard]] std::vector<Parameter> expert_parameters(const LanguageModelConfig& config,
                                                        const std::string& block_prefix);
 

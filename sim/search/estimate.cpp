@@ -280,7 +280,7 @@ std::size_t Estimator::first_with_parameters(int from) const {
 bool Estimator::may_be_off_gpu(const Candidate& c, int unit) const {
   const Unit& described = problem_.profile.architecture.units[static_cast<std::size_t>(unit)];
   return !described.parameters.empty() &&
-         !(c.attention_on_gpu && described.unit_class == kAttentionClass);
+         !(c.attention_on_gpu && is_attention(described.unit_class));
 }
 
 std::size_t Estimator::first_off_gpu(const Candidate& c, int from) const {

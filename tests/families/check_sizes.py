@@ -79,8 +79,6 @@ CASES = [
     ("deepseek_v3", None, dict(num_hidden_layers=5)),
     ("deepseek_v3", None, dict(num_hidden_layers=2, n_routed_experts=8, first_k_dense_replace=1,
                                n_shared_experts=2, q_lora_rank=None, attention_bias=True)),
-    ("gpt_oss", None, {}),
-    ("gpt_oss", None, dict(num_hidden_layers=24, num_local_experts=32)),
     ("llama4_text", "Llama4ForCausalLM", dict(moe_layers=[1, 3], num_hidden_layers=4)),
     ("llama4_text", "Llama4ForCausalLM", dict(interleave_moe_layer_step=2, num_hidden_layers=3)),
     ("phimoe", None, dict(attention_bias=True, lm_head_bias=True)),

@@ -20,6 +20,9 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(4)
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from stacked_experts import pieces  # noqa: E402
+
 SMALL = dict(vocab_size=96, num_hidden_layers=2, num_attention_heads=4, hidden_size=32)
 LLAMA = dict(SMALL, intermediate_size=56, max_position_embeddings=64, num_key_value_heads=2)
 GPT2 = dict(vocab_size=96, n_layer=2, n_head=4, n_embd=32, n_positions=64)
@@ -38,13 +41,17 @@ CASES = [
     ("qwen2", dict(LLAMA, use_sliding_window=True, sliding_window=8, max_window_layers=0)),
     ("qwen3", LLAMA),
     ("qwen3", dict(LLAMA, tie_word_embeddings=True, head_dim=10, attention_bias=True)),
+    ("granitemoe", dict(LLAMA, num_local_experts=3)),
+    ("gpt_oss", dict(LLAMA, num_local_experts=3, num_experts_per_tok=2, head_dim=6)),
+    ("gpt_oss", dict(LLAMA, num_local_experts=3, num_experts_per_tok=2, rope_scaling=None, tie_word_embeddings=True,
+                     layer_types=["full_attention"] * 2)),
 ]
 
 
 def shapes_of(config):
-    """Parameter shapes by name, as a checkpoint of the model holds them."""
+    """Parameter shapes by athanor's names: those of a checkpoint of the model, but for stacks of experts."""
     model = AutoModelForCausalLM.from_config(config)
-    shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    shapes = {name: list(part.shape) for stack in model.state_dict().items() for name, part in pieces(*stack)}
     if config.tie_word_embeddings:
         del shapes["lm_head.weight"]  # the same tensor as the input embedding
     assert sum(p.numel() for p in model.parameters()) == sum(map(product, shapes.values()))

@@ -4,6 +4,9 @@
 #include "sim/formats/files.hpp"
 #include "sim/formats/hf_config.hpp"
 #include "sim/model/chunk_layout.hpp"
+#include "sim/model/language_models.hpp"
+#include "sim/patterns/tensors_split.hpp"
+#include "sim/patterns/tokens_travel.hpp"
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -11,6 +14,8 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <string>
 
 namespace athanor {
@@ -44,6 +49,24 @@ constexpr const char* kOlmoe = R"({"model_type": "olmoe", "vocab_size": 50304,
   "num_key_value_heads": 16, "intermediate_size": 1024, "max_position_embeddings": 4096,
   "num_experts": 64, "num_experts_per_tok": 8, "clip_qkv": null, "output_router_logits": true})";
 
+// gpt-oss-20b, as it is published.
+constexpr const char* kGptOss = R"({"model_type": "gpt_oss", "vocab_size": 201088,
+  "hidden_size": 2880, "num_hidden_layers": 24, "num_attention_heads": 64,
+  "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880,
+  "max_position_embeddings": 131072, "num_local_experts": 32, "num_experts_per_tok": 4,
+  "sliding_window": 128, "swiglu_limit": 7.0, "attention_bias": true, "rope_theta": 150000,
+  "rms_norm_eps": 1e-05, "router_aux_loss_coef": 0.9, "output_router_logits": false,
+  "layer_types": [
+    "sliding_attention", "full_attention", "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention", "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention", "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention", "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention", "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+  "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                   "original_max_position_embeddings": 4096, "truncate": false},
+  "quantization_config": {"quant_method": "mxfp4"}})";
+
 LanguageModelConfig parse(const std::string& text) { return parse_hf_config(text, "input.json"); }
 
 Architecture make(const std::string& text) { return parse_architecture("m", text, "config.json"); }
@@ -59,6 +82,7 @@ TEST_CASE("mixtures have their published numbers of parameters") {
   CHECK(make(kQwen3).num_parameters() == 30'532'122'624);    // Qwen3-30B-A3B
   CHECK(make(kQwen2).num_parameters() == 14'315'784'192);    // Qwen1.5-MoE-A2.7B
   CHECK(make(kOlmoe).num_parameters() == 6'919'161'856);     // OLMoE-1B-7B
+  CHECK(make(kGptOss).num_parameters() == 20'914'757'184);   // gpt-oss-20b
 }
 
 TEST_CASE("FLOPs of mixtures that train are those of the experts that a token uses") {
@@ -125,6 +149,74 @@ TEST_CASE("granitemoe has multipliers, and all models of its family their own si
                       [](const std::string& text) { (void)parse(text); });
 }
 
+TEST_CASE("gpt_oss has transformers' defaults where its file says nothing") {
+  const LanguageModelConfig said = parse(kGptOss);
+  const LanguageModelConfig config = parse(R"({"model_type": "gpt_oss", "vocab_size": 201088,
+    "hidden_size": 2880, "num_hidden_layers": 24, "num_attention_heads": 64,
+    "intermediate_size": 2880, "max_position_embeddings": 131072, "num_local_experts": 32,
+    "num_experts_per_tok": 4})");
+  CHECK(write_hf_config(config, DataType::BFloat16) == write_hf_config(said, DataType::BFloat16));
+  CHECK(config.attention_bias);
+  CHECK(config.attention_output_bias);
+  CHECK(config.experts.normalized);
+  CHECK(config.experts.gate_limit == 7);
+  CHECK(config.rope_scaling.attention_factor == Catch::Approx(0.1 * std::log(32.0) + 1));
+  CHECK(config.full_attention_blocks.size() == 12);
+  const auto edited = [](const std::string& key, const std::string& value) {
+    return parse(test::broken(kGptOss, {key, value, ""}));
+  };
+  CHECK(edited("/output_router_logits", "true").experts.balance_loss_factor == 0.9);
+  CHECK(edited("/swiglu_limit", "5.5").experts.gate_limit == 5.5);
+  CHECK(text_of(edited("/swiglu_limit", "5.5").experts) != text_of(said.experts));
+  CHECK(edited("/rope_scaling", "null").rope_scaling.is_none());
+}
+
+TEST_CASE("gpt_oss's blocks of either attention are a unit class each, and its windows count") {
+  const Architecture whole = make(kGptOss);
+  CHECK(whole.units[1].unit_class == "block");
+  CHECK(whole.units[2].unit_class == "full_attention_block");
+  const Architecture split = with_blocks(whole, Blocks::Split);
+  CHECK(blocks_of(split) == Blocks::Split);
+  CHECK(split.units[1].unit_class == kAttentionClass);
+  CHECK(split.units[3].unit_class == kFullAttentionClass);
+  CHECK(split.units[2].unit_class == split.units[4].unit_class);
+  // 4 x 64 heads x 64 elements, half of them masked: half of the blocks see 128 tokens at most.
+  const double of_token = 2.0 * 64 * 64;
+  const double matrices = whole.model_flops_per_token(1) - 3 * 24 * of_token;
+  const double seen = 12 * 4096 + 12 * (128 * (2 - 128.0 / 4096));
+  CHECK(whole.model_flops_per_token(4096) == Catch::Approx(matrices + 3 * of_token * seen));
+}
+
+TEST_CASE("tokens of gpt_oss travel to its experts with their biases, and no tensor is split") {
+  const Architecture split = with_blocks(make(kGptOss), Blocks::Split);
+  const Unit &attention = split.units[1], &experts = split.units[2];
+  CHECK(tokens_travel().suits(split, experts));
+  CHECK(tokens_travel().divides(split, experts, 8));
+  CHECK_FALSE(tensors_split().suits(split, attention));
+  CHECK_FALSE(tensors_split().suits(split, experts));
+  std::int64_t owned = 0, all = 0;
+  for (const Parameter& parameter : part_of_rank(experts, tokens_travel(), 3, 8).parameters) {
+    owned += parameter.name.find(".experts.") != std::string::npos ? parameter.num_elements() : 0;
+  }
+  for (const Parameter& parameter : experts.parameters) {
+    all += parameter.name.find(".experts.") != std::string::npos ? parameter.num_elements() : 0;
+  }
+  CHECK(all == 32 * (3 * 2880 * 2880 + 3 * 2880));
+  CHECK(owned == all / 8);
+}
+
+TEST_CASE("settings of gpt_oss that athanor has no code for are refused by key") {
+  test::check_rejects(
+      kGptOss,
+      {{"/layer_types", R"(["full_attention"])", "layer_types"},
+       {"/layer_types/3", R"("linear_attention")", "layer_types[3]"},
+       {"/sliding_window", "null", "sliding_window"},
+       {"/swiglu_limit", "0", "swiglu_limit"},
+       {"/quantization_config/quant_method", R"("bitsandbytes")", "quantization_config"},
+       {"/rope_scaling/rope_type", R"("ntk")", "rope_scaling.rope_type"}},
+      [](const std::string& text) { (void)parse(text); });
+}
+
 TEST_CASE("a block without experts is a unit class of its own") {
   const Architecture architecture = make(test::broken(kQwen3, {"/mlp_only_layers", "[1]", ""}));
   CHECK(architecture.units[1].unit_class == "block");
@@ -133,7 +225,7 @@ TEST_CASE("a block without experts is a unit class of its own") {
 }
 
 TEST_CASE("a mixture's config.json reads back") {
-  const std::string text = GENERATE(kMixtral, kQwen3, kQwen2, kOlmoe, kGranite);
+  const std::string text = GENERATE(kMixtral, kQwen3, kQwen2, kOlmoe, kGranite, kGptOss);
   const Architecture architecture = make(text);
   const std::string written = write_hf_config(*architecture.language_model, DataType::BFloat16);
   const Architecture back = make(written);

@@ -18,6 +18,7 @@ import transformers
 from safetensors.torch import save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from router_balance import run_with_balance  # noqa: E402
 from stacked_experts import pieces  # noqa: E402
 
 SEQUENCE, ACCUMULATION, MAX_NORM, VOCABULARY = 16, 2, 0.5, 64
@@ -45,6 +46,10 @@ CONFIGS = {
     "granitemoe": lambda: transformers.GraniteMoeConfig(
         **LLAMA, num_local_experts=4, embedding_multiplier=4.0, attention_multiplier=0.2, residual_multiplier=0.5,
         logits_scaling=2.0),
+    "gpt_oss": lambda: transformers.GptOssConfig(
+        **LLAMA, head_dim=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=5, output_router_logits=True,
+        initializer_range=0.1, router_aux_loss_coef=0.1, rope_scaling=dict(rope_type="yarn", factor=2.0, truncate=False, beta_fast=4.0,
+                                                    beta_slow=0.5, original_max_position_embeddings=16)),
     "olmoe": lambda: transformers.OlmoeConfig(
         **LLAMA, pad_token_id=VOCABULARY - 1, num_experts=6, num_experts_per_tok=2),
 }
@@ -115,9 +120,14 @@ def packed_step(model, optimizer, sequences, step):
     return loss, norm.item()
 
 
+def decays(name, parameter):
+    """Matrices do. The biases of all of gpt_oss's experts are one tensor, and no matrix."""
+    return parameter.dim() >= 2 and not name.endswith("_bias")
+
+
 def make_optimizer(model):
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
+    matrices = [p for name, p in model.named_parameters() if decays(name, p)]
+    others = [p for name, p in model.named_parameters() if not decays(name, p)]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
 
@@ -165,10 +175,8 @@ def train_step(model, optimizer, tokens, step):
     for micro_batch in range(ACCUMULATION):
         first = (step * ACCUMULATION + micro_batch) * SEQUENCE
         window = tokens[first : first + SEQUENCE + 1]
-        out = model(window[None, :-1])
-        loss = torch.nn.functional.cross_entropy(out.logits[0].float(), window[1:])
-        if getattr(model.config, "output_router_logits", False):
-            loss = loss + model.config.router_aux_loss_coef * out.aux_loss
+        out, balance = run_with_balance(model, window[None, :-1])
+        loss = torch.nn.functional.cross_entropy(out.logits[0].float(), window[1:]) + balance
         (loss / ACCUMULATION).backward()
         total += loss.item()
     give_idle_experts_zeros(model)

@@ -13,7 +13,8 @@ using namespace athanor::test;
 
 TEST_CASE("a mixture of experts is profiled, tuned, trained and exported") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
-  const std::string family = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe");
+  const std::string family =
+      GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss");
   const std::string dtype = family == "qwen3_moe" ? "bf16" : "fp32";
   INFO(family);
   const TemporaryFolder folder;

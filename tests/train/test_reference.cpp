@@ -157,7 +157,7 @@ void compare_run(const TemporaryFolder& folder, const Architecture& architecture
 TEST_CASE("training agrees with PyTorch") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
   const std::string family = GENERATE("gpt2", "opt", "llama", "qwen3", "mixtral", "qwen2_moe",
-                                      "qwen3_moe", "olmoe", "granitemoe");
+                                      "qwen3_moe", "olmoe", "granitemoe", "gpt_oss");
   INFO(family);
   const TemporaryFolder folder;
   make_reference(folder, family, {});
@@ -172,7 +172,8 @@ TEST_CASE("training agrees with PyTorch") {
 
 TEST_CASE("training with tokens that travel between ranks agrees with PyTorch") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
-  const std::string family = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe");
+  const std::string family =
+      GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss");
   INFO(family);
   const TemporaryFolder folder;
   make_reference(folder, family, {});
@@ -193,8 +194,9 @@ TEST_CASE("training with tokens that travel between ranks agrees with PyTorch") 
 // they learn, so a mean of their means would be another loss.
 TEST_CASE("training on packed documents agrees with PyTorch, however the batch is split") {
   if (std::string(ATHANOR_PYTHON).empty()) SKIP("no Python with torch and transformers");
-  const std::string family = GENERATE(as<std::string>{}, "gpt2", "opt", "llama", "mistral", "qwen2",
-                                      "qwen3", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe");
+  const std::string family =
+      GENERATE(as<std::string>{}, "gpt2", "opt", "llama", "mistral", "qwen2", "qwen3", "mixtral",
+               "qwen2_moe", "qwen3_moe", "olmoe", "gpt_oss");
   INFO(family);
   const TemporaryFolder folder;
   make_reference(folder, family, {"packed"});

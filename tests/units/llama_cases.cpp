@@ -3,10 +3,13 @@
 
 #include "executor/layers/attention.hpp"
 #include "executor/layers/llama_layers.hpp"
+#include "executor/layers/sink_attention.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <torch/autograd.h>
 
+#include <cmath>
+#include <limits>
 #include <optional>
 
 namespace athanor::test {
@@ -72,9 +75,43 @@ Tensor plain_rotation(const Tensor& x, const AttentionCase& of, torch::ScalarTyp
   return rotate(x, table);
 }
 
+/// Which keys a query sees: those before it and itself, in the window and of its own document.
+Tensor seen_keys(const AttentionCase& of) {
+  const Tensor at = torch::arange(of.sequence);
+  const Tensor distance = at.unsqueeze(1) - at;
+  Tensor seen = (distance >= 0).expand({of.batch, 1, of.sequence, of.sequence});
+  if (of.window > 0) seen = seen.logical_and(distance < of.window);
+  if (of.document_starts.empty()) return seen;
+  Tensor document = torch::zeros({of.batch, of.sequence}, torch::kInt64);
+  for (std::int64_t row = 0; row < of.batch; ++row) {
+    for (const std::int64_t start : of.document_starts[static_cast<std::size_t>(row)]) {
+      document[row].slice(0, start) += 1;
+    }
+  }
+  return seen.logical_and((document.unsqueeze(2) == document.unsqueeze(1)).unsqueeze(1));
+}
+
+/// A softmax over all scores and the sink, whose share is dropped.
+Tensor plain_sink_attention(const AttentionCase& of, const Tensor& query, const Tensor& key,
+                            const Tensor& value, const Tensor& sinks) {
+  const std::int64_t group = of.query_heads / of.key_heads;
+  const Tensor scores =
+      query.matmul(key.repeat_interleave(group, 1).transpose(2, 3)) / std::sqrt(of.head_dim);
+  const Tensor visible =
+      scores.masked_fill(seen_keys(of).logical_not(), -std::numeric_limits<double>::infinity());
+  const Tensor sink = sinks.view({1, -1, 1, 1}).expand({of.batch, -1, of.sequence, 1});
+  const Tensor shares = torch::cat({visible, sink}, -1).softmax(-1).slice(-1, 0, of.sequence);
+  return shares.matmul(value.repeat_interleave(group, 1));
+}
+
 Part plain_attention(const AttentionCase& of, torch::ScalarType rounded) {
   return [of, rounded](const Tensors& in) {
     Tensors parts = split(in[0], of);
+    if (of.sinks) {
+      return Tensors{merge_heads(plain_sink_attention(of, plain_rotation(parts[0], of, rounded),
+                                                      plain_rotation(parts[1], of, rounded),
+                                                      parts[2], in.back()))};
+    }
     if (in.size() > 1) {
       parts[0] = RmsNorm{in[1], kEpsilon}(parts[0]);
       parts[1] = RmsNorm{in[2], kEpsilon}(parts[1]);
@@ -167,14 +204,29 @@ void check_attend(const AttentionCase& of, bool norms, torch::Device device,
                   torch::ScalarType dtype) {
   Tensors inputs{packed_of(of, 1)};
   if (norms) inputs.insert(inputs.end(), {scale_of(of.head_dim, 2), scale_of(of.head_dim, 3)});
-  const Part part = [of](const Tensors& in) {
+  if (of.sinks) inputs.push_back(normal({of.query_heads}, 4));
+  const Part part = [of, norms](const Tensors& in) {
     RotaryAttention attention{heads_of(of), frequencies_of(of.head_dim), of.window, std::nullopt,
                               of.most_workspace};
-    if (in.size() > 1) attention.norms = {in[1], in[2], kEpsilon};
+    if (norms) attention.norms = {in[1], in[2], kEpsilon};
+    if (of.sinks) attention.sinks = in.back();
     // Attention takes its input over; a leaf is not to be given away.
     return Tensors{attend(attention, in[0] * 1.0, packing_of(of, in[0].device()))};
   };
   compare(part, plain_attention(of, dtype), inputs, device, dtype);
+}
+
+void check_sink_attention(const AttentionCase& of, torch::Device device, torch::ScalarType dtype) {
+  const Part part = [of](const Tensors& in) {
+    const Tensors heads = split(in[0], of);
+    return Tensors{merge_heads(sink_attention(heads[0], heads[1], heads[2], in[1],
+                                              packing_of(of, in[0].device()), of.window))};
+  };
+  const Part plain = [of](const Tensors& in) {
+    const Tensors heads = split(in[0], of);
+    return Tensors{merge_heads(plain_sink_attention(of, heads[0], heads[1], heads[2], in[1]))};
+  };
+  compare(part, plain, {packed_of(of, 1), normal({of.query_heads}, 2)}, device, dtype);
 }
 
 void check_rotation(const AttentionCase& of, torch::Device device, torch::ScalarType dtype) {

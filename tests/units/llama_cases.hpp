@@ -27,10 +27,14 @@ struct AttentionCase {
   std::int64_t window = 0;
   std::vector<std::vector<std::int64_t>> document_starts = {};
   std::int64_t most_workspace = std::int64_t{1} << 30;
+  bool sinks = false;
 };
 /// Rotation and attention; with `norms`, those of single heads, too.
 void check_attend(const AttentionCase& of, bool norms, torch::Device device,
                   torch::ScalarType dtype);
+
+/// Attention with sinks by LibTorch's operators.
+void check_sink_attention(const AttentionCase& of, torch::Device device, torch::ScalarType dtype);
 
 /// Rotation alone, without attention, whose kernels take 16-bit types only.
 void check_rotation(const AttentionCase& of, torch::Device device, torch::ScalarType dtype);

@@ -27,6 +27,7 @@ except ImportError as missing:
     sys.exit(77)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from router_balance import run_with_balance  # noqa: E402
 from stacked_experts import pieces  # noqa: E402
 
 TOLERANCE = 1e-5
@@ -93,6 +94,20 @@ CONFIGS |= {
 }
 
 
+# Heads that are no share of hidden_size; blocks 0 and 2 have the window.
+GPT_OSS = dict(MIXTURE, num_local_experts=6, num_attention_heads=4, num_key_value_heads=2, head_dim=16, sliding_window=5)
+CONFIGS |= {
+    "gpt_oss": transformers.GptOssConfig(**GPT_OSS, rope_scaling=None),
+    "gpt_oss, full attention": transformers.GptOssConfig(
+        **GPT_OSS, rope_scaling=None, layer_types=["full_attention"] * 3, tie_word_embeddings=True),
+    "gpt_oss, MXFP4": transformers.GptOssConfig(**GPT_OSS | {"intermediate_size": 64}, rope_scaling=None),
+    "gpt_oss, yarn and balance": transformers.GptOssConfig(
+        **GPT_OSS, **BALANCED, rope_theta=500.0, layer_types=["full_attention", "sliding_attention", "full_attention"],
+        rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=4.0, beta_slow=0.5, truncate=False,
+                          original_max_position_embeddings=8)),
+}
+
+
 def scaled(positions=16, **scaling):
     return transformers.LlamaConfig(**LLAMA | {"max_position_embeddings": positions}, rope_theta=500.0,
                                     rope_scaling=scaling)
@@ -123,6 +138,9 @@ def make_model(config):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(0.0, 0.3).add_(1.0 if parameter.dim() == 1 else 0.0)
+        for name, parameter in model.named_parameters():
+            if name.endswith(".experts.gate_up_proj"):
+                parameter.mul_(4.0)  # some gates and ups reach their limits
     return model
 
 
@@ -166,10 +184,8 @@ def packed_loss_and_gradients(model, packed):
 
 def loss_and_gradients(model, tokens):
     model.zero_grad()
-    out = model(input_ids=tokens["inputs"], use_cache=False)
-    loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1), tokens["targets"].flatten())
-    if adds_balance(model):
-        loss = loss + model.config.router_aux_loss_coef * out.aux_loss
+    out, balance = run_with_balance(model, tokens["inputs"])
+    loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1), tokens["targets"].flatten()) + balance
     loss.backward()
     return {"loss": loss.detach()} | gradients_of(model)
 
@@ -235,6 +251,28 @@ class Check:
         model.save_pretrained(folder, safe_serialization=True)
         self.gradients(f"{name}, packed", folder, packed_loss_and_gradients(model, packed), packed)
 
+    def read_mxfp4(self, name, model, tokens):
+        """Experts as gpt_oss is published, of random bits; transformers says what they mean."""
+        from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+        folder = self.folder / "mxfp4"
+        model.config.quantization_config = {"quant_method": "mxfp4"}
+        model.config.save_pretrained(folder)
+        del model.config.quantization_config
+        tensors, generator = {}, torch.Generator().manual_seed(3)
+        for key, value in model.state_dict().items():
+            if not key.endswith((".experts.gate_up_proj", ".experts.down_proj")):
+                tensors[key] = value
+                continue
+            experts, inputs, outputs = value.shape
+            shape = (experts, outputs, inputs // 32)
+            blocks = torch.randint(0, 256, (*shape, 16), generator=generator, dtype=torch.uint8)
+            scales = torch.randint(122, 126, shape, generator=generator, dtype=torch.uint8)
+            tensors |= {f"{key}_blocks": blocks, f"{key}_scales": scales}
+            value.copy_(convert_moe_packed_tensors(blocks, scales, dtype=torch.float32))
+        safetensors.torch.save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        self.gradients(name, folder, loss_and_gradients(model, tokens), tokens)
+
     def read_half(self, name, config, tokens):
         for dtype in (torch.float16, torch.bfloat16):
             folder = self.folder / str(dtype)
@@ -274,6 +312,10 @@ def main():
         model = make_model(config)
         with tempfile.TemporaryDirectory() as folder:
             check = Check(sys.argv[1], Path(folder))
+            if "MXFP4" in name:
+                check.read_mxfp4(name, model, tokens)
+                failures += check.failures
+                continue
             if getattr(config, "rope_scaling", None):
                 check.read_scaled(name, model, tokens)
                 failures += check.failures

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Defines the llama family's fused operators on the host by LibTorch's operators, as
 // reference_operators.cpp does for the others.
-#include "executor/layers/attention.hpp"
 #include "executor/layers/plain_layers.hpp"
 #include "executor/layers/rotary_positions.hpp"
 
@@ -10,6 +9,8 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -126,50 +127,61 @@ std::tuple<Tensor, Tensor> norm_and_rotate_backward(
   return {found[1], found[2]};
 }
 
-/// Attention by packed documents, each a sequence of its own.
-Tensor attended(const Tensor& query, const Tensor& key, const Tensor& value, std::int64_t window,
-                at::IntArrayRef document_ends) {
-  const auto heads_first = [](const Tensor& x) { return x.transpose(1, 2); };
-  if (document_ends.empty()) {
-    return athanor::causal_attention(heads_first(query), heads_first(key), heads_first(value),
-                                     std::nullopt, window)
-        .transpose(1, 2);
+/// Scores of all keys [batch, heads, sequence, sequence], and minus infinity for those that a query
+/// does not see: later ones, and those before its window or its document.
+Tensor scores_of(const Tensor& query, const Tensor& key, std::int64_t window,
+                 at::IntArrayRef document_ends) {
+  const std::int64_t batch = query.size(0), sequence = query.size(1);
+  const Tensor place = torch::arange(sequence);
+  const Tensor distance = place.unsqueeze(1) - place;
+  Tensor seen = distance >= 0;
+  if (window > 0) seen = seen.logical_and(distance < window);
+  if (!document_ends.empty()) {
+    const Tensor document =
+        at::searchsorted(torch::tensor(document_ends), torch::arange(batch * sequence), false, true)
+            .view({batch, 1, sequence});
+    seen = seen.logical_and(document.unsqueeze(3) == document.unsqueeze(2));
   }
-  std::vector<Tensor> parts;
-  for (std::size_t i = 1; i < document_ends.size(); ++i) {
-    const auto part = [&](const Tensor& x) {
-      return heads_first(
-          x.flatten(0, 1).slice(0, document_ends[i - 1], document_ends[i]).unsqueeze(0));
-    };
-    parts.push_back(
-        athanor::causal_attention(part(query), part(key), part(value), std::nullopt, window)
-            .transpose(1, 2)
-            .squeeze(0));
-  }
-  return torch::cat(parts, 0).view_as(query);
+  const Tensor keys = key.repeat_interleave(query.size(2) / key.size(2), 2);
+  const Tensor scores =
+      at::einsum("bqhd,bkhd->bhqk", {query, keys}) / std::sqrt(static_cast<double>(query.size(3)));
+  return scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
 }
 
+/// Sums as kernels give them: of documents, [heads, tokens].
 std::tuple<Tensor, Tensor> attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                      std::int64_t window, at::IntArrayRef document_ends,
                                      std::int64_t /*most_workspace*/) {
-  return {attended(query, key, value, window, document_ends).contiguous(),
-          torch::empty({0}, torch::kFloat32)};
+  const Tensor scores = scores_of(query, key, window, document_ends);
+  const Tensor values = value.repeat_interleave(query.size(2) / key.size(2), 2);
+  const Tensor out = at::einsum("bhqk,bkhd->bqhd", {scores.softmax(-1), values}).contiguous();
+  const Tensor log_sums = scores.logsumexp(-1);
+  if (document_ends.empty()) return {out, log_sums.contiguous()};
+  return {out, log_sums.transpose(0, 1).flatten(1).contiguous()};
 }
 
+/// As kernels do, it makes shares of `log_sums`, and sums of products of `out`.
 void attention_backward(const Tensor& grad_out, const Tensor& query, const Tensor& key,
-                        const Tensor& value, const Tensor& /*out*/, const Tensor& /*log_sums*/,
+                        const Tensor& value, const Tensor& out, const Tensor& log_sums,
                         std::int64_t window, at::IntArrayRef document_ends,
                         std::int64_t /*most_workspace*/, Tensor& grad_query, Tensor& grad_key,
                         Tensor& grad_value) {
-  const std::vector<Tensor> found =
-      gradients_of({query, key, value},
-                   [&](const std::vector<Tensor>& in) {
-                     return std::vector{attended(in[0], in[1], in[2], window, document_ends)};
-                   },
-                   {grad_out});
-  grad_query.copy_(found[0]);
-  grad_key.copy_(found[1]);
-  grad_value.copy_(found[2]);
+  const std::int64_t batch = query.size(0), sequence = query.size(1), heads = query.size(2);
+  const std::int64_t group = heads / key.size(2);
+  const Tensor sums =
+      document_ends.empty() ? log_sums : log_sums.view({heads, batch, sequence}).transpose(0, 1);
+  const Tensor shares = (scores_of(query, key, window, document_ends) - sums.unsqueeze(-1)).exp();
+  const Tensor products = (grad_out * out).sum(-1).transpose(1, 2).unsqueeze(-1);
+  const Tensor of_shares =
+      at::einsum("bqhd,bkhd->bhqk", {grad_out, value.repeat_interleave(group, 2)});
+  const Tensor of_scores =
+      shares * (of_shares - products) / std::sqrt(static_cast<double>(query.size(3)));
+  const auto of_group = [&](const Tensor& of_heads) {
+    return of_heads.unflatten(2, {-1, group}).sum(3);
+  };
+  grad_query.copy_(at::einsum("bhqk,bkhd->bqhd", {of_scores, key.repeat_interleave(group, 2)}));
+  grad_key.copy_(of_group(at::einsum("bhqk,bqhd->bkhd", {of_scores, query})));
+  grad_value.copy_(of_group(at::einsum("bhqk,bqhd->bkhd", {shares, grad_out})));
 }
 
 }  // namespace

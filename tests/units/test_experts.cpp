@@ -23,9 +23,11 @@ using torch::Tensor;
 GroupedBy any_way() { return GENERATE(GroupedBy::Loop, GroupedBy::Kernel); }
 
 ExpertCase any_case() {
-  return GENERATE(ExpertCase{1, 16, 8, 3, 1}, ExpertCase{37, 32, 24, 5, 2},
-                  ExpertCase{20, 16, 8, 40, 3}, ExpertCase{9, 24, 16, 4, 4},
-                  ExpertCase{30, 16, 8, 6, 2, /*skewed=*/true});
+  return GENERATE(
+      ExpertCase{1, 16, 8, 3, 1}, ExpertCase{37, 32, 24, 5, 2}, ExpertCase{20, 16, 8, 40, 3},
+      ExpertCase{9, 24, 16, 4, 4}, ExpertCase{30, 16, 8, 6, 2, /*skewed=*/true},
+      ExpertCase{37, 32, 24, 5, 2, /*skewed=*/false, /*biases=*/true, /*gate_limit=*/0.5},
+      ExpertCase{30, 16, 8, 6, 3, /*skewed=*/true, /*biases=*/true});
 }
 
 TEST_CASE("experts are what each token's experts make of it, however products are computed") {
@@ -78,6 +80,9 @@ std::vector<Bytes> peaks_of(const std::vector<std::int32_t>& ends, torch::Scalar
   const Tensor rows = make(ends.back(), 64), gradient = make(ends.back(), 48);
   ExpertLayers layers{make(std::ssize(ends) * 48, 64).split(24), 2};
   for (Tensor& weight : layers.weights) weight.mutable_grad() = torch::zeros_like(weight);
+  ExpertLayers with_biases = layers;
+  with_biases.biases = make(1, std::ssize(ends) * 48).flatten().split(24);
+  for (Tensor& bias : with_biases.biases) bias.mutable_grad() = torch::zeros_like(bias);
   DeviceArena arena;
   const ArenaScope scope(arena);
   std::vector<Bytes> peaks;
@@ -90,6 +95,9 @@ std::vector<Bytes> peaks_of(const std::vector<std::int32_t>& ends, torch::Scalar
   measure([&] { (void)grouped_product(rows, layers, sorted_until, by); });
   measure([&] { (void)grouped_row_gradient(gradient, layers, sorted_until, by); });
   measure([&] { (void)grouped_weight_gradients(gradient, rows, layers, sorted_until, by); });
+  measure([&] { (void)grouped_product(rows, with_biases, sorted_until, by); });
+  measure([&] { (void)grouped_bias_gradients(gradient, with_biases, sorted_until, by); });
+  measure([&] { (void)grouped_bias_products(gradient, with_biases, sorted_until); });
   return peaks;
 }
 

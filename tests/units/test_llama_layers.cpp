@@ -33,6 +33,24 @@ TEST_CASE("rotation and attention are LibTorch's operators one after another") {
   test::check_norm_and_rotation(of, torch::kCPU, torch::kFloat32);
 }
 
+TEST_CASE("sinks join what a kernel has made of queries, keys and values") {
+  const auto of = GENERATE(
+      test::AttentionCase{
+          .batch = 2, .sequence = 7, .query_heads = 4, .key_heads = 2, .head_dim = 16},
+      test::AttentionCase{
+          .batch = 1, .sequence = 9, .query_heads = 2, .key_heads = 2, .head_dim = 32, .window = 4},
+      test::AttentionCase{.batch = 2,
+                          .sequence = 8,
+                          .query_heads = 4,
+                          .key_heads = 1,
+                          .head_dim = 16,
+                          .window = 3,
+                          .document_starts = {{0, 2, 5}, {0}}});
+  test::AttentionCase with_sinks = of;
+  with_sinks.sinks = true;
+  test::check_attend(with_sinks, /*norms=*/false, torch::kCPU, torch::kFloat32);
+}
+
 /// Whether sums in fp32 agree, in whichever order they are made.
 bool are_close(const torch::Tensor& a, const torch::Tensor& b) {
   return torch::allclose(a, b, /*rtol=*/1e-4, /*atol=*/1e-5);

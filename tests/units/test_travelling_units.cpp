@@ -105,13 +105,25 @@ Tensor input_of(const Architecture& architecture, std::int64_t batch, bool carri
   return carries_sums ? joined({x, no_sums(experts, x)}) : x;
 }
 
+/// Biases start at zero, and would not be missed.
+void randomize_vectors(const Tensor& flat, const Unit& unit) {
+  const torch::NoGradGuard no_gradient;
+  std::int64_t elements = 0;
+  const auto offsets = parameter_offsets(unit, elements);
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    if (unit.parameters[i].shape.size() > 1) continue;
+    flat.narrow(0, offsets[i], unit.parameters[i].num_elements()).normal_();
+  }
+}
+
 bool close(const Tensor& a, const Tensor& b) { return a.allclose(b, 1e-4, 1e-5); }
 
 }  // namespace
 
 TEST_CASE("ranks whose tokens travel compute what one does with all experts") {
   torch::manual_seed(1);
-  const std::string family = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe");
+  const std::string family =
+      GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss");
   const int num_ranks = GENERATE(2, 4);
   const bool has_loss = GENERATE(false, true);
   CAPTURE(family, num_ranks, has_loss);
@@ -121,6 +133,7 @@ TEST_CASE("ranks whose tokens travel compute what one does with all experts") {
   chain.initialize(3);
   chain.clear_gradients();
   const Unit& unit = architecture.units[kUnit];
+  randomize_vectors(chain.slot(kUnit), unit);
   const std::int64_t capacity =
       safe_capacity(unit, architecture.language_model->experts.per_token, 2 * kSequence, num_ranks);
 

@@ -23,15 +23,21 @@ inline LanguageModelConfig tiny_config(const std::string& model_type) {
   config.max_positions = 16;
   config.activation = model_type == "gpt2" ? "gelu_new" : learned_positions ? "relu" : "silu";
   config.tie_word_embeddings = model_type != "llama";
-  config.attention_bias = learned_positions || model_type.starts_with("qwen2");
-  config.attention_output_bias = config.mlp_bias = learned_positions;
-  config.sliding_window = model_type == "mistral" ? 3 : 0;
+  const bool is_gpt_oss = model_type == "gpt_oss";
+  config.attention_bias = learned_positions || model_type.starts_with("qwen2") || is_gpt_oss;
+  config.attention_output_bias = learned_positions || is_gpt_oss;
+  config.mlp_bias = learned_positions;
+  config.sliding_window = model_type == "mistral" || is_gpt_oss ? 3 : 0;
   if (has_experts(model_type)) {
     config.experts = {.number = 8, .per_token = 2, .intermediate_size = 16, .dense_blocks = {}};
-    config.experts.normalized =
-        model_type == "mixtral" || model_type == "qwen3_moe" || model_type == "granitemoe";
+    config.experts.normalized = model_type == "mixtral" || model_type == "qwen3_moe" ||
+                                model_type == "granitemoe" || is_gpt_oss;
     if (model_type == "qwen2_moe") config.experts.shared_intermediate_size = 24;
     if (model_type == "qwen3_moe") config.experts.dense_blocks = {1};
+  }
+  if (is_gpt_oss) {
+    config.experts.gate_limit = 7;
+    config.full_attention_blocks = {1};
   }
   if (model_type == "granitemoe") {
     config.multipliers = {

@@ -163,14 +163,14 @@ bool is_sensible(const Candidate& c, int num_gpus, const Architecture& architect
 
 bool has_attention_units(const Architecture& architecture) noexcept {
   return std::ranges::any_of(architecture.units, [](const Unit& unit) {
-    return unit.unit_class == kAttentionClass && !unit.parameters.empty();
+    return is_attention(unit.unit_class) && !unit.parameters.empty();
   });
 }
 
 Candidate for_class(const Candidate& candidate, const std::string& unit_class, int num_gpus,
                     int num_units) {
   Candidate c = candidate;
-  if (!c.attention_on_gpu || unit_class != kAttentionClass) return c;
+  if (!c.attention_on_gpu || !is_attention(unit_class)) return c;
   c.sharding = num_gpus > 1 ? Sharding::OptimizerSharded : Sharding::Replicated;
   c.leading_gpu_optimizer = c.leading_gpu_parameters = num_units;
   return c;
