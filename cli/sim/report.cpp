@@ -339,6 +339,9 @@ std::string plan_summary(const Plan& plan) {
   if (plan.snapshot != Snapshot::None) {
     text += fmt::format(", snapshots by {}", name_of(kSnapshotNames, plan.snapshot));
     if (plan.snapshot_copies > 1) text += " with a copy on another node";
+    if (plan.snapshot_send != SnapshotSend::Direct) {
+      text += fmt::format(" ({} sends)", name_of(kSnapshotSendNames, plan.snapshot_send));
+    }
   }
   if (plan.schedule.copies == Copies::Blocking) text += ", blocking copies";
   if (plan.schedule.optimizer == OptimizerStart::AfterBackward) text += ", Adam after backward";
