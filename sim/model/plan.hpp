@@ -72,8 +72,8 @@ inline constexpr int kMostSnapshotCopies = 2;
 
 /// How a version is sent to the peer. All but Direct receive it in a buffer on the device, from
 /// which it is copied to its place in host memory; they are the four schemes of GEMINI (SOSP 2023).
-/// Direct needs neither buffer nor copy, and so is never slower. It is for ranks that can receive
-/// into host memory.
+/// Direct needs neither buffer nor copy. It is for ranks that can receive into host memory, as
+/// those of the CPU backend can.
 enum class SnapshotSend {
   Direct,    ///< chunk by chunk between the gathers of the first forward, each into its place
   Blocking,  ///< chunk by chunk after the step's updates; training goes on when all have come
