@@ -81,6 +81,7 @@ PlanRequest request_of(const RatedRun& run, const std::vector<Bytes>& within) {
   request.micro_batch = plan.micro_batch;
   request.snapshot = plan.snapshot;
   request.snapshot_copies = plan.snapshot_copies;
+  request.snapshot_send = plan.snapshot_send;
   request.adam_state = plan.adam_state;
   request.deterministic = plan.deterministic;
   request.cuda_graphs = plan.cuda_graphs ? CudaGraphs::On : CudaGraphs::Off;

@@ -33,6 +33,7 @@ PlanRequest Inputs::request() const {
   }
   request.snapshot = snapshot;
   request.snapshot_copies = snapshot_copies;
+  request.snapshot_send = snapshot_send;
   request.tries_versions = tries_versions;
   if (tries_versions && adam_state != AdamState::Float32) {  // a redo log's blocks are fp32
     request.snapshot = Snapshot::Versions;

@@ -29,6 +29,7 @@ struct Inputs {
   CudaGraphs cuda_graphs = CudaGraphs::Auto;
   Snapshot snapshot = Snapshot::None;
   int snapshot_copies = 1;
+  SnapshotSend snapshot_send = SnapshotSend::Direct;
   bool tries_versions = false;  ///< PlanRequest::tries_versions
   bool quiet = false;           ///< shows no progress
 

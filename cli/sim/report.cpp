@@ -189,6 +189,7 @@ Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engin
   report.determinism = determinism_cost(plan, problem.profile, report.step_seconds, engine);
   report.always_deterministic = problem.profile.always_deterministic;
   report.graphs = graphs_cost(plan, problem.profile, report.step_seconds, engine);
+  report.copies = copies_cost(plan, problem.profile, report.step_seconds, engine);
   report.plan.prediction = Prediction{report.step_seconds, report.peak_bytes};
   if (!options.trace_path.empty()) write_traces(options.trace_path, program, timeline);
   if (options.sensitivity) report.sensitivities = sensitivities(program, engine);
@@ -236,6 +237,11 @@ nlohmann::ordered_json report_json(const Report& report) {
   if (report.graphs) {
     json["cuda_graphs_step_seconds"] = {{"on", report.graphs->graphs},
                                         {"off", report.graphs->launched}};
+  }
+  if (report.copies) {
+    json["copies_step_seconds"] = {{"with", report.copies->with},
+                                   {"without", report.copies->without}};
+    if (!report.copies->hides()) json["copies_every"] = report.copies->every();
   }
   json["tokens_per_second"] = report.explanation.tokens_per_second;
   if (report.step_joules > 0) {
@@ -286,6 +292,7 @@ std::string report_text(const Report& report) {
   line("critical", path_text(report.critical_path, report.step_seconds));
   if (const std::string kernels = kernels_text(report); !kernels.empty()) line("kernels", kernels);
   if (const std::string graphs = graphs_text(report); !graphs.empty()) line("cuda graphs", graphs);
+  if (report.copies) line("copies", copies_text(*report.copies));
   line("gpu memory", of_limit(peak.gpu, report.limits.gpu));
   line("host memory", of_limit(node_host, report.limits.host) + ranks_text(report));
   if (peak.nvme > 0) {
@@ -339,6 +346,9 @@ std::string plan_summary(const Plan& plan) {
   if (plan.snapshot != Snapshot::None) {
     text += fmt::format(", snapshots by {}", name_of(kSnapshotNames, plan.snapshot));
     if (plan.snapshot_copies > 1) text += " with a copy on another node";
+    if (plan.snapshot_send != SnapshotSend::Direct) {
+      text += fmt::format(" ({} sends)", name_of(kSnapshotSendNames, plan.snapshot_send));
+    }
   }
   if (plan.schedule.copies == Copies::Blocking) text += ", blocking copies";
   if (plan.schedule.optimizer == OptimizerStart::AfterBackward) text += ", Adam after backward";

@@ -2,6 +2,7 @@
 // Report of simulate and tune on one plan, as JSON with stable keys and as text.
 #pragma once
 
+#include "cli/sim/copies_cost.hpp"
 #include "cli/sim/sensitivity.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/prediction_interval.hpp"
@@ -49,6 +50,7 @@ struct Report {
   std::optional<DeterminismCost> determinism;  ///< absent: the profile does not know both
   bool always_deterministic = false;           ///< the device has no other kernels
   std::optional<GraphsCost> graphs;            ///< absent: the profile does not know them
+  std::optional<CopiesCost> copies;            ///< absent: no copies on another node
   TierBytes peak_bytes;
   int ranks_per_node = 1;
   MemoryLimits limits;
@@ -78,7 +80,9 @@ struct ReportOptions {
 /// name) and plan. A power model adds step_joules and joules_per_token, both for all GPUs. A scaled
 /// profile adds step_seconds_low, step_seconds_high and profile_device. A profile that has
 /// both kinds of kernels adds deterministic_step_seconds, "on" and "off", and one that knows CUDA
-/// graphs cuda_graphs_step_seconds likewise. Rates that are borrowed
+/// graphs cuda_graphs_step_seconds likewise. Copies on another node add copies_step_seconds, "with"
+/// and "without", and copies_every where the link's idle time does not hold them. Rates that are
+/// borrowed
 /// add interval_widened_by, a list of texts. A request for it adds sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 

@@ -184,8 +184,11 @@ void show_plan(const ShowRequest& request) {
   if (!plan.deterministic) fmt::print("{:<12} off\n", "deterministic");
   if (plan.cuda_graphs) fmt::print("{:<12} on\n", "cuda graphs");
   if (plan.snapshot != Snapshot::None) {
-    fmt::print("{:<12} {}{}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot),
-               plan.snapshot_copies > 1 ? ", each with a copy on another node" : "");
+    const std::string copy = plan.snapshot_copies > 1
+                                 ? fmt::format(", each with a copy on another node, sends {}",
+                                               name_of(kSnapshotSendNames, plan.snapshot_send))
+                                 : std::string();
+    fmt::print("{:<12} {}{}\n", "snapshot", name_of(kSnapshotNames, plan.snapshot), copy);
   }
   if (plan.schedule != Schedule{}) {
     fmt::print("{:<12} copies {}, optimizer {}, optimizer lanes {}, eviction {}\n", "schedule",

@@ -12,7 +12,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
-#include "sim/model/enum_names.hpp"
+#include "sim/formats/snapshot_way.hpp"
 #include "sim/patterns/patterns.hpp"
 #include "sim/search/evaluated.hpp"
 #include "sim/search/search.hpp"
@@ -173,20 +173,13 @@ int tune(TuneOptions& options) {
                          options.prices, options.json});
 }
 
-/// Takes the way of a snapshot of every step, by name, and the number of its copies; "every=1" is
-/// whichever is faster. Only versions can have several copies.
+/// Takes the way of a snapshot of every step, and how copies are sent.
 void take_snapshot_way(const std::string& value, Inputs& inputs) {
-  const std::size_t comma = value.find(',');
-  const std::string way = value.substr(0, comma);
-  inputs.snapshot_copies = comma != std::string::npos && value.ends_with('2') ? 2 : 1;
-  if (way == "every=1" && inputs.snapshot_copies > 1) {
-    inputs.tries_versions = false;
-    inputs.snapshot = Snapshot::Versions;
-    return;
-  }
-  inputs.tries_versions = way == "every=1";
-  inputs.snapshot = inputs.tries_versions ? Snapshot::Redo
-                                          : value_of(kSnapshotNames, way).value_or(Snapshot::None);
+  const SnapshotWay way = parse_snapshot_way(value, /*takes_every=*/true);
+  inputs.snapshot = way.snapshot();
+  inputs.snapshot_copies = way.copies;
+  inputs.snapshot_send = way.send;
+  inputs.tries_versions = way.tries_versions();
 }
 
 std::vector<std::string> pattern_names() {
@@ -203,10 +196,9 @@ void add_kinds(CLI::App& verb, const std::shared_ptr<TuneOptions>& options) {
           "Find plans whose training survives the death of its processes: redo keeps state and "
           "gradients in host memory, and updates when all gradients are there; versions keeps two "
           "versions of the state there, and updates as gradients arrive; every=1 takes the faster "
-          "one that fits; with copies=2, another node keeps each version too (default: none)")
-      ->check(CLI::IsMember({"none", "redo", "versions", "every=1", "redo,copies=1",
-                             "versions,copies=1", "every=1,copies=1", "versions,copies=2",
-                             "every=1,copies=2"}));
+          "one that fits; with copies=2, another node keeps each version too, sent as send= says: "
+          "direct, or by one of the schemes blocking, naive, chunked and pipelined (default: none)")
+      ->type_name("WAY[,copies=2[,send=SCHEME]]");
   verb.add_option("--pattern", options->patterns,
                   "Try plans in which weights travel alone, or tokens of experts, or in which "
                   "tensors are split; of several, like tokens,tensors, mixes too (default: all for "

@@ -47,7 +47,7 @@ struct TrainArguments {
   bool retune = false;               ///< change to a better plan on the way
   std::string retune_margin_text;    ///< value of --retune; empty: the default
   double retune_margin = 0.05;       ///< --retune, parsed: share of the step
-  std::string snapshot;              ///< a name of kSnapshotNames; empty: the plan's
+  std::string snapshot;              ///< value of parse_snapshot_way(); empty: the plan's
   std::string cuda_graphs;           ///< on, off, or empty: the plan's
   std::string deterministic;         ///< on, off, or empty until read_inputs(): the plan's
   std::string metrics = "jsonl";     ///< jsonl, or tensorboard beside it

@@ -20,8 +20,8 @@
 #include "sim/base/host.hpp"
 #include "sim/base/printable.hpp"
 #include "sim/formats/files.hpp"
+#include "sim/formats/snapshot_way.hpp"
 #include "sim/lowering/lowering.hpp"
-#include "sim/model/enum_names.hpp"
 #include "sim/patterns/patterns.hpp"
 
 #include <fmt/format.h>
@@ -151,9 +151,10 @@ void read_plan_and_machine(const TrainArguments& arguments, TrainInputs& in) {
     }
   }
   if (!arguments.snapshot.empty()) {
-    const std::string way = arguments.snapshot.substr(0, arguments.snapshot.find(','));
-    in.plan.snapshot = value_of(kSnapshotNames, way).value_or(Snapshot::None);
-    in.plan.snapshot_copies = way == arguments.snapshot ? 1 : kMostSnapshotCopies;
+    const SnapshotWay way = parse_snapshot_way(arguments.snapshot, /*takes_every=*/false);
+    in.plan.snapshot = way.snapshot();
+    in.plan.snapshot_copies = way.copies;
+    in.plan.snapshot_send = way.send;
   }
   if (in.adopted) return;
   const std::string profile = input_path(arguments.profile, in.plan.profile_path, arguments.plan);

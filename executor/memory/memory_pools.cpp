@@ -67,6 +67,7 @@ class MemoryPools::Builder {
     for (int i = 0; i < program_.stream_buffers; ++i) {
       pools_.stream_buffers_.push_back(device(program_.stream_buffer_bytes));
     }
+    pools_.receive_buffer_ = device(program_.receive_bytes);
     for (int i = 0; i < program_.state_buffers; ++i) {
       pools_.state_buffers_.push_back(host(program_.state_buffer_bytes));
     }
@@ -255,6 +256,10 @@ Bytes MemoryPools::gradient_bytes(std::int32_t unit) const {
 float* MemoryPools::gradient_sum(const Operation& op) const {
   std::byte* const sums = accumulators_[index(pool_of_[index(op.unit)])][index(op.accumulator)];
   return reinterpret_cast<float*>(sums) + chunk(op.unit, op.chunk).sum_offset;
+}
+
+std::byte* MemoryPools::received(const Operation& op) const {
+  return op.receive_offset < 0 ? nullptr : receive_buffer_ + op.receive_offset;
 }
 
 std::byte* MemoryPools::host_output(const Operation& copy) const {

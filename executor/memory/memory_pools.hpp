@@ -106,6 +106,9 @@ class MemoryPools {
   [[nodiscard]] const std::byte* fetched_from(const Operation& fetch, std::int64_t steps) const;
   /// Address to which a GradD2H copies its shard: memory of its own, or a buffer for gradients.
   [[nodiscard]] std::byte* gradient_of(const Operation& op) const;
+  /// Place of the ward's shard in the receive buffer for `op`, a PeerCopy or PeerStore; null where
+  /// it comes without one.
+  [[nodiscard]] std::byte* received(const Operation& op) const;
   /// Writes the buffer that `op`, a GradWrite, names to its chunk's range of the file.
   void write_gradient(const Operation& op) const;
   /// Reads a chunk's parameters from the file into the buffer that `op`, a ParamRead, names.
@@ -173,7 +176,7 @@ class MemoryPools {
   std::vector<std::vector<std::byte*>> host_outputs_;  // [unit][member of a group]
   std::vector<std::vector<ChunkMemory>> chunks_;       // [unit][chunk]
   std::vector<std::byte*> state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
-  std::byte* snapshot_log_ = nullptr;
+  std::byte *snapshot_log_ = nullptr, *receive_buffer_ = nullptr;
   TierBytes bytes_;
   MemoryBlock device_, pinned_, host_;
   std::optional<ScratchFile> file_;

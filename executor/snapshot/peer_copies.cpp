@@ -78,8 +78,8 @@ std::size_t PeerCopies::checksum_index(std::int32_t unit, std::int32_t chunk) co
   return first_chunk_[static_cast<std::size_t>(unit)] + static_cast<std::size_t>(chunk);
 }
 
-void PeerCopies::copy(std::int32_t unit, std::int32_t chunk, std::int64_t steps) const {
-  const ChunkMemory& memory = pools_.chunk(unit, chunk);
+void PeerCopies::copy(const Operation& op, std::int64_t steps) const {
+  const ChunkMemory& memory = pools_.chunk(op.unit, op.chunk);
   CopyRecord& record = log_.copy_record(steps);
   if (record.mark != steps + 1) {  // the version before the last one is about to be written over
     record.mark = 0;
@@ -88,13 +88,25 @@ void PeerCopies::copy(std::int32_t unit, std::int32_t chunk, std::int64_t steps)
   const Arrays own = arrays_of(memory.state_after(steps), memory.elements);
   const Arrays ward = arrays_of(memory.ward_after(steps), memory.elements);
   const std::uint64_t checksum = checksum_of(own);
+  std::byte* buffer = pools_.received(op);
   std::vector<Shifted> parts;
   for (std::size_t i = 0; i < own.size(); ++i) {
-    parts.push_back({own[i].data(), ward[i].data(), std::ssize(own[i])});
+    parts.push_back(
+        {own[i].data(), buffer == nullptr ? ward[i].data() : buffer, std::ssize(own[i])});
+    if (buffer != nullptr) buffer += own[i].size();
   }
-  parts.push_back(
-      {&checksum, &log_.copy_checksums(steps)[checksum_index(unit, chunk)], sizeof(checksum)});
+  parts.push_back({&checksum, &log_.copy_checksums(steps)[checksum_index(op.unit, op.chunk)],
+                   sizeof(checksum)});
   ranks_.shift(peers_.peer, peers_.ward, parts);
+}
+
+void PeerCopies::store(const Operation& op, std::int64_t steps, Device& device) const {
+  const ChunkMemory& memory = pools_.chunk(op.unit, op.chunk);
+  const std::byte* buffer = pools_.received(op);
+  for (const std::span<std::byte> array : arrays_of(memory.ward_after(steps), memory.elements)) {
+    device.copy(op.lane, array.data(), buffer, std::ssize(array));
+    buffer += array.size();
+  }
 }
 
 void PeerCopies::note_copy(std::int64_t steps) const {

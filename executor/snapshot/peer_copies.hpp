@@ -26,9 +26,11 @@ class PeerCopies {
   PeerCopies(HostCollectives& ranks, PeerRanks peers, const SnapshotLog& log,
              const MemoryPools& pools, const Program& program);
 
-  /// Sends this rank's version of a chunk after `steps` steps to its peer, with a checksum, and
-  /// takes the ward's.
-  void copy(std::int32_t unit, std::int32_t chunk, std::int64_t steps) const;
+  /// Sends this rank's version of the chunk of `op`, a PeerCopy, after `steps` steps to its peer,
+  /// with a checksum, and takes the ward's: to its place, or into the receive buffer.
+  void copy(const Operation& op, std::int64_t steps) const;
+  /// Copies what `op`, a PeerStore, names from the receive buffer to its place.
+  void store(const Operation& op, std::int64_t steps, Device& device) const;
   /// Notes that the copy of the ward's version of `steps` is whole. Throws Error where the ward
   /// has sent another one.
   void note_copy(std::int64_t steps) const;

@@ -55,7 +55,9 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::Mark:
       return optimizer_.note_version(state);
     case OpKind::PeerCopy:
-      return context_.peers->copy(op.unit, op.chunk, state.step);
+      return context_.peers->copy(op, state.step);
+    case OpKind::PeerStore:
+      return context_.peers->store(op, state.step, context_.device);
     case OpKind::PeerMark:
       return context_.peers->note_copy(state.step);
     case OpKind::Adam:

@@ -284,6 +284,7 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
     case OpKind::Backward:
       return sustained_seconds(op, program, platform);
     case OpKind::OutputD2H:
+    case OpKind::PeerStore:
       return require(platform.d2h, platform, "d2h").at(bytes);
     case OpKind::Fetch:
     case OpKind::OutputH2D:

@@ -191,6 +191,9 @@ void read_step(JsonReader& json, Plan& plan) {
   if (const auto copies = json.optional_key("snapshot_copies")) {
     plan.snapshot_copies = copies->small_integer(1);
   }
+  if (const auto send = json.optional_key("snapshot_send")) {
+    plan.snapshot_send = send->choice(kSnapshotSendNames);
+  }
   if (const auto schedule = json.optional_key("schedule")) plan.schedule = read_schedule(*schedule);
 }
 
@@ -226,6 +229,9 @@ std::string to_json(const Plan& plan) {
   if (plan.gradient_ring > 0) json["gradient_ring"] = plan.gradient_ring;
   if (plan.snapshot != Snapshot::None) json["snapshot"] = name_of(kSnapshotNames, plan.snapshot);
   if (plan.snapshot_copies > 1) json["snapshot_copies"] = plan.snapshot_copies;
+  if (plan.snapshot_send != SnapshotSend::Direct) {
+    json["snapshot_send"] = name_of(kSnapshotSendNames, plan.snapshot_send);
+  }
   if (plan.schedule != Schedule{}) json["schedule"] = json_of(plan.schedule);
   json["units"] = OrderedJson::array();
   for (const UnitPlan& unit : plan.units) {

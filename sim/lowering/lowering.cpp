@@ -48,6 +48,7 @@ Program make_header(const Profile& profile, const Plan& plan) {
   program.layouts = layout_units(profile.architecture, plan);
   make_pools(program, profile.architecture, plan);
   make_state_buffers(program, plan);
+  make_receive_buffers(program, plan);
   make_static_buffers(program, plan);
   return program;
 }

@@ -174,6 +174,41 @@ void make_state_buffers(Program& program, const Plan& plan) {
   }
 }
 
+int receive_buffers(SnapshotSend send, std::int64_t chunks) noexcept {
+  constexpr std::int64_t kPipelined = 2;
+  switch (send) {
+    case SnapshotSend::Direct:
+      return 0;
+    case SnapshotSend::Naive:
+      return static_cast<int>(chunks);
+    case SnapshotSend::Pipelined:
+      return static_cast<int>(std::min(chunks, kPipelined));
+    case SnapshotSend::Blocking:
+    case SnapshotSend::Chunked:
+      break;
+  }
+  return static_cast<int>(std::min<std::int64_t>(chunks, 1));
+}
+
+Bytes receive_bytes(SnapshotSend send, const SentChunks& sent) noexcept {
+  if (send == SnapshotSend::Naive) return sent.bytes;
+  return receive_buffers(send, sent.chunks) * sent.largest;
+}
+
+void make_receive_buffers(Program& program, const Plan& plan) {
+  SentChunks sent;
+  for (std::size_t u = 0; u < program.layouts.size(); ++u) {
+    const Sharding sharding = plan.units[u].sharding;
+    for (const Chunk& chunk : program.layouts[u].chunks) {
+      if (!has_peer_copy(plan, chunk, sharding)) continue;
+      sent.add(1, version_bytes(owned_elements(chunk, sharding, program.world_size), program));
+    }
+  }
+  program.receive_buffers = receive_buffers(plan.snapshot_send, sent.chunks);
+  program.receive_buffer_bytes = program.receive_buffers > 0 ? sent.largest : 0;
+  program.receive_bytes = receive_bytes(plan.snapshot_send, sent);
+}
+
 void make_static_buffers(Program& program, const Plan& plan) {
   for (const UnitPool& pool : program.pools) {
     const Bytes buffer = pool.elements * size_of(program.dtype);
@@ -194,6 +229,7 @@ void make_static_buffers(Program& program, const Plan& plan) {
              program.staged_gradients * program.staged_gradient_bytes);
   add_buffer(program, "stream buffers", Tier::Gpu,
              program.stream_buffers * program.stream_buffer_bytes);
+  add_buffer(program, "receive buffer", Tier::Gpu, program.receive_bytes);
   Bytes device = 0;
   for (const Buffer& buffer : program.static_buffers) {
     device += buffer.tier == Tier::Gpu ? buffer.bytes : 0;

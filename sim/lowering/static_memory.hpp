@@ -6,6 +6,9 @@
 #include "sim/model/plan.hpp"
 #include "sim/model/program.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace athanor {
 
 /// Returns the bytes of state of `elements` elements beside their parameters: two moments and,
@@ -51,6 +54,24 @@ void make_pools(Program& program, const Architecture& architecture, const Plan& 
 /// Fills Program::state_buffers, parameter_buffers, staged_gradients and stream_buffers, and the
 /// bytes of each.
 void make_state_buffers(Program& program, const Plan& plan);
+
+/// Chunks of one version that a rank sends its peer.
+struct SentChunks {
+  std::int64_t chunks = 0;
+  Bytes largest = 0, bytes = 0;  ///< size of the largest chunk, and of all
+  void add(std::int64_t more_chunks, Bytes each) noexcept {
+    chunks += more_chunks;
+    largest = std::max(largest, each);
+    bytes += more_chunks * each;
+  }
+};
+/// Returns the number of buffers on the device through which so many chunks of a ward come.
+[[nodiscard]] int receive_buffers(SnapshotSend send, std::int64_t chunks) noexcept;
+/// Returns the bytes of all of them.
+[[nodiscard]] Bytes receive_bytes(SnapshotSend send, const SentChunks& sent) noexcept;
+
+/// Fills Program::receive_buffers, receive_buffer_bytes and receive_bytes.
+void make_receive_buffers(Program& program, const Plan& plan);
 
 /// Fills Program::static_buffers: cache slots, gradient buffers, parameters, gradient shards and
 /// optimizer state. The parameter shard beside the optimizer is the master, or its upper half.

@@ -57,7 +57,8 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
       state_buffers_(program_.state_buffers),
       stream_buffers_(program_.stream_buffers),
       parameter_buffers_(program_.parameter_buffers),
-      staged_gradients_(program_.staged_gradients) {
+      staged_gradients_(program_.staged_gradients),
+      receive_buffers_(program_.receive_buffers) {
   square_sums_.fill(-1);
   for (const UnitPool& pool : program_.pools) {
     gradients_.emplace_back(pool.gradient_buffers);
@@ -70,6 +71,7 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
 
 Program StepBuilder::build() {
   reserve_operations();
+  begin_peer_copies();
   for (std::size_t position = 0; position < order_.size(); ++position) {
     const Access& access = order_[position];
     if (position == 0 || order_[position - 1].visit != access.visit) begin_visit(access);
@@ -143,6 +145,8 @@ std::int32_t StepBuilder::chunk_count(std::int32_t unit) const {
   return static_cast<std::int32_t>(chunks(unit).size());
 }
 
+std::int32_t StepBuilder::num_units() const { return static_cast<std::int32_t>(units_.size()); }
+
 std::int64_t StepBuilder::elements_held(std::int32_t unit, std::int32_t chunk) const {
   return owned_elements(chunk_at(unit, chunk), unit_plan(unit).sharding, plan_.world_size);
 }
@@ -198,9 +202,12 @@ void StepBuilder::resolve_previous_waits() {
   // A gradient that ranks have reduced says that all of them have their marks of the step before.
   if (first_reduce_ >= 0) wait(first_reduce_, mark_);
   if (peer_mark_ >= 0) wait(peer_mark_, mark_);
+  if (plan_.snapshot_send == SnapshotSend::Blocking && first_peer_copy_ >= 0) {
+    wait(first_peer_copy_, mark_);
+  }
   // State that was in the buffer last was written after the chunk's own: lanes are in order.
-  for (const Ring* const ring :
-       {&state_buffers_, &stream_buffers_, &parameter_buffers_, &staged_gradients_}) {
+  for (const Ring* const ring : {&state_buffers_, &stream_buffers_, &parameter_buffers_,
+                                 &staged_gradients_, &receive_buffers_}) {
     // An evaluation fills no buffer of state or gradients, and perhaps not every one of parameters.
     const std::size_t used = std::min(ring->emptied_by.size(), ring->filled_by.size());
     for (std::size_t i = 0; i < used; ++i) wait(ring->filled_by[i], ring->emptied_by[i]);

@@ -75,6 +75,7 @@ class StepBuilder {
   [[nodiscard]] const std::vector<Chunk>& chunks(std::int32_t unit) const;
   [[nodiscard]] const Chunk& chunk_at(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] std::int32_t chunk_count(std::int32_t unit) const;
+  [[nodiscard]] std::int32_t num_units() const;
   /// Elements of the chunk that one rank holds.
   [[nodiscard]] std::int64_t elements_held(std::int32_t unit, std::int32_t chunk) const;
   [[nodiscard]] ChunkState& state_of(std::int32_t unit, std::int32_t chunk);
@@ -170,7 +171,6 @@ class StepBuilder {
   void emit_norm();
   void emit_fence();
   void emit_mark();
-  void emit_peer_copies(std::int32_t unit);
   void emit_square_sums();
   std::int32_t emit_square_sum(std::int32_t unit, std::int32_t chunk, std::int32_t after);
   [[nodiscard]] Operation update_operation(OpKind kind, std::int32_t unit,
@@ -184,6 +184,18 @@ class StepBuilder {
   void emit_updates(Lane lane, bool streamed);
   void emit_publish();
   void publish_chunk(std::int32_t unit, std::int32_t chunk);
+
+  // Copying to the peer (step_builder_copies.cpp)
+  [[nodiscard]] bool sends_to_peer() const;
+  /// Emits what is sent before the step's first operation.
+  void begin_peer_copies();
+  /// Emits what is sent after the first forward of `unit`.
+  void continue_peer_copies(std::int32_t unit);
+  void emit_peer_copies(std::int32_t unit);
+  /// Emits `copy` and the store of what it brings. Returns the copy.
+  std::int32_t emit_peer_copy_and_store(Operation copy);
+  void emit_peer_mark();
+
   void resolve_previous_waits();
 
   const Profile& profile_;
@@ -206,10 +218,11 @@ class StepBuilder {
   std::vector<std::int32_t> batches_;        ///< buffers by member, -1 = none
   /// Buffers of between_stages(), by name and member.
   std::map<std::pair<std::string, std::int32_t>, std::int32_t> between_stages_;
-  Ring state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_;
+  Ring state_buffers_, stream_buffers_, parameter_buffers_, staged_gradients_, receive_buffers_;
   std::int32_t last_computed_ = -1;  ///< forward or backward of the access before
   std::int32_t last_forward_ = -1, norm_ = -1, loss_ = -1, fence_ = -1, mark_ = -1;
-  std::int32_t peer_mark_ = -1;
+  std::int32_t peer_mark_ = -1, first_peer_copy_ = -1, last_peer_store_ = -1;
+  Bytes received_bytes_ = 0;  ///< size of the ward's chunks whose copies are emitted
   std::int32_t first_reduce_ = -1;
   std::array<std::int32_t, kNumLanes> square_sums_;  ///< the last one on each lane, -1 = none
 };

@@ -28,8 +28,7 @@ void StepBuilder::compute(std::size_t position) {
   }
   if (!access.backward) {
     emit_forward(access);
-    const bool is_first = kind_ == StepKind::Training && access.micro_batch == 0;
-    if (is_first && plan_.snapshot_copies > 1) emit_peer_copies(access.unit);
+    if (access.micro_batch == 0) continue_peer_copies(access.unit);
     const Access* const before = position > 0 ? &order_[position - 1] : nullptr;
     if (before != nullptr && !before->backward && reads_offloaded(*before)) {
       drop_output(last_forward_, input_of(*before));
@@ -93,6 +92,8 @@ void StepBuilder::emit_forward(const Access& access) {
                               : buffer(outputs_, access, "output ", held.output));
   if (kind_ == StepKind::Evaluation) forget_input(op, access);
   const Phase phase = emit_phase(std::move(op), access, {});
+  // Where peers block training, their mark comes before the first forward.
+  if (last_forward_ < 0 && peer_mark_ >= 0) at(phase.first).waits.push_back(peer_mark_);
   last_forward_ = last_computed_ = phase.last;
   wait_for_parameters(phase.first, access.unit);
 }

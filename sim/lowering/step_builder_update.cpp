@@ -221,26 +221,6 @@ void StepBuilder::emit_mark() {
   mark_ = emit(std::move(mark));
 }
 
-/// Sends the version from which this step started to the peer: an update of this step leaves it as
-/// it is, and one of the next step waits for a reduction that follows on this lane. Comes after the
-/// unit's first forward, so that collectives for which a forward waits go first. The mark follows
-/// the last copy, and no gradient is reduced before it: so all ranks' copies of a version are whole
-/// before any rank writes over the version before.
-void StepBuilder::emit_peer_copies(std::int32_t unit) {
-  for (std::int32_t c = 0; c < chunk_count(unit); ++c) {
-    if (!has_peer_copy(plan_, chunk_at(unit, c), unit_plan(unit).sharding)) continue;
-    Operation op = chunk_operation(OpKind::PeerCopy, Lane::Collective, unit, c);
-    op.bytes = version_bytes(elements_held(unit, c), program_);
-    update_waits_.push_back({emit(std::move(op)), unit, c, true});
-  }
-  if (unit + 1 < static_cast<std::int32_t>(units_.size())) return;
-  Operation mark;
-  mark.kind = OpKind::PeerMark;
-  mark.lane = Lane::Collective;
-  mark.bytes = static_cast<Bytes>(sizeof(std::int64_t));
-  peer_mark_ = emit(std::move(mark));
-}
-
 /// Emits the sums that are left, in the order in which gradients became ready.
 void StepBuilder::emit_square_sums() {
   for (auto unit = static_cast<std::int32_t>(units_.size()); unit-- > 0;) {

@@ -43,6 +43,12 @@ inline constexpr NameTable<Clipping, 3> kClippingNames{
     {{"none", Clipping::None}, {"wait", Clipping::Wait}, {"speculate", Clipping::Speculate}}};
 inline constexpr NameTable<Snapshot, 3> kSnapshotNames{
     {{"none", Snapshot::None}, {"redo", Snapshot::Redo}, {"versions", Snapshot::Versions}}};
+inline constexpr NameTable<SnapshotSend, 5> kSnapshotSendNames{
+    {{"direct", SnapshotSend::Direct},
+     {"blocking", SnapshotSend::Blocking},
+     {"naive", SnapshotSend::Naive},
+     {"chunked", SnapshotSend::Chunked},
+     {"pipelined", SnapshotSend::Pipelined}}};
 inline constexpr NameTable<Copies, 2> kCopiesNames{
     {{"overlapped", Copies::Overlapped}, {"blocking", Copies::Blocking}}};
 inline constexpr NameTable<OptimizerStart, 2> kOptimizerStartNames{
@@ -61,7 +67,7 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"cpu-adam", Lane::CpuAdam},
                                                         {"nvme-read", Lane::NvmeRead},
                                                         {"nvme-write", Lane::NvmeWrite}}};
-inline constexpr NameTable<OpKind, 29> kOpKindNames{
+inline constexpr NameTable<OpKind, 30> kOpKindNames{
     {{"param-read", OpKind::ParamRead},
      {"fetch", OpKind::Fetch},
      {"gather", OpKind::Gather},
@@ -88,6 +94,7 @@ inline constexpr NameTable<OpKind, 29> kOpKindNames{
      {"dispatch", OpKind::Dispatch},
      {"combine", OpKind::Combine},
      {"peer-copy", OpKind::PeerCopy},
+     {"peer-store", OpKind::PeerStore},
      {"peer-mark", OpKind::PeerMark},
      {"activation-gather", OpKind::ActivationGather},
      {"activation-reduce", OpKind::ActivationReduce}}};

@@ -49,7 +49,15 @@ void validate_copies(const Plan& plan, const std::string& where) {
     throw InputError(where + ":snapshot_copies", problem, hint);
   };
   require_between(where, "snapshot_copies", plan.snapshot_copies, 1, kMostSnapshotCopies);
-  if (plan.snapshot_copies == 1) return;
+  if (plan.snapshot_copies == 1) {
+    if (plan.snapshot_send == SnapshotSend::Direct) return;
+    throw InputError(
+        where + ":snapshot_send",
+        fmt::format("\"{}\" says how copies are sent to another node, and there is one "
+                    "copy",
+                    name_of(kSnapshotSendNames, plan.snapshot_send)),
+        "Set snapshot_copies to 2, or leave snapshot_send out.");
+  }
   if (plan.snapshot != Snapshot::Versions) {
     refuse(fmt::format("{} copies go with versions alone: only these stay as they are while they "
                        "travel to a peer",

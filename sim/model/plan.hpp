@@ -70,6 +70,19 @@ enum class Snapshot {
 /// Most copies of a snapshot: a rank's own, and its peer's.
 inline constexpr int kMostSnapshotCopies = 2;
 
+/// How a version is sent to the peer. All but Direct receive it in a buffer on the device, from
+/// which it is copied to its place in host memory; they are the four schemes of GEMINI (SOSP 2023).
+/// Direct needs neither buffer nor copy. It is for ranks that can receive into host memory, as
+/// those of the CPU backend can.
+enum class SnapshotSend {
+  Direct,    ///< chunk by chunk between the gathers of the first forward, each into its place
+  Blocking,  ///< chunk by chunk after the step's updates; training goes on when all have come
+  Naive,     ///< all chunks in a row after the first forward, into a buffer as large as all of them
+  Chunked,   ///< chunk by chunk as Direct, into a buffer of one chunk: the next is sent when that
+             ///< has been copied out
+  Pipelined,  ///< likewise, into two buffers in turn: a chunk comes while another is copied out
+};
+
 /// Copies between host and device.
 enum class Copies {
   Overlapped,  ///< on their own lanes; only those wait that need what is copied
@@ -262,6 +275,7 @@ struct Plan {
   Snapshot snapshot = Snapshot::None;
   int snapshot_copies = 1;  ///< copies of each version: the rank's own and, with 2, one in the
                             ///< memory of a rank of another node, its peer
+  SnapshotSend snapshot_send = SnapshotSend::Direct;  ///< used with 2 copies
   Schedule schedule;
   std::vector<UnitPlan> units;  ///< one per Architecture::units entry
 

@@ -48,7 +48,8 @@ enum class OpKind {
   Dispatch,    ///< collective: rows, or gradients of rows, to the ranks of their experts
   Combine,     ///< collective: what those ranks made of them, back
   PeerCopy,    ///< collective: a shard's version of the state -> its copy in the memory of the
-               ///< rank's peer, while the copy of the rank's ward comes in
+               ///< rank's peer, or its receive buffer, while the copy of the rank's ward comes in
+  PeerStore,   ///< d2h: a shard's version of the ward's state, receive buffer -> its copy
   PeerMark,    ///< collective: this rank notes that the copy of its ward's version is whole
   ActivationGather,  ///< collective: every rank's rows, or gradients of its rows, to all ranks
   ActivationReduce,  ///< collective: the sum over ranks of what they made of a rank's rows, to it
@@ -102,6 +103,8 @@ struct Operation {
   std::int32_t staging_buffer = -1;  ///< pinned buffer of a shard in a file, for its parameters
                                      ///< (ParamRead, Fetch) or its gradient (GradD2H, then
                                      ///< GradWrite or Adam), or of a gradient ring (GradD2H, Adam)
+  Bytes receive_offset = -1;  ///< PeerCopy, PeerStore: place of the ward's shard in the receive
+                              ///< buffer; -1: it comes into its copy's place
   Bytes bytes = 0;            ///< size of the transfer: a shard or an output for copies, the whole
                               ///< chunk for collectives
   std::int64_t elements = 0;  ///< Adam, AdamRollback, SquareSum, GradAdd: elements of the shard
@@ -160,6 +163,9 @@ struct Program {
   Bytes staged_gradient_bytes = 0;
   int stream_buffers = 0;  ///< device buffers for state between host memory and GPU
   Bytes stream_buffer_bytes = 0;
+  int receive_buffers = 0;  ///< device buffers for versions between peer and host memory, in turn
+  Bytes receive_buffer_bytes = 0;      ///< size of each; of SnapshotSend::Naive's only the largest
+  Bytes receive_bytes = 0;             ///< size of all
   Bytes workspace_bytes = 0;           ///< device memory of libraries; not among the buffers below
   Bytes graph_bytes = 0;               ///< device memory that the driver takes for CUDA graphs
   Seconds launch_seconds = 0;          ///< Profile::launch_seconds

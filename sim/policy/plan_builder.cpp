@@ -48,6 +48,7 @@ Plan uniform_plan(const std::string& name, const Profile& profile, const PlanReq
   plan.cpu_adam_threads = request.adam_threads.value_or(1);
   plan.snapshot = request.snapshot;
   plan.snapshot_copies = request.snapshot_copies;
+  plan.snapshot_send = request.snapshot_send;
   plan.compute_threads = profile.compute_threads;
   plan.units.resize(profile.architecture.units.size());
   for (std::size_t i = 0; i < plan.units.size(); ++i) {

@@ -34,7 +34,8 @@ struct PlanRequest {
   bool tries_versions =
       false;                ///< auto takes Snapshot::Versions where that is faster than `snapshot`
   int snapshot_copies = 1;  ///< Plan::snapshot_copies; 2 only with Snapshot::Versions
-  AdamState adam_state = AdamState::Float32;  ///< never chosen: it changes what is learnt
+  SnapshotSend snapshot_send = SnapshotSend::Direct;  ///< another one only with 2 copies
+  AdamState adam_state = AdamState::Float32;          ///< never chosen: it changes what is learnt
   bool deterministic = true;                 ///< Plan::deterministic; never chosen: it changes bits
   CudaGraphs cuda_graphs = CudaGraphs::Off;  ///< rules of other systems do not take them by Auto
 };

@@ -62,6 +62,7 @@ std::optional<Part> part_of(const Operation& op) {
     case OpKind::GradH2D:
       return Part::H2D;
     case OpKind::OutputD2H:
+    case OpKind::PeerStore:
       return Part::D2H;
     case OpKind::GradD2H:
       return op.accumulate ? Part::D2HAdd : Part::D2H;

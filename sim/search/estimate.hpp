@@ -159,6 +159,7 @@ class Estimator {
   [[nodiscard]] TierBytes state_bytes(const Candidate& candidate) const;
   [[nodiscard]] Bytes kept_state_bytes(const Candidate& candidate, const UnitClass& unit_class,
                                        const Placed& placed, const Program& types) const;
+  [[nodiscard]] Bytes receive_buffer_bytes(const Candidate& candidate, const Program& types) const;
   /// Whether the peer keeps copies of the units of `c`, a candidate for one class.
   [[nodiscard]] bool copies_to_peer(const Candidate& c) const noexcept {
     return problem_.request.snapshot_copies > 1 && c.snapshot == Snapshot::Versions &&

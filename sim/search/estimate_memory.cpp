@@ -144,6 +144,25 @@ Bytes Estimator::kept_state_bytes(const Candidate& c, const UnitClass& unit_clas
   return placed.early_optimizer() * (owned + elements * size_of(types.dtype));
 }
 
+/// Device memory through which a ward's versions come.
+Bytes Estimator::receive_buffer_bytes(const Candidate& c, const Program& types) const {
+  const SnapshotSend send = problem_.request.snapshot_send;
+  if (send == SnapshotSend::Direct) return 0;
+  const std::int64_t cut = problem_.request.num_gpus * shard_multiple(problem_.request.adam_state);
+  const std::int64_t whole = round_up(c.chunk_elements, cut);
+  const int parts = c.sharding == Sharding::Replicated ? 1 : problem_.request.num_gpus;
+  SentChunks sent;
+  for (const UnitClass& unit_class : classes_) {
+    const Candidate of_class = for_class(c, unit_class);
+    const int units = place(of_class, unit_class).cpu_optimizer();
+    if (units == 0 || !copies_to_peer(of_class)) continue;
+    for (std::int64_t left = unit_class.elements; left > 0; left -= whole) {
+      sent.add(units, version_bytes(std::min(whole, left) / parts, types));
+    }
+  }
+  return receive_bytes(send, sent);
+}
+
 /// Bytes of optimizer state in host memory and in files, and of the buffers that it passes through.
 TierBytes Estimator::state_bytes(const Candidate& c) const {
   const std::int64_t cut = problem_.request.num_gpus * shard_multiple(problem_.request.adam_state);
@@ -192,6 +211,7 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
   bytes.pinned +=
       std::min<std::int64_t>(parameters_in_files, Plan().parameter_buffers) * parameter_buffer;
   bytes.pinned += snapshot_bytes(c);
+  bytes.gpu += receive_buffer_bytes(c, types);
   Plan rings;
   rings.gradient_ring = c.gradient_ring;
   rings.clipping = problem_.request.clipping;

@@ -30,7 +30,8 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
     op.bytes = state_copy_bytes(op.lane, op.elements, work.in_file, header);
   }
-  if (op.kind == OpKind::PeerCopy) op.bytes = version_bytes(op.elements, header);
+  if (op.kind == OpKind::PeerCopy || op.kind == OpKind::PeerStore)
+    op.bytes = version_bytes(op.elements, header);
   const bool through_file = op.kind == OpKind::ParamRead || op.kind == OpKind::GradWrite;
   if (through_file) op.bytes = file_blocks(op.bytes);
   return op;
@@ -270,7 +271,11 @@ void Estimator::ClassWork::add_adam() {
   add(speculative, {.before_barrier = ahead});
   add(adam, {.step_boundary = placed.nvme_optimizer});
   if (estimator.copies_to_peer(candidate)) {
-    add({OpKind::PeerCopy, Lane::Collective}, {.anywhere = placed.cpu_optimizer()});
+    const LaneWork::Times sent{.anywhere = placed.cpu_optimizer()};
+    add({OpKind::PeerCopy, Lane::Collective}, sent);
+    if (estimator.problem_.request.snapshot_send != SnapshotSend::Direct) {
+      add({OpKind::PeerStore, Lane::D2H}, sent);
+    }
   }
   if (level == SearchLevel::Leaf) {
     add(adam, {.after_norm = beside_state});

@@ -7,6 +7,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 namespace athanor::test {
@@ -197,7 +198,22 @@ TEST_CASE_METHOD(SimFixture, "tune counts the copies that another node keeps, an
   CHECK(result("every=1,copies=2").at("plan") == two.at("plan"));
   platform.network->bytes_per_second /= 20;
   CHECK(seconds(result("versions,copies=2")) > seconds(two));
+  const nlohmann::json naive = result("versions,copies=2,send=naive");
+  CHECK(naive.at("plan").at("snapshot_send") == "naive");
+  CHECK_FALSE(two.at("plan").contains("snapshot_send"));
+  CHECK(seconds(naive) >= seconds(two));
+  // How rare copies would have to be follows from what they cost.
+  const nlohmann::json slow = result("versions,copies=2,send=blocking");
+  const auto& cost = slow.at("copies_step_seconds");
+  CHECK(cost.at("with") == slow.at("step_seconds"));
+  const double more = cost.at("with").get<double>() / cost.at("without").get<double>() - 1;
+  REQUIRE(more > 0.01);
+  CHECK(slow.at("copies_every") == std::llround(std::ceil(more / 0.01)));
+  CHECK_FALSE(one.contains("copies_step_seconds"));
   CHECK(tuned("redo,copies=2", "8").exit_code == 2);
+  CHECK_THAT(tuned("versions,send=naive", "8").err, ContainsSubstring("copies=2"));
+  CHECK_THAT(tuned("versions,copies=3", "8").err, ContainsSubstring("'3'"));
+  CHECK_THAT(tuned("versions,copies=2,send=fast", "8").err, ContainsSubstring("pipelined"));
   const ProgramResult refused = tuned("versions,copies=2", "4");
   CHECK(refused.exit_code == 2);
   CHECK_THAT(refused.err, ContainsSubstring("needs several nodes"));

@@ -34,6 +34,7 @@ enum class MemoryKind {
   StagedGradient,
   GradientInFile,
   WardShard,
+  ReceiveBuffer,
   Rows  // those of tokens that travel
 };
 /// Location in memory: place, pool or unit, slot, buffer or member, chunk.
@@ -155,9 +156,18 @@ class RaceCheck {
         break;
       case OpKind::PeerCopy:
         list.push_back({{MemoryKind::HostShard, op.unit, 0, op.chunk}, false});
+        list.push_back({received_in(op), true});
+        break;
+      case OpKind::PeerStore:
+        list.push_back({received_in(op), false});
         list.push_back({{MemoryKind::WardShard, op.unit, 0, op.chunk}, true});
         break;
       case OpKind::PeerMark:
+        for (const Operation& copy : program_.operations) {
+          if (copy.kind != OpKind::PeerCopy) continue;
+          list.push_back({{MemoryKind::WardShard, copy.unit, 0, copy.chunk}, false});
+        }
+        break;
       case OpKind::Fence:
       case OpKind::Mark:
       case OpKind::Loss:
@@ -306,6 +316,13 @@ class RaceCheck {
       default:
         break;
     }
+  }
+
+  /// Place to which a PeerCopy brings the ward's shard: its own, or a buffer. Buffers do not
+  /// overlap (test_snapshot_sends).
+  static Location received_in(const Operation& op) {
+    if (op.receive_offset < 0) return {MemoryKind::WardShard, op.unit, 0, op.chunk};
+    return {MemoryKind::ReceiveBuffer, -1, static_cast<int>(op.receive_offset), 0};
   }
 
   void fill_slot(const Operation& op, int pool, std::vector<Use>& list) {

@@ -101,7 +101,7 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
           .max_nodes = 2, .nics = 2, .bytes_per_second = 1e9 * (1 + round), .latency = 1e-6};
       c.request.snapshot = Snapshot::Versions;
       c.request.snapshot_copies = 2;
-      ++with_copies;
+      c.request.snapshot_send = static_cast<SnapshotSend>(with_copies++ % 5);
     }
     Estimator estimator(tuning_problem(c.profile, c.platform, c.request), kThreads);
     Engine engine(c.platform, c.request.num_gpus);

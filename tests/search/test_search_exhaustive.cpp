@@ -135,6 +135,7 @@ TEST_CASE("the search takes the faster way of snapshots that fits, as simulating
       if (i % 3 == 1 && platform.num_nodes(num_gpus) > 1) {
         question.request.snapshot = Snapshot::Versions;
         question.request.snapshot_copies = 2;
+        question.request.snapshot_send = static_cast<SnapshotSend>(with_copies % 5);
         question.space.snapshots = {Snapshot::Versions};
       }
       const auto& [profile, request, space] = question;

@@ -51,12 +51,14 @@ void wait_for_losses(const std::string& out, std::int64_t steps) {
 
 class LostMachine {
  public:
-  explicit LostMachine(int copies, Launcher launcher = Launcher::Torchrun)
+  explicit LostMachine(int copies, Launcher launcher = Launcher::Torchrun,
+                       SnapshotSend send = SnapshotSend::Direct)
       : launcher_(launcher), fixture_(DataType::BFloat16) {
     machines_.give_own_memory(fixture_.file(""));
     Plan plan = fixture_.offloaded_plan(kRanks, kRanks);
     plan.snapshot = Snapshot::Versions;
     plan.snapshot_copies = copies;
+    plan.snapshot_send = send;
     plan.clipping = Clipping::Wait;
     plan_ = fixture_.write_plan("plan", plan);
     out_ = fixture_.file("run");
@@ -168,8 +170,17 @@ std::int64_t number_after(const std::string& text, const std::string& mark) {
 }  // namespace
 
 TEST_CASE("a machine is lost with its memory, and the job goes on from the peers' copies") {
-  const char lost = GENERATE('a', 'b');
-  const LostMachine job(2, GENERATE(Launcher::Torchrun, Launcher::Mpirun));
+  struct Loss {
+    char lost;
+    Launcher launcher;
+    SnapshotSend send;
+  };
+  const auto [lost, launcher, send] =
+      GENERATE(Loss{'a', Launcher::Torchrun, SnapshotSend::Blocking},
+               Loss{'b', Launcher::Torchrun, SnapshotSend::Pipelined},
+               Loss{'a', Launcher::Mpirun, SnapshotSend::Chunked},
+               Loss{'b', Launcher::Mpirun, SnapshotSend::Naive});
+  const LostMachine job(2, launcher, send);
   if (!job.works()) SKIP("no namespaces or no torchrun here");
   job.lose(lost, {"--checkpoint-every", "0"});
   const std::int64_t reported = loss_curve(job.out()).steps.back();
@@ -185,9 +196,9 @@ TEST_CASE("a machine is lost with its memory, and the job goes on from the peers
 
 TEST_CASE(
     "machines are lost at random moments, recoveries too, and the job ends with the same bits") {
-  const LostMachine job(2);
-  if (!job.works()) SKIP("no namespaces or no torchrun here");
   const unsigned seed = environment_number("ATHANOR_SNAPSHOT_SEED", std::random_device{}());
+  const LostMachine job(2, Launcher::Torchrun, static_cast<SnapshotSend>(seed % 5));
+  if (!job.works()) SKIP("no namespaces or no torchrun here");
   const unsigned lives = environment_number("ATHANOR_LOST_MACHINES", 5);
   std::cout << "ATHANOR_SNAPSHOT_SEED=" << seed << std::endl;
   std::mt19937 random(seed);

@@ -16,6 +16,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -32,12 +33,13 @@ using namespace athanor::test;
 
 constexpr const char* kRun = "0123456789abcdef";
 
-Plan copies_plan(const Architecture& architecture, DataType dtype) {
+Plan copies_plan(const Architecture& architecture, DataType dtype, SnapshotSend send) {
   Plan plan = uniform_plan(architecture, 2, 1, Sharding::OptimizerSharded, Home::Gpu, Home::Host,
                            Activation::Keep, 30000);
   plan.dtype = dtype;
   plan.snapshot = Snapshot::Versions;
   plan.snapshot_copies = 2;
+  plan.snapshot_send = send;
   return plan;
 }
 
@@ -68,9 +70,9 @@ struct Rank {
 
 class TwoRanks {
  public:
-  explicit TwoRanks(DataType dtype)
+  explicit TwoRanks(DataType dtype, SnapshotSend send = SnapshotSend::Direct)
       : architecture_(tiny_gpt2()),
-        plan_(copies_plan(architecture_, dtype)),
+        plan_(copies_plan(architecture_, dtype, send)),
         program_(lower(unmeasured_profile(architecture_, dtype, kSequence, 1), plan_)) {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
@@ -94,10 +96,18 @@ class TwoRanks {
     both([&](Rank& rank) {
       fill_state(rank.pools, program_, steps, rank.device,
                  static_cast<unsigned>(100 * rank.number + steps));
-      for_each_chunk(
-          [&](std::int32_t unit, std::int32_t chunk) { rank.peers->copy(unit, chunk, steps); });
-      rank.peers->note_copy(steps);
+      for (const Operation& op : program_.operations) {
+        if (op.kind == OpKind::PeerCopy) rank.peers->copy(op, steps);
+        if (op.kind == OpKind::PeerStore) rank.peers->store(op, steps, rank.device);
+        if (op.kind == OpKind::PeerMark) rank.peers->note_copy(steps);
+      }
     });
+  }
+  /// The first operation of a kind.
+  [[nodiscard]] const Operation& first(OpKind kind) const {
+    const auto found = std::ranges::find(program_.operations, kind, &Operation::kind);
+    REQUIRE(found != program_.operations.end());
+    return *found;
   }
   void for_each_chunk(const std::function<void(std::int32_t, std::int32_t)>& call) const {
     for (std::size_t unit = 0; unit < program_.layouts.size(); ++unit) {
@@ -138,7 +148,9 @@ class TwoRanks {
 }  // namespace
 
 TEST_CASE("a copy equals its owner's version at every step, and the version before stays") {
-  TwoRanks ranks(GENERATE(DataType::Float32, DataType::BFloat16));
+  TwoRanks ranks(GENERATE(DataType::Float32, DataType::BFloat16),
+                 GENERATE(SnapshotSend::Direct, SnapshotSend::Blocking, SnapshotSend::Naive,
+                          SnapshotSend::Chunked, SnapshotSend::Pipelined));
   std::string before;
   for (std::int64_t steps = 1; steps <= 6; ++steps) {
     ranks.step(steps);
@@ -155,10 +167,11 @@ TEST_CASE("a copy equals its owner's version at every step, and the version befo
 }
 
 TEST_CASE("a copy that is being written over is none, and the one before it is still there") {
-  TwoRanks ranks(DataType::BFloat16);
+  const SnapshotSend send = GENERATE(SnapshotSend::Direct, SnapshotSend::Pipelined);
+  TwoRanks ranks(DataType::BFloat16, send);
   ranks.step(1);
   ranks.step(2);
-  ranks.both([](Rank& rank) { rank.peers->copy(0, 0, 3); });
+  ranks.both([&](Rank& rank) { rank.peers->copy(ranks.first(OpKind::PeerCopy), 3); });
   const SnapshotSummary summary = read_snapshot_summary(ranks[0].shared.path());
   REQUIRE(summary.copies.size() == 1);
   CHECK(summary.copies.front().steps == 2);

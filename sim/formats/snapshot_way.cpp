@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/formats/snapshot_way.hpp"
+
+#include "sim/base/errors.hpp"
+#include "sim/model/enum_names.hpp"
+
+#include <fmt/format.h>
+
+#include <sstream>
+#include <string_view>
+
+namespace athanor {
+namespace {
+
+constexpr const char* kEvery = "every=1";
+
+[[noreturn]] void refuse(const std::string& problem, const std::string& hint) {
+  throw InputError("--snapshot", problem, hint);
+}
+
+std::string ways(bool takes_every) {
+  return listed(kSnapshotNames) + (takes_every ? fmt::format(", {}", kEvery) : std::string());
+}
+
+void set_key(const std::string& part, SnapshotWay& way) {
+  const std::size_t mark = part.find('=');
+  const std::string key = part.substr(0, mark);
+  const std::string value = mark == std::string::npos ? "" : part.substr(mark + 1);
+  if (key == "copies") {
+    if (value != "1" && value != "2") {
+      refuse(fmt::format("'{}' is no number of copies", value), "Give copies=1 or copies=2.");
+    }
+    way.copies = value == "1" ? 1 : 2;
+  } else if (key == "send") {
+    const auto send = value_of(kSnapshotSendNames, value);
+    if (!send) {
+      refuse(fmt::format("'{}' is no way to send copies", value),
+             fmt::format("Give send= one of {}.", listed(kSnapshotSendNames)));
+    }
+    way.send = *send;
+  } else {
+    refuse(fmt::format("unknown part '{}'", part),
+           "Write it like versions,copies=2,send=pipelined.");
+  }
+}
+
+}  // namespace
+
+Snapshot SnapshotWay::snapshot() const {
+  if (way == kEvery) return copies > 1 ? Snapshot::Versions : Snapshot::Redo;
+  return value_of(kSnapshotNames, way).value_or(Snapshot::None);
+}
+
+SnapshotWay parse_snapshot_way(const std::string& text, bool takes_every) {
+  SnapshotWay way;
+  std::istringstream parts(text);
+  std::getline(parts, way.way, ',');
+  const bool is_every = takes_every && way.way == kEvery;
+  if (!is_every && !value_of(kSnapshotNames, way.way)) {
+    refuse(fmt::format("'{}' is no way to take snapshots", way.way),
+           fmt::format("Give one of {}.", ways(takes_every)));
+  }
+  for (std::string part; std::getline(parts, part, ',');) set_key(part, way);
+  if (way.copies == 1 && way.send != SnapshotSend::Direct) {
+    refuse("send= says how copies reach another node, and there is one copy",
+           "Give copies=2, too, or leave send= out.");
+  }
+  return way;
+}
+
+}  // namespace athanor

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The value of --snapshot where it is about a plan: "versions,copies=2,send=pipelined".
+#pragma once
+
+#include "sim/model/plan.hpp"
+
+#include <string>
+
+namespace athanor {
+
+/// How a plan takes snapshots, and how copies of them reach another node.
+struct SnapshotWay {
+  std::string way;  ///< a name of kSnapshotNames, or "every=1": whichever is faster
+  int copies = 1;
+  SnapshotSend send = SnapshotSend::Direct;
+
+  /// The snapshot that `way` names. With copies, "every=1" is versions: others cannot have them.
+  /// Without, it is Redo, and versions are to be tried beside it.
+  [[nodiscard]] Snapshot snapshot() const;
+  [[nodiscard]] bool tries_versions() const { return way == "every=1" && copies == 1; }
+};
+
+/// Reads a value of --snapshot. Throws InputError with the values that there are. `takes_every`:
+/// "every=1" is one of them.
+[[nodiscard]] SnapshotWay parse_snapshot_way(const std::string& text, bool takes_every);
+
+}  // namespace athanor
