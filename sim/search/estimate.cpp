@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -214,32 +213,48 @@ Seconds Estimator::overlapped_seconds(const Candidate& c, const LaneWork& lanes,
   const bool may_rise = is_group && tables.dual_bounds_are_max_min;
   if (busiest > cutoff || may_rise || !terms_.has(BoundTerm::Overlap)) return busiest;
   others[kCompute] -= accumulation * units.compute.unthrottled();
-  std::span<const Seconds> kernels = kernel_sums(c).all;
+  std::span<const Seconds> kernels = kernel_sums(c);
   if (is_group) kernels = kernels.first(tables.num_plain_bounds);
   return std::max(busiest, dual_bound_seconds(others, kernels, accumulation, tables).most());
+}
+
+Estimator::KernelSums Estimator::with_kernel(KernelSums sums, const PowerDraw& kernel,
+                                             int adam_threads) {
+  const std::vector<double>& weights = tables_.kernel_weights(kernel, adam_threads);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += kernel.seconds * weights[i];
+  return sums;
 }
 
 const Estimator::KernelSums& Estimator::kernel_sums(const Candidate& c) {
   Activations& units = activations(c);
   const auto [entry, is_new] = units.kernel_sums.try_emplace(c.adam_threads);
-  KernelSums& sums = entry->second;
+  if (is_new) {
+    KernelSums sums(tables_.at(c.adam_threads).dual_bounds.size());
+    for (const PowerDraw& kernel : units.kernels) {
+      sums = with_kernel(std::move(sums), kernel, c.adam_threads);
+    }
+    entry->second = std::move(sums);
+  }
+  return entry->second;
+}
+
+const Estimator::UnitKernelSums& Estimator::unit_kernel_sums(const Candidate& c) {
+  Activations& units = activations(c);
+  const auto [entry, is_new] = units.unit_kernel_sums.try_emplace(c.adam_threads);
+  UnitKernelSums& sums = entry->second;
   if (!is_new) return sums;
-  const auto plus = [&](std::vector<Seconds> sum, const PowerDraw& kernel) {
-    const std::vector<double>& weights = tables_.kernel_weights(kernel, c.adam_threads);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += kernel.seconds * weights[i];
-    return sum;
-  };
-  const std::vector<Seconds> none(tables_.at(c.adam_threads).dual_bounds.size());
-  sums.all = std::accumulate(units.kernels.begin(), units.kernels.end(), none, plus);
+  const KernelSums none(tables_.at(c.adam_threads).dual_bounds.size());
   sums.forward_from.resize(units.forward.size());
   for (std::size_t unit = units.forward.size(); unit-- > 0;) {
     const bool is_last = unit + 1 == units.forward.size();
-    sums.forward_from[unit] =
-        plus(is_last ? none : sums.forward_from[unit + 1], units.forward[unit]);
+    sums.forward_from[unit] = with_kernel(is_last ? none : sums.forward_from[unit + 1],
+                                          units.forward[unit], c.adam_threads);
   }
   const auto below = [&](const std::vector<PowerDraw>& by_unit) {
-    std::vector<std::vector<Seconds>> prefixes{none};
-    for (const PowerDraw& kernel : by_unit) prefixes.push_back(plus(prefixes.back(), kernel));
+    std::vector<KernelSums> prefixes{none};
+    for (const PowerDraw& kernel : by_unit) {
+      prefixes.push_back(with_kernel(prefixes.back(), kernel, c.adam_threads));
+    }
     return prefixes;
   };
   sums.recompute_below = below(units.recomputed);

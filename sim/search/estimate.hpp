@@ -100,11 +100,12 @@ class Estimator {
   };
   /// Least time that kernels of one micro-batch contribute to a step, by each of
   /// BoundTables::dual_bounds.
-  struct KernelSums {
-    std::vector<Seconds> all;
-    std::vector<std::vector<Seconds>> forward_from;  ///< forward from each unit on
+  using KernelSums = std::vector<Seconds>;
+  /// Parts of KernelSums by unit. They are large, and few candidates want them.
+  struct UnitKernelSums {
+    std::vector<KernelSums> forward_from;  ///< forward from each unit on
     /// Backward with its recomputation, and recomputation alone, of units below each unit.
-    std::vector<std::vector<Seconds>> backward_below, recompute_below;
+    std::vector<KernelSums> backward_below, recompute_below;
   };
   /// Memory that depends only on micro-batch, group, recomputation and offloaded outputs.
   struct ActivationBytes {
@@ -123,6 +124,7 @@ class Estimator {
     std::vector<PowerDraw> kernels;  ///< phases of one micro-batch, equal ones added up
     std::vector<PowerDraw> forward, backward, recomputed;  ///< kernels by unit
     std::map<int, KernelSums> kernel_sums;                 ///< by CPU threads
+    std::map<int, UnitKernelSums> unit_kernel_sums;        ///< likewise
     /// Forward and backward of the units below each unit.
     std::vector<LagrangianBound> forward_below, backward_below;
     Seconds issue_seconds = 0;
@@ -190,7 +192,9 @@ class Estimator {
   /// Adds phases of units, and what is the same for all placements.
   void add_common(const Candidate& candidate, LaneWork& lanes);
   void add_scalars(const Candidate& candidate, LaneWork& lanes) const;
+  [[nodiscard]] KernelSums with_kernel(KernelSums sums, const PowerDraw& kernel, int adam_threads);
   [[nodiscard]] const KernelSums& kernel_sums(const Candidate& candidate);
+  [[nodiscard]] const UnitKernelSums& unit_kernel_sums(const Candidate& candidate);
   /// Unit whose forward is the update barrier: it waits for all CPU updates of state in memory. -1:
   /// none.
   [[nodiscard]] int update_barrier_unit(const Candidate& candidate) const;

@@ -107,18 +107,18 @@ LagrangianBound Estimator::inner_seconds(Candidate c, const LaneWork& lanes) {
 }
 
 Estimator::PhaseSum Estimator::micro_batch_phases(const Candidate& c) {
-  return {kernel_sums(c).all, activations(c).compute.unthrottled()};
+  return {kernel_sums(c), activations(c).compute.unthrottled()};
 }
 
 Estimator::PhaseSum Estimator::forward_from(const Candidate& c, std::size_t unit) {
   const std::vector<LagrangianBound>& below = activations(c).forward_below;
-  return {kernel_sums(c).forward_from[unit],
+  return {unit_kernel_sums(c).forward_from[unit],
           below.back().unthrottled() - below[unit].unthrottled()};
 }
 
 Estimator::PhaseSum Estimator::backward_from(const Candidate& c, std::size_t unit) {
   const std::vector<LagrangianBound>& below = activations(c).backward_below;
-  const KernelSums& kernels = kernel_sums(c);
+  const UnitKernelSums& kernels = unit_kernel_sums(c);
   PhaseSum from{kernels.backward_below.back(), below.back().unthrottled()};
   return from.add(-1, {kernels.backward_below[unit], below[unit].unthrottled()});
 }
@@ -234,7 +234,7 @@ std::vector<Estimator::Serial> Estimator::drains(const Candidate& c, const LaneW
   const auto before_last = static_cast<double>(c.batch.accumulation - c.batch.group);
   const bool has_first = at_boundary == (before_last == 0);
   const double later = at_boundary ? (before_last > 0 ? 1 : 0) : before_last - 1;
-  Serial drains{{}, kernel_sums(c).recompute_below.back()};
+  Serial drains{{}, unit_kernel_sums(c).recompute_below.back()};
   Seconds& copied = drains.work[lane_index(Lane::D2H)];
   Seconds& added = drains.work[kAddingCopies];
   copied = has_first ? lanes.first_drains : 0;
@@ -247,7 +247,7 @@ std::vector<Estimator::Serial> Estimator::drains(const Candidate& c, const LaneW
 /// Drains, and state that streams before the update barrier.
 std::vector<Estimator::Serial> Estimator::serials(const Candidate& c, const LaneWork& lanes,
                                                   bool at_boundary) {
-  const KernelSums& kernels = kernel_sums(c);
+  const UnitKernelSums& kernels = unit_kernel_sums(c);
   const auto group = static_cast<double>(c.batch.group);
   std::vector<Serial> result = drains(c, lanes, at_boundary);
   if (!terms_.has(BoundTerm::Serials)) return result;
