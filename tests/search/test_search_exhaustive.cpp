@@ -115,7 +115,8 @@ TEST_CASE("the search returns what simulating everything returns") {
   CHECK(pruned > 0);  // else the bounds did nothing
   CHECK(with_fewer_threads > 0);
   CHECK(in_groups > 0);
-  CHECK(in_some_groups > 0);
+  // On several GPUs additions of gradients take turns with kernels, and it is all or none.
+  if (num_gpus == 1) CHECK(in_some_groups > 0);
   CHECK(on_gpu > 0);
 }
 
