@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What copies of snapshots on another node cost a plan's step, and how rare they would have to be.
+// CopiesCost: the share of a step that copies of snapshots on another node take, and how rare they
+// would have to be to take little.
 #pragma once
 
 #include "sim/engine/engine.hpp"

@@ -2,10 +2,10 @@
 // Attention with sinks (Xiao et al. 2023; learnt ones in gpt_oss): each head has a score that no
 // key has. It joins the softmax of every query, and what goes to it is lost.
 //
-// Where L is the logarithm of a query's sum of exponentials over its keys and s the sink,
-// attention's output is that without sinks times exp(L - L'), with L' = log(exp(L) + exp(s)). The
-// gradients of queries, keys and values are those that a kernel makes of this output and of L' in
-// place of its own: both formulas are the same.
+// The output is that without sinks times exp(L - L'). L is the logarithm of a query's sum of
+// exponentials over its keys, s the sink, and L' = log(exp(L) + exp(s)). The gradients of queries,
+// keys and values are those that a kernel makes of this output and of L' in place of its own: both
+// formulas are the same.
 #pragma once
 
 #include "executor/layers/attention_operators.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host takes to launch operations.
+// Times that the host takes to launch operations.
 #include "sim/cost/costs.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/program.hpp"

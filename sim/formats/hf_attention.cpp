@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a key means, and its default, are transformers' (modeling_rope_utils.py and the families'
-// configurations).
+// Keys and their defaults mean what they mean to transformers (modeling_rope_utils.py and the
+// families' configurations).
 #include "sim/formats/hf_attention.hpp"
 
 #include "sim/formats/hf_keys.hpp"

@@ -92,7 +92,7 @@ void StepBuilder::emit_forward(const Access& access) {
                               : buffer(outputs_, access, "output ", held.output));
   if (kind_ == StepKind::Evaluation) forget_input(op, access);
   const Phase phase = emit_phase(std::move(op), access, {});
-  // Where peers block training, their mark comes before the first forward.
+  // The first forward waits for the peers' mark where copies to them block training.
   if (last_forward_ < 0 && peer_mark_ >= 0) at(phase.first).waits.push_back(peer_mark_);
   last_forward_ = last_computed_ = phase.last;
   wait_for_parameters(phase.first, access.unit);

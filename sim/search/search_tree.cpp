@@ -125,7 +125,9 @@ SearchTree::Parts SearchTree::parts_of(const Evaluated& whole, const Node& node,
     e.plans = part.plans;
     e.index = whole.index + part.first;
     measure(part.candidate, part.level, limit, e);
-    e.bound_seconds = std::max(e.bound_seconds, whole.bound_seconds);
+    if (e.outcome != Outcome::DoesNotFit) {
+      e.bound_seconds = std::max(e.bound_seconds, whole.bound_seconds);
+    }
     parts.add(e, part, limit);
   }
   return parts;

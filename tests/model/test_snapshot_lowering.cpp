@@ -2,6 +2,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/lowering/snapshot_memory.hpp"
+#include "tests/model/operations_of.hpp"
 #include "tests/model/race_check.hpp"
 #include "tests/support/random_plans.hpp"
 
@@ -19,7 +20,9 @@
 namespace athanor {
 namespace {
 
+using test::at;
 using test::find_races;
+using test::operations_of;
 using test::small_architecture;
 using test::small_profile;
 using test::uniform_plan;
@@ -50,18 +53,6 @@ Bytes bytes_named(const Program& program, const std::string& start) {
     if (buffer.name.starts_with(start)) bytes += buffer.bytes;
   }
   return bytes;
-}
-
-std::vector<std::int32_t> operations_of(const Program& program, OpKind kind) {
-  std::vector<std::int32_t> found;
-  for (std::size_t i = 0; i < program.operations.size(); ++i) {
-    if (program.operations[i].kind == kind) found.push_back(static_cast<std::int32_t>(i));
-  }
-  return found;
-}
-
-const Operation& at(const Program& program, std::int32_t operation) {
-  return program.operations[static_cast<std::size_t>(operation)];
 }
 
 }  // namespace

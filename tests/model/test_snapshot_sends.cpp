@@ -6,6 +6,7 @@
 #include "sim/lowering/lowering.hpp"
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/enum_names.hpp"
+#include "tests/model/operations_of.hpp"
 #include "tests/model/race_check.hpp"
 #include "tests/support/random_plans.hpp"
 
@@ -23,7 +24,9 @@
 namespace athanor {
 namespace {
 
+using test::at;
 using test::find_races;
+using test::operations_of;
 using test::small_architecture;
 using test::small_profile;
 using test::uniform_plan;
@@ -51,18 +54,6 @@ Plan plan_of(const Architecture& architecture, int round, SnapshotSend send) {
 
 Program program_of(const Architecture& architecture, const Plan& plan) {
   return lower(small_profile(architecture, plan.micro_batch, plan.dtype), plan);
-}
-
-std::vector<std::int32_t> operations_of(const Program& program, OpKind kind) {
-  std::vector<std::int32_t> found;
-  for (std::size_t i = 0; i < program.operations.size(); ++i) {
-    if (program.operations[i].kind == kind) found.push_back(static_cast<std::int32_t>(i));
-  }
-  return found;
-}
-
-const Operation& at(const Program& program, std::int32_t operation) {
-  return program.operations[static_cast<std::size_t>(operation)];
 }
 
 Bytes receive_buffer(const Program& program) {

@@ -11,8 +11,8 @@ namespace {
 
 using torch::Tensor;
 
-/// Where inputs are: x, weights of choices, then all experts' gate and up in one matrix, down in
-/// another, and the biases of both.
+/// Places of the inputs: x, weights of choices, then all experts' gate and up in one matrix, down
+/// in another, and the biases of both.
 enum At : std::size_t { kX, kChoices, kGateUp, kDown, kGateUpBias, kDownBias };
 
 Tensors inputs_of(const ExpertCase& of) {

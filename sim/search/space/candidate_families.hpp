@@ -48,7 +48,7 @@ class CandidateFamilies {
 
  private:
   class Choices;
-  /// Where the choices of one family stand.
+  /// Indices of one family's choices.
   struct Family {
     std::size_t batch, sharding, chunk, pool, placement;
   };

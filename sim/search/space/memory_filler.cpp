@@ -6,7 +6,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <utility>
 
 namespace athanor {
 namespace {
@@ -49,16 +48,11 @@ bool MemoryFiller::some_fits(const Counts& counts) const {
 
 FamilyReach MemoryFiller::whole(const Counts& counts) const {
   FamilyReach reach{counts.front().front(), counts.back().front()};
-  for (const Placements& placements : counts) {
-    for (const Candidate& placement : placements) {
-      for (const auto& [end, is_better] :
-           {std::pair(&reach.fewest,
-                      placement.leading_gpu_parameters < reach.fewest.leading_gpu_parameters),
-            std::pair(&reach.most,
-                      placement.leading_gpu_parameters > reach.most.leading_gpu_parameters)}) {
-        if (is_better) end->leading_gpu_parameters = placement.leading_gpu_parameters;
-      }
-    }
+  int& fewest = reach.fewest.leading_gpu_parameters;
+  int& most = reach.most.leading_gpu_parameters;
+  for (const Placements& placements : counts) {  // ascending, each
+    fewest = std::min(fewest, placements.front().leading_gpu_parameters);
+    most = std::max(most, placements.back().leading_gpu_parameters);
   }
   reach.fewest.recompute_units = reach.most.recompute_units = activations_.front().recompute_units;
   return reach;
