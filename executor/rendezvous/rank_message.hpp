@@ -17,7 +17,8 @@ enum class MessageKind : std::uint32_t {
   Status,       ///< heartbeat; `text` says what the rank does
   Stop,         ///< finish the step, save and end; `exit_code` is the signal
   Failure,      ///< the job has failed; `text` says why
-  Interrupted,  ///< the job was interrupted before training
+  Interrupted,  ///< interrupted before training; `exit_code` is a signal that nobody has named yet,
+                ///< or 0
   Bye,          ///< the rank ends; `exit_code` says how
 };
 

@@ -217,6 +217,7 @@ void JobWatch::hear(int rank, const RankMessage& message) {
   switch (message.kind) {
     case MessageKind::Interrupted:
       links_.send(message);
+      if (rank_.rank == 0 && message.exit_code != 0) say_interrupted(message.exit_code);
       return end_process(kExitInterrupted);
     case MessageKind::Failure:
       return fail(message.text_of(), 0);
@@ -290,16 +291,24 @@ void JobWatch::check_links() {
 
 void JobWatch::handle_interrupt() {
   if (!is_stop_wanted() || caller_stops_ || exit_code_ >= 0) return;
-  links_.send(message_of(MessageKind::Interrupted, rank_.rank));
   // One rank is enough where the launcher has told them all. An mpirun kills it a moment after
   // another has ended, so it speaks first.
-  if (noted_interrupt() != 0 || rank_.rank == 0) {
-    say(fmt::format("interrupted by {} before training; the same command starts it again",
-                    signal_name(stop_signal())));
+  const bool speaks = noted_interrupt() != 0 || rank_.rank == 0;
+  RankMessage message = message_of(MessageKind::Interrupted, rank_.rank);
+  // Rank 0 may read this before its launcher's word, and would end without one.
+  if (!speaks) message.exit_code = stop_signal();
+  links_.send(message);
+  if (speaks) {
+    say_interrupted(stop_signal());
   } else {
     std::this_thread::sleep_for(kOthersSpeakAfter);
   }
   end_process(kExitInterrupted);
+}
+
+void JobWatch::say_interrupted(int signal) {
+  say(fmt::format("interrupted by {} before training; the same command starts it again",
+                  signal_name(signal)));
 }
 
 void JobWatch::fail(const std::string& message, pid_t culprit) {

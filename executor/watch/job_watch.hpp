@@ -80,6 +80,7 @@ class JobWatch {
   void check_missing_ranks();
   void check_links();
   void handle_interrupt();
+  void say_interrupted(int signal);
   [[nodiscard]] bool may_end();
   [[nodiscard]] bool has_ended(int rank) const;
   void end_late_rank(int rank) const;
