@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains small transformers models with PyTorch alone, for comparison: every loss, gradient norm, weight and moment.
 
-usage: reference.py FOLDER FAMILY STEPS [packed|bf16-moments|int8-moments]
+usage: reference.py FOLDER STEPS KIND FAMILY...     KIND: plain, packed, bf16-moments or int8-moments
 
-Writes FOLDER/model (the untrained model as a Hugging Face folder), FOLDER/tokens.bin (16-bit ids; with "packed" the
-folder FOLDER/tokens of packed documents, which are trained on one by one here) and FOLDER/reference.safetensors: "losses", "norms", and for every step k and parameter p "k/master/p",
-"k/first_moment/p" and "k/second_moment/p". With "bf16-moments" both moments are rounded to bf16 after every step,
+Writes for each family FOLDER/FAMILY/model (the untrained model as a Hugging Face folder), tokens.bin (16-bit ids; with
+"packed" the folder tokens of packed documents, which are trained on one by one here) and reference.safetensors:
+"losses", "norms", and for every step k and parameter p "k/master/p", "k/first_moment/p" and "k/second_moment/p". With "bf16-moments" both moments are rounded to bf16 after every step,
 stochastically, with PyTorch's own random numbers. With "int8-moments" they are rounded to what 8 bits and the scale of
 a block can be, as bitsandbytes' 8-bit Adam does.
 """
@@ -203,9 +203,9 @@ def make_data(folder, steps, packed):
     return tokens, train_step
 
 
-def main(folder, family, steps, kind=""):
+def train(folder, family, steps, kind):
     torch.manual_seed(3)
-    torch.set_num_threads(1)
+    folder.mkdir(exist_ok=True)
     config = CONFIGS[family]()
     if kind == "packed":
         config.output_router_logits = False  # the balance of experts is one of micro-batches, not of documents
@@ -228,5 +228,12 @@ def main(folder, family, steps, kind=""):
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "reference.safetensors")
 
 
+def main(folder, steps, kind, *families):
+    # In one process: it takes longer to start than a family takes to train.
+    torch.set_num_threads(1)
+    for family in families:
+        train(Path(folder) / family, family, int(steps), kind)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *sys.argv[4:])
+    main(*sys.argv[1:])
