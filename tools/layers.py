@@ -86,8 +86,9 @@ ROOMS = {
                       "calibrate/device", "calibrate/machine", "calibrate/profile", "executor/traced",
                       "executor/units", "cli/common"],
     "cli/retune": [*MODEL, "sim/cost", "sim/rates", "sim/formats", "executor", "cli/common"],
+    "cli/train/log": ["sim/base", "executor"],
     "cli/train": [*MODEL, "sim/patterns", "sim/lowering", "sim/cost", "sim/rates", "sim/formats", "executor", "cli/common",
-                  "cli/retune"],
+                  "cli/retune", "cli/train/log"],
     # Tests and examples see everything.
     "examples": ["sim", "executor", "calibrate"],
     "tests": ["sim", "executor", "calibrate", "cli", "tests"],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/launch.hpp"
 
+#include "cli/train/log/recovery_times.hpp"
 #include "executor/checkpoint/checkpoint_finder.hpp"
 #include "executor/job/run_record.hpp"
 #include "executor/memory/shared_memory.hpp"

@@ -11,10 +11,6 @@
 
 namespace athanor::cli {
 
-/// Variable in which a job that is started again finds its past: seconds from the first sign of the
-/// loss until all processes had ended, and the time of the start in seconds since 1970.
-inline constexpr const char* kRestartVariable = "ATHANOR_RESTART";
-
 /// Runs the ranks and returns the exit code. Where processes are killed, or hang, and
 /// --max-restarts allows it, the job is started again from its memory or its newest checkpoint.
 [[nodiscard]] int launch(const TrainArguments& arguments, const TrainInputs& inputs,

@@ -6,7 +6,7 @@
 #include "cli/train/inputs.hpp"
 #include "cli/train/launch.hpp"
 #include "cli/train/run_preparation.hpp"
-#include "cli/train/session.hpp"
+#include "cli/train/train.hpp"
 #include "executor/backend/backend.hpp"
 #include "executor/backend/collectives_mpi.hpp"
 #include "executor/backend/cuda_plugin.hpp"

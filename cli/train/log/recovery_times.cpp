@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train/recovery_times.hpp"
+#include "cli/train/log/recovery_times.hpp"
 
-#include "cli/train/launch.hpp"
+#include "sim/base/host.hpp"
 
 #include <fmt/format.h>
 

@@ -11,6 +11,10 @@
 
 namespace athanor::cli {
 
+/// Variable in which a job that is started again finds its past: seconds from the first sign of the
+/// loss until all processes had ended, and the time of the start in seconds since 1970.
+inline constexpr const char* kRestartVariable = "ATHANOR_RESTART";
+
 /// All times are of one steady clock.
 class RecoveryTimes {
  public:
