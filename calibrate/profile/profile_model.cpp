@@ -6,14 +6,14 @@
 #include "calibrate/machine/machine.hpp"
 #include "calibrate/power/energy_watch.hpp"
 #include "calibrate/power/unthrottled.hpp"
-#include "calibrate/profile/bound_units.hpp"
+#include "calibrate/profile/class_profiler.hpp"
+#include "calibrate/profile/profile_checks.hpp"
 #include "calibrate/profile/recorded_bench.hpp"
 #include "calibrate/profile/staged_bench.hpp"
 #include "calibrate/profile/unit_bench.hpp"
 #include "executor/units/language_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
-#include "sim/model/chunk_layout.hpp"
 #include "sim/model/language_models.hpp"
 #include "sim/patterns/tensors_split.hpp"
 #include "sim/patterns/tokens_travel.hpp"
@@ -25,9 +25,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,90 +47,12 @@ class ComputeThreads {
   int former_;
 };
 
-void check_options(const ProfileOptions& options) {
-  constexpr int kMaxThreads = 4096;
-  constexpr std::int64_t kMaxMicroBatch = 1'000'000;
-  if (options.compute_threads < 1 || options.compute_threads > kMaxThreads) {
-    throw InputError("--compute-threads", fmt::format("{} threads", options.compute_threads),
-                     fmt::format("Use 1 to {}.", kMaxThreads));
-  }
-  if (options.micro_batches.empty()) {
-    throw InputError("--micro-batches", "there is none", "Write sizes like 1,2,4.");
-  }
-  std::set<std::int64_t> seen;
-  for (const std::int64_t size : options.micro_batches) {
-    if (size < 1 || size > kMaxMicroBatch || !seen.insert(size).second) {
-      throw InputError("--micro-batches", fmt::format("{} is out of range or there twice", size),
-                       fmt::format("Use different sizes from 1 to {}.", kMaxMicroBatch));
-    }
-  }
-}
-
-/// Refuses numbers of ranks that experts cannot be divided among.
-void check_expert_ranks(const Model& model, const ProfileOptions& options) {
-  if (options.expert_ranks.empty()) return;
-  const Architecture& architecture = model.architecture;
-  const auto experts = std::ranges::find_if(architecture.units, has_only_experts);
-  if (experts == architecture.units.end() || !model.part_unit) {
-    throw InputError("--expert-ranks", architecture.name + " has no units of experts alone",
-                     "Profile a mixture of experts with --split-blocks.");
-  }
-  for (const int ranks : options.expert_ranks) {
-    const std::int64_t number = num_experts(*experts);
-    const bool divides = ranks >= 1 && number % ranks == 0;
-    if (!divides || unaligned_cut(*experts, tokens_travel(), ranks)) {
-      throw InputError("--expert-ranks", fmt::format("{} experts on {} ranks", number, ranks),
-                       "Use a number of ranks that divides the number of experts.");
-    }
-  }
-  if (!(options.expert_capacity >= 1 && options.expert_capacity <= 1e6)) {
-    throw InputError("--expert-capacity", fmt::format("{}", options.expert_capacity),
-                     "Use 1 or more: rows of balanced routing have to fit.");
-  }
-}
-
-/// Refuses numbers of ranks that tensors cannot be divided among.
-void check_tensor_ranks(const Model& model, const ProfileOptions& options) {
-  const Architecture& architecture = model.architecture;
-  for (const int ranks : options.tensor_ranks) {
-    bool any = false, divide = true;
-    for (const Unit& unit : architecture.units) {
-      if (!has_tensors_to_split(architecture, unit)) continue;
-      any = true;
-      divide = divide && tensors_divide(architecture, unit, ranks);
-    }
-    if (!any || !model.part_unit) {
-      throw InputError("--tensor-ranks",
-                       architecture.name + " has no units whose tensors can be split",
-                       std::string(tensors_split().how_to_profile()));
-    }
-    if (!divide) {
-      throw InputError(
-          "--tensor-ranks",
-          fmt::format("heads and matrices of {} on {} ranks", architecture.name, ranks),
-          "Use a number of ranks that divides heads and inner features.");
-    }
-  }
-}
-
 Bytes batch_bytes(const Batch& batch) {
   Bytes bytes = static_cast<Bytes>(batch.inputs.nbytes());
   if (batch.targets.defined()) {
     bytes += static_cast<Bytes>(batch.targets.nbytes());
   }
   return bytes;
-}
-
-/// Returns the first unit of each class, in execution order.
-std::vector<int> representatives(const Architecture& architecture) {
-  std::set<std::string> seen;
-  std::vector<int> units;
-  for (std::size_t unit = 0; unit < architecture.units.size(); ++unit) {
-    if (seen.insert(architecture.units[unit].unit_class).second) {
-      units.push_back(static_cast<int>(unit));
-    }
-  }
-  return units;
 }
 
 /// Returns a model with equal unit classes and as few layers as have them all. Modules of layers
@@ -158,95 +78,6 @@ Architecture shortened(const Architecture& architecture) {
     if (representatives(candidate).size() == classes) return candidate;
   }
   return architecture;
-}
-
-/// Counts units that are measured: once for each kind of kernels, and once more under a trace.
-class UnitCount {
- public:
-  UnitCount(const OnProgress& progress, std::int64_t total) : progress_(progress), total_(total) {}
-
-  void begin(const std::string& unit) {
-    if (progress_) progress_(unit, done_, total_);
-    ++done_;
-  }
-
- private:
-  const OnProgress& progress_;
-  std::int64_t total_, done_ = 0;
-};
-
-/// Runs the representatives in order. A unit's input is the output of the unit before it, or of
-/// that unit's representative.
-class ClassProfiler {
- public:
-  ClassProfiler(const Model& model, UnitCount& count, UnitMeter& meter, bool deterministic)
-      : model_(model), count_(count), meter_(meter), bound_(model, meter, deterministic) {}
-
-  using Measure = std::function<UnitBenchResult(UnitBench&)>;
-  /// A unit with what it runs on.
-  struct Site {
-    int unit;
-    const torch::Tensor& input;
-    const Batch& batch;
-    BoundUnits& bound;
-  };
-  /// Adds to the costs of a unit those of other ways to run it.
-  using AddOthers = std::function<void(const Site& site, UnitCost& cost)>;
-
-  void add_costs(std::int64_t micro_batch, const Measure& measure, const AddOthers& add_others,
-                 std::vector<UnitCost>& costs) {
-    const Batch batch = batch_on_device(micro_batch);
-    std::map<std::string, torch::Tensor> outputs;
-    for (const int unit : representatives(model_.architecture)) {
-      const std::string& unit_class = class_of(unit);
-      count_.begin(fmt::format("{}, micro-batch {}", unit_class, micro_batch));
-      const torch::Tensor input = unit == 0 ? torch::Tensor() : outputs.at(class_of(unit - 1));
-      UnitBenchResult result = measure_unit(unit, input, batch, measure);
-      if (add_others) add_others({unit, input, batch, bound_}, result.cost);
-      result.cost.unit_class = unit_class;
-      result.cost.micro_batch = micro_batch;
-      costs.push_back(result.cost);
-      outputs[unit_class] = std::move(result.output);
-    }
-  }
-
- private:
-  [[nodiscard]] UnitBenchResult measure_unit(int unit, const torch::Tensor& input,
-                                             const Batch& batch, const Measure& measure) {
-    UnitBench bench(model_, bound_, unit, input, batch, meter_);
-    return measure(bench);
-  }
-
-  [[nodiscard]] const std::string& class_of(int unit) const {
-    return model_.architecture.units[static_cast<std::size_t>(unit)].unit_class;
-  }
-
-  [[nodiscard]] Batch batch_on_device(std::int64_t micro_batch) {
-    Batch batch = model_.random_batch(micro_batch);
-    meter_.run([&] {
-      batch.inputs = batch.inputs.to(meter_.device());
-      if (batch.targets.defined()) batch.targets = batch.targets.to(meter_.device());
-    });
-    return batch;
-  }
-
-  const Model& model_;
-  UnitCount& count_;
-  UnitMeter& meter_;
-  BoundUnits bound_;
-};
-
-/// Measures every class at every micro-batch size. Leaves nothing of the model on the device.
-std::vector<UnitCost> class_costs(const Model& model, const ProfileOptions& options,
-                                  UnitCount& count, UnitMeter& meter, bool deterministic,
-                                  const ClassProfiler::Measure& measure,
-                                  const ClassProfiler::AddOthers& add_others = nullptr) {
-  std::vector<UnitCost> costs;
-  ClassProfiler profiler(model, count, meter, deterministic);
-  for (const std::int64_t micro_batch : options.micro_batches) {
-    profiler.add_costs(micro_batch, measure, add_others, costs);
-  }
-  return costs;
 }
 
 /// Measures the power of an idle device; nothing for a device that does not count energy.
@@ -320,8 +151,8 @@ std::vector<UnitCost> timed_costs(const Model& model, const ProfileOptions& opti
                                         deterministic, options.rule));
     }
   };
-  std::vector<UnitCost> costs =
-      class_costs(model, options, count, meter, deterministic, measure, add_others);
+  std::vector<UnitCost> costs = ClassProfiler(model, count, meter, deterministic)
+                                    .costs(options.micro_batches, measure, add_others);
   complete_unthrottled(costs);
   return costs;
 }
@@ -373,8 +204,9 @@ std::string add_kernels(const Model& model, const ProfileOptions& options, UnitC
   const auto measure = [&](UnitBench& bench) {
     return bench.run_traced(*device.tracer, kRepetitions, traces.emplace_back());
   };
-  const std::string overhead = take_kernels(
-      costs, class_costs(model, options, count, device.meter, /*deterministic=*/true, measure));
+  const std::string overhead =
+      take_kernels(costs, ClassProfiler(model, count, device.meter, /*deterministic=*/true)
+                              .costs(options.micro_batches, measure));
   Seconds own = 0;
   for (const KernelTrace& trace : traces) own += trace.overhead();
   if (options.traced) options.traced(std::move(traces));
@@ -401,8 +233,7 @@ std::string try_to_add_kernels(const Model& model, const ProfileOptions& options
 Profile profile_model(const Model& model, const ProfileOptions& options,
                       const ProfileDevice& device) {
   check_options(options);
-  check_expert_ranks(model, options);
-  check_tensor_ranks(model, options);
+  check_ranks(model, options);
   const ComputeThreads threads(options.compute_threads);
   Profile profile;
   profile.architecture = model.architecture;
