@@ -73,6 +73,14 @@ std::string joined(const TravelSearch& travel, const char* between, const Of& of
   return text;
 }
 
+/// Writes a count with three significant digits from a million on; JSON has all of them.
+std::string count_text(std::int64_t count) {
+  const auto value = static_cast<double>(count);
+  if (value >= 999.5e6) return fmt::format("{:.3g} billion", value / 1e9);
+  if (value >= 1e6) return fmt::format("{:.3g} million", value / 1e6);
+  return fmt::format("{}", count);
+}
+
 }  // namespace
 
 nlohmann::ordered_json ranked_json(const SearchResult& result, std::size_t index) {
@@ -132,8 +140,8 @@ std::string host_slowdown_text(const SearchResult& result, double share) {
 
 std::string counts_text(const SearchResult& result) {
   std::string text = fmt::format("searched     {} plans: {} simulated, {} pruned, {} do not fit\n",
-                                 result.num_plans(), result.num_simulated, result.num_pruned,
-                                 result.num_not_fitting);
+                                 count_text(result.num_plans()), count_text(result.num_simulated),
+                                 count_text(result.num_pruned), count_text(result.num_not_fitting));
   for (const TravelSearch& travel : result.travel) {
     text += fmt::format("{:<12} {} more plans whose {}: {} simulated, {} do not fit; {}\n",
                         joined(travel, " ", &UnitPattern::name), travel.num_plans,
