@@ -100,22 +100,31 @@ void read_opt(JsonReader& config, LanguageModelConfig& c) {
   require_setting(config, "_remove_final_layer_norm", false);
 }
 
-/// Reads the width of one head. gpt_oss has a default, and heads that are no share of hidden_size.
+/// Reads the width of one head, which need not be a share of hidden_size.
 std::int64_t read_head_dim(JsonReader& config, const LanguageModelConfig& c) {
-  constexpr std::int64_t kGptOssDefault = 64;
   const auto head_dim = config.optional_key("head_dim");
   if (head_dim) return head_dim->integer(1);
-  const bool has_default = c.model_type == "gpt_oss" && !config.has("head_dim");
-  return has_default ? kGptOssDefault : even_share(config, c);
+  const std::int64_t missing = missing_keys(c.model_type).head_dim;
+  return missing > 0 && !config.has("head_dim") ? missing : even_share(config, c);
+}
+
+std::int64_t read_kv_heads(JsonReader& config, const LanguageModelConfig& c) {
+  const std::int64_t missing = missing_keys(c.model_type).num_kv_heads;
+  const bool is_missing = missing > 0 && !config.has("num_key_value_heads");
+  return integer_or(config, "num_key_value_heads", is_missing ? missing : c.num_heads);
+}
+
+/// Refuses what makes a decoder an encoder: transformers 5 then lets a token attend to later ones.
+void require_causal(JsonReader& config) {
+  require_setting(config, "is_causal", true);
+  require_setting(config, "use_bidirectional_attention", false);
 }
 
 void read_llama_family(JsonReader& config, LanguageModelConfig& c) {
-  const bool is_gpt_oss = c.model_type == "gpt_oss";
-  const bool has_default = is_gpt_oss && !config.has("num_key_value_heads");
-  c.num_kv_heads = integer_or(config, "num_key_value_heads", has_default ? 8 : c.num_heads);
+  c.num_kv_heads = read_kv_heads(config, c);
   c.head_dim = read_head_dim(config, c);
   c.intermediate_size = config.key("intermediate_size").integer(1);
-  c.norm_epsilon = number_or(config, "rms_norm_eps", is_gpt_oss ? 1e-5 : 1e-6);
+  c.norm_epsilon = number_or(config, "rms_norm_eps", missing_keys(c.model_type).norm_epsilon);
   c.tie_word_embeddings = boolean_or(config, "tie_word_embeddings", false);
   read_activation(config, "silu", c);
   read_hf_attention(config, c);
@@ -171,6 +180,7 @@ LanguageModelConfig parse_hf_config(std::string_view text, const std::string& wh
   LanguageModelConfig c;
   c.model_type = read_model_type(config);
   require_language_model(config);
+  require_causal(config);
   read_shape(config, c);
   require_trainable_weights(config, c);
   if (c.model_type == "gpt2") {
