@@ -206,6 +206,21 @@ Architecture parse_architecture(const std::string& name, std::string_view text,
   return make_architecture(name, parse_hf_config(text, where));
 }
 
+/// Refuses what names no model: a folder of something else, such as the root of a hub's cache, or a
+/// model's name on the hub.
+[[noreturn]] void reject_absent_model(const std::string& name_or_path) {
+  std::error_code status;
+  if (std::filesystem::is_directory(name_or_path, status)) {
+    throw InputError(name_or_path, "is a folder without a config.json",
+                     "Give the one that holds it; in a cache of the Hugging Face hub that is "
+                     "snapshots/REVISION.");
+  }
+  throw InputError(name_or_path, "neither a file nor a built-in model",
+                   fmt::format("Give a folder with a config.json; of a model on the hub, `hf "
+                               "download NAME --local-dir FOLDER` makes one. Built in: {}.",
+                               fmt::join(builtin_architectures(), ", ")));
+}
+
 Architecture load_architecture(const std::string& name_or_path) {
   namespace fs = std::filesystem;
   std::error_code status;
@@ -215,11 +230,7 @@ Architecture load_architecture(const std::string& name_or_path) {
   // A model folder of the user's that has the name of a built-in model is what the user means.
   const auto builtin = builtin_config(name_or_path);
   if (builtin && !fs::exists(path, status)) return make_architecture(name_or_path, *builtin);
-  if (!fs::exists(path, status)) {
-    throw InputError(name_or_path, "neither a file nor a built-in model",
-                     fmt::format("Give a folder with a config.json, or one of {}.",
-                                 fmt::join(builtin_architectures(), ", ")));
-  }
+  if (!fs::exists(path, status)) reject_absent_model(name_or_path);
   const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
   // The name is shown and stored; any bytes may name a folder.
   return parse_architecture(printable(folder.filename().string()),

@@ -20,7 +20,7 @@ namespace athanor {
                                       std::int64_t fallback);  ///< 1 or more
 [[nodiscard]] double number_or(JsonReader& config, const std::string& key, double fallback);
 
-/// What transformers takes where a rotary model's config.json lacks a key, which differs from
+/// Values that transformers takes where a rotary model's config.json lacks a key. They differ from
 /// family to family. Null is another matter: as many heads of keys as of queries, and even shares.
 struct MissingKeys {
   std::int64_t num_kv_heads = 0;  ///< 0: as many as heads of queries

@@ -6,6 +6,8 @@
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,6 +16,7 @@ namespace athanor {
 namespace {
 
 namespace fs = std::filesystem;
+using Catch::Matchers::ContainsSubstring;
 
 constexpr const char* kGpt2 = R"({"model_type": "gpt2", "vocab_size": 50257, "n_embd": 768,
   "n_layer": 12, "n_head": 12, "n_positions": 1024, "n_ctx": 1024, "resid_pdrop": 0.1})";
@@ -232,6 +235,10 @@ TEST_CASE("a folder and its config.json name the same model") {
       fs::temp_directory_path() / ("athanor-model-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   write_file_atomically(folder / "config.json", kGpt2);
+  fs::create_directories(folder / "snapshots");
+  CHECK_THROWS_WITH(load_architecture(folder / "snapshots"),
+                    ContainsSubstring("is a folder without a config.json"));
+  CHECK_THROWS_WITH(load_architecture("Qwen/Qwen2.5-0.5B"), ContainsSubstring("hf download"));
   const Architecture from_folder = load_architecture(folder);
   const Architecture from_file = load_architecture(folder / "config.json");
   fs::remove_all(folder);
