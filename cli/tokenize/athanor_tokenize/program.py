@@ -35,7 +35,8 @@ def load_tokenizer(folder):
     if not pathlib.Path(folder).is_dir():
         raise InputError("--model", f"'{folder}' is no folder", "Give a Hugging Face folder with tokenizer files")
     try:
-        return transformers.AutoTokenizer.from_pretrained(folder)
+        # Without being told that a folder's own code is not to be run, transformers asks on the terminal.
+        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # transformers raises whatever its parts raise
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError("--model", f"no tokenizer in '{folder}' can be read: {first_line}",
