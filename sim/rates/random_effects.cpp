@@ -54,15 +54,15 @@ RandomEffects random_effects(std::span<const Observation> observations) {
 }
 
 Observation shrunken_first(std::span<const Observation> observations) {
-  const RandomEffects all = random_effects(observations);
   const Observation& first = observations.front();
-  const double between = all.between * all.between;
   if (observations.size() == 1) return first;
-  // Weight of the mean. The mean holds the first observation as well, which the second term of the
-  // variance counts.
-  const double to_mean = first.variance / (first.variance + between);
-  return {first.value + to_mean * (all.mean - first.value),
-          (1 - to_mean) * first.variance + to_mean * to_mean * all.mean_variance};
+  const RandomEffects all = random_effects(observations);
+  const double to_mean = first.variance / (first.variance + all.between * all.between);
+  const double moved = to_mean * (all.mean - first.value);
+  // The mean holds the first observation as well, which its variance counts here.
+  const double known = (1 - to_mean) * first.variance + to_mean * to_mean * all.mean_variance;
+  const double of_weight = 2 / static_cast<double>(observations.size() - 1);  // relative variance
+  return {first.value + moved, std::min(first.variance, known + of_weight * moved * moved)};
 }
 
 }  // namespace athanor

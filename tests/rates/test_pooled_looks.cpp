@@ -67,7 +67,8 @@ TEST_CASE("looks that agree are pooled into their mean, and runs scatter as mome
   CHECK(rate.between == 0);
   // Half of the drift's variance is a look's, here of two, and half of it a run's.
   const double half = std::pow(drift_of(Lane::CpuAdam), 2) / 2;
-  CHECK_THAT(rate.spread, WithinRel(std::sqrt(half / 2 + half), kExact));
+  const double of_weight = 2 * 0.02 * 0.02;  // how far the looks differ is known from two
+  CHECK_THAT(rate.spread, WithinRel(std::sqrt(half / 2 + of_weight + half), kExact));
   CHECK(drift_of(Lane::CpuAdam, pooled) == rate.spread);
   CHECK(drift_of(Lane::Compute, pooled) == drift_of(Lane::Compute));
   // All updates move by the factor, and nothing else does.
@@ -88,7 +89,7 @@ TEST_CASE("looks that differ more than moments do draw the own one less") {
   CHECK(std::log(far.factor) / std::log(3) < std::log(close.factor) / std::log(1.1));
   // Such looks say hardly more than the own one alone.
   CHECK(far.spread > 0.98 * drift_of(Lane::CpuAdam));
-  CHECK(far.spread <= drift_of(Lane::CpuAdam));
+  CHECK(far.spread <= drift_of(Lane::CpuAdam) * (1 + kExact));
 }
 
 TEST_CASE("repetitions that scatter make a look count less") {

@@ -32,7 +32,7 @@ TEST_CASE("one observation is all that is known") {
 
 TEST_CASE("observations of equal variance have their sample variance, less their own, in between") {
   // Values 0, 2, 4 and 6 have the sample variance 20 / 3. Of that 2 is each observation's own.
-  const std::vector<Observation> four{{0, 2}, {2, 2}, {4, 2}, {6, 2}};
+  const std::vector<Observation> four{{2, 2}, {0, 2}, {4, 2}, {6, 2}};
   const double between = 20.0 / 3 - 2;
   const RandomEffects effects = random_effects(four);
   CHECK_THAT(effects.mean, WithinRel(3.0, kExact));
@@ -40,9 +40,9 @@ TEST_CASE("observations of equal variance have their sample variance, less their
   CHECK_THAT(effects.mean_variance, WithinRel(20.0 / 3 / 4, kExact));
   // The first is drawn to the mean by its own part of the variance.
   const double to_mean = 2 / (20.0 / 3);
-  CHECK_THAT(shrunken_first(four).value, WithinRel(3 * to_mean, kExact));
+  CHECK_THAT(shrunken_first(four).value, WithinRel(2 + to_mean, kExact));
   CHECK_THAT(shrunken_first(four).variance,
-             WithinRel((1 - to_mean) * 2 + to_mean * to_mean * 5 / 3, kExact));
+             WithinRel((1 - to_mean) * 2 + to_mean * to_mean * (5.0 / 3 + 2.0 / 3), kExact));
 }
 
 TEST_CASE("observations that agree better than chance have nothing in between") {
@@ -50,7 +50,9 @@ TEST_CASE("observations that agree better than chance have nothing in between") 
   CHECK(random_effects(three).between == 0);
   // The mean by inverse variance, and its variance.
   CHECK_THAT(shrunken_first(three).value, WithinRel((1 + 1.5 + 0.5) / 2.25, kExact));
-  CHECK_THAT(shrunken_first(three).variance, WithinRel(1 / 2.25, kExact));
+  // To that comes that the weight of the mean is known from three.
+  CHECK_THAT(shrunken_first(three).variance,
+             WithinRel(1 / 2.25 + std::pow(3 / 2.25 - 1, 2), kExact));
 }
 
 TEST_CASE("observations of unequal variances meet Paule and Mandel's equation") {
