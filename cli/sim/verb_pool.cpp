@@ -4,6 +4,7 @@
 #include "cli/sim/inputs.hpp"
 #include "cli/sim/report.hpp"
 #include "cli/sim/verbs.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/base/text_file.hpp"
 #include "sim/formats/files.hpp"
 #include "sim/rates/pooled_looks.hpp"
@@ -11,6 +12,8 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace athanor::cli {
 namespace {
