@@ -90,6 +90,7 @@ TEST_CASE("the host has cores, memory and a time in ISO 8601") {
   CHECK(usable_cores() >= 1);
   CHECK(usable_memory() > kMiB);
   CHECK_FALSE(processor_name().empty());
+  CHECK(processor_model().starts_with(processor_name()));
   const std::string now = utc_now();
   CHECK(now.size() == std::string_view("2026-11-25T09:48:39Z").size());
   CHECK(now[10] == 'T');
