@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts every recorded run again, and says how far the predictions are off: over all runs and by group.
 
-usage: lab/fidelity.py [--sim PROGRAM] [--since DATE] [--until DATE] [--rates] [--worst N]
+usage: lab/fidelity.py [--sim PROGRAM] [--since DATE] [--until DATE] [--pool] [--rates] [--worst N]
 
 Prints four lines that predictions are held to, and a table of groups: by accumulation, GPUs, kind of plan, what was
 predicted to be the bottleneck, model and lease.
+
+--pool predicts every run a second time, on its machine pooled (athanor pool) with all earlier looks at machines of its
+kind: calibrations of earlier leases, and of its own before the run. It prints the lines and the groups of both.
 
 --rates asks which lanes' rates the errors come from. Records hold the times of steps and not of lanes. So it slows each
 lane by 5 % to see how much of that each step takes, and finds the rate of the lane that explains a lease's runs best,
@@ -55,20 +58,70 @@ def runs_between(since, until):
     return runs
 
 
+def answer_of(program, words, about):
+    """What the program printed in JSON. A plan that does not fit is an answer, too."""
+    done = subprocess.run([program, *words], capture_output=True, text=True)
+    if not done.stdout:
+        raise RuntimeError(f"{about}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def looks_at_machines():
+    """Calibrations in order of time, each with its lease: also those of leases without runs, and before single runs."""
+    looks = []
+    for lease in json.loads((RECORDS / "manifest.json").read_text())["leases"]:
+        folder = RECORDS / lease["folder"]
+        record = json.loads((folder / lease["runs"]).read_text()) if "runs" in lease else {"runs": []}
+        name = record.get("platform", lease.get("platform"))
+        if not name:
+            continue
+        platform = json.loads((folder / name).read_text())
+        for changes in [{}, *(run.get("platform_changes", {}) for run in record["runs"])]:
+            look = {**platform, **changes}
+            if (lease["folder"], look) not in looks:
+                looks.append((lease["folder"], look))
+    return looks
+
+
+def kind_of_machine(platform):
+    """What `athanor pool` wants to be the same."""
+    sizes = tuple((each["threads"], each["curve"][-1]["size"]) for each in platform["cpu_adam"])
+    return tuple(platform[key] for key in ("device", "num_devices", "device_memory", "host_memory", "host_cores")) + (sizes,)
+
+
+def pooled_looks(program):
+    """Each look with its pool of all earlier looks of its kind, by lease. A pool holds the looks that it was made of."""
+    pools, newest = collections.defaultdict(list), {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (lease, look) in enumerate(looks_at_machines()):
+            path, pooled = pathlib.Path(folder, f"{number}.json"), pathlib.Path(folder, f"pooled-{number}.json")
+            path.write_text(json.dumps(look))
+            earlier = newest.get(kind_of_machine(look))
+            if earlier:
+                answer_of(program, ["pool", path, "--earlier", earlier, "-o", pooled, "--json"], lease)
+                path = pooled
+            newest[kind_of_machine(look)] = path
+            pools[lease].append((look, json.loads(path.read_text())))
+    return pools
+
+
+def with_pooled(runs, pools):
+    """The runs on their machines as pooled. Those of the first look at a kind of machine keep it."""
+    return [{**run, "platform": next(pooled for look, pooled in pools[run["lease"]] if look == run["platform"])}
+            for run in runs]
+
+
 def simulate(program, run, platform, profile):
     with tempfile.TemporaryDirectory() as folder:
         files = {"plan": run["plan"], "platform": platform, "profile": profile}
-        words = [program, "simulate", "--json"]
+        words = ["simulate", "--json"]
         for name, content in files.items():
             path = profile
             if isinstance(content, dict):
                 path = pathlib.Path(folder, f"{name}.json")
                 path.write_text(json.dumps(content))
             words += [f"--{name}", path]
-        done = subprocess.run(words, capture_output=True, text=True)
-    if not done.stdout:
-        raise RuntimeError(f"{run['lease']}: {run['name']}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+        return answer_of(program, words, f"{run['lease']}: {run['name']}")
 
 
 def kind_of(plan):
@@ -270,15 +323,8 @@ def print_groups(runs):
             print(f"{name}: {value}".ljust(48), summary(errors) + biased)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sim", default="athanor-sim", help="the simulator's program")
-    parser.add_argument("--since", default="", help="first day of the leases that count")
-    parser.add_argument("--until", default="9999", help="last day of the leases that count")
-    parser.add_argument("--rates", action="store_true", help="say which lanes' rates the errors come from")
-    parser.add_argument("--worst", type=int, default=0, help="list this many runs that are furthest off")
-    arguments = parser.parse_args()
-    runs = runs_between(arguments.since, arguments.until)
+def report(runs, arguments):
+    """Predicts the runs and prints what was asked for."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         runs = list(pool.map(lambda run: predict(arguments.sim, run), runs))
         if arguments.rates:
@@ -289,6 +335,22 @@ def main():
         print_rates(runs)
     for run in sorted(runs, key=lambda run: -abs(run["error"]))[:arguments.worst]:
         print(f"{run['error']:+7.2f} %  {run['lease']}: {run['name']}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sim", default="athanor-sim", help="the simulator's program")
+    parser.add_argument("--since", default="", help="first day of the leases that count")
+    parser.add_argument("--until", default="9999", help="last day of the leases that count")
+    parser.add_argument("--pool", action="store_true", help="also predict on machines pooled with earlier looks")
+    parser.add_argument("--rates", action="store_true", help="say which lanes' rates the errors come from")
+    parser.add_argument("--worst", type=int, default=0, help="list this many runs that are furthest off")
+    arguments = parser.parse_args()
+    runs = runs_between(arguments.since, arguments.until)
+    report(runs, arguments)
+    if arguments.pool:
+        print("\nCPU Adam pooled over earlier looks at machines of the kind\n")
+        report(with_pooled(runs, pooled_looks(arguments.sim)), arguments)
     return 0
 
 

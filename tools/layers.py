@@ -81,7 +81,7 @@ ROOMS = {
     "cli/report": ["sim", "cli/common", "cli/sim", "cli/compare"],
     "cli/settings": ["sim", "cli/common", "cli/sim"],
     "cli/failures": ["sim", "cli/common", "cli/sim"],
-    "cli/calibrate": [*MODEL, "sim/formats", "executor/rendezvous", "executor/backend", "executor/ranks", "calibrate/power",
+    "cli/calibrate": [*MODEL, "sim/rates", "sim/formats", "executor/rendezvous", "executor/backend", "executor/ranks", "calibrate/power",
                       "calibrate/kernels",
                       "calibrate/device", "calibrate/machine", "calibrate/profile", "executor/traced",
                       "executor/units", "cli/common"],

@@ -24,6 +24,9 @@ struct CalibrationOptions {
   /// Earlier platform of this machine: only the work of its host is measured again, for as many
   /// ranks. For GPUs only.
   std::optional<Platform> before;
+  /// Called with the facts about the machine before anything is measured. What it throws ends the
+  /// calibration.
+  std::function<void(const Platform&)> described;
   OnProgress progress = nullptr;                   ///< called before each part, and in long ones
   std::function<void(const std::string&)> remark;  ///< called with a line about what was found
   /// Called with the measurements before the power model is fitted to them. For GPUs with an energy

@@ -104,6 +104,8 @@ void take_host_figures(const Platform& fresh, Platform& platform) {
     platform.*curve = fresh.*curve;
   }
   platform.file_system = fresh.file_system;
+  platform.processor = fresh.processor;
+  platform.pooled.clear();  // it was of the earlier look, which --earlier may name
   platform.cpu_adam = fresh.cpu_adam;
   platform.cpu_adam_beside = fresh.cpu_adam_beside;
   platform.issue = fresh.issue;
@@ -241,10 +243,12 @@ class CudaCalibration {
     platform_.device_memory = cuda_.device_memory(0);
     platform_.host_memory = usable_memory();
     platform_.host_cores = usable_cores();
+    platform_.processor = processor_model();
     platform_.provenance = measured_here(options_.command);
     platform_.provenance.versions.merge(cuda_.versions());
     note("host: " + processor_name());
     if (const std::string settings = nccl_settings(); !settings.empty()) note("NCCL: " + settings);
+    if (options_.described) options_.described(platform_);
   }
 
   void measure_matrix_products() {

@@ -154,7 +154,9 @@ class Calibration {
     platform_.host_memory = usable_memory();
     platform_.device_memory = platform_.host_memory / options_.ranks;
     platform_.host_cores = usable_cores();
+    platform_.processor = processor_model();
     platform_.provenance = measured_here(options_.command);
+    if (options_.described) options_.described(platform_);
   }
 
   void measure_compute() {

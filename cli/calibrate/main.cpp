@@ -29,6 +29,7 @@
 #include "sim/model/enum_names.hpp"
 #include "sim/model/language_models.hpp"
 #include "sim/model/program.hpp"
+#include "sim/rates/pooled_looks.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -55,6 +56,7 @@ using Ranks = std::unique_ptr<HostCollectives>;
 struct CalibrateArguments {
   CalibrationOptions options;
   std::string output, refresh, power_bursts, nvme;
+  std::vector<std::string> earlier;
   bool quiet = false;
 };
 
@@ -137,6 +139,35 @@ std::optional<Platform> measure(const CalibrateArguments& arguments, Ranks& rank
   return calibrate_job(arguments.options, rank, *ranks);
 }
 
+/// Reads the platforms that this machine's will be pooled with, and has the calibration refuse
+/// those of other machines before it measures.
+std::vector<EarlierLook> read_earlier(CalibrateArguments& arguments) {
+  std::vector<EarlierLook> earlier;
+  if (rank_from_environment().rank != 0) return earlier;  // rank 0 alone gets a platform
+  for (const std::string& path : arguments.earlier) {
+    std::error_code absent;  // an output that is not there yet is no input
+    if (std::filesystem::equivalent(path, arguments.output, absent)) {
+      throw InputError("--output", arguments.output + " is an input, and would be lost",
+                       "Give the output another name.");
+    }
+    earlier.push_back({path, read_platform(path)});
+  }
+  arguments.options.described = [earlier](const Platform& here) {
+    for (const EarlierLook& look : earlier) require_alike(here, look);
+  };
+  return earlier;
+}
+
+/// Writes what was measured before anything is pooled: a look is never lost.
+Platform write_platform(const Platform& measured, const std::vector<EarlierLook>& earlier,
+                        const std::string& output) {
+  write_file_atomically(output, to_json(measured));
+  if (earlier.empty()) return measured;
+  Platform pooled = pool_looks(measured, earlier);
+  write_file_atomically(output, to_json(pooled));
+  return pooled;
+}
+
 int calibrate(CalibrateArguments& arguments, Ranks& ranks) {
   arguments.quiet |= rank_from_environment().rank != 0;
   require_folder_of("--output", arguments.output);
@@ -148,13 +179,16 @@ int calibrate(CalibrateArguments& arguments, Ranks& ranks) {
   arguments.options.progress = sayings.progress();
   arguments.options.remark = sayings.remark();
   if (!arguments.refresh.empty()) arguments.options.before = read_platform(arguments.refresh);
-  const std::optional<Platform> platform = measure(arguments, ranks);
+  const std::vector<EarlierLook> earlier = read_earlier(arguments);
+  const std::optional<Platform> measured = measure(arguments, ranks);
   sayings.end();
-  if (!platform) return kExitDone;
-  write_file_atomically(arguments.output, to_json(*platform));
-  fmt::print(stderr, "{}written to {}\n", describe(*platform), arguments.output);
+  if (!measured) return kExitDone;
+  const Platform platform = write_platform(*measured, earlier, arguments.output);
+  fmt::print(stderr, "{}", describe(platform));
+  for (const std::string& line : pooled_lines(platform)) fmt::print(stderr, "  {}\n", line);
+  fmt::print(stderr, "written to {}\n", arguments.output);
   if (keeps_bursts && !kept_bursts) {
-    throw Error("--power-bursts: there is nothing to write; " + platform->provenance.notes);
+    throw Error("--power-bursts: there is nothing to write; " + platform.provenance.notes);
   }
   return kExitDone;
 }
@@ -289,6 +323,11 @@ void add_calibrate(CLI::App& app, CalibrateArguments& arguments, Ranks& ranks,
                        "the CPU, files, launches. Other tenants of a host change them. GPUs only.")
           ->type_name("PLATFORM.json")
           ->excludes(count);
+  verb->add_option(
+          "--earlier", arguments.earlier,
+          "Pool CPU AdamW with what these files of this machine, or of others of its kind, "
+          "say of it: one look at a shared host tells less than several.")
+      ->type_name("PLATFORM.json..");
   verb->add_option("--nvme", arguments.nvme,
                    "Measure files here, in the folder that train --nvme will name (default: the "
                    "folder of --output)")

@@ -68,9 +68,9 @@ double Comparison::step_error() const noexcept { return error_of(predicted_step)
 Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engine& engine) {
   const MeasuredRates measured =
       measure_rates(run.program, run.measured, issue_seconds(run.program, run.platform));
-  const CombinedRates rates =
-      combine_rates(run.program, measure_rates(run.program, predicted), measured,
-                    repetition_spreads(run.program, run.profile, run.plan, run.platform));
+  const CombinedRates rates = combine_rates(
+      run.program, measure_rates(run.program, predicted), measured,
+      repetition_spreads(run.program, run.profile, run.plan, run.platform), run.platform);
   const auto step_with = [&](const WantedRates& wanted_rates) {
     return simulate_with_rates(engine, run.program, predicted, wanted_rates).step_seconds;
   };

@@ -26,7 +26,7 @@ struct Verb {
   std::string_view summary;
 };
 
-constexpr std::array<Verb, 15> kVerbs{{
+constexpr std::array<Verb, 16> kVerbs{{
     {"doctor", "athanor-doctor", "say what this machine has and lacks"},
     {"calibrate", "athanor-calibrate", "measure this machine -> platform.json"},
     {"profile", "athanor-calibrate", "measure a model on it -> profile.json"},
@@ -42,6 +42,7 @@ constexpr std::array<Verb, 15> kVerbs{{
     {"report", "athanor-sim", "draw a run, plan, search or platforms as one HTML page"},
     {"show", "athanor-sim", "print a model, plan, program, platform or profile"},
     {"import", "athanor-sim", "take what other tools measured into platforms and profiles"},
+    {"pool", "athanor-sim", "combine platforms that were measured on machines of one kind"},
 }};
 
 std::string help_text() {

@@ -47,9 +47,9 @@ RatedRun rate_run(const std::string& run) {
   Engine engine(rated.platform, rated.plan.world_size);
   const Timeline predicted = engine.simulate(rated.program);
   rated.predicted = predicted.step_seconds;
-  rated.combined =
-      combine_rates(rated.program, measure_rates(rated.program, predicted), rated.measured,
-                    repetition_spreads(rated.program, rated.profile, rated.plan, rated.platform));
+  rated.combined = combine_rates(
+      rated.program, measure_rates(rated.program, predicted), rated.measured,
+      repetition_spreads(rated.program, rated.profile, rated.plan, rated.platform), rated.platform);
   rated.again = fit_rates(engine, rated.program, predicted, wanted(rated.combined));
   return rated;
 }

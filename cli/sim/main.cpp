@@ -22,6 +22,7 @@ int run(int argc, char** argv) {
   athanor::cli::add_retune(app, action);
   athanor::cli::add_report(app, action);
   athanor::cli::add_import(app, action);
+  athanor::cli::add_pool(app, action);
   return athanor::cli::parse_and_run(app, action, argc, argv);
 }
 

@@ -180,9 +180,10 @@ Report make_report(const Plan& plan, const TuningProblem& problem, Engine& engin
   report.step_seconds = timeline.step_seconds;
   report.step_joules = timeline.step_joules;
   report.borrowed = borrowed_rates(problem.profile, problem.platform);
-  report.deviations = rate_deviations(
-      engine, program, timeline,
-      repetition_spreads(program, problem.profile, plan, problem.platform), report.borrowed);
+  report.deviations =
+      rate_deviations(engine, program, timeline,
+                      repetition_spreads(program, problem.profile, plan, problem.platform),
+                      problem.platform, report.borrowed);
   report.explanation =
       explain(program, plan, problem.profile, problem.platform, report.step_seconds);
   report.critical_path = critical_path(program, timeline);

@@ -9,6 +9,7 @@
 #include "sim/interchange/export_simgrid.hpp"
 #include "sim/model/enum_names.hpp"
 #include "sim/model/language_models.hpp"
+#include "sim/rates/pooled_looks.hpp"
 
 #include <fmt/format.h>
 
@@ -93,6 +94,7 @@ void print_platform(const Platform& p) {
              p.device, p.backend);
   fmt::print("{:<24} {}\n{:<24} {}\n{:<24} {}\n", "device memory", format_bytes(p.device_memory),
              "host memory", format_bytes(p.host_memory), "host cores", p.host_cores);
+  if (!p.processor.empty()) fmt::print("{:<24} {}\n", "processor", printable(p.processor));
   fmt::print("{:<24} {:.4g} per second\n", "matrix FLOPs", p.matmul_flops_per_second);
   print_curve("h2d bytes", p.h2d);
   print_curve("d2h bytes", p.d2h);
@@ -121,6 +123,7 @@ void print_platform(const Platform& p) {
     fmt::print("{:<24} {}: {}\n", "at once", sample_name(load), slowdowns);
   }
   if (p.network) print_network(*p.network);
+  for (const std::string& line : pooled_lines(p)) fmt::print("{:<24} {}\n", "pooled", line);
   print_provenance(p.provenance);
 }
 

@@ -20,6 +20,7 @@ void add_show(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);  // in cli/report
 void add_import(CLI::App& app, Action& action);
+void add_pool(CLI::App& app, Action& action);
 
 /// Files with settings of other systems, of which at most one is given.
 struct SettingsFiles {

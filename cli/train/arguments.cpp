@@ -213,6 +213,7 @@ void add_train_options(CLI::App& app, TrainArguments& arguments) {
   app.callback([&app, &arguments] {
     arguments.resume = app.count("--resume") > 0;
     arguments.retune = app.count("--retune") > 0;
+    if (app.count("--epochs") > 0) check_range("--epochs", arguments.epochs, 1e-9, 1e6);
   });
 }
 
@@ -224,11 +225,11 @@ void settle(TrainArguments& a) {
   if (a.steps == 0 && a.epochs == 0) {
     throw InputError("--steps", "is missing", "Give --steps N, or --epochs N.");
   }
-  if (a.steps == 0) check_range("--epochs", a.epochs, 1e-9, 1e6);
   check_range("--weight-decay", a.weight_decay, 0, 1e3);
   check_range("--beta1", a.beta1, 0, 0.999999);
   check_range("--beta2", a.beta2, 0, 0.999999);
-  check_range("--epsilon", a.epsilon, 0, 1);
+  // With 0, a parameter that no gradient reaches, such as a token's that does not occur, is 0 / 0.
+  check_range("--epsilon", a.epsilon, 1e-30, 1);
   check_range("--deadline", a.deadline, 0, 1e6);
 }
 

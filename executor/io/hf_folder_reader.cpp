@@ -216,6 +216,35 @@ void require_harmless(const Checkpoint& rest, const NameRules& rules) {
   }
 }
 
+bool equal_bytes(const Found& a, const Found& b) {
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  const auto total = static_cast<std::size_t>(a.tensor->bytes());
+  std::vector<std::byte> of_a, of_b;
+  for (std::size_t at = 0; at < total; at += kBlock) {
+    of_a.resize(std::min(kBlock, total - at));
+    of_b.resize(of_a.size());
+    a.file->read_bytes(*a.tensor, at, of_a);
+    b.file->read_bytes(*b.tensor, at, of_b);
+    if (of_a != of_b) return false;
+  }
+  return true;
+}
+
+/// Refuses a head that is not what it is tied to. transformers 4 drops such a head, and 5 keeps it
+/// and unties the model: either would be a guess.
+void require_same_head(const Checkpoint& rest, const Found& embedding) {
+  const auto entry = rest.find("lm_head.weight");
+  if (entry == rest.end()) return;
+  const Found& head = entry->second;
+  check_shape(head, embedding.tensor->shape);
+  if (head.tensor->type == embedding.tensor->type && equal_bytes(head, embedding)) return;
+  throw InputError(head.file->path() + ":" + head.tensor->name,
+                   "is not the embedding " + embedding.tensor->name +
+                       ", though config.json says tie_word_embeddings",
+                   "Set tie_word_embeddings to false to keep this head, or leave the tensor out of "
+                   "the file to use the embedding.");
+}
+
 }  // namespace
 
 HfFolder::HfFolder(const std::string& folder, Blocks blocks)
@@ -247,6 +276,10 @@ HfFolder::HfFolder(const std::string& folder, Blocks blocks)
     }
   }
   require_harmless(checkpoint, rules);
+  if (architecture_.language_model && architecture_.language_model->tie_word_embeddings) {
+    const Source& tokens = sources_.front().front();
+    require_same_head(checkpoint, {tokens.file, tokens.tensor});
+  }
 }
 
 void HfFolder::read_unit(int unit, std::span<float> flat) const {

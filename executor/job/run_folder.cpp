@@ -62,6 +62,18 @@ void require_own_folder(const std::string& path) {
                    "Make it a folder, or put the whole run folder elsewhere with --output.");
 }
 
+/// Throws where a file of the user's has a name of the run's: in a folder without a run record, as
+/// that from which the plan is taken.
+void require_no_foreign_file(const RunFolder& folder) {
+  if (fs::exists(status_of(folder.run_record()))) return;
+  for (const std::string_view name : kRunFiles) {
+    const std::string path = folder.path + "/" + std::string(name);
+    if (name == ".lock" || name == "metrics.jsonl" || !fs::exists(status_of(path))) continue;
+    throw InputError(path, "is no run's, and the run would overwrite it",
+                     "Name a new folder with --output.");
+  }
+}
+
 void remove_temporary_files(const RunFolder& folder) {
   constexpr std::array kWritten{"run.json",           "plan.json",     "profile.json",
                                 "platform.json",      "metrics.jsonl", "rates.json",
@@ -107,6 +119,7 @@ void check_run_folder(const RunFolder& folder, bool resuming) {
     throw InputError("--output:" + folder.path, "already holds a run",
                      "Add --resume to go on with it, or name another folder.");
   }
+  if (!resuming) require_no_foreign_file(folder);
 }
 
 bool is_run_file(const std::string& name) {

@@ -4,6 +4,7 @@
 #include "sim/base/error_report.hpp"
 #include "sim/base/printable.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -48,6 +49,9 @@ int run_main(const std::string& program, const std::function<int()>& body) {
   const auto report = [&](const Error& error, ExitCode code) {
     return report_error({program, error.what(), error.hint(), code});
   };
+  // Without this, a write beyond `ulimit -f` ends the program; with it, the write fails and is
+  // named.
+  (void)std::signal(SIGXFSZ, SIG_IGN);
   try {
     const int code = body();
     flush_stdout();

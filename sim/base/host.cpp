@@ -3,6 +3,7 @@
 
 #include "sim/base/host_limits.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 
 namespace athanor {
@@ -30,6 +33,19 @@ int cores_in_mask() {
     if (errno != EINVAL) break;
   }
   return 0;
+}
+
+/// Value of the first line of /proc/cpuinfo with this key, such as "model name".
+std::optional<std::string> processor_fact(std::string_view key) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    const std::string_view name =
+        std::string_view(line).substr(0, line.find_last_not_of('\t', colon - 1) + 1);
+    if (name == key) return line.substr(colon + 2);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -49,15 +65,15 @@ Bytes usable_memory() {
   return std::min(allowed, address_space_limit().value_or(allowed));
 }
 
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      return line.substr(colon + 2);
-    }
+std::string processor_name() { return processor_fact("model name").value_or("unknown processor"); }
+
+std::string processor_model() {
+  std::string text = processor_name();
+  for (const std::string_view key : {"family", "model", "stepping"}) {
+    const std::string line = key == "family" ? "cpu family" : std::string(key);
+    if (const auto value = processor_fact(line)) text += fmt::format(", {} {}", key, *value);
   }
-  return "unknown processor";
+  return text;
 }
 
 std::string utc_now() {

@@ -78,6 +78,7 @@ RateDeviation deviation_between(Seconds low, Seconds step_seconds, Seconds high)
 std::vector<RateDeviation> rate_deviations(Engine& engine, const Program& program,
                                            const Timeline& predicted,
                                            const std::map<RateKey, double>& repetitions,
+                                           const Platform& platform,
                                            const BorrowedRates& borrowed) {
   const auto lanes = lane_rates(measure_rates(program, predicted), repetitions);
   std::vector<RateDeviation> deviations;
@@ -87,7 +88,7 @@ std::vector<RateDeviation> rate_deviations(Engine& engine, const Program& progra
     const double scatter = of.variance / (of.seconds * of.seconds);
     const double own = uses_host_memory(lane) ? 0 : borrowed_spread(lane, borrowed);
     const double spread =
-        std::min(std::hypot(drift_of(lane), std::sqrt(scatter), own), kMostSpread);
+        std::min(std::hypot(drift_of(lane, platform), std::sqrt(scatter), own), kMostSpread);
     deviations.push_back(
         deviation(engine, program, [=](SimulationOptions& options, double deviations_faster) {
           options.lane_speed.at(lane_index(lane)) = std::exp(deviations_faster * spread);

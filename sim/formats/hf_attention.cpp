@@ -22,7 +22,13 @@ constexpr const char* kGptOss = "gpt_oss";
 std::string rope_type_of(JsonReader& rope) {
   auto type = rope.optional_key("rope_type");
   if (!type) type = rope.optional_key("type");
-  if (!type) return "";
+  if (!type) {
+    if (rope.has("factor")) {
+      rope.key("factor").reject("scales nothing, as no rope_type says how",
+                                "Add \"rope_type\": linear, dynamic, llama3, yarn or longrope.");
+    }
+    return "";
+  }
   std::string name = type->string();
   if (name == "default") return "";
   if (name == "su") return "longrope";
@@ -61,12 +67,14 @@ std::vector<double> read_factors(const JsonReader& json) {
 void read_longrope(JsonReader& config, JsonReader& rope, const LanguageModelConfig& c,
                    RopeScaling& scaling) {
   constexpr const char* kOriginal = "original_max_position_embeddings";
-  auto original = config.optional_key(kOriginal);
+  const auto beside = config.optional_key(kOriginal);
+  auto original = beside;
   if (!original) original = rope.optional_key(kOriginal);
   scaling.original_positions = original ? original->integer(1) : c.max_positions;
   const double ratio =
       static_cast<double>(c.max_positions) / static_cast<double>(scaling.original_positions);
-  const double factor = original ? ratio : number_or(rope, "factor", 1);
+  // Beside the scaling, it stands for the factor; within it, the factor may say something else.
+  const double factor = beside ? ratio : number_or(rope, "factor", original ? ratio : 1);
   const double positions = static_cast<double>(scaling.original_positions);
   scaling.factor = factor;
   scaling.attention_factor =
@@ -117,23 +125,37 @@ RopeScaling gpt_oss_scaling() {
   return scaling;
 }
 
+/// transformers 4 has the key beside the scaling, and transformers 5 in it.
+void require_whole_rotation(JsonReader& json) {
+  constexpr const char* kKey = "partial_rotary_factor";
+  if (number_or(json, kKey, 1.0) == 1.0) return;
+  json.key(kKey).reject("a partial rotation is not supported", "Only 1.0 can be used.");
+}
+
+/// Refuses rotations that differ from layer to layer: an object for each type of layers.
+void require_one_rotation(JsonReader& rope) {
+  require_whole_rotation(rope);
+  for (const char* type : {"full_attention", "sliding_attention"}) {
+    if (!rope.has(type)) continue;
+    rope.key(type).reject("a rotation for each type of layers is not supported",
+                          "All layers must have the same: give its keys without the type.");
+  }
+}
+
 void read_rope(JsonReader& config, LanguageModelConfig& c) {
   const bool is_gpt_oss = c.model_type == kGptOss;
-  c.rope_theta = number_or(config, "rope_theta", is_gpt_oss ? 150000.0 : 10000.0);
+  c.rope_theta = number_or(config, "rope_theta", missing_keys(c.model_type).rope_theta);
   if (is_gpt_oss && !config.has("rope_scaling") && !config.has("rope_parameters")) {
     c.rope_scaling = gpt_oss_scaling();
   }
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     auto rope = config.optional_key(key);
     if (!rope) continue;
+    require_one_rotation(*rope);
     c.rope_theta = number_or(*rope, "rope_theta", c.rope_theta);
     c.rope_scaling = read_scaling(config, *rope, c);
   }
-  if (number_or(config, "partial_rotary_factor", 1.0) != 1.0) {
-    config.path()
-        .key("partial_rotary_factor")
-        .reject("a partial rotation is not supported", "Only 1.0 can be used.");
-  }
+  require_whole_rotation(config);
 }
 
 bool is_full_attention(const JsonReader& type) {

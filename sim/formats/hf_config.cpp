@@ -100,22 +100,31 @@ void read_opt(JsonReader& config, LanguageModelConfig& c) {
   require_setting(config, "_remove_final_layer_norm", false);
 }
 
-/// Reads the width of one head. gpt_oss has a default, and heads that are no share of hidden_size.
+/// Reads the width of one head, which need not be a share of hidden_size.
 std::int64_t read_head_dim(JsonReader& config, const LanguageModelConfig& c) {
-  constexpr std::int64_t kGptOssDefault = 64;
   const auto head_dim = config.optional_key("head_dim");
   if (head_dim) return head_dim->integer(1);
-  const bool has_default = c.model_type == "gpt_oss" && !config.has("head_dim");
-  return has_default ? kGptOssDefault : even_share(config, c);
+  const std::int64_t missing = missing_keys(c.model_type).head_dim;
+  return missing > 0 && !config.has("head_dim") ? missing : even_share(config, c);
+}
+
+std::int64_t read_kv_heads(JsonReader& config, const LanguageModelConfig& c) {
+  const std::int64_t missing = missing_keys(c.model_type).num_kv_heads;
+  const bool is_missing = missing > 0 && !config.has("num_key_value_heads");
+  return integer_or(config, "num_key_value_heads", is_missing ? missing : c.num_heads);
+}
+
+/// Refuses what makes a decoder an encoder: transformers 5 then lets a token attend to later ones.
+void require_causal(JsonReader& config) {
+  require_setting(config, "is_causal", true);
+  require_setting(config, "use_bidirectional_attention", false);
 }
 
 void read_llama_family(JsonReader& config, LanguageModelConfig& c) {
-  const bool is_gpt_oss = c.model_type == "gpt_oss";
-  const bool has_default = is_gpt_oss && !config.has("num_key_value_heads");
-  c.num_kv_heads = integer_or(config, "num_key_value_heads", has_default ? 8 : c.num_heads);
+  c.num_kv_heads = read_kv_heads(config, c);
   c.head_dim = read_head_dim(config, c);
   c.intermediate_size = config.key("intermediate_size").integer(1);
-  c.norm_epsilon = number_or(config, "rms_norm_eps", is_gpt_oss ? 1e-5 : 1e-6);
+  c.norm_epsilon = number_or(config, "rms_norm_eps", missing_keys(c.model_type).norm_epsilon);
   c.tie_word_embeddings = boolean_or(config, "tie_word_embeddings", false);
   read_activation(config, "silu", c);
   read_hf_attention(config, c);
@@ -171,6 +180,7 @@ LanguageModelConfig parse_hf_config(std::string_view text, const std::string& wh
   LanguageModelConfig c;
   c.model_type = read_model_type(config);
   require_language_model(config);
+  require_causal(config);
   read_shape(config, c);
   require_trainable_weights(config, c);
   if (c.model_type == "gpt2") {
@@ -196,6 +206,21 @@ Architecture parse_architecture(const std::string& name, std::string_view text,
   return make_architecture(name, parse_hf_config(text, where));
 }
 
+/// Refuses what names no model: a folder of something else, such as the root of a hub's cache, or a
+/// model's name on the hub.
+[[noreturn]] void reject_absent_model(const std::string& name_or_path) {
+  std::error_code status;
+  if (std::filesystem::is_directory(name_or_path, status)) {
+    throw InputError(name_or_path, "is a folder without a config.json",
+                     "Give the one that holds it; in a cache of the Hugging Face hub that is "
+                     "snapshots/REVISION.");
+  }
+  throw InputError(name_or_path, "neither a file nor a built-in model",
+                   fmt::format("Give a folder with a config.json; of a model on the hub, `hf "
+                               "download NAME --local-dir FOLDER` makes one. Built in: {}.",
+                               fmt::join(builtin_architectures(), ", ")));
+}
+
 Architecture load_architecture(const std::string& name_or_path) {
   namespace fs = std::filesystem;
   std::error_code status;
@@ -205,11 +230,7 @@ Architecture load_architecture(const std::string& name_or_path) {
   // A model folder of the user's that has the name of a built-in model is what the user means.
   const auto builtin = builtin_config(name_or_path);
   if (builtin && !fs::exists(path, status)) return make_architecture(name_or_path, *builtin);
-  if (!fs::exists(path, status)) {
-    throw InputError(name_or_path, "neither a file nor a built-in model",
-                     fmt::format("Give a folder with a config.json, or one of {}.",
-                                 fmt::join(builtin_architectures(), ", ")));
-  }
+  if (!fs::exists(path, status)) reject_absent_model(name_or_path);
   const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
   // The name is shown and stored; any bytes may name a folder.
   return parse_architecture(printable(folder.filename().string()),

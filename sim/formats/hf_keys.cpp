@@ -39,6 +39,17 @@ constexpr std::array<Renaming, 6> kLlamaKeys{{{"num_layers", "num_hidden_layers"
                                               {"norm_epsilon", "rms_norm_eps"},
                                               {"activation", "hidden_act"}}};
 
+// The defaults of transformers' configuration classes, the same in versions 4.57 and 5.24.
+constexpr std::array<std::pair<std::string_view, MissingKeys>, 8> kMissingKeys{
+    {{"mistral", {.num_kv_heads = 8}},
+     {"qwen2", {.num_kv_heads = 32}},
+     {"qwen3", {.num_kv_heads = 32, .head_dim = 128}},
+     {"mixtral", {.num_kv_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6}},
+     {"qwen2_moe", {.num_kv_heads = 16}},
+     {"qwen3_moe", {.num_kv_heads = 4}},
+     {"olmoe", {.norm_epsilon = 1e-5}},
+     {"gpt_oss", {.num_kv_heads = 8, .head_dim = 64, .norm_epsilon = 1e-5, .rope_theta = 150000}}}};
+
 std::span<const Renaming> keys_of(std::string_view model_type) {
   if (model_type == "gpt2") {
     return kGpt2Keys;
@@ -61,6 +72,13 @@ std::string hf_key(std::string_view model_type, std::string_view field) {
     }
   }
   return std::string(field);
+}
+
+MissingKeys missing_keys(std::string_view model_type) noexcept {
+  for (const auto& [type, keys] : kMissingKeys) {
+    if (type == model_type) return keys;
+  }
+  return {};
 }
 
 bool boolean_or(JsonReader& config, const std::string& key, bool fallback) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// athanor.platform/3, and /1 and /2 where they are read (see platforms/README.md).
+// athanor.platform/4, and /1 to /3 where they are read (see platforms/README.md).
 #include "sim/formats/files.hpp"
 #include "sim/formats/json_writer.hpp"
 
@@ -167,6 +167,38 @@ Network read_network(JsonReader json) {
   return network;
 }
 
+OrderedJson json_of(Lane lane, const PooledRate& rate) {
+  OrderedJson json{{"lane", name_of(kLaneNames, lane)},
+                   {"factor", rate.factor},
+                   {"between", rate.between},
+                   {"spread", rate.spread},
+                   {"looks", OrderedJson::array()}};
+  for (const Look& look : rate.looks) {
+    json["looks"].push_back({{"date", look.date},
+                             {"seconds", look.seconds},
+                             {"ratio", look.ratio},
+                             {"scatter", look.scatter}});
+  }
+  return json;
+}
+
+void read_pooled(JsonReader json, Platform& platform) {
+  const JsonReader lane = json.key("lane");
+  PooledRate rate{.factor = json.key("factor").number(),
+                  .between = json.key("between").number(),
+                  .spread = json.key("spread").number(),
+                  .looks = {}};
+  for (JsonReader& look : json.key("looks").items()) {
+    rate.looks.push_back({look.key("date").name(), look.key("seconds").number(),
+                          look.key("ratio").number(), look.key("scatter").number()});
+    look.reject_other_keys();
+  }
+  json.reject_other_keys();
+  if (!platform.pooled.emplace(lane.choice(kLaneNames), std::move(rate)).second) {
+    lane.reject("this lane is there twice", "Remove one of the two.");
+  }
+}
+
 void add_curves(OrderedJson& json, const Platform& platform) {
   json["h2d"] = json_of(platform.h2d);
   json["d2h"] = json_of(platform.d2h);
@@ -222,21 +254,19 @@ void read_device(JsonReader& json, Platform& platform) {
   platform.device_memory = json.key("device_memory").integer(1);
   platform.host_memory = json.key("host_memory").integer(1);
   platform.host_cores = json.key("host_cores").small_integer(1);
+  if (const auto processor = json.optional_key("processor")) platform.processor = processor->name();
   platform.matmul_flops_per_second = json.key("matmul_flops_per_second").number();
 }
 
 }  // namespace
 
 std::string to_json(const Platform& platform) {
-  OrderedJson json{{"schema", "athanor.platform/3"},
-                   {"name", platform.name},
-                   {"device", platform.device},
-                   {"backend", platform.backend},
-                   {"num_devices", platform.num_devices},
-                   {"device_memory", platform.device_memory},
-                   {"host_memory", platform.host_memory},
-                   {"host_cores", platform.host_cores},
-                   {"matmul_flops_per_second", platform.matmul_flops_per_second}};
+  OrderedJson json{{"schema", "athanor.platform/4"},      {"name", platform.name},
+                   {"device", platform.device},           {"backend", platform.backend},
+                   {"num_devices", platform.num_devices}, {"device_memory", platform.device_memory},
+                   {"host_memory", platform.host_memory}, {"host_cores", platform.host_cores}};
+  if (!platform.processor.empty()) json["processor"] = platform.processor;
+  json["matmul_flops_per_second"] = platform.matmul_flops_per_second;
   add_curves(json, platform);
   if (!platform.issue.empty()) json["issue"] = json_of(platform.issue);
   json["shared"] = OrderedJson::array();
@@ -251,6 +281,7 @@ std::string to_json(const Platform& platform) {
   }
   if (platform.power) json["power"] = json_of(*platform.power);
   if (platform.network) json["network"] = json_of(*platform.network);
+  for (const auto& [lane, rate] : platform.pooled) json["pooled"].push_back(json_of(lane, rate));
   json["provenance"] = json_of(platform.provenance);
   return dump_json(json);
 }
@@ -258,7 +289,7 @@ std::string to_json(const Platform& platform) {
 Platform parse_platform(std::string_view text, const std::string& where) {
   const nlohmann::json document = parse_json(text, where);
   JsonReader json(document, ValuePath(where));
-  const int version = check_schema(json, "platform", "calibrate", 3);
+  const int version = check_schema(json, "platform", "calibrate", 4);
   Platform platform;
   read_device(json, platform);
   read_curves(json, platform);
@@ -276,6 +307,9 @@ Platform parse_platform(std::string_view text, const std::string& where) {
   }
   if (const auto power = json.optional_key("power")) platform.power = read_power(*power);
   if (const auto network = json.optional_key("network")) platform.network = read_network(*network);
+  if (const auto pooled = json.optional_key("pooled")) {
+    for (const JsonReader& rate : pooled->items()) read_pooled(rate, platform);
+  }
   if (version == 1) static_cast<void>(json.optional_key("disturbances"));  // a record, now ignored
   platform.provenance = read_provenance(json.key("provenance"));
   json.reject_other_keys();

@@ -168,10 +168,53 @@ void check_device(const Platform& platform, const ValuePath& path) {
   check_integer(path.key("device_memory"), platform.device_memory, 1);
   check_integer(path.key("host_memory"), platform.host_memory, 1);
   check_integer(path.key("host_cores"), platform.host_cores, 1, kMaxRanks);
+  if (!platform.processor.empty()) check_name(path.key("processor"), platform.processor);
   check_positive(path.key("matmul_flops_per_second"), platform.matmul_flops_per_second);
 }
 
+void check_looks(const PooledRate& rate, const ValuePath& path) {
+  constexpr std::size_t kFewest = 2;
+  if (rate.looks.size() < kFewest) {
+    path.reject("has one look, which is no pool", "Leave the entry out.");
+  }
+  for (std::size_t i = 0; i < rate.looks.size(); ++i) {
+    const Look& look = rate.looks[i];
+    const ValuePath at = path.item(i);
+    check_name(at.key("date"), look.date);
+    check_positive(at.key("seconds"), look.seconds);
+    check_positive(at.key("ratio"), look.ratio);
+    check_number(at.key("scatter"), look.scatter, 0);
+  }
+  if (rate.looks.front().ratio != 1) {
+    path.item(0).key("ratio").reject("is not 1, as the platform's own look has it",
+                                     "Put the platform's own look first.");
+  }
+}
+
+void check_pooled(const Platform& platform, const ValuePath& path) {
+  std::size_t i = 0;
+  for (const auto& [lane, rate] : platform.pooled) {
+    const ValuePath at = path.item(i++);
+    if (lane != Lane::CpuAdam) {
+      at.key("lane").reject(fmt::format("rates of {} are not pooled", lane_name(lane)),
+                            "Use cpu-adam.");
+    }
+    if (platform.cpu_adam.empty()) {
+      at.reject("the platform has no cpu_adam", "Add it, or leave the entry out.");
+    }
+    check_positive(at.key("factor"), rate.factor);
+    check_number(at.key("between"), rate.between, 0);
+    check_positive(at.key("spread"), rate.spread);
+    check_looks(rate, at.key("looks"));
+  }
+}
+
 }  // namespace
+
+bool PooledRate::holds(const Look& look) const noexcept {
+  return std::ranges::any_of(
+      looks, [&](const Look& own) { return own.date == look.date && own.seconds == look.seconds; });
+}
 
 std::string sample_name(const ContentionSample& sample) {
   std::string name;
@@ -250,6 +293,7 @@ void Platform::validate(const std::string& where) const {
   check_contention(*this, path.key("contention"));
   if (power) check_power(*power, path.key("power"));
   if (network) check_network(*network, path.key("network"));
+  check_pooled(*this, path.key("pooled"));
 }
 
 }  // namespace athanor

@@ -100,6 +100,23 @@ struct FileSystem {
   bool operator==(const FileSystem&) const = default;
 };
 
+/// One calibration, as a rate knows it that several were pooled into.
+struct Look {
+  std::string date;     ///< ISO 8601 day
+  Seconds seconds = 0;  ///< time of the largest size with most threads, as measured
+  double ratio = 1;     ///< how many times as long as in the platform's own look operations took
+  double scatter = 0;   ///< relative standard deviation of the ratio by how repetitions scatter
+};
+
+/// How a lane's rate follows from several looks at machines of one kind (sim/rates/pooled_looks).
+struct PooledRate {
+  double factor = 1;        ///< the lane's curves are those of the platform's own look, times this
+  double between = 0;       ///< relative standard deviation of the rates of such machines
+  double spread = 0;        ///< that of the rate in a run around the pooled one
+  std::vector<Look> looks;  ///< the platform's own, whose ratio is 1, and earlier ones
+  [[nodiscard]] bool holds(const Look& look) const noexcept;  ///< by its date and its seconds
+};
+
 /// One node, and how it reaches others of its kind.
 struct Platform {
   std::string name;
@@ -109,6 +126,7 @@ struct Platform {
   Bytes device_memory = 0;  ///< memory of one device
   Bytes host_memory = 0;    ///< memory of the node
   int host_cores = 1;
+  std::string processor;  ///< the host's, by its own name and model; empty: not recorded
   double matmul_flops_per_second = 0;  ///< sustained rate of one device; utilization refers to it
   Curve h2d, d2h;                      ///< one copy alone, pinned memory, by bytes
   /// Addition of gradients to fp32 sums in host memory on the d2h lane, by bytes of the sums.
@@ -136,6 +154,8 @@ struct Platform {
   std::vector<ContentionSample> contention;
   std::optional<PowerModel> power;  ///< one device; none: kernels take the profile's time
   std::optional<Network> network;   ///< none: a job has one node
+  /// Rates that are not those of one look. Their curves hold the pooled rate.
+  std::map<Lane, PooledRate> pooled;
   Provenance provenance;
 
   /// Whether a job can have `world_size` ranks: on some devices of one node, or on all of several.

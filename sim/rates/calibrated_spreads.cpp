@@ -12,9 +12,6 @@
 namespace athanor {
 namespace {
 
-/// Interquartile range of a normal distribution in standard deviations.
-constexpr double kQuartiles = 1.349;
-
 void slow(Curve& curve) {
   for (Curve::Point& point : curve.points) point.seconds += point.spread / kQuartiles;
 }
@@ -75,6 +72,11 @@ double drift_of(Lane lane) noexcept {
   constexpr double kAdam = 0.097, kFiles = 0.19, kOthers = 0.039;
   if (is_nvme_lane(lane)) return kFiles;
   return lane == Lane::CpuAdam ? kAdam : kOthers;
+}
+
+double drift_of(Lane lane, const Platform& platform) noexcept {
+  const auto pooled = platform.pooled.find(lane);
+  return pooled == platform.pooled.end() ? drift_of(lane) : pooled->second.spread;
 }
 
 }  // namespace athanor

@@ -60,7 +60,8 @@ Seconds combined_seconds(Seconds predicted, Seconds measured, double weight) noe
 
 CombinedRates combine_rates(const Program& program, const MeasuredRates& predicted,
                             const MeasuredRates& measured,
-                            const std::map<RateKey, double>& repetitions) {
+                            const std::map<RateKey, double>& repetitions,
+                            const Platform& platform) {
   const std::map<RateKey, double> amounts = amounts_of(program);
   CombinedRates combined;
   for (const auto& [key, rate] : measured.rates) {
@@ -71,7 +72,7 @@ CombinedRates combine_rates(const Program& program, const MeasuredRates& predict
     const auto repetition = repetitions.find(key);
     const RateEvidence evidence{
         .repetition = repetition == repetitions.end() ? 0 : repetition->second,
-        .drift = drift_of(key.lane),
+        .drift = drift_of(key.lane, platform),
         .deviation = std::log(rate.seconds / seconds),
         .count = rate.count * measured.num_steps(),
         .measured = rate.spread};

@@ -2,6 +2,7 @@
 // Rates of a calibration and of a run, combined by their spreads.
 #pragma once
 
+#include "sim/model/platform.hpp"
 #include "sim/rates/rates.hpp"
 
 #include <cstdint>
@@ -61,9 +62,11 @@ struct CombinedRates {
 };
 
 /// Combines what was predicted for `program` (measure_rates() of its predicted timeline) with what
-/// a run measured. `repetitions`: repetition_spreads().
+/// a run measured. `repetitions`: repetition_spreads(). `platform`: the one that it was predicted
+/// on, whose pooled rates are surer than one look's.
 [[nodiscard]] CombinedRates combine_rates(const Program& program, const MeasuredRates& predicted,
                                           const MeasuredRates& measured,
-                                          const std::map<RateKey, double>& repetitions);
+                                          const std::map<RateKey, double>& repetitions,
+                                          const Platform& platform);
 
 }  // namespace athanor

@@ -248,6 +248,7 @@ RatedMachine rated_machine(const Platform& platform, const Profile& profile, con
                            const RateFactors& factors) {
   const std::vector<Seconds> seconds = solo_seconds(program, platform);
   RatedMachine rated{platform, profile};
+  rated.platform.pooled.clear();  // its rates are the run's now
   const PartFactors parts = part_factors(program, seconds, factors);
   write_down_derived_curves(rated.platform, parts);
   scale_curves(rated.platform, parts);

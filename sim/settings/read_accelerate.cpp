@@ -79,6 +79,12 @@ void read_partition(SettingsSection& fsdp, PeerSettings& settings) {
   }
   settings.partition = {Partition::Parameters, version.origin, false};
   settings.reshard = fsdp.flag(reshard, true);
+  const std::string strategy = fsdp_key(fsdp, "sharding_strategy");
+  if (fsdp.has(strategy)) {
+    settings.notes.push_back(
+        fmt::format("not read: {} = {}, as FSDP2 has no strategies; {} says it",
+                    text_of(fsdp.origin(strategy)), fsdp.shown(strategy), reshard));
+  }
   fsdp.pass_over({"fsdp_sharding_strategy", "sharding_strategy"});
 }
 
@@ -124,7 +130,7 @@ void read_fsdp(SettingsSection fsdp, PeerSettings& settings) {
 /// default, or the script's.
 void read_inline_deepspeed(SettingsSection& deepspeed, PeerSettings& settings) {
   const auto stage = deepspeed.count("zero_stage", 2);
-  if (stage.value > 3) {
+  if (stage.is_auto || stage.value > 3) {
     deepspeed.reject("zero_stage", deepspeed.shown("zero_stage") + " is no stage", "Use 0 to 3.");
   }
   settings.partition = {static_cast<Partition>(stage.value), stage.origin, false};

@@ -115,7 +115,9 @@ void read_parameter_offload(SettingsSection& zero, PeerSettings& settings) {
 
 void read_zero(SettingsSection zero, PeerSettings& settings) {
   const auto stage = zero.count("stage", 0);
-  if (stage.value > 3) zero.reject("stage", zero.shown("stage") + " is no stage", "Use 0 to 3.");
+  if (stage.is_auto || stage.value > 3) {
+    zero.reject("stage", zero.shown("stage") + " is no stage", "Use 0 to 3.");
+  }
   settings.partition = {static_cast<Partition>(stage.value), stage.origin, false};
   read_optimizer_offload(zero, settings);
   read_parameter_offload(zero, settings);

@@ -117,6 +117,9 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
         "without it");
   check("calibrate --backend cpu --power-bursts b.json" + out, "--power-bursts");
   check("calibrate --refresh x.json --power-bursts b.json" + out, "--power-bursts");
+  check("calibrate --earlier missing.json" + out, "missing.json");
+  check("calibrate --backend cpu --earlier " ATHANOR_SOURCE_DIR "/platforms/h100x1.json" + out,
+        "device NVIDIA H100 80GB HBM3 instead of");
   check("calibrate --nvme " + folder.file("missing") + out, "--nvme");
   check("calibrate --nvme /proc" + out, "/proc");
   check("profile" + out, "--model");

@@ -52,12 +52,15 @@ CalibrationOptions refresh(const Platform& before) {
 
 TEST_CASE("a refreshed platform has today's host and the earlier GPUs") {
   test::SlowingCalibrator cuda;
-  const Platform before = old_platform();
+  Platform before = old_platform();
+  before.pooled[Lane::CpuAdam].factor = 2;
   const Platform now = calibrate_cuda_machine(refresh(before), cuda);
 
   CHECK(now.h2d.at(kMiB) < 1);
   CHECK(now.cpu_adam.at(1).at(4096) < 1);
   CHECK(now.cpu_adam_beside.contains(1));
+  CHECK(now.pooled.empty());  // this is one look
+  CHECK_FALSE(now.processor.empty());
   CHECK(now.host_square_sum.at(4096) < 1);
   CHECK(now.file_read.at(kMiB) > 0);
   CHECK(now.issue.at(Lane::Compute) == test::SlowingCalibrator::kIssue);
@@ -93,6 +96,19 @@ TEST_CASE("another machine's platform is not refreshed") {
   other.num_devices = 3;
   CHECK_THROWS_MATCHES(calibrate_cuda_machine(refresh(other), cuda), InputError,
                        MessageMatches(ContainsSubstring("there are 2 GPUs here")));
+}
+
+TEST_CASE("a machine that is refused once it is described is not measured") {
+  test::SlowingCalibrator cuda;
+  CalibrationOptions options = refresh(old_platform());
+  options.described = [](const Platform& here) {
+    CHECK(here.device == "asleep");
+    CHECK(here.host_cores == usable_cores());
+    CHECK(here.cpu_adam.empty());
+    throw InputError("--earlier", "it is another machine", "Leave it out.");
+  };
+  CHECK_THROWS_MATCHES(calibrate_cuda_machine(options, cuda), InputError,
+                       MessageMatches(ContainsSubstring("another machine")));
 }
 
 TEST_CASE("settings of NCCL in the environment are listed in order") {

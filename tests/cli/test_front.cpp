@@ -33,7 +33,7 @@ TEST_CASE("athanor --help lists every verb on stdout") {
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
     for (const char* verb : {"calibrate", "profile", "simulate", "tune", "tokenize", "train",
-                             "compare", "report", "show", "import", "doctor"}) {
+                             "compare", "report", "show", "import", "pool", "doctor"}) {
       CHECK_THAT(result.out, ContainsSubstring(verb));
     }
   }

@@ -126,7 +126,7 @@ Outcome outcome_of(const RecordedRun& run, const Platform& platform, const Profi
         predicted.step_seconds,
         rate_deviations(engine, program, predicted,
                         repetition_spreads(program, profile, test::plan_of(run.run), platform),
-                        borrowed_rates(profile, platform)));
+                        platform, borrowed_rates(profile, platform)));
     const double measured = run.run.at("step_seconds");
     outcome.inside = interval.p10 <= measured && measured <= interval.p90;
     outcome.width = (interval.p90 - interval.p10) / predicted.step_seconds;

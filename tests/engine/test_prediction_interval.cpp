@@ -45,7 +45,7 @@ TEST_CASE("operations that scatter without bounds give a wide interval, and no e
   const Timeline predicted = engine.simulate(program);
   const auto key = rate_key(program.operations.at(static_cast<std::size_t>(copy)), program);
   const PredictionInterval interval = interval_of(
-      predicted.step_seconds, rate_deviations(engine, program, predicted, {{key, 1e5}}));
+      predicted.step_seconds, rate_deviations(engine, program, predicted, {{key, 1e5}}, {}));
   CHECK(interval.p10 > 0);
   CHECK(interval.p10 < predicted.step_seconds / 1000);
   CHECK(interval.p90 > 1000 * predicted.step_seconds);
@@ -66,7 +66,7 @@ TEST_CASE("rates deviate lane by lane, as far as the step feels it") {
 
   const double scatter = 0.2;
   const auto adam_key = rate_key(program.operations.at(static_cast<std::size_t>(adam)), program);
-  const auto deviations = rate_deviations(engine, program, predicted, {{adam_key, scatter}});
+  const auto deviations = rate_deviations(engine, program, predicted, {{adam_key, scatter}}, {});
   REQUIRE(deviations.size() == 5);  // three lanes, launches, the model
   const double of_kernels = drift_of(Lane::Compute);
   const double of_adam = std::hypot(drift_of(Lane::CpuAdam), scatter);
@@ -80,7 +80,7 @@ TEST_CASE("rates deviate lane by lane, as far as the step feels it") {
 
   // Borrowed rates are a part more, of lanes by data sheets and of kernels by scaling.
   const BorrowedRates both{.kernels = true, .lanes = true};
-  const auto borrowed = rate_deviations(engine, program, predicted, {}, both);
+  const auto borrowed = rate_deviations(engine, program, predicted, {}, {}, both);
   REQUIRE(borrowed.size() == 6);  // and the host's memory
   const double kernels_spread =
       std::hypot(of_kernels, borrowed_spread(Lane::Compute, {.lanes = true}),
@@ -92,6 +92,13 @@ TEST_CASE("rates deviate lane by lane, as far as the step feels it") {
   CHECK_THAT(borrowed[3].fast, WithinRel(2 + std::exp(-adam_spread), 1e-9));
   CHECK(borrowed_spread(Lane::CpuAdam, {.kernels = true}) == 0);
   CHECK(borrowed_launch_spread({.kernels = true}) == 0);
+
+  // A pooled rate has its own spread in place of the drift.
+  Platform pooled;
+  pooled.pooled[Lane::CpuAdam].spread = 0.5;
+  const auto surer = rate_deviations(engine, program, predicted, {}, pooled);
+  CHECK_THAT(surer[0].slow, WithinRel(1 + 2 * std::exp(of_kernels), 1e-9));
+  CHECK_THAT(surer[2].slow, WithinRel(2 + std::exp(0.5), 1e-9));
 }
 
 }  // namespace athanor

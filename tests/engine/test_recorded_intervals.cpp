@@ -40,7 +40,8 @@ std::vector<Residual> recorded_residuals() {
       const PredictionInterval interval =
           interval_of(step, rate_deviations(engine, program, predicted,
                                             repetition_spreads(program, test::profile_of(run, name),
-                                                               test::plan_of(run), platform)));
+                                                               test::plan_of(run), platform),
+                                            platform));
       const double error = std::log(run.at("step_seconds").get<double>() / step);
       const double bound =
           error < 0 ? std::log(step / interval.p10) : std::log(interval.p90 / step);

@@ -166,7 +166,9 @@ TEST_CASE("weights that do not fit config.json are refused") {
       Edit{"has shape [88]", [](Tensors& t) { t[0].shape = {88}; }},
       Edit{"has type I32", [](Tensors& t) { t[0].type = TensorType::I32; }},
       Edit{"model.safetensors:wte.weight: this tensor is unknown",
-           [](Tensors& t) { t.push_back({"wte.weight", TensorType::F32, {11, 8}, 0}); }});
+           [](Tensors& t) { t.push_back({"wte.weight", TensorType::F32, {11, 8}, 0}); }},
+      Edit{"model.safetensors:lm_head.weight: is not the embedding transformer.wte.weight",
+           [](Tensors& t) { t.push_back({"lm_head.weight", TensorType::F16, {11, 8}, 0}); }});
   const Folder folder;
   write_edited(folder, edit.edit);
   CHECK_THROWS_MATCHES(HfFolder(folder / "."), InputError,

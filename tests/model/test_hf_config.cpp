@@ -6,6 +6,8 @@
 #include "tests/model/artefact_samples.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,6 +16,7 @@ namespace athanor {
 namespace {
 
 namespace fs = std::filesystem;
+using Catch::Matchers::ContainsSubstring;
 
 constexpr const char* kGpt2 = R"({"model_type": "gpt2", "vocab_size": 50257, "n_embd": 768,
   "n_layer": 12, "n_head": 12, "n_positions": 1024, "n_ctx": 1024, "resid_pdrop": 0.1})";
@@ -71,6 +74,40 @@ TEST_CASE("rotary positions are read from old and new keys") {
   CHECK_NOTHROW(parse_llama_like("llama", {{"/architectures", R"(["LlamaModel"])", ""}}));
 }
 
+TEST_CASE("missing keys mean what they mean to transformers, and null is another matter") {
+  const auto without = [](const char* model_type, const char* key) {
+    return parse_llama_like(model_type, {{key, "", ""}});
+  };
+  CHECK(without("mistral", "/num_key_value_heads").num_kv_heads == 8);
+  CHECK(parse_llama_like("mistral", {}).num_kv_heads == 32);
+  CHECK(without("llama", "/num_key_value_heads").num_kv_heads == 32);
+  const test::Break fewer_heads{"/num_attention_heads", "64", ""};
+  CHECK(parse_llama_like("qwen3", {fewer_heads, {"/head_dim", "", ""}}).head_dim == 128);
+  CHECK(parse_llama_like("qwen3", {fewer_heads}).head_dim == 64);
+  CHECK(parse_llama_like("qwen2", {fewer_heads, {"/num_key_value_heads", "", ""}}).num_kv_heads ==
+        32);
+  CHECK(without("qwen2", "/rms_norm_eps").norm_epsilon == 1e-6);
+}
+
+TEST_CASE("the factor of longrope is its own, or the ratio of positions") {
+  const std::string factors = ", \"short_factor\": [1" + [] {
+    std::string ones;
+    for (int i = 1; i < 64; ++i) ones += ", 1";
+    return ones + "], \"long_factor\": [1" + ones + "]";
+  }();
+  const auto factor = [&](const std::string& keys, const std::vector<test::Break>& beside = {}) {
+    std::vector<test::Break> edits = beside;
+    edits.push_back({"/rope_scaling", R"({"rope_type": "longrope")" + keys + factors + "}", ""});
+    return parse_llama_like("llama", edits).rope_scaling.factor;
+  };
+  CHECK(factor(R"(, "original_max_position_embeddings": 1024)") == 4.0);
+  CHECK(factor(R"(, "original_max_position_embeddings": 1024, "factor": 3.0)") == 3.0);
+  CHECK(factor(R"(, "original_max_position_embeddings": 4096, "factor": 3.0)") == 3.0);
+  CHECK(factor(R"(, "factor": 3.0)") == 3.0);
+  const test::Break beside{"/original_max_position_embeddings", "2048", ""};
+  CHECK(factor(R"(, "factor": 3.0)", {beside}) == 2.0);
+}
+
 TEST_CASE("biases follow the family") {
   CHECK(parse_llama_like("qwen2", {}).attention_bias);
   CHECK_FALSE(parse_llama_like("qwen2", {}).attention_output_bias);
@@ -122,6 +159,13 @@ TEST_CASE("a broken llama config is refused by key") {
        {"/rope_scaling", R"({"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]})",
         "rope_scaling.short_factor"},
        {"/rope_parameters", R"({"rope_type": "yarn"})", "rope_parameters.factor"},
+       {"/rope_parameters", R"({"rope_type": "default", "partial_rotary_factor": 0.5})",
+        "rope_parameters.partial_rotary_factor"},
+       {"/rope_parameters", R"({"full_attention": {"rope_type": "default", "rope_theta": 1e6}})",
+        "rope_parameters.full_attention"},
+       {"/rope_scaling", R"({"factor": 8.0})", "rope_scaling.factor"},
+       {"/is_causal", "false", "is_causal"},
+       {"/use_bidirectional_attention", "true", "use_bidirectional_attention"},
        {"/architectures", R"(["LlamaForSequenceClassification"])", "architectures[0]"},
        {"/architectures", R"(["LlamaForTokenClassification"])", "architectures[0]"},
        {"/partial_rotary_factor", "0.5", "partial_rotary_factor"},
@@ -141,6 +185,7 @@ TEST_CASE("settings that would change the mathematics are refused") {
        {"/activation_function", "\"tanh\"", "activation_function"},
        {"/n_head", "5", "n_head"},
        {"/n_layer", "20000", "n_layer"},
+       {"/is_causal", "false", "is_causal"},
        {"/n_inner", "0", "n_inner"}},
       read);
   test::check_rejects(kOpt,
@@ -190,6 +235,10 @@ TEST_CASE("a folder and its config.json name the same model") {
       fs::temp_directory_path() / ("athanor-model-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   write_file_atomically(folder / "config.json", kGpt2);
+  fs::create_directories(folder / "snapshots");
+  CHECK_THROWS_WITH(load_architecture(folder / "snapshots"),
+                    ContainsSubstring("is a folder without a config.json"));
+  CHECK_THROWS_WITH(load_architecture("Qwen/Qwen2.5-0.5B"), ContainsSubstring("hf download"));
   const Architecture from_folder = load_architecture(folder);
   const Architecture from_file = load_architecture(folder / "config.json");
   fs::remove_all(folder);

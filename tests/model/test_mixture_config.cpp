@@ -115,6 +115,9 @@ TEST_CASE("weights of all experts lie next to each other") {
 
 TEST_CASE("settings of experts follow transformers") {
   CHECK(parse(kMixtral).experts.normalized);
+  CHECK(parse(kMixtral).rope_theta == 1e6);  // no key says so
+  CHECK(parse(test::broken(kMixtral, {"/rms_norm_eps", "", ""})).norm_epsilon == 1e-5);
+  CHECK(parse(test::broken(kOlmoe, {"/rms_norm_eps", "", ""})).norm_epsilon == 1e-5);
   CHECK(parse(kQwen3).experts.normalized);
   CHECK_FALSE(parse(kQwen2).experts.normalized);
   CHECK(parse(kQwen2).attention_bias);

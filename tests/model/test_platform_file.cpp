@@ -34,7 +34,7 @@ TEST_CASE("a platform is read back as it was written") {
 TEST_CASE("a broken platform is refused by key") {
   test::check_rejects(to_json(sample_platform()),
                       {{"/schema", "\"athanor.platform/0\"", "schema"},
-                       {"/schema", "\"athanor.platform/4\"", "schema"},
+                       {"/schema", "\"athanor.platform/5\"", "schema"},
                        {"/disturbances", "[]", "disturbances"},
                        {"/schema", "1", "schema"},
                        {"/name", "", "name"},
@@ -98,6 +98,30 @@ TEST_CASE("measured contention is read back, and refused by key where it is brok
        {"/shared", R"([{"name": "m", "scope": "node", "capacity": 1, "use": {"h2d": 1}}])",
         "contention[0].slowdown.h2d"}},
       read);
+}
+
+TEST_CASE("pooled rates are read back, and refused by key where they are broken") {
+  Platform platform = sample_platform();
+  platform.processor = "a processor";
+  platform.pooled[Lane::CpuAdam] = {
+      1.0 / 3, 0, 0.08, {{"2026-11-20", test::kAwkward, 1, 0.01}, {"2026-11-19", 1, 1.5, 0}}};
+  const std::string text = to_json(platform);
+  CHECK(to_json(parse_platform(text, "input.json")) == text);
+  test::check_rejects(text,
+                      {{"/processor", "7", "processor"},
+                       {"/pooled/0/lane", "\"h2d\"", "pooled[0].lane"},
+                       {"/pooled/0/lane", "\"nvme\"", "pooled[0].lane"},
+                       {"/pooled/0/factor", "0", "pooled[0].factor"},
+                       {"/pooled/0/between", "-1", "pooled[0].between"},
+                       {"/pooled/0/spread", "0", "pooled[0].spread"},
+                       {"/pooled/0/looks", "[]", "pooled[0].looks"},
+                       {"/pooled/0/looks/0/ratio", "1.5", "pooled[0].looks[0].ratio"},
+                       {"/pooled/0/looks/1/ratio", "0", "pooled[0].looks[1].ratio"},
+                       {"/pooled/0/looks/1/seconds", "0", "pooled[0].looks[1].seconds"},
+                       {"/pooled/0/looks/1/scatter", "-1", "pooled[0].looks[1].scatter"},
+                       {"/pooled/0/looks/1/typo", "1", "pooled[0].looks[1].typo"},
+                       {"/cpu_adam", "[]", "pooled[0]"}},
+                      read);
 }
 
 TEST_CASE("platforms of schema 1 are read, with contention under its old key") {

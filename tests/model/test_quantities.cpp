@@ -4,10 +4,17 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
 #include "sim/base/quantities.hpp"
+#include "sim/base/text_file.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <new>
+#include <string>
 
 namespace athanor {
 namespace {
@@ -83,6 +90,7 @@ TEST_CASE("the host has cores, memory and a time in ISO 8601") {
   CHECK(usable_cores() >= 1);
   CHECK(usable_memory() > kMiB);
   CHECK_FALSE(processor_name().empty());
+  CHECK(processor_model().starts_with(processor_name()));
   const std::string now = utc_now();
   CHECK(now.size() == std::string_view("2026-11-25T09:48:39Z").size());
   CHECK(now[10] == 'T');
@@ -107,6 +115,26 @@ TEST_CASE("an error for a program is one line of JSON, whatever names it holds")
   CHECK(
       error_json({"sim", "\"a\\b\":\tis\n3. Use 4.", "Use 4.", 2}) ==
       R"({"program": "sim", "message": "\"a\\b\":\\tis\n3. Use 4.", "hint": "Use 4.", "exit_code": 2})");
+}
+
+TEST_CASE("a limit of file sizes fails a write, and ends no program") {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("athanor-limit-{}", ::getpid()))
+          .string();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{16, 16};
+    (void)::setrlimit(RLIMIT_FSIZE, &limit);
+    ::_exit(run_main("test", [&] {
+      write_file_atomically(path, std::string(1000, 'x'));
+      return 0;
+    }));
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 1);
+  CHECK_FALSE(std::filesystem::exists(path));
 }
 
 TEST_CASE("an exception becomes the exit code") {

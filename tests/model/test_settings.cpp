@@ -149,6 +149,10 @@ TEST_CASE("what is not modelled, not read or taken from an option is a note with
   CHECK(notes(read("torchtitan/every-third.toml"), "early_step_in_backward (line 11)"));
   CHECK(read("accelerate/fsdp1.yaml").notes.empty());
   CHECK(read("deepspeed/zero0.json").notes.empty());
+  CHECK(notes(read_accelerate("distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n"
+                              "  fsdp_sharding_strategy: NO_SHARD\n",
+                              "a.yaml", [](const std::string&) { return std::string(); }),
+              "not read: fsdp_config.fsdp_sharding_strategy (line 4) = NO_SHARD, as FSDP2"));
   PeerSettings settings = read("deepspeed/trainer-zero3.json");
   settle_batch(settings, {.num_gpus = 2, .global_batch = 16, .micro_batch = 4, .clip = 1.0});
   CHECK(notes(settings, "auto: train_batch_size (line 23) = 16, from --global-batch"));
@@ -169,6 +173,8 @@ TEST_CASE("errors name file, key, line, value and the way out") {
        "train_micro_batch_size_per_gpu (line 2)", "gradient_accumulation_steps (line 3)",
        "x 2 GPUs", "Make the three agree"});
   says("{\"train_batch_size\": \"auto\"}", {"--micro-batch"});
+  says(micro + "\"zero_optimization\": {\"stage\": \"auto\"}}",
+       {"zero_optimization.stage (line 1)", "auto", "is no stage"});
   says(micro + "\"gradient_clipping\": \"auto\"}", {"gradient_clipping", "auto", "--clip"});
   says(micro + "\"zero_optimization\": {\"stage\": 4}}",
        {"zero_optimization.stage", "4", "0 to 3"});

@@ -105,7 +105,7 @@ TEST_CASE("rates of a run are combined key by key") {
   measured.rates[adam] = {.count = 1, .seconds = 4, .spread = std::log(4) / 2};
   measured.rates[{.kind = OpKind::Fetch, .lane = Lane::H2D}] = {.count = 1, .seconds = 1};
   measured.launches = MeasuredLaunches{.count = 2, .seconds = 9, .calibrated = 1, .spread = 0};
-  const CombinedRates combined = combine_rates(program, predicted, measured, {});
+  const CombinedRates combined = combine_rates(program, predicted, measured, {}, {});
   REQUIRE(combined.rates.size() == 1);  // nothing was predicted of the other
   CHECK(combined.rates[0].key == adam);
   CHECK(combined.rates[0].amount == 1000);
@@ -117,7 +117,7 @@ TEST_CASE("rates of a run are combined key by key") {
 }
 
 TEST_CASE("repetitions of the calibration are as spread as platform and profile record") {
-  constexpr double kPhases = 0.02, kAdam = 0.1, kQuartiles = 1.349;
+  constexpr double kPhases = 0.02, kAdam = 0.1;
   Platform platform = test::synthetic_platform(1);
   Profile profile = test::synthetic_profile(load_architecture("gpt2-tiny"), 128, {1});
   for (UnitCost& cost : profile.costs) {

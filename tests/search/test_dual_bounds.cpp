@@ -114,10 +114,12 @@ TEST_CASE("no state of a device does more weighted work in a second than the sec
           const double weight = computes ? bound.weight(kernel) : 0;
           for (const State& state : states_of(running, kernel, power)) {
             const double done = weight * state.speed / contention.slowdown(Lane::Compute, running);
-            CAPTURE(round, running, multiplier, state.watts);
-            REQUIRE((computes ? done : 0) + others <=
-                    cost_of(state, multiplier, power) + kRounding);
+            const double work = (computes ? done : 0) + others;
+            const double cost = cost_of(state, multiplier, power);
             ++checked;
+            if (work <= cost + kRounding) continue;  // millions, which the macros are too slow for
+            CAPTURE(round, running, multiplier, state.watts, work, cost);
+            FAIL("more weighted work in a second than the second costs");
           }
         }
       }

@@ -42,11 +42,11 @@ using test::unit_of;
 TEST_CASE("estimated memory is that of the lowered program, and the bound is below its time") {
   std::mt19937 random(5);
   int count = 0, tight = 0, parted = 0, with_barrier = 0, grouped = 0, grouped_parts = 0;
-  for (int round = 0; round < 240; ++round) {
+  for (int round = 0; round < 120; ++round) {
     const Case c(random, round);
     Estimator estimator(tuning_problem(c.profile, c.platform, c.request), kThreads);
     Engine engine(c.platform, c.request.num_gpus);
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 80; ++i) {
       Candidate candidate = test::random_candidate(random);
       const std::int64_t micro_batch = 1 << (i % 3);
       candidate.batch = {micro_batch, 4 / micro_batch};

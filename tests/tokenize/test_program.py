@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 if not all(map(importlib.util.find_spec, ("transformers", "tokenizers", "safetensors", "jinja2"))):
     print("skipped: transformers is absent")
@@ -54,6 +55,27 @@ class Program(unittest.TestCase):
 
     def lines(self, records, name="chat.jsonl"):
         return made.write_lines(self.folder / name, records)
+
+    def test_code_of_a_tokenizer_is_neither_run_nor_asked_about(self):
+        path = self.model / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {
+            "tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["tokenization_own.OwnTokenizer", None]}}))
+        (self.model / "tokenization_own.py").write_text("raise SystemExit('was run')\n")
+        with mock.patch("builtins.input", return_value="y") as asked:
+            self.assertIn("no tokenizer in", self.tokenize(self.lines(RECORDS), code=2)[1])
+        asked.assert_not_called()
+
+    def test_nothing_is_passed_by_or_mixed_without_a_word(self):
+        told = self.tokenize(self.lines([RECORDS[0] | {"id": 3, "functions": ["f"]}, RECORDS[1] | {"id": 4}]))[1]
+        self.assertIn("not used: 'id' (of 2), 'functions' (of 1)", told)
+        own = self.folder / "own"
+        own.mkdir()
+        (own / "thesis.txt").write_text("mine")
+        self.assertIn("thesis.txt", self.tokenize(self.lines(RECORDS), "-o", own, code=2)[1])
+        self.assertEqual([path.name for path in own.iterdir()], ["thesis.txt"])
+        for text in (json.dumps(RECORDS[:2]), json.dumps(RECORDS[:2], indent=1)):
+            (self.folder / "array.json").write_text(text)
+            self.assertIn("jq -c '.[]'", self.tokenize(self.folder / "array.json", "-o", self.folder / "new", code=2)[1])
 
     def index(self, part="."):
         return json.loads((self.out / part / "index.json").read_text())

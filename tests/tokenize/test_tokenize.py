@@ -56,6 +56,56 @@ class Records(unittest.TestCase):
         read = recognised({"instruction": "Add.", "input": "1 2", "output": "3", "system": "Be brief."})
         self.assertEqual([m["content"] for m in read.messages], ["Be brief.", "Add.\n\n1 2", "3"])
 
+    def test_a_message_says_whether_it_is_learnt(self):
+        for key, value in (("weight", 0), ("train", False), ("training", False), ("loss", False), ("loss_mask", 0)):
+            messages = made.chat("What is 1?", "It is 2.", "Really?", "It is 1.")
+            messages[1][key] = value
+            messages[3][key] = not value
+            tokens, (document,) = document_of({"messages": messages, "system": "Be right."})
+            self.assertEqual(learnt_text(tokens, document), ["It is 1.<|im_end|>"], key)
+            self.assertEqual(len(document_of({"messages": messages}, each_turn=True)[1]), 1)
+            for options in ({"train_on_prompt": True}, {"template_text": made.MARKED}):
+                with self.assertRaisesRegex(InputError, "message 2 says that it is not to be learnt"):
+                    document_of({"messages": messages}, **options)
+        flagged = [{"role": "user", "content": "x", "train": True}, {"role": "assistant", "content": "y"}]
+        with self.assertRaisesRegex(InputError, "asks to learn a turn of the user"):
+            recognised({"messages": flagged})
+        with self.assertRaisesRegex(InputError, r"messages\[1\].weight"):
+            recognised({"messages": [flagged[1], flagged[1] | {"weight": 0.5}]})
+
+    def test_a_record_that_is_not_to_be_learnt_is_refused(self):
+        answer = {"prompt": "x", "completion": "y"}
+        for said in ({"label": False}, {"weight": 0}, {"weight": 0.3}, {"train": False}):
+            with self.assertRaisesRegex(InputError, f"file:1[:.]{next(iter(said))}"):
+                recognised(answer | said)
+        for said in ({"label": True}, {"label": "neutral"}, {"weight": 1}, {"weight": None}):
+            recognised(answer | said)
+
+    def test_text_in_parts_is_joined_and_nothing_else_is_text(self):
+        parts = [{"type": "text", "text": "It "}, {"type": "text", "text": "is 1."}]
+        messages = made.chat("What is 1?", parts)
+        self.assertEqual(recognised({"messages": messages}).messages[1]["content"], "It is 1.")
+        for content in ([{"type": "image"}], ["It is 1."], 5, {"text": "It is 1."}):
+            with self.assertRaisesRegex(InputError, r"messages\[1\].content"):
+                recognised({"messages": made.chat("What is 1?", content)})
+
+    def test_history_and_a_system_prompt_beside_messages_are_used(self):
+        read = recognised({"instruction": "And 2?", "output": "It is 2.", "history": [["What is 1?", "It is 1."]]})
+        self.assertEqual(read.messages, made.chat("What is 1?", "It is 1.", "And 2?", "It is 2."))
+        with self.assertRaisesRegex(InputError, r"history\[0\]"):
+            recognised({"instruction": "x", "output": "y", "history": ["x"]})
+        read = recognised({"system": "Be brief.", "messages": made.chat("x", "y")})
+        self.assertEqual([m["content"] for m in read.messages], ["Be brief.", "x", "y"])
+
+    def test_keys_that_are_not_used_are_counted(self):
+        for record, keys in (({"messages": made.chat("x", "y"), "functions": [], "text": "z", "id": None},
+                              ["functions", "text"]),
+                             ({"prompt": "x", "completion": "y", "label": True}, ["label"]),
+                             ({"prompt": "x", "text": "y"}, ["prompt"]),
+                             ({"instruction": "x", "output": "y", "input": "", "history": []}, [])):
+            recognised(record)
+            self.assertEqual(records.keys_passed_by(record), keys)
+
     def test_what_is_no_record_is_refused_with_its_place(self):
         for record, place in (([], "file:1"), ({"body": "x"}, "body"), ({"text": 3}, "file:1:text"),
                               ({"messages": []}, "file:1:messages"), ({"messages": ["hi"]}, "messages[0]"),

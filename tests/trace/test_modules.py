@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 import warnings
+from unittest import mock
 
 if not all(map(importlib.util.find_spec, ("transformers", "safetensors", "torch"))):
     print("skipped: transformers is absent")
@@ -23,7 +24,7 @@ sys.path[:0] = [str(ROOT / "cli" / folder) for folder in ("trace", "common")]
 import small_models as small  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
-from athanor_trace import program, units  # noqa: E402
+from athanor_trace import program, skeleton, units  # noqa: E402
 from athanor_common.errors import InputError  # noqa: E402
 
 warnings.filterwarnings("ignore")
@@ -182,6 +183,17 @@ class Program(unittest.TestCase):
                 self.assertEqual(code, 2)
                 self.assertIn(part, err)
             self.assertFalse(output.exists())
+
+    def test_code_of_a_folder_is_neither_run_nor_asked_about(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            (folder / "config.json").write_text(json.dumps(
+                {"model_type": "of_its_own", "auto_map": {"AutoConfig": "configuration_own.OwnConfig"}}))
+            (folder / "configuration_own.py").write_text("raise SystemExit('was run')\n")
+            with mock.patch("builtins.input", return_value="y") as asked:
+                with self.assertRaisesRegex(InputError, "custom code"):
+                    skeleton.read_config(folder)
+        asked.assert_not_called()
 
     def test_no_type_is_guessed_from_the_name_of_a_folder(self):
         with tempfile.TemporaryDirectory() as scratch:

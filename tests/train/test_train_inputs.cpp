@@ -101,6 +101,26 @@ TEST_CASE_METHOD(Inputs, "numbers of a run have ranges in plain figures") {
   check_refused(with(good, "--steps", "0"), "from 1 to 1000000000");
   check_refused(with(good, "--seed", "-1"), "from 0 to 9223372036854775807");
   check_refused(with(good, "--gpus", "0"), "from 1 to 1000000000");
+  // AdamW would make 0 / 0 of every parameter without a gradient.
+  check_refused(with(good, "--epsilon", "0"), "--epsilon: 0 is out of range");
+}
+
+TEST_CASE_METHOD(Inputs, "no epochs at all are said to be that") {
+  std::vector<std::string> words = good;
+  *std::find(words.begin(), words.end(), "--steps") = "--epochs";
+  check_refused(with(words, "--epochs", "0"), "--epochs: 0 is out of range");
+}
+
+TEST_CASE_METHOD(Inputs, "a run overwrites no file that is no run's") {
+  fs::create_directories(file("mine"));
+  for (const char* name : {"plan.json", "profile.json", "platform.json"}) {
+    write_file_atomically(file("mine/") + name, "kept");
+    check_refused(with(good, "--output", file("mine")), file("mine/") + name);
+    CHECK(read_text_file(file("mine/") + name) == "kept");
+    fs::remove(file("mine/") + name);
+  }
+  write_file_atomically(file("mine/notes.txt"), "kept");
+  CHECK(run(with(good, "--output", file("mine"))).exit_code == 0);
 }
 
 TEST_CASE_METHOD(Inputs, "fresh weights are said, and weights in the way must be passed by") {

@@ -58,13 +58,25 @@ class Tokens:
 
     def conversation(self, record):
         self.template = self.template or Template(self.tokenizer, self.template_text)
-        turns = assistant_turns(record.messages)
+        turns = [turn for turn in assistant_turns(record.messages) if turn not in record.unlearnt]
+        if record.unlearnt:
+            self.require_choice_of_turns(record)
         if not turns and not self.train_on_prompt:
             return []
         if not self.each_turn:
             return [self.rendered(record, turns)]
         return [self.rendered(Conversation(record.where, record.messages[:turn + 1], record.tools), [turn])
                 for turn in turns]
+
+    def require_choice_of_turns(self, record):
+        """Refuses ways that learn every turn of the assistant's, where the record says that one is not to be learnt."""
+        turn = min(record.unlearnt)
+        if self.train_on_prompt:
+            raise InputError(record.where, f"message {turn + 1} says that it is not to be learnt, and --train-on-prompt "
+                             "learns every token", "Leave the option or the message's key out")
+        if self.template.marked and not self.each_turn:
+            raise InputError(record.where, f"message {turn + 1} says that it is not to be learnt, and the template's "
+                             "{% generation %} marks do not tell turns apart", "Use --each-turn")
 
     def rendered(self, record, turns):
         if self.train_on_prompt:

@@ -9,7 +9,7 @@ from athanor_common.errors import InputError
 def load_processor(folder):
     import transformers
     try:
-        return transformers.AutoImageProcessor.from_pretrained(folder, use_fast=False)
+        return transformers.AutoImageProcessor.from_pretrained(folder, use_fast=False, trust_remote_code=False)
     except Exception as error:  # transformers raises whatever its parts raise
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError("--model", f"no image processor in '{folder}' can be read: {first_line}",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads records, makes documents, packs them, writes the folder and says what it did."""
 
+import collections
 import itertools
 import json
 import os
@@ -34,7 +35,8 @@ def load_tokenizer(folder):
     if not pathlib.Path(folder).is_dir():
         raise InputError("--model", f"'{folder}' is no folder", "Give a Hugging Face folder with tokenizer files")
     try:
-        return transformers.AutoTokenizer.from_pretrained(folder)
+        # Without being told that a folder's own code is not to be run, transformers asks on the terminal.
+        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # transformers raises whatever its parts raise
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError("--model", f"no tokenizer in '{folder}' can be read: {first_line}",
@@ -69,13 +71,16 @@ def read_documents(options, tokens):
     from athanor_common.progress import Progress
     from .records import read_records, size_of
     from .report import show_sample
-    of_records, shown = [], False
+    of_records, shown, passed_by = [], False, collections.Counter()
     with Progress("tokenizing", sum(map(size_of, options.data)), options.quiet) as progress:
-        for record in read_records(options.data, progress.update):
+        for record in read_records(options.data, progress.update, passed_by):
             of_records.append(tokens.documents(record))
             if of_records[-1] and not shown:
                 show_sample(tokens.tokenizer, of_records[-1][0])
                 shown = True
+    if passed_by:
+        keys = ", ".join(f"{key!r} (of {count})" for key, count in passed_by.most_common(12))
+        sys.stderr.write(f"athanor tokenize: note: keys of records that are not used: {keys}\n")
     return of_records
 
 

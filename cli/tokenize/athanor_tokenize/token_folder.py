@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import zlib
 
 import numpy
@@ -12,12 +13,18 @@ from safetensors.numpy import save_file
 from athanor_common.errors import InputError
 
 SCHEMA = "athanor.tokens/1"
+# What this program leaves in a folder that it did not complete: the next attempt writes it anew.
+OWN = re.compile(r"validation|index\.json\.unfinished|(tokens|images)-\d+-of-\d+\.safetensors")
 SHARD_TOKENS = 1 << 26
 
 
 def require_free(folder):
     if (pathlib.Path(folder) / "index.json").exists():
         raise InputError(str(folder), "holds prepared data already", "Name a new folder, or remove this one")
+    if pathlib.Path(folder).is_dir():
+        foreign = sorted(path.name for path in pathlib.Path(folder).iterdir() if not OWN.fullmatch(path.name))
+        if foreign:
+            raise InputError(str(folder), f"holds other files, such as '{foreign[0]}'", "Name a new folder")
 
 
 def rows(packed, documents, length, filler):

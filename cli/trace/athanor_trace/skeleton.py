@@ -45,9 +45,10 @@ def require_model_type(folder):
 
 
 def read_config(folder):
+    """Reads the configuration. A folder's own code is not run; without being told so, transformers asks on the terminal."""
     require_model_type(folder)
     try:
-        return transformers.AutoConfig.from_pretrained(folder)
+        return transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # transformers raises whatever its parts raise
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError("--model", f"'{folder}' has no configuration that transformers {transformers.__version__} "
@@ -60,8 +61,8 @@ def make_model(config, dtype):
     for attention in ("sdpa", "eager"):
         try:
             with _parameters_without_memory():
-                model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype,
-                                                                      attn_implementation=attention)
+                model = transformers.AutoModelForCausalLM.from_config(
+                    config, dtype=dtype, attn_implementation=attention, trust_remote_code=False)
             model.tie_weights()
             return model.eval().requires_grad_(False)
         except Exception as error:  # as above

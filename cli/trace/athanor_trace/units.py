@@ -363,7 +363,8 @@ def _require_all(model, units):
     used = {id(parameter) for unit in units for _, parameter in unit.parameters}
     unused = [name for name, parameter in model.named_parameters() if id(parameter) not in used]
     if unused:
-        raise InputError("--model", f"the loss does not depend on '{unused[0]}'", "Such models cannot be traced")
+        raise InputError("--model", f"the loss does not depend on '{unused[0]}'", "Such models cannot be traced; of "
+                         "one that also reads images, give the folder of its language model alone")
 
 
 def _try(where, run):
