@@ -218,7 +218,8 @@ int check_schema(JsonReader& document, const std::string& kind, const std::strin
   const std::string way_out =
       fmt::format("Name the {} that `athanor {}` wrote, or make it again.", kind, command);
   if (!document.has("schema")) {
-    document.reject(fmt::format("is no {} of athanor: it has no schema", kind), way_out);
+    document.path().key("schema").reject(
+        fmt::format("the key is missing, so it is no {} of athanor", kind), way_out);
   }
   const JsonReader schema = document.key("schema");
   const std::string found = schema.string();
