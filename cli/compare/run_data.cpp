@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kWarmUpSteps = 2;
 constexpr const char* kPeakKey = "memory/device_peak_bytes";
+constexpr const char* kPredictedKey = "predicted_step_seconds";
 
 double number_of(const nlohmann::json& line, const char* key, const std::string& where) {
   const auto found = line.find(key);
@@ -61,16 +62,54 @@ void read_record(const std::string& path, RunData& data) {
   data.changes = plan_changes(json, path);
 }
 
-/// Returns the lines of the steps under the plan that the run had last; all where there are none.
+/// Returns the step of a line; -1: it has none.
+std::int64_t step_of(const MetricsLine& line) {
+  const auto step = line.values.find("step");
+  return step != line.values.end() && step->is_number_integer() ? step->get<std::int64_t>() : -1;
+}
+
+/// Returns the place of the first step since the run was last resumed with another plan: there the
+/// prediction on the lines changes, and no change of the plan while training says why.
+std::size_t first_of_last_plan(const RunData& run) {
+  const auto prediction = [](const MetricsLine& line) {
+    return line.values.value(kPredictedKey, nlohmann::json());
+  };
+  for (std::size_t i = run.steps.size(); i-- > 1;) {
+    const MetricsLine& before = run.steps[i - 1];
+    if (prediction(before) == prediction(run.steps[i])) continue;
+    const auto is_here = [&](const PlanChange& change) {
+      return change.after_step == step_of(before);
+    };
+    if (std::ranges::none_of(run.changes, is_here)) return i;
+  }
+  return 0;
+}
+
+/// Returns the lines of the steps under the plan that the run had last. Right after a change there
+/// are none: then those before it stand for them.
 std::vector<MetricsLine> lines_of_last_plan(const RunData& run) {
-  std::vector<MetricsLine> lines = run.steps;
-  if (run.changes.empty()) return lines;
+  std::vector<MetricsLine> since_resumed(
+      run.steps.begin() + static_cast<std::ptrdiff_t>(run.first_of_last_plan), run.steps.end());
+  if (run.changes.empty()) return since_resumed;
+  std::vector<MetricsLine> lines = since_resumed;
   std::erase_if(lines, [&](const MetricsLine& line) {
-    const auto step = line.values.find("step");
-    return step != line.values.end() && step->is_number_integer() &&
-           step->get<std::int64_t>() <= run.changes.back().after_step;
+    const std::int64_t step = step_of(line);
+    return step >= 0 && step <= run.changes.back().after_step;
   });
-  return lines.empty() ? run.steps : lines;
+  return lines.empty() ? since_resumed : lines;
+}
+
+void require_run(const std::string& run, const std::string& plan) {
+  if (std::filesystem::exists(plan)) return;
+  throw InputError(run, "is no run: there is no plan.json in it",
+                   "Name the folder that `athanor train --output` wrote.");
+}
+
+void require_trace(const std::string& path) {
+  if (std::filesystem::exists(path)) return;
+  throw InputError(path, "is not there: train writes it at its end",
+                   "Wait for the end of the run, or go on with one that was stopped: "
+                   "`athanor train --resume`.");
 }
 
 }  // namespace
@@ -81,6 +120,8 @@ std::vector<MetricsLine> read_metrics_lines(const std::string& path) {
   std::string line;
   for (std::int64_t number = 1; std::getline(text, line); ++number) {
     if (line.empty()) continue;
+    const bool is_torn = text.eof() && !nlohmann::json::accept(line);
+    if (is_torn) break;  // the run is writing it, or was killed while it did
     const std::string where = fmt::format("{}:{}", path, number);
     lines.push_back({parse_line(line, where), where});
   }
@@ -115,13 +156,16 @@ RunData read_run(const std::string& run) {
     return (std::filesystem::path(run) / name).string();
   };
   RunData data;
+  require_run(run, in_run("plan.json"));
   data.plan = read_plan(in_run("plan.json"));
   data.profile = read_profile(in_run("profile.json"));
   data.platform = read_platform(in_run("platform.json"));
   data.steps = read_metrics_lines(in_run("metrics.jsonl"));
   read_record(in_run("run.json"), data);
+  data.first_of_last_plan = first_of_last_plan(data);
   data.metrics = metrics_of(lines_of_last_plan(data));
   data.program = lower(data.profile, data.plan);
+  require_trace(in_run("measured.trace.json"));
   data.measured = read_trace(in_run("measured.trace.json"), data.program);
   return data;
 }

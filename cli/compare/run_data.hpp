@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,8 +28,8 @@ struct MetricsLine {
 /// Key of metrics.jsonl with the seconds of a step.
 inline constexpr const char* kStepSecondsKey = "time_metrics/end_to_end(s)";
 
-/// Reads the steps of metrics.jsonl. Throws InputError (file:line) for a line that is no JSON
-/// object, or if there is no line.
+/// Reads the steps of metrics.jsonl, and leaves out a last line that is not whole. Throws
+/// InputError (file:line) for another line that is no JSON object, or if there is no line.
 [[nodiscard]] std::vector<MetricsLine> read_metrics_lines(const std::string& path);
 
 /// Figures of metrics.jsonl: the median step after the first two (warm-up), its first and ninth
@@ -50,6 +51,8 @@ struct RunData {
   Profile profile;
   Platform platform;
   std::vector<MetricsLine> steps;
+  std::size_t first_of_last_plan =
+      0;                            ///< in steps: the first since it was resumed with another plan
   Metrics metrics;                  ///< figures of the steps under the plan that it had last
   std::vector<PlanChange> changes;  ///< changes of its plan, the oldest first
   std::optional<Seconds> repredicted_step;  ///< prediction in run.json

@@ -51,9 +51,13 @@ std::vector<Point> points_of(const std::vector<MetricsLine>& lines, const char* 
   return points;
 }
 
-/// `throughput(tps)` is one process's; the page shows that of all.
-std::vector<Point> scaled_points(std::vector<Point> points, double factor) {
-  for (Point& point : points) point.y *= factor;
+/// `throughput(tps)` is one process's; the page shows that of all. How many those were is known
+/// since the run was last resumed with another plan.
+std::vector<Point> throughput_points(const RunData& run, const char* key) {
+  const std::vector<MetricsLine> lines(
+      run.steps.begin() + static_cast<std::ptrdiff_t>(run.first_of_last_plan), run.steps.end());
+  std::vector<Point> points = points_of(lines, key);
+  for (Point& point : points) point.y *= run.plan.world_size;
   return points;
 }
 
@@ -62,7 +66,7 @@ Json metrics_series(const RunData& run) {
   for (const MetricSeries& series : kMetricSeries) {
     const bool per_rank = std::string_view(series.name) == "tokens_per_second";
     const auto points =
-        scaled_points(points_of(run.steps, series.key), per_rank ? run.plan.world_size : 1);
+        per_rank ? throughput_points(run, series.key) : points_of(run.steps, series.key);
     if (!points.empty()) json[series.name] = series_json(points);
   }
   return json;

@@ -28,6 +28,11 @@ namespace fs = std::filesystem;
 /// Reads a file, after its settings were told from those of other systems.
 std::string read_settings_of(const std::string& path, std::string_view option) {
   std::string text = read_text_file(path, kMiB);
+  if (is_own_document(text)) {
+    throw InputError(path,
+                     fmt::format("is a file of athanor, and {} takes another system's", option),
+                     "Give a plan as --plan.");
+  }
   const auto kind = settings_kind(text);
   if (kind && kind->option != option) {
     throw InputError(path, fmt::format("holds settings of {}", kind->system),

@@ -4,6 +4,7 @@
 #include "sim/rates/calibrated_spreads.hpp"
 #include "sim/rates/measure_rates.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -12,6 +13,10 @@ namespace {
 
 /// Standard deviations that bound a tenth of a normal distribution.
 constexpr double kDeviationsOfTenth = 1.2815515655446004;
+
+/// The most that a lane's rate deviates, as a logarithm: a factor of a thousand. Repetitions of a
+/// short operation may scatter by more than its median many times over.
+constexpr double kMostSpread = 6.907755278982137;
 
 struct LaneRates {
   Seconds seconds = 0;  ///< time of its operations in a step
@@ -82,7 +87,8 @@ std::vector<RateDeviation> rate_deviations(Engine& engine, const Program& progra
     if (of.seconds <= 0) continue;
     const double scatter = of.variance / (of.seconds * of.seconds);
     const double own = uses_host_memory(lane) ? 0 : borrowed_spread(lane, borrowed);
-    const double spread = std::hypot(drift_of(lane, platform), std::sqrt(scatter), own);
+    const double spread =
+        std::min(std::hypot(drift_of(lane, platform), std::sqrt(scatter), own), kMostSpread);
     deviations.push_back(
         deviation(engine, program, [=](SimulationOptions& options, double deviations_faster) {
           options.lane_speed.at(lane_index(lane)) = std::exp(deviations_faster * spread);

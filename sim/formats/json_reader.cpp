@@ -215,6 +215,12 @@ void JsonReader::require_object() const {
 
 int check_schema(JsonReader& document, const std::string& kind, const std::string& command,
                  int newest) {
+  const std::string way_out =
+      fmt::format("Name the {} that `athanor {}` wrote, or make it again.", kind, command);
+  if (!document.has("schema")) {
+    document.path().key("schema").reject(
+        fmt::format("the key is missing, so it is no {} of athanor", kind), way_out);
+  }
   const JsonReader schema = document.key("schema");
   const std::string found = schema.string();
   std::vector<std::string> readable;
@@ -222,9 +228,10 @@ int check_schema(JsonReader& document, const std::string& kind, const std::strin
     readable.push_back(fmt::format("athanor.{}/{}", kind, version));
     if (found == readable.back()) return version;
   }
+  const bool is_other = !found.starts_with(fmt::format("athanor.{}/", kind));
   schema.reject(
       fmt::format("'{}' cannot be read here, which reads '{}'", found, fmt::join(readable, "', '")),
-      fmt::format("Make the file again with `athanor {}`.", command));
+      is_other ? way_out : fmt::format("Make the file again with `athanor {}`.", command));
 }
 
 }  // namespace athanor

@@ -16,10 +16,12 @@ bool holds_one_of(std::string_view text, std::initializer_list<std::string_view>
 
 }  // namespace
 
+bool is_own_document(std::string_view text) noexcept {
+  return text.find("\"athanor.") != std::string_view::npos;
+}
+
 std::optional<SettingsKind> settings_kind(std::string_view text) {
-  if (static_cast<Bytes>(text.size()) > kMaxSettings || holds_one_of(text, {"\"athanor."})) {
-    return std::nullopt;
-  }
+  if (static_cast<Bytes>(text.size()) > kMaxSettings || is_own_document(text)) return std::nullopt;
   if (holds_one_of(text, {"distributed_type"})) return SettingsKind{"accelerate", "--accelerate"};
   const auto first = text.find_first_not_of(" \t\r\n");
   const bool is_json = first != std::string_view::npos && text[first] == '{';

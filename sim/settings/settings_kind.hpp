@@ -15,4 +15,7 @@ struct SettingsKind {
 /// Returns whose settings a text is; nothing for any other text.
 [[nodiscard]] std::optional<SettingsKind> settings_kind(std::string_view text);
 
+/// Whether the text is a document of athanor, by its schema.
+[[nodiscard]] bool is_own_document(std::string_view text) noexcept;
+
 }  // namespace athanor

@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -58,6 +59,49 @@ TEST_CASE_METHOD(CompareFixture, "compare finds the factor between prediction an
   CHECK(nlohmann::json::parse(read_text_file(folder.file("comparison.json"))) == json);
   CHECK(nlohmann::json::parse(read_text_file(folder.file("predicted.trace.json")))
             .contains("traceEvents"));
+}
+
+TEST_CASE_METHOD(CompareFixture, "compare counts the steps since a run got another plan") {
+  const std::string path = folder.file("metrics.jsonl");
+  std::string lines;
+  const auto add = [&](double factor, double predicted, Bytes peak) {
+    const nlohmann::json line{{"time_metrics/end_to_end(s)", factor * timeline.step_seconds},
+                              {"predicted_step_seconds", predicted},
+                              {"memory/device_peak_bytes", peak}};
+    lines += line.dump() + "\n";
+  };
+  const Bytes peak = timeline.peak_bytes.gpu;
+  for (int i = 0; i < 9; ++i) add(7, 7, 3 * peak);  // under the plan with which it began
+  for (const double factor : {9, 9, 1, 1, 1}) add(factor, timeline.step_seconds, peak);
+  write_file_atomically(path, lines);
+  const auto json = nlohmann::json::parse(compare({"--json"}).out);
+  CHECK(json.at("step_seconds").at("measured_steps") == 3);
+  CHECK(json.at("step_seconds").at("measured").get<double>() == Approx(timeline.step_seconds));
+  const auto& device = json.at("device_peak_bytes");
+  CHECK(device.at("predicted") == device.at("measured"));
+}
+
+TEST_CASE_METHOD(CompareFixture, "compare leaves out a step that is being written") {
+  const std::string path = folder.file("metrics.jsonl");
+  const std::string whole = read_text_file(path);
+  const std::string before = compare({"--json"}).out;
+  write_file_atomically(path, whole + R"({"step":6,"loss_met)");
+  CHECK(compare({"--json"}).out == before);
+  write_file_atomically(path, "{\"step\n" + whole);
+  const ProgramResult damaged = compare({});
+  CHECK(damaged.exit_code == 2);
+  CHECK_THAT(damaged.err, ContainsSubstring("metrics.jsonl:1"));
+}
+
+TEST_CASE_METHOD(CompareFixture, "compare says what a folder lacks, and where it comes from") {
+  std::filesystem::remove(folder.file("measured.trace.json"));
+  const ProgramResult killed = compare({});
+  CHECK(killed.exit_code == 2);
+  CHECK_THAT(killed.err, ContainsSubstring("measured.trace.json") && ContainsSubstring("--resume"));
+  std::filesystem::remove(folder.file("plan.json"));
+  const ProgramResult other = compare({});
+  CHECK(other.exit_code == 2);
+  CHECK_THAT(other.err, ContainsSubstring("is no run") && ContainsSubstring("train --output"));
 }
 
 TEST_CASE_METHOD(CompareFixture, "compare as text says how far off the prediction was") {

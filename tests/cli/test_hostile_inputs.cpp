@@ -2,6 +2,7 @@
 // Each option that takes a file meets files of every other kind: a message that names it, at once
 // and in little memory.
 #include "sim/base/printable.hpp"
+#include "sim/base/text_file.hpp"
 #include "tests/cli/sim_fixture.hpp"
 #include "tests/support/hostile_files.hpp"
 
@@ -83,6 +84,24 @@ TEST_CASE_METHOD(SimFixture, "every option that takes a file answers to files of
   for (const HostileFile& file : hostile_files(hostile, ".json")) {
     for (const std::vector<std::string>& words : commands(*this)) check_answer(words, file);
   }
+}
+
+TEST_CASE_METHOD(SimFixture, "a file in the place of another says which one belongs there") {
+  const std::string profile_file = folder.file("profile.json");
+  const std::string config = folder.file("config.json");
+  write_file_atomically(config, R"({"model_type": "gpt2"})");
+  const auto check = [&](const std::string& plan, const std::string& named) {
+    const ProgramResult result = run_program(
+        "athanor-sim", {"simulate", "--plan", plan, "--profile", named, "--platform", named});
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK_THAT(result.err, ContainsSubstring("Name the profile that `athanor profile` wrote") ||
+                               ContainsSubstring("Name the plan that `athanor tune` wrote"));
+  };
+  REQUIRE(run("tune", {"--micro-batch", "4", "-o", folder.file("plan.json")}).exit_code == 0);
+  check(profile_file, profile_file);
+  check(folder.file("plan.json"), folder.file("platform.json"));
+  check(folder.file("plan.json"), config);
 }
 
 TEST_CASE_METHOD(SimFixture, "no output is written over an input, by whatever name") {

@@ -137,6 +137,17 @@ TEST_CASE_METHOD(ReportFixture, "a plan's page has the numbers of simulate and s
   CHECK(data.at("timelines").at("measured").empty());
 }
 
+TEST_CASE_METHOD(LongRunFixture, "a page counts tokens of the ranks that the last plan has") {
+  const std::string path = folder.file("metrics.jsonl");
+  const nlohmann::json of_one_rank{
+      {"step", 0}, {"time_metrics/end_to_end(s)", 1}, {"throughput(tps)", 5},
+      {"lr", 1},   {"predicted_step_seconds", 77},    {"memory/device_peak_bytes", 1}};
+  write_file_atomically(path, of_one_rank.dump() + "\n" + read_text_file(path));
+  const nlohmann::json data = page(folder.path()).data;
+  CHECK(data.at("series").at("learning_rate").at("points") == kSteps + 1);
+  CHECK(data.at("series").at("tokens_per_second").at("points") == kSteps);
+}
+
 TEST_CASE_METHOD(LongRunFixture, "a page of 2,000 steps on eight ranks is small, and says so") {
   const nlohmann::json data = page(folder.path()).data;
   CHECK(std::filesystem::file_size(folder.file("page.html")) < kMostPageBytes);

@@ -129,6 +129,9 @@ TEST_CASE_METHOD(SettingsFixture, "settings in a place where another file is mea
     CHECK_THAT(result.err, ContainsSubstring(text));
   };
   says(settings({"--plan", deepspeed}), "Give it as --deepspeed in place of --plan");
+  for (const std::string option : {"--deepspeed", "--accelerate", "--torchtitan"}) {
+    says(settings({option, folder.file("platform.json")}), "is a file of athanor");
+  }
   says(settings({"--plan", titan}), "Give it as --torchtitan in place of --plan");
   says(settings({"--deepspeed", titan}), "holds settings of torchtitan. Give it as --torchtitan");
   says(settings({"--deepspeed", deepspeed, "--policy", "ddp"}), "--policy");

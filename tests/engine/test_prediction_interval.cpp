@@ -37,6 +37,21 @@ TEST_CASE("a deviation that an interval was made from gives the interval back") 
   CHECK_THAT(interval.p90, WithinRel(3.2, 1e-12));
 }
 
+TEST_CASE("operations that scatter without bounds give a wide interval, and no error") {
+  test::ProgramBuilder builder(1);
+  const auto copy = builder.copy_in(500'000'000);
+  const Program& program = builder.program();
+  Engine engine(test::plain_platform(), 1);
+  const Timeline predicted = engine.simulate(program);
+  const auto key = rate_key(program.operations.at(static_cast<std::size_t>(copy)), program);
+  const PredictionInterval interval = interval_of(
+      predicted.step_seconds, rate_deviations(engine, program, predicted, {{key, 1e5}}, {}));
+  CHECK(interval.p10 > 0);
+  CHECK(interval.p10 < predicted.step_seconds / 1000);
+  CHECK(interval.p90 > 1000 * predicted.step_seconds);
+  CHECK(std::isfinite(interval.p90));
+}
+
 TEST_CASE("rates deviate lane by lane, as far as the step feels it") {
   // Two seconds of kernels and then one of CPU Adam make a step of three; a copy is hidden.
   test::ProgramBuilder builder(1);

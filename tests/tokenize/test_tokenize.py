@@ -18,9 +18,11 @@ if not all(map(importlib.util.find_spec, ("transformers", "tokenizers", "safeten
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "cli" / folder) for folder in ("tokenize", "common")]
 
+import numpy  # noqa: E402
+
 import model_folder as made  # noqa: E402
 from athanor_common import progress  # noqa: E402
-from athanor_tokenize import packing, records, report  # noqa: E402
+from athanor_tokenize import packing, records, report, token_folder  # noqa: E402
 from athanor_tokenize.documents import Document, Tokens  # noqa: E402
 from athanor_common.errors import InputError  # noqa: E402
 
@@ -209,6 +211,13 @@ class Packing(unittest.TestCase):
                                  Document(range(7), [1] * 7, cut_at_will=True), Document([1], [1])], 3)
         self.assertEqual([list(ids) for ids, _ in fitted.documents], [[0, 1, 2], [0, 1, 2], [3, 4, 5]])
         self.assertEqual((fitted.truncated, fitted.dropped), (2, 2))
+
+
+class Writing(unittest.TestCase):
+    def test_names_a_file_that_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(OSError, f"{folder}: cannot be written: "):
+                token_folder.save_tensors({"ids": numpy.zeros(1, numpy.int64)}, pathlib.Path(folder))
 
 
 class Screen(io.StringIO):

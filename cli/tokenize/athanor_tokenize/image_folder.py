@@ -8,14 +8,13 @@ import random
 import sys
 
 import numpy
-from safetensors.numpy import save_file
 
 from athanor_common.errors import InputError
 from athanor_common.progress import Progress
 
 from .images import numbered, per_label, read_images, require_pillow
 from .pixels import Pixels, load_processor
-from .token_folder import crc32_of, require_free, write_index
+from .token_folder import crc32_of, require_free, save_tensors, write_index
 
 SCHEMA = "athanor.images/1"
 SHARD_BYTES = 1 << 28
@@ -38,7 +37,7 @@ def write_shard(folder, number, count, images, numbers, pixels, converted):
     for row, image in enumerate(images):
         made[row] = pixels.of(image)
         converted(row + 1)
-    save_file({"pixels": made, "labels": numpy.array(numbers, numpy.int64)}, folder / name)
+    save_tensors({"pixels": made, "labels": numpy.array(numbers, numpy.int64)}, folder / name)
     return {"file": name, "images": len(images), "bytes": (folder / name).stat().st_size,
             "crc32": crc32_of(folder / name)}
 

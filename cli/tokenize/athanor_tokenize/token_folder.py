@@ -8,6 +8,7 @@ import re
 import zlib
 
 import numpy
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from athanor_common.errors import InputError
@@ -53,9 +54,17 @@ def crc32_of(path):
     return f"{value:08x}"
 
 
+def save_tensors(tensors, path):
+    """Writes a file of tensors. Raises OSError that names it, on a full disk for example."""
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:
+        raise OSError(f"{path}: cannot be written: {error}") from None
+
+
 def write_shard(folder, number, count, tensors):
     name = f"tokens-{number + 1:05}-of-{count:05}.safetensors"
-    save_file(tensors, folder / name)
+    save_tensors(tensors, folder / name)
     return {"file": name, "sequences": len(tensors["ids"]), "bytes": (folder / name).stat().st_size,
             "crc32": crc32_of(folder / name)}
 
