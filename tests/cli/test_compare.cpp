@@ -299,10 +299,18 @@ TEST_CASE_METHOD(CompareFixture, "broken metrics are named by file and line") {
   };
   refused("", "holds no step");
   refused("{}\n", "metrics.jsonl:1");
-  refused("{\"time_metrics/end_to_end(s)\": 1, \"memory/device_peak_bytes\": 1}\n{\"time",
+  refused("{\"time_metrics/end_to_end(s)\": 1, \"memory/device_peak_bytes\": 1}\n{\"time\n",
           "metrics.jsonl:2");
   refused("{\"time_metrics/end_to_end(s)\": \"fast\", \"memory/device_peak_bytes\": 1}\n",
           "time_metrics");
+}
+
+TEST_CASE_METHOD(CompareFixture, "a last line that is being written is left out") {
+  write_metrics({9, 9, 1, 3});
+  const std::string whole = compare({"--json"}).out;
+  const std::string lines = read_any_file(folder.file("metrics.jsonl"));
+  write_file_atomically(folder.file("metrics.jsonl"), lines + lines.substr(0, 20));
+  CHECK(compare({"--json"}).out == whole);
 }
 
 TEST_CASE_METHOD(CompareFixture, "a run folder without its trace is refused") {
