@@ -126,7 +126,8 @@ InfeasibleError does_not_fit(const SettingsReport& report, const TuningProblem& 
                 "; "));
   const std::string what = fmt::format("{} does not fit: {}", report.settings.file, overflow);
   if (report.fitting.empty()) return {what, "No change of its keys would fit."};
-  return {what, fmt::format("What would fit: {}.", fmt::join(report.fitting, ", or "))};
+  // A full stop would be copied with the last change.
+  return {what, fmt::format("What would fit: {}", fmt::join(report.fitting, ", or "))};
 }
 
 }  // namespace

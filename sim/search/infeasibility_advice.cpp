@@ -139,12 +139,13 @@ std::vector<std::string> narrower_adam_state(const TuningProblem& problem) {
   return {};
 }
 
+/// The last change ends the text, without a full stop that would be copied with it.
 InfeasibleError compose(const std::string& subject, const TierBytes& peak, int ranks_per_node,
                         const MemoryLimits& limits, const std::vector<std::string>& changes,
                         const std::string& proof = "") {
   return {fmt::format("{}: {}{}", subject,
                       fmt::join(memory_overflows(peak, ranks_per_node, limits), "; "), proof),
-          fmt::format("What would fit: {}.", fmt::join(changes, ", or "))};
+          fmt::format("What would fit: {}", fmt::join(changes, ", or "))};
 }
 
 template <typename T>

@@ -83,6 +83,7 @@ TEST_CASE("a refusal says what excludes every plan, or that nothing does") {
     CHECK(has(message, "Proven: every plan needs at least") == (gpu_is_proof || host_is_proof));
     CHECK(has(message, "of a GPU. What would fit") == gpu_is_proof);
     if (!message.empty()) CHECK(has(message, "Not proven") == !(gpu_is_proof || host_is_proof));
+    CHECK_FALSE(message.ends_with('.'));  // it would be copied with the last value
     by_gpu += gpu_is_proof ? 1 : 0;
     by_host += host_is_proof ? 1 : 0;
   }

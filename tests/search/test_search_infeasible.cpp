@@ -58,8 +58,8 @@ std::string proposal(const std::string& message, const std::string& option) {
   std::size_t begin = message.find(option + " ");
   if (begin == std::string::npos) return "";
   begin += option.size() + 1;
-  std::size_t end = message.find_first_not_of("0123456789", begin);
-  if (end == begin || end == std::string::npos) return "";
+  std::size_t end = std::min(message.find_first_not_of("0123456789", begin), message.size());
+  if (end == begin) return "";
   if (message.compare(end, 3, "MiB") == 0) end += 3;
   return message.substr(begin, end - begin);
 }
