@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be measured of a model, before anything is.
+// Checks of what a profile is asked for, before anything is measured.
 #pragma once
 
 #include "calibrate/profile/profile_model.hpp"

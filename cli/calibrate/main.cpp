@@ -144,14 +144,8 @@ std::optional<Platform> measure(const CalibrateArguments& arguments, Ranks& rank
 std::vector<EarlierLook> read_earlier(CalibrateArguments& arguments) {
   std::vector<EarlierLook> earlier;
   if (rank_from_environment().rank != 0) return earlier;  // rank 0 alone gets a platform
-  for (const std::string& path : arguments.earlier) {
-    std::error_code absent;  // an output that is not there yet is no input
-    if (std::filesystem::equivalent(path, arguments.output, absent)) {
-      throw InputError("--output", arguments.output + " is an input, and would be lost",
-                       "Give the output another name.");
-    }
-    earlier.push_back({path, read_platform(path)});
-  }
+  cli::require_no_input(arguments.output, "--output", arguments.earlier);
+  for (const std::string& path : arguments.earlier) earlier.push_back({path, read_platform(path)});
   arguments.options.described = [earlier](const Platform& here) {
     for (const EarlierLook& look : earlier) require_alike(here, look);
   };

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <filesystem>
 #include <iostream>
 #include <sstream>
 #include <system_error>
@@ -160,6 +161,17 @@ CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
 
 CLI::Option* add_quiet(CLI::App& app, bool& quiet) {
   return app.add_flag("--quiet", quiet, "Print no progress lines");
+}
+
+void require_no_input(const std::string& output, const std::string& option,
+                      const std::vector<std::string>& inputs) {
+  namespace fs = std::filesystem;
+  for (const std::string& input : inputs) {
+    std::error_code absent;  // an output that is not there yet is no input
+    if (output.empty() || input.empty() || !fs::equivalent(output, input, absent)) continue;
+    throw InputError(option, fmt::format("{} is an input, and would be lost", output),
+                     "Give the output another name.");
+  }
 }
 
 }  // namespace athanor::cli

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace athanor::cli {
 
@@ -58,5 +59,10 @@ CLI::Option* add_quiet(CLI::App& app, bool& quiet);
 /// Accepts `alias` as an older name of `option` that help does not show. Only one of the two may be
 /// given.
 void add_hidden_alias(CLI::App& app, const std::string& alias, CLI::Option* option);
+
+/// Throws an InputError that names the option if its file is one of the inputs, by whatever name.
+/// Empty paths are passed over.
+void require_no_input(const std::string& output, const std::string& option,
+                      const std::vector<std::string>& inputs);
 
 }  // namespace athanor::cli

@@ -88,8 +88,7 @@ std::size_t first_of_last_plan(const RunData& run) {
 /// Returns the lines of the steps under the plan that the run had last. Right after a change there
 /// are none: then those before it stand for them.
 std::vector<MetricsLine> lines_of_last_plan(const RunData& run) {
-  std::vector<MetricsLine> since_resumed(
-      run.steps.begin() + static_cast<std::ptrdiff_t>(run.first_of_last_plan), run.steps.end());
+  std::vector<MetricsLine> since_resumed = steps_since_resumed(run);
   if (run.changes.empty()) return since_resumed;
   std::vector<MetricsLine> lines = since_resumed;
   std::erase_if(lines, [&](const MetricsLine& line) {
@@ -113,6 +112,10 @@ void require_trace(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<MetricsLine> steps_since_resumed(const RunData& run) {
+  return {run.steps.begin() + static_cast<std::ptrdiff_t>(run.first_of_last_plan), run.steps.end()};
+}
 
 std::vector<MetricsLine> read_metrics_lines(const std::string& path) {
   std::istringstream text(read_text_file(path));

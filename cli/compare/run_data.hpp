@@ -60,6 +60,9 @@ struct RunData {
   Timeline measured;
 };
 
+/// Returns the steps since the run was last resumed with another plan; all where it never was.
+[[nodiscard]] std::vector<MetricsLine> steps_since_resumed(const RunData& run);
+
 /// Reads plan, profile, platform, metrics and timeline of a run folder. Throws InputError that
 /// names the first that is missing or broken.
 [[nodiscard]] RunData read_run(const std::string& run);

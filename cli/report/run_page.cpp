@@ -54,9 +54,7 @@ std::vector<Point> points_of(const std::vector<MetricsLine>& lines, const char* 
 /// `throughput(tps)` is one process's; the page shows that of all. How many those were is known
 /// since the run was last resumed with another plan.
 std::vector<Point> throughput_points(const RunData& run, const char* key) {
-  const std::vector<MetricsLine> lines(
-      run.steps.begin() + static_cast<std::ptrdiff_t>(run.first_of_last_plan), run.steps.end());
-  std::vector<Point> points = points_of(lines, key);
+  std::vector<Point> points = points_of(steps_since_resumed(run), key);
   for (Point& point : points) point.y *= run.plan.world_size;
   return points;
 }

@@ -8,9 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <system_error>
-
 namespace athanor::cli {
 namespace {
 
@@ -136,17 +133,6 @@ void require_profile_and_platform(const Inputs& inputs) {
 
 void require_option(bool given, const std::string& option, const std::string& why) {
   if (!given) throw InputError(option, "is missing", why);
-}
-
-void require_no_input(const std::string& output, const std::string& option,
-                      const std::vector<std::string>& inputs) {
-  namespace fs = std::filesystem;
-  for (const std::string& input : inputs) {
-    std::error_code absent;  // an output that is not there yet is no input
-    if (output.empty() || input.empty() || !fs::equivalent(output, input, absent)) continue;
-    throw InputError(option, fmt::format("{} is an input, and would be lost", output),
-                     "Give the output another name.");
-  }
 }
 
 void warn_about(const Profile& profile, const Platform& platform, const MemoryLimits& limits) {

@@ -54,11 +54,6 @@ void require_profile_and_platform(const Inputs& inputs);
 /// Throws an InputError that names the option if `value` was not given.
 void require_option(bool given, const std::string& option, const std::string& why);
 
-/// Throws an InputError that names the option if its file is one of the inputs, by whatever name.
-/// Empty paths are passed over.
-void require_no_input(const std::string& output, const std::string& option,
-                      const std::vector<std::string>& inputs);
-
 /// Warns on stderr about inputs that are likely to surprise: a profile of another device, or a
 /// memory limit above the platform's memory.
 void warn_about(const Profile& profile, const Platform& platform, const MemoryLimits& limits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run says of its steps and evaluations: on the terminal, and in metrics.jsonl.
+// StepLog prints steps and evaluations of a run on the terminal, and writes them to metrics.jsonl.
 #pragma once
 
 #include "executor/job/metrics_log.hpp"
