@@ -80,7 +80,8 @@ std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
   if (op.own || !off_gpu(chunk_at(unit, chunk).optimizer)) op.stored = elements_held(unit, chunk);
   op.waits.push_back(backward);
   StateCopies& copies = state_copies_;
-  const bool says_marked = copies.before_gradients && mark_ >= 0 && copies.first_reduce < 0;
+  const bool says_marked =
+      plan_.world_size > 1 && copies.before_gradients && mark_ >= 0 && copies.first_reduce < 0;
   if (says_marked) op.waits.push_back(mark_);
   const std::int32_t index = emit(std::move(op));
   if (says_marked) copies.first_reduce = index;

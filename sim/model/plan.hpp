@@ -67,8 +67,8 @@ enum class Snapshot {
              ///< step is done again from the version that it has left whole. Needs all state on the
              ///< host
   Copy,      ///< state on the host has versions. State on the GPU is copied to host memory that
-         ///< outlives the processes, to one of two places in turn, while the next step does not
-         ///< change it yet: before its updates
+             ///< outlives the processes, to one of two places in turn, while the next step does not
+             ///< change it yet: before its updates
 };
 
 /// Most copies of a snapshot: a rank's own, and its peer's.

@@ -189,6 +189,37 @@ TEST_CASE("every chunk with state on the GPU is copied once, while it does not c
   }
 }
 
+TEST_CASE("copies are spread over the step, so that outputs on the same lane wait little") {
+  constexpr double kForward = 1, kBackward = 2, kRecompute = 1;
+  const Architecture architecture = test::small_architecture(8, false);
+  Plan plan = test::uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Gpu);
+  plan.snapshot = Snapshot::Copy;
+  for (UnitPlan& unit : plan.units) unit.activation = Activation::Offload;
+  const Program program = lower(test::small_profile(architecture, plan.micro_batch), plan);
+  REQUIRE(operations_of(program, OpKind::OutputD2H).size() > 5);
+  double all = 0, bytes = 0, largest = 0;
+  for (const Operation& op : program.operations) {
+    all += op.kind == OpKind::Forward     ? kForward
+           : op.kind == OpKind::Recompute ? kRecompute
+           : op.kind == OpKind::Backward  ? kBackward
+                                          : 0;
+    if (op.kind != OpKind::StateD2H) continue;
+    bytes += static_cast<double>(op.bytes);
+    largest = std::max(largest, static_cast<double>(op.bytes));
+  }
+  double passed = 0, copied = 0;
+  for (const Operation& op : program.operations) {
+    if (op.kind == OpKind::StateD2H) copied += static_cast<double>(op.bytes);
+    if (is_unit_phase(op) && op.kind != OpKind::Recompute) {
+      CHECK(copied / bytes >= passed / all - 1e-9);
+      CHECK((copied - largest) / bytes <= passed / all + 1e-9);
+      passed += op.kind == OpKind::Forward              ? kForward
+                : op.unit + 1 == std::ssize(plan.units) ? kBackward
+                                                        : kBackward + kRecompute;
+    }
+  }
+}
+
 TEST_CASE("without state on the GPU, copies are versions") {
   std::mt19937 random(8);
   for (int round = 0; round < 20; ++round) {

@@ -302,11 +302,11 @@ TEST_CASE("killed jobs go on from a version in memory to the same bits, with cli
 }
 
 TEST_CASE("killed jobs go on from copies of their state in memory to the same bits") {
-  kill_jobs(DataType::BFloat16, Clipping::Wait, Snapshot::Copy, 4);
+  kill_jobs(DataType::BFloat16, Clipping::Wait, Snapshot::Copy, 5);
 }
 
 TEST_CASE("killed jobs go on from copies in memory to the same bits, without clipping in fp32") {
-  kill_jobs(DataType::Float32, Clipping::None, Snapshot::Copy, 4);
+  kill_jobs(DataType::Float32, Clipping::None, Snapshot::Copy, 5);
 }
 
 TEST_CASE("a killed run leaves its memory, which its resumption or athanor clean frees") {
