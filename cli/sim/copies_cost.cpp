@@ -18,16 +18,22 @@ std::int64_t CopiesCost::every() const noexcept {
 
 std::optional<CopiesCost> copies_cost(const Plan& plan, const Profile& profile,
                                       Seconds step_seconds, Engine& engine) {
-  if (plan.snapshot_copies == 1) return std::nullopt;
+  const bool on_other_node = plan.snapshot_copies > 1;
+  if (!on_other_node && plan.snapshot != Snapshot::Copy) return std::nullopt;
   Plan without = plan;
+  if (!on_other_node) without.snapshot = Snapshot::None;
   without.snapshot_copies = 1;
   without.snapshot_send = SnapshotSend::Direct;
   const Timeline timeline = engine.simulate(lower(profile, without), {.record_intervals = false});
-  return CopiesCost{step_seconds, timeline.step_seconds};
+  return CopiesCost{step_seconds, timeline.step_seconds, on_other_node};
 }
 
 std::string copies_text(const CopiesCost& cost) {
   const double percent = 100 * cost.share();
+  if (!cost.on_other_node) {
+    return fmt::format("the idle time of d2h {} them: snapshots cost {:.1f} % of the step",
+                       cost.hides() ? "holds" : "does not hold", std::max(0.0, percent));
+  }
   if (cost.hides()) {
     return fmt::format("the link's idle time holds them: they cost {:.1f} % of the step",
                        std::max(0.0, percent));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopiesCost: the share of a step that copies of snapshots on another node take, and how rare they
-// would have to be to take little.
+// CopiesCost: the share of a step that copies of state on the GPU take, or copies of snapshots on
+// another node, and how rare the latter would have to be to take little.
 #pragma once
 
 #include "sim/engine/engine.hpp"
@@ -17,12 +17,14 @@ namespace athanor::cli {
 /// GEMINI (SOSP 2023) calls no overhead.
 inline constexpr double kHiddenCopies = 0.01;
 
-/// Step times of one plan with a copy of each version on another node, and with none.
+/// Step times of one plan with copies and without: of each version on another node, or, with
+/// Snapshot::Copy, of state on the GPU in host memory.
 struct CopiesCost {
   Seconds with = 0, without = 0;
+  bool on_other_node = true;
   /// Returns the share by which copies lengthen the step.
   [[nodiscard]] double share() const noexcept { return without > 0 ? with / without - 1 : 0; }
-  /// Whether the idle time of the link holds them.
+  /// Whether the idle time of the link, or of the lane d2h, holds them.
   [[nodiscard]] bool hides() const noexcept { return share() <= kHiddenCopies; }
   /// Returns the fewest steps for each copy at which copies would cost kHiddenCopies at most, if a
   /// step with a copy took as long as it does now and the others none of it.

@@ -51,10 +51,9 @@ PlanRequest Inputs::request() const {
   request.snapshot = snapshot;
   request.snapshot_copies = snapshot_copies;
   request.snapshot_send = snapshot_send;
-  request.tries_versions = tries_versions;
-  if (tries_versions && adam_state != AdamState::Float32) {  // a redo log's blocks are fp32
+  request.tries_snapshots = tries_snapshots;
+  if (tries_snapshots && adam_state != AdamState::Float32) {  // a redo log's blocks are fp32
     request.snapshot = Snapshot::Versions;
-    request.tries_versions = false;
   }
   if (micro_batch > 0) request.micro_batch = micro_batch;
   request.adam_state = adam_state;

@@ -30,8 +30,8 @@ struct Inputs {
   Snapshot snapshot = Snapshot::None;
   int snapshot_copies = 1;
   SnapshotSend snapshot_send = SnapshotSend::Direct;
-  bool tries_versions = false;  ///< PlanRequest::tries_versions
-  bool quiet = false;           ///< shows no progress
+  bool tries_snapshots = false;  ///< PlanRequest::tries_snapshots
+  bool quiet = false;            ///< shows no progress
 
   /// Returns the request. Throws InputError if a share of clipped steps is given, but nothing
   /// clips.

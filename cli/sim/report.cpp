@@ -242,7 +242,8 @@ nlohmann::ordered_json report_json(const Report& report) {
   if (report.copies) {
     json["copies_step_seconds"] = {{"with", report.copies->with},
                                    {"without", report.copies->without}};
-    if (!report.copies->hides()) json["copies_every"] = report.copies->every();
+    const bool is_rare = report.copies->on_other_node && !report.copies->hides();
+    if (is_rare) json["copies_every"] = report.copies->every();
   }
   json["tokens_per_second"] = report.explanation.tokens_per_second;
   if (report.step_joules > 0) {

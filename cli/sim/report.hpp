@@ -50,7 +50,7 @@ struct Report {
   std::optional<DeterminismCost> determinism;  ///< absent: the profile does not know both
   bool always_deterministic = false;           ///< the device has no other kernels
   std::optional<GraphsCost> graphs;            ///< absent: the profile does not know them
-  std::optional<CopiesCost> copies;            ///< absent: no copies on another node
+  std::optional<CopiesCost> copies;            ///< absent: no copies
   TierBytes peak_bytes;
   int ranks_per_node = 1;
   MemoryLimits limits;
@@ -80,10 +80,10 @@ struct ReportOptions {
 /// name) and plan. A power model adds step_joules and joules_per_token, both for all GPUs. A scaled
 /// profile adds step_seconds_low, step_seconds_high and profile_device. A profile that has
 /// both kinds of kernels adds deterministic_step_seconds, "on" and "off", and one that knows CUDA
-/// graphs cuda_graphs_step_seconds likewise. Copies on another node add copies_step_seconds, "with"
-/// and "without", and copies_every where the link's idle time does not hold them. Rates that are
-/// borrowed
-/// add interval_widened_by, a list of texts. A request for it adds sensitivity.
+/// graphs cuda_graphs_step_seconds likewise. Copies on another node, or of state on the GPU, add
+/// copies_step_seconds, "with" and "without"; the former also copies_every where the link's idle
+/// time does not hold them. Rates that are borrowed add interval_widened_by, a list of texts. A
+/// request for it adds sensitivity.
 [[nodiscard]] nlohmann::ordered_json report_json(const Report& report);
 
 /// Returns why the interval is wide: "profile scaled from NVIDIA H200", "machine from data sheets".

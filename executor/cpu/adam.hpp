@@ -74,6 +74,18 @@ void for_each_array(const AdamStateView& to, const AdamStateView& from, std::int
   }
 }
 
+/// Calls body likewise for every array, the parameters first.
+template <typename Body>
+void for_each_state_array(const AdamStateView& to, const AdamStateView& from, std::int64_t elements,
+                          Body body) {
+  if (to.is_split()) {
+    body(to.parameters, from.parameters, elements);
+  } else {
+    body(to.master, from.master, elements);
+  }
+  for_each_array(to, from, elements, body);
+}
+
 /// Updates `state` from the gradient, which is as long as the shard, with `threads` host threads. A
 /// bf16 gradient updates a split master.
 void adamw(const AdamStateView& state, std::span<const float> gradient, const AdamCoefficients& c,

@@ -144,12 +144,13 @@ class MemoryPools::Builder {
     if (!stages_gradient(plan_, chunk)) {
       memory.gradient = on_host ? pinned(gradient) : device(gradient);
     }
+    bool copies = false;
     const auto take = [&]<typename Value>(Value*& array, std::int64_t elements_of_one = 1) {
       if (state_in_file) return;
       const Bytes bytes = memory.elements / elements_of_one * static_cast<Bytes>(sizeof(Value));
-      array = reinterpret_cast<Value*>(chunk.gpu_adam ? pinned(bytes)
-                                       : on_host      ? host(bytes)
-                                                      : device(bytes));
+      array = reinterpret_cast<Value*>(chunk.gpu_adam || copies ? pinned(bytes)
+                                       : on_host                ? host(bytes)
+                                                                : device(bytes));
     };
     const auto take_state = [&](AdamStateView& state, std::byte* parameters) {
       if (program_.dtype == DataType::Float32) {
@@ -180,6 +181,12 @@ class MemoryPools::Builder {
     if (has_peer_copy(plan_, chunk, sharding)) {
       for (AdamStateView& copy : memory.ward) {
         take_state(copy, host(memory.elements * pools_.element_bytes_));
+      }
+    }
+    copies = has_state_copies(plan_, chunk);
+    if (copies) {
+      for (AdamStateView& copy : memory.copies) {
+        take_state(copy, pinned(memory.elements * pools_.element_bytes_));
       }
     }
     if (!state_in_file) return;

@@ -53,6 +53,9 @@ struct ChunkMemory {
                         ///< It has the same parameters, except where there are versions
   std::array<AdamStateView, 2> ward;  ///< copies of the ward's versions of this chunk, those of
                                       ///< even steps first; null where the plan keeps none
+  std::array<AdamStateView, 2>
+      copies;  ///< in pinned memory: copies of a state on the device, those
+               ///< of even steps first; null where the plan keeps none
   BFloat16Bits* old_parameters = nullptr;  ///< beside `other`: those before a speculative update
   Bytes file_offset = -1;                  ///< range in the file; -1: everything is in memory
   Bytes file_parameter_bytes = 0;          ///< parameters, ahead of the state in the file
@@ -65,6 +68,10 @@ struct ChunkMemory {
   /// Place of the copy of the ward's version after `steps` steps of training.
   [[nodiscard]] const AdamStateView& ward_after(std::int64_t steps) const noexcept {
     return ward[static_cast<std::size_t>(steps % 2)];
+  }
+  /// Place of the copy of the state after `steps` steps of training.
+  [[nodiscard]] const AdamStateView& copy_after(std::int64_t steps) const noexcept {
+    return copies[static_cast<std::size_t>(steps % 2)];
   }
   /// Parameters on the host after `steps` steps of training.
   [[nodiscard]] std::byte* host_parameters_after(std::int64_t steps) const noexcept {

@@ -53,7 +53,7 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::Fence:
       return optimizer_.note_gradients(op, state);
     case OpKind::Mark:
-      return optimizer_.note_version(state);
+      return op.of_start ? optimizer_.note_start(state) : optimizer_.note_version(state);
     case OpKind::PeerCopy:
       return context_.peers->copy(op, state.step);
     case OpKind::PeerStore:
@@ -71,6 +71,8 @@ void OpRunner::run(std::int32_t operation, const StepState& state) {
     case OpKind::StateWrite:
       return op.lane == Lane::D2H ? copy_state_to_host(context_, op)
                                   : context_.memory.write_state(op);
+    case OpKind::StateD2H:
+      return keep_state(context_, op, state.step);
     case OpKind::Dispatch:
     case OpKind::Combine:
       return exchange_rows(context_, op, compute_.travels(operation));

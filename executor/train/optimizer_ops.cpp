@@ -126,6 +126,10 @@ void OptimizerOps::note_version(const StepState& state) const {
                                   *scalars.clipping(Home::Host), scalars.losses(Home::Host));
 }
 
+void OptimizerOps::note_start(const StepState& state) const {
+  if (state.before != nullptr) note_version(*state.before);
+}
+
 void OptimizerOps::redo(std::int32_t unit, std::int32_t chunk, const SnapshotMark& mark) const {
   const ChunkMemory& memory = context_.memory.chunk(unit, chunk);
   context_.redo->update(unit, chunk,

@@ -36,6 +36,9 @@ class OptimizerOps {
   void note_gradients(const Operation& op, const StepState& state) const;
   /// Runs Mark: notes that the version of the state after this step is whole.
   void note_version(const StepState& state) const;
+  /// Runs Mark where it is of the version from which this step started, with the constants of the
+  /// step before. What was loaded at a start needs no mark.
+  void note_start(const StepState& state) const;
   /// Makes the update of a chunk whole whose process was killed.
   void redo(std::int32_t unit, std::int32_t chunk, const SnapshotMark& mark) const;
 

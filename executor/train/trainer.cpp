@@ -190,6 +190,7 @@ class Trainer::Rank {
   TimelineRecorder recorder_;
   std::atomic<bool> cancelled_ = false;
   std::vector<StepState> states_;  ///< [step % size], a ring
+  std::int64_t first_step_ = 0;    ///< of the lanes
   std::int64_t steps_done_ = 0;
   bool is_stopping_ = false;
   std::unique_ptr<RankLanes> lanes_;
@@ -199,6 +200,7 @@ void Trainer::Rank::prepare(std::int64_t step) {
   StepState& state = state_of(step);
   state.step = state.trained = step;
   state.learning_rate = static_cast<float>(options_.schedule.at(step));
+  state.before = step == first_step_ ? nullptr : &state_of(step - 1);
 }
 
 StepReport Trainer::Rank::report(std::int64_t step, bool continuous) {
@@ -230,6 +232,7 @@ void Trainer::Rank::start(const StartState& state, std::int64_t step) {
   if (log_) log_->spoil();
   if (shared_) shared_->keep(false);  // nobody can go on from it
   load_state(context_, logical_, step, state, options_.progress);
+  keep_state_of_start(context_, step);
   if (redo_) redo_->begin(step);
   if (log_) {
     log_->begin(identity(), options_.snapshot.value_or(SnapshotOptions{}).describe(step), step);
@@ -274,6 +277,7 @@ void Trainer::Rank::start_from_memory(std::int64_t steps) {
     }
     if (!options_.snapshot->lost.empty() && peers_) restore(steps);
   }
+  restore_kept_state(context_, steps);
   together([&] { publish_parameters(context_, steps); });
   start_lanes(steps);
 }
@@ -291,7 +295,7 @@ std::optional<StepReport> Trainer::Rank::remembered(std::int64_t step) const {
 
 void Trainer::Rank::start_lanes(std::int64_t step) {
   context_.device.reset_peak();
-  steps_done_ = step;
+  first_step_ = steps_done_ = step;
   lanes_ = std::make_unique<RankLanes>(
       context_, runner_,
       [this](std::int64_t of_step) -> const StepState& { return state_of(of_step); }, backend_,

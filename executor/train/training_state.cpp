@@ -153,6 +153,31 @@ class WeightsAhead {
   std::map<std::int32_t, std::future<std::vector<float>>> coming_;
 };
 
+/// Calls body(memory, copy) for every chunk of which host memory keeps copies.
+template <typename Body>
+void for_each_kept(const RankContext& context, std::int64_t steps, const Body& body) {
+  for (std::size_t unit = 0; unit < context.program.layouts.size(); ++unit) {
+    for (const ChunkMemory& memory : context.memory.chunks(static_cast<std::int32_t>(unit))) {
+      const AdamStateView& copy = memory.copy_after(steps);
+      if (copy.has_moments()) body(memory, copy);
+    }
+  }
+}
+
+auto copier(Device& device) {
+  return [&device]<typename Value>(Value* to, const Value* from, std::int64_t count) {
+    device.copy_now(to, from, count * static_cast<Bytes>(sizeof(Value)));
+  };
+}
+
+/// Parameters in host memory: those of the state there, or of a copy of the state on the device.
+const std::byte* kept_parameters(const ChunkMemory& memory, std::int64_t steps) {
+  const AdamStateView& copy = memory.copy_after(steps);
+  if (!copy.has_moments()) return memory.host_parameters_after(steps);
+  return copy.is_split() ? reinterpret_cast<const std::byte*>(copy.parameters)
+                         : reinterpret_cast<const std::byte*>(copy.master);
+}
+
 }  // namespace
 
 std::vector<std::int64_t> logical_elements(const Architecture& architecture) {
@@ -185,6 +210,18 @@ void load_state(const RankContext& context, const std::vector<std::int64_t>& log
   }
 }
 
+void keep_state_of_start(const RankContext& context, std::int64_t steps) {
+  for_each_kept(context, steps, [&](const ChunkMemory& memory, const AdamStateView& copy) {
+    for_each_state_array(copy, memory.state, memory.elements, copier(context.device));
+  });
+}
+
+void restore_kept_state(const RankContext& context, std::int64_t steps) {
+  for_each_kept(context, steps, [&](const ChunkMemory& memory, const AdamStateView& copy) {
+    for_each_array(memory.state, copy, memory.elements, copier(context.device));
+  });
+}
+
 void publish_parameters(const RankContext& context, std::int64_t steps) {
   for (std::size_t unit = 0; unit < context.program.layouts.size(); ++unit) {
     const Sharding sharding = context.plan.units[unit].sharding;
@@ -193,13 +230,12 @@ void publish_parameters(const RankContext& context, std::int64_t steps) {
       const ChunkMemory& memory = context.memory.chunks(static_cast<std::int32_t>(unit))[c];
       const Bytes bytes = context.bytes_of(memory.elements);
       if (memory.device_parameters != nullptr) {
-        context.device.copy_now(memory.device_parameters, memory.host_parameters_after(steps),
-                                bytes);
+        context.device.copy_now(memory.device_parameters, kept_parameters(memory, steps), bytes);
       }
       if (sharding != Sharding::OptimizerSharded || layout.chunks[c].owned) continue;
       std::vector<std::byte> whole(static_cast<std::size_t>(bytes * context.program.world_size));
       const Bytes own = context.bytes_of(memory.offset - layout.chunks[c].offset);
-      std::copy_n(memory.host_parameters_after(steps), bytes, whole.begin() + own);
+      std::copy_n(kept_parameters(memory, steps), bytes, whole.begin() + own);
       context.host_collectives.all_gather(whole.data(), bytes);
       std::byte* const storage = context.memory.parameters(static_cast<std::int32_t>(unit), -1);
       context.device.copy_now(storage + context.bytes_of(layout.chunks[c].place), whole.data(),

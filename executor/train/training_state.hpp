@@ -44,8 +44,15 @@ struct StartState {
 void load_state(const RankContext& context, const std::vector<std::int64_t>& logical,
                 std::int64_t steps, const StartState& start, const OnProgress& progress);
 
-/// Fills the homes of parameters on the device from the state in host memory after `steps` steps. A
-/// collective call.
+/// Copies state on the device, after `steps` steps, to its place in host memory where the plan
+/// keeps copies there.
+void keep_state_of_start(const RankContext& context, std::int64_t steps);
+
+/// Brings back such copies of the state after `steps` steps, but for parameters.
+void restore_kept_state(const RankContext& context, std::int64_t steps);
+
+/// Fills the homes of parameters on the device from what host memory has of the state after `steps`
+/// steps. A collective call.
 void publish_parameters(const RankContext& context, std::int64_t steps);
 
 /// One range that this rank saves. Over all ranks every element is saved once.

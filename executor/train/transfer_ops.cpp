@@ -11,15 +11,11 @@ namespace {
 void copy_state(const RankContext& context, const Operation& op, const AdamStateView& to,
                 const AdamStateView& from) {
   const std::int64_t elements = context.chunk_memory(op).elements;
-  const auto copy = [&]<typename Value>(Value* target, const Value* source, std::int64_t count) {
-    context.device.copy(op.lane, target, source, count * static_cast<Bytes>(sizeof(Value)));
-  };
-  if (to.is_split()) {
-    copy(to.parameters, from.parameters, elements);
-  } else {
-    copy(to.master, from.master, elements);
-  }
-  for_each_array(to, from, elements, copy);
+  for_each_state_array(to, from, elements,
+                       [&]<typename Value>(Value* target, const Value* source, std::int64_t count) {
+                         context.device.copy(op.lane, target, source,
+                                             count * static_cast<Bytes>(sizeof(Value)));
+                       });
 }
 
 }  // namespace
@@ -63,6 +59,11 @@ void copy_state_to_device(const RankContext& context, const Operation& op) {
 void copy_state_to_host(const RankContext& context, const Operation& op) {
   const ChunkMemory& memory = context.chunk_memory(op);
   copy_state(context, op, memory.state, context.memory.stream_buffer(op).to);
+}
+
+void keep_state(const RankContext& context, const Operation& op, std::int64_t steps) {
+  const ChunkMemory& memory = context.chunk_memory(op);
+  copy_state(context, op, memory.copy_after(steps), memory.state);
 }
 
 void add_gradient(const RankContext& context, const Operation& op) {

@@ -27,6 +27,10 @@ void copy_state_to_device(const RankContext& context, const Operation& op);
 /// Copies optimizer state and new parameters in the stream buffer of `op` to the host.
 void copy_state_to_host(const RankContext& context, const Operation& op);
 
+/// Copies parameters and optimizer state on the device, after `steps` steps, to their place in host
+/// memory.
+void keep_state(const RankContext& context, const Operation& op, std::int64_t steps);
+
 /// Adds this rank's part of the reduced gradient to an accumulator (op.accumulate), or writes it
 /// there.
 void add_gradient(const RankContext& context, const Operation& op);

@@ -285,6 +285,7 @@ Seconds solo_seconds(const Operation& op, const Program& program, const Platform
       return sustained_seconds(op, program, platform);
     case OpKind::OutputD2H:
     case OpKind::PeerStore:
+    case OpKind::StateD2H:
       return require(platform.d2h, platform, "d2h").at(bytes);
     case OpKind::Fetch:
     case OpKind::OutputH2D:

@@ -10,14 +10,14 @@ namespace athanor {
 
 /// How a plan takes snapshots, and how copies of them reach another node.
 struct SnapshotWay {
-  std::string way;  ///< a name of kSnapshotNames, or "every=1": whichever is faster
+  std::string way;  ///< a name of kSnapshotNames, or "every=1": whichever is fastest
   int copies = 1;
   SnapshotSend send = SnapshotSend::Direct;
 
   /// The snapshot that `way` names. With copies, "every=1" is versions: others cannot have them.
-  /// Without, it is Redo, and versions are to be tried beside it.
+  /// Without, it is Redo, and versions and copies are to be tried beside it.
   [[nodiscard]] Snapshot snapshot() const;
-  [[nodiscard]] bool tries_versions() const { return way == "every=1" && copies == 1; }
+  [[nodiscard]] bool tries_snapshots() const { return way == "every=1" && copies == 1; }
 };
 
 /// Reads a value of --snapshot. Throws InputError with the values that there are. `takes_every`:

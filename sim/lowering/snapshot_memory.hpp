@@ -17,8 +17,8 @@ inline constexpr int kSnapshotMarks = 4;
 /// Versions that are kept: one is whole while the next one is written.
 inline constexpr int kKeptVersions = 2;
 
-// A redo log also has what follows. An update under Snapshot::Versions leaves the old state whole,
-// and needs none of it.
+// A redo log also has what follows. Under Snapshot::Versions and Snapshot::Copy the old state stays
+// whole, and needs none of it.
 
 /// Elements of a block: what one thread updates between two notes. Its old state stays in the
 /// second-level cache of one core.

@@ -20,6 +20,7 @@ struct UnitElements {
   std::int64_t old_parameters = 0;    ///< in host memory, kept until the norm is known
   std::int64_t streamed_state = 0;    ///< in pinned host memory
   std::int64_t ward_state = 0;        ///< versions of the ward, in host memory
+  std::int64_t copied_state = 0;      ///< copies of state on the device, in pinned host memory
   FileBytes file;
 };
 
@@ -35,6 +36,7 @@ UnitElements count_elements(const Program& program, const Plan& plan, std::size_
     }
     if (!off_gpu(chunk.optimizer)) {
       count.device_optimizer += owned;
+      if (has_state_copies(plan, chunk)) count.copied_state += kKeptVersions * owned;
       continue;
     }
     if (!stages_gradient(plan, chunk)) count.host_gradients += owned;
@@ -78,6 +80,8 @@ void add_unit(Program& program, const std::string& unit, const UnitElements& cou
              state_bytes(count.host_state, program) + count.old_parameters * parameter);
   add_buffer(program, "copies for the ward " + unit, Tier::Host,
              version_bytes(count.ward_state, program));
+  add_buffer(program, "copies of state " + unit, Tier::Pinned,
+             version_bytes(count.copied_state, program));
   add_buffer(program, "streamed optimizer " + unit, Tier::Pinned,
              state_bytes(count.streamed_state, program));
   add_buffer(program, "nvme parameters " + unit, Tier::Nvme, count.file.parameters);

@@ -67,6 +67,7 @@ StepBuilder::StepBuilder(const Profile& profile, const Plan& plan, Program progr
   for (std::size_t u = 0; u < units_.size(); ++u) {
     units_[u].chunks.resize(program_.layouts[u].chunks.size());
   }
+  plan_state_copies();
 }
 
 Program StepBuilder::build() {
@@ -90,9 +91,10 @@ void StepBuilder::begin_visit(const Access& first) {
 
 /// Units compute, recompute and copy their outputs; each chunk is read, fetched and gathered for
 /// forward and for backward, reduced and copied to the host in every micro-batch, written, squared,
-/// updated between a read and a write of its state, sent back and published in every step, at most.
+/// updated between a read and a write of its state or after a copy, sent back and published in
+/// every step, at most.
 void StepBuilder::reserve_operations() {
-  constexpr std::size_t kPerMicroBatch = 8, kPerStep = 8;
+  constexpr std::size_t kPerMicroBatch = 8, kPerStep = 9;
   std::size_t chunks = 0;
   for (const UnitLayout& layout : program_.layouts) chunks += layout.chunks.size();
   const auto micro_batches = static_cast<std::size_t>(plan_.accumulation);
@@ -199,8 +201,14 @@ void StepBuilder::resolve_previous_waits() {
     const ChunkState& chunk = state_of(update.unit, update.chunk);
     wait(update.operation, update.adam_only ? chunk.adam : chunk.updated);
   }
-  // A gradient that ranks have reduced says that all of them have their marks of the step before.
-  if (first_reduce_ >= 0) wait(first_reduce_, mark_);
+  if (copies_state()) {
+    wait(mark_, loss_);
+    if (norm_ >= 0) wait(mark_, norm_);
+    wait(state_copies_.first, all_ranks_marked());
+  } else if (first_reduce_ >= 0) {
+    // A gradient that ranks have reduced says that all of them have their marks of the step before.
+    wait(first_reduce_, mark_);
+  }
   if (peer_mark_ >= 0) wait(peer_mark_, mark_);
   if (plan_.snapshot_send == SnapshotSend::Blocking && first_peer_copy_ >= 0) {
     wait(first_peer_copy_, mark_);

@@ -35,6 +35,7 @@ class StepBuilder {
     std::int32_t sum_fetched = -1;     ///< the sum of earlier groups is in the accumulator
     std::int32_t updated = -1;         ///< the new parameters are at their home
     std::int32_t adam = -1;
+    std::int32_t copied = -1;  ///< its state on the device is copied to the host
   };
   struct UnitState {
     std::vector<ChunkState> chunks;
@@ -60,6 +61,23 @@ class StepBuilder {
   struct UpdateWait {
     std::int32_t operation = 0, unit = 0, chunk = 0;
     bool adam_only = false;  ///< the gradient shard was read, rather than the parameters written
+  };
+
+  /// Copies of state on the device in host memory, in their order. They fall into the accesses up
+  /// to `end`.
+  struct StateCopies {
+    struct Copy {
+      std::int32_t unit = 0, chunk = 0;
+      Bytes bytes = 0;
+    };
+    std::vector<Copy> waiting;
+    std::size_t next = 0;           ///< first in `waiting` that is not emitted
+    bool before_gradients = false;  ///< whether the mark precedes the step's last gradients
+    std::size_t end = 0;
+    std::int64_t time = 0, time_passed = 0;  ///< of accesses, in forwards of a unit
+    Bytes bytes = 0, bytes_emitted = 0;
+    std::int32_t first = -1, last = -1;  ///< operations
+    std::int32_t first_reduce = -1;      ///< the first that waits for the mark
   };
 
   void reserve_operations();
@@ -196,6 +214,16 @@ class StepBuilder {
   std::int32_t emit_peer_copy_and_store(Operation copy);
   void emit_peer_mark();
 
+  // Copying state on the device (step_builder_state_copies.cpp)
+  void plan_state_copies();
+  [[nodiscard]] bool copies_state() const;
+  /// Emits what is copied during the access at `position`.
+  void continue_state_copies(std::size_t position);
+  void emit_state_copy(std::int32_t unit, std::int32_t chunk, Bytes bytes);
+  void emit_mark_of_start();
+  [[nodiscard]] bool marks_before_losses() const;
+  [[nodiscard]] std::int32_t all_ranks_marked() const;
+
   void resolve_previous_waits();
 
   const Profile& profile_;
@@ -224,6 +252,7 @@ class StepBuilder {
   std::int32_t peer_mark_ = -1, first_peer_copy_ = -1, last_peer_store_ = -1;
   Bytes received_bytes_ = 0;  ///< size of the ward's chunks whose copies are emitted
   std::int32_t first_reduce_ = -1;
+  StateCopies state_copies_;
   std::array<std::int32_t, kNumLanes> square_sums_;  ///< the last one on each lane, -1 = none
 };
 

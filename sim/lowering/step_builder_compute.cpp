@@ -41,6 +41,7 @@ void StepBuilder::compute(std::size_t position) {
   for (const std::int32_t unit : used_in(access.visit)) cache_.touch(unit, access.visit);
   // Draining follows backward in emission.
   visit_operations_[static_cast<std::size_t>(access.visit)] = last_computed_;
+  continue_state_copies(position);
   if (access.backward) drain_gradients(access, last_computed_);
 }
 

@@ -79,7 +79,12 @@ std::int32_t StepBuilder::emit_reduce(std::int32_t unit, std::int32_t chunk,
       (op.own ? elements_held(unit, chunk) : chunk_at(unit, chunk).elements) * size_of(plan_.dtype);
   if (op.own || !off_gpu(chunk_at(unit, chunk).optimizer)) op.stored = elements_held(unit, chunk);
   op.waits.push_back(backward);
+  StateCopies& copies = state_copies_;
+  const bool says_marked =
+      plan_.world_size > 1 && copies.before_gradients && mark_ >= 0 && copies.first_reduce < 0;
+  if (says_marked) op.waits.push_back(mark_);
   const std::int32_t index = emit(std::move(op));
+  if (says_marked) copies.first_reduce = index;
   if (first_reduce_ < 0) first_reduce_ = index;
   return index;
 }
@@ -164,11 +169,15 @@ std::int32_t StepBuilder::emit_grad_write(std::int32_t grad_d2h) {
 void StepBuilder::finish_step() {
   if (kind_ == StepKind::Evaluation) return emit_losses();
   if (clips()) emit_square_sums();
-  emit_losses();
+  if (!marks_before_losses()) emit_losses();
   if (clips()) emit_norm();
+  if (marks_before_losses()) {
+    emit_mark_of_start();
+    emit_losses();
+  }
   if (plan_.snapshot == Snapshot::Redo) emit_fence();
   emit_updates(Lane::CpuAdam, /*streamed=*/false);
-  if (plan_.snapshot == Snapshot::Versions) emit_mark();
+  if (keeps_versions(plan_.snapshot) && !copies_state()) emit_mark();
   emit_updates(Lane::Compute, /*streamed=*/false);
   emit_updates(Lane::Compute, /*streamed=*/true);
   emit_publish();
@@ -180,6 +189,7 @@ void StepBuilder::emit_losses() {
   loss.lane = Lane::Collective;
   loss.bytes = plan_.world_size * plan_.accumulation * static_cast<Bytes>(sizeof(double));
   loss.waits.push_back(last_forward_);
+  if (marks_before_losses() && plan_.world_size > 1) loss.waits.push_back(mark_);
   loss_ = emit(std::move(loss));
 }
 
@@ -268,6 +278,11 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   const bool after_norm = clips() && !op.speculative;
   if (after_norm) op.waits.push_back(norm_);
   if (fence_ >= 0) op.waits.push_back(fence_);
+  if (chunk_state.copied >= 0) op.waits.push_back(chunk_state.copied);
+  // What the update writes over may be the newest version of a rank without that mark.
+  if (op.lane == Lane::CpuAdam && marks_before_losses() && plan_.world_size > 1) {
+    op.waits.push_back(loss_);
+  }
   // A gradient summed in its buffer may be on its way to the host when the norm is known.
   if (!layout.gpu_adam && fence_ < 0 &&
       (!after_norm || sums_squares_as_gradients_pass(plan_, layout.optimizer))) {

@@ -17,10 +17,20 @@ namespace athanor {
          !chunk.late_update && plan.schedule.optimizer == OptimizerStart::Overlapped;
 }
 
+/// Whether state in host memory has versions.
+[[nodiscard]] constexpr bool keeps_versions(Snapshot snapshot) noexcept {
+  return snapshot == Snapshot::Versions || snapshot == Snapshot::Copy;
+}
+
 /// Whether each step leaves the state of `chunk` from which it started, and writes a version of its
 /// own, parameters included.
 [[nodiscard]] constexpr bool has_versions(const Plan& plan, const Chunk& chunk) noexcept {
-  return plan.snapshot == Snapshot::Versions && chunk.optimizer == Home::Host && !chunk.gpu_adam;
+  return keeps_versions(plan.snapshot) && chunk.optimizer == Home::Host && !chunk.gpu_adam;
+}
+
+/// Whether each step copies the state of `chunk` from which it starts from the GPU to host memory.
+[[nodiscard]] constexpr bool has_state_copies(const Plan& plan, const Chunk& chunk) noexcept {
+  return plan.snapshot == Snapshot::Copy && chunk.optimizer == Home::Gpu;
 }
 
 /// Whether the rank's peer keeps a copy of its versions of `chunk`. What every rank has whole needs

@@ -41,8 +41,10 @@ inline constexpr NameTable<Activation, 3> kActivationNames{{{"keep", Activation:
                                                             {"offload", Activation::Offload}}};
 inline constexpr NameTable<Clipping, 3> kClippingNames{
     {{"none", Clipping::None}, {"wait", Clipping::Wait}, {"speculate", Clipping::Speculate}}};
-inline constexpr NameTable<Snapshot, 3> kSnapshotNames{
-    {{"none", Snapshot::None}, {"redo", Snapshot::Redo}, {"versions", Snapshot::Versions}}};
+inline constexpr NameTable<Snapshot, 4> kSnapshotNames{{{"none", Snapshot::None},
+                                                        {"redo", Snapshot::Redo},
+                                                        {"versions", Snapshot::Versions},
+                                                        {"copy", Snapshot::Copy}}};
 inline constexpr NameTable<SnapshotSend, 5> kSnapshotSendNames{
     {{"direct", SnapshotSend::Direct},
      {"blocking", SnapshotSend::Blocking},
@@ -67,7 +69,7 @@ inline constexpr NameTable<Lane, kNumLanes> kLaneNames{{{"compute", Lane::Comput
                                                         {"cpu-adam", Lane::CpuAdam},
                                                         {"nvme-read", Lane::NvmeRead},
                                                         {"nvme-write", Lane::NvmeWrite}}};
-inline constexpr NameTable<OpKind, 30> kOpKindNames{
+inline constexpr NameTable<OpKind, 31> kOpKindNames{
     {{"param-read", OpKind::ParamRead},
      {"fetch", OpKind::Fetch},
      {"gather", OpKind::Gather},
@@ -90,6 +92,7 @@ inline constexpr NameTable<OpKind, 30> kOpKindNames{
      {"param-h2d", OpKind::ParamH2D},
      {"state-read", OpKind::StateRead},
      {"state-write", OpKind::StateWrite},
+     {"state-d2h", OpKind::StateD2H},
      {"loss", OpKind::Loss},
      {"dispatch", OpKind::Dispatch},
      {"combine", OpKind::Combine},

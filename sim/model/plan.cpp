@@ -73,12 +73,13 @@ void validate_copies(const Plan& plan, const std::string& where) {
 /// Refuses a plan of which a killed step could be neither finished nor done again.
 void validate_snapshot(const Plan& plan, const std::string& where) {
   if (plan.snapshot == Snapshot::None) return;
-  const auto refuse = [&](const std::string& problem) {
+  const auto refuse = [&](const std::string& problem, const std::string& other_way = "") {
     const std::string way(name_of(kSnapshotNames, plan.snapshot));
-    throw InputError(where + ":snapshot", fmt::format("\"{}\" does not go with {}", way, problem),
-                     fmt::format("Make a plan for it (athanor tune --snapshot {}), or leave "
-                                 "snapshots out.",
-                                 way));
+    throw InputError(
+        where + ":snapshot", fmt::format("\"{}\" does not go with {}", way, problem),
+        fmt::format("Make a plan for it (athanor tune --snapshot {}), {}or leave "
+                    "snapshots out.",
+                    way, other_way.empty() ? "" : fmt::format("take \"{}\", ", other_way)));
   };
   const bool needs_gradients = plan.snapshot == Snapshot::Redo;
   if (needs_gradients && plan.clipping == Clipping::Speculate) refuse("clipping \"speculate\"");
@@ -87,8 +88,8 @@ void validate_snapshot(const Plan& plan, const std::string& where) {
   }
   for (std::size_t i = 0; i < plan.units.size(); ++i) {
     for (const ChunkRun& run : plan.units[i].chunks) {
-      if (run.optimizer == Home::Gpu)
-        refuse(fmt::format("optimizer state on the GPU (unit {})", i));
+      if (run.optimizer == Home::Gpu && plan.snapshot != Snapshot::Copy)
+        refuse(fmt::format("optimizer state on the GPU (unit {})", i), "copy");
       if (run.optimizer == Home::Nvme) refuse(fmt::format("optimizer state on NVMe (unit {})", i));
       if (run.gpu_adam) refuse(fmt::format("updates by the GPU (unit {})", i));
     }

@@ -56,15 +56,19 @@ enum class Clipping {
 };
 
 /// Snapshots: how training goes on after its processes were killed, without a checkpoint on disk.
-/// All need all optimizer state in host memory, updated by the CPU.
+/// State in host memory is updated by the CPU in all of them, and none goes with state in files.
 enum class Snapshot {
   None,
   Redo,  ///< state and gradients are in host memory that outlives the processes. All updates wait
          ///< until every rank has all gradients of the step, so that a killed step can be finished
-         ///< from them
+         ///< from them. Needs all state on the host
   Versions,  ///< two versions of the state are in host memory that outlives the processes. An
              ///< update reads one and writes the other, as soon as it has its gradient; a killed
-             ///< step is done again from the version that it has left whole
+             ///< step is done again from the version that it has left whole. Needs all state on the
+             ///< host
+  Copy,      ///< state on the host has versions. State on the GPU is copied to host memory that
+             ///< outlives the processes, to one of two places in turn, while the next step does not
+             ///< change it yet: before its updates
 };
 
 /// Most copies of a snapshot: a rank's own, and its peer's.

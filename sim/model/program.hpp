@@ -38,12 +38,13 @@ enum class OpKind {
                  ///< waits until every rank has noted it
   Adam,          ///< compute or cpu-adam: AdamW on a shard; writes the shard's parameters
   AdamRollback,  ///< cpu-adam: Adam again from the old state, where the norm asks for clipping
-  Mark,          ///< cpu-adam: this rank notes that its new version of the state is whole
+  Mark,          ///< cpu-adam: this rank notes that a version of its state is whole in host memory
   ParamH2D,      ///< h2d: updated shard -> its home on the device
   StateRead,     ///< nvme-read: a shard's optimizer state, and its gradient if that is there too,
                  ///< file -> state buffer; or h2d: state and gradient, host memory -> stream buffer
   StateWrite,  ///< nvme-write: state after Adam -> file, with the new parameters if they are in the
                ///< file; or d2h: state and new parameters, stream buffer -> host memory
+  StateD2H,    ///< d2h: a shard's parameters and state on the device -> its copy in host memory
   Loss,        ///< collective: every rank's micro-batch losses, for the metrics
   Dispatch,    ///< collective: rows, or gradients of rows, to the ranks of their experts
   Combine,     ///< collective: what those ranks made of them, back
@@ -89,6 +90,8 @@ struct Operation {
   bool own = false;       ///< Reduce: of a shard that belongs to this rank alone, so that nothing
                           ///< is summed over ranks and the gradient is stored or added alone
   bool backward = false;  ///< exchanges: of gradients
+  bool of_start = false;  ///< Mark: of the version from which the step starts, not of the one that
+                          ///< it makes
   std::int32_t unit = -1;
   std::int32_t chunk = -1;
   std::int32_t micro_batch = -1;

@@ -67,6 +67,7 @@ Bytes backward_bytes(const Profile& profile, std::int64_t micro_batch, int num_g
 /// Bytes of an element for which one rank answers, by where its state is.
 struct ElementBytes {
   Bytes gpu = 0, host = 0, file = 0;
+  Bytes copies = 0;  ///< in host memory, wherever its state is
 };
 
 ElementBytes element_bytes(const TuningProblem& problem, std::int64_t accumulation) {
@@ -77,9 +78,19 @@ ElementBytes element_bytes(const TuningProblem& problem, std::int64_t accumulati
   const bool waits = accumulation > 1 || problem.request.clipping != Clipping::None ||
                      problem.request.snapshot == Snapshot::Redo;
   // Copies for a ward are not counted: a plan of replicated units keeps none.
-  const Bytes versions = problem.request.snapshot == Snapshot::Versions ? 2 : 1;
-  return {size_of(dtype) + gradient + state,
-          versions * (size_of(dtype) + state) + (waits ? gradient : 0), state};
+  const Bytes version = size_of(dtype) + state;
+  const Bytes waiting = waits ? gradient : 0;
+  const Bytes on_gpu = version + gradient;
+  switch (problem.request.snapshot) {
+    case Snapshot::Versions:
+      return {on_gpu, 2 * version + waiting, state, 0};
+    case Snapshot::Copy:
+      return {on_gpu, waiting, state, 2 * version};
+    case Snapshot::None:
+    case Snapshot::Redo:
+      break;
+  }
+  return {on_gpu, version + waiting, state, 0};
 }
 
 /// Floors of the plans with one division of the batch.
@@ -105,7 +116,8 @@ MemoryFloor floor_of(const TuningProblem& problem, const BatchSplit& batch) {
   }
   // Bytes are whole, so rounding down hides no plan.
   floor.host = static_cast<Bytes>(std::floor(
-      std::max(0.0, outside) * static_cast<double>(problem.ranks_per_node * bytes.host)));
+      problem.ranks_per_node * (std::max(0.0, outside) * static_cast<double>(bytes.host) +
+                                shared(elements.all) * static_cast<double>(bytes.copies))));
   return floor;
 }
 

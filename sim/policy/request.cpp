@@ -96,7 +96,7 @@ void validate_copies(const PlanRequest& request, const Platform& platform) {
     refuse(fmt::format("{} copies", request.snapshot_copies),
            fmt::format("Give 1 to {}.", kMostSnapshotCopies));
   }
-  if (request.snapshot != Snapshot::Versions || request.tries_versions) {
+  if (request.snapshot != Snapshot::Versions || request.tries_snapshots) {
     refuse("several copies go with versions alone", "Give --snapshot versions,copies=2.");
   }
   if (platform.num_nodes(request.num_gpus) < 2) {
@@ -143,10 +143,12 @@ void validate_request(const PlanRequest& request, const Profile& profile,
         fmt::format("{} does not say what its files and its CPU Adam take", platform.name),
         "Calibrate the machine again, or leave the option out.");
   }
-  if (request.snapshot != Snapshot::None && platform.cpu_adam.empty()) {
+  const bool needs_cpu = request.snapshot != Snapshot::None && request.snapshot != Snapshot::Copy;
+  if (needs_cpu && platform.cpu_adam.empty()) {
     throw InputError("--snapshot",
                      fmt::format("{} does not say how fast its CPU runs Adam", platform.name),
-                     "Calibrate the machine again, or leave the option out.");
+                     "Calibrate the machine again, give --snapshot copy (state on the GPU), or "
+                     "leave the option out.");
   }
   validate_copies(request, platform);
   if (request.snapshot == Snapshot::Redo && request.adam_state != AdamState::Float32) {

@@ -31,9 +31,9 @@ struct PlanRequest {
   std::optional<std::int64_t> micro_batch = std::nullopt;  ///< absent: chosen
   std::optional<int> adam_threads = std::nullopt;          ///< per rank; absent: chosen
   Snapshot snapshot = Snapshot::None;
-  bool tries_versions =
-      false;                ///< auto takes Snapshot::Versions where that is faster than `snapshot`
-  int snapshot_copies = 1;  ///< Plan::snapshot_copies; 2 only with Snapshot::Versions
+  bool tries_snapshots = false;  ///< auto takes versions or copies where that is faster than
+                                 ///< `snapshot`: Redo, or Versions where no redo log can be kept
+  int snapshot_copies = 1;       ///< Plan::snapshot_copies; 2 only with Snapshot::Versions
   SnapshotSend snapshot_send = SnapshotSend::Direct;  ///< another one only with 2 copies
   AdamState adam_state = AdamState::Float32;          ///< never chosen: it changes what is learnt
   bool deterministic = true;                 ///< Plan::deterministic; never chosen: it changes bits

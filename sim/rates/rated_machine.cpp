@@ -63,6 +63,7 @@ std::optional<Part> part_of(const Operation& op) {
       return Part::H2D;
     case OpKind::OutputD2H:
     case OpKind::PeerStore:
+    case OpKind::StateD2H:
       return Part::D2H;
     case OpKind::GradD2H:
       return op.accumulate ? Part::D2HAdd : Part::D2H;

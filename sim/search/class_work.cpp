@@ -129,12 +129,14 @@ void Estimator::ClassWork::add_adam() {
   const int beside_state = placed.cpu_optimizer() - ahead;
   add({OpKind::Adam, Lane::Compute},
       {.after_norm = placed.device_optimizer + placed.streamed_optimizer});
-  const ChunkWork adam{.kind = OpKind::Adam,
-                       .lane = Lane::CpuAdam,
-                       .beside = candidate.snapshot == Snapshot::Versions};
+  const ChunkWork adam{
+      .kind = OpKind::Adam, .lane = Lane::CpuAdam, .beside = keeps_versions(candidate.snapshot)};
   const ChunkWork speculative{.kind = OpKind::Adam, .lane = Lane::CpuAdam, .beside = true};
   add(speculative, {.before_barrier = ahead});
   add(adam, {.step_boundary = placed.nvme_optimizer});
+  if (candidate.snapshot == Snapshot::Copy) {
+    add({OpKind::StateD2H, Lane::D2H}, {.anywhere = placed.device_optimizer});
+  }
   if (estimator.copies_to_peer(candidate)) {
     const LaneWork::Times sent{.anywhere = placed.cpu_optimizer()};
     add({OpKind::PeerCopy, Lane::Collective}, sent);

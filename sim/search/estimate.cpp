@@ -71,7 +71,7 @@ Program Estimator::lower_group(const Candidate& c, std::int64_t group) const {
       std::max(largest_class_size(problem_.profile.architecture), static_cast<int>(group));
   plan.snapshot_copies = 1;
   plan.snapshot_send = SnapshotSend::Direct;
-  plan.snapshot = Snapshot::None;  // it moves no activations, and needs state on the host
+  plan.snapshot = Snapshot::None;  // it moves no activations, and most need state on the host
   return lower(problem_.profile, plan);
 }
 

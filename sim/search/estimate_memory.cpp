@@ -99,7 +99,7 @@ TierBytes Estimator::sum_placed_bytes(const Candidate& candidate) const {
     peak.gpu +=
         placed.device_optimizer *
         (owned * gradient + optimizer_state_bytes(owned, dtype, problem_.request.adam_state));
-    const int versions = c.snapshot == Snapshot::Versions ? 2 : 1;
+    const int versions = keeps_versions(c.snapshot) ? kKeptVersions : 1;
     peak.pinned += placed.host_optimizer * owned * (versions * parameter + gradient);
     peak.pinned -= placed.parameters.nvme * owned * parameter;
     peak.pinned -= placed.staged_gradients * owned * gradient;
@@ -134,7 +134,7 @@ Bytes Estimator::kept_state_bytes(const Candidate& c, const UnitClass& unit_clas
   const int parts = c.sharding == Sharding::Replicated ? 1 : problem_.request.num_gpus;
   const std::int64_t elements = unit_class.elements / parts;
   const Bytes owned = optimizer_state_bytes(elements, types.dtype, types.adam_state);
-  if (c.snapshot == Snapshot::Versions) {
+  if (keeps_versions(c.snapshot)) {
     const Bytes copied = copies_to_peer(for_class(c, unit_class))
                              ? kKeptVersions * version_bytes(elements, types)
                              : 0;
@@ -182,6 +182,10 @@ TierBytes Estimator::state_bytes(const Candidate& c) const {
     bytes.host += placed.cpu_optimizer() * owned;
     bytes.host += kept_state_bytes(c, unit_class, placed, types);
     bytes.pinned += placed.streamed_optimizer * owned;
+    if (c.snapshot == Snapshot::Copy) {
+      bytes.pinned +=
+          placed.device_optimizer * kKeptVersions * version_bytes(elements_owned, types);
+    }
     if (placed.nvme_optimizer + placed.streamed_optimizer + placed.staged_gradients == 0) continue;
     for (std::int64_t left = unit_class.elements; left > 0; left -= whole) {
       const std::int64_t elements = std::min(whole, left) / parts;

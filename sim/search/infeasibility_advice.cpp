@@ -103,11 +103,16 @@ std::vector<std::string> smaller_micro_batch(const TuningProblem& problem) {
   return {};
 }
 
-/// Proposes a redo log where versions do not fit. It needs less memory, unless the model is tiny.
+/// Proposes a redo log where versions or copies do not fit. It needs less memory, unless the model
+/// is tiny.
 std::vector<std::string> redo_log(const TuningProblem& problem) {
   PlanRequest other = problem.request;
-  if (other.snapshot != Snapshot::Versions || other.adam_state != AdamState::Float32) return {};
+  if (!keeps_versions(other.snapshot) || other.tries_snapshots ||
+      other.adam_state != AdamState::Float32) {
+    return {};
+  }
   if (other.snapshot_copies > 1) return {};  // a log has no copies
+  if (problem.platform.cpu_adam.empty()) return {};
   other.snapshot = Snapshot::Redo;
   if (!some_plan_fits(problem, other)) return {};
   return {"--snapshot redo"};

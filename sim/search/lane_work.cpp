@@ -30,8 +30,9 @@ Operation chunk_operation(const ChunkWork& work, const Chunk& chunk, Sharding sh
   if (op.kind == OpKind::StateRead || op.kind == OpKind::StateWrite) {
     op.bytes = state_copy_bytes(op.lane, op.elements, work.in_file, header);
   }
-  if (op.kind == OpKind::PeerCopy || op.kind == OpKind::PeerStore)
-    op.bytes = version_bytes(op.elements, header);
+  const bool version =
+      op.kind == OpKind::PeerCopy || op.kind == OpKind::PeerStore || op.kind == OpKind::StateD2H;
+  if (version) op.bytes = version_bytes(op.elements, header);
   const bool through_file = op.kind == OpKind::ParamRead || op.kind == OpKind::GradWrite;
   if (through_file) op.bytes = file_blocks(op.bytes);
   return op;

@@ -103,6 +103,32 @@ TEST_CASE_METHOD(SimFixture, "tune takes the faster way to a snapshot every step
   CHECK_THAT(run("tune", options("versions", {})).out, ContainsSubstring("snapshots by versions"));
 }
 
+TEST_CASE_METHOD(SimFixture, "with room on the GPU, tune copies state there, and says the cost") {
+  const std::vector<std::string> options{"--gpu-memory", "1GiB"};
+  const auto tuned = [&](const char* way) {
+    std::vector<std::string> all = options;
+    all.insert(all.end(), {"--snapshot", way});
+    return json("tune", all);
+  };
+  const auto seconds = [](const auto& result) {
+    return result.at("step_seconds").template get<double>();
+  };
+  const auto copy = tuned("copy"), versions = tuned("versions");
+  CHECK(copy.at("plan").at("snapshot") == "copy");
+  CHECK(seconds(copy) < seconds(versions));
+  CHECK(tuned("every=1").at("plan") == copy.at("plan"));
+  const auto& cost = copy.at("copies_step_seconds");
+  CHECK(cost.at("with") == copy.at("step_seconds"));
+  CHECK(cost.at("without").get<double>() <= cost.at("with").get<double>());
+  CHECK_FALSE(copy.contains("copies_every"));
+  CHECK_FALSE(versions.contains("copies_step_seconds"));
+  std::vector<std::string> text = options;
+  text.insert(text.end(), {"--snapshot", "copy"});
+  CHECK_THAT(run("tune", text).out,
+             ContainsSubstring("snapshots by copy") && ContainsSubstring("snapshots cost"));
+  CHECK(run("tune", {"--snapshot", "copy,copies=2"}).exit_code == 2);
+}
+
 TEST_CASE_METHOD(SimFixture, "tune says what determinism costs, and plans without it") {
   for (UnitCost& cost : profile.costs) {
     cost.nondeterministic_backward = cost.backward;

@@ -5,8 +5,10 @@
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/train/trainer.hpp"
 #include "executor/units/language_model.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/train/run_plans.hpp"
 #include "tests/train/sample_batches.hpp"
+#include "tests/train/state_copies.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -137,6 +139,22 @@ TEST_CASE("plans whose phases are CUDA graphs give the same bits on a GPU") {
   }
   all.insert(all.begin(), launched);
   check_all_plans(dtype, all);
+}
+
+TEST_CASE("copies of state on a GPU are what it had, and runs go on from them to the same bits") {
+  if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
+  const DataType dtype = GENERATE(DataType::Float32, DataType::BFloat16);
+  const Architecture architecture = test::tiny_gpt2();
+  const test::TemporaryFolder folder;
+  for (const Plan& plan :
+       test::copied_plans(architecture, 1, kGlobalBatch, dtype, AdamState::Float32)) {
+    const auto result =
+        test::run_in_lives(profile_of(architecture, dtype), plan, 6, folder.path().string(), gpu());
+    INFO(plan.name);
+    CHECK(result["same states"] == true);
+    CHECK(result["losses"] == result["plain losses"]);
+    CHECK(result["weights"] == result["plain weights"]);
+  }
 }
 
 TEST_CASE("without determinism a plan's losses on a GPU agree to rounding") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the cost of a snapshot of every step in closed form: a redo log lets no update run beside
-// backward, and versions hold none back.
+// backward, versions hold none back, and copies of state on the GPU cost what the step has no time
+// for.
 #include "sim/base/errors.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/lowering/lowering.hpp"
@@ -32,21 +33,22 @@ struct Snapshots {
   Program program;
   Platform platform = test::plain_platform();
 
-  explicit Snapshots(Snapshot snapshot) {
+  explicit Snapshots(Snapshot snapshot, Home optimizer = Home::Host) {
     architecture.name = "equal";
     for (int i = 0; i < kUnits; ++i) {
       architecture.units.push_back(
           {"unit." + std::to_string(i), "unit", {{"weight", {kElements}}}, {}});
     }
-    plan = test::uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, Home::Host);
+    plan = test::uniform_plan(architecture, 1, Sharding::Replicated, Home::Gpu, optimizer);
     plan.snapshot = snapshot;
     plan.gradient_buffers = kUnits;
     program = lower(test::small_profile(architecture, 1), plan);
     for (Operation& op : program.operations) {
       op.compute_seconds = op.kind == OpKind::Backward ? kBackward : kForward;
+      if (op.kind == OpKind::Reduce) op.bytes = 0;
     }
     platform.h2d = platform.d2h = {{{1, 0, 0}, {2, 0, 0}}};
-    platform.cpu_adam[1] = {{{1, kAdam, 0}, {2, kAdam, 0}}};
+    platform.cpu_adam[1] = platform.device_adam = {{{1, kAdam, 0}, {2, kAdam, 0}}};
   }
 
   [[nodiscard]] Timeline timeline() { return Engine(platform, 1).simulate(program); }
@@ -97,6 +99,46 @@ TEST_CASE("a version that is written beside the last takes as long as was measur
   versions.platform.cpu_adam_beside[1] = {{{1, kBeside, 0}, {2, kBeside, 0}}};
   CHECK_THAT(versions.timeline().step_seconds,
              WithinRel(kUnits * (kForward + kBackward) + kBeside, kExact));
+}
+
+TEST_CASE("copies of state on the GPU cost what forward, backward and updates have no time for") {
+  Snapshots none(Snapshot::None, Home::Gpu);
+  const Seconds without = none.timeline().step_seconds;
+  CHECK_THAT(without, WithinRel(kUnits * (kForward + kBackward + kAdam), kExact));
+  for (const Seconds copy : {0.5, 3.9, 5.9, 6.1, 9.0, 30.0}) {
+    CAPTURE(copy);
+    Snapshots copies(Snapshot::Copy, Home::Gpu);
+    copies.platform.d2h = {{{1, copy, 0}, {2, copy, 0}}};
+    const Timeline timeline = copies.timeline();
+    // A unit's copy follows its update in the step before, and precedes the one in this step.
+    CHECK_THAT(timeline.step_seconds, WithinRel(std::max(without, kUnits * copy), kExact));
+    const auto end = times(copies, timeline, OpKind::StateD2H, &Interval::end);
+    const auto update = times(copies, timeline, OpKind::Adam, &Interval::start);
+    REQUIRE(end.size() == kUnits);
+    for (const auto& [unit, start] : update) CHECK(start >= end.at(unit) - kExact);
+  }
+}
+
+TEST_CASE("updates on the host wait until state on the GPU has been copied") {
+  constexpr Seconds kWithout = kUnits * (kForward + kBackward) + (kUnits - 1) * kAdam;
+  for (const Seconds copy : {0.3, 2.0, 6.9, 7.1, 12.0}) {
+    CAPTURE(copy);
+    Snapshots copies(Snapshot::Copy, Home::Gpu);
+    // The last unit's gradient comes first, and its update writes over a version.
+    copies.plan.units.back().chunks.front().optimizer = Home::Host;
+    copies.program = lower(test::small_profile(copies.architecture, 1), copies.plan);
+    for (Operation& op : copies.program.operations) {
+      op.compute_seconds = op.kind == OpKind::Backward ? kBackward : kForward;
+      if (op.kind == OpKind::GradD2H || op.kind == OpKind::Reduce) op.bytes = 0;
+    }
+    copies.platform.d2h = {{{0, 0, 0}, {1, copy, 0}, {2, copy, 0}}};
+    const Timeline timeline = copies.timeline();
+    const auto end = times(copies, timeline, OpKind::StateD2H, &Interval::end);
+    const auto update = times(copies, timeline, OpKind::Adam, &Interval::start);
+    REQUIRE(end.size() == kUnits - 1);
+    for (const auto& [unit, copied] : end) CHECK(update.at(kUnits - 1) >= copied - kExact);
+    CHECK_THAT(timeline.step_seconds, WithinRel(std::max(kWithout, (kUnits - 1) * copy), kExact));
+  }
 }
 
 TEST_CASE("copies for peers take the time of their bytes on the link") {

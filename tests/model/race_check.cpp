@@ -13,7 +13,7 @@
 namespace athanor::test {
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kSteps = 4;  // copies of state have two places, in turn
 using Clock = std::array<std::int64_t, kNumLanes>;
 
 enum class MemoryKind {
@@ -35,7 +35,8 @@ enum class MemoryKind {
   GradientInFile,
   WardShard,
   ReceiveBuffer,
-  Rows  // those of tokens that travel
+  StateCopy,  // of even steps and of odd ones
+  Rows        // those of tokens that travel
 };
 /// Location in memory: place, pool or unit, slot, buffer or member, chunk.
 using Location = std::tuple<MemoryKind, int, int, int>;
@@ -68,6 +69,7 @@ class RaceCheck {
   std::vector<std::string> run() {
     for (int step = 0; step < kSteps; ++step) {
       content_.clear();
+      step_ = step;
       clocks_.emplace_back(program_.operations.size());
       for (std::size_t i = 0; i < program_.operations.size(); ++i) visit(step, i);
     }
@@ -168,8 +170,16 @@ class RaceCheck {
           list.push_back({{MemoryKind::WardShard, copy.unit, 0, copy.chunk}, false});
         }
         break;
-      case OpKind::Fence:
+      case OpKind::StateD2H:
+        list.push_back({{adam_target(op), op.unit, 0, op.chunk}, false});
+        list.push_back({copy_of(op), true});
+        break;
       case OpKind::Mark:
+        for (const Operation& copy : program_.operations) {
+          if (copy.kind == OpKind::StateD2H) list.push_back({copy_of(copy), false});
+        }
+        break;
+      case OpKind::Fence:
       case OpKind::Loss:
         break;
     }
@@ -325,6 +335,10 @@ class RaceCheck {
     return {MemoryKind::ReceiveBuffer, -1, static_cast<int>(op.receive_offset), 0};
   }
 
+  [[nodiscard]] Location copy_of(const Operation& op) const {
+    return {MemoryKind::StateCopy, op.unit, step_ % 2, op.chunk};
+  }
+
   void fill_slot(const Operation& op, int pool, std::vector<Use>& list) {
     list.push_back({{MemoryKind::Slot, pool, op.slot, op.chunk}, true});
     content_[{pool, op.slot, op.chunk}] = op.unit;
@@ -422,6 +436,7 @@ class RaceCheck {
   const Architecture& architecture_;
   const Plan& plan_;
   std::vector<UnitOutput> outputs_;
+  int step_ = 0;
   std::array<Clock, kNumLanes> lanes_{};
   std::vector<std::vector<Clock>> clocks_;
   std::map<Location, History> histories_;

@@ -78,7 +78,7 @@ TEST_CASE("a plan says what its search was asked for, or that there was none") {
   CHECK(parse_plan(to_json(plan), "input.json").search == plan.search);
 }
 
-TEST_CASE("snapshots are left out where there are none, and need state in host memory") {
+TEST_CASE("snapshots are left out where there are none") {
   Plan plan = sample_plan();
   CHECK(to_json(plan).find("snapshot") == std::string::npos);
   plan.snapshot = Snapshot::Redo;
@@ -86,6 +86,9 @@ TEST_CASE("snapshots are left out where there are none, and need state in host m
   plan.snapshot = Snapshot::Versions;
   CHECK(parse_plan(to_json(plan), "input.json").snapshot == Snapshot::Versions);
   CHECK(to_json(plan).find("snapshot_copies") == std::string::npos);
+  plan.snapshot = Snapshot::Copy;
+  CHECK(parse_plan(to_json(plan), "input.json").snapshot == Snapshot::Copy);
+  plan.snapshot = Snapshot::Versions;
   plan.snapshot_copies = 2;
   CHECK(parse_plan(to_json(plan), "input.json").snapshot_copies == 2);
 }

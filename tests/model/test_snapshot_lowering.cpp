@@ -2,6 +2,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
 #include "sim/lowering/snapshot_memory.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "tests/model/operations_of.hpp"
 #include "tests/model/race_check.hpp"
 #include "tests/support/random_plans.hpp"
@@ -195,6 +196,7 @@ TEST_CASE("copies for peers are refused where nobody can keep them") {
   SECTION("none") { plan.snapshot_copies = 0; }
   SECTION("a redo log") { plan.snapshot = Snapshot::Redo; }
   SECTION("no snapshots") { plan.snapshot = Snapshot::None; }
+  SECTION("copies of state on the GPU") { plan.snapshot = Snapshot::Copy; }
   SECTION("one rank") {
     plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
     plan.snapshot = Snapshot::Versions;
@@ -222,19 +224,21 @@ TEST_CASE("updates that speculate roll back into the version that they wrote") {
 TEST_CASE("snapshots are refused where a killed step could not be done again") {
   const Architecture architecture = small_architecture(3, false);
   Plan plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
-  plan.snapshot = GENERATE(Snapshot::Redo, Snapshot::Versions);
+  plan.snapshot = GENERATE(Snapshot::Redo, Snapshot::Versions, Snapshot::Copy);
+  const bool keeps = keeps_versions(plan.snapshot);
   CHECK_NOTHROW(plan.validate(architecture, "plan"));
   SECTION("state on the GPU") {
+    if (plan.snapshot == Snapshot::Copy) return;
     plan.units[1].chunks[0] = {plan.units[1].chunks[0].count, Home::Gpu, Home::Gpu};
   }
   SECTION("state on NVMe") { plan.units[1].chunks[0].optimizer = Home::Nvme; }
   SECTION("updates by the GPU") { plan.units[1].chunks[0].gpu_adam = true; }
   SECTION("moments in bf16") {
-    if (plan.snapshot == Snapshot::Versions) return;
+    if (keeps) return;
     plan.adam_state = AdamState::BFloat16;
   }
   SECTION("speculation") {
-    if (plan.snapshot == Snapshot::Versions) return;
+    if (keeps) return;
     plan.dtype = DataType::BFloat16;
     plan.clipping = Clipping::Speculate;
   }

@@ -176,12 +176,14 @@ Question with_snapshots(std::mt19937& random, Question question) {
   question.request.limits.host = std::uniform_int_distribution<Bytes>(150, 500)(random) * kMiB;
   SearchSpace& space = question.space;
   for (std::int64_t& elements : space.chunk_elements) elements *= kLarger;
-  for (std::vector<int>* const none : {&space.leading_gpu_optimizer, &space.trailing_gpu_optimizer,
-                                       &space.trailing_nvme_optimizer, &space.gpu_adam_units}) {
-    *none = {0};
+  space.trailing_nvme_optimizer = space.gpu_adam_units = {0};
+  // Copies alone go with state on the GPU.
+  for (std::vector<int>* const units :
+       {&space.leading_gpu_optimizer, &space.trailing_gpu_optimizer}) {
+    if (std::ranges::count(*units, 0) == 0) units->push_back(0);
   }
   space.nvme_parameters = {false};
-  space.snapshots = {Snapshot::Redo, Snapshot::Versions};
+  space.snapshots = {Snapshot::Redo, Snapshot::Versions, Snapshot::Copy};
   return question;
 }
 

@@ -20,6 +20,7 @@ namespace {
 TuningProblem problem_of(const Plan& plan, const Profile& profile, const Platform& platform) {
   PlanRequest request{.num_gpus = plan.world_size, .global_batch = plan.global_batch()};
   request.clipping = plan.clipping == Clipping::None ? Clipping::None : Clipping::Wait;
+  request.snapshot = plan.snapshot;
   const TierBytes peak = plan_peak_bytes(profile, plan);
   request.limits = {.gpu = peak.gpu,
                     .host = std::max<Bytes>(1, node_host_bytes(peak, plan.world_size)),
@@ -58,6 +59,36 @@ TEST_CASE("no plan of any shape takes less than the floors") {
     near += 10 * floor.gpu > 6 * problem.limits.gpu || 2 * floor.host > problem.limits.host;
   }
   CHECK(near > 30);  // a floor of nothing would hold, too
+}
+
+TEST_CASE("no plan with snapshots takes less than the floors, which count copies of all state") {
+  std::mt19937 random(32);
+  const Platform platform = test::synthetic_platform(4);
+  constexpr Bytes kCopies = 24;
+  int with_copies = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Architecture architecture = test::small_architecture(1 + round % 4, round % 3 == 0);
+    Plan plan = test::random_plan(architecture, random);
+    plan.snapshot = round % 3 == 0 ? Snapshot::Versions : Snapshot::Copy;
+    for (UnitPlan& unit : plan.units) {
+      for (ChunkRun& run : unit.chunks) {
+        run.gpu_adam = false;
+        if (run.parameters == Home::Nvme) run.parameters = Home::Host;
+        const bool needs_host = plan.snapshot == Snapshot::Versions;
+        if (run.optimizer == Home::Nvme || needs_host) run.optimizer = Home::Host;
+      }
+    }
+    const Profile profile = test::small_profile(architecture, plan.micro_batch, plan.dtype);
+    TuningProblem problem = problem_of(plan, profile, platform);
+    CAPTURE(round, plan.world_size, problem.limits.gpu, problem.limits.host);
+    REQUIRE(memory_floor(problem).gpu <= problem.limits.gpu);
+    REQUIRE(memory_floor(problem).host <= problem.limits.host);
+    if (plan.snapshot != Snapshot::Copy) continue;
+    ++with_copies;
+    problem.limits.gpu = kGiB;  // all state fits there
+    CHECK(memory_floor(problem).host >= kCopies * architecture.num_parameters());
+  }
+  CHECK(with_copies > 100);
 }
 
 TEST_CASE("a refusal says what excludes every plan, or that nothing does") {

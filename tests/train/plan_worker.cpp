@@ -6,9 +6,11 @@
 // tokens travel in the others. "tensors" is llama, whose tensors are split in the others. "mix"
 // is a mixture whose tokens travel to its experts in the others, while the tensors of its attention
 // and of its dense block are split. "bf16 moments" is gpt2 in bf16, with moments in bf16, and "int8
-// moments" likewise.
+// moments" likewise. "copies of state", after "bf16 " or not, or before one of the last two, is
+// gpt2 under plans with copies of state on the GPU, whose runs end every two steps.
 #include "calibrate/profile/profile_model.hpp"
 #include "executor/backend/collectives_mpi.hpp"
+#include "executor/backend/host_backend.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "executor/ranks/connect.hpp"
 #include "executor/rendezvous/launcher.hpp"
@@ -23,6 +25,7 @@
 #include "sim/model/memory.hpp"
 #include "tests/train/run_plans.hpp"
 #include "tests/train/sample_batches.hpp"
+#include "tests/train/state_copies.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -99,11 +102,13 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
                                  : test::tiny_gpt2();
   const Architecture architecture = with_blocks(
       whole, travels || splits || model.starts_with("split ") ? Blocks::Split : Blocks::Whole);
-  const AdamState adam_state = model == "bf16 moments"   ? AdamState::BFloat16
-                               : model == "int8 moments" ? AdamState::Int8
-                                                         : AdamState::Float32;
+  const bool copies = model.find("copies of state") != std::string::npos;
+  const AdamState adam_state = model.ends_with("bf16 moments")   ? AdamState::BFloat16
+                               : model.ends_with("int8 moments") ? AdamState::Int8
+                                                                 : AdamState::Float32;
   const bool narrow = adam_state != AdamState::Float32;
-  const DataType dtype = narrow ? DataType::BFloat16 : DataType::Float32;
+  const DataType dtype =
+      narrow || model.starts_with("bf16") ? DataType::BFloat16 : DataType::Float32;
   const int world_size = collectives->world_size();
   ProfileOptions profiling;
   if (travels) profiling.expert_ranks = {world_size};
@@ -117,9 +122,18 @@ int run(int argc, char** argv, std::unique_ptr<Collectives>& collectives) {
   nlohmann::json results = nlohmann::json::array();
   const std::string nvme_folder = std::filesystem::path(argv[1]).parent_path();
   const std::int64_t global_batch = std::stoll(argv[2]);
+  if (copies) {
+    HostBackend backend(*collectives, 0);
+    for (const Plan& plan :
+         test::copied_plans(architecture, world_size, global_batch, dtype, adam_state)) {
+      results.push_back(
+          test::run_in_lives(profile, plan, std::stoll(argv[3]), nvme_folder, backend));
+    }
+  }
   std::vector<Plan> plans =
-      travels || splits ? test::travelling_plans(profile, world_size, global_batch)
-                        : test::varied_plans(architecture, world_size, global_batch, adam_state);
+      copies              ? std::vector<Plan>()
+      : travels || splits ? test::travelling_plans(profile, world_size, global_batch)
+                          : test::varied_plans(architecture, world_size, global_batch, adam_state);
   if (narrow) plans = with_narrow_moments(std::move(plans));
   for (const Plan& plan : plans) {
     results.push_back(run_plan(profile, plan, std::stoll(argv[3]), nvme_folder, *collectives));

@@ -235,8 +235,45 @@ std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,
                 uniform(Sharding::Replicated, kDevice, kHost, kKeep, kWholeUnit));
   keep_versions("versions and a ring", uniform(Sharding::Sharded, kDevice, kHost, kKeep, 700))
       .gradient_ring = 3;
+  const auto copy_state = [&](const char* name, const Plan& plan) {
+    add(name, plan).snapshot = Snapshot::Copy;
+  };
+  copy_state("copies of state", mixed_plan(architecture, world_size, accumulation, adam_state));
+  copy_state("copies of whole units",
+             uniform(Sharding::Replicated, kDevice, kDevice, kAgain, 2000));
+  copy_state("copies of shards, outputs on the host",
+             uniform(Sharding::Sharded, kDevice, kDevice, kAway, 3000));
   add("first in, first out", uniform(Sharding::Sharded, kHost, kHost, kKeep, 700))
       .schedule.eviction = Eviction::Fifo;
+  return plans;
+}
+
+std::vector<Plan> copied_plans(const Architecture& architecture, int world_size,
+                               std::int64_t global_batch, DataType dtype, AdamState adam_state) {
+  const std::int64_t accumulation = global_batch / world_size;
+  const auto on_device = [&](Sharding sharding) {
+    return uniform_plan(architecture, world_size, accumulation, sharding, Home::Gpu, Home::Gpu,
+                        Activation::Recompute, 3000, adam_state);
+  };
+  std::vector<Plan> kinds{mixed_plan(architecture, world_size, accumulation, adam_state),
+                          on_device(Sharding::Replicated), on_device(Sharding::OptimizerSharded),
+                          on_device(Sharding::Sharded)};
+  kinds.push_back(kinds.front());
+  kinds.back().late_updates = static_cast<int>(architecture.units.size());
+  if (adam_state != AdamState::Float32) kinds.resize(1);
+  std::vector<Plan> plans;
+  for (const Clipping clipping : {Clipping::None, Clipping::Wait, Clipping::Speculate}) {
+    if (clipping == Clipping::Speculate && dtype == DataType::Float32) continue;
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+      Plan plan = kinds[kind];
+      plan.name = "copies " + std::to_string(kind) + ", clipping " +
+                  std::to_string(static_cast<int>(clipping));
+      plan.dtype = dtype;
+      plan.clipping = clipping;
+      plan.snapshot = Snapshot::Copy;
+      plans.push_back(std::move(plan));
+    }
+  }
   return plans;
 }
 

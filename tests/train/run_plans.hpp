@@ -22,6 +22,12 @@ inline constexpr std::int64_t kVocabulary = 64;
 /// Returns a llama with biases everywhere, whose tensors divide among 4 ranks.
 [[nodiscard]] Architecture tiny_llama();
 
+/// Returns plans with copies of state on the GPU (Snapshot::Copy): some state on the host or none,
+/// every sharding and way of clipping, and updates on the host during backward or after it.
+[[nodiscard]] std::vector<Plan> copied_plans(const Architecture& architecture, int world_size,
+                                             std::int64_t global_batch, DataType dtype,
+                                             AdamState adam_state);
+
 /// Returns plans with clipping that differ in sharding, placement, activations, chunks, slots,
 /// buffers and prefetch. `global_batch` micro-batches of one sample are split over the ranks.
 [[nodiscard]] std::vector<Plan> varied_plans(const Architecture& architecture, int world_size,

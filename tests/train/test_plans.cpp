@@ -110,6 +110,30 @@ TEST_CASE("moments in bf16 and int8 have the same bits under every plan, and tak
   CHECK(results[0]["losses"].back() < results[0]["losses"].front());
 }
 
+// Every version is gone back to, from copies of what is on the device.
+TEST_CASE("runs that end every two steps go on from copies of their state to the same bits") {
+  constexpr int kFew = 5;
+  const auto [processes, accumulation, model] = GENERATE(table<int, int, std::string>({
+      {1, 1, "copies of state"},
+      {1, 2, "bf16 copies of state"},
+      {2, 1, "bf16 copies of state"},
+      {2, 2, "copies of state"},
+      {4, 1, "bf16 copies of state"},
+      {1, 2, "copies of state, bf16 moments"},
+      {2, 1, "copies of state, int8 moments"},
+  }));
+  const nlohmann::json results = run_plans(processes, accumulation * processes, model, kFew);
+  const bool is_narrow = model.ends_with("moments");
+  REQUIRE(results.size() == (is_narrow ? 3 : model.starts_with("bf16") ? 15 : 10));
+  for (const auto& result : results) {
+    INFO(result["plan"] << " on " << processes);
+    CHECK(result["same states"] == true);
+    CHECK(result["from"] == nlohmann::json::array({0, 1, 2, 3}));
+    CHECK(result["losses"] == result["plain losses"]);
+    CHECK(result["weights"] == result["plain weights"]);
+  }
+}
+
 // Experts add up the tokens of all ranks in another order than ranks add up their gradients, and
 // split tensors add up inner features in another order than whole ones.
 TEST_CASE(

@@ -52,9 +52,20 @@ std::vector<RankMemory> memory_of(const std::string& out) {
   return run.empty() ? std::vector<RankMemory>() : list_rank_memory(kSharedMemoryFolder, run);
 }
 
+/// All state on the host; with copies, every other chunk's on the device.
 Plan plan_with(Snapshot snapshot, const TrainFixture& fixture, int world_size) {
   Plan plan = fixture.offloaded_plan(world_size, 2);
   plan.snapshot = snapshot;
+  if (snapshot != Snapshot::Copy) return plan;
+  for (UnitPlan& unit : plan.units) {
+    std::int64_t chunks = 0;
+    for (const ChunkRun& run : unit.chunks) chunks += run.count;
+    unit.chunks.clear();
+    for (std::int64_t i = 0; i < chunks; ++i) {
+      unit.chunks.push_back(i % 2 == 0 ? ChunkRun{1, Home::Gpu, Home::Gpu}
+                                       : ChunkRun{1, Home::Host, Home::Host});
+    }
+  }
   return plan;
 }
 
@@ -119,7 +130,7 @@ class Kills {
   Kills(unsigned kills, unsigned seed, DataType dtype, Clipping clipping, Snapshot snapshot)
       : left_(static_cast<int>(kills)),
         seed_(seed),
-        versions_(snapshot == Snapshot::Versions),
+        versions_(snapshot != Snapshot::Redo),
         fixture_(dtype) {
     Plan plan = plan_with(snapshot, fixture_, 2);
     plan.gradient_ring = 3;  // without effect where gradients are kept
@@ -193,8 +204,8 @@ class Kills {
     check_memory(out);
     const std::int64_t from = number_after(finished.output, "resuming from memory (step ");
     const std::int64_t reported = before.steps.empty() ? 0 : before.steps.back();
-    // Rank 0 may report a step whose version another rank has not marked yet. With a redo log the
-    // marks of all ranks come first.
+    // Rank 0 may report a step whose version another rank has not marked yet, or which is not
+    // copied yet. With a redo log the marks of all ranks come first.
     const std::int64_t lost = versions_ ? 1 : 0;
     if (resumes && finished.output.find("resuming") != std::string::npos &&
         from + lost < reported) {
@@ -288,6 +299,14 @@ TEST_CASE("killed jobs go on from a version in memory to the same bits, with cli
 
 TEST_CASE("killed jobs go on from a version in memory to the same bits, with clipping in fp32") {
   kill_jobs(DataType::Float32, Clipping::Wait, Snapshot::Versions, 4);
+}
+
+TEST_CASE("killed jobs go on from copies of their state in memory to the same bits") {
+  kill_jobs(DataType::BFloat16, Clipping::Wait, Snapshot::Copy, 5);
+}
+
+TEST_CASE("killed jobs go on from copies in memory to the same bits, without clipping in fp32") {
+  kill_jobs(DataType::Float32, Clipping::None, Snapshot::Copy, 5);
 }
 
 TEST_CASE("a killed run leaves its memory, which its resumption or athanor clean frees") {

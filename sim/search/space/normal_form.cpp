@@ -55,6 +55,8 @@ Candidate NormalForm::of(const Candidate& candidate) const {
   if (c.sharding != Sharding::Sharded || !has_attention_ || c.leading_gpu_optimizer == num_units_) {
     c.attention_on_gpu = false;
   }
+  // Without state on the GPU there is nothing to copy.
+  if (c.snapshot == Snapshot::Copy && !keeps_state_on_gpu(c)) c.snapshot = Snapshot::Versions;
   normalise_updates(c);
   if (clips_ || c.snapshot == Snapshot::Redo || c.batch.accumulation > 1 ||
       c.leading_gpu_optimizer == num_units_) {

@@ -47,19 +47,22 @@ std::vector<int> up_to(std::set<int> values, int highest) {
   return {values.begin(), values.end()};
 }
 
-/// Leaves the plans that can take snapshots: all state in host memory, updated by the CPU.
-void keep_state_on_host(SearchSpace& space) {
-  for (std::vector<int>* const none : {&space.leading_gpu_optimizer, &space.trailing_gpu_optimizer,
-                                       &space.trailing_nvme_optimizer, &space.gpu_adam_units}) {
-    *none = {0};
-  }
-  space.nvme_parameters = space.attention_on_gpu = {false};
+/// Leaves the plans that can take snapshots: no state in files, and none that streams. All but
+/// copies need all of it in host memory.
+void keep_state_in_memory(SearchSpace& space) {
+  space.trailing_nvme_optimizer = space.gpu_adam_units = {0};
+  space.nvme_parameters = {false};
+  if (std::ranges::count(space.snapshots, Snapshot::Copy) > 0) return;
+  space.leading_gpu_optimizer = space.trailing_gpu_optimizer = {0};
+  space.attention_on_gpu = {false};
 }
 
 /// Ways to take the snapshots that the request asks for.
 std::vector<Snapshot> snapshots_of(const PlanRequest& request) {
-  if (request.tries_versions) return {Snapshot::Redo, Snapshot::Versions};
-  return {request.snapshot};
+  if (!request.tries_snapshots) return {request.snapshot};
+  std::vector<Snapshot> ways{Snapshot::Versions, Snapshot::Copy};
+  if (request.snapshot == Snapshot::Redo) ways.insert(ways.begin(), Snapshot::Redo);
+  return ways;
 }
 
 }  // namespace
@@ -119,7 +122,7 @@ SearchSpace default_search_space(const TuningProblem& problem, bool for_front) {
     });
   }
   space.snapshots = snapshots_of(request);
-  if (space.snapshots != std::vector{Snapshot::None}) keep_state_on_host(space);
+  if (space.snapshots != std::vector{Snapshot::None}) keep_state_in_memory(space);
   constexpr Seconds kMaxSeconds = 1e-9;  // 28 GB/s for each rank at 28 bytes an element
   space.max_cpu_seconds_per_element = kMaxSeconds;
   return space;
@@ -144,6 +147,8 @@ std::vector<BatchSplit> with_groups(const std::vector<BatchSplit>& splits,
 bool is_sensible(const Candidate& c, int num_gpus, const Architecture& architecture) {
   const int num_units = static_cast<int>(architecture.units.size());
   if (c.batch.group > 1 && c.sharding != Sharding::Sharded) return false;
+  const bool needs_host = c.snapshot != Snapshot::None && c.snapshot != Snapshot::Copy;
+  if (needs_host && keeps_state_on_gpu(c)) return false;
   const bool all_parameters_on_gpu =
       std::max(c.leading_gpu_parameters, c.leading_gpu_optimizer) +
           std::max(c.trailing_gpu_parameters, c.trailing_gpu_optimizer) >=
@@ -159,6 +164,10 @@ bool is_sensible(const Candidate& c, int num_gpus, const Architecture& architect
       return num_gpus == 1 || all_optimizer_on_gpu;
   }
   return false;
+}
+
+bool keeps_state_on_gpu(const Candidate& c) noexcept {
+  return c.leading_gpu_optimizer + c.trailing_gpu_optimizer > 0 || c.attention_on_gpu;
 }
 
 bool has_attention_units(const Architecture& architecture) noexcept {

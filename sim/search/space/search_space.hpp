@@ -184,9 +184,13 @@ void copy_choices(const Candidate& from, Candidate& to) {
 
 /// Whether the candidate is a plan that no other dominates: its slots hold what it prefetches, one
 /// GPU does not shard what stays on it, several GPUs do not repeat an
-/// update on the CPU, and micro-batches run in groups only where units are fetched.
+/// update on the CPU, micro-batches run in groups only where units are fetched, and state on the
+/// GPU has no snapshots but copies.
 [[nodiscard]] bool is_sensible(const Candidate& candidate, int num_gpus,
                                const Architecture& architecture);
+
+/// Whether some unit's optimizer state stays on the GPU.
+[[nodiscard]] bool keeps_state_on_gpu(const Candidate& candidate) noexcept;
 
 /// Whether some unit of `architecture` is attention alone.
 [[nodiscard]] bool has_attention_units(const Architecture& architecture) noexcept;
