@@ -96,6 +96,8 @@ endfunction()
 # ctest test. TORCH: its sources include LibTorch. OPTIMIZED: they compute for long themselves. Both are compiled as what
 # they test is; all others unoptimized where that is instrumented, with the headers of tests/CMakeLists.txt precompiled.
 # PROCESSORS: what one of its tests occupies (default 1). ATHANOR_PYTHON: the interpreter that has torch, or "".
+# Slow tests start first (COST), and those on several processors before all: others run beside them then, and nothing that
+# takes long is left for the end.
 function(athanor_add_test name)
   cmake_parse_arguments(ARG "TORCH;OPTIMIZED" "PROCESSORS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_PROCESSORS)
@@ -114,8 +116,12 @@ function(athanor_add_test name)
   target_compile_definitions(${name} PRIVATE
     ATHANOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATHANOR_BIN_DIR="${PROJECT_BINARY_DIR}/bin"
     ATHANOR_PYTHON="${ATHANOR_TORCH_INTERPRETER}")
+  set(cost 0)
+  if("slow" IN_LIST ARG_LABELS)
+    set(cost ${ARG_PROCESSORS})
+  endif()
   catch_discover_tests(${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${ARG_LABELS}" PROCESSORS ${ARG_PROCESSORS} SKIP_RETURN_CODE 4)
+    PROPERTIES LABELS "${ARG_LABELS}" PROCESSORS ${ARG_PROCESSORS} COST ${cost} SKIP_RETURN_CODE 4)
 endfunction()
 
 # athanor_add_benchmark(NAME SOURCES .. LIBRARIES ..): a Google Benchmark program for `./dev bench`.
