@@ -26,7 +26,11 @@ endif()
 if(ATHANOR_COVERAGE)
   # Absolute paths: gcovr runs from anywhere. Lanes are threads, so counts may be lost; atomic counters would make the
   # tests of the search take twice as long, and a line that ran does not fall to zero.
-  target_compile_options(athanor_instrumentation INTERFACE --coverage -fprofile-abs-path)
+  # tools/coverage.sh reports sim/ and executor/: counters in the templates of libraries would make every compilation a
+  # sixth longer.
+  string(REGEX REPLACE "([][+.*()^$?|{}\\])" "\\\\\\1" source_pattern "${PROJECT_SOURCE_DIR}")
+  target_compile_options(athanor_instrumentation INTERFACE
+    --coverage -fprofile-abs-path "-fprofile-filter-files=^${source_pattern}/(sim|executor)/")
   target_link_options(athanor_instrumentation INTERFACE --coverage)
 endif()
 if(ATHANOR_BUILD_FUZZERS)
@@ -92,6 +96,8 @@ endfunction()
 # ctest test. TORCH: its sources include LibTorch. OPTIMIZED: they compute for long themselves. Both are compiled as what
 # they test is; all others unoptimized where that is instrumented, with the headers of tests/CMakeLists.txt precompiled.
 # PROCESSORS: what one of its tests occupies (default 1). ATHANOR_PYTHON: the interpreter that has torch, or "".
+# Slow tests start first (COST), and those on several processors before all: others run beside them then, and nothing that
+# takes long is left for the end.
 function(athanor_add_test name)
   cmake_parse_arguments(ARG "TORCH;OPTIMIZED" "PROCESSORS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT ARG_PROCESSORS)
@@ -110,8 +116,12 @@ function(athanor_add_test name)
   target_compile_definitions(${name} PRIVATE
     ATHANOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATHANOR_BIN_DIR="${PROJECT_BINARY_DIR}/bin"
     ATHANOR_PYTHON="${ATHANOR_TORCH_INTERPRETER}")
+  set(cost 0)
+  if("slow" IN_LIST ARG_LABELS)
+    set(cost ${ARG_PROCESSORS})
+  endif()
   catch_discover_tests(${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${ARG_LABELS}" PROCESSORS ${ARG_PROCESSORS} SKIP_RETURN_CODE 4)
+    PROPERTIES LABELS "${ARG_LABELS}" PROCESSORS ${ARG_PROCESSORS} COST ${cost} SKIP_RETURN_CODE 4)
 endfunction()
 
 # athanor_add_benchmark(NAME SOURCES .. LIBRARIES ..): a Google Benchmark program for `./dev bench`.

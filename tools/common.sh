@@ -75,7 +75,7 @@ install_beside() {
   rm -rf "$folder"
   # DeepSpeed is there as source alone; its operators would be compiled at first use.
   if DS_BUILD_OPS=0 "$python" -m pip install --disable-pip-version-check --retries 10 --timeout 120 \
-    --progress-bar off --no-deps --target "$folder" -r "$requirements" >&2; then
+    --progress-bar off --no-compile --no-deps --target "$folder" -r "$requirements" >&2; then
     echo "$stamp" >"$folder/stamp"
   else
     say "They could not be installed: what needs them will be skipped"

@@ -25,11 +25,12 @@ done
 install_torch() {
   local python attempt
   python=$(base_python)
+  # Python compiles what is imported when it is; pip would compile all of it, most of it in vain.
   say "Installing LibTorch and the reference packages into .venv (about 5 GB, some minutes)"
   .venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv --clear .venv
   for attempt in 1 2 3; do
     if .venv/bin/python -m pip install --disable-pip-version-check --retries 10 \
-      --timeout 120 --progress-bar off -r tools/requirements.txt >&2; then
+      --timeout 120 --progress-bar off --no-compile -r tools/requirements.txt >&2; then
       return
     fi
     say "pip failed (attempt $attempt of 3)"

@@ -44,7 +44,7 @@ std::int64_t newest_step(const RunFolder& folder) {
   return newest;
 }
 
-void say(const std::string& text) { fmt::print(stderr, "athanor-train: {}\n", text); }
+void say_of_restart(const std::string& text) { fmt::print(stderr, "athanor-train: {}\n", text); }
 
 void note_restart(Seconds ending) {
   ::setenv(kRestartVariable, fmt::format("{:.6f} {:.6f}", ending, seconds_since_epoch()).c_str(),
@@ -78,10 +78,11 @@ int launch(const TrainArguments& arguments, const TrainInputs& inputs,
   for (int restart = 1; restart <= arguments.max_restarts && end.lost_process; ++restart) {
     const std::int64_t newest = newest_step(inputs.start.folder);
     if (newest < 0) {
-      say("there is nothing to start again from");
+      say_of_restart("there is nothing to start again from");
       break;
     }
-    say(fmt::format("restart {} of {}, from step {}", restart, arguments.max_restarts, newest));
+    say_of_restart(
+        fmt::format("restart {} of {}, from step {}", restart, arguments.max_restarts, newest));
     note_restart(end.ending);
     end = run_once(arguments, cuda, again);
   }

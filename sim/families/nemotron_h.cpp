@@ -14,7 +14,7 @@ namespace {
 
 enum class Mixer { Mamba, Attention, Perceptron, Experts };
 
-struct MambaSizes {
+struct Mamba2Sizes {
   std::int64_t hidden = 0, heads = 0, head_dim = 0, groups = 0, state = 0, kernel = 0;
   bool conv_bias = false, bias = false;
   [[nodiscard]] std::int64_t inner() const { return heads * head_dim; }
@@ -26,7 +26,7 @@ struct ExpertSizes {
   std::int64_t shared = 0, latent = 0;  ///< latent: width that experts see; 0: the hidden state's
 };
 
-MambaSizes read_mamba(const ConfigReader& config, std::int64_t hidden) {
+Mamba2Sizes read_mamba2(const ConfigReader& config, std::int64_t hidden) {
   return {hidden,
           config.count("mamba_num_heads", 128),
           config.count("mamba_head_dim", 64),
@@ -73,7 +73,7 @@ std::vector<Mixer> read_mixers(const ConfigReader& config) {
   return mixers;
 }
 
-void add_mamba2(const Tensors& t, const MambaSizes& m) {
+void add_mamba2(const Tensors& t, const Mamba2Sizes& m) {
   t.vector("dt_bias", {m.heads});
   t.vector("A_log", {m.heads});
   t.vector("D", {m.heads});
@@ -103,7 +103,7 @@ Decoder nemotron_h(const ConfigReader& config) {
   const std::vector<Mixer> mixers = read_mixers(config);
   s.layers = static_cast<std::int64_t>(mixers.size());
   s.tied = false;  // transformers ties nothing here, whatever the file says
-  const MambaSizes mamba = read_mamba(config, s.hidden());
+  const Mamba2Sizes mamba = read_mamba2(config, s.hidden());
   const ExpertSizes experts = read_experts_of(config);
   const bool bias = config.flag("mlp_bias", false);
   Decoder decoder = decoder_of(s, [=](const Tensors& block, std::int64_t index) {

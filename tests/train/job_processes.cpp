@@ -117,7 +117,7 @@ std::vector<pid_t> wait_for_steps(const std::string& run, int seconds, int world
   constexpr int kLooksPerSecond = 20, kFewestSteps = 4;
   for (int i = 0; i < seconds * kLooksPerSecond; ++i) {
     std::vector<pid_t> ranks = ranks_of(run, world_size);
-    if (!ranks.empty() && loss_curve(run).steps.size() >= kFewestSteps) return ranks;
+    if (!ranks.empty() && num_steps(run) >= kFewestSteps) return ranks;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   FAIL("training did not start");

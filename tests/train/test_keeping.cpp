@@ -93,7 +93,7 @@ TEST_CASE("an export that fails at the end leaves a checkpoint that is named and
   const std::string exported = one.fixture.file("exported");
   const Words command = one.command(600, {"--checkpoint-every", "0", "--export", exported});
   RunningProgram job(command);
-  while (loss_curve(one.out).steps.empty()) ::usleep(1000);
+  while (num_steps(one.out) == 0) ::usleep(1000);
   fs::create_directories(exported + "/in the way");
   const Finished finished = job.wait(120);
   INFO(finished.output);
@@ -301,7 +301,7 @@ TEST_CASE("temporary files of a killed start are removed at the next, and only t
 TEST_CASE("data that shrinks while it is read is an error with its name, and no signal") {
   const OneProcess one;
   RunningProgram job(one.command(100000, {}));
-  while (loss_curve(one.out).steps.empty()) ::usleep(1000);
+  while (num_steps(one.out) == 0) ::usleep(1000);
   fs::resize_file(one.fixture.file("tokens.bin"), 100);
   const Finished finished = job.wait(60);
   INFO(finished.output);

@@ -43,10 +43,10 @@ void sleep_for(double seconds) {
 }
 
 void wait_for_losses(const std::string& out, std::int64_t steps) {
-  for (int i = 0; i < 6000 && std::ssize(loss_curve(out).steps) < steps; ++i) {
+  for (int i = 0; i < 6000 && num_steps(out) < steps; ++i) {
     sleep_for(0.01);
   }
-  REQUIRE(std::ssize(loss_curve(out).steps) >= steps);
+  REQUIRE(num_steps(out) >= steps);
 }
 
 class LostMachine {
@@ -92,8 +92,8 @@ class LostMachine {
     if (random() % 2 == 0) {
       sleep_for(std::uniform_real_distribution<>(1, 6)(random));
     } else {
-      const std::int64_t done = std::ssize(loss_curve(out_).steps);
-      for (int i = 0; i < 2000 && std::ssize(loss_curve(out_).steps) < done + 10; ++i) {
+      const std::int64_t done = num_steps(out_);
+      for (int i = 0; i < 2000 && num_steps(out_) < done + 10; ++i) {
         sleep_for(0.01);
       }
     }

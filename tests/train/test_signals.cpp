@@ -88,7 +88,7 @@ TEST_CASE("one rank alone saves its step, too") {
   const std::string out = fixture.file("run");
   RunningProgram program(
       fixture.command(fixture.write_plan("plan", fixture.replicated_plan(1, 2)), 1000000, out));
-  for (int i = 0; i < 1200 && loss_curve(out).steps.size() < 3; ++i) sleep_for(0.05);
+  for (int i = 0; i < 1200 && num_steps(out) < 3; ++i) sleep_for(0.05);
   ::kill(program.process(), SIGTERM);
   const Finished finished = program.wait(kLimit);
   INFO(finished.output);

@@ -89,7 +89,7 @@ class KilledRun {
       const std::function<void(const std::string& out)>& while_stopped = [](const auto&) {})
       : plan_(fixture_.write_plan("plan", redo_plan(fixture_, 1))), out_(fixture_.file("run")) {
     RunningProgram program(with_words(command(), {"--checkpoint-every", checkpoint_every}));
-    for (int i = 0; i < 3000 && std::ssize(loss_curve(out_).steps) < kStepsBefore; ++i) {
+    for (int i = 0; i < 3000 && num_steps(out_) < kStepsBefore; ++i) {
       sleep_for(0.01);
     }
     ::kill(program.process(), SIGSTOP);
@@ -198,7 +198,7 @@ class Kills {
     const unsigned victim = random() % 4;
     RunningProgram program(command(out, resumes));
     if (left_ > 0) {
-      wait_for_moment(out, before.steps.size(), random);
+      wait_for_moment(out, std::ssize(before.steps), random);
       if (kill(victim, out, program.process())) --left_;
     }
     const Finished finished = program.wait(120);
@@ -220,11 +220,11 @@ class Kills {
   }
 
   /// Waits for some time, or for some steps: a job spends most of its time on its start.
-  void wait_for_moment(const std::string& out, std::size_t done, std::mt19937& random) const {
+  void wait_for_moment(const std::string& out, std::int64_t done, std::mt19937& random) const {
     const double moment = std::uniform_real_distribution<>(0.2, 1.0)(random) * whole_seconds_;
-    const std::size_t steps = done + 1 + random() % (kSteps / 2);
+    const std::int64_t steps = done + 1 + static_cast<std::int64_t>(random() % (kSteps / 2));
     if (random() % 4 == 0) return sleep_for(moment);
-    for (int i = 1; loss_curve(out).steps.size() < steps; ++i) {
+    for (int i = 1; num_steps(out) < steps; ++i) {
       const bool is_late = i % 100 == 0 && processes_of(out).empty();
       if (is_late) return;
       sleep_for(0.005);
@@ -368,8 +368,8 @@ TEST_CASE("the launcher starts a killed job again, and says what that took") {
   for (const unsigned victim : {1U, 0U}) {
     const std::vector<pid_t> ranks = wait_for_steps(out, 30, processes);
     ::kill(ranks[std::min<std::size_t>(victim, ranks.size() - 1)], SIGKILL);
-    const std::size_t done = loss_curve(out).steps.size();
-    for (int i = 0; i < 1000 && loss_curve(out).steps.size() <= done + 2; ++i) sleep_for(0.02);
+    const std::int64_t done = num_steps(out);
+    for (int i = 0; i < 1000 && num_steps(out) <= done + 2; ++i) sleep_for(0.02);
   }
   const Finished finished = program.wait(120);
   INFO(finished.output);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 namespace athanor::test {
@@ -141,6 +142,11 @@ LossCurve loss_curve(const std::string& run) {
     curve.norms.push_back(record.value("grad_norm", 0.0));
   }
   return curve;
+}
+
+std::int64_t num_steps(const std::string& run) {
+  std::ifstream file(run + "/metrics.jsonl", std::ios::binary);
+  return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
 }
 
 }  // namespace athanor::test

@@ -62,4 +62,7 @@ struct LossCurve {
 };
 [[nodiscard]] LossCurve loss_curve(const std::string& run);
 
+/// How many steps a run has recorded so far. Costs little, for those who wait for one.
+[[nodiscard]] std::int64_t num_steps(const std::string& run);
+
 }  // namespace athanor::test

@@ -10,7 +10,6 @@ as transformers loads them. Exits 77, which ctest shows as skipped, where transf
 """
 
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -28,6 +27,7 @@ except ImportError as missing:
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from router_balance import run_with_balance  # noqa: E402
+from served_program import ServedProgram  # noqa: E402
 from stacked_experts import pieces  # noqa: E402
 
 TOLERANCE = 1e-5
@@ -213,9 +213,6 @@ class Check:
             self.failures += 1
             print(f"  FAILED: {what}")
 
-    def run(self, *arguments):
-        return subprocess.run([self.program, *map(str, arguments)], check=True)
-
     def close(self, name, actual, expected, scale, tolerance=TOLERANCE):
         error = ((actual - expected).abs().max() / scale).item()
         self.expect(f"{name}: relative error {error:.2e}", actual.shape == expected.shape and error <= tolerance)
@@ -224,7 +221,7 @@ class Check:
         """Returns errors relative to each gradient's norm; those that are zero in exact arithmetic, to the loss."""
         token_file, out = self.folder / "tokens.safetensors", self.folder / "out.safetensors"
         safetensors.torch.save_file(tokens, token_file)
-        self.run("gradients", model_folder, token_file, out)
+        self.program.run("gradients", model_folder, token_file, out)
         actual = safetensors.torch.load_file(out)
         self.expect(f"{what}: the same parameters", actual.keys() == expected.keys())
         for name, value in expected.items():
@@ -291,7 +288,7 @@ class Check:
     def export(self, name, model, tokens, dtype, max_shard_bytes):
         source, out = self.folder / "source", self.folder / f"export-{dtype}-{max_shard_bytes}"
         model.save_pretrained(source, safe_serialization=True)
-        self.run("export", source, out, str(dtype).removeprefix("torch."), max_shard_bytes)
+        self.program.run("export", source, out, str(dtype).removeprefix("torch."), max_shard_bytes)
         loaded, info = transformers.AutoModelForCausalLM.from_pretrained(
             out, torch_dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
         what = f"{name}, exported as {dtype}, shards of {max_shard_bytes}"
@@ -305,13 +302,13 @@ class Check:
             self.close(f"{what}: logits", *logits, logits[1].abs().max(), 1e-4)
 
 
-def main():
+def count_failures(program):
     failures, tokens = 0, make_tokens()
     for name, config in CONFIGS.items():
         print(name, flush=True)
         model = make_model(config)
         with tempfile.TemporaryDirectory() as folder:
-            check = Check(sys.argv[1], Path(folder))
+            check = Check(program, Path(folder))
             if "MXFP4" in name:
                 check.read_mxfp4(name, model, tokens)
                 failures += check.failures
@@ -332,6 +329,12 @@ def main():
             check.export(name, model, tokens, torch.float32, 20_000)
             check.export(name, model, tokens, torch.bfloat16, 20_000)
             failures += check.failures
+    return failures
+
+
+def main():
+    with ServedProgram(sys.argv[1]) as program:
+        failures = count_failures(program)
     print(f"{failures} failures")
     return 1 if failures else 0
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a Hugging Face folder for reference.py and tests/vision/reference.py:
-//   units_reference gradients FOLDER BATCH.safetensors OUT.safetensors
-//   units_reference export FOLDER NEW_FOLDER float32|bfloat16 MAX_SHARD_BYTES
+// Runs Hugging Face folders for reference.py and tests/vision/reference.py. Reads commands, one a
+// line with tabs between its words, and answers "done" to each (tests/support/served_program.py):
+//   gradients FOLDER BATCH.safetensors OUT.safetensors
+//   export FOLDER NEW_FOLDER float32|bfloat16 MAX_SHARD_BYTES
 #include "executor/io/hf_folder_reader.hpp"
 #include "executor/io/hf_folder_writer.hpp"
 #include "executor/traced/make_model.hpp"
@@ -9,9 +10,9 @@
 #include "sim/model/chunk_layout.hpp"
 #include "tests/units/unit_chain.hpp"
 
-#include <fmt/core.h>
-
 #include <cstring>
+#include <iostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -110,20 +111,28 @@ void run_export(const std::string& path, const std::string& out, const std::stri
   writer.finish();
 }
 
-int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() == 4 && arguments[0] == "gradients") {
-    run_gradients(arguments[1], arguments[2], arguments[3]);
-  } else if (arguments.size() == 5 && arguments[0] == "export") {
-    run_export(arguments[1], arguments[2], arguments[3], std::stoll(arguments[4]));
+void run(const std::string& line) {
+  std::vector<std::string> words;
+  std::istringstream text(line);
+  for (std::string word; std::getline(text, word, '\t');) words.push_back(word);
+  if (words.size() == 4 && words[0] == "gradients") {
+    run_gradients(words[1], words[2], words[3]);
+  } else if (words.size() == 5 && words[0] == "export") {
+    run_export(words[1], words[2], words[3], std::stoll(words[4]));
   } else {
-    fmt::print(stderr, "usage: see the head of units_reference.cpp\n");
-    return kExitBadInput;
+    throw InputError("standard input", "no such command: " + line,
+                     "They are at the head of units_reference.cpp.");
+  }
+}
+
+int run_all() {
+  for (std::string line; std::getline(std::cin, line);) {
+    run(line);
+    std::cout << "done" << std::endl;
   }
   return kExitDone;
 }
 
 }  // namespace
 
-int main(int count, char** values) {
-  return run_main("units_reference", [&] { return run({values + 1, values + count}); });
-}
+int main() { return run_main("units_reference", run_all); }

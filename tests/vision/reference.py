@@ -9,7 +9,6 @@ exported folders as transformers loads them. Exits 77, which ctest shows as skip
 import copy
 import importlib.util
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -21,6 +20,9 @@ import safetensors.torch
 import small_classifiers as small
 import torch
 import transformers
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from served_program import ServedProgram  # noqa: E402
 
 TOLERANCE = 1e-5
 transformers.logging.set_verbosity_error()
@@ -47,7 +49,7 @@ def loss_and_gradients(model, batch):
 def compare(what, program, folder, expected, batch, scratch):
     batch_file, out = scratch / "batch.safetensors", scratch / "out.safetensors"
     safetensors.torch.save_file(batch, batch_file)
-    subprocess.run([program, "gradients", folder, batch_file, out], check=True)
+    program.run("gradients", folder, batch_file, out)
     actual = safetensors.torch.load_file(out)
     assert actual.keys() == expected.keys(), f"{what}: {actual.keys() ^ expected.keys()}"
     for name, value in expected.items():
@@ -58,7 +60,7 @@ def compare(what, program, folder, expected, batch, scratch):
 
 def check_export(what, program, model, source, scratch, batch):
     out = scratch / "exported"
-    subprocess.run([program, "export", source, out, "float32", "20000"], check=True)
+    program.run("export", source, out, "float32", 20000)
     loaded, info = transformers.AutoModelForImageClassification.from_pretrained(
         out, attn_implementation="eager", output_loading_info=True)
     assert not any(map(len, info.values())), f"{what}: {info}"
@@ -78,7 +80,8 @@ def check(program, name, config, scratch):
 
 
 if __name__ == "__main__":
-    for case, settings in small.CONFIGS.items():
-        print(case, flush=True)
-        with tempfile.TemporaryDirectory() as folder:
-            check(sys.argv[1], case, settings, pathlib.Path(folder))
+    with ServedProgram(sys.argv[1]) as served:
+        for case, settings in small.CONFIGS.items():
+            print(case, flush=True)
+            with tempfile.TemporaryDirectory() as folder:
+                check(served, case, settings, pathlib.Path(folder))
