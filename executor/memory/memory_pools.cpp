@@ -49,7 +49,7 @@ class MemoryPools::Builder {
   std::byte* device(Bytes bytes) { return allocate(device_, pools_.bytes_.gpu, bytes); }
   std::byte* pinned(Bytes bytes) { return allocate(pinned_, pools_.bytes_.pinned, bytes); }
   std::byte* host(Bytes bytes) { return allocate(host_, pools_.bytes_.host, bytes); }
-  using Allocate = std::byte* (Builder::*)(Bytes bytes);
+  using Place = std::byte* (Builder::*)(Bytes bytes);
 
   /// Lays out buffers first in host and pinned memory: at the start of a page, as reads past the
   /// page cache need them.
@@ -157,10 +157,10 @@ class MemoryPools::Builder {
   /// Lays out the state of a chunk, and what is kept beside it.
   void take_states(const Chunk& chunk, Sharding sharding, ChunkMemory& memory) {
     const bool on_host = off_gpu(chunk.optimizer);
-    const Allocate home = chunk.optimizer == Home::Nvme ? nullptr
-                          : chunk.gpu_adam              ? &Builder::pinned
-                          : on_host                     ? &Builder::host
-                                                        : &Builder::device;
+    const Place home = chunk.optimizer == Home::Nvme ? nullptr
+                       : chunk.gpu_adam              ? &Builder::pinned
+                       : on_host                     ? &Builder::host
+                                                     : &Builder::device;
     take_state(memory.state, on_host ? memory.host_parameters : memory.device_parameters, memory,
                home);
     if (has_versions(plan_, chunk)) {
@@ -169,10 +169,10 @@ class MemoryPools::Builder {
       take_state(memory.other, memory.host_parameters, memory, home);
       take(memory.old_parameters, memory.elements, home);
     }
-    const auto take_copies = [&](std::array<AdamStateView, 2>& copies, Allocate allocate) {
+    const auto take_copies = [&](std::array<AdamStateView, 2>& copies, Place place) {
       for (AdamStateView& copy : copies) {
-        std::byte* const parameters = (this->*allocate)(memory.elements * pools_.element_bytes_);
-        take_state(copy, parameters, memory, allocate);
+        std::byte* const parameters = (this->*place)(memory.elements * pools_.element_bytes_);
+        take_state(copy, parameters, memory, place);
       }
     };
     if (has_peer_copy(plan_, chunk, sharding)) take_copies(memory.ward, &Builder::host);
@@ -180,33 +180,32 @@ class MemoryPools::Builder {
   }
 
   void take_state(AdamStateView& state, std::byte* parameters, const ChunkMemory& memory,
-                  Allocate allocate) {
+                  Place place) {
     const std::int64_t elements = memory.elements;
     if (program_.dtype == DataType::Float32) {
       state.master = reinterpret_cast<float*>(parameters);
     } else {
       state.parameters = reinterpret_cast<BFloat16Bits*>(parameters);
-      take(state.rests, elements, allocate);
+      take(state.rests, elements, place);
     }
     if (program_.adam_state == AdamState::Float32) {
-      take(state.first_moment, elements, allocate);
-      take(state.second_moment, elements, allocate);
+      take(state.first_moment, elements, place);
+      take(state.second_moment, elements, place);
     } else if (program_.adam_state == AdamState::BFloat16) {
-      take(state.first_moment_bf16, elements, allocate);
-      take(state.second_moment_bf16, elements, allocate);
+      take(state.first_moment_bf16, elements, place);
+      take(state.second_moment_bf16, elements, place);
     } else {
-      take(state.first_moment_int8, elements, allocate);
-      take(state.second_moment_int8, elements, allocate);
-      take(state.scales, elements / kMomentBlock, allocate);
+      take(state.first_moment_int8, elements, place);
+      take(state.second_moment_int8, elements, place);
+      take(state.scales, elements / kMomentBlock, place);
     }
   }
 
   /// Takes nothing where what it is for lies in the file.
   template <typename Value>
-  void take(Value*& array, std::int64_t elements, Allocate allocate) {
-    if (allocate == nullptr) return;
-    array =
-        reinterpret_cast<Value*>((this->*allocate)(elements * static_cast<Bytes>(sizeof(Value))));
+  void take(Value*& array, std::int64_t elements, Place place) {
+    if (place == nullptr) return;
+    array = reinterpret_cast<Value*>((this->*place)(elements * static_cast<Bytes>(sizeof(Value))));
   }
 
   const Program& program_;
