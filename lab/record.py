@@ -50,7 +50,7 @@ def make_plan(arguments, folder, run, platform, path):
     words = ["--profile", folder / run["profile"], "--platform", platform, "--gpus", run["gpus"]]
     words += ["--global-batch", run["global_batch"]]
     for key in ("gpu_memory", "host_memory", "nvme", "micro_batch", "adam_threads", "clip", "clipped_share",
-                "cuda_graphs"):
+                "cuda_graphs", "pattern"):
         if key in run:
             words += ["--" + key.replace("_", "-"), run[key]]
     if run["policy"] == "auto":
@@ -90,6 +90,7 @@ def measure(arguments, folder, record, run, work):
     run["step_seconds"] = compared["step_seconds"]["measured"]
     if "repredicted" in compared["step_seconds"]:
         run["repredicted_step_seconds"] = compared["step_seconds"]["repredicted"]
+    run["operations"] = compared["operations"]
     run["spread"] = quartiles[2] - quartiles[0]
     run["device_peak_bytes"] = compared["device_peak_bytes"]["measured"]
     run["predicted_device_peak_bytes"] = compared["device_peak_bytes"]["predicted"]

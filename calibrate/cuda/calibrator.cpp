@@ -62,6 +62,10 @@ class Calibrator final : public CudaCalibrator {
     return versions;
   }
 
+  [[nodiscard]] std::optional<int> utilization(int device) override {
+    return nvml_utilization(device);
+  }
+
   [[nodiscard]] ActivityPtr matmul(int device, std::int64_t size) override {
     return cuda_matmul(device, size);
   }

@@ -84,6 +84,20 @@ EnergyCounter::~EnergyCounter() = default;
 
 std::optional<double> EnergyCounter::joules() const { return impl_->joules(); }
 
+std::optional<int> nvml_utilization(int device) {
+  struct Utilization {
+    unsigned gpu = 0, memory = 0;
+  } utilization;
+  const Nvml nvml;
+  if (!nvml.is_ready()) return std::nullopt;
+  const Device handle = device_of(nvml, device);
+  if (handle == nullptr || !nvml.call<int(Device, Utilization*)>("nvmlDeviceGetUtilizationRates",
+                                                                 handle, &utilization)) {
+    return std::nullopt;
+  }
+  return static_cast<int>(utilization.gpu);
+}
+
 std::map<std::string, std::string> nvml_facts(int device) {
   std::map<std::string, std::string> facts;
   const Nvml nvml;

@@ -12,6 +12,10 @@ namespace athanor {
 /// Returns driver version, power limit and clock limits of the device; empty without NVML.
 [[nodiscard]] std::map<std::string, std::string> nvml_facts(int device);
 
+/// Returns for what percentage of NVML's last sample period kernels ran on the device; nothing
+/// without NVML.
+[[nodiscard]] std::optional<int> nvml_utilization(int device);
+
 /// Energy counter of the device.
 class EnergyCounter {
  public:

@@ -32,6 +32,10 @@ class CudaCalibrator {
   /// Returns versions of driver, CUDA and NCCL, and NVML's limits of clocks and power.
   [[nodiscard]] virtual std::map<std::string, std::string> versions() const = 0;
 
+  /// Returns for what percentage of NVML's last sample period, up to a second, kernels of whatever
+  /// process ran on the device; nothing without NVML.
+  [[nodiscard]] virtual std::optional<int> utilization(int device) = 0;
+
   /// Multiplies two bf16 matrices of [size, size].
   [[nodiscard]] virtual ActivityPtr matmul(int device, std::int64_t size) = 0;
   /// Copies `bytes` between pinned host memory and the device.

@@ -3,6 +3,7 @@
 
 #include "calibrate/activities/curves.hpp"
 #include "calibrate/activities/host_updates.hpp"
+#include "calibrate/device/other_work.hpp"
 #include "calibrate/machine/cuda_contention.hpp"
 #include "calibrate/machine/cuda_power.hpp"
 #include "calibrate/machine/file_curves.hpp"
@@ -147,6 +148,7 @@ class CudaCalibration {
 
   Platform run() {
     describe_machine();
+    look_for_other_work(platform_);
     std::vector<CalibrationPart> parts{matrix_part()};
     append(parts, {copies_part(), device_updates_part(), host_updates_part()});
     for (int ranks = 1; ranks <= options_.ranks; ++ranks) append(parts, {collectives_part(ranks)});
@@ -159,6 +161,7 @@ class CudaCalibration {
   Platform run_again(Platform before) {
     describe_machine();
     require_same_machine(before, platform_);
+    look_for_other_work(before);
     run_parts({copies_part(), host_updates_part(), files_part(), issue_part(),
                contention_part(WhichSamples::HostMemory)},
               options_.progress);
@@ -249,6 +252,14 @@ class CudaCalibration {
     note("host: " + processor_name());
     if (const std::string settings = nccl_settings(); !settings.empty()) note("NCCL: " + settings);
     if (options_.described) options_.described(platform_);
+  }
+
+  /// Says on the terminal and in `platform` if its GPUs are not this process's alone.
+  void look_for_other_work(Platform& platform) {
+    const std::string others = other_work(cuda_, options_.ranks);
+    if (others.empty()) return;
+    add_note(platform.provenance, others);
+    if (options_.remark) options_.remark("note: " + others);
   }
 
   void measure_matrix_products() {

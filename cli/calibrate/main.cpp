@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // athanor-calibrate: measures machines and models.
 #include "calibrate/device/cuda_calibrator.hpp"
+#include "calibrate/device/other_work.hpp"
 #include "calibrate/kernels/kineto_trace.hpp"
 #include "calibrate/machine/calibrate_job.hpp"
 #include "calibrate/machine/calibrate_machine.hpp"
@@ -233,6 +234,8 @@ void write_trace_file(const std::string& path, const std::vector<KernelTrace>& t
 
 Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architecture) {
   const std::unique_ptr<CudaCalibrator> cuda = load_cuda_calibrator();
+  const std::string others = other_work(*cuda, 1);
+  if (!others.empty()) fmt::print(stderr, "note: {}\n", others);
   const std::unique_ptr<UnitMeter> meter = cuda->unit_meter(0);
   const std::unique_ptr<KernelTracer> tracer = make_tracer(*cuda, arguments);
   arguments.options.rule = {.min_repetitions = 10,
@@ -240,9 +243,12 @@ Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architec
                             .min_seconds = 0.1,
                             .max_seconds = 0.4,
                             .relative_error = 0.005};
-  return profile_of(arguments, architecture, arguments.dtype.value_or(DataType::BFloat16),
-                    {*meter, cuda->device_name(0), cuda->versions(), tracer.get(),
-                     cuda->issue(1).at(Lane::Compute), sustained_matmul_rate(*cuda)});
+  Profile profile =
+      profile_of(arguments, architecture, arguments.dtype.value_or(DataType::BFloat16),
+                 {*meter, cuda->device_name(0), cuda->versions(), tracer.get(),
+                  cuda->issue(1).at(Lane::Compute), sustained_matmul_rate(*cuda)});
+  if (!others.empty()) add_note(profile.provenance, others);
+  return profile;
 }
 
 /// An image has as many tokens as its model says. Language models have 1024 unless --seq says else.

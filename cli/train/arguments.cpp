@@ -81,10 +81,9 @@ void add_run(CLI::App& app, TrainArguments& a) {
   add_hidden_alias(app, "--nproc",
                    add_count(app, "--gpus", a.num_processes,
                              "Start that many ranks on this machine, one for each GPU"));
-  app.add_option(
-         "--max-restarts", a.max_restarts,
-         "Start the job of --gpus again this often, from its newest snapshot or checkpoint, "
-         "where processes are killed or hang")
+  app.add_option("--max-restarts", a.max_restarts,
+                 "Start training again this often, from its newest snapshot or checkpoint, where "
+                 "processes are killed or hang")
       ->check(whole_number(0))
       ->type_name("N")
       ->capture_default_str();

@@ -26,8 +26,9 @@ constexpr Seconds kGraceBeforeRestart = 1;
 
 JobEnd run_once(const TrainArguments& arguments, bool cuda, std::span<char* const> argv) {
   const Seconds grace = arguments.max_restarts > 0 ? kGraceBeforeRestart : kReportGrace;
-  return cuda ? run_ranks(arguments.num_processes, argv, grace)
-              : run_ranks_under_mpirun(arguments.num_processes, argv, grace);
+  const int ranks = std::max(1, arguments.num_processes);
+  return cuda || ranks == 1 ? run_ranks(ranks, argv, grace)
+                            : run_ranks_under_mpirun(ranks, argv, grace);
 }
 
 /// Newest step of the run, in memory or on disk; -1: there is none.

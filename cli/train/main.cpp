@@ -14,6 +14,7 @@
 #include "executor/ranks/connect.hpp"
 #include "executor/rendezvous/interrupts.hpp"
 #include "executor/rendezvous/launcher.hpp"
+#include "executor/rendezvous/rank_feed.hpp"
 #include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/train/meet_watch.hpp"
 #include "executor/units/torch_errors.hpp"
@@ -53,11 +54,26 @@ void connect(const athanor::RankInfo& rank, const athanor::Bytes memory, bool cu
   }
 }
 
-/// Checks everything, then trains in this process, or in the processes that --gpus asks for.
+/// Whether this process starts those that train: several, or one that can be started again.
+bool starts_processes(const athanor::cli::TrainArguments& arguments,
+                      const athanor::RankInfo& rank) {
+  const bool was_started_so = !athanor::environment_variable(athanor::kLauncherKey).empty();
+  const bool restarts = arguments.max_restarts > 0 && !was_started_so;
+  if (restarts && rank.world_size > 1) {
+    throw athanor::InputError("--max-restarts",
+                              "another program launched these processes, and it alone can start "
+                              "them again",
+                              "Give the option to torchrun, or start the processes with --gpus.");
+  }
+  return rank.world_size == 1 && (arguments.num_processes > 1 || restarts);
+}
+
+/// Checks everything, then trains in this process, or in the processes that --gpus and
+/// --max-restarts ask for.
 int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine& machine) {
   athanor::cli::settle(arguments);
   const athanor::RankInfo rank = athanor::rank_from_environment();
-  const bool launches = arguments.num_processes > 1 && rank.world_size == 1;
+  const bool launches = starts_processes(arguments, rank);
   if (!launches) {
     machine.watch = std::make_unique<athanor::JobWatch>(rank, "athanor-train");
     machine.watch->set_activity("it reads its inputs");

@@ -33,11 +33,15 @@ class SlowingActivity final : public DeviceActivity {
 class SlowingCalibrator : public CudaCalibrator {
  public:
   static constexpr Seconds kIssue = 7e-6;
+  std::optional<int> utilization_of_second;  ///< percent
 
   [[nodiscard]] int num_devices() const override { return 2; }
   [[nodiscard]] std::string device_name(int) const override { return "asleep"; }
   [[nodiscard]] Bytes device_memory(int) const override { return kGiB; }
   [[nodiscard]] std::map<std::string, std::string> versions() const override { return {}; }
+  [[nodiscard]] std::optional<int> utilization(int device) override {
+    return device == 1 ? utilization_of_second : std::nullopt;
+  }
   [[nodiscard]] ActivityPtr matmul(int, std::int64_t) override { return slowing(); }
   [[nodiscard]] ActivityPtr copy_h2d(int, Bytes) override { return slowing(); }
   [[nodiscard]] ActivityPtr copy_d2h(int, Bytes) override { return slowing(); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calibrations of fake GPUs.
+#include "calibrate/device/other_work.hpp"
 #include "calibrate/machine/cuda_machine.hpp"
 #include "calibrate/machine/machine.hpp"
 #include "sim/base/errors.hpp"
@@ -48,6 +49,24 @@ CalibrationOptions refresh(const Platform& before) {
   options.command = "athanor calibrate --refresh";
   options.before = before;
   return options;
+}
+
+TEST_CASE("work of other processes on a GPU is said, and kept in the platform") {
+  test::SlowingCalibrator cuda;
+  CHECK(other_work(cuda, 2, 0).empty());  // NVML does not tell
+  cuda.utilization_of_second = 4;
+  CHECK(other_work(cuda, 2, 0).empty());
+  cuda.utilization_of_second = 97;
+  CHECK(other_work(cuda, 1, 0).empty());  // it is not measured
+  CHECK_THAT(other_work(cuda, 2, 0), ContainsSubstring("GPU 1 for 97 % of the time"));
+
+  CalibrationOptions options = refresh(old_platform());
+  options.ranks = 2;
+  std::string said;
+  options.remark = [&said](const std::string& line) { said += line + "\n"; };
+  const Platform now = calibrate_cuda_machine(options, cuda);
+  CHECK_THAT(said, ContainsSubstring("note: other processes kept GPU 1"));
+  CHECK_THAT(now.provenance.notes, ContainsSubstring("other processes kept GPU 1"));
 }
 
 TEST_CASE("a refreshed platform has today's host and the earlier GPUs") {

@@ -54,6 +54,23 @@ TEST_CASE_METHOD(SimFixture,
   CHECK(run("tune", {"--host-slowdown", "-1%"}).exit_code == 2);
 }
 
+TEST_CASE_METHOD(SimFixture, "a file that was measured beside other work is told by its rate") {
+  const auto said = [this](double of_profile, double of_platform) {
+    profile.matmul_flops_per_second = of_profile;
+    platform.matmul_flops_per_second = of_platform;
+    write_file_atomically(folder.file("platform.json"), to_json(platform));
+    write_file_atomically(folder.file("profile.json"), to_json(profile));
+    return run("simulate", {"--policy", "ddp"}).err;
+  };
+  CHECK(said(660e12, 625e12).empty());
+  CHECK(said(0, 360e12).empty());
+  CHECK_THAT(said(660e12, 360e12),
+             ContainsSubstring("660 TFLOP/s when the profile was measured, and 360 when the "
+                               "platform was") &&
+                 ContainsSubstring("Measure the platform again"));
+  CHECK_THAT(said(330e12, 660e12), ContainsSubstring("Measure the profile again"));
+}
+
 TEST_CASE_METHOD(SimFixture, "tune takes the fastest way to a snapshot every step that fits") {
   // The undo slots of a redo log are small beside this model.
   profile = synthetic_profile(load_architecture("gpt2"), 128, {1, 2});

@@ -145,7 +145,7 @@ TEST_CASE("copies of state on a GPU are what it had, and runs go on from them to
   if (const std::string problem = why_no_cuda(); !problem.empty()) SKIP(problem);
   const DataType dtype = GENERATE(DataType::Float32, DataType::BFloat16);
   const Architecture architecture = test::tiny_gpt2();
-  const test::TemporaryFolder folder;
+  const test::TemporaryFolder folder(kSharedMemoryFolder);  // files on a disk cannot be page-locked
   for (const Plan& plan :
        test::copied_plans(architecture, 1, kGlobalBatch, dtype, AdamState::Float32)) {
     const auto result =

@@ -12,11 +12,13 @@
 #include "tests/train/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -356,15 +358,17 @@ TEST_CASE("the memory of a living run is not freed") {
 
 TEST_CASE("the launcher starts a killed job again, and says what that took") {
   const TrainFixture fixture;
-  const std::string plan = fixture.write_plan("plan", redo_plan(fixture, 2));
+  const int processes = GENERATE(1, 2);
+  const std::string plan = fixture.write_plan("plan", redo_plan(fixture, processes));
   const std::string out = fixture.file("run");
   const auto command = [&](const std::string& folder) {
-    return with_words(fixture.command(plan, kSteps, folder), {"--gpus", "2"});
+    const std::vector<std::string> words = fixture.command(plan, kSteps, folder);
+    return processes == 1 ? words : with_words(words, {"--gpus", "2"});
   };
   RunningProgram program(with_words(command(out), {"--max-restarts", "3"}));
   for (const unsigned victim : {1U, 0U}) {
-    const std::vector<pid_t> ranks = wait_for_steps(out, 30);
-    ::kill(ranks[victim], SIGKILL);
+    const std::vector<pid_t> ranks = wait_for_steps(out, 30, processes);
+    ::kill(ranks[std::min<std::size_t>(victim, ranks.size() - 1)], SIGKILL);
     const std::size_t done = loss_curve(out).steps.size();
     for (int i = 0; i < 1000 && loss_curve(out).steps.size() <= done + 2; ++i) sleep_for(0.02);
   }

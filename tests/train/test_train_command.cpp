@@ -77,6 +77,8 @@ TEST_CASE("a run that cannot work is refused before anything starts") {
   const auto on_nvme = fixture.command(fixture.write_plan("nvme", fixture.nvme_plan(1, 2)), 4, out);
   check_refused(on_nvme, {}, 2, "--nvme: is missing");
   check_refused(on_nvme, {"--nvme", "/dev/null"}, 2, "'/dev/null' is no folder");
+  check_refused(with_words({"env", "RANK=0", "WORLD_SIZE=2"}, fixture.command(pair, 4, out)),
+                {"--max-restarts", "1"}, 2, "Give the option to torchrun");
   CHECK_FALSE(fs::exists(out));
 }
 
