@@ -31,7 +31,7 @@ std::optional<CopiesCost> copies_cost(const Plan& plan, const Profile& profile,
 std::string copies_text(const CopiesCost& cost) {
   const double percent = 100 * cost.share();
   if (!cost.on_other_node) {
-    return fmt::format("the idle time of d2h {} them: snapshots cost {:.1f} % of the step",
+    return fmt::format("the idle time of the step {} them: snapshots cost {:.1f} % of the step",
                        cost.hides() ? "holds" : "does not hold", std::max(0.0, percent));
   }
   if (cost.hides()) {

@@ -24,7 +24,7 @@ struct CopiesCost {
   bool on_other_node = true;
   /// Returns the share by which copies lengthen the step.
   [[nodiscard]] double share() const noexcept { return without > 0 ? with / without - 1 : 0; }
-  /// Whether the idle time of the link, or of the lane d2h, holds them.
+  /// Whether the idle time of the link, or of the step, holds them.
   [[nodiscard]] bool hides() const noexcept { return share() <= kHiddenCopies; }
   /// Returns the fewest steps for each copy at which copies would cost kHiddenCopies at most, if a
   /// step with a copy took as long as it does now and the others none of it.

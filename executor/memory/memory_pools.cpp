@@ -49,6 +49,7 @@ class MemoryPools::Builder {
   std::byte* device(Bytes bytes) { return allocate(device_, pools_.bytes_.gpu, bytes); }
   std::byte* pinned(Bytes bytes) { return allocate(pinned_, pools_.bytes_.pinned, bytes); }
   std::byte* host(Bytes bytes) { return allocate(host_, pools_.bytes_.host, bytes); }
+  using Place = std::byte* (Builder::*)(Bytes bytes);
 
   /// Lays out buffers first in host and pinned memory: at the start of a page, as reads past the
   /// page cache need them.
@@ -144,57 +145,67 @@ class MemoryPools::Builder {
     if (!stages_gradient(plan_, chunk)) {
       memory.gradient = on_host ? pinned(gradient) : device(gradient);
     }
-    bool copies = false;
-    const auto take = [&]<typename Value>(Value*& array, std::int64_t elements_of_one = 1) {
-      if (state_in_file) return;
-      const Bytes bytes = memory.elements / elements_of_one * static_cast<Bytes>(sizeof(Value));
-      array = reinterpret_cast<Value*>(chunk.gpu_adam || copies ? pinned(bytes)
-                                       : on_host                ? host(bytes)
-                                                                : device(bytes));
-    };
-    const auto take_state = [&](AdamStateView& state, std::byte* parameters) {
-      if (program_.dtype == DataType::Float32) {
-        state.master = reinterpret_cast<float*>(parameters);
-      } else {
-        state.parameters = reinterpret_cast<BFloat16Bits*>(parameters);
-        take(state.rests);
-      }
-      if (program_.adam_state == AdamState::Float32) {
-        take(state.first_moment);
-        take(state.second_moment);
-      } else if (program_.adam_state == AdamState::BFloat16) {
-        take(state.first_moment_bf16);
-        take(state.second_moment_bf16);
-      } else {
-        take(state.first_moment_int8);
-        take(state.second_moment_int8);
-        take(state.scales, kMomentBlock);
-      }
-    };
-    take_state(memory.state, on_host ? memory.host_parameters : memory.device_parameters);
-    if (has_versions(plan_, chunk)) {
-      take_state(memory.other, memory.other_host_parameters);
-    } else if (speculates(plan_, chunk)) {
-      take_state(memory.other, memory.host_parameters);
-      take(memory.old_parameters);
-    }
-    if (has_peer_copy(plan_, chunk, sharding)) {
-      for (AdamStateView& copy : memory.ward) {
-        take_state(copy, host(memory.elements * pools_.element_bytes_));
-      }
-    }
-    copies = has_state_copies(plan_, chunk);
-    if (copies) {
-      for (AdamStateView& copy : memory.copies) {
-        take_state(copy, pinned(memory.elements * pools_.element_bytes_));
-      }
-    }
+    take_states(chunk, sharding, memory);
     if (!state_in_file) return;
     const FileBytes file = file_bytes(memory.elements, in_file(plan_, chunk), program_);
     memory.file_offset = pools_.bytes_.nvme;
     memory.file_parameter_bytes = file.parameters;
     if (file.gradient > 0) memory.file_gradient_offset = file.parameters + file.state;
     pools_.bytes_.nvme += file.all();
+  }
+
+  /// Lays out the state of a chunk, and what is kept beside it.
+  void take_states(const Chunk& chunk, Sharding sharding, ChunkMemory& memory) {
+    const bool on_host = off_gpu(chunk.optimizer);
+    const Place home = chunk.optimizer == Home::Nvme ? nullptr
+                       : chunk.gpu_adam              ? &Builder::pinned
+                       : on_host                     ? &Builder::host
+                                                     : &Builder::device;
+    take_state(memory.state, on_host ? memory.host_parameters : memory.device_parameters, memory,
+               home);
+    if (has_versions(plan_, chunk)) {
+      take_state(memory.other, memory.other_host_parameters, memory, home);
+    } else if (speculates(plan_, chunk)) {
+      take_state(memory.other, memory.host_parameters, memory, home);
+      take(memory.old_parameters, memory.elements, home);
+    }
+    const auto take_copies = [&](std::array<AdamStateView, 2>& copies, Place place) {
+      for (AdamStateView& copy : copies) {
+        std::byte* const parameters = (this->*place)(memory.elements * pools_.element_bytes_);
+        take_state(copy, parameters, memory, place);
+      }
+    };
+    if (has_peer_copy(plan_, chunk, sharding)) take_copies(memory.ward, &Builder::host);
+    if (has_state_copies(plan_, chunk)) take_copies(memory.copies, &Builder::pinned);
+  }
+
+  void take_state(AdamStateView& state, std::byte* parameters, const ChunkMemory& memory,
+                  Place place) {
+    const std::int64_t elements = memory.elements;
+    if (program_.dtype == DataType::Float32) {
+      state.master = reinterpret_cast<float*>(parameters);
+    } else {
+      state.parameters = reinterpret_cast<BFloat16Bits*>(parameters);
+      take(state.rests, elements, place);
+    }
+    if (program_.adam_state == AdamState::Float32) {
+      take(state.first_moment, elements, place);
+      take(state.second_moment, elements, place);
+    } else if (program_.adam_state == AdamState::BFloat16) {
+      take(state.first_moment_bf16, elements, place);
+      take(state.second_moment_bf16, elements, place);
+    } else {
+      take(state.first_moment_int8, elements, place);
+      take(state.second_moment_int8, elements, place);
+      take(state.scales, elements / kMomentBlock, place);
+    }
+  }
+
+  /// Takes nothing where what it is for lies in the file.
+  template <typename Value>
+  void take(Value*& array, std::int64_t elements, Place place) {
+    if (place == nullptr) return;
+    array = reinterpret_cast<Value*>((this->*place)(elements * static_cast<Bytes>(sizeof(Value))));
   }
 
   const Program& program_;

@@ -51,11 +51,10 @@ struct ChunkMemory {
                         ///< optimizer; null where in the file
   AdamStateView other;  ///< where updates keep the old state, a second copy: the old in odd steps.
                         ///< It has the same parameters, except where there are versions
-  std::array<AdamStateView, 2> ward;  ///< copies of the ward's versions of this chunk, those of
-                                      ///< even steps first; null where the plan keeps none
-  std::array<AdamStateView, 2>
-      copies;  ///< in pinned memory: copies of a state on the device, those
-               ///< of even steps first; null where the plan keeps none
+  std::array<AdamStateView, 2> ward;    ///< copies of the ward's versions of this chunk, those of
+                                        ///< even steps first; null where the plan keeps none
+  std::array<AdamStateView, 2> copies;  ///< copies, in pinned memory, of a state on the device:
+                                        ///< even steps first; null where the plan keeps none
   BFloat16Bits* old_parameters = nullptr;  ///< beside `other`: those before a speculative update
   Bytes file_offset = -1;                  ///< range in the file; -1: everything is in memory
   Bytes file_parameter_bytes = 0;          ///< parameters, ahead of the state in the file

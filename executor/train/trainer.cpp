@@ -190,7 +190,7 @@ class Trainer::Rank {
   TimelineRecorder recorder_;
   std::atomic<bool> cancelled_ = false;
   std::vector<StepState> states_;  ///< [step % size], a ring
-  std::int64_t first_step_ = 0;    ///< of the lanes
+  std::int64_t first_step_ = 0;    ///< first of the lanes
   std::int64_t steps_done_ = 0;
   bool is_stopping_ = false;
   std::unique_ptr<RankLanes> lanes_;

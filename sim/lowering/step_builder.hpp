@@ -74,7 +74,7 @@ class StepBuilder {
     std::size_t next = 0;           ///< first in `waiting` that is not emitted
     bool before_gradients = false;  ///< whether the mark precedes the step's last gradients
     std::size_t end = 0;
-    std::int64_t time = 0, time_passed = 0;  ///< of accesses, in forwards of a unit
+    std::int64_t time = 0, time_passed = 0;  ///< time of accesses, in forwards of a unit
     Bytes bytes = 0, bytes_emitted = 0;
     std::int32_t first = -1, last = -1;  ///< operations
     std::int32_t first_reduce = -1;      ///< the first that waits for the mark

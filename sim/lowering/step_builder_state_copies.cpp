@@ -74,8 +74,7 @@ void StepBuilder::emit_state_copy(std::int32_t unit, std::int32_t chunk, Bytes b
   state_copies_.last = copy;
 }
 
-/// Comes before the CPU's first update on its lane. The losses and the norm that it keeps are those
-/// of the step before.
+/// Comes before the CPU's first update on its lane. It keeps losses and norm of the step before.
 void StepBuilder::emit_mark_of_start() {
   Operation mark;
   mark.kind = OpKind::Mark;

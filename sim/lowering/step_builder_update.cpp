@@ -279,7 +279,7 @@ void StepBuilder::emit_adam(std::int32_t unit, std::int32_t chunk) {
   if (after_norm) op.waits.push_back(norm_);
   if (fence_ >= 0) op.waits.push_back(fence_);
   if (chunk_state.copied >= 0) op.waits.push_back(chunk_state.copied);
-  // What the update writes over may be the newest version of a rank without that mark.
+  // A rank without that mark may have no newer version than what the update writes over.
   if (op.lane == Lane::CpuAdam && marks_before_losses() && plan_.world_size > 1) {
     op.waits.push_back(loss_);
   }

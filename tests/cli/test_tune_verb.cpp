@@ -71,7 +71,7 @@ TEST_CASE_METHOD(SimFixture, "a file that was measured beside other work is told
   CHECK_THAT(said(330e12, 660e12), ContainsSubstring("Measure the profile again"));
 }
 
-TEST_CASE_METHOD(SimFixture, "tune takes the faster way to a snapshot every step that fits") {
+TEST_CASE_METHOD(SimFixture, "tune takes the fastest way to a snapshot every step that fits") {
   // The undo slots of a redo log are small beside this model.
   profile = synthetic_profile(load_architecture("gpt2"), 128, {1, 2});
   write_file_atomically(folder.file("profile.json"), to_json(profile));
@@ -83,15 +83,16 @@ TEST_CASE_METHOD(SimFixture, "tune takes the faster way to a snapshot every step
   const auto tuned = [&](const char* way, const std::vector<std::string>& more = {}) {
     return json("tune", options(way, more));
   };
-  const auto redo = tuned("redo"), versions = tuned("versions"), either = tuned("every=1");
+  const auto redo = tuned("redo"), versions = tuned("versions"), copy = tuned("copy");
+  const auto any = tuned("every=1");
   CHECK(redo.at("plan").at("snapshot") == "redo");
   CHECK(versions.at("plan").at("snapshot") == "versions");
-  CHECK(either.at("plan").at("snapshot") == "versions");
+  CHECK(any.at("plan") == copy.at("plan"));
   const auto seconds = [](const auto& result) {
     return result.at("step_seconds").template get<double>();
   };
   CHECK(seconds(versions) < seconds(redo));
-  CHECK(seconds(either) == seconds(versions));
+  CHECK(seconds(copy) < seconds(versions));
   const Bytes host = versions.at("peak_bytes").at("host").get<Bytes>() +
                      versions.at("peak_bytes").at("pinned").get<Bytes>();
   const std::vector<std::string> less{"--host-memory", std::to_string(2 * host / 5 * 4)};

@@ -35,7 +35,7 @@ enum class MemoryKind {
   GradientInFile,
   WardShard,
   ReceiveBuffer,
-  StateCopy,  // of even steps and of odd ones
+  StateCopy,  // copies of even steps and of odd ones
   Rows        // those of tokens that travel
 };
 /// Location in memory: place, pool or unit, slot, buffer or member, chunk.

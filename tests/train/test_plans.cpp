@@ -112,12 +112,12 @@ TEST_CASE("moments in bf16 and int8 have the same bits under every plan, and tak
 
 // Every version is gone back to, from copies of what is on the device.
 TEST_CASE("runs that end every two steps go on from copies of their state to the same bits") {
-  constexpr int kFew = 5;
+  constexpr int kFew = 4;
   const auto [processes, accumulation, model] = GENERATE(table<int, int, std::string>({
       {1, 1, "copies of state"},
       {1, 2, "bf16 copies of state"},
-      {2, 1, "bf16 copies of state"},
-      {2, 2, "copies of state"},
+      {2, 1, "copies of state"},
+      {2, 2, "bf16 copies of state"},
       {4, 1, "bf16 copies of state"},
       {1, 2, "copies of state, bf16 moments"},
       {2, 1, "copies of state, int8 moments"},
@@ -128,7 +128,7 @@ TEST_CASE("runs that end every two steps go on from copies of their state to the
   for (const auto& result : results) {
     INFO(result["plan"] << " on " << processes);
     CHECK(result["same states"] == true);
-    CHECK(result["from"] == nlohmann::json::array({0, 1, 2, 3}));
+    CHECK(result["from"] == nlohmann::json::array({0, 1, 2}));
     CHECK(result["losses"] == result["plain losses"]);
     CHECK(result["weights"] == result["plain weights"]);
   }

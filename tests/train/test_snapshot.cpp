@@ -265,14 +265,15 @@ class Kills {
   std::vector<std::string> problems_;
 };
 
-/// Does one of `share` parts of the kills.
-void kill_jobs(DataType dtype, Clipping clipping, Snapshot snapshot, unsigned share) {
+/// Does one of `share` parts of the kills, in `num_chains` jobs at once.
+void kill_jobs(DataType dtype, Clipping clipping, Snapshot snapshot, unsigned share,
+               unsigned num_chains = kChains) {
   const unsigned kills = environment_number("ATHANOR_SNAPSHOT_KILLS", 20) / share;
   const unsigned seed = environment_number("ATHANOR_SNAPSHOT_SEED", std::random_device{}());
   std::cout << "ATHANOR_SNAPSHOT_SEED=" << seed << std::endl;
   Kills jobs(kills, seed, dtype, clipping, snapshot);
   std::vector<std::thread> chains;
-  for (unsigned chain = 0; chain < kChains; ++chain) {
+  for (unsigned chain = 0; chain < num_chains; ++chain) {
     chains.emplace_back([&jobs, chain] { jobs.run_chain(chain); });
   }
   for (std::thread& chain : chains) chain.join();
@@ -304,11 +305,11 @@ TEST_CASE("killed jobs go on from a version in memory to the same bits, with cli
 }
 
 TEST_CASE("killed jobs go on from copies of their state in memory to the same bits") {
-  kill_jobs(DataType::BFloat16, Clipping::Wait, Snapshot::Copy, 5);
+  kill_jobs(DataType::BFloat16, Clipping::Wait, Snapshot::Copy, 5, 2);
 }
 
 TEST_CASE("killed jobs go on from copies in memory to the same bits, without clipping in fp32") {
-  kill_jobs(DataType::Float32, Clipping::None, Snapshot::Copy, 5);
+  kill_jobs(DataType::Float32, Clipping::None, Snapshot::Copy, 5, 2);
 }
 
 TEST_CASE("a killed run leaves its memory, which its resumption or athanor clean frees") {
