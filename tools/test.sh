@@ -8,7 +8,7 @@
 # --tidy      also runs clang-tidy on what is not a test (./dev lint: on everything)
 # --sanitize  also builds with address and undefined-behaviour sanitizers and runs every test that is not slow
 # --threads   also runs the tests of lanes, collectives and plans on CPU ranks under ThreadSanitizer
-# --fuzz      also runs each libFuzzer target (40 seconds; readers of athanor's own files 7)
+# --fuzz      also runs each libFuzzer target (60 seconds; readers of athanor's own files 10)
 # --coverage  runs every test in the preset coverage instead of dev, prints line coverage, and fails below 90 % of
 #             sim/ or 80 % of executor/
 # --package   also makes the packages from the tested build, installs each in a clean environment and tries it
@@ -23,11 +23,11 @@ for argument in "$@"; do
     --tidy) tidy=true ;;
     --sanitize) sanitize=true ;;
     --threads) threads=true ;;
-    --fuzz) fuzz_seconds=40 ;;
+    --fuzz) fuzz_seconds=60 ;;
     --fuzz=*) fuzz_seconds=${argument#*=} ;;
     --coverage) coverage=true ;;
     --package) package=true ;;
-    --all) tidy=true sanitize=true coverage=true package=true fuzz_seconds=40 ;;
+    --all) tidy=true sanitize=true coverage=true package=true fuzz_seconds=60 ;;
     --again) again=true ;;
     -h | --help) help_of tools/test.sh && exit ;;
     *) die 2 "test: unknown option '$argument' (see ./dev test --help)" ;;
