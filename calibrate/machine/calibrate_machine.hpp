@@ -29,6 +29,7 @@ struct CalibrationOptions {
   std::function<void(const Platform&)> described;
   OnProgress progress = nullptr;                   ///< called before each part, and in long ones
   std::function<void(const std::string&)> remark;  ///< called with a line about what was found
+  std::function<void(const std::string&)> warn;    ///< called with what spoils the measurement
   /// Called with the measurements before the power model is fitted to them. For GPUs with an energy
   /// counter only.
   std::function<void(const PowerMeasurements&, const Provenance&)> power_measured;

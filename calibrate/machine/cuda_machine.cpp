@@ -259,7 +259,7 @@ class CudaCalibration {
     const std::string others = other_work(cuda_, options_.ranks);
     if (others.empty()) return;
     add_note(platform.provenance, others);
-    if (options_.remark) options_.remark("note: " + others);
+    if (options_.warn) options_.warn(others);
   }
 
   void measure_matrix_products() {

@@ -236,6 +236,13 @@ void remark_on_weights(const TrainArguments& a, RunStart& start) {
           : "--checkpoint-every 0: no checkpoints; the weights are exported at the end");
 }
 
+void remark_on_warm_up(const TrainArguments& a, RunStart& start) {
+  if (a.warmup_steps <= a.steps) return;
+  start.remarks.push_back(fmt::format(
+      "--warmup-steps {} of {} steps: the learning rate ends at {:.0f} % of --lr", a.warmup_steps,
+      a.steps, 100 * static_cast<double>(a.steps) / static_cast<double>(a.warmup_steps + 1)));
+}
+
 }  // namespace
 
 RunStart plan_start(const TrainArguments& a, const Architecture& architecture, const Plan& plan,
@@ -250,7 +257,9 @@ RunStart plan_start(const TrainArguments& a, const Architecture& architecture, c
   }
   if (!a.export_folder.empty()) check_export(a, start, looks_closely);
   if (looks_closely) check_room_for(a, architecture, plan, start);
-  if (!is_finished(a, start)) remark_on_weights(a, start);
+  if (is_finished(a, start)) return start;
+  remark_on_weights(a, start);
+  remark_on_warm_up(a, start);
   return start;
 }
 

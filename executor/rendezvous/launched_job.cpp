@@ -57,10 +57,20 @@ void LaunchedJob::reap() {
   std::erase_if(children_, [this](const Child& child) {
     int status = 0;
     if (::waitpid(child.process, &status, WNOHANG) <= 0) return false;
+    name_killed(child, status);
     const int code = exit_code_of(status);
     if (failure_ == kExitDone && !feed_.all_have_left()) failure_ = code;
     return true;
   });
+}
+
+/// Names a rank that was killed. Of several, another one does.
+void LaunchedJob::name_killed(const Child& child, int status) const {
+  if (!has_one_rank_ || !WIFSIGNALED(status) || killed_ || told_) return;
+  const int signal = WTERMSIG(status);
+  say(fmt::format("error: {} (process {}) was killed by {}", child.name, child.process,
+                  signal == SIGKILL ? "SIGKILL, as the system does when memory runs out"
+                                    : signal_name(signal)));
 }
 
 void LaunchedJob::pass_on_interrupt() {

@@ -27,7 +27,7 @@ inline constexpr Seconds kReportGrace = 8;
 class LaunchedJob {
  public:
   explicit LaunchedJob(int num_ranks, Seconds grace = kReportGrace)
-      : feed_(num_ranks), grace_(grace) {}
+      : feed_(num_ranks), grace_(grace), has_one_rank_(num_ranks == 1) {}
 
   /// Key that the ranks need in kLauncherKey.
   [[nodiscard]] const std::string& key() const noexcept { return feed_.key(); }
@@ -47,6 +47,7 @@ class LaunchedJob {
   };
 
   void reap();
+  void name_killed(const Child& child, int status) const;
   void note_loss();
   void pass_on_interrupt();
   [[nodiscard]] std::optional<std::string> find_stopped();
@@ -55,6 +56,7 @@ class LaunchedJob {
 
   RankFeed feed_;
   const Seconds grace_;
+  const bool has_one_rank_;
   PatientClock clock_;
   Seconds now_ = 0;
   std::vector<Child> children_;

@@ -33,7 +33,7 @@ std::string launcher_key() { return std::string(environment_variable(kLauncherKe
 
 /// Ties this process to the launcher that started it; returns its number, 0 where there is none.
 pid_t tie_to_launcher(const RankInfo& rank) {
-  if (rank.world_size == 1 && !rank.launched_by_mpi) return 0;
+  if (rank.world_size == 1 && !rank.launched_by_mpi && launcher_key().empty()) return 0;
   // Without its launcher a rank must not go on writing where a resumed run may already write.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const pid_t parent = ::getppid();

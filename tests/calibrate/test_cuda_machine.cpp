@@ -63,10 +63,19 @@ TEST_CASE("work of other processes on a GPU is said, and kept in the platform") 
   CalibrationOptions options = refresh(old_platform());
   options.ranks = 2;
   std::string said;
-  options.remark = [&said](const std::string& line) { said += line + "\n"; };
+  options.warn = [&said](const std::string& line) { said += line + "\n"; };
   const Platform now = calibrate_cuda_machine(options, cuda);
-  CHECK_THAT(said, ContainsSubstring("note: other processes kept GPU 1"));
+  CHECK_THAT(said, ContainsSubstring("other processes kept GPU 1"));
   CHECK_THAT(now.provenance.notes, ContainsSubstring("other processes kept GPU 1"));
+}
+
+TEST_CASE("the share of the time in which processors work is Linux's") {
+  const std::string before = "cpu  100 0 50 800 40 5 5 0 7 7\ncpu0 1 1 1 1 1 1 1 1\n";
+  // Ticks: 200 more, of which 60 are idle and 20 wait for a disk.
+  CHECK(working_share(before, "cpu  150 10 80 860 60 10 15 15 99 99\n") == 120.0 / 200);
+  CHECK(working_share(before, before) == std::nullopt);
+  CHECK(working_share("", before) == std::nullopt);
+  CHECK(working_share("cpu  1 2 3\n", before) == std::nullopt);
 }
 
 TEST_CASE("a refreshed platform has today's host and the earlier GPUs") {

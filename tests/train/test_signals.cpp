@@ -84,10 +84,14 @@ TEST_CASE("a signal to any process of the job saves the step, ends all ranks and
 }
 
 TEST_CASE("one rank alone saves its step, too") {
+  const bool may_be_started_again = GENERATE(false, true);
   const TrainFixture fixture;
   const std::string out = fixture.file("run");
-  RunningProgram program(
-      fixture.command(fixture.write_plan("plan", fixture.replicated_plan(1, 2)), 1000000, out));
+  const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(1, 2));
+  RunningProgram program(with_words(fixture.command(plan, 1000000, out),
+                                    may_be_started_again
+                                        ? std::vector<std::string>{"--max-restarts", "1"}
+                                        : std::vector<std::string>{}));
   for (int i = 0; i < 1200 && num_steps(out) < 3; ++i) sleep_for(0.05);
   ::kill(program.process(), SIGTERM);
   const Finished finished = program.wait(kLimit);

@@ -380,6 +380,7 @@ TEST_CASE("the launcher starts a killed job again, and says what that took") {
   std::cout << finished.output.substr(times, finished.output.find('\n', times) - times)
             << std::endl;
   CHECK(finished.output.find("restart 2 of 3") != std::string::npos);
+  CHECK((processes > 1 || finished.output.find("was killed by SIGKILL") != std::string::npos));
   CHECK(memory_of(out).empty());
   REQUIRE(run(command(fixture.file("whole"))).exit_code == 0);
   CHECK(loss_curve(out) == loss_curve(fixture.file("whole")));

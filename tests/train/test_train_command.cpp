@@ -134,6 +134,19 @@ TEST_CASE("a run takes the kernels of its plan, and says so") {
             .find("other than before: deterministic: off -> on") != std::string::npos);
 }
 
+TEST_CASE("a warm-up longer than the run is pointed out") {
+  const TrainFixture fixture;
+  const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(1, 2));
+  const auto said = [&](const std::string& steps) {
+    return run(with_words(fixture.command(plan, 4, fixture.file("run-" + steps)),
+                          {"--warmup-steps", steps}))
+        .output;
+  };
+  CHECK(said("4").find("--warmup-steps") == std::string::npos);
+  CHECK(said("9").find("--warmup-steps 9 of 4 steps: the learning rate ends at 40 % of --lr") !=
+        std::string::npos);
+}
+
 TEST_CASE("a dry run starts nothing") {
   const TrainFixture fixture;
   auto command = fixture.command(fixture.write_plan("plan", fixture.replicated_plan(2, 2)), 4,
