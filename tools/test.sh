@@ -35,11 +35,10 @@ for argument in "$@"; do
 done
 [[ $fuzz_seconds =~ ^[0-9]+$ ]] || die 2 "test: --fuzz=$fuzz_seconds is not a number of seconds"
 
-# One more test at a time than there are cores: those that start jobs wait for them a third of the time.
 run_tests() {
   build_preset "$1"
   say "Testing $1"
-  ctest --preset "$1" --parallel $((jobs + 1))
+  ctest --preset "$1" --parallel "$jobs"
 }
 
 # Counters of earlier runs would count too.

@@ -7,7 +7,7 @@
 namespace athanor {
 namespace {
 
-constexpr double kScaledKernels = 0.028, kSheetLaunches = 0.30;
+constexpr double kScaledKernels = 0.028, kSheetLaunches = 0.32;
 
 /// Rates of data sheets in a step, beside the other lanes.
 double sheet_spread(Lane lane) noexcept {

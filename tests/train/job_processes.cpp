@@ -197,6 +197,16 @@ std::vector<pid_t> wait_until_ended(std::vector<pid_t> processes, double seconds
       seconds);
 }
 
+std::string described(const std::vector<pid_t>& processes) {
+  std::string text;
+  for (const pid_t process : processes) {
+    std::string command = read_of(process, "cmdline");
+    std::ranges::replace(command, '\0', ' ');
+    text += fmt::format("{} {} {}\n", process, state_of(process), command);
+  }
+  return text;
+}
+
 std::vector<pid_t> wait_until_gone(const std::string& run, double seconds) {
   return wait_for_none([&] { return processes_of(run); }, seconds);
 }

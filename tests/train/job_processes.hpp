@@ -43,5 +43,7 @@ class MpiFiles {
 [[nodiscard]] std::vector<pid_t> wait_until_ended(std::vector<pid_t> processes, double seconds);
 /// Waits up to `seconds` until no process of the run is left; returns those that are.
 [[nodiscard]] std::vector<pid_t> wait_until_gone(const std::string& run, double seconds);
+/// Returns a line for each process: its number, its state and its command.
+[[nodiscard]] std::string described(const std::vector<pid_t>& processes);
 
 }  // namespace athanor::test

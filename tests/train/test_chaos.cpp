@@ -175,7 +175,7 @@ class Chaos {
                     own_launcher ? "own launcher" : "mpirun", seconds_since(struck_at),
                     finished.exit_code, finished.output);
     if (!may_go_on && seconds_since(struck_at) > kLimit) complain("too late: " + story);
-    if (!left.empty()) complain("processes are left: " + story);
+    if (!left.empty()) complain("processes are left: " + described(left) + story);
     // Before a rank has begun, mpirun's files are mpirun's own affair.
     if (files && (own_launcher || files->has_cleaner())) check_files(*files, story);
     const bool stopped_rank = blow.signal == SIGSTOP && blow.victim.starts_with("rank");
