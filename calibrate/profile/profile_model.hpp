@@ -26,12 +26,12 @@ struct ProfileOptions {
   int compute_threads = 1;                  ///< threads of one rank's compute lane
   /// Numbers of ranks between which tokens of experts travel, to measure that pattern too. Needs a
   /// mixture with split blocks.
-  std::vector<int> expert_ranks = {};
+  std::vector<int> expert_ranks = {};  // NOLINT(readability-redundant-member-init)
   /// Rows of an exchange that there is room for, as a multiple of those of balanced routing.
   double expert_capacity = 2;
   /// Numbers of ranks among which tensors are split, to measure that pattern too. Needs a model of
   /// llama's kind with split blocks.
-  std::vector<int> tensor_ranks = {};
+  std::vector<int> tensor_ranks = {};  // NOLINT(readability-redundant-member-init)
   /// Measure backward also with the fastest kernels, where the device has others than deterministic
   /// ones.
   bool both_kernels = true;
