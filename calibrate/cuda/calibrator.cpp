@@ -63,7 +63,7 @@ class Calibrator final : public CudaCalibrator {
   }
 
   [[nodiscard]] std::optional<int> utilization(int device) override {
-    return nvml_utilization(device);
+    return counters(device).utilization();
   }
 
   [[nodiscard]] ActivityPtr matmul(int device, std::int64_t size) override {
@@ -97,11 +97,11 @@ class Calibrator final : public CudaCalibrator {
   }
 
   [[nodiscard]] std::optional<double> joules(int device) override {
-    return energy(device).joules();
+    return counters(device).joules();
   }
   [[nodiscard]] KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds off,
                                            Seconds seconds) override {
-    return athanor::matmul_bursts(device, size, on, off, seconds, energy(device));
+    return athanor::matmul_bursts(device, size, on, off, seconds, counters(device));
   }
 
   [[nodiscard]] std::unique_ptr<UnitMeter> unit_meter(int device) override {
@@ -128,8 +128,8 @@ class Calibrator final : public CudaCalibrator {
   /// Offset at which copies from the device begin, so that they do not follow those to it.
   static constexpr Bytes kApart = kPinnedMemory / 2;
 
-  [[nodiscard]] const EnergyCounter& energy(int device) {
-    return energy_.try_emplace(device, device).first->second;
+  [[nodiscard]] const GpuCounters& counters(int device) {
+    return counters_.try_emplace(device, device).first->second;
   }
   [[nodiscard]] static const cudaDeviceProp& properties(int device) {
     return *at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
@@ -137,7 +137,7 @@ class Calibrator final : public CudaCalibrator {
 
   std::map<int, std::shared_ptr<NcclRing>> rings_;
   std::map<int, PinnedMemory> pinned_;
-  std::map<int, EnergyCounter> energy_;
+  std::map<int, GpuCounters> counters_;
 };
 
 }  // namespace

@@ -111,7 +111,7 @@ class EventMeter final : public UnitMeter {
   }
 
   c10::cuda::CUDAStream stream_;
-  EnergyCounter energy_;
+  GpuCounters energy_;
   StreamGate stream_gate_;
   std::deque<Pending> pending_;
 };

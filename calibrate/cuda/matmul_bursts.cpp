@@ -81,7 +81,7 @@ class Bursts {
 }  // namespace
 
 KernelBursts matmul_bursts(int device, std::int64_t size, Seconds on, Seconds off, Seconds seconds,
-                           const EnergyCounter& energy) {
+                           const GpuCounters& energy) {
   constexpr Seconds kSettling = 0.6;  // the power limits' means settle, too
   constexpr Seconds kShort = 0.02;
   const at::NoGradGuard no_grad;

@@ -59,7 +59,7 @@ Device device_of(const Nvml& nvml, int device) {
 
 }  // namespace
 
-class EnergyCounter::Impl {
+class GpuCounters::Impl {
  public:
   explicit Impl(int device) : device_(nvml_.is_ready() ? device_of(nvml_, device) : nullptr) {}
 
@@ -74,29 +74,29 @@ class EnergyCounter::Impl {
     return kMilli * static_cast<double>(millijoules);
   }
 
+  [[nodiscard]] std::optional<int> utilization() const {
+    struct Utilization {
+      unsigned gpu = 0, memory = 0;
+    } utilization;
+    if (device_ == nullptr) return std::nullopt;
+    if (!nvml_.call<int(Device, Utilization*)>("nvmlDeviceGetUtilizationRates", device_,
+                                               &utilization)) {
+      return std::nullopt;
+    }
+    return static_cast<int>(utilization.gpu);
+  }
+
  private:
   Nvml nvml_;
   Device device_;
 };
 
-EnergyCounter::EnergyCounter(int device) : impl_(std::make_unique<Impl>(device)) {}
-EnergyCounter::~EnergyCounter() = default;
+GpuCounters::GpuCounters(int device) : impl_(std::make_unique<Impl>(device)) {}
+GpuCounters::~GpuCounters() = default;
 
-std::optional<double> EnergyCounter::joules() const { return impl_->joules(); }
+std::optional<double> GpuCounters::joules() const { return impl_->joules(); }
 
-std::optional<int> nvml_utilization(int device) {
-  struct Utilization {
-    unsigned gpu = 0, memory = 0;
-  } utilization;
-  const Nvml nvml;
-  if (!nvml.is_ready()) return std::nullopt;
-  const Device handle = device_of(nvml, device);
-  if (handle == nullptr || !nvml.call<int(Device, Utilization*)>("nvmlDeviceGetUtilizationRates",
-                                                                 handle, &utilization)) {
-    return std::nullopt;
-  }
-  return static_cast<int>(utilization.gpu);
-}
+std::optional<int> GpuCounters::utilization() const { return impl_->utilization(); }
 
 std::map<std::string, std::string> nvml_facts(int device) {
   std::map<std::string, std::string> facts;

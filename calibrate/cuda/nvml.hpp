@@ -12,21 +12,20 @@ namespace athanor {
 /// Returns driver version, power limit and clock limits of the device; empty without NVML.
 [[nodiscard]] std::map<std::string, std::string> nvml_facts(int device);
 
-/// Returns for what percentage of NVML's last sample period kernels ran on the device; nothing
-/// without NVML.
-[[nodiscard]] std::optional<int> nvml_utilization(int device);
-
-/// Energy counter of the device.
-class EnergyCounter {
+/// Counters that NVML has of a device.
+class GpuCounters {
  public:
-  explicit EnergyCounter(int device);
-  ~EnergyCounter();
-  EnergyCounter(const EnergyCounter&) = delete;
-  EnergyCounter& operator=(const EnergyCounter&) = delete;
+  explicit GpuCounters(int device);
+  ~GpuCounters();
+  GpuCounters(const GpuCounters&) = delete;
+  GpuCounters& operator=(const GpuCounters&) = delete;
 
   /// Returns Joules since the driver was loaded; nothing without NVML, or on a device without the
   /// counter.
   [[nodiscard]] std::optional<double> joules() const;
+  /// Returns for what percentage of NVML's last sample period kernels ran on the device; nothing
+  /// without NVML.
+  [[nodiscard]] std::optional<int> utilization() const;
 
  private:
   class Impl;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs that measure share: what they say, and where they write.
+// Holds what the verbs that measure share: what they say, and where they write.
 #pragma once
 
 #include "cli/common/command_line.hpp"

@@ -77,10 +77,11 @@ void write_trace_file(const std::string& path, const std::vector<KernelTrace>& t
   fmt::print(stderr, "trace written to {}\n", path);
 }
 
-Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architecture) {
+Profile profile_on_gpu(ProfileArguments& arguments, const Architecture& architecture,
+                       Sayings& sayings) {
   const std::unique_ptr<CudaCalibrator> cuda = load_cuda_calibrator();
   const std::string others = other_work(*cuda, 1);
-  if (!others.empty()) fmt::print(stderr, "note: {}\n", others);
+  if (!others.empty()) sayings.warn()(others);
   const std::unique_ptr<UnitMeter> meter = cuda->unit_meter(0);
   const std::unique_ptr<KernelTracer> tracer = make_tracer(*cuda, arguments);
   arguments.options.rule = {.min_repetitions = 10,
@@ -132,8 +133,8 @@ int profile(ProfileArguments& arguments) {
       arguments.split_blocks ? with_blocks(found, Blocks::Split) : found;
   settle_sequence(arguments, architecture);
   const std::string others = others_on_host(sayings);
-  Profile profile =
-      on_gpu ? profile_on_gpu(arguments, architecture) : profile_on_host(arguments, architecture);
+  Profile profile = on_gpu ? profile_on_gpu(arguments, architecture, sayings)
+                           : profile_on_host(arguments, architecture);
   if (!others.empty()) add_note(profile.provenance, others);
   sayings.end();
   write_file_atomically(arguments.output, to_json(profile));

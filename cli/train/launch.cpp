@@ -2,6 +2,7 @@
 #include "cli/train/launch.hpp"
 
 #include "cli/train/log/recovery_times.hpp"
+#include "cli/train/session.hpp"
 #include "executor/checkpoint/checkpoint_finder.hpp"
 #include "executor/job/run_record.hpp"
 #include "executor/memory/shared_memory.hpp"
@@ -44,8 +45,6 @@ std::int64_t newest_step(const RunFolder& folder) {
   return newest;
 }
 
-void say_of_restart(const std::string& text) { fmt::print(stderr, "athanor-train: {}\n", text); }
-
 void note_restart(Seconds ending) {
   ::setenv(kRestartVariable, fmt::format("{:.6f} {:.6f}", ending, seconds_since_epoch()).c_str(),
            1);
@@ -78,11 +77,10 @@ int launch(const TrainArguments& arguments, const TrainInputs& inputs,
   for (int restart = 1; restart <= arguments.max_restarts && end.lost_process; ++restart) {
     const std::int64_t newest = newest_step(inputs.start.folder);
     if (newest < 0) {
-      say_of_restart("there is nothing to start again from");
+      say("there is nothing to start again from");
       break;
     }
-    say_of_restart(
-        fmt::format("restart {} of {}, from step {}", restart, arguments.max_restarts, newest));
+    say(fmt::format("restart {} of {}, from step {}", restart, arguments.max_restarts, newest));
     note_restart(end.ending);
     end = run_once(arguments, cuda, again);
   }

@@ -2,7 +2,6 @@
 #include "cli/train/session.hpp"
 
 #include "cli/train/run_preparation.hpp"
-#include "cli/train/run_settings.hpp"
 #include "cli/train/weight_export.hpp"
 #include "executor/backend/steady_clock.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"

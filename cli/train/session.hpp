@@ -10,6 +10,7 @@
 #include "cli/train/plan_change.hpp"
 #include "cli/train/run_checkpoints.hpp"
 #include "cli/train/run_rates.hpp"
+#include "cli/train/run_settings.hpp"
 #include "cli/train/trainer_options.hpp"
 #include "executor/backend/backend.hpp"
 #include "executor/train/trainer.hpp"

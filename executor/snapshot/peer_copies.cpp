@@ -20,12 +20,7 @@ Arrays arrays_of(const AdamStateView& state, std::int64_t elements) {
   const auto add = [&]<typename Value>(Value* array, const Value*, std::int64_t count) {
     arrays.push_back(std::as_writable_bytes(std::span(array, static_cast<std::size_t>(count))));
   };
-  if (state.is_split()) {
-    add(state.parameters, state.parameters, elements);
-  } else {
-    add(state.master, state.master, elements);
-  }
-  for_each_array(state, state, elements, add);
+  for_each_state_array(state, state, elements, add);
   return arrays;
 }
 

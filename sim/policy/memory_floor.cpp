@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/memory_floor.hpp"
 
+#include "sim/lowering/snapshot_memory.hpp"
 #include "sim/lowering/static_memory.hpp"
 #include "sim/model/chunk_layout.hpp"
 
@@ -83,9 +84,9 @@ ElementBytes element_bytes(const TuningProblem& problem, std::int64_t accumulati
   const Bytes on_gpu = version + gradient;
   switch (problem.request.snapshot) {
     case Snapshot::Versions:
-      return {on_gpu, 2 * version + waiting, state, 0};
+      return {on_gpu, kKeptVersions * version + waiting, state, 0};
     case Snapshot::Copy:
-      return {on_gpu, waiting, state, 2 * version};
+      return {on_gpu, waiting, state, kKeptVersions * version};
     case Snapshot::None:
     case Snapshot::Redo:
       break;
