@@ -23,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 
+LEAST_STEPS = 5
+
 
 def athanor(arguments, *words):
     command = [arguments.athanor, *map(str, words)]
@@ -83,6 +85,8 @@ def measure(arguments, folder, record, run, work):
         if arguments.nvme is None:
             raise RuntimeError("keeps state on NVMe: say where with --nvme FOLDER")
         words += ["--nvme", arguments.nvme]
+    if run["steps"] < LEAST_STEPS:  # two to warm up, the last one, and two that tell a spread
+        raise RuntimeError(f"{run['name']}: steps: {run['steps']} is less than {LEAST_STEPS}")
     athanor(arguments, "train", *words)
     compared = json.loads(athanor(arguments, "compare", out, "--json"))
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]

@@ -58,7 +58,7 @@ class Pools {
 }  // namespace
 
 TEST_CASE("recorded runs are predicted better from all looks until then than from one") {
-  constexpr double kPooledError = 0.043;  // 4.18 %, and 4.36 % from each run's own look
+  constexpr double kPooledError = 0.043;  // 4.18 %, and 4.34 % from each run's own look
   Pools pools;
   double sum = 0;
   int count = 0;
@@ -75,7 +75,8 @@ TEST_CASE("recorded runs are predicted better from all looks until then than fro
   }
   INFO("mean error " << sum / count);
   REQUIRE(count > 300);
-  CHECK(pools.kinds() == 6);  // one, two and four H200s and H100s
+  // One, two and four H200s and H100s, and two H200s whose quick calibration had other sizes.
+  CHECK(pools.kinds() == 7);
   CHECK(sum / count < kPooledError);
 }
 
