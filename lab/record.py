@@ -99,6 +99,7 @@ def measure(arguments, folder, record, run, work):
     if "repredicted" in compared["step_seconds"]:
         run["repredicted_step_seconds"] = compared["step_seconds"]["repredicted"]
     run["operations"] = compared["operations"]
+    run["phase_seconds_by_rank"] = compared["phase_seconds_by_rank"]
     run["spread"] = quartiles[2] - quartiles[0]
     run["device_peak_bytes"] = compared["device_peak_bytes"]["measured"]
     run["predicted_device_peak_bytes"] = compared["device_peak_bytes"]["predicted"]

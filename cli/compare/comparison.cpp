@@ -86,6 +86,7 @@ Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engi
           .repredicted_step = run.repredicted_step,
           .rates = rates,
           .changes = run.changes,
+          .phase_seconds_by_rank = phase_seconds_by_rank(run.program, run.measured),
           .clipped = count_clipped_steps(run.plan, run.program, run.metrics.gradient_norms, engine),
           .low_step = run.metrics.low_seconds,
           .high_step = run.metrics.high_seconds,

@@ -36,10 +36,11 @@ struct Comparison {
       repredicted_step;  ///< the run's own second prediction, from its first steps
   CombinedRates rates;
   std::vector<PlanChange> changes;
-  std::optional<ClippedSteps> clipped;      ///< where updates do not wait for the norm
-  Seconds low_step = 0, high_step = 0;      ///< eight in ten measured steps are between them
-  std::int64_t num_steps = 0;               ///< number of measured steps
-  TierBytes predicted_peak, measured_peak;  ///< memory of one rank
+  std::vector<Seconds> phase_seconds_by_rank;  ///< measured forward, recompute and backward
+  std::optional<ClippedSteps> clipped;         ///< where updates do not wait for the norm
+  Seconds low_step = 0, high_step = 0;         ///< eight in ten measured steps are between them
+  std::int64_t num_steps = 0;                  ///< number of measured steps
+  TierBytes predicted_peak, measured_peak;     ///< memory of one rank
   bool on_gpus = false;
   /// Relative error of the predicted step time.
   [[nodiscard]] double step_error() const noexcept;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -38,6 +39,20 @@ std::string host_text(const Comparison& comparison) {
       "\nthe host took {} times as long as predicted for updates and files: where others share it, "
       "it changes;\nathanor calibrate --refresh measures it again, in seconds\n",
       ratio_text(measured, predicted));
+}
+
+/// Returns a line about the slowest rank, or nothing where its kernels take as long as those of
+/// the fastest, but for what two measurements of one GPU differ.
+std::string ranks_text(const Comparison& comparison) {
+  constexpr double kNoise = 0.03;
+  const auto [least, most] = std::ranges::minmax_element(comparison.phase_seconds_by_rank);
+  if (least == comparison.phase_seconds_by_rank.end() || *most <= (1 + kNoise) * *least) return "";
+  const auto rank_of = [&](auto place) { return place - comparison.phase_seconds_by_rank.begin(); };
+  return fmt::format(
+      "\nforward and backward took {} times as long on rank {} as on rank {}: all ranks wait for "
+      "the slowest;\nGPUs of a kind differ under their power limits, and so does what else runs "
+      "on them\n",
+      ratio_text(*most, *least), rank_of(most), rank_of(least));
 }
 
 struct TierName {
@@ -127,6 +142,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
     }
     json["operations"].push_back(std::move(entry));
   }
+  json["phase_seconds_by_rank"] = comparison.phase_seconds_by_rank;
   json["rates"] = rates_json(comparison.rates);
   return json;
 }
@@ -154,7 +170,7 @@ std::string comparison_text(const Comparison& comparison) {
   for (const TierName& tier : kTierRows) {
     text += tier_row(tier, comparison.predicted_peak, comparison.measured_peak);
   }
-  return text + host_text(comparison);
+  return text + ranks_text(comparison) + host_text(comparison);
 }
 
 }  // namespace athanor::cli

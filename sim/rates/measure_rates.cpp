@@ -160,6 +160,21 @@ std::set<std::int32_t> steady_steps(const Timeline& timeline) {
   return steps;
 }
 
+std::vector<Seconds> phase_seconds_by_rank(const Program& program, const Timeline& timeline) {
+  const std::set<std::int32_t> steps = steady_steps(timeline);
+  std::vector<Seconds> ranks;
+  for (const Interval& interval : timeline.intervals) {
+    const OpKind kind = operation_of(program, interval).kind;
+    const bool is_phase =
+        kind == OpKind::Forward || kind == OpKind::Recompute || kind == OpKind::Backward;
+    if (!is_phase || !steps.contains(interval.step)) continue;
+    const auto rank = static_cast<std::size_t>(interval.rank);
+    ranks.resize(std::max(ranks.size(), rank + 1));
+    ranks[rank] += (interval.end - interval.start) / static_cast<double>(steps.size());
+  }
+  return ranks;
+}
+
 std::map<KindOnLane, Seconds> seconds_by_kind(const Program& program, const Timeline& timeline) {
   const std::set<std::int32_t> steps = steady_steps(timeline);
   std::map<std::int32_t, std::map<KindOnLane, Seconds>> by_rank;

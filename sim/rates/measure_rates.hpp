@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace athanor {
 
@@ -25,6 +26,11 @@ using KindOnLane = std::pair<OpKind, Lane>;
 /// long as on the rank that comes last.
 [[nodiscard]] std::map<KindOnLane, Seconds> seconds_by_kind(const Program& program,
                                                             const Timeline& timeline);
+
+/// Returns the seconds that forward, recompute and backward take in a step, [rank]: means over the
+/// timeline's steady_steps(). Empty where no rank has them.
+[[nodiscard]] std::vector<Seconds> phase_seconds_by_rank(const Program& program,
+                                                         const Timeline& timeline);
 
 /// Returns the rate that `op` belongs to.
 [[nodiscard]] RateKey rate_key(const Operation& op, const Program& program);

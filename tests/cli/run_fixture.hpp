@@ -30,16 +30,20 @@ struct RunFixture : SimFixture {
     write_metrics({9, 9, 1, 1, 1});
   }
 
-  /// Predicts the plan on the fixture's machine, and writes all of the folder but the metrics.
-  void write_run() {
+  /// Predicts the plan on the fixture's machine, and writes all of the folder but the metrics. What
+  /// rank 1 computes takes `rank_1` times as long as that.
+  void write_run(double rank_1 = 1) {
     const Program program = lower(profile, plan);
     Engine engine(platform, plan.world_size);
     timeline = engine.simulate(program);
     Timeline measured = timeline;
     measured.predicted = false;
     for (Interval& interval : measured.intervals) {
+      const Seconds seconds = kSlowdown * (interval.end - interval.start);
+      const Operation& op = program.operations[static_cast<std::size_t>(interval.operation)];
+      const bool is_slower = interval.rank == 1 && op.lane == Lane::Compute;
       interval.start *= kSlowdown;
-      interval.end *= kSlowdown;
+      interval.end = interval.start + seconds * (is_slower ? rank_1 : 1);
     }
     std::ostringstream trace;
     write_trace(trace, program, measured);

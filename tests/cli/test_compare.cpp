@@ -244,6 +244,18 @@ TEST_CASE_METHOD(CompareFixture,
              ContainsSubstring("1.25 times as long") && ContainsSubstring("calibrate --refresh"));
 }
 
+TEST_CASE_METHOD(CompareFixture, "compare names a rank that all others wait for") {
+  const auto even = nlohmann::json::parse(compare({"--json"}).out).at("phase_seconds_by_rank");
+  REQUIRE(even.size() == 2);
+  CHECK(even[0] == even[1]);
+  CHECK_THAT(compare({}).out, !ContainsSubstring("as long on rank"));
+  write_run(1.1);
+  const auto uneven = nlohmann::json::parse(compare({"--json"}).out).at("phase_seconds_by_rank");
+  CHECK(uneven[0] == even[0]);
+  CHECK(uneven[1].get<double>() == Approx(1.1 * even[1].get<double>()).epsilon(1e-3));
+  CHECK_THAT(compare({}).out, ContainsSubstring("took 1.10 times as long on rank 1 as on rank 0"));
+}
+
 TEST_CASE_METHOD(CompareFixture, "compare shows the time of issuing if a host issues") {
   CHECK_THAT(compare({}).out, !ContainsSubstring("issued by the host"));
   Platform gpus = platform;

@@ -131,6 +131,7 @@ TEST_CASE("kinds take what the slowest rank does, without waiting in collectives
   REQUIRE(seconds.size() == 2);
   CHECK(seconds.at({program.operations[0].kind, Lane::Compute}) == 1.5);
   CHECK(seconds.at({program.operations[1].kind, Lane::Collective}) == 1);
+  CHECK(phase_seconds_by_rank(program, timeline) == std::vector<Seconds>{1, 1.5});
 }
 
 }  // namespace athanor
