@@ -106,6 +106,10 @@ CLI::Validator whole_number(std::int64_t minimum, std::int64_t maximum) {
 }
 
 int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv) {
+  const auto any = [](CLI::App* verb) { return !verb->get_group().empty(); };
+  for (CLI::App* verb : app.get_subcommands(any)) {
+    verb->set_version_flag("--version", version_text());
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ConfigError& error) {
@@ -161,6 +165,13 @@ CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
 
 CLI::Option* add_quiet(CLI::App& app, bool& quiet) {
   return app.add_flag("--quiet", quiet, "Print no progress lines");
+}
+
+void refuse_given(const CLI::App& verb, const std::vector<std::string>& options,
+                  const std::string& problem, const std::string& way_out) {
+  for (const std::string& option : options) {
+    if (verb.count(option) > 0) throw InputError(option, problem, way_out);
+  }
 }
 
 void require_no_input(const std::string& output, const std::string& option,

@@ -120,8 +120,26 @@ TEST_CASE_METHOD(SimFixture, "an output that cannot be written fails with its pa
   CHECK_THAT(result.err, ContainsSubstring("/nonexistent/folder"));
 }
 
-TEST_CASE("every verb has --help on stdout, and the program has a version") {
-  for (const char* verb : {"simulate", "tune", "show", "compare"}) {
+TEST_CASE_METHOD(SimFixture, "show refuses options that are for other kinds") {
+  const std::string profile_file = folder.file("profile.json");
+  const std::string platform_file = folder.file("platform.json");
+  const auto refused = [](std::vector<std::string> words, const std::string& says) {
+    words.insert(words.begin(), "show");
+    CAPTURE(words);
+    check_refused(run_program("athanor-sim", words), says);
+  };
+  refused({"profile", profile_file, "--split-blocks"}, "--split-blocks: is for a model");
+  refused({"model", "gpt2", "--profile", profile_file}, "--profile: is for memory and program");
+  refused({"model", "gpt2", "--platform", platform_file}, "--platform: is for program");
+  refused({"platform", platform_file, "--platform", platform_file}, "--platform: is for program");
+  refused({"program", "p.json", "--platform", platform_file}, "--platform: is for program");
+  refused({"memory", "p.json", "--split-blocks"}, "--split-blocks: is for a model");
+}
+
+TEST_CASE("every verb has --help and --version on stdout, and so has the program") {
+  for (const char* verb : {"simulate", "tune", "show", "compare", "report", "import"}) {
+    CHECK_THAT(run_program("athanor-sim", {verb, "--version"}).out,
+               Catch::Matchers::StartsWith("athanor "));
     const ProgramResult result = run_program("athanor-sim", {verb, "--help"});
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
