@@ -214,6 +214,9 @@ void add_train_options(CLI::App& app, TrainArguments& arguments) {
   app.callback([&app, &arguments] {
     arguments.resume = app.count("--resume") > 0;
     arguments.retune = app.count("--retune") > 0;
+    for (const CLI::Option* option : app.get_options()) {
+      if (option->count() > 0) arguments.given.insert(option->get_name());
+    }
     if (app.count("--epochs") > 0) check_range("--epochs", arguments.epochs, 1e-9, 1e6);
   });
 }
