@@ -163,6 +163,7 @@ void read_plan_and_machine(const TrainArguments& arguments, TrainInputs& in) {
     throw InputError(arguments.plan + ":profile_path", "is empty", "Name it with --profile.");
   }
   in.profile = read_profile(profile);
+  in.asked.validate(in.profile.architecture, arguments.plan);
   const std::string platform =
       input_path(arguments.platform, in.plan.platform_path, arguments.plan);
   if (!platform.empty()) in.platform = read_platform(platform);

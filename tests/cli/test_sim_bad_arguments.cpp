@@ -120,6 +120,23 @@ TEST_CASE_METHOD(SimFixture, "an output that cannot be written fails with its pa
   CHECK_THAT(result.err, ContainsSubstring("/nonexistent/folder"));
 }
 
+TEST_CASE_METHOD(SimFixture, "a plan of another model is refused by its file") {
+  const std::string plan_path = folder.file("other.json");
+  REQUIRE(run("tune", {"--micro-batch", "4", "-o", plan_path}).exit_code == 0);
+  Plan plan = read_plan(plan_path);
+  plan.units.pop_back();
+  write_file_atomically(plan_path, to_json(plan));
+  const std::string profile_file = folder.file("profile.json");
+  const std::vector<std::vector<std::string>> uses{
+      {"simulate", "--plan", plan_path},
+      {"show", "memory", plan_path, "--profile", profile_file},
+      {"report", plan_path, "--profile", profile_file}};
+  for (const std::vector<std::string>& words : uses) {
+    CAPTURE(words);
+    check_refused(run_program("athanor-sim", words), plan_path + ":units: ");
+  }
+}
+
 TEST_CASE_METHOD(SimFixture, "show refuses options that are for other kinds") {
   const std::string profile_file = folder.file("profile.json");
   const std::string platform_file = folder.file("platform.json");
