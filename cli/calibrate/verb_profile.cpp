@@ -111,7 +111,7 @@ void require_tracing(const ProfileArguments& arguments, bool on_gpu) {
     throw InputError("--trace", "kernels are traced on GPUs only",
                      "Use --backend cuda, or leave --trace out.");
   }
-  require_folder_of("--trace", arguments.trace);
+  require_writable("--trace", arguments.trace);
 }
 
 /// Refuses to measure in several processes at once: each would slow the others, and all would write
@@ -142,7 +142,7 @@ void remark_on_idle_options(const ProfileArguments& arguments, bool on_gpu, Sayi
 int profile(ProfileArguments& arguments) {
   require_one_process();
   const bool on_gpu = uses_cuda(arguments.backend);
-  require_folder_of("--output", arguments.output);
+  require_writable("--output", arguments.output);
   if (!arguments.trace.empty()) require_tracing(arguments, on_gpu);
   Sayings sayings(arguments.quiet);
   arguments.options.progress = sayings.progress();

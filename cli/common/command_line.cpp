@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <iostream>
@@ -165,6 +167,28 @@ CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
 
 CLI::Option* add_quiet(CLI::App& app, bool& quiet) {
   return app.add_flag("--quiet", quiet, "Print no progress lines");
+}
+
+void require_writable(const std::string& option, const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return;
+  std::error_code absent;
+  fs::path target = fs::canonical(path, absent);  // a link stays, and its target is written
+  if (absent) target = path;
+  if (fs::is_directory(target, absent)) {
+    throw InputError(option, path + " is a folder", "Name a file in it.");
+  }
+  if (fs::exists(target, absent) && !fs::is_regular_file(target, absent)) return;
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
+  if (!fs::is_directory(folder, absent)) {
+    throw InputError(option, "there is no folder " + folder.string(),
+                     "Make it, or choose another.");
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw InputError(option,
+                   fmt::format("{} cannot be written: {}", folder.string(),
+                               std::generic_category().message(errno)),
+                   "Choose another folder.");
 }
 
 void refuse_given(const CLI::App& verb, const std::vector<std::string>& options,

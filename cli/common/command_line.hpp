@@ -66,6 +66,10 @@ void add_hidden_alias(CLI::App& app, const std::string& alias, CLI::Option* opti
 void refuse_given(const CLI::App& verb, const std::vector<std::string>& options,
                   const std::string& problem, const std::string& way_out = "Leave it out.");
 
+/// Throws an InputError that names the option where no file can be written at `path`: minutes of
+/// work must not end so. An empty path, a pipe and a device are passed over.
+void require_writable(const std::string& option, const std::string& path);
+
 /// Throws an InputError that names the option if its file is one of the inputs, by whatever name.
 /// Empty paths are passed over.
 void require_no_input(const std::string& output, const std::string& option,

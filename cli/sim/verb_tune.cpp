@@ -106,6 +106,8 @@ int tune_one(const TuneOptions& options) {
   require_option(inputs.num_gpus > 0, "--gpus", "Say how many GPUs to use.");
   const std::vector<std::string> read{inputs.profile_path, inputs.platform_path,
                                       inputs.profile_platform_path};
+  require_writable("--output", options.plan_path);
+  require_writable("--all", options.all_path);
   require_no_input(options.plan_path, "--output", read);
   require_no_input(options.all_path, "--all", read);
   require_no_input(options.all_path, "--all", {options.plan_path});

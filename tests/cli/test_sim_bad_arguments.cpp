@@ -116,8 +116,11 @@ TEST_CASE_METHOD(SimFixture, "a plan and options that contradict it are refused"
 TEST_CASE_METHOD(SimFixture, "an output that cannot be written fails with its path") {
   const ProgramResult result =
       run("tune", {"--micro-batch", "4", "-o", "/nonexistent/folder/plan.json"});
-  CHECK(result.exit_code == 1);
-  CHECK_THAT(result.err, ContainsSubstring("/nonexistent/folder"));
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, ContainsSubstring("--output: there is no folder /nonexistent/folder"));
+  const ProgramResult all = run("tune", {"--micro-batch", "4", "--all", "/proc/all.jsonl"});
+  CHECK_THAT(all.err, ContainsSubstring("/proc"));
+  check_refused(run("tune", {"--micro-batch", "4", "-o", folder.file("")}), "is a folder");
 }
 
 TEST_CASE_METHOD(SimFixture, "a plan of another model is refused by its file") {
