@@ -2,7 +2,6 @@
 #include "cli/calibrate/measurement.hpp"
 
 #include "calibrate/device/other_work.hpp"
-#include "sim/base/errors.hpp"
 
 #include <filesystem>
 
@@ -11,13 +10,6 @@ namespace athanor::cli {
 std::string folder_of(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   return folder.empty() ? "." : folder.string();
-}
-
-void require_folder_of(const std::string& option, const std::string& path) {
-  if (!std::filesystem::is_directory(folder_of(path))) {
-    throw InputError(option, "there is no folder " + folder_of(path),
-                     "Make it, or choose another.");
-  }
 }
 
 std::string others_on_host(Sayings& sayings) {

@@ -43,10 +43,6 @@ class Sayings {
 /// Returns the folder of the file `path`.
 [[nodiscard]] std::string folder_of(const std::string& path);
 
-/// Checks the folder first: minutes of measuring must not end in "no such folder". Throws
-/// InputError that names `option`.
-void require_folder_of(const std::string& option, const std::string& path);
-
 /// Looks for processes that use this host's cores, and says so. Returns what it said.
 [[nodiscard]] std::string others_on_host(Sayings& sayings);
 

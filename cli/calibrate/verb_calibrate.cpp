@@ -42,7 +42,7 @@ void keep_power_bursts(CalibrateArguments& arguments, bool& kept) {
     throw InputError("--power-bursts", "power is measured on GPUs only",
                      "Use --backend cuda, or leave --power-bursts out.");
   }
-  require_folder_of("--power-bursts", arguments.power_bursts);
+  require_writable("--power-bursts", arguments.power_bursts);
   arguments.options.power_measured = [&](const PowerMeasurements& measured,
                                          const Provenance& provenance) {
     write_file_atomically(arguments.power_bursts, to_json(measured, provenance));
@@ -84,7 +84,7 @@ Platform write_platform(const Platform& measured, const std::vector<EarlierLook>
 
 int calibrate(CalibrateArguments& arguments, Ranks& ranks) {
   arguments.quiet |= rank_from_environment().rank != 0;
-  require_folder_of("--output", arguments.output);
+  require_writable("--output", arguments.output);
   const bool keeps_bursts = !arguments.power_bursts.empty();
   bool kept_bursts = false;
   if (keeps_bursts) keep_power_bursts(arguments, kept_bursts);

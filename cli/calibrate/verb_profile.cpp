@@ -9,6 +9,7 @@
 #include "calibrate/profile/unit_meter.hpp"
 #include "cli/calibrate/measurement.hpp"
 #include "cli/calibrate/print_profile.hpp"
+#include "executor/rendezvous/rank_from_environment.hpp"
 #include "executor/traced/make_model.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/host.hpp"
@@ -110,22 +111,44 @@ void require_tracing(const ProfileArguments& arguments, bool on_gpu) {
     throw InputError("--trace", "kernels are traced on GPUs only",
                      "Use --backend cuda, or leave --trace out.");
   }
-  require_folder_of("--trace", arguments.trace);
+  require_writable("--trace", arguments.trace);
 }
 
-int profile(ProfileArguments& arguments) {
-  const bool on_gpu = uses_cuda(arguments.backend);
-  require_folder_of("--output", arguments.output);
-  if (!arguments.trace.empty()) require_tracing(arguments, on_gpu);
-  Sayings sayings(arguments.quiet);
-  arguments.options.progress = sayings.progress();
-  arguments.options.remark = sayings.remark();
-  arguments.options.both_kernels = arguments.deterministic != "on";
+/// Refuses to measure in several processes at once: each would slow the others, and all would write
+/// the same file.
+void require_one_process() {
+  const int processes = rank_from_environment().world_size;
+  if (processes == 1) return;
+  throw InputError("profile",
+                   fmt::format("measures in one process, and a launcher has started {}", processes),
+                   "Start it without mpirun, srun or torchrun; --gpus N leaves cores for N ranks.");
+}
+
+/// Says which options have no effect on this kind of device.
+void remark_on_idle_options(const ProfileArguments& arguments, bool on_gpu, Sayings& sayings) {
   if (!arguments.deterministic.empty() && !on_gpu) {
     sayings.remark()(
         "--deterministic: processors have deterministic kernels alone; these costs are "
         "those of on and of off");
   }
+  if (arguments.without_kernels && !on_gpu) {
+    sayings.remark()("--no-kernels: has no effect, because kernels are traced on GPUs only");
+  }
+  if (arguments.compute_threads > 0 && on_gpu) {
+    sayings.remark()("--compute-threads: has no effect, because a GPU computes");
+  }
+}
+
+int profile(ProfileArguments& arguments) {
+  require_one_process();
+  const bool on_gpu = uses_cuda(arguments.backend);
+  require_writable("--output", arguments.output);
+  if (!arguments.trace.empty()) require_tracing(arguments, on_gpu);
+  Sayings sayings(arguments.quiet);
+  arguments.options.progress = sayings.progress();
+  arguments.options.remark = sayings.remark();
+  arguments.options.both_kernels = arguments.deterministic != "on";
+  remark_on_idle_options(arguments, on_gpu, sayings);
   std::vector<KernelTrace> traces;
   arguments.options.traced = [&](std::vector<KernelTrace> found) { traces = std::move(found); };
   const Architecture found = load_architecture(arguments.model);
@@ -199,11 +222,12 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, Action& action) {
   verb->add_flag("--split-blocks", arguments.split_blocks,
                  "Make two units of each block: attention, and the perceptron or the experts. A "
                  "plan then chooses for each. Default: a block is one unit.");
-  verb->add_option("--expert-ranks", options.expert_ranks,
-                   "Also measure experts whose tokens travel between so many ranks, like 2,4. "
-                   "Needs --split-blocks.")
-      ->delimiter(',')
-      ->type_name("N,..");
+  CLI::Option* expert_ranks =
+      verb->add_option("--expert-ranks", options.expert_ranks,
+                       "Also measure experts whose tokens travel between so many ranks, like 2,4. "
+                       "Needs --split-blocks.")
+          ->delimiter(',')
+          ->type_name("N,..");
   verb->add_option("--tensor-ranks", options.tensor_ranks,
                    "Also measure attention and perceptrons whose tensors are split among so many "
                    "ranks, like 2,4. Needs --split-blocks.")
@@ -211,6 +235,7 @@ void add_profile(CLI::App& app, ProfileArguments& arguments, Action& action) {
       ->type_name("N,..");
   verb->add_option("--expert-capacity", options.expert_capacity,
                    "Give tokens that travel room for so many times the rows of balanced routing.")
+      ->needs(expert_ranks)
       ->type_name("TIMES")
       ->capture_default_str();
   add_quiet(*verb, arguments.quiet);

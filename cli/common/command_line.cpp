@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <iostream>
@@ -106,6 +108,10 @@ CLI::Validator whole_number(std::int64_t minimum, std::int64_t maximum) {
 }
 
 int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv) {
+  const auto any = [](CLI::App* verb) { return !verb->get_group().empty(); };
+  for (CLI::App* verb : app.get_subcommands(any)) {
+    verb->set_version_flag("--version", version_text());
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ConfigError& error) {
@@ -161,6 +167,35 @@ CLI::Option* add_share(CLI::App& app, const std::string& name, double& share,
 
 CLI::Option* add_quiet(CLI::App& app, bool& quiet) {
   return app.add_flag("--quiet", quiet, "Print no progress lines");
+}
+
+void require_writable(const std::string& option, const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return;
+  std::error_code absent;
+  fs::path target = fs::canonical(path, absent);  // a link stays, and its target is written
+  if (absent) target = path;
+  if (fs::is_directory(target, absent)) {
+    throw InputError(option, path + " is a folder", "Name a file in it.");
+  }
+  if (fs::exists(target, absent) && !fs::is_regular_file(target, absent)) return;
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
+  if (!fs::is_directory(folder, absent)) {
+    throw InputError(option, "there is no folder " + folder.string(),
+                     "Make it, or choose another.");
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw InputError(option,
+                   fmt::format("{} cannot be written: {}", folder.string(),
+                               std::generic_category().message(errno)),
+                   "Choose another folder.");
+}
+
+void refuse_given(const CLI::App& verb, const std::vector<std::string>& options,
+                  const std::string& problem, const std::string& way_out) {
+  for (const std::string& option : options) {
+    if (verb.count(option) > 0) throw InputError(option, problem, way_out);
+  }
 }
 
 void require_no_input(const std::string& output, const std::string& option,

@@ -20,8 +20,9 @@ namespace athanor::cli {
 /// code.
 using Action = std::function<int()>;
 
-/// Parses the command line and runs the `action` that the chosen verb set. Prints help and version
-/// to stdout. Turns CLI11's own exit codes into 2, with the message on stderr.
+/// Parses the command line and runs the `action` that the chosen verb set. Every verb has
+/// --version. Prints help and version to stdout. Turns CLI11's own exit codes into 2, with the
+/// message on stderr.
 [[nodiscard]] int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv);
 
 /// Adds an option that takes a size such as 40GiB. A size that is no positive number of bytes
@@ -59,6 +60,15 @@ CLI::Option* add_quiet(CLI::App& app, bool& quiet);
 /// Accepts `alias` as an older name of `option` that help does not show. Only one of the two may be
 /// given.
 void add_hidden_alias(CLI::App& app, const std::string& alias, CLI::Option* option);
+
+/// Throws an InputError for the first of `options` of the parsed `verb` that was given, where they
+/// have no effect: an option that is taken without a word is believed to have one.
+void refuse_given(const CLI::App& verb, const std::vector<std::string>& options,
+                  const std::string& problem, const std::string& way_out = "Leave it out.");
+
+/// Throws an InputError that names the option where no file can be written at `path`: minutes of
+/// work must not end so. An empty path, a pipe and a device are passed over.
+void require_writable(const std::string& option, const std::string& path);
 
 /// Throws an InputError that names the option if its file is one of the inputs, by whatever name.
 /// Empty paths are passed over.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/compare/comparison.hpp"
 
-#include "sim/base/text_file.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/engine/measured_rates.hpp"
 #include "sim/formats/trace.hpp"
@@ -10,7 +9,6 @@
 #include "sim/rates/measure_rates.hpp"
 
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
@@ -96,16 +94,13 @@ Comparison compare_timelines(const RunData& run, const Timeline& predicted, Engi
           .on_gpus = run.platform.backend == "cuda"};
 }
 
-Comparison compare_run(const std::string& run) {
+RunComparison compare_run(const std::string& run) {
   const RunData data = read_run(run);
   Engine engine(data.platform, data.plan.world_size);
   const Timeline predicted = engine.simulate(data.program);
-  const Comparison comparison = compare_timelines(data, predicted, engine);
   std::ostringstream trace;
   write_trace(trace, data.program, predicted);
-  write_file_atomically((std::filesystem::path(run) / "predicted.trace.json").string(),
-                        trace.str());
-  return comparison;
+  return {compare_timelines(data, predicted, engine), trace.str()};
 }
 
 }  // namespace athanor::cli

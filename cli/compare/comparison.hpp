@@ -53,8 +53,14 @@ struct Comparison {
 [[nodiscard]] Comparison compare_timelines(const RunData& run, const Timeline& predicted,
                                            Engine& engine);
 
-/// Lowers and simulates RUN/plan.json with RUN/profile.json and RUN/platform.json, writes
-/// RUN/predicted.trace.json, and compares it with RUN/measured.trace.json and RUN/metrics.jsonl.
-[[nodiscard]] Comparison compare_run(const std::string& run);
+/// A comparison, and the predicted timeline as a trace.
+struct RunComparison {
+  Comparison comparison;
+  std::string predicted_trace;
+};
+
+/// Lowers and simulates RUN/plan.json with RUN/profile.json and RUN/platform.json, and compares it
+/// with RUN/measured.trace.json and RUN/metrics.jsonl.
+[[nodiscard]] RunComparison compare_run(const std::string& run);
 
 }  // namespace athanor::cli

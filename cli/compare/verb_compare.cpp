@@ -22,16 +22,26 @@ struct CompareOptions {
   bool json = false;
 };
 
+/// Keeps a file in the run folder. Where that cannot be written, the answer is still worth
+/// printing.
+void keep(const std::string& run, const char* name, const std::string& text) {
+  try {
+    write_file_atomically((std::filesystem::path(run) / name).string(), text);
+  } catch (const Error& error) {
+    fmt::print(stderr, "athanor-sim: note: {} is not kept: {}\n", name, error.what());
+  }
+}
+
 int compare(const CompareOptions& options) {
-  const Comparison comparison = compare_run(options.run);
+  const auto [comparison, trace] = compare_run(options.run);
+  keep(options.run, "predicted.trace.json", trace);
   nlohmann::ordered_json json = comparison_json(comparison);
   const bool within = options.tolerance < 0 || comparison.step_error() <= options.tolerance;
   if (options.tolerance >= 0) {
     json["tolerance"] = options.tolerance;
     json["within_tolerance"] = within;
   }
-  const auto path = (std::filesystem::path(options.run) / "comparison.json").string();
-  write_file_atomically(path, json.dump(2) + "\n");
+  keep(options.run, "comparison.json", json.dump(2) + "\n");
   if (options.json) {
     print_json(json);
   } else {

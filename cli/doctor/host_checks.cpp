@@ -18,6 +18,14 @@ Finding check_memory(const Machine& machine) {
     return {"memory", Verdict::Costs, "/proc/meminfo does not tell",
             "plans are made for a guess of the memory", "Give --host-memory."};
   }
+  const auto mapped = mapped_memory_limit(machine);
+  if (mapped && *mapped < std::min(limit, total)) {
+    return {"memory", Verdict::Costs,
+            fmt::format("{} of the host's {}: ulimit -v or ulimit -d limits it",
+                        format_bytes(*mapped), format_bytes(total)),
+            "plans keep no more than that on the host, and what maps more fails",
+            "Lift it: ulimit -v unlimited -d unlimited."};
+  }
   if (limit >= total) return {"memory", Verdict::Good, format_bytes(total), "", ""};
   return {"memory", Verdict::Costs,
           fmt::format("{} of the host's {}: a control group limits it", format_bytes(limit),

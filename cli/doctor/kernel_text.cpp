@@ -63,6 +63,15 @@ std::optional<Bytes> locked_memory_limit(const Machine& machine) {
   return number_in<Bytes>(field(machine.text("/proc/self/limits"), "Max locked memory"));
 }
 
+std::optional<Bytes> mapped_memory_limit(const Machine& machine) {
+  std::optional<Bytes> least;
+  for (const char* key : {"Max address space", "Max data size"}) {
+    const auto limit = number_in<Bytes>(field(machine.text("/proc/self/limits"), key));
+    if (limit) least = std::min(*limit, least.value_or(*limit));
+  }
+  return least;
+}
+
 bool has_capability(const Machine& machine, int number) {
   const auto held =
       number_in<std::uint64_t>(field(machine.text("/proc/self/status"), "CapEff:"), 16);

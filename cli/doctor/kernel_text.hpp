@@ -19,6 +19,8 @@ namespace athanor::cli {
 [[nodiscard]] Bytes memory_of_host(const Machine& machine);
 /// Limit of `ulimit -l` for this process; nothing without a limit.
 [[nodiscard]] std::optional<Bytes> locked_memory_limit(const Machine& machine);
+/// Limit of `ulimit -v` and `ulimit -d` for this process; nothing without a limit.
+[[nodiscard]] std::optional<Bytes> mapped_memory_limit(const Machine& machine);
 /// Whether this process has the capability of that number (linux/capability.h).
 [[nodiscard]] bool has_capability(const Machine& machine, int number);
 

@@ -47,6 +47,7 @@ Json plan_page(const std::string& path, const Inputs& given) {
   require_profile_and_platform(inputs);
   const LoadedProblem loaded(inputs);
   const TuningProblem& problem = loaded.problem();
+  plan.validate(problem.profile.architecture, path);
   Engine engine(problem.platform, plan.world_size);
   const Report report = make_report(plan, loaded.scaled(), problem, engine, {.sensitivity = true});
   const Program program = lower(problem.profile, plan);

@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ReportVerbOptions {
+  const CLI::App* verb = nullptr;  ///< knows which options were given
   std::string input, output, all_path;
   Inputs inputs;  ///< for a plan
 };
@@ -34,6 +35,18 @@ struct ReportPage {
 
 constexpr const char* kInputs =
     "Give a run folder, a plan, or what athanor tune --json printed or tune --all wrote.";
+
+/// Refuses the options that are for a plan.
+void refuse_inputs(const ReportVerbOptions& options) {
+  refuse_given(*options.verb, {"--profile", "--platform", "--profile-platform"},
+               "is for a plan, and this is none");
+}
+
+/// Refuses the option that is for what `tune --json` printed for one platform.
+void refuse_all(const ReportVerbOptions& options) {
+  refuse_given(*options.verb, {"--all"},
+               "is for what tune --json printed for one platform, and this is none");
+}
 
 std::string page_path(const ReportVerbOptions& options) {
   if (!options.output.empty()) return options.output;
@@ -73,17 +86,25 @@ ReportPage page_of_search(const ReportVerbOptions& options, const nlohmann::json
 
 ReportPage page_of_file(const ReportVerbOptions& options) {
   const std::string text = read_text_file(options.input);
-  if (is_candidates(text)) return page_of_candidates(options, text);
+  if (is_candidates(text)) {
+    refuse_inputs(options);
+    refuse_all(options);
+    return page_of_candidates(options, text);
+  }
   const nlohmann::json document = parse_json(text, options.input);
   if (document.is_object() && document.contains("platforms")) {
+    refuse_inputs(options);
+    refuse_all(options);
     return {fmt::format("Platforms: {}", base_name(options.input)),
             platforms_page(document, options.input)};
   }
   if (document.is_object() && document.contains("step_seconds")) {
+    refuse_inputs(options);
     return page_of_search(options, document);
   }
   const std::string schema = schema_of(document);
   if (schema.starts_with("athanor.plan/")) {
+    refuse_all(options);
     return {fmt::format("Plan: {}", base_name(options.input)),
             plan_page(options.input, options.inputs)};
   }
@@ -95,6 +116,8 @@ ReportPage page_of_file(const ReportVerbOptions& options) {
 
 ReportPage page_of(const ReportVerbOptions& options) {
   if (fs::is_directory(options.input)) {
+    refuse_inputs(options);
+    refuse_all(options);
     return {fmt::format("Run: {}", base_name(fs::absolute(options.input).lexically_normal())),
             run_page(options.input)};
   }
@@ -117,6 +140,7 @@ int report(const ReportVerbOptions& options) {
 void add_report(CLI::App& app, Action& action) {
   auto options = std::make_shared<ReportVerbOptions>();
   CLI::App* verb = app.add_subcommand("report", "Draw a result as one HTML page");
+  options->verb = verb;
   verb->add_option("input", options->input,
                    "Run folder, plan, or what tune --json printed: for one platform or several")
       ->required()

@@ -35,6 +35,7 @@ std::string input_path(const ShowRequest& request, const std::string& option,
 Program lowered(const ShowRequest& request, const Plan& plan) {
   const Profile profile =
       read_profile(input_path(request, "--profile", request.profile_path, plan.profile_path));
+  plan.validate(profile.architecture, request.file);
   return lower(profile, plan);
 }
 

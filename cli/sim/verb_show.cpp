@@ -59,6 +59,18 @@ std::optional<Shipped> shipped_kind(const Kind& kind) {
   return std::nullopt;
 }
 
+/// Refuses options that are for other kinds.
+void check_options(const CLI::App& verb, const Kind& kind, const std::string& form) {
+  const bool is_program = kind.name == "program";
+  if (!is_program && kind.name != "memory") {
+    refuse_given(verb, {"--profile"}, "is for memory and program");
+  }
+  if (!is_program || form != "chakra") {
+    refuse_given(verb, {"--platform"}, "is for program --as chakra");
+  }
+  if (kind.name != "model") refuse_given(verb, {"--split-blocks"}, "is for a model");
+}
+
 int list_shipped(Shipped kind) {
   const std::vector<std::string> names = shipped_names(kind);
   if (names.empty()) {
@@ -94,10 +106,11 @@ void add_show(CLI::App& app, Action& action) {
                    "table (default) or json; for a plan also deepspeed, accelerate or torchtitan, "
                    "for a program chakra, for a platform simgrid-xml")
       ->type_name("FORM");
-  verb->callback([&action, request] {
-    action = [request]() -> int {
+  verb->callback([&action, verb, request] {
+    action = [verb, request]() -> int {
       const Kind& kind = find_kind(request->kind);
       check_form(kind, request->form);
+      check_options(*verb, kind, request->form);
       if (const auto shipped = shipped_kind(kind)) {
         if (request->file.empty()) return list_shipped(*shipped);
         request->file = file_or_shipped(request->file, *shipped);

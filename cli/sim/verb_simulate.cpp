@@ -101,8 +101,11 @@ int simulate(SimulateOptions& options) {
   const LoadedProblem loaded(options.inputs);
   const TuningProblem& problem = loaded.problem();
   Engine engine(problem.platform, problem.request.num_gpus);
-  if (options.plan_path.empty())
+  if (options.plan_path.empty()) {
     plan = plan_of(options.policy, problem, engine, options.inputs.quiet);
+  }
+  plan.validate(problem.profile.architecture,
+                options.plan_path.empty() ? "plan" : options.plan_path);
 
   const Report report =
       make_report(plan, loaded.scaled(), problem, engine,

@@ -106,6 +106,8 @@ int tune_one(const TuneOptions& options) {
   require_option(inputs.num_gpus > 0, "--gpus", "Say how many GPUs to use.");
   const std::vector<std::string> read{inputs.profile_path, inputs.platform_path,
                                       inputs.profile_platform_path};
+  require_writable("--output", options.plan_path);
+  require_writable("--all", options.all_path);
   require_no_input(options.plan_path, "--output", read);
   require_no_input(options.all_path, "--all", read);
   require_no_input(options.all_path, "--all", {options.plan_path});
@@ -142,7 +144,7 @@ int tune_one(const TuneOptions& options) {
 
 /// Tunes one platform, or makes a table for several platforms or numbers of GPUs, or for prices.
 /// The table refuses options about one plan.
-int tune(TuneOptions& options) {
+int tune(const CLI::App& verb, TuneOptions& options) {
   require_option(options.inputs.global_batch > 0 || options.batch_per_gpu > 0, "--global-batch",
                  "Say how many sequences a step has.");
   std::ranges::sort(options.gpus);
@@ -156,19 +158,11 @@ int tune(TuneOptions& options) {
     }
     return tune_one(options);
   }
-  const auto refuse = [](bool given, const char* option) {
-    if (!given) return;
-    throw InputError(option, "applies to a single platform and number of GPUs",
-                     "Leave it out, and tune the one that you choose alone.");
-  };
-  refuse(!options.plan_path.empty(), "--output");
-  refuse(!options.all_path.empty(), "--all");
-  refuse(options.top > 0, "--top");
-  refuse(options.sensitivity, "--sensitivity");
-  refuse(options.pareto, "--pareto");
-  refuse(!options.patterns.empty(), "--pattern");
-  refuse(options.energy_within > 0, "--energy-within");
-  refuse(options.host_slowdown > 0, "--host-slowdown");
+  refuse_given(verb,
+               {"--output", "--all", "--top", "--sensitivity", "--pareto", "--pattern",
+                "--energy-within", "--host-slowdown"},
+               "applies to a single platform and number of GPUs",
+               "Leave it out, and tune the one that you choose alone.");
   return tune_platforms({options.inputs, options.gpus, options.batch_per_gpu, options.platforms,
                          options.prices, options.json});
 }
@@ -267,7 +261,8 @@ void add_tune(CLI::App& app, Action& action) {
                 "Find the plan that is best if updates on the host take this share longer than "
                 "measured, as on hosts that others use. Rank by such times"));
   verb->add_flag("--json", options->json, "Print one JSON object");
-  verb->callback([&action, options] { action = [options] { return tune(*options); }; });
+  verb->callback(
+      [&action, verb, options] { action = [verb, options] { return tune(*verb, *options); }; });
 }
 
 }  // namespace athanor::cli

@@ -164,6 +164,14 @@ void check_range(const char* option, double value, double minimum, double maximu
                    fmt::format("Use a number from {} to {}.", minimum, maximum));
 }
 
+/// Whether an option was given whose value may be left out. Files of --config have to give one, so
+/// true stands for none, and false for no such option.
+bool is_given(const CLI::App& app, const char* option, std::string& value) {
+  if (app.count(option) == 0 || value == "false") return false;
+  if (value == "true") value.clear();
+  return true;
+}
+
 /// Whether --resume names a checkpoint, and not the run folder around it.
 bool names_checkpoint(const std::filesystem::path& path) {
   std::error_code error;
@@ -212,8 +220,11 @@ void add_train_options(CLI::App& app, TrainArguments& arguments) {
   add_snapshots_and_tuning(app, arguments);
   add_optimizer(app, arguments);
   app.callback([&app, &arguments] {
-    arguments.resume = app.count("--resume") > 0;
-    arguments.retune = app.count("--retune") > 0;
+    arguments.resume = is_given(app, "--resume", arguments.resume_from);
+    arguments.retune = is_given(app, "--retune", arguments.retune_margin_text);
+    for (const CLI::Option* option : app.get_options()) {
+      if (option->count() > 0) arguments.given.insert(option->get_name());
+    }
     if (app.count("--epochs") > 0) check_range("--epochs", arguments.epochs, 1e-9, 1e6);
   });
 }

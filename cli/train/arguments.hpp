@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ struct TrainArguments {
   std::string nvme;                  ///< folder for optimizer state on NVMe
   double deadline = 0;               ///< 0 = derived from the predicted step
   bool dry_run = false, quiet = false;
+  std::set<std::string> given;  ///< long names of the options that were given: "--seed"
 };
 
 /// Adds every option to `app`. `arguments` must outlive the parse.

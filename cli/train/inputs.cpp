@@ -2,6 +2,7 @@
 #include "cli/train/inputs.hpp"
 
 #include "cli/common/plan_paths.hpp"
+#include "cli/train/run_settings.hpp"
 #include "executor/backend/cuda_plugin.hpp"
 #include "executor/backend/scratch_file.hpp"
 #include "executor/batches/token_batches.hpp"
@@ -162,6 +163,7 @@ void read_plan_and_machine(const TrainArguments& arguments, TrainInputs& in) {
     throw InputError(arguments.plan + ":profile_path", "is empty", "Name it with --profile.");
   }
   in.profile = read_profile(profile);
+  in.asked.validate(in.profile.architecture, arguments.plan);
   const std::string platform =
       input_path(arguments.platform, in.plan.platform_path, arguments.plan);
   if (!platform.empty()) in.platform = read_platform(platform);
@@ -246,6 +248,7 @@ TrainInputs read_inputs(TrainArguments& arguments, bool looks_closely) {
                                in.adopted->folder + ", not that of --plan");
   }
   check_room_for_snapshot(in);
+  for (std::string& idle : idle_options(arguments, in)) in.start.remarks.push_back(std::move(idle));
   if (looks_closely) look_at_held_memory(in);
   if (looks_closely) look_at_file_system(arguments, in);
   return in;
@@ -326,6 +329,14 @@ std::string describe_graphs(const Plan& plan, bool cuda) {
   if (!plan.cuda_graphs) return "";
   return cuda ? "graphs     CUDA graphs, recorded in the second step\n"
               : "graphs     none, although the plan asks for CUDA graphs: this is no GPU\n";
+}
+
+std::vector<std::string> remarks_of_dry_run(const TrainArguments& arguments,
+                                            const TrainInputs& inputs) {
+  std::vector<std::string> remarks = inputs.start.remarks;
+  const std::string lacking = uses_cuda(arguments, inputs) ? why_no_cuda() : "";
+  if (!lacking.empty()) remarks.push_back("this machine cannot train it: " + lacking);
+  return remarks;
 }
 
 std::string describe(const TrainInputs& in) {

@@ -72,6 +72,11 @@ void check_copies(const TrainArguments& arguments, const TrainInputs& inputs, bo
 /// Returns a line on CUDA graphs; empty where the plan has none.
 [[nodiscard]] std::string describe_graphs(const Plan& plan, bool cuda);
 
+/// Returns what a dry run says beside its text: the remarks of a start, and what this machine
+/// lacks.
+[[nodiscard]] std::vector<std::string> remarks_of_dry_run(const TrainArguments& arguments,
+                                                          const TrainInputs& inputs);
+
 /// Returns the text that a dry run prints.
 [[nodiscard]] std::string describe(const TrainInputs& inputs);
 

@@ -88,6 +88,9 @@ int run(athanor::cli::TrainArguments& arguments, std::span<char*> argv, Machine&
   }
   if (arguments.dry_run) {
     fmt::print("{}", describe(inputs));
+    for (const std::string& remark : athanor::cli::remarks_of_dry_run(arguments, inputs)) {
+      fmt::print(stderr, "athanor-train: {}\n", remark);
+    }
     return athanor::kExitDone;
   }
   // Other machines may not see the export, and would wait for this one.

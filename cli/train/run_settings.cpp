@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train/run_settings.hpp"
 
+#include "cli/train/run_rates.hpp"
 #include "executor/checkpoint/checkpoint_format.hpp"
 #include "sim/model/enum_names.hpp"
 
@@ -61,6 +62,27 @@ std::string describe_data(const TrainingData& data) {
   return std::visit([](const auto& samples) { return describe_content(samples); }, data);
 }
 
+/// An option, whether it is idle, and why.
+struct Idle {
+  const char* option;
+  bool is_idle;
+  std::string why;
+};
+
+/// Why nothing is drawn from --seed, or nothing where something is.
+std::string why_no_seed(const TrainArguments& arguments, const TrainInputs& inputs) {
+  // A resumed run goes on with its seed, and says where --seed is another.
+  const bool draws_weights = !inputs.weights || inputs.start.checkpoint;
+  if (arguments.shuffle || draws_weights) return "";
+  return "the weights are those of the model's folder, and the data is taken as it is stored";
+}
+
+std::string why_no_repredict(const TrainArguments& arguments, const TrainInputs& inputs) {
+  if (arguments.repredict != "wait") return "";
+  const auto& checkpoint = inputs.start.checkpoint;
+  return why_no_second_prediction(arguments, inputs, checkpoint ? checkpoint->state.step : 0);
+}
+
 }  // namespace
 
 std::map<std::string, std::string> settings_of(const TrainArguments& a, const TrainInputs& inputs) {
@@ -99,6 +121,37 @@ std::vector<std::string> differences(const std::map<std::string, std::string>& b
     found.push_back(fmt::format("{}: {} -> {}", name, old->second, value));
   }
   return found;
+}
+
+std::vector<std::string> idle_options(const TrainArguments& arguments, const TrainInputs& inputs) {
+  const bool is_raw = std::holds_alternative<TokenDataset>(*inputs.data);
+  const bool has_checkpoints = arguments.checkpoint_interval.is_on();
+  const std::string no_seed = why_no_seed(arguments, inputs);
+  const std::string no_repredict = why_no_repredict(arguments, inputs);
+  const std::vector<Idle> all{
+      {"--nvme", !uses_nvme(inputs.plan) && !arguments.retune,
+       "the plan keeps no optimizer state on NVMe"},
+      {"--tokens-dtype", !is_raw && arguments.tokens_dtype != "auto",
+       "the folder of the data says its types"},
+      {"--keep-last", !has_checkpoints, "--checkpoint-every 0 writes none"},
+      {"--async-checkpoint", !has_checkpoints && arguments.async_checkpoint != "off",
+       "--checkpoint-every 0 writes none"},
+      {"--min-lr", schedule_of(arguments).decay == Decay::Constant,
+       "--schedule constant stays at --lr"},
+      {"--eval-every", arguments.eval_every > arguments.steps,
+       fmt::format("the run ends after step {}, where it is evaluated", arguments.steps)},
+      {"--profile", inputs.adopted.has_value(), "the plan that the run has changed to has its own"},
+      {"--platform", inputs.adopted.has_value(),
+       "the plan that the run has changed to has its own"},
+      {"--seed", !no_seed.empty(), no_seed},
+      {"--repredict", !no_repredict.empty(), no_repredict},
+  };
+  std::vector<std::string> remarks;
+  for (const auto& [option, is_idle, why] : all) {
+    if (!is_idle || !arguments.given.contains(option)) continue;
+    remarks.push_back(fmt::format("{} has no effect: {}", option, why));
+  }
+  return remarks;
 }
 
 std::int64_t shift_of(const TrainInputs& inputs, const DataStart& start) {

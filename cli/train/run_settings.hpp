@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choices that shape a run's losses, and its place in the data, as checkpoints hold them.
+// The choices that shape a run's losses, and its place in the data, as checkpoints hold them; and
+// the options that have no effect.
 #pragma once
 
 #include "cli/train/inputs.hpp"
@@ -20,6 +21,11 @@ namespace athanor::cli {
 /// Returns "lr: 0.003 -> 0.001" for every choice that both have and that differs.
 [[nodiscard]] std::vector<std::string> differences(const std::map<std::string, std::string>& before,
                                                    const std::map<std::string, std::string>& now);
+
+/// Returns a remark for each option that was given and has no effect in this run. A script may give
+/// it to many runs, so it is no error, but its user should know.
+[[nodiscard]] std::vector<std::string> idle_options(const TrainArguments& arguments,
+                                                    const TrainInputs& inputs);
 
 /// Place in the stream of samples at which a run starts, counted in this plan's samples.
 struct DataStart {

@@ -83,7 +83,8 @@ def trained_tokenizer(records):
     inner.train_from_iterator((message["content"] for record in records for message in record["messages"]), trainer)
     assert inner.get_vocab_size() == VOCABULARY
     made = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|im_end|>",
-                                                pad_token="<|endoftext|>", model_max_length=POSITIONS)
+                                                pad_token="<|endoftext|>", model_max_length=POSITIONS,
+                                                model_input_names=["input_ids", "attention_mask"])  # as Qwen2 takes
     made.chat_template = CHATML
     return made
 

@@ -22,17 +22,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Hashes a whole file, piece by piece.
-std::uint64_t checksum_of_bytes(const MappedFile& file) {
+/// Hashes `size` bytes that `read` gives from an offset on, piece by piece.
+template <typename Read>
+std::uint64_t hash_pieces(std::size_t size, std::uint64_t hash, const Read& read) {
   constexpr std::size_t kPiece = 1 << 20;  // whole words, so that the pieces' hashes chain
   std::vector<std::byte> piece;
-  std::uint64_t hash = kEmptyHash;
-  for (std::size_t done = 0; done < file.bytes().size(); done += piece.size()) {
-    piece.resize(std::min(kPiece, file.bytes().size() - done));
-    file.read(done, piece);
+  for (std::size_t done = 0; done < size; done += piece.size()) {
+    piece.resize(std::min(kPiece, size - done));
+    read(done, piece);
     hash = hash_bytes(piece, hash);
   }
   return hash;
+}
+
+std::uint64_t checksum_of_bytes(const MappedFile& file) {
+  return hash_pieces(file.bytes().size(), kEmptyHash,
+                     [&](std::size_t offset, std::span<std::byte> to) { file.read(offset, to); });
 }
 
 /// Computes the checksum that a state.json of schema `version` holds for a file.
@@ -41,7 +46,10 @@ std::uint64_t checksum_of_file(const std::string& path, int version) {
   const SafetensorsReader reader(path);
   std::uint64_t hash = kEmptyHash;
   for (const TensorEntry& tensor : reader.header().tensors) {
-    hash = hash_bytes(reader.data(tensor), hash);
+    hash = hash_pieces(static_cast<std::size_t>(tensor.bytes()), hash,
+                       [&](std::size_t offset, std::span<std::byte> to) {
+                         reader.read_bytes(tensor, offset, to);
+                       });
   }
   return hash;
 }

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <filesystem>
 
 namespace athanor {
@@ -119,11 +118,8 @@ std::pair<std::size_t, std::int64_t> ImageDataset::place_of(std::int64_t image) 
 std::int64_t ImageDataset::label_at(std::size_t shard, std::int64_t number) const {
   const SafetensorsReader& file = shards_[shard];
   std::int64_t label = 0;
-  std::memcpy(&label,
-              file.data(*file.find(kLabels))
-                  .subspan(static_cast<std::size_t>(number) * sizeof(label))
-                  .data(),
-              sizeof(label));
+  file.read_bytes(*file.find(kLabels), static_cast<std::size_t>(number) * sizeof(label),
+                  std::as_writable_bytes(std::span(&label, 1)));
   if (label >= 0 && label < static_cast<std::int64_t>(index_.labels.size())) return label;
   throw InputError(
       fmt::format("{}:labels: image {}", file.path(), number),
@@ -145,8 +141,8 @@ std::int64_t ImageDataset::read_sample(std::int64_t index, std::span<float> pixe
   const auto [shard, number] =
       place_of(repeated_place(index, index_.images, index_.shards.front().file.crc32));
   const SafetensorsReader& file = shards_[shard];
-  const std::span<const std::byte> stored =
-      file.data(*file.find(kPixels)).subspan(static_cast<std::size_t>(number) * size, size);
+  std::vector<std::byte> stored(size);
+  file.read_bytes(*file.find(kPixels), static_cast<std::size_t>(number) * size, stored);
   const std::size_t of_channel = size / static_cast<std::size_t>(index_.channels);
   for (std::size_t first = 0, table = 0; first < size; first += of_channel, table += kPixelValues) {
     const float* const values = &values_[table];

@@ -85,21 +85,24 @@ PackedDataset::PackedDataset(std::string folder, std::int64_t vocab_size)
   }
 }
 
-PackedDataset::Row PackedDataset::row(std::size_t shard, std::int64_t number) const {
-  const SafetensorsReader& file = shards_[shard];
-  const auto length = static_cast<std::size_t>(index_.sequence_length);
-  const auto part = [&](const char* name, std::size_t width) {
-    return file.data(*file.find(name))
-        .subspan(static_cast<std::size_t>(number) * length * width, length * width);
-  };
-  return {part(kIds, sizeof(std::int32_t)), part(kLossMask, 1), part(kDocumentStarts, 1),
-          file.path(), number};
+PackedDataset::Place PackedDataset::place_of(std::int64_t sequence) const {
+  const auto end = std::upper_bound(ends_.begin(), ends_.end(), sequence);
+  const auto shard = static_cast<std::size_t>(end - ends_.begin());
+  return {shards_[shard], sequence - (shard == 0 ? 0 : ends_[shard - 1])};
+}
+
+std::vector<std::byte> PackedDataset::part_of(const Place& place, const char* name,
+                                              std::size_t width) const {
+  std::vector<std::byte> part(static_cast<std::size_t>(index_.sequence_length) * width);
+  place.shard.read_bytes(*place.shard.find(name),
+                         static_cast<std::size_t>(place.number) * part.size(), part);
+  return part;
 }
 
 PackedDataset::Row PackedDataset::row_of(std::int64_t sequence) const {
-  const auto end = std::upper_bound(ends_.begin(), ends_.end(), sequence);
-  const auto shard = static_cast<std::size_t>(end - ends_.begin());
-  return row(shard, sequence - (shard == 0 ? 0 : ends_[shard - 1]));
+  const Place place = place_of(sequence);
+  return {part_of(place, kIds, sizeof(std::int32_t)), part_of(place, kLossMask, 1),
+          part_of(place, kDocumentStarts, 1), place.shard.path(), place.number};
 }
 
 void PackedDataset::check_row(const Row& row) const {
@@ -151,7 +154,7 @@ std::int64_t PackedDataset::sequence_of(std::int64_t index) const {
 std::int64_t PackedDataset::num_targets(std::int64_t first, std::int64_t count) const {
   std::int64_t targets = 0;
   for (std::int64_t i = first; i < first + count; ++i) {
-    targets += count_set(row_of(sequence_of(i)).loss_mask);
+    targets += count_set(part_of(place_of(sequence_of(i)), kLossMask, 1));
   }
   return targets;
 }

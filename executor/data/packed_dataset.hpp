@@ -49,14 +49,21 @@ class PackedDataset {
   std::vector<std::int64_t> read_sample(std::int64_t index, const PackedSample& to) const;
 
  private:
-  /// Bytes of one sequence in the mapped shard.
+  /// Where a sequence is.
+  struct Place {
+    const SafetensorsReader& shard;
+    std::int64_t number;  ///< in the shard
+  };
+  /// Bytes of one sequence. They are read, not mapped: a file may shrink in the hours of a run.
   struct Row {
-    std::span<const std::byte> ids, loss_mask, document_starts;
+    std::vector<std::byte> ids, loss_mask, document_starts;
     const std::string& file;
     std::int64_t number;  ///< in its shard
   };
+  [[nodiscard]] Place place_of(std::int64_t sequence) const;
+  [[nodiscard]] std::vector<std::byte> part_of(const Place& place, const char* name,
+                                               std::size_t width) const;
   [[nodiscard]] Row row_of(std::int64_t sequence) const;
-  [[nodiscard]] Row row(std::size_t shard, std::int64_t number) const;
   void check_row(const Row& row) const;
 
   std::string folder_;

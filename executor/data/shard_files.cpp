@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <vector>
 
 namespace athanor {
 
@@ -57,10 +59,16 @@ SafetensorsReader open_shard_file(const std::string& folder, const ShardFile& en
 }
 
 void check_shard_sum(const SafetensorsReader& shard, std::uint32_t crc32) {
-  const std::span<const std::byte> bytes = shard.file_bytes();
-  const auto found = static_cast<std::uint32_t>(
-      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-  if (found == crc32) return;
+  constexpr std::size_t kPiece = 1 << 20;
+  const std::size_t size = shard.file_bytes().size();
+  std::vector<std::byte> piece;
+  uLong found = 0;
+  for (std::size_t done = 0; done < size; done += piece.size()) {
+    piece.resize(std::min(kPiece, size - done));
+    shard.read_file(done, piece);
+    found = ::crc32_z(found, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+  }
+  if (static_cast<std::uint32_t>(found) == crc32) return;
   throw InputError(shard.path(), "its checksum is not that of index.json", kDamagedFolder);
 }
 

@@ -52,17 +52,44 @@ Word word(std::span<const std::byte> bytes, std::size_t index) {
   return value;
 }
 
-/// Whether the 16-bit words of a file are ids of 32 bits: the upper half of each is then no more
-/// than the vocabulary's.
-bool looks_32_bit(std::span<const std::byte> bytes, std::int64_t vocab_size) {
+/// Whether a file of words is one of ids that are twice as wide: the upper half of each is then no
+/// more than `most`.
+template <class Word>
+bool looks_twice_as_wide(std::span<const std::byte> bytes, std::int64_t most) {
   constexpr std::size_t kFewIds = 16;
-  const std::size_t ids = std::min(bytes.size(), kSample) / sizeof(std::uint32_t);
-  if (bytes.size() % sizeof(std::uint32_t) != 0 || ids < kFewIds) return false;
-  const std::int64_t most = (vocab_size - 1) >> 16;
+  constexpr std::size_t kWidth = 2 * sizeof(Word);
+  const std::size_t ids = std::min(bytes.size(), kSample) / kWidth;
+  if (bytes.size() % kWidth != 0 || ids < kFewIds) return false;
   for (std::size_t i = 0; i < ids; ++i) {
-    if (word<std::uint16_t>(bytes, 2 * i + 1) > most) return false;
+    if (word<Word>(bytes, 2 * i + 1) > most) return false;
   }
   return true;
+}
+
+/// Whether a sample is zeros alone, which are ids of any width.
+bool is_zero(std::span<const std::byte> bytes) {
+  const auto sample = sample_of(bytes);
+  return std::all_of(sample.begin(), sample.end(), [](char c) { return c == 0; });
+}
+
+/// Refuses ids of 64 and 32 bits that would be read as narrower ones. Zeros are taken where their
+/// type was named.
+void check_width(std::span<const std::byte> bytes, TokenType type, TokenFormat format,
+                 std::int64_t vocab_size, const std::string& file) {
+  const bool is_short = type == TokenType::UInt16;
+  const bool is_told = format != TokenFormat::Auto;
+  if (type == TokenType::UInt8 || (is_told && is_zero(bytes))) return;
+  if (is_short && !looks_twice_as_wide<std::uint16_t>(bytes, (vocab_size - 1) >> 16)) return;
+  if (looks_twice_as_wide<std::uint32_t>(bytes, 0) && !is_zero(bytes)) {
+    throw InputError(file, "looks like ids of 64 bits: of each, the upper half is zero",
+                     "Write them with 32 bits: numpy.fromfile(FILE, 'int64').astype('uint32')"
+                     ".tofile('tokens.bin'), and give --tokens-dtype uint32.");
+  }
+  if (!is_short) return;
+  throw InputError(file,
+                   "looks like ids of 32 bits: as 16-bit ids, every second one is the upper half "
+                   "of the one before",
+                   "Name the type: --tokens-dtype uint32.");
 }
 
 /// Whether the file begins with 256 words of which the first three alone are not zero, as llm.c's
@@ -92,8 +119,7 @@ void check_text(std::string_view sample, std::int64_t vocab_size, const std::str
   }
 }
 
-void check_words(std::span<const std::byte> bytes, TokenType type, std::int64_t vocab_size,
-                 const std::string& file) {
+void check_words(std::span<const std::byte> bytes, const std::string& file) {
   if (has_header(bytes)) {
     throw InputError(file,
                      fmt::format("begins with a header of 256 words, and {} is no known magic",
@@ -102,12 +128,6 @@ void check_words(std::span<const std::byte> bytes, TokenType type, std::int64_t 
   }
   if (is_readable(sample_of(bytes))) {
     throw InputError(file, "is text, no binary tokens", tokenize_hint(file));
-  }
-  if (type == TokenType::UInt16 && looks_32_bit(bytes, vocab_size)) {
-    throw InputError(file,
-                     "looks like ids of 32 bits: as 16-bit ids, every second one is the upper half "
-                     "of the one before",
-                     "Name the type: --tokens-dtype uint32.");
   }
 }
 
@@ -125,12 +145,12 @@ void check_kind(std::span<const std::byte> bytes, TokenFormat format, const std:
 
 void check_content(std::span<const std::byte> bytes, TokenType type, TokenFormat format,
                    std::int64_t vocab_size, const std::string& file) {
-  if (format != TokenFormat::Auto) return;
-  if (type == TokenType::UInt8) {
+  if (format == TokenFormat::Auto && type == TokenType::UInt8) {
     check_text(sample_of(bytes), vocab_size, file);
-  } else {
-    check_words(bytes, type, vocab_size, file);
+  } else if (format == TokenFormat::Auto) {
+    check_words(bytes, file);
   }
+  check_width(bytes, type, format, vocab_size, file);
 }
 
 }  // namespace athanor

@@ -17,8 +17,8 @@ void check_kind(std::span<const std::byte> bytes, TokenFormat format, const std:
 
 /// Checks a file without a header of its own, which would be read as `type`. Throws InputError,
 /// with the way out, where its content contradicts that: an archive, an array or another format;
-/// text or 32-bit ids read as 16-bit ones; a header without its magic; text for a model whose
-/// vocabulary is not bytes. Nothing but --tokens-dtype bytes takes every file.
+/// text; ids that are twice as wide, or four times; a header without its magic; text for a model
+/// whose vocabulary is not bytes. Nothing but --tokens-dtype bytes takes every file.
 void check_content(std::span<const std::byte> bytes, TokenType type, TokenFormat format,
                    std::int64_t vocab_size, const std::string& file);
 

@@ -144,8 +144,27 @@ TokenFormat parse_token_format(std::string_view text, const std::string& where) 
                    "Use one of auto, bytes, uint16, uint32.");
 }
 
+void check_stored_type(TokenType stored, TokenFormat format, const std::string& file) {
+  const bool agrees =
+      format == TokenFormat::Auto || token_bytes(stored) == (format == TokenFormat::UInt16   ? 2
+                                                             : format == TokenFormat::UInt32 ? 4
+                                                                                             : 1);
+  if (agrees) return;
+  throw InputError(
+      file,
+      fmt::format("says that a token has {} bytes, and --tokens-dtype names another type",
+                  token_bytes(stored)),
+      "Leave the option out: it is for files without a header.");
+}
+
 TokenLayout parse_token_file(std::span<const std::byte> bytes, TokenFormat format,
                              const std::string& file) {
+  if (format != TokenFormat::UInt8) {
+    if (const std::optional<TokenLayout> layout = parse_llmc(bytes, file)) {
+      check_stored_type(layout->type, format, file);
+      return *layout;
+    }
+  }
   switch (format) {
     case TokenFormat::UInt8:
       return raw_layout(bytes.size(), TokenType::UInt8, file);
@@ -156,14 +175,17 @@ TokenLayout parse_token_file(std::span<const std::byte> bytes, TokenFormat forma
     case TokenFormat::Auto:
       break;
   }
-  if (const std::optional<TokenLayout> layout = parse_llmc(bytes, file)) return *layout;
   return raw_layout(bytes.size(), is_bin(file) ? TokenType::UInt16 : TokenType::UInt8, file);
+}
+
+bool is_megatron_index(std::span<const std::byte> index) noexcept {
+  return index.size() >= kMegatronMagic.size() &&
+         std::memcmp(index.data(), kMegatronMagic.data(), kMegatronMagic.size()) == 0;
 }
 
 TokenLayout parse_megatron_index(std::span<const std::byte> index, std::size_t bin_bytes,
                                  const std::string& file) {
-  if (index.size() < kMegatronHeaderBytes ||
-      std::memcmp(index.data(), kMegatronMagic.data(), kMegatronMagic.size()) != 0) {
+  if (index.size() < kMegatronHeaderBytes || !is_megatron_index(index)) {
     throw InputError(file, "is no Megatron index", "It must start with MMIDIDX.");
   }
   const auto version = load<std::uint64_t>(index, kMegatronVersion);

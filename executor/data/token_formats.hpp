@@ -26,10 +26,18 @@ struct TokenLayout {
   std::int64_t count = 0;
 };
 
-/// Returns the layout of an llm.c file (magic 20240520: uint16, 20240801: uint32); any other file
-/// is read as `format`. Throws InputError that names `file`.
+/// Throws InputError that names `file` where its header or index tells of a type of another size
+/// than `format`.
+void check_stored_type(TokenType stored, TokenFormat format, const std::string& file);
+
+/// Returns the layout of an llm.c file (magic 20240520: uint16, 20240801: uint32), unless `format`
+/// takes all files as bytes; any other file is read as `format`. Throws InputError that names
+/// `file`.
 [[nodiscard]] TokenLayout parse_token_file(std::span<const std::byte> bytes, TokenFormat format,
                                            const std::string& file);
+
+/// Whether a file begins as a Megatron index does.
+[[nodiscard]] bool is_megatron_index(std::span<const std::byte> index) noexcept;
 
 /// Returns the layout of the Megatron .bin of `bin_bytes` bytes that belongs to this .idx. Its
 /// documents must lie one after the other, as Megatron writes them. Throws InputError that names

@@ -49,8 +49,12 @@ void load_tokens(const std::byte* from, std::span<std::int64_t> out) {
 
 TokenDataset::Part TokenDataset::open(const std::string& path, TokenFormat format,
                                       std::int64_t vocab_size) {
-  const std::optional<fs::path> index =
-      format == TokenFormat::Auto ? megatron_index(path) : std::nullopt;
+  std::optional<fs::path> index =
+      format != TokenFormat::UInt8 ? megatron_index(path) : std::nullopt;
+  // Beside a file whose type is named, there may be an index of something else.
+  const bool has_other_index = index && format != TokenFormat::Auto && is_there(path) &&
+                               !is_megatron_index(MappedFile(index->string()).bytes());
+  if (has_other_index) index.reset();
   if (!index) {
     MappedFile file(path);
     check_kind(file.bytes(), format, path);
@@ -62,6 +66,7 @@ TokenDataset::Part TokenDataset::open(const std::string& path, TokenFormat forma
   MappedFile file(fs::path(*index).replace_extension(".bin").string());
   const TokenLayout layout =
       parse_megatron_index(index_file.bytes(), file.bytes().size(), index_file.path());
+  check_stored_type(layout.type, format, index_file.path());
   return {std::move(file), layout};
 }
 

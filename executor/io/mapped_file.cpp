@@ -56,7 +56,7 @@ void MappedFile::read(std::size_t offset, std::span<std::byte> to) const {
     if (count == 0) {
       throw InputError(path_,
                        "has shrunk while it was read: it had " + std::to_string(bytes_.size()) +
-                           " bytes and ends at " + std::to_string(offset),
+                           " bytes, and byte " + std::to_string(offset) + " is not there",
                        "Give it back its content, and go on with --resume.");
     }
     offset += static_cast<std::size_t>(count);

@@ -24,7 +24,10 @@ class SafetensorsReader {
   [[nodiscard]] const SafetensorsHeader& header() const noexcept { return header_; }
   /// Returns nullptr when the file has no such tensor.
   [[nodiscard]] const TensorEntry* find(std::string_view name) const noexcept;
+  /// The mapped bytes of a tensor. Where the file may shrink meanwhile, use read_bytes().
   [[nodiscard]] std::span<const std::byte> data(const TensorEntry& tensor) const;
+  /// Reads bytes of the file from `offset` on. Throws InputError when it has shrunk.
+  void read_file(std::size_t offset, std::span<std::byte> to) const { file_.read(offset, to); }
   /// Reads bytes of a tensor from `offset` on. Throws InputError when the file has shrunk or cannot
   /// be read; through data() either would end the process.
   void read_bytes(const TensorEntry& tensor, std::size_t offset, std::span<std::byte> to) const;

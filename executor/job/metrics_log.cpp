@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -51,12 +49,11 @@ std::vector<NamedNumber> numbers_of(const nlohmann::ordered_json& record) {
 MetricsLog::MetricsLog(std::string path, std::int64_t resumed_step, Context context)
     : path_(std::move(path)), context_(std::move(context)) {
   write_file_atomically(path_, kept_lines(path_, resumed_step, last_step_));
-  file_.open(path_, std::ios::app);
-  if (!file_) throw Error(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
+  file_.emplace(path_);
   if (!context_.tensorboard.empty()) tensorboard_.emplace(context_.tensorboard, resumed_step);
 }
 
-void MetricsLog::write(const StepReport& report) {
+std::string MetricsLog::write(const StepReport& report) {
   nlohmann::ordered_json record{{"step", report.step},
                                 {"loss_metrics/global_avg_loss", report.loss}};
   if (report.gradient_norm) record["grad_norm"] = *report.gradient_norm;
@@ -96,9 +93,9 @@ void MetricsLog::write(const StepReport& report) {
     record["checkpoint_metrics/waited(s)"] = report.checkpoint->waited;
     record["checkpoint_metrics/write(s)"] = report.checkpoint->write;
   }
-  file_ << record.dump() << '\n' << std::flush;
-  if (!file_) throw Error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
+  std::string remark = file_->append(record.dump());
   if (tensorboard_) tensorboard_->write(report.step, numbers_of(record));
+  return remark;
 }
 
 }  // namespace athanor

@@ -3,11 +3,11 @@
 // go to TensorBoard where that is wanted.
 #pragma once
 
+#include "executor/job/line_log.hpp"
 #include "executor/job/step_report.hpp"
 #include "executor/job/tensorboard_log.hpp"
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string>
 
@@ -32,15 +32,16 @@ class MetricsLog {
   /// From now on records hold the second prediction, too.
   void set_repredicted(Seconds step_seconds) noexcept { repredicted_ = step_seconds; }
 
-  /// Appends one record; other processes see it when this returns. Throws Error on a full disk.
-  void write(const StepReport& report);
+  /// Appends one record; other processes see it when this returns. Returns a remark for the user
+  /// where the file was removed or replaced (LineLog), else nothing. Throws Error on a full disk.
+  [[nodiscard]] std::string write(const StepReport& report);
 
  private:
   std::string path_;
   std::int64_t last_step_ = 0;
   Context context_;
   Seconds repredicted_ = 0;  ///< 0: there is none
-  std::ofstream file_;
+  std::optional<LineLog> file_;
   std::optional<TensorboardLog> tensorboard_;
 };
 

@@ -129,7 +129,8 @@ bool CopyPlacement::survives(const std::vector<bool>& failed) const {
 void CopyPlacement::validate(const std::string& where) const {
   if (num_copies < 1 || num_copies > num_machines) {
     throw InputError(where, fmt::format("{} copies on {} machines", num_copies, num_machines),
-                     fmt::format("Use 1 to {} copies.", num_machines));
+                     num_machines == 1 ? "Give copies=1, or more machines (--gpus)."
+                                       : fmt::format("Use 1 to {} copies.", num_machines));
   }
   if (rule == PlacementRule::Groups && num_machines % num_copies != 0) {
     throw InputError(where,

@@ -141,6 +141,11 @@ std::int64_t num_chunks(const Unit& unit, std::int64_t chunk_elements, int world
   return chunks;
 }
 
+std::int64_t num_chunks(const Unit& unit, const UnitPlan& unit_plan, const Plan& plan) {
+  return num_chunks(unit, plan.chunk_elements, plan.world_size, *unit_plan.pattern,
+                    plan.adam_state);
+}
+
 Unit part_of_rank(const Unit& unit, const UnitPattern& pattern, int rank, int world_size) {
   Unit part = unit;
   part.parameters.clear();

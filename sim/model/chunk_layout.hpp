@@ -76,6 +76,10 @@ struct StridedRange {
                                       const UnitPattern& pattern = weights_travel(),
                                       AdamState adam_state = AdamState::Float32);
 
+/// Number of chunks that `plan` has of `unit`, which it treats as `unit_plan` says.
+[[nodiscard]] std::int64_t num_chunks(const Unit& unit, const UnitPlan& unit_plan,
+                                      const Plan& plan);
+
 /// Returns `unit` with those of its owned parameters that belong to `rank`, as that rank holds it.
 [[nodiscard]] Unit part_of_rank(const Unit& unit, const UnitPattern& pattern, int rank,
                                 int world_size);

@@ -179,8 +179,7 @@ void validate_unit(const Plan& plan, const Architecture& architecture, const Uni
                                  unit_plan.pattern->name()),
                      "Leave pattern out, or set adam_state to \"bfloat16\".");
   }
-  const std::int64_t expected =
-      num_chunks(unit, plan.chunk_elements, plan.world_size, *unit_plan.pattern, plan.adam_state);
+  const std::int64_t expected = num_chunks(unit, unit_plan, plan);
   if (expected > kMaxChunksPerUnit) {
     throw InputError(
         where + ".chunks", fmt::format("unit {} has {} chunks", unit.name, expected),

@@ -37,7 +37,7 @@ void place_units(Plan& plan, const PeerSettings& settings, const Architecture& a
     elements += architecture.units[i].num_elements();
     const bool stays = static_cast<double>(elements) <= on_gpu;
     const Home optimizer = stays ? Home::Gpu : settings.optimizer.value;
-    place(plan.units[i], num_chunks(architecture.units[i], plan.chunk_elements, plan.world_size),
+    place(plan.units[i], num_chunks(architecture.units[i], plan.units[i], plan),
           {settings.parameters.value, optimizer});
   }
 }

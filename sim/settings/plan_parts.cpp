@@ -96,8 +96,7 @@ void place_chunks_of(Plan& plan, const Plan& optimizer_of, const Plan& parameter
     const auto& parameters = parameters_of.units[i].chunks;
     unit.chunks.clear();
     if (optimizer.empty() || parameters.empty()) continue;
-    const std::int64_t count =
-        num_chunks(architecture.units[i], plan.chunk_elements, plan.world_size);
+    const std::int64_t count = num_chunks(architecture.units[i], unit, plan);
     unit.chunks.push_back({count, parameters.front().parameters, optimizer.front().optimizer,
                            optimizer.front().gpu_adam});
   }

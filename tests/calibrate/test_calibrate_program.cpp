@@ -132,6 +132,19 @@ TEST_CASE("bad arguments end with exit code 2 and a way out") {
   check("profile --model gpt2-tiny --no-kernels --trace t.json" + out, "--no-kernels");
 }
 
+TEST_CASE("profile refuses to measure in several processes at once") {
+  const Folder folder;
+  ::setenv("WORLD_SIZE", "2", 1);
+  ::setenv("RANK", "1", 1);
+  const Outcome outcome =
+      run(folder, "profile --model gpt2-tiny --backend cpu -o " + folder.file("profile.json"));
+  ::unsetenv("WORLD_SIZE");
+  ::unsetenv("RANK");
+  CHECK(outcome.exit_code == 2);
+  CHECK_THAT(outcome.errors, ContainsSubstring("a launcher has started 2"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("profile.json")));
+}
+
 TEST_CASE("without a GPU, the CUDA backend says what is missing") {
   if (std::system("test -e /dev/nvidiactl") == 0) {
     SKIP("there is a GPU");

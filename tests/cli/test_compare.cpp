@@ -61,6 +61,17 @@ TEST_CASE_METHOD(CompareFixture, "compare finds the factor between prediction an
             .contains("traceEvents"));
 }
 
+TEST_CASE_METHOD(CompareFixture, "compare answers where the run folder cannot be written") {
+  for (const char* name : {"comparison.json", "predicted.trace.json"}) {
+    std::filesystem::create_directories(folder.file(name) + "/in-the-way");
+  }
+  const ProgramResult result = compare({});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, ContainsSubstring("step"));
+  CHECK_THAT(result.err, ContainsSubstring("comparison.json is not kept: "));
+  CHECK_THAT(result.err, ContainsSubstring("predicted.trace.json is not kept: "));
+}
+
 TEST_CASE_METHOD(CompareFixture, "compare counts the steps since a run got another plan") {
   const std::string path = folder.file("metrics.jsonl");
   std::string lines;

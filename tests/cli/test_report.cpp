@@ -232,6 +232,12 @@ TEST_CASE_METHOD(ReportFixture, "what cannot be drawn is refused by name, and no
   refused(written("all.jsonl", R"({"rank": 1, "outcome": "simulated"})"),
           "all.jsonl:1:step_seconds");
   refused(folder.file("plan.json"), "--profile: is missing");
+  const std::vector<std::string> all{"--all", folder.file("all.jsonl")};
+  refused(folder.file("plan.json"), "--all: is for what tune --json printed", all);
+  refused(folder.file("all.jsonl"), "--all: is for what tune --json printed", all);
+  refused(folder.path(), "--all: is for what tune --json printed", all);
+  refused(folder.file("search.json"), "--profile: is for a plan", inputs());
+  refused(folder.path(), "--profile: is for a plan", inputs());
   std::filesystem::remove(folder.file("metrics.jsonl"));
   refused(folder.path(), "metrics.jsonl");
 }

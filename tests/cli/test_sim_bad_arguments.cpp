@@ -116,12 +116,50 @@ TEST_CASE_METHOD(SimFixture, "a plan and options that contradict it are refused"
 TEST_CASE_METHOD(SimFixture, "an output that cannot be written fails with its path") {
   const ProgramResult result =
       run("tune", {"--micro-batch", "4", "-o", "/nonexistent/folder/plan.json"});
-  CHECK(result.exit_code == 1);
-  CHECK_THAT(result.err, ContainsSubstring("/nonexistent/folder"));
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, ContainsSubstring("--output: there is no folder /nonexistent/folder"));
+  const ProgramResult all = run("tune", {"--micro-batch", "4", "--all", "/proc/all.jsonl"});
+  CHECK_THAT(all.err, ContainsSubstring("/proc"));
+  check_refused(run("tune", {"--micro-batch", "4", "-o", folder.file("")}), "is a folder");
 }
 
-TEST_CASE("every verb has --help on stdout, and the program has a version") {
-  for (const char* verb : {"simulate", "tune", "show", "compare"}) {
+TEST_CASE_METHOD(SimFixture, "a plan of another model is refused by its file") {
+  const std::string plan_path = folder.file("other.json");
+  REQUIRE(run("tune", {"--micro-batch", "4", "-o", plan_path}).exit_code == 0);
+  Plan plan = read_plan(plan_path);
+  plan.units.pop_back();
+  write_file_atomically(plan_path, to_json(plan));
+  const std::string profile_file = folder.file("profile.json");
+  const std::vector<std::vector<std::string>> uses{
+      {"simulate", "--plan", plan_path},
+      {"show", "memory", plan_path, "--profile", profile_file},
+      {"report", plan_path, "--profile", profile_file}};
+  for (const std::vector<std::string>& words : uses) {
+    CAPTURE(words);
+    check_refused(run_program("athanor-sim", words), plan_path + ":units: ");
+  }
+}
+
+TEST_CASE_METHOD(SimFixture, "show refuses options that are for other kinds") {
+  const std::string profile_file = folder.file("profile.json");
+  const std::string platform_file = folder.file("platform.json");
+  const auto refused = [](std::vector<std::string> words, const std::string& says) {
+    words.insert(words.begin(), "show");
+    CAPTURE(words);
+    check_refused(run_program("athanor-sim", words), says);
+  };
+  refused({"profile", profile_file, "--split-blocks"}, "--split-blocks: is for a model");
+  refused({"model", "gpt2", "--profile", profile_file}, "--profile: is for memory and program");
+  refused({"model", "gpt2", "--platform", platform_file}, "--platform: is for program");
+  refused({"platform", platform_file, "--platform", platform_file}, "--platform: is for program");
+  refused({"program", "p.json", "--platform", platform_file}, "--platform: is for program");
+  refused({"memory", "p.json", "--split-blocks"}, "--split-blocks: is for a model");
+}
+
+TEST_CASE("every verb has --help and --version on stdout, and so has the program") {
+  for (const char* verb : {"simulate", "tune", "show", "compare", "report", "import"}) {
+    CHECK_THAT(run_program("athanor-sim", {verb, "--version"}).out,
+               Catch::Matchers::StartsWith("athanor "));
     const ProgramResult result = run_program("athanor-sim", {verb, "--help"});
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());

@@ -170,7 +170,7 @@ TEST_CASE_METHOD(FailureFixture, "bad options of failures are usage errors that 
   const ProgramResult lonely =
       run("simulate", {"--policy", "zero3", "--failures", good, "--snapshot", "copies=2"});
   CHECK(lonely.exit_code == 2);
-  CHECK_THAT(lonely.err, ContainsSubstring("2 copies on 1 machines"));
+  CHECK_THAT(lonely.err, ContainsSubstring("2 copies on 1 machines. Give copies=1"));
 }
 
 }  // namespace athanor::test

@@ -95,6 +95,19 @@ TEST_CASE_METHOD(SettingsFixture, "tune's answer is that of tune for the same ba
   CHECK(theirs.at("tuned").at("plan") == Json::parse(alone.out).at("plan"));
 }
 
+TEST_CASE_METHOD(SettingsFixture, "Adam's moments may have another type under settings") {
+  for (const std::string type : {"bf16", "int8"}) {
+    CAPTURE(type);
+    const ProgramResult result = settings({"--deepspeed", kCorpus + "deepspeed/pageable.json",
+                                           "--gpus", "2", "--adam-state", type, "--json"});
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+    const Json report = Json::parse(result.out);
+    CHECK(report.at("plan").at("adam_state") == report.at("tuned").at("plan").at("adam_state"));
+    CHECK(report.at("changes").size() > 0);
+  }
+}
+
 TEST_CASE_METHOD(SettingsFixture, "as text, keys have their lines and notes go to stderr") {
   const ProgramResult result =
       settings({"--deepspeed", kCorpus + "deepspeed/pageable.json", "--gpus", "2"});

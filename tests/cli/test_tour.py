@@ -70,7 +70,9 @@ def check(athanor, folder):
         run(command, assignments, folder, environment(athanor))
     subprocess.run([sys.executable, ROOT / "tools" / "demo_loss.py", folder / "run" / "metrics.jsonl"], check=True)
     assert (folder / "run" / "report.html").is_file()
-    assert (folder / "trained" / "tokenizer.json").is_file()
+    import transformers  # not before: the programs come first
+    given = transformers.AutoTokenizer.from_pretrained(folder / "trained")("What is a plan?").keys()
+    assert set(given) == {"input_ids", "attention_mask"}, f"generate() of the trained model does not take {list(given)}"
 
 
 if __name__ == "__main__":

@@ -108,6 +108,18 @@ TEST_CASE("a control group's limits of memory and processors are named") {
   costs(host, "cores", "3 of the host's 16: an affinity mask", "--cpus");
 }
 
+TEST_CASE("a limit of what a process may map is named") {
+  const FakeMachine host;
+  host.write("/proc/self/limits",
+             "Max data size             unlimited            unlimited            bytes\n"
+             "Max address space         3221225472           unlimited            bytes\n");
+  costs(host, "memory", "3.00 GiB of the host's 64.0 GiB: ulimit -v", "ulimit -v unlimited");
+  host.write("/proc/self/limits",
+             "Max data size             1073741824           unlimited            bytes\n"
+             "Max address space         3221225472           unlimited            bytes\n");
+  costs(host, "memory", "1.00 GiB of the host's 64.0 GiB", "ulimit -v unlimited");
+}
+
 TEST_CASE("a kernel that tells nothing is no reason to fail") {
   const FakeMachine host;
   for (const char* path : {"/proc", "/sys", "/dev"}) host.remove(path);

@@ -13,6 +13,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <array>
+#include <filesystem>
 #include <set>
 
 namespace athanor {
@@ -167,6 +168,17 @@ TEST_CASE("a shard of images that was changed is refused by its checksum") {
   folder.write("0.safetensors", bytes);
   check_refused(folder, "0.safetensors: its checksum");
   check_change(R"("bytes": )", R"("bytes": 1)", "bytes, index.json says 1");
+}
+
+TEST_CASE("a shard of images that shrinks under a run is an error with its name") {
+  const Folder folder;
+  write_five(folder);
+  const ImageDataset data(folder / "", tiny_model());
+  std::filesystem::resize_file(folder / "0.safetensors", 100);
+  const auto shrunk = MessageMatches(ContainsSubstring("0.safetensors: has shrunk"));
+  std::int64_t label = -1;
+  CHECK_THROWS_MATCHES(pixels_of(data, 0, label), InputError, shrunk);
+  CHECK_THROWS_MATCHES(data.check_all(), InputError, shrunk);
 }
 
 TEST_CASE("data of the other kind of model is named") {

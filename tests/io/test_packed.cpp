@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -154,6 +155,17 @@ TEST_CASE("a damaged shard, a shard that is missing and a folder without an inde
   check_refused(folder, "0.safetensors");
   std::remove((folder / "0.safetensors").c_str());
   check_refused(folder, "0.safetensors");
+}
+
+TEST_CASE("a shard that shrinks under a run is an error with its name, and no signal") {
+  const Folder folder;
+  test::write_packed(folder, {test::two_sequences()});
+  const PackedDataset data(folder / "", 10);
+  std::filesystem::resize_file(folder / "0.safetensors", 100);
+  const auto shrunk = MessageMatches(ContainsSubstring("0.safetensors: has shrunk"));
+  CHECK_THROWS_MATCHES(read(data, 0), InputError, shrunk);
+  CHECK_THROWS_MATCHES(data.num_targets(0, 2), InputError, shrunk);
+  CHECK_THROWS_MATCHES(data.check_all(), InputError, shrunk);
 }
 
 }  // namespace

@@ -56,6 +56,8 @@ TEST_CASE("files that are no tokens of the vocabulary are refused") {
       {"tokens.pt", "PK\x03\x04" + text, "zip archive"},
       {"tokens.pkl", "\x80\x04\x95" + text, "pickle"},
       {"wide.bin", wide, "--tokens-dtype uint32"},
+      {"long.bin", test::tokens_of(std::vector<std::uint64_t>(words.begin(), words.end())),
+       "ids of 64 bits"},
       {"zeros.bin", std::string(4096, '\0'), "--tokens-dtype uint32"},
       {"header.bin", header, "12345 is no known magic"},
       {"pointer.bin", "version https://git-lfs.github.com/spec/v1\n" + text, "git lfs pull"},
@@ -70,6 +72,15 @@ TEST_CASE("files that are no tokens of the vocabulary are refused") {
     CHECK_NOTHROW(TokenDataset(path, TokenFormat::UInt8, kVocabulary));
   }
   CHECK(TokenDataset(folder / "wide.bin", TokenFormat::UInt32, kVocabulary).num_tokens() == 500);
+  const auto refused = [&](const char* name, TokenFormat format, const char* says) {
+    CHECK_THROWS_MATCHES(TokenDataset(folder / name, format, kVocabulary), InputError,
+                         MessageMatches(ContainsSubstring(says)));
+  };
+  refused("wide.bin", TokenFormat::UInt16, "ids of 32 bits");
+  refused("long.bin", TokenFormat::UInt16, "ids of 64 bits");
+  refused("long.bin", TokenFormat::UInt32, "ids of 64 bits");
+  CHECK_NOTHROW(TokenDataset(folder / "zeros.bin", TokenFormat::UInt16, kVocabulary));
+  CHECK_NOTHROW(TokenDataset(folder / "zeros.bin", TokenFormat::UInt32, kVocabulary));
 }
 
 TEST_CASE("tokens and bytes are taken where they fit the vocabulary") {

@@ -6,6 +6,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -16,6 +18,8 @@
 namespace athanor {
 namespace {
 
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
 using test::Folder;
 
 constexpr std::int64_t kVocabulary = 1 << 20;
@@ -53,6 +57,25 @@ TEST_CASE("a .bin without a header is nanoGPT's uint16, and a type can be named"
   CHECK(all(TokenDataset(path, TokenFormat::UInt32, kVocabulary)) ==
         std::vector<std::int64_t>{0x20001});
   CHECK(all(TokenDataset(path, TokenFormat::UInt8, 256)).size() == 4);
+}
+
+TEST_CASE("a header or an index counts where a type is named, too, and has to agree with it") {
+  const Folder folder;
+  const std::string llmc =
+      folder.write("a.bin", test::llmc_file<std::uint16_t>(20240520, 1, {1, 50256}));
+  CHECK(all(TokenDataset(llmc, TokenFormat::UInt16, kVocabulary)) ==
+        std::vector<std::int64_t>{1, 50256});
+  CHECK(TokenDataset(llmc, TokenFormat::UInt8, 256).num_tokens() == 1028);
+  folder.write("b.bin", test::tokens_of<std::uint16_t>({1, 2, 3}));
+  folder.write("b.idx", test::megatron_index(8, {1, 2}, {0, 2}));
+  CHECK(all(TokenDataset(folder / "b.bin", TokenFormat::UInt16, kVocabulary)).size() == 3);
+  for (const char* name : {"a.bin", "b.bin"}) {
+    CHECK_THROWS_MATCHES(
+        TokenDataset(folder / name, TokenFormat::UInt32, kVocabulary), InputError,
+        MessageMatches(ContainsSubstring("has 2 bytes, and --tokens-dtype names another type")));
+  }
+  folder.write("b.idx", "an index of something else");
+  CHECK(all(TokenDataset(folder / "b.bin", TokenFormat::UInt16, kVocabulary)).size() == 3);
 }
 
 TEST_CASE("a Megatron pair is found from either file and from the name without extension") {

@@ -125,6 +125,14 @@ class Simulator(unittest.TestCase):
         self.assertEqual([row["price_per_hour"] for row in rows if row["platform"].startswith("4 x RTX")], [1.6])
         self.assertEqual({row["outcome"] for row in rows}, {"planned"})
 
+    def test_several_numbers_of_gpus_are_rows(self):
+        for gpus in [1, 2], "1,2":
+            rows = athanor.tune(**{**CASE, "gpus": gpus})["platforms"]
+            self.assertEqual([row["gpus"] for row in rows], [1, 2])
+        with self.assertRaisesRegex(ValueError, "single platform and number of GPUs"):
+            athanor.tune(**{**CASE, "gpus": [1, 2]}, output="plan.json")
+        self.assertIn("plan", athanor.tune(**{**CASE, "gpus": [4, 4]}))
+
     def test_platforms_without_a_plan_say_why(self):
         with self.assertRaisesRegex(athanor.InfeasibleError, "What would fit") as caught:
             athanor.tune(profile="h200-gpt2-4b", profile_platform="h200x4", platform=["h200x4", "rtx4090x4"],

@@ -77,6 +77,28 @@ class Program(unittest.TestCase):
             (self.folder / "array.json").write_text(text)
             self.assertIn("jq -c '.[]'", self.tokenize(self.folder / "array.json", "-o", self.folder / "new", code=2)[1])
 
+    def test_a_place_that_cannot_be_written_is_refused_before_the_work(self):
+        data = self.lines(RECORDS)
+        with mock.patch("os.access", return_value=False):
+            out, told = self.tokenize(data, "-o", self.folder / "new" / "tokens", code=2)
+        self.assertIn(f"--output: {self.folder} cannot be written", told)
+        self.assertNotIn("The first document", out + told)
+        self.assertIn(f"{data} is no folder", self.tokenize(data, "-o", pathlib.Path(data) / "tokens", code=2)[1])
+
+    def test_options_without_effect_are_told(self):
+        template = self.folder / "template.jinja"
+        template.write_text("{{ messages }}")
+        options = ["--each-turn", "--chat-template", template, "--train-on-prompt"]
+        told = self.tokenize(self.lines([{"text": "A text of its own."}]), *options)[1]
+        for option in ("--each-turn", "--chat-template", "--train-on-prompt"):
+            self.assertIn(f"{option} has no effect", told)
+        completions = self.lines([{"prompt": "Two and two?", "completion": "Four."}], "completions.jsonl")
+        told = self.tokenize(completions, "-o", self.folder / "second", "--train-on-prompt", "--each-turn")[1]
+        self.assertIn("--each-turn has no effect", told)
+        self.assertNotIn("--train-on-prompt has", told)
+        told = self.tokenize(self.lines(RECORDS), "-o", self.folder / "third", "--train-on-prompt", "--each-turn")[1]
+        self.assertNotIn("no effect", told)
+
     def index(self, part="."):
         return json.loads((self.out / part / "index.json").read_text())
 

@@ -12,10 +12,13 @@
 #include "tests/train/train_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <filesystem>
 #include <fstream>
 
 using namespace athanor;
+using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("range names round-trip, and others are refused") {
   RangeName range;
@@ -84,7 +87,8 @@ TEST_CASE("a resumed run drops the records behind its checkpoint, and a torn lin
   const auto write = [&](std::int64_t resumed, std::int64_t first, std::int64_t last) {
     MetricsLog log(folder.file("metrics.jsonl"), resumed, {});
     for (std::int64_t step = first; step <= last; ++step) {
-      log.write({.step = step, .loss = static_cast<double>(first), .gradient_norm = {}});
+      CHECK(log.write({.step = step, .loss = static_cast<double>(first), .gradient_norm = {}}) ==
+            "");
     }
   };
   write(0, 1, 7);
@@ -95,6 +99,29 @@ TEST_CASE("a resumed run drops the records behind its checkpoint, and a torn lin
   CHECK(curve.losses == std::vector<double>{1, 1, 1, 1, 1, 6, 6, 6});
   write(0, 1, 1);
   CHECK(test::loss_curve(folder.file("")).steps.size() == 1);
+}
+
+TEST_CASE("metrics survive that their file is removed or replaced under a run") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  MetricsLog log(path, 0, {});
+  const auto write = [&](std::int64_t step) {
+    return log.write({.step = step, .loss = 1, .gradient_norm = {}});
+  };
+  const auto steps = [&] { return test::loss_curve(folder.file("")).steps; };
+  CHECK(write(1).empty());
+  std::filesystem::remove(path);
+  CHECK_THAT(write(2), ContainsSubstring("was removed: it is made again"));
+  CHECK(write(3).empty());
+  CHECK(steps() == std::vector<std::int64_t>{1, 2, 3});
+  std::filesystem::copy_file(path, folder.file("edited"));
+  std::filesystem::rename(folder.file("edited"), path);
+  CHECK_THAT(write(4), ContainsSubstring("was replaced"));
+  CHECK(steps() == std::vector<std::int64_t>{1, 2, 3, 4});
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("elsewhere", path);
+  CHECK_THAT(write(5), ContainsSubstring("by what is no regular file"));
+  CHECK(write(6).empty());
 }
 
 TEST_CASE("the progress line shows predicted and measured step times") {

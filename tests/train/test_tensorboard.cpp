@@ -45,10 +45,11 @@ TEST_CASE("TensorBoard forgets the steps behind the checkpoint that a run went o
     MetricsLog log(folder.file("metrics.jsonl"), resumed,
                    {.tensorboard = folder.file("tensorboard")});
     for (std::int64_t step = first; step <= last; ++step) {
-      log.write({.step = step,
-                 .loss = 1 / static_cast<double>(first + step),
-                 .gradient_norm = {},
-                 .evaluation = EvaluationReport{.loss = 0.5, .num_targets = 300}});
+      static_cast<void>(
+          log.write({.step = step,
+                     .loss = 1 / static_cast<double>(first + step),
+                     .gradient_norm = {},
+                     .evaluation = EvaluationReport{.loss = 0.5, .num_targets = 300}}));
     }
   };
   write(0, 1, 7);

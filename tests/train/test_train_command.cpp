@@ -147,6 +147,27 @@ TEST_CASE("a warm-up longer than the run is pointed out") {
         std::string::npos);
 }
 
+TEST_CASE("options that have no effect are said to have none, by a dry run as well") {
+  const TrainFixture fixture;
+  const std::string plan = fixture.write_plan("plan", fixture.replicated_plan(1, 2));
+  const auto said = [&](std::vector<std::string> more) {
+    more.emplace_back("--dry-run");
+    const Finished finished = run(with_words(fixture.command(plan, 4, fixture.file("run")), more));
+    CHECK(finished.exit_code == 0);
+    return finished.output;
+  };
+  CHECK(said({}).find("has no effect") == std::string::npos);
+  CHECK(said({"--seed", "3", "--keep-last", "3", "--min-lr", "1e-6"}).find("has no effect") ==
+        std::string::npos);
+  const std::string output = said({"--nvme", fixture.file(""), "--checkpoint-every", "0",
+                                   "--keep-last", "3", "--async-checkpoint", "copy", "--schedule",
+                                   "constant", "--min-lr", "1e-6", "--repredict", "wait"});
+  CAPTURE(output);
+  for (const char* option : {"--nvme", "--keep-last", "--async-checkpoint", "--min-lr"}) {
+    CHECK(output.find(std::string(option) + " has no effect: ") != std::string::npos);
+  }
+}
+
 TEST_CASE("a dry run starts nothing") {
   const TrainFixture fixture;
   auto command = fixture.command(fixture.write_plan("plan", fixture.replicated_plan(2, 2)), 4,

@@ -91,6 +91,10 @@ TEST_CASE_METHOD(Inputs, "an unknown key of --config names the nearest option") 
     return with(good, "--config", path);
   };
   CHECK(run(with_options("warmup-steps = 3\nseed = 7\n")).exit_code == 0);
+  // Options whose value may be left out on a command line.
+  CHECK(run(with_options("resume = false\nretune = false\n")).exit_code == 0);
+  CHECK(run(with_options("retune = true\n")).exit_code == 0);
+  check_refused(with_options("resume = true\n"), file("run"));
   check_refused(with_options("warmup_stesp = 3\n"), "options.toml:warmup_stesp: unknown key");
   check_refused(with_options("warmup_stesp = 3\n"), "Is it 'warmup-steps'?");
   check_refused(with_options("[optimizer]\nlr = 3\n"), "options.toml:optimizer: unknown key");

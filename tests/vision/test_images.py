@@ -144,6 +144,23 @@ class Folders(Case):
         (self.folder / "pictures" / "disc" / ".DS_Store").write_bytes(b"no image")
         self.assertEqual(len(self.made("--data", self.folder / "pictures")[1]), 19)
 
+    def test_images_of_more_than_8_bits(self):
+        deep = numpy.uint16([[0, 255], [7, 9]])
+        Image.fromarray(deep).save(self.folder / "deep.png")
+        decoded = images.Labelled("deep", 0, self.folder / "deep.png").decoded(3)
+        self.assertEqual(decoded[:, :, 0].tolist(), deep.tolist())
+        for name, pixels_ in (("deep.png", deep * 257), ("fractions.tiff", numpy.float32([[0, 0.5]]))):
+            path = self.folder / "pictures" / "disc" / name
+            Image.fromarray(pixels_).save(path)
+            self.refuse("--data", self.folder / "pictures", parts=(name, "more than 8 bits", "would be clipped"))
+            path.unlink()
+
+    def test_images_beside_the_class_folders_are_told(self):
+        Image.new("RGB", (9, 7)).save(self.folder / "pictures" / "loose.png")
+        code, _, err = self.run_program("--data", self.folder / "pictures")
+        self.assertEqual(code, 0, err)
+        self.assertIn("files beside the class folders are not used: 'loose.png' (1 in all)", err)
+
     def test_photographs_stand_upright(self):
         turned = Image.fromarray(numpy.uint8([[[255] * 3, [0] * 3]] * 2))
         exif = turned.getexif()

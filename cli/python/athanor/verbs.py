@@ -67,10 +67,13 @@ def compare(run, *, pandas=False, **options):
 
 def _plan_path(output, options, words):
     """Where tune writes its plan, so that it says where its profile and platform are; None for a table of platforms."""
-    platform = options.get("platform")
-    if isinstance(platform, (list, tuple)) and len(platform) > 1 or options.get("price"):
+    platform, gpus = options.get("platform"), options.get("gpus")
+    numbers = gpus.split(",") if isinstance(gpus, str) else gpus if isinstance(gpus, (list, tuple)) else []
+    several = isinstance(platform, (list, tuple)) and len(platform) > 1 or len({str(number) for number in numbers}) > 1
+    if several or options.get("price"):
         if output is not None:
-            raise ValueError("output: a plan is written for a single platform alone; tune the one that you choose")
+            raise ValueError("output: a plan is written for a single platform and number of GPUs alone; tune the one "
+                             "that you choose")
         return None
     if output is None:
         return words.folder / "plan.json"

@@ -34,9 +34,19 @@ class Tokens:
         self.template = None  # needed by conversations alone
         self.train_on_prompt = train_on_prompt
         self.each_turn = each_turn
+        self.kinds = set()  # classes of the records so far
+
+    def idle_options(self):
+        """Returns the options that were given and that no record so far has a use for, and what they are for."""
+        given = {"--each-turn": self.each_turn, "--chat-template": self.template_text is not None}
+        idle = [(name, "conversations") for name, is_given in given.items() if is_given and Conversation not in self.kinds]
+        if self.train_on_prompt and not self.kinds & {Conversation, Completion}:
+            idle.append(("--train-on-prompt", "conversations and completions; text is learnt as a whole"))
+        return idle
 
     def documents(self, record):
         """Returns the documents of a record; none for a conversation without an assistant turn."""
+        self.kinds.add(type(record))
         try:
             if isinstance(record, Conversation):
                 return self.conversation(record)

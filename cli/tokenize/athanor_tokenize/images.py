@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import pathlib
+import sys
 
 from athanor_common.errors import InputError, MissingPackage
 
@@ -33,17 +34,32 @@ class Labelled:
         try:
             source = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content
             with Image.open(source) as image:
+                self.require_8_bits(image)
                 pixels = numpy.asarray(ImageOps.exif_transpose(image).convert("RGB" if channels == 3 else "L"))
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:  # how Pillow says it
             raise InputError(self.where, f"is no image that can be read: {error}", "Remove or replace it") from None
         return pixels.reshape(*pixels.shape[:2], channels)
 
 
+    def require_8_bits(self, image):
+        """Refuses pixels that Pillow would clip to 255: an image of 16 bits would be white, one of fractions black."""
+        if image.mode != "F" and image.mode.split(";")[0] != "I":
+            return
+        least, most = image.getextrema()
+        if image.mode == "F" or least < 0 or most > 255:
+            raise InputError(self.where, f"has pixels of more than 8 bits (Pillow's mode {image.mode}), which would be "
+                             "clipped", "Write the image with 8 bits a channel, in the range that you want")
+
+
 def class_folders(folder):
     """Yields the images of each class. Hidden files are no images."""
-    classes = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    visible = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    classes = [entry for entry in visible if entry.is_dir()]
     if not classes:
         raise InputError(str(folder), "has no class folders", KINDS)
+    if loose := [entry.name for entry in visible if not entry.is_dir()]:
+        sys.stderr.write(f"athanor tokenize: note: {folder}: files beside the class folders are not used: {loose[0]!r} "
+                         f"({len(loose)} in all)\n")
     for of_class in classes:
         files = sorted(entry for entry in of_class.iterdir()
                        if not entry.name.startswith(".") and entry.name != "Thumbs.db")

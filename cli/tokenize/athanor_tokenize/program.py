@@ -137,6 +137,8 @@ def run(words):
     of_records = read_documents(options, tokens)
     if not of_records:
         raise InputError("--data", "holds no record, so there is no token to learn", "Give files with records")
+    for option, purpose in tokens.idle_options():
+        sys.stderr.write(f"athanor tokenize: note: {option} has no effect here: it is for {purpose}\n")
     # The training part is the last: its index completes the folder.
     counts = {name or "training": write_part(options, tokens, vocabulary, name, part)
               for name, part in split(of_records, options.val_share, options.seed).items()}

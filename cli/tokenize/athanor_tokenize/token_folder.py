@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from athanor_common.errors import InputError
+from athanor_common.folders import require_writable
 
 SCHEMA = "athanor.tokens/1"
 # What this program leaves in a folder that it did not complete: the next attempt writes it anew.
@@ -20,6 +21,7 @@ SHARD_TOKENS = 1 << 26
 
 
 def require_free(folder):
+    require_writable(folder)
     if (pathlib.Path(folder) / "index.json").exists():
         raise InputError(str(folder), "holds prepared data already", "Name a new folder, or remove this one")
     if pathlib.Path(folder).is_dir():

@@ -8,6 +8,7 @@ import shutil
 import transformers
 
 from athanor_common.errors import InputError
+from athanor_common.folders import require_writable
 
 DESCRIPTION = "traced.json"
 GRAPHS = "units"
@@ -17,6 +18,7 @@ def require_free(folder):
     folder = pathlib.Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError("--output", f"'{folder}' exists already", "Name a new folder")
+    require_writable(folder)
 
 
 def _classes(by_dtype):

@@ -33,8 +33,15 @@ void StepLog::write(const StepReport& report) {
   if (options_.evaluations.contains(report.step)) {
     held_ = report;
   } else {
-    metrics_->write(report);
+    write_record(report);
   }
+}
+
+void StepLog::write_record(const StepReport& report) {
+  const std::string remark = metrics_->write(report);
+  if (remark.empty()) return;
+  end_line();
+  fmt::print(stderr, "athanor-train: {}\n", remark);
 }
 
 void StepLog::show(const StepReport& report) {
@@ -53,7 +60,7 @@ void StepLog::add(const EvaluationReport& report) {
 }
 
 void StepLog::write_held() {
-  if (held_) metrics_->write(*std::exchange(held_, std::nullopt));
+  if (held_) write_record(*std::exchange(held_, std::nullopt));
 }
 
 void StepLog::set_repredicted(Seconds step_seconds) {

@@ -64,6 +64,8 @@ class StepLog {
   void end_line() const;
 
  private:
+  void write_record(const StepReport& report);
+
   Options options_;
   Seconds repredicted_ = 0;  ///< 0: not yet
   std::optional<MetricsLog> metrics_;
