@@ -87,8 +87,7 @@ def shared(gpu, machine, rate, achieved):
     count, behind = machine["count"], machine["gpus_per_host_link"]
     threads = max(1, machine["cores"] // count)
     use = {"h2d": rate["copy"], "d2h": rate["copy"], "collective": rate["bus"],
-           "cpu-adam": host_update_rate(threads, rate, achieved),
-           "compute": achieved["collective_beside_compute"] * achieved["compute_beside_collective"]}
+           "cpu-adam": host_update_rate(threads, rate, achieved)}
     use |= {lane: drive_share(of_drives, achieved) for lane, of_drives in drive_rates(machine, achieved).items()}
     found = []
 
@@ -107,9 +106,16 @@ def shared(gpu, machine, rate, achieved):
         add("link of a GPU, out", "device", rate["copy"], "d2h", "collective")
     if "drives" in machine:  # reads and writes take turns
         add("drives", "node", 1, "nvme-read", "nvme-write")
-    if count > 1:  # two equal shares: one is what the collective is left beside matrix products
-        add("compute + collective", "device", 2 * achieved["collective_beside_compute"], "compute", "collective")
     return found
+
+
+def contention(gpu, machine, achieved):
+    """Multiprocessors, of which collectives over NVLink get few beside matrix products, and all when they are alone. What
+    goes through the host is slower than few multiprocessors are."""
+    if machine["count"] == 1 or gpu["peer"] != "nvlink":
+        return {}
+    return {"contention": [{"ranks": 1, "slowdown": {"compute": achieved["compute_beside_collective"],
+                                                     "collective": achieved["collective_beside_compute"]}}]}
 
 
 def network(machine, achieved):
@@ -151,5 +157,6 @@ def platform(gpu, machine, achieved):
         "file_read": file_curve(drives.get("nvme-read"), achieved),
         "file_write": file_curve(drives.get("nvme-write"), achieved),
         "shared": shared(gpu, machine, rate, achieved),
+        **contention(gpu, machine, achieved),
         **network(machine, achieved),
     }

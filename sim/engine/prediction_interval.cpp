@@ -47,17 +47,6 @@ RateDeviation deviation(Engine& engine, const Program& program, const Change& ch
   return {at(1), at(-1)};
 }
 
-/// Simulates with all that lanes have borrowed of the host's memory: it is wrong together.
-RateDeviation host_deviation(Engine& engine, const Program& program,
-                             const BorrowedRates& borrowed) {
-  return deviation(engine, program, [&](SimulationOptions& options, double deviations) {
-    for (const Lane lane : kHostMemoryLanes) {
-      options.lane_speed.at(lane_index(lane)) =
-          std::exp(deviations * borrowed_spread(lane, borrowed));
-    }
-  });
-}
-
 }  // namespace
 
 PredictionInterval interval_of(Seconds step_seconds, const std::vector<RateDeviation>& deviations) {
@@ -86,15 +75,14 @@ std::vector<RateDeviation> rate_deviations(Engine& engine, const Program& progra
     const LaneRates& of = lanes.at(lane_index(lane));
     if (of.seconds <= 0) continue;
     const double scatter = of.variance / (of.seconds * of.seconds);
-    const double own = uses_host_memory(lane) ? 0 : borrowed_spread(lane, borrowed);
-    const double spread =
-        std::min(std::hypot(drift_of(lane, platform), std::sqrt(scatter), own), kMostSpread);
+    const double spread = std::min(
+        std::hypot(drift_of(lane, platform), std::sqrt(scatter), borrowed_spread(lane, borrowed)),
+        kMostSpread);
     deviations.push_back(
         deviation(engine, program, [=](SimulationOptions& options, double deviations_faster) {
           options.lane_speed.at(lane_index(lane)) = std::exp(deviations_faster * spread);
         }));
   }
-  if (borrowed.lanes) deviations.push_back(host_deviation(engine, program, borrowed));
   const double launches = std::hypot(kLaunchDrift, borrowed_launch_spread(borrowed));
   deviations.push_back(
       deviation(engine, program, [=](SimulationOptions& options, double deviations_faster) {

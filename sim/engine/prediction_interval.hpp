@@ -39,9 +39,8 @@ inline constexpr double kModelSpread = 0.0226;
 /// faster and slower: kernels, collectives, each direction of copies, CPU Adam, files and launches.
 /// A lane's variance has three parts: how rates lie around those of `platform` (drift_of()), how
 /// the mean of its operations scatters, by `repetitions` (repetition_spreads()), and how far rates
-/// are off that are `borrowed` (borrowed_spread()). The last is one deviation of all
-/// kHostMemoryLanes together. The last deviation is kModelSpread. It stands for the order of
-/// operations and waiting.
+/// are off that are `borrowed` (borrowed_spread()). The last deviation is kModelSpread. It stands
+/// for the order of operations and waiting.
 [[nodiscard]] std::vector<RateDeviation> rate_deviations(
     Engine& engine, const Program& program, const Timeline& predicted,
     const std::map<RateKey, double>& repetitions, const Platform& platform,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/rates/borrowed_rates.hpp"
 
-#include <array>
 #include <cmath>
 
 namespace athanor {
@@ -15,13 +14,13 @@ double sheet_spread(Lane lane) noexcept {
     case Lane::Compute:
       return 0.029;
     case Lane::Collective:
-      return 0.55;
+      return 0.53;
     case Lane::H2D:
-      return 0.26;
+      return 0.145;
     case Lane::D2H:
-      return 0.37;
+      return 0.21;
     case Lane::CpuAdam:
-      return 0.27;
+      return 0.18;
     case Lane::NvmeRead:
     case Lane::NvmeWrite:
       return 0;

@@ -5,9 +5,6 @@
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
 
-#include <algorithm>
-#include <array>
-
 namespace athanor {
 
 /// Rates of a prediction that come from elsewhere.
@@ -19,13 +16,6 @@ struct BorrowedRates {
 /// Returns what `profile` and `platform` have borrowed, by their provenance.
 [[nodiscard]] BorrowedRates borrowed_rates(const Profile& profile,
                                            const Platform& platform) noexcept;
-
-/// Lanes that use the host's memory. What a sheet gets wrong of it, it gets wrong of all of them:
-/// over recorded runs their deviations have correlations of 0.6 to 0.9.
-inline constexpr std::array kHostMemoryLanes{Lane::H2D, Lane::D2H, Lane::CpuAdam};
-[[nodiscard]] constexpr bool uses_host_memory(Lane lane) noexcept {
-  return std::ranges::find(kHostMemoryLanes, lane) != kHostMemoryLanes.end();
-}
 
 /// Returns the relative standard deviation that a lane's rate in a step has besides its drift,
 /// because it is borrowed; 0 where it is not. Each is the standard deviation of the logarithms of
