@@ -72,6 +72,11 @@ struct ChunkMemory {
   [[nodiscard]] const AdamStateView& copy_after(std::int64_t steps) const noexcept {
     return copies[static_cast<std::size_t>(steps % 2)];
   }
+  /// Version in host memory of the state after `steps` steps of training: the state itself, or the
+  /// copy of one on the device.
+  [[nodiscard]] const AdamStateView& version_after(std::int64_t steps) const noexcept {
+    return copies.front().has_moments() ? copy_after(steps) : state_after(steps);
+  }
   /// Parameters on the host after `steps` steps of training.
   [[nodiscard]] std::byte* host_parameters_after(std::int64_t steps) const noexcept {
     return other_host_parameters != nullptr && steps % 2 == 1 ? other_host_parameters

@@ -14,10 +14,10 @@ struct SnapshotWay {
   int copies = 1;
   SnapshotSend send = SnapshotSend::Direct;
 
-  /// The snapshot that `way` names. With copies, "every=1" is versions: others cannot have them.
-  /// Without, it is Redo, and versions and copies are to be tried beside it.
+  /// The snapshot that `way` names. "every=1" is Redo, or versions where a peer keeps a copy: a log
+  /// can have none. Other ways are to be tried beside it.
   [[nodiscard]] Snapshot snapshot() const;
-  [[nodiscard]] bool tries_snapshots() const { return way == "every=1" && copies == 1; }
+  [[nodiscard]] bool tries_snapshots() const { return way == "every=1"; }
 };
 
 /// Reads a value of --snapshot. Throws InputError with the values that there are. `takes_every`:

@@ -4,6 +4,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/model/cache_slots.hpp"
 #include "sim/model/chunk_layout.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
@@ -58,11 +59,11 @@ void validate_copies(const Plan& plan, const std::string& where) {
                     name_of(kSnapshotSendNames, plan.snapshot_send)),
         "Set snapshot_copies to 2, or leave snapshot_send out.");
   }
-  if (plan.snapshot != Snapshot::Versions) {
-    refuse(fmt::format("{} copies go with versions alone: only these stay as they are while they "
-                       "travel to a peer",
+  if (!keeps_versions(plan.snapshot)) {
+    refuse(fmt::format("{} copies go with snapshot \"versions\" and \"copy\" alone: only versions "
+                       "stay as they are while they travel to a peer",
                        plan.snapshot_copies),
-           "Set snapshot to \"versions\", or snapshot_copies to 1.");
+           "Set snapshot to \"versions\" or \"copy\", or snapshot_copies to 1.");
   }
   if (plan.world_size == 1) {
     refuse(fmt::format("{} copies need a rank on another node", plan.snapshot_copies),

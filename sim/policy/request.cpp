@@ -3,6 +3,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/lowering/lowering.hpp"
+#include "sim/model/chunk_update.hpp"
 #include "sim/model/enum_names.hpp"
 
 #include <fmt/format.h>
@@ -96,8 +97,9 @@ void validate_copies(const PlanRequest& request, const Platform& platform) {
     refuse(fmt::format("{} copies", request.snapshot_copies),
            fmt::format("Give 1 to {}.", kMostSnapshotCopies));
   }
-  if (request.snapshot != Snapshot::Versions || request.tries_snapshots) {
-    refuse("several copies go with versions alone", "Give --snapshot versions,copies=2.");
+  if (!keeps_versions(request.snapshot)) {
+    refuse("several copies go with versions and copy alone",
+           "Give --snapshot every=1,copies=2, or versions or copy in place of every=1.");
   }
   if (platform.num_nodes(request.num_gpus) < 2) {
     refuse(fmt::format("a copy on another node needs several nodes, and {} ranks of {} are on one",

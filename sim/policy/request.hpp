@@ -33,7 +33,7 @@ struct PlanRequest {
   Snapshot snapshot = Snapshot::None;
   bool tries_snapshots = false;  ///< auto takes versions or copies where that is faster than
                                  ///< `snapshot`: Redo, or Versions where no redo log can be kept
-  int snapshot_copies = 1;       ///< Plan::snapshot_copies; 2 only with Snapshot::Versions
+  int snapshot_copies = 1;       ///< Plan::snapshot_copies; 2 only where there are versions
   SnapshotSend snapshot_send = SnapshotSend::Direct;  ///< another one only with 2 copies
   AdamState adam_state = AdamState::Float32;          ///< never chosen: it changes what is learnt
   bool deterministic = true;                 ///< Plan::deterministic; never chosen: it changes bits

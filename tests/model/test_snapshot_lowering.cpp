@@ -189,14 +189,13 @@ TEST_CASE("copies for peers are whole on all ranks before a gradient leads to th
 TEST_CASE("copies for peers are refused where nobody can keep them") {
   const Architecture architecture = small_architecture(3, false);
   Plan plan = uniform_plan(architecture, 2, Sharding::Sharded, Home::Host, Home::Host);
-  plan.snapshot = Snapshot::Versions;
+  plan.snapshot = GENERATE(Snapshot::Versions, Snapshot::Copy);
   plan.snapshot_copies = 2;
   CHECK_NOTHROW(plan.validate(architecture, "plan"));
   SECTION("three copies") { plan.snapshot_copies = 3; }
   SECTION("none") { plan.snapshot_copies = 0; }
   SECTION("a redo log") { plan.snapshot = Snapshot::Redo; }
   SECTION("no snapshots") { plan.snapshot = Snapshot::None; }
-  SECTION("copies of state on the GPU") { plan.snapshot = Snapshot::Copy; }
   SECTION("one rank") {
     plan = uniform_plan(architecture, 1, Sharding::Sharded, Home::Host, Home::Host);
     plan.snapshot = Snapshot::Versions;

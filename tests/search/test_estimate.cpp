@@ -90,7 +90,7 @@ TEST_CASE("estimated memory is that of the lowered program, and the bound is bel
 
 TEST_CASE("with snapshots, too, memory is that of the program, and the bound is below its time") {
   std::mt19937 random(31);
-  int count = 0, tight = 0, with_copies = 0, copied = 0;
+  int count = 0, tight = 0, with_copies = 0, copied = 0, sent = 0;
   for (int round = 0; round < 120; ++round) {
     Case c(random, round);
     const bool may_speculate =
@@ -114,7 +114,7 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
       const bool may_redo =
           c.request.adam_state == AdamState::Float32 && c.request.snapshot_copies == 1;
       candidate.snapshot = may_redo && i % 4 == 0 ? Snapshot::Redo : Snapshot::Versions;
-      if (i % 4 > 1 && c.request.snapshot_copies == 1) {
+      if (i % 4 > 1) {
         candidate.snapshot = Snapshot::Copy;
       } else {
         candidate.leading_gpu_optimizer = candidate.trailing_gpu_optimizer = 0;
@@ -139,11 +139,13 @@ TEST_CASE("with snapshots, too, memory is that of the program, and the bound is 
       require_least_of_group(random, estimator, candidate, peak, simulated);
       ++count;
       copied += candidate.snapshot == Snapshot::Copy ? 1 : 0;
+      sent += candidate.snapshot == Snapshot::Copy && c.request.snapshot_copies > 1 ? 1 : 0;
       tight += bound >= 0.7 * simulated ? 1 : 0;
     }
   }
   CHECK(count > 300);
   CHECK(copied > 100);
+  CHECK(sent > 30);
   CHECK(tight > count / 4);
   CHECK(with_copies > 10);
 }

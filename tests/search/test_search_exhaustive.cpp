@@ -127,6 +127,7 @@ TEST_CASE(
   const int num_gpus = GENERATE(1, 2, 4);
   std::mt19937 random(900 + static_cast<unsigned>(num_gpus));
   int by_redo = 0, by_versions = 0, by_copies = 0, because_of_memory = 0, with_copies = 0;
+  int copies_sent = 0;
   for (int machine = 0; machine < kMachines; ++machine) {
     const Platform platform = test::random_machine(random, num_gpus);
     Engine engine(platform, num_gpus);
@@ -138,7 +139,8 @@ TEST_CASE(
         question.request.snapshot = Snapshot::Versions;
         question.request.snapshot_copies = 2;
         question.request.snapshot_send = static_cast<SnapshotSend>(with_copies % 5);
-        question.space.snapshots = {Snapshot::Versions};
+        question.request.tries_snapshots = true;
+        question.space.snapshots = {Snapshot::Versions, Snapshot::Copy};
       }
       const auto& [profile, request, space] = question;
       const std::vector<Simulated> expected = test::simulate_all(question, platform, engine);
@@ -155,6 +157,7 @@ TEST_CASE(
       const Snapshot best = expected.front().candidate.snapshot;
       REQUIRE(result.best.snapshot == best);
       (best == Snapshot::Redo ? by_redo : best == Snapshot::Copy ? by_copies : by_versions) += 1;
+      copies_sent += best == Snapshot::Copy && request.snapshot_copies > 1 ? 1 : 0;
       because_of_memory += std::ranges::none_of(expected, [](const Simulated& one) {
         return one.candidate.snapshot == Snapshot::Versions;
       });
@@ -165,6 +168,7 @@ TEST_CASE(
   CHECK(by_copies > 10);
   CHECK(because_of_memory > 0);
   CHECK((with_copies > 5) == (num_gpus > 1));
+  CHECK((copies_sent > 0) == (num_gpus > 1));
 }
 
 TEST_CASE("under a power limit the search finds the fastest plan, and the one of least energy") {

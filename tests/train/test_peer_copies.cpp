@@ -33,11 +33,16 @@ using namespace athanor::test;
 
 constexpr const char* kRun = "0123456789abcdef";
 
-Plan copies_plan(const Architecture& architecture, DataType dtype, SnapshotSend send) {
+/// All state on the host, or every other unit's on the device (Snapshot::Copy).
+Plan copies_plan(const Architecture& architecture, DataType dtype, Snapshot snapshot,
+                 SnapshotSend send) {
   Plan plan = uniform_plan(architecture, 2, 1, Sharding::OptimizerSharded, Home::Gpu, Home::Host,
                            Activation::Keep, 30000);
   plan.dtype = dtype;
-  plan.snapshot = Snapshot::Versions;
+  plan.snapshot = snapshot;
+  for (std::size_t unit = 0; unit < plan.units.size() && snapshot == Snapshot::Copy; unit += 2) {
+    for (ChunkRun& run : plan.units[unit].chunks) run.optimizer = Home::Gpu;
+  }
   plan.snapshot_copies = 2;
   plan.snapshot_send = send;
   return plan;
@@ -70,9 +75,10 @@ struct Rank {
 
 class TwoRanks {
  public:
-  explicit TwoRanks(DataType dtype, SnapshotSend send = SnapshotSend::Direct)
+  explicit TwoRanks(DataType dtype, Snapshot snapshot = Snapshot::Versions,
+                    SnapshotSend send = SnapshotSend::Direct)
       : architecture_(tiny_gpt2()),
-        plan_(copies_plan(architecture_, dtype, send)),
+        plan_(copies_plan(architecture_, dtype, snapshot, send)),
         program_(lower(unmeasured_profile(architecture_, dtype, kSequence, 1), plan_)) {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
@@ -83,19 +89,28 @@ class TwoRanks {
   }
 
   [[nodiscard]] Rank& operator[](int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
-  [[nodiscard]] const Program& program() const { return program_; }
-
   /// Calls `call` of both ranks at once.
   void both(const std::function<void(Rank&)>& call) {
     auto other = std::async(std::launch::async, [&] { call((*this)[1]); });
     call((*this)[0]);
     other.get();
   }
+  /// Writes a rank's version, all of its numbers from `seed`.
+  void write_version(Rank& rank, std::int64_t steps, unsigned seed) const {
+    fill_state(rank.pools, program_, steps, rank.device, seed);
+    for (const Operation& op : program_.operations) {
+      if (op.kind != OpKind::StateD2H) continue;
+      const ChunkMemory& memory = rank.pools.chunk(op.unit, op.chunk);
+      for_each_state_array(memory.copy_after(steps), memory.state, memory.elements,
+                           []<typename Value>(Value* to, const Value* from, std::int64_t count) {
+                             std::copy_n(from, count, to);
+                           });
+    }
+  }
   /// Writes versions of both ranks that differ in every number, and copies them.
   void step(std::int64_t steps) {
     both([&](Rank& rank) {
-      fill_state(rank.pools, program_, steps, rank.device,
-                 static_cast<unsigned>(100 * rank.number + steps));
+      write_version(rank, steps, static_cast<unsigned>(100 * rank.number + steps));
       for (const Operation& op : program_.operations) {
         if (op.kind == OpKind::PeerCopy) rank.peers->copy(op, steps);
         if (op.kind == OpKind::PeerStore) rank.peers->store(op, steps, rank.device);
@@ -122,7 +137,7 @@ class TwoRanks {
     std::string all;
     for_each_chunk([&](std::int32_t unit, std::int32_t chunk) {
       const ChunkMemory& memory = (*this)[rank].pools.chunk(unit, chunk);
-      const AdamStateView& state = of_ward ? memory.ward_after(steps) : memory.state_after(steps);
+      const AdamStateView& state = of_ward ? memory.ward_after(steps) : memory.version_after(steps);
       const auto add = [&]<typename Value>(const Value* array) {
         if (array == nullptr) return;
         all.append(reinterpret_cast<const char*>(array),
@@ -149,6 +164,7 @@ class TwoRanks {
 
 TEST_CASE("a copy equals its owner's version at every step, and the version before stays") {
   TwoRanks ranks(GENERATE(DataType::Float32, DataType::BFloat16),
+                 GENERATE(Snapshot::Versions, Snapshot::Copy),
                  GENERATE(SnapshotSend::Direct, SnapshotSend::Blocking, SnapshotSend::Naive,
                           SnapshotSend::Chunked, SnapshotSend::Pipelined));
   std::string before;
@@ -168,7 +184,7 @@ TEST_CASE("a copy equals its owner's version at every step, and the version befo
 
 TEST_CASE("a copy that is being written over is none, and the one before it is still there") {
   const SnapshotSend send = GENERATE(SnapshotSend::Direct, SnapshotSend::Pipelined);
-  TwoRanks ranks(DataType::BFloat16, send);
+  TwoRanks ranks(DataType::BFloat16, GENERATE(Snapshot::Versions, Snapshot::Copy), send);
   ranks.step(1);
   ranks.step(2);
   ranks.both([&](Rank& rank) { rank.peers->copy(ranks.first(OpKind::PeerCopy), 3); });
@@ -178,14 +194,15 @@ TEST_CASE("a copy that is being written over is none, and the one before it is s
 }
 
 TEST_CASE("a lost rank gets its version and its marks back, or says that the copy is damaged") {
-  TwoRanks ranks(GENERATE(DataType::Float32, DataType::BFloat16));
+  TwoRanks ranks(GENERATE(DataType::Float32, DataType::BFloat16),
+                 GENERATE(Snapshot::Versions, Snapshot::Copy));
   ranks.step(1);
   ranks.step(2);
   const std::string own = ranks.bytes_of(1, 2, false);
   const std::vector<double> losses(ranks[0].log.mark(0).losses.size(), 0.25);
   ranks[0].log.note_version(2, {.step = 2}, {.norm = 3}, losses);
   ranks.both([&](Rank& rank) {
-    if (rank.number == 1) fill_state(rank.pools, ranks.program(), 2, rank.device, 99);
+    if (rank.number == 1) ranks.write_version(rank, 2, 99);
   });
   REQUIRE((ranks.bytes_of(1, 2, false) != own));
   const auto restore = [&](Rank& rank) {
