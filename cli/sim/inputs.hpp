@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/common/command_line.hpp"
+#include "sim/formats/snapshot_way.hpp"
 #include "sim/model/plan.hpp"
 #include "sim/model/platform.hpp"
 #include "sim/model/profile.hpp"
@@ -30,8 +31,9 @@ struct Inputs {
   Snapshot snapshot = Snapshot::None;
   int snapshot_copies = 1;
   SnapshotSend snapshot_send = SnapshotSend::Direct;
-  bool tries_snapshots = false;  ///< PlanRequest::tries_snapshots
-  bool quiet = false;            ///< shows no progress
+  bool tries_snapshots = false;                ///< PlanRequest::tries_snapshots
+  std::string snapshot_option = "--snapshot";  ///< PlanRequest::snapshot_option
+  bool quiet = false;                          ///< shows no progress
 
   /// Returns the request. Throws InputError if a share of clipped steps is given, but nothing
   /// clips.
@@ -42,6 +44,9 @@ struct Inputs {
 /// --host-memory, --nvme, --clip, --clipped-share, --micro-batch, --adam-threads, --adam-state,
 /// --deterministic, --cuda-graphs and --quiet.
 void add_inputs(CLI::App& verb, Inputs& inputs);
+
+/// Takes a way of snapshots, and how copies are sent, which `option` has asked for.
+void take_snapshot_way(const SnapshotWay& way, const std::string& option, Inputs& inputs);
 
 /// Completes the inputs from the plan at `plan_path`, which names its profile, its platform and its
 /// share of clipped steps. What the inputs have overrides it. Throws InputError where they are for

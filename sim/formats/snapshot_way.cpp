@@ -14,15 +14,14 @@ namespace {
 
 constexpr const char* kEvery = "every=1";
 
-[[noreturn]] void refuse(const std::string& problem, const std::string& hint) {
-  throw InputError("--snapshot", problem, hint);
-}
-
 std::string ways(bool takes_every) {
   return listed(kSnapshotNames) + (takes_every ? fmt::format(", {}", kEvery) : std::string());
 }
 
-void set_key(const std::string& part, SnapshotWay& way) {
+void set_key(const std::string& part, const std::string& option, SnapshotWay& way) {
+  const auto refuse = [&option](const std::string& problem, const std::string& hint) {
+    throw InputError(option, problem, hint);
+  };
   const std::size_t mark = part.find('=');
   const std::string key = part.substr(0, mark);
   const std::string value = mark == std::string::npos ? "" : part.substr(mark + 1);
@@ -51,19 +50,20 @@ Snapshot SnapshotWay::snapshot() const {
   return value_of(kSnapshotNames, way).value_or(Snapshot::None);
 }
 
-SnapshotWay parse_snapshot_way(const std::string& text, bool takes_every) {
+SnapshotWay parse_snapshot_way(const std::string& text, bool takes_every,
+                               const std::string& option) {
   SnapshotWay way;
   std::istringstream parts(text);
   std::getline(parts, way.way, ',');
   const bool is_every = takes_every && way.way == kEvery;
   if (!is_every && !value_of(kSnapshotNames, way.way)) {
-    refuse(fmt::format("'{}' is no way to take snapshots", way.way),
-           fmt::format("Give one of {}.", ways(takes_every)));
+    throw InputError(option, fmt::format("'{}' is no way to take snapshots", way.way),
+                     fmt::format("Give one of {}.", ways(takes_every)));
   }
-  for (std::string part; std::getline(parts, part, ',');) set_key(part, way);
+  for (std::string part; std::getline(parts, part, ',');) set_key(part, option, way);
   if (way.copies == 1 && way.send != SnapshotSend::Direct) {
-    refuse("send= says how copies reach another node, and there is one copy",
-           "Give copies=2, too, or leave send= out.");
+    throw InputError(option, "send= says how copies reach another node, and there is one copy",
+                     "Give copies=2, too, or leave send= out.");
   }
   return way;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value of --snapshot where it is about a plan: "versions,copies=2,send=pipelined".
+// The value of the option that says how a plan takes snapshots: "versions,copies=2,send=pipelined".
 #pragma once
 
 #include "sim/model/plan.hpp"
@@ -20,8 +20,9 @@ struct SnapshotWay {
   [[nodiscard]] bool tries_snapshots() const { return way == "every=1"; }
 };
 
-/// Reads a value of --snapshot. Throws InputError with the values that there are. `takes_every`:
+/// Reads the value of `option`. Throws InputError with the values that there are. `takes_every`:
 /// "every=1" is one of them.
-[[nodiscard]] SnapshotWay parse_snapshot_way(const std::string& text, bool takes_every);
+[[nodiscard]] SnapshotWay parse_snapshot_way(const std::string& text, bool takes_every,
+                                             const std::string& option = "--snapshot");
 
 }  // namespace athanor

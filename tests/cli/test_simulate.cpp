@@ -56,6 +56,47 @@ TEST_CASE_METHOD(SimFixture,
   CHECK_FALSE(best.at("plan").contains("schedule"));
 }
 
+TEST_CASE_METHOD(SimFixture,
+                 "a policy takes the snapshots that are asked for, and its plan says so") {
+  const auto plain = json("simulate", {"--policy", "ddp"});
+  const std::string written = folder.file("copied.json");
+  const auto copied =
+      json("simulate", {"--policy", "ddp", "--snapshots-by", "copy", "-o", written});
+  CHECK(copied.at("plan").at("name") == "ddp");
+  CHECK(copied.at("plan").at("snapshot") == "copy");
+  CHECK(copied.at("peak_bytes").at("pinned") > plain.at("peak_bytes").at("pinned"));
+  CHECK(copied.at("copies_step_seconds").at("without") == plain.at("step_seconds"));
+  // The file is what was simulated, and so is what a plan's own file says with another way.
+  const auto again = json("simulate", {"--plan", written});
+  CHECK(again.at("step_seconds") == copied.at("step_seconds"));
+  CHECK(again.at("peak_bytes") == copied.at("peak_bytes"));
+  const auto none = json("simulate", {"--plan", written, "--snapshots-by", "none"});
+  CHECK(none.at("step_seconds") == plain.at("step_seconds"));
+  CHECK(json("simulate", {"--policy", "zero3-offload", "--snapshots-by", "versions"})
+            .at("plan")
+            .at("snapshot") == "versions");
+  CHECK(json("simulate", {"--policy", "auto", "--snapshots-by", "every=1"})
+            .at("plan")
+            .contains("snapshot"));
+}
+
+TEST_CASE_METHOD(SimFixture, "snapshots that a policy cannot have are refused by their option") {
+  const auto refused = [&](const std::string& policy, const std::string& way) {
+    const ProgramResult result = run("simulate", {"--policy", policy, "--snapshots-by", way});
+    CHECK(result.exit_code == 2);
+    return result.err;
+  };
+  CHECK_THAT(refused("ddp", "redo"), ContainsSubstring("optimizer state on the GPU"));
+  CHECK_THAT(refused("ddp", "often"),
+             ContainsSubstring("--snapshots-by") && ContainsSubstring("versions"));
+  CHECK_THAT(refused("ddp", "every=1"), ContainsSubstring("'every=1' is no way"));
+  CHECK_THAT(refused("ddp", "copy,copies=2"),
+             ContainsSubstring("--snapshots-by") && ContainsSubstring("several nodes"));
+  const std::string plan = folder.file("plan.json");
+  REQUIRE(run("simulate", {"--policy", "ddp", "-o", plan}).exit_code == 0);
+  CHECK(run("simulate", {"--plan", plan, "-o", plan}).exit_code == 2);
+}
+
 TEST_CASE_METHOD(SimFixture, "a job of several nodes has the host memory of each") {
   platform.network = Network{.max_nodes = 4, .nics = 2, .bytes_per_second = 10e9, .latency = 1e-5};
   write_file_atomically(folder.file("platform.json"), to_json(platform));
