@@ -49,6 +49,7 @@ PlanRequest Inputs::request() const {
     request.clipped_share = clipped_share.value_or(0);
   }
   request.snapshot = snapshot;
+  request.snapshot_every = snapshot_every;
   request.snapshot_copies = snapshot_copies;
   request.snapshot_send = snapshot_send;
   request.tries_snapshots = tries_snapshots;
@@ -124,6 +125,7 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
 
 void take_snapshot_way(const SnapshotWay& way, const std::string& option, Inputs& inputs) {
   inputs.snapshot = way.snapshot();
+  inputs.snapshot_every = way.every;
   inputs.snapshot_copies = way.copies;
   inputs.snapshot_send = way.send;
   inputs.tries_snapshots = way.tries_snapshots();

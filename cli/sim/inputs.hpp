@@ -29,7 +29,7 @@ struct Inputs {
   bool deterministic = true;  ///< PlanRequest::deterministic
   CudaGraphs cuda_graphs = CudaGraphs::Auto;
   Snapshot snapshot = Snapshot::None;
-  int snapshot_copies = 1;
+  int snapshot_every = 1, snapshot_copies = 1;
   SnapshotSend snapshot_send = SnapshotSend::Direct;
   bool tries_snapshots = false;                ///< PlanRequest::tries_snapshots
   std::string snapshot_option = "--snapshot";  ///< PlanRequest::snapshot_option

@@ -88,6 +88,7 @@ void take_snapshots(SimulateOptions& options, Plan& plan) {
   const SnapshotWay way = parse_snapshot_way(options.snapshot_way, searches, kSnapshotsBy);
   if (options.plan_path.empty()) return take_snapshot_way(way, kSnapshotsBy, options.inputs);
   plan.snapshot = way.snapshot();
+  plan.snapshot_every = way.every;
   plan.snapshot_copies = way.copies;
   plan.snapshot_send = way.send;
 }
@@ -192,9 +193,9 @@ void add_simulate(CLI::App& app, Action& action) {
   verb->add_option(
           kSnapshotsBy, options->snapshot_way,
           "Let the plan's training survive the death of its processes: redo, versions or "
-          "copy, with copies=2 on another node, too, as tune --snapshot has them; with the "
-          "policy auto also every=1 (default: the plan's, or none)")
-      ->type_name("WAY[,copies=2[,send=SCHEME]]");
+          "copy, as tune --snapshot has them; with the policy auto also every=1 (default: the "
+          "plan's, or none)")
+      ->type_name("WAY[,every=N][,copies=2[,send=SCHEME]]");
   verb->add_option("-o,--output", options->output_path,
                    "Write the plan here, where it fits; it names profile and platform relative to "
                    "its folder")

@@ -191,10 +191,12 @@ void add_kinds(CLI::App& verb, const std::shared_ptr<TuneOptions>& options) {
           "gradients in host memory, and updates when all gradients are there; versions keeps two "
           "versions of the state there, and updates as gradients arrive; copy does so with state "
           "on the host, and copies what is on the GPU there while the next step runs; every=1 "
-          "takes the fastest of them that fits; with copies=2, another node keeps each version "
+          "takes the fastest of them that fits; copy,every=N copies in one of N steps, with all "
+          "state on the GPU, and a kill loses as many; with copies=2, another node keeps each "
+          "version "
           "too, sent as send= says: direct, or by one of the schemes blocking, naive, chunked and "
           "pipelined (default: none)")
-      ->type_name("WAY[,copies=2[,send=SCHEME]]");
+      ->type_name("WAY[,every=N][,copies=2[,send=SCHEME]]");
   verb.add_option("--pattern", options->patterns,
                   "Try plans in which weights travel alone, or tokens of experts, or in which "
                   "tensors are split; of several, like tokens,tensors, mixes too (default: all for "

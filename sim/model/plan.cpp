@@ -71,6 +71,26 @@ void validate_copies(const Plan& plan, const std::string& where) {
   }
 }
 
+/// Refuses versions of some steps where state on the host would not wait for them.
+void validate_every(const Plan& plan, const std::string& where) {
+  require_between(where, "snapshot_every", plan.snapshot_every, 1, kMostSnapshotEvery);
+  if (plan.snapshot_every == 1) return;
+  const auto refuse = [&](const std::string& problem) {
+    throw InputError(where + ":snapshot_every",
+                     fmt::format("{} does not go with {}", plan.snapshot_every, problem),
+                     "Set snapshot_every to 1, or make a plan with all state on the GPU (athanor "
+                     "tune --snapshot copy,every=N).");
+  };
+  if (plan.snapshot != Snapshot::Copy) {
+    refuse(fmt::format("snapshot \"{}\"", name_of(kSnapshotNames, plan.snapshot)));
+  }
+  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+    for (const ChunkRun& run : plan.units[i].chunks) {
+      if (off_gpu(run.optimizer)) refuse(fmt::format("optimizer state off the GPU (unit {})", i));
+    }
+  }
+}
+
 /// Refuses a plan of which a killed step could be neither finished nor done again.
 void validate_snapshot(const Plan& plan, const std::string& where) {
   if (plan.snapshot == Snapshot::None) return;
@@ -207,6 +227,7 @@ void Plan::validate(const Architecture& architecture, const std::string& where) 
   validate_clipping(*this, where);
   validate_snapshot(*this, where);
   validate_copies(*this, where);
+  validate_every(*this, where);
   validate_graphs(*this, where);
   if (units.size() != architecture.units.size()) {
     throw InputError(where + ":units",

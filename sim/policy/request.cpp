@@ -110,6 +110,17 @@ void validate_copies(const PlanRequest& request, const Platform& platform) {
   }
 }
 
+void validate_every(const PlanRequest& request) {
+  if (request.snapshot_every == 1) return;
+  const bool is_copy = request.snapshot == Snapshot::Copy && !request.tries_snapshots;
+  if (is_copy && request.snapshot_every >= 1 && request.snapshot_every <= kMostSnapshotEvery) {
+    return;
+  }
+  throw InputError(request.snapshot_option, fmt::format("one in {} steps", request.snapshot_every),
+                   fmt::format("Give {} copy,every=N with N from 1 to {}.", request.snapshot_option,
+                               kMostSnapshotEvery));
+}
+
 /// Returns the host memory that plans may take. A host also holds the system, the CUDA contexts,
 /// and at a start the weights of a unit on their way to their places.
 Bytes plannable_host_memory(const Platform& platform) {
@@ -155,6 +166,7 @@ void validate_request(const PlanRequest& request, const Profile& profile,
                                  request.snapshot_option));
   }
   validate_copies(request, platform);
+  validate_every(request);
   if (request.snapshot == Snapshot::Redo && request.adam_state != AdamState::Float32) {
     throw InputError(
         "--adam-state",

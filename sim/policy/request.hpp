@@ -33,6 +33,7 @@ struct PlanRequest {
   Snapshot snapshot = Snapshot::None;
   bool tries_snapshots = false;  ///< auto takes versions or copies where that is faster than
                                  ///< `snapshot`: Redo, or Versions where no redo log can be kept
+  int snapshot_every = 1;        ///< Plan::snapshot_every; more only with Snapshot::Copy
   int snapshot_copies = 1;       ///< Plan::snapshot_copies; 2 only where there are versions
   SnapshotSend snapshot_send = SnapshotSend::Direct;  ///< another one only with 2 copies
   std::string snapshot_option = "--snapshot";         ///< asked for all that, as errors name it
