@@ -123,7 +123,7 @@ void add_inputs(CLI::App& verb, Inputs& inputs) {
   add_quiet(verb, inputs.quiet);
 }
 
-void take_snapshot_way(const SnapshotWay& way, const std::string& option, Inputs& inputs) {
+void take_snapshot_way(const SnapshotWay& way, std::string_view option, Inputs& inputs) {
   inputs.snapshot = way.snapshot();
   inputs.snapshot_every = way.every;
   inputs.snapshot_copies = way.copies;

@@ -90,7 +90,7 @@ Bytes plannable_device_memory(const Platform& platform) {
 
 void validate_copies(const PlanRequest& request, const Platform& platform) {
   if (request.snapshot_copies == 1) return;
-  const std::string& option = request.snapshot_option;
+  const std::string option(request.snapshot_option);
   const auto refuse = [&option](const std::string& problem, const std::string& hint) {
     throw InputError(option, problem, hint);
   };
@@ -116,7 +116,8 @@ void validate_every(const PlanRequest& request) {
   if (is_copy && request.snapshot_every >= 1 && request.snapshot_every <= kMostSnapshotEvery) {
     return;
   }
-  throw InputError(request.snapshot_option, fmt::format("one in {} steps", request.snapshot_every),
+  throw InputError(std::string(request.snapshot_option),
+                   fmt::format("one in {} steps", request.snapshot_every),
                    fmt::format("Give {} copy,every=N with N from 1 to {}.", request.snapshot_option,
                                kMostSnapshotEvery));
 }
@@ -159,7 +160,7 @@ void validate_request(const PlanRequest& request, const Profile& profile,
   }
   const bool needs_cpu = request.snapshot != Snapshot::None && request.snapshot != Snapshot::Copy;
   if (needs_cpu && platform.cpu_adam.empty()) {
-    throw InputError(request.snapshot_option,
+    throw InputError(std::string(request.snapshot_option),
                      fmt::format("{} does not say how fast its CPU runs Adam", platform.name),
                      fmt::format("Calibrate the machine again, give {} copy (state on the GPU), or "
                                  "leave the option out.",
